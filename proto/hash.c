@@ -7,6 +7,8 @@
 
 #include "proto/hash.h"
 
+#include <strings.h>
+
 #include <openssl/sha.h>
 
 #include "proto/swar.h"
@@ -252,4 +254,28 @@ hash_find_sha256(struct slice list, struct digest *d)
                                algorithm.size + 1 + digits.size},
                 d);
     return false;
+}
+
+bool
+hashes_agree(struct slice a, struct slice b, bool *has_common)
+{
+    struct slice of_a;
+    struct slice digits_a;
+
+    *has_common = false;
+    while (hash_next(&a, &of_a, &digits_a)) {
+        struct slice rest = b;
+        struct slice of_b;
+        struct slice digits_b;
+
+        while (hash_next(&rest, &of_b, &digits_b)) {
+            if (!slice_equal(of_a, of_b))
+                continue;
+            *has_common = true;
+            if (digits_a.size != digits_b.size ||
+                strncasecmp(digits_a.data, digits_b.data, digits_a.size))
+                return false;
+        }
+    }
+    return true;
 }

@@ -46,4 +46,8 @@ bool hash_find_sha256(struct slice list, struct digest *d);
 bool hash_next(struct slice *list, struct slice *algorithm,
                struct slice *digits);
 
+/* True if two normalised lists agree in all algorithms that both have;
+ * *has_common false: there is none. */
+bool hashes_agree(struct slice a, struct slice b, bool *has_common);
+
 #endif

@@ -35,35 +35,6 @@ batch_clear(struct batch *batch)
     changes_clear(&batch->changes);
 }
 
-/* The change of an entry, as the writers want it: with one kind of links. */
-static struct change
-change_of(const struct document_entry *entry, bool is_change,
-          struct link links[CHANGE_LINKS_MAX])
-{
-    struct change change = entry->change;
-    size_t n =
-        entry->n_links < CHANGE_LINKS_MAX ? entry->n_links : CHANGE_LINKS_MAX;
-
-    if (!entry->has_kind)
-        change.kind = CHANGE_UPDATED;
-    if (is_change)
-        change.datetime_us = entry->when_us;
-    for (size_t i = 0; i < n; i++) {
-        const struct document_link *from = &entry->links[i];
-
-        links[i] = (struct link){.rel = from->rel,
-                                 .href = from->href,
-                                 .hash = from->hash,
-                                 .type = from->type,
-                                 .modified_us = from->modified_us,
-                                 .length = from->length,
-                                 .pri = from->pri};
-    }
-    change.links = links;
-    change.n_links = n;
-    return change;
-}
-
 static void
 add_stamp(struct buf *to, const struct change *change)
 {
@@ -135,11 +106,13 @@ batch_add(struct batch *batch, const struct filter *filter,
           const struct document_entry *entry, bool is_change, const char *file)
 {
     struct link links[CHANGE_LINKS_MAX];
-    struct change change = change_of(entry, is_change, links);
+    struct change change = document_change(entry, links);
     struct slice text = SLICE("");
     struct td_change *told;
     struct fragment f;
 
+    if (is_change)
+        change.datetime_us = entry->when_us;
     buf_clear(&batch->line);
     if (!fragment_write(&batch->line, &change, &f, NULL)) {
         if (filter->text_size &&

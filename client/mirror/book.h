@@ -180,10 +180,6 @@ bool book_walk(struct book *book, struct slice after_loc,
 bool book_is_same(const struct book_resource *resource, struct slice hash,
                   uint64_t length);
 
-/* Do two lists of digests agree in all that both have? *has_common false: they
- * have nothing in common. */
-bool book_hashes_agree(struct slice a, struct slice b, bool *has_common);
-
 /* A file that may be at its path from now on is ours. */
 bool book_expect(struct book *book, int64_t id);
 

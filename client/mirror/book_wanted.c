@@ -26,37 +26,13 @@ length_of_sql(int64_t length)
 }
 
 bool
-book_hashes_agree(struct slice a, struct slice b, bool *has_common)
-{
-    struct slice of_a;
-    struct slice digits_a;
-
-    *has_common = false;
-    while (hash_next(&a, &of_a, &digits_a)) {
-        struct slice rest = b;
-        struct slice of_b;
-        struct slice digits_b;
-
-        while (hash_next(&rest, &of_b, &digits_b)) {
-            if (!slice_equal(of_a, of_b))
-                continue;
-            *has_common = true;
-            if (digits_a.size != digits_b.size ||
-                strncasecmp(digits_a.data, digits_b.data, digits_a.size))
-                return false;
-        }
-    }
-    return true;
-}
-
-bool
 book_is_same(const struct book_resource *resource, struct slice hash,
              uint64_t length)
 {
     bool has_common;
 
     return resource->is_there &&
-           book_hashes_agree(hash, resource->have_hash, &has_common) &&
+           hashes_agree(hash, resource->have_hash, &has_common) &&
            has_common &&
            (length == LENGTH_NONE || length == resource->have_mark.size);
 }
@@ -73,7 +49,7 @@ is_right(const struct book_resource *resource, bool trusts_times)
     if (resource->version == resource->have_version ||
         book_is_same(resource, resource->hash, resource->length))
         return true;
-    book_hashes_agree(resource->hash, resource->have_hash, &has_common);
+    hashes_agree(resource->hash, resource->have_hash, &has_common);
     return !has_common && trusts_times &&
            resource->lastmod_us != DATETIME_NONE &&
            resource->lastmod_us == resource->have_lastmod_us &&

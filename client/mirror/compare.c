@@ -118,7 +118,7 @@ staleness(const struct book_resource *mine, const struct book_resource *theirs)
 {
     bool has_common;
 
-    if (!book_hashes_agree(theirs->hash, mine->have_hash, &has_common))
+    if (!hashes_agree(theirs->hash, mine->have_hash, &has_common))
         return "its digest is another one at the source";
     if (theirs->length != LENGTH_NONE && theirs->length != mine->have_mark.size)
         return "its length is another one at the source";

@@ -9,6 +9,7 @@
  *                   +-- a page that links to --> CAPABILITIES
  *                   +-- nothing of that, or
  *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
+ *     no set by all that: ROBOTS --> SITEMAP --> UP ------------> told
  *
  * No page is asked for twice, so circles end; and no page is farther from the
  * URL than DEPTH_MAX others, so chains do.
@@ -168,6 +169,7 @@ discovery_free(struct discovery *d)
     tdestroy(d->seen, free);
     tdestroy(d->told, free);
     free(d->date);
+    free(d->robots);
     free(d->url);
     free(d);
 }
@@ -216,7 +218,8 @@ end_all(struct discovery *d)
     } else if (d->n_known > 0) {
         end_with(d, TD_BROKEN, "its documents lead in a circle, and to no set");
     } else {
-        end_with(d, TD_REFUSED, "there is nothing of ResourceSync there");
+        end_with(d, TD_REFUSED,
+                 "there is nothing of ResourceSync there, nor a Sitemap");
     }
 }
 
@@ -339,6 +342,10 @@ end_failed(struct discovery *d, const struct failure *why)
         is_for_good |= why->rc == TD_BROKEN || why->status == 0;
     if (d->job->role == ROLE_SET)
         is_for_good |= why->rc == TD_BROKEN;
+    if (d->job->role == ROLE_SITEMAP && why->rc != TD_MEMORY) {
+        d->has_sitemap = true; /* who reads it is told why it cannot be read */
+        return true;
+    }
     if (is_for_good)
         return discover_end_refused(d, why);
     if (why->rc != TD_MEMORY && d->job->depth > 0 &&
@@ -377,8 +384,9 @@ on_timer(void *user)
     struct discovery *d = user;
     struct page_request request = {.silence_s = d->silence_s};
 
-    if (!d->jobs && !takes_all_now(d)) {
-        end_all(d);
+    if (!d->jobs && !takes_all_now(d) && !discover_ask_robots(d)) {
+        if (discover_tell_robots(d) && goes_on(d))
+            end_all(d);
         return;
     }
     d->job = pop(d);
@@ -391,7 +399,8 @@ on_timer(void *user)
     request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
     request.accept = request.takes_text ? ACCEPT_ANY : NULL;
     /* Many a host has a page for people at every address. */
-    request.takes_text |= d->job->role == ROLE_WELL_KNOWN;
+    request.takes_text |=
+        d->job->role == ROLE_WELL_KNOWN || d->job->role == ROLE_ROBOTS;
     d->page = page_start(d->client, &request, &discover_events, on_page, d);
     if (!d->page)
         end_with(d, TD_MEMORY, "no memory");

@@ -9,6 +9,8 @@
  *       (HTML, Link header)                      |
  *     a Resource List, Change List, dump, index: |
  *       by `up`, else that alone               --+
+ *     a host with nothing of these: the Sitemaps |
+ *       of /robots.txt, by `up`, else these    --+
  *
  * The address of a set, of its Capability List or of one of its lists stands
  * for that set. Every other address stands for the whole source: a part of the
@@ -17,8 +19,8 @@
  * and the root of a host is asked for the well-known address, too.
  *
  * Channels and documents are found by links alone, never by built paths; the
- * one exception is the well-known address (R-041). Relations of ours:
- * urn:tidings:1:memory, :stream, :events, :set.
+ * exceptions are the well-known address (R-041) and /robots.txt (R-262).
+ * Relations of ours: urn:tidings:1:memory, :stream, :events, :set.
  */
 #ifndef CLIENT_SOURCE_DISCOVER_H
 #define CLIENT_SOURCE_DISCOVER_H
@@ -68,9 +70,9 @@ typedef void discovery_set_fn(struct offered *offered,
                               const struct failure *missed, void *user);
 
 /* The end. why->rc: TD_OK: at least one set was told. Else none was.
- * TD_REFUSED: there is nothing of ResourceSync there; TD_INVALID: no URL of
- * http or https; TD_UNREACHABLE; TD_BROKEN: a document cannot be read, or they
- * lead in a circle or on without end; TD_MEMORY. */
+ * TD_REFUSED: there is nothing of ResourceSync there, nor a Sitemap;
+ * TD_INVALID: no URL of http or https; TD_UNREACHABLE; TD_BROKEN: a document
+ * cannot be read, or they lead in a circle or on without end; TD_MEMORY. */
 typedef void discovery_end_fn(const struct failure *why, void *user);
 
 /* NULL: no memory. Nothing is called before it returns; it frees itself after

@@ -16,7 +16,9 @@ enum role {
     ROLE_WELL_KNOWN,
     ROLE_DESCRIPTION,
     ROLE_CAPABILITIES,
-    ROLE_SET /* JSON */
+    ROLE_SET, /* JSON */
+    ROLE_ROBOTS,
+    ROLE_SITEMAP /* that a robots.txt names */
 };
 
 /* What it is. */
@@ -52,6 +54,8 @@ struct discovery {
     size_t n_known;        /* links of documents to what was seen */
     size_t n_passed;       /* sets that are not below the URL's path */
     bool takes_all;        /* these, too */
+    char *robots;          /* the host's robots.txt; NULL: not asked for */
+    bool has_sitemap;      /* it names one of no set */
     char *date;            /* of the first page that told it */
     struct failure first;  /* the first refusal */
     struct failure missed; /* the first of what a document names */
@@ -91,6 +95,14 @@ void discover_break(struct discovery *d, const char *text);
 
 /* Asks the host what it has. */
 void discover_ask_host(struct discovery *d);
+
+/* Asks the host for its robots.txt, once, where nothing else leads to a set
+ * (R-262). False: nothing is asked. */
+bool discover_ask_robots(struct discovery *d);
+
+/* Hands over the robots.txt as a Resource List, if one of its Sitemaps is of no
+ * set. False: freed. */
+bool discover_tell_robots(struct discovery *d);
 
 /* What is read of a page. */
 extern const struct document_events discover_events;

@@ -155,6 +155,10 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
 {
     struct discovery *d = user;
 
+    if (d->job->role == ROLE_ROBOTS) {
+        lead_to(d, ROLE_SITEMAP, entry->change.loc);
+        return d->rc ? STATUS_STOPPED : STATUS_OK;
+    }
     if (d->kind == KIND_UNKNOWN)
         d->kind = kind_of(d, head, entry);
     if (d->kind == KIND_LIST ||
@@ -234,11 +238,16 @@ end_list(struct discovery *d, const struct document_head *head)
     struct job *next = NULL;
     bool is_known = false;
 
+    if (job->role == ROLE_SITEMAP && !d->up) {
+        d->has_sitemap = true;
+        return true;
+    }
     if (job->role != ROLE_UP)
         offer_alone(d, head);
     offered_merge(&job->offered, &d->offered);
-    if ((job->role == ROLE_ANY || job->role == ROLE_UP) && d->up &&
-        d->kind == KIND_LIST)
+    if ((job->role == ROLE_ANY || job->role == ROLE_UP ||
+         job->role == ROLE_SITEMAP) &&
+        d->up && d->kind == KIND_LIST)
         next = discover_job(d, ROLE_UP, slice_of(d->up), &is_known);
     if (is_known)
         discover_break(d, "its links \"up\" lead in a circle");
@@ -371,6 +380,44 @@ is_root(const char *url)
     return !path || strspn(path, "/") == strcspn(path, "?#");
 }
 
+bool
+discover_ask_robots(struct discovery *d)
+{
+    struct job *job;
+    bool is_known;
+    size_t size;
+
+    if (d->n_sets > 0 || d->missed.rc || d->n_passed > 0 || d->robots ||
+        d->n_pages == 0 || (!d->has_page && !is_root(d->url)))
+        return false;
+    size = (size_t)(strstr(d->url, "://") + 3 - d->url);
+    size += strcspn(d->url + size, "/?#");
+    if (asprintf(&d->robots, "%.*s/robots.txt", (int)size, d->url) < 0) {
+        d->robots = NULL;
+        d->rc = TD_MEMORY;
+        return false;
+    }
+    job = discover_job(d, ROLE_ROBOTS, slice_of(d->robots), &is_known);
+    if (job)
+        job->depth = 1;
+    discover_later(d, job);
+    return job != NULL;
+}
+
+bool
+discover_tell_robots(struct discovery *d)
+{
+    struct offered offered = {.url = NULL};
+
+    if (!d->has_sitemap)
+        return true;
+    keep(d, &offered.url, slice_of(d->robots));
+    if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
+                      slice_of(d->robots)))
+        d->rc = TD_MEMORY;
+    return discover_tell(d, &offered);
+}
+
 static void
 read_link_header(struct discovery *d, const struct page_answer *answer)
 {
@@ -424,6 +471,8 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
 {
     enum status rc;
 
+    if (d->job->role == ROLE_ROBOTS)
+        return true; /* what it names is in line */
     if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
         /* A page for people: the host has no description. */
         if (!strstr(answer->type, "html"))
@@ -463,6 +512,8 @@ discover_end_refused(struct discovery *d, const struct failure *why)
             keep(d, &offered->url, slice_of(offered->capability_list));
         return discover_tell(d, offered);
     }
+    if (d->job->role == ROLE_ROBOTS)
+        return true;
     if (d->job->depth > 0 && d->job->role != ROLE_WELL_KNOWN)
         return why->status == 410 || discover_miss(d, why);
     if (!d->first.rc)

@@ -185,12 +185,71 @@ on_text(void *user, struct slice text, struct problem *why)
     return STATUS_OK;
 }
 
+/* A robots.txt */
+
+/* Is that the address of a host's robots.txt? */
+static bool
+is_robots(const char *url)
+{
+    const char *host = strstr(url, "://");
+    const char *path = host ? strchr(host + 3, '/') : NULL;
+
+    return path && !strcmp(path, "/robots.txt");
+}
+
+static enum status
+end_line(struct document *d)
+{
+    enum status rc = STATUS_OK;
+
+    document_clear_entry(d);
+    if (!d->text.failed && document_read_line(d)) {
+        d->head.has_root = d->head.is_index = true;
+        rc = end_entry(d);
+    }
+    buf_clear(&d->text);
+    return rc;
+}
+
+/* A line that is too long fails `text`, and names no Sitemap. */
+static enum status
+on_lines(struct document *d, struct slice bytes)
+{
+    enum status rc = STATUS_OK;
+
+    while (!rc && bytes.size > 0) {
+        size_t n = 0;
+
+        while (n < bytes.size && bytes.data[n] != '\n' && bytes.data[n] != '\r')
+            n++;
+        buf_add(&d->text, bytes.data, n);
+        if (n < bytes.size) {
+            rc = end_line(d);
+            n++;
+        }
+        bytes = (struct slice){bytes.data + n, bytes.size - n};
+    }
+    return rc;
+}
+
+static enum status
+end_lines(struct document *d, struct problem *why)
+{
+    enum status rc = end_line(d);
+
+    if (!rc && !d->head.has_root)
+        return problem(why, STATUS_MALFORMED, "it names no Sitemap");
+    return rc;
+}
+
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
     struct document *d = user;
-    enum status rc = xml_feed(d->xml, bytes, why);
+    enum status rc = d->xml ? xml_feed(d->xml, bytes, why) : on_lines(d, bytes);
 
+    if (!d->xml)
+        return rc;
     if (rc && why)
         why->line = xml_line(d->xml);
     return rc;
@@ -221,9 +280,10 @@ document_new_within(uint64_t max_bytes, const char *base,
     buf_init(&d->text, DOCUMENT_TEXT_MAX);
     buf_init(&d->url, DOCUMENT_TEXT_MAX);
     d->base = slice_dup(slice_of(base));
-    d->xml = xml_new(&xml_events, d, NULL, NULL, 0);
+    if (!is_robots(base))
+        d->xml = xml_new(&xml_events, d, NULL, NULL, 0);
     d->unpack = unpack_new(max_bytes, on_bytes, d);
-    if (!d->base || !d->xml || !d->unpack) {
+    if (!d->base || (!d->xml && !is_robots(base)) || !d->unpack) {
         document_free(d);
         return NULL;
     }
@@ -265,7 +325,9 @@ document_end(struct document *d, struct problem *why)
 
     if (!rc)
         rc = unpack_end(d->unpack, why);
-    if (!rc) {
+    if (!rc && !d->xml) {
+        rc = end_lines(d, why);
+    } else if (!rc) {
         rc = xml_end(d->xml, why);
         if (rc && why)
             why->line = xml_line(d->xml);
@@ -277,4 +339,30 @@ const struct document_head *
 document_head(const struct document *d)
 {
     return &d->head;
+}
+
+struct change
+document_change(const struct document_entry *entry,
+                struct link links[CHANGE_LINKS_MAX])
+{
+    struct change change = entry->change;
+    size_t n =
+        entry->n_links < CHANGE_LINKS_MAX ? entry->n_links : CHANGE_LINKS_MAX;
+
+    if (!entry->has_kind)
+        change.kind = CHANGE_UPDATED;
+    for (size_t i = 0; i < n; i++) {
+        const struct document_link *from = &entry->links[i];
+
+        links[i] = (struct link){.rel = from->rel,
+                                 .href = from->href,
+                                 .hash = from->hash,
+                                 .type = from->type,
+                                 .modified_us = from->modified_us,
+                                 .length = from->length,
+                                 .pri = from->pri};
+    }
+    change.links = links;
+    change.n_links = n;
+    return change;
 }

@@ -1,6 +1,6 @@
 /*
- * document.h - any document of ResourceSync or a plain Sitemap, read as it
- * arrives.
+ * document.h - any document of ResourceSync, a plain Sitemap or a robots.txt,
+ * read as it arrives.
  *
  *     bytes --> [gunzip, if they begin so] --> XML --> on_link, on_entry
  *                                                  --> head
@@ -11,6 +11,9 @@
  * counted and left out. What is refused: no XML, a DOCTYPE, a root that is
  * neither urlset nor sitemapindex, more than the limits of proto/xml.h. What is
  * strict about our own messages is proto/formats.h.
+ *
+ * A robots.txt at the root of a host is an index of the Sitemaps that it names
+ * (R-262); one that names none is no such document.
  */
 #ifndef CLIENT_SOURCE_DOCUMENT_H
 #define CLIENT_SOURCE_DOCUMENT_H
@@ -65,6 +68,11 @@ struct document_entry {
     const struct document_link *links;
     size_t n_links;
 };
+
+/* The change of an entry as writers take it, with its links in `links`, which
+ * it lends; an update where the entry has no kind. */
+struct change document_change(const struct document_entry *entry,
+                              struct link links[CHANGE_LINKS_MAX]);
 
 struct document_events {
     /* Each returns 0 to go on; another status ends the reading with it. NULL:

@@ -30,7 +30,7 @@ struct document {
     void *user;
     char *base;
     struct unpack *unpack;
-    struct xml *xml;
+    struct xml *xml;   /* NULL: it is a robots.txt */
     enum status rc;    /* what ended the reading */
     enum status fn_rc; /* what one of the functions returned */
 
@@ -39,8 +39,8 @@ struct document {
     enum document_place place;
     unsigned n_passed;
     enum document_text text_of;
-    struct buf text;
-    struct buf url; /* one that is being resolved */
+    struct buf text; /* of an element, or a line of a robots.txt */
+    struct buf url;  /* one that is being resolved */
 
     /* The entry; `fill.links` and `links` tell of the same ones. */
     struct entry fill;
@@ -61,6 +61,10 @@ void document_clear_entry(struct document *d);
 void document_read_root(struct document *d, const struct xml_element *md);
 void document_read_md(struct document *d, const struct xml_element *md);
 void document_read_text(struct document *d);
+
+/* A line of a robots.txt in `text`: true if it names a Sitemap, which is the
+ * entry's loc then. */
+bool document_read_line(struct document *d);
 
 /* Adds a link to the entry; false: it leads nowhere. */
 bool document_read_ln(struct document *d, const struct xml_element *ln);

@@ -409,6 +409,30 @@ document_read_text(struct document *d)
     }
 }
 
+/* "Sitemap: URL", in any case, perhaps behind a mark of the byte order and
+ * before a comment (RFC 9309 section 2.2.4, sitemaps.org). */
+bool
+document_read_line(struct document *d)
+{
+    static const char name[] = "sitemap:";
+    struct slice line = buf_slice(&d->text);
+    const char *comment;
+
+    if (slice_starts(line, "\xEF\xBB\xBF"))
+        line = (struct slice){line.data + 3, line.size - 3};
+    comment = line.size > 0 ? memmem(line.data, line.size, " #", 2) : NULL;
+    if (comment)
+        line.size = (size_t)(comment - line.data);
+    line = trim(line);
+    if (line.size < sizeof(name) ||
+        strncasecmp(line.data, name, sizeof(name) - 1) != 0)
+        return false;
+    line = (struct slice){line.data + sizeof(name) - 1,
+                          line.size - (sizeof(name) - 1)};
+    d->fill.change.loc = url_of(d, trim(line));
+    return d->fill.change.loc.size > 0;
+}
+
 void
 document_clear_entry(struct document *d)
 {
