@@ -3,7 +3,9 @@
  * happens to the network, to the server or to the follower.
  *
  *     live     WebSocket, else server-sent events, else long poll; a source
- *              without any of them: its Change Lists, asked again and again
+ *              without any of them: its Change Lists, asked again and again;
+ *              without these, too: its Resource List or Sitemap, read again and
+ *              again, whose differences are the changes
  *     holes    the change memory, else the Change Lists: open, index, archives
  *     gone     where the history no longer reaches back: a baseline again
  *
@@ -112,7 +114,8 @@ enum td_transport {
     TD_WEBSOCKET = 1,
     TD_EVENTS = 2,
     TD_LONG_POLL = 4,
-    TD_POLL = 8 /* Change Lists, by time: any ResourceSync source */
+    TD_POLL = 8 /* Change Lists, by time, else Resource Lists and Sitemaps: any
+                   ResourceSync source */
 };
 
 /* Return 0 to go on; anything else ends the following with TD_STOPPED. It must
@@ -144,8 +147,8 @@ struct td_follow_options {
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
 
     unsigned transports; /* of enum td_transport, or-ed; 0: all */
-    unsigned poll_ms;    /* between two looks at the Change Lists of a source
-                            that pushes nothing; 0: 60,000 */
+    unsigned poll_ms;    /* between two looks at the lists of a source that
+                            pushes nothing; 0: 60,000 */
     enum td_baseline baseline;
     const char *scratch; /* a directory for the packages of dumps, made if it is
                             not there (0700, the one above it must be); several
@@ -158,6 +161,19 @@ struct td_follow_options {
                             TD_UNREACHABLE where that does not come about */
     unsigned patience_ms; /* until_caught_up: no further attempt is begun when
                              nothing new came for so long; 0: 60,000 */
+    const char *listing; /* of a source that has only a list of its resources: a
+                            file (SQLite) that keeps what the list had when it
+                            was read last. It is made when it is needed, and of
+                            one source; positions are of this file. NULL: a
+                            temporary one: nothing of before is known */
+    int max_delete_percent; /* of such a list: one that lacks more of what it
+                               had ends it with TD_REFUSED, and nothing of it is
+                               handed over; in a baseline it is not checked. 0:
+                               20; negative, or 100 and more: no limit. Fewer
+                               than 100 resources are never too many */
+    /* Of such a list, while it is read: how many resources were in it so far;
+     * at most four times a second. NULL: nobody asks. */
+    void (*on_progress)(uint64_t n_resources, void *user);
     /* td_follower_open alone: called once, last of all, when it ended by
      * itself: the status and the problem, as of td_follow. */
     void (*on_end)(enum td_status rc, const char *why, void *user);
@@ -181,10 +197,21 @@ struct td_follow_options {
  * be checked: a message also covers what did not pass, so that its position is
  * the one to store.
  *
+ * A source with only a list of its resources (a Resource List, a Sitemap, an
+ * index of these, the Sitemaps of a robots.txt) is followed by reading that
+ * again and again, each document only if it has changed (If-None-Match,
+ * If-Modified-Since). Its differences are the changes: numbered, as those of a
+ * set of Tidings, but by the follower, and of the time when they were found. A
+ * resource is updated when its lastmod, hash or length differs. A list that
+ * cannot be read to its end, parts of an index included, changes nothing: it is
+ * told as trouble and read again. With `after` "0" the first list comes as
+ * "created" changes.
+ *
  * client      from td_open.
  * url         a set of Tidings, "http(s)://host:port/sets/NAME"; or any
  *             document of a ResourceSync source: a Capability List, a Change
- *             List or its index, a Source Description with one set.
+ *             List or its index, a Resource List, a Source Description with one
+ *             set; or a Sitemap, or a site whose robots.txt names some.
  * options     NULL: all zero.
  * on_message  called for every message, heartbeats included. Store
  *             message->position when it is applied.
@@ -198,7 +225,8 @@ struct td_follow_options {
  *                      and a baseline is not wanted or not offered; or the set
  *                      was removed.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
- *                      does not exist yet is refused with 404.
+ *                      does not exist yet is refused with 404. Also a list that
+ *                      lacks more than max_delete_percent.
  *          TD_INVALID  url, after, since or a filter is malformed; nothing was
  *                      sent.
  *          TD_BROKEN   what came cannot be right: no message, or one of more
@@ -206,7 +234,7 @@ struct td_follow_options {
  *                      does not match.
  *          TD_UNREACHABLE  until_caught_up: nothing new came for patience_ms;
  *                      td_problem says why.
- *          TD_IO       the scratch directory cannot be used.
+ *          TD_IO       the scratch directory or the listing cannot be used.
  *          TD_MEMORY   no memory, or no descriptors.
  * Spec     R-225, R-309, R-342 to R-345, R-349. Since 0.1.
  */

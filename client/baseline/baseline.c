@@ -41,6 +41,7 @@ struct baseline {
     struct timer *turn;
     struct parts parts;
     struct part now; /* what is read; its URL is lent by parts */
+    unsigned n_led;  /* parts that it names */
     struct reading *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -89,6 +90,17 @@ fail(struct baseline *b, enum td_status rc, const char *text)
     timer_start(b->turn, 0);
 }
 
+/* False: the listing could not be written, and it ends. */
+static bool
+has_listed(struct baseline *b, bool is_good)
+{
+    if (!is_good && !b->why.rc) {
+        b->why = *listing_failure(b->plan.listing);
+        timer_start(b->turn, 0);
+    }
+    return is_good;
+}
+
 /* The document that is read is not what it should be. */
 static void
 fail_document(struct baseline *b, const char *text)
@@ -103,6 +115,7 @@ static void
 add_part(struct baseline *b, const struct part *like, struct slice url,
          struct slice hash)
 {
+    b->n_led++;
     switch (baseline_parts_add(&b->parts, like, url, hash)) {
     case PARTS_ADDED:
     case PARTS_KNOWN:
@@ -188,6 +201,10 @@ tell(struct baseline *b, const struct document_entry *entry, const char *file)
         return;
     b->has_told = true;
     baseline_place_entry(&b->place, entry->change.lastmod_us);
+    if (b->plan.listing && !has_listed(b, listing_add(b->plan.listing, entry)))
+        return;
+    if (!b->on_entry)
+        return;
     b->is_freed = &is_freed;
     goes_on = b->on_entry(entry, file, b->user);
     if (is_freed)
@@ -246,11 +263,26 @@ waits(struct baseline *b, const struct failure *why)
     return true;
 }
 
+/* An index says nothing of its parts by not changing, nor does a page of those
+ * behind it: they are read each time. */
+static bool
+note_document(struct baseline *b, const struct reading_end *end)
+{
+    struct listing *listing = b->plan.listing;
+
+    if (!listing)
+        return true;
+    return has_listed(b, end->is_same
+                             ? listing_document_same(listing)
+                             : listing_document_end(
+                                   listing, b->n_led ? NULL : &end->version));
+}
+
 static void
-on_read(const struct failure *why, const struct document_head *head,
-        int64_t made_us, void *user)
+on_read(const struct failure *why, const struct reading_end *end, void *user)
 {
     struct baseline *b = user;
+    const struct document_head *head = end->head;
 
     b->reading = NULL;
     if (b->why.rc || waits(b, why))
@@ -260,11 +292,17 @@ on_read(const struct failure *why, const struct document_head *head,
         timer_start(b->turn, 0);
         return;
     }
-    if (what_of(b, head) == NOTHING) {
+    if (!end->is_same && what_of(b, head) == NOTHING) {
         fail_document(b, "it is neither a Resource List nor a Resource Dump");
         return;
     }
-    baseline_place_made(&b->place, made_us);
+    if (!note_document(b, end))
+        return;
+    if (end->is_same) {
+        go_on(b);
+        return;
+    }
+    baseline_place_made(&b->place, end->made_us);
     baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
                         b->now.has_time, b->now.has_seq);
     go_on(b);
@@ -325,8 +363,11 @@ falls_back(struct baseline *b)
     failure_clear(&b->why);
     baseline_parts_fini(&b->parts);
     /* What was told of the dump may be older than the list: so is the place. */
-    if (!b->has_told)
+    if (!b->has_told) {
         baseline_place_init(&b->place);
+        if (b->plan.listing)
+            has_listed(b, listing_begin(b->plan.listing));
+    }
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     add_part(b, &list, slice_of(url), (struct slice){NULL, 0});
@@ -344,12 +385,19 @@ start_next(struct baseline *b)
         .hash = slice_of(b->now.hash),
         .length = b->now.length,
     };
+    struct listing_version known;
 
+    b->n_led = 0;
+    if (b->plan.listing &&
+        !has_listed(b, listing_document(b->plan.listing, b->now.url, &known)))
+        return;
     if (b->now.is_package)
         b->dump = dump_start(b->client, &request, on_manifest, on_member,
                              on_dumped, b);
     else
-        b->reading = reading_start(b->client, b->now.url, &calls, b);
+        b->reading =
+            reading_start(b->client, b->now.url,
+                          b->plan.is_partial ? &known : NULL, &calls, b);
     if (!b->dump && !b->reading)
         fail(b, TD_MEMORY, "no memory");
     else if (b->is_paused)
@@ -397,6 +445,8 @@ begin(struct baseline *b)
              "the source offers neither a Resource List nor a Resource Dump");
         return;
     }
+    if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
+        return;
     if (b->plan.scratch && scratch_open(&b->scratch, b->plan.scratch, &b->why))
         return;
     add_part(b, &first, slice_of(url), (struct slice){NULL, 0});

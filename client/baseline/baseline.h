@@ -19,6 +19,7 @@
 #define CLIENT_BASELINE_BASELINE_H
 
 #include "client/lib/client.h"
+#include "client/listing/listing.h"
 #include "client/source/discover.h"
 #include "client/source/document.h"
 #include "client/source/place.h"
@@ -46,6 +47,12 @@ struct baseline_plan {
     unsigned patience_s; /* a server that wants to be left alone for longer is
                             TD_UNREACHABLE at once; 0: it is waited for, for an
                             hour at most */
+    /* Receives the resources as a reading that has just begun; what became of
+     * it is for whoever opened it to say, at the end. NULL: none. Must stay
+     * until the end. */
+    struct listing *listing;
+    bool is_partial; /* of the listing: documents that have not changed are not
+                        read, and their resources not handed over */
     /* Told, if set, why a dump is left for the list. */
     void (*on_note)(const char *text, void *user);
 };
@@ -53,7 +60,7 @@ struct baseline_plan {
 /* NULL: no memory. It frees itself after on_end. */
 struct baseline *baseline_start(struct td_client *client,
                                 const struct baseline_plan *plan,
-                                baseline_entry_fn *on_entry,
+                                baseline_entry_fn *on_entry, /* or NULL */
                                 baseline_end_fn *on_end, void *user);
 void baseline_pause(struct baseline *baseline);
 void baseline_resume(struct baseline *baseline);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/baseline/entries.h"
 #include "client/lib/fetch.h"
@@ -42,7 +43,8 @@ struct reading {
     struct buf held;
     size_t n_read; /* of held */
     struct entries entries;
-    int64_t made_us;
+    struct reading_end told;
+    bool has_known;     /* the server was told what is known */
     bool is_paused;     /* by our user */
     bool is_web_paused; /* by us */
     bool is_fetched;    /* `why`: how it ended */
@@ -70,6 +72,22 @@ made_at(const struct fetch_answer *answer)
     if (modified == DATETIME_NONE || now == DATETIME_NONE)
         return modified == DATETIME_NONE ? now : modified;
     return modified < now ? modified : now;
+}
+
+/* By what the document is asked for the next time. A Last-Modified of this very
+ * second may be that of two versions (RFC 9110 section 8.8.2.2). */
+static void
+note_version(struct listing_version *v, const struct fetch_answer *answer)
+{
+    int64_t modified = httpdate_read(answer->last_modified);
+    int64_t now = httpdate_read(answer->date);
+
+    *v = (struct listing_version){.etag = ""};
+    if (strlen(answer->etag) < sizeof(v->etag))
+        strcpy(v->etag, answer->etag);
+    if (modified != DATETIME_NONE && now != DATETIME_NONE && modified < now &&
+        strlen(answer->last_modified) < sizeof(v->modified))
+        strcpy(v->modified, answer->last_modified);
 }
 
 /* The document */
@@ -154,7 +172,8 @@ take_head(struct reading *r, const struct fetch_answer *answer)
 
     if (r->document)
         return;
-    r->made_us = made_at(answer);
+    r->told.made_us = made_at(answer);
+    note_version(&r->told.version, answer);
     r->document = document_new(answer->url, &events, r);
     while (r->calls.on_link && weblink_next(&rest, &link)) {
         if (link.is_of_another)
@@ -212,6 +231,11 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
             failure_memory(&r->why);
         return;
     }
+    if (answer->status == 304 && r->has_known) {
+        r->told.is_same = true;
+        r->is_read = true;
+        return;
+    }
     told = *why;
     fetch_refused(&told, answer);
     if (answer->status < 400)
@@ -238,8 +262,8 @@ free_reading(struct reading *r)
 static void
 end(struct reading *r)
 {
-    r->calls.on_end(&r->why, r->document ? document_head(r->document) : NULL,
-                    r->made_us, r->user);
+    r->told.head = r->document ? document_head(r->document) : NULL;
+    r->calls.on_end(&r->why, &r->told, r->user);
     free_reading(r);
 }
 
@@ -291,12 +315,22 @@ on_turn(void *user)
     }
 }
 
+static const char *
+add_condition(char to[300], const char *name, const char *value)
+{
+    snprintf(to, 300, "%s: %s", name, value);
+    return to;
+}
+
 struct reading *
 reading_start(struct td_client *client, const char *url,
+              const struct listing_version *known,
               const struct reading_calls *calls, void *user)
 {
-    static const char *const headers[] = {
-        "Accept: application/xml, text/xml;q=0.9, */*;q=0.5", NULL};
+    static const struct listing_version nothing = {.etag = ""};
+    char conditions[2][300];
+    const char *headers[4] = {
+        "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"};
     struct reading *r = calloc(1, sizeof(*r));
     struct fetch_request request = {
         .url = url,
@@ -310,7 +344,14 @@ reading_start(struct td_client *client, const char *url,
     r->client = client;
     r->calls = *calls;
     r->user = user;
-    r->made_us = DATETIME_NONE;
+    r->told.made_us = DATETIME_NONE;
+    known = known ? known : &nothing;
+    if (known->etag[0])
+        headers[1] = add_condition(conditions[0], "If-None-Match", known->etag);
+    if (known->modified[0])
+        headers[1 + (headers[1] != NULL)] =
+            add_condition(conditions[1], "If-Modified-Since", known->modified);
+    r->has_known = headers[1] != NULL;
     entries_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
     failure_clear(&r->why);

@@ -13,6 +13,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/failure.h"
+#include "client/listing/listing.h"
 #include "client/source/document.h"
 
 struct reading;
@@ -23,13 +24,21 @@ typedef void reading_link_fn(struct slice rel, struct slice href, void *user);
 typedef void reading_entry_fn(const struct document_entry *entry,
                               const struct document_head *head, void *user);
 
-/* TD_OK: it was read to its end. TD_REFUSED, TD_GONE, TD_UNREACHABLE by the
- * server's status; TD_BROKEN: it cannot be read; TD_MEMORY. `made_us`: when the
- * document was made at the latest, by the server's Last-Modified, else by its
- * clock when it answered; or DATETIME_NONE. `head` may be NULL. */
+/* How it ended. Lent until on_end returns. */
+struct reading_end {
+    const struct document_head *head; /* or NULL */
+    int64_t made_us; /* when the document was made at the latest, by the
+                        server's Last-Modified, else by its clock when it
+                        answered; or DATETIME_NONE */
+    struct listing_version version; /* by which it is asked for again */
+    bool is_same; /* 304: it is as it was known, and nothing was read */
+};
+
+/* TD_OK: it was read to its end, or is_same. TD_REFUSED, TD_GONE,
+ * TD_UNREACHABLE by the server's status; TD_BROKEN: it cannot be read;
+ * TD_MEMORY. */
 typedef void reading_end_fn(const struct failure *why,
-                            const struct document_head *head, int64_t made_us,
-                            void *user);
+                            const struct reading_end *end, void *user);
 
 struct reading_calls {
     reading_link_fn *on_link;
@@ -37,8 +46,10 @@ struct reading_calls {
     reading_end_fn *on_end;
 };
 
-/* NULL: no memory. It frees itself after on_end. */
+/* `known`: the version that need not be read again; NULL or empty: none. NULL:
+ * no memory. It frees itself after on_end. */
 struct reading *reading_start(struct td_client *client, const char *url,
+                              const struct listing_version *known,
                               const struct reading_calls *calls, void *user);
 void reading_pause(struct reading *reading);
 void reading_resume(struct reading *reading);

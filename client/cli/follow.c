@@ -20,7 +20,9 @@ struct follow {
     char start[TD_POSITION_SIZE];    /* what --state held at the start */
     char position[TD_POSITION_SIZE]; /* what it holds now; "": nothing */
     unsigned long long n_done;
+    char *listing;       /* beside the state; NULL: none */
     bool is_away;        /* the source is, and that was said */
+    bool is_drawn;       /* a line of progress, on a terminal */
     enum exit_code code; /* why the callback ended it */
 };
 
@@ -148,11 +150,31 @@ is_enough(const struct follow *f)
     return f->args.count && f->n_done >= f->args.count;
 }
 
+/* Of a list that is read before anything is said of it. */
+static void
+on_progress(uint64_t n_resources, void *user)
+{
+    struct follow *f = user;
+
+    fprintf(stderr, "\rreading the list: %llu resources\033[K",
+            (unsigned long long)n_resources);
+    f->is_drawn = true;
+}
+
+static void
+clear_progress(struct follow *f)
+{
+    if (f->is_drawn)
+        fputs("\r\033[K", stderr);
+    f->is_drawn = false;
+}
+
 static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
 
+    clear_progress(f);
     if (f->args.is_verbose)
         say("%s; again in %.1f s", why, pause_ms / 1000.0);
     else if (!f->is_away && pause_ms >= AWAY_MS)
@@ -175,6 +197,7 @@ on_message(const struct td_message *message, void *user)
     char position[TD_POSITION_SIZE] = "";
     size_t i = 0;
 
+    clear_progress(f);
     be_back(f);
     if (message->kind == TD_BASELINE_BEGIN || message->kind == TD_BASELINE_END)
         if (!do_baseline(f, message))
@@ -216,6 +239,12 @@ read_state(struct follow *f)
 {
     if (!f->args.state)
         return EXIT_GOOD;
+    if (asprintf(&f->listing, "%s.list", f->args.state) < 0) {
+        f->listing = NULL;
+        say("no memory");
+        return EXIT_FAILED;
+    }
+    f->args.how.listing = f->listing;
     if (td_position_read(followed, f->args.state, f->start)) {
         say("%s", td_problem(followed));
         return EXIT_FAILED;
@@ -256,12 +285,15 @@ run(const struct arguments *arguments)
     if (code)
         goto out;
     f.args.how.on_trouble = on_trouble;
+    if (isatty(STDERR_FILENO))
+        f.args.how.on_progress = on_progress;
     catch_signals();
     if (f.args.callback_listen)
         code = follow_at_callback(followed, &f.args, on_message, &f);
     else
         code = exit_of(followed, td_follow(followed, f.args.url, &f.args.how,
                                            on_message, &f));
+    clear_progress(&f);
     if (code == EXIT_GOOD)
         code = f.code;
     if (code == EXIT_GONE && f.args.how.baseline == TD_NO_BASELINE)
@@ -270,6 +302,7 @@ run(const struct arguments *arguments)
 
     /* The handle is left to the end of the process: a signal may still come. */
 out:
+    free(f.listing);
     follow_args_fini(&f.args);
     return code;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/mirrored.h"
+
 enum {
     OPTION_AFTER,
     OPTION_FROM_START,
@@ -22,6 +24,7 @@ enum {
     OPTION_BASELINE,
     OPTION_TRANSPORT,
     OPTION_POLL,
+    OPTION_MAX_DELETE,
     OPTION_CALLBACK_LISTEN,
     OPTION_CALLBACK_URL,
     OPTION_VERBOSE
@@ -50,6 +53,8 @@ const struct option_row follow_options[] = {
     [OPTION_TRANSPORT] = {"transport", "WAY",
                           "websocket, events, longpoll or poll alone"},
     [OPTION_POLL] = {"poll", "SECONDS", "between two looks at lists; 60"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "of a list, more is an error (or none); 20"},
     [OPTION_CALLBACK_LISTEN] = {"callback-listen", "HOST:PORT",
                                 "be told by the source's hub (WebSub), there"},
     [OPTION_CALLBACK_URL] = {"callback-url", "URL",
@@ -134,6 +139,10 @@ read_ways(const struct arguments *arguments, struct td_follow_options *how)
                              POLL_MOST);
         how->poll_ms = (unsigned)(s * 1000);
     }
+    if (given[OPTION_MAX_DELETE] &&
+        !mirrored_max_delete(given[OPTION_MAX_DELETE],
+                             &how->max_delete_percent))
+        return EXIT_USAGE;
     how->until_caught_up = given[OPTION_UNTIL_CAUGHT_UP] != NULL;
     return EXIT_GOOD;
 }

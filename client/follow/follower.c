@@ -117,7 +117,9 @@ on_timer(void *user)
         follower_go(f);
     else if (f->state == FOLLOWER_FILLING && !f->page && !f->history)
         holes_go_on(f);
-    else if (f->state == FOLLOWER_POLLING && !f->history)
+    else if (f->state == FOLLOWER_POLLING && survey_is_due(f) && !f->baseline)
+        survey_go_on(f);
+    else if (f->state == FOLLOWER_POLLING && !f->history && !f->baseline)
         poll_go_on(f);
     else if (f->state == FOLLOWER_REBASING && !f->baseline)
         rebase_go_on(f);
@@ -280,6 +282,7 @@ static void
 release(struct td_follower *f)
 {
     offered_fini(&f->offered);
+    listing_close(f->listing);
     incoming_fini(&f->message);
     batch_fini(&f->batch);
     buf_fini(&f->kept);

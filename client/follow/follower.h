@@ -8,7 +8,8 @@
  *     connect.c   one live connection after the other (ways.c: which)
  *     deliver.c   messages, judged by order.c, handed over
  *     holes.c     what a message did not have
- *     poll.c      sources that push nothing
+ *     poll.c      sources that push nothing: their Change Lists
+ *     survey.c    sources without a history: their Resource Lists
  *     rebase.c    baselines
  *     push.c      what is pushed from elsewhere (client/websub)
  *
@@ -32,6 +33,7 @@
 #include "client/history/history.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
+#include "client/listing/listing.h"
 #include "client/source/discover.h"
 
 /* Most milliseconds between two attempts. */
@@ -42,7 +44,7 @@ enum follower_state {
     FOLLOWER_SEEKING,  /* discovery */
     FOLLOWER_LIVE,     /* live */
     FOLLOWER_FILLING,  /* page, or history; live, held back, unless it ended */
-    FOLLOWER_POLLING,  /* history */
+    FOLLOWER_POLLING,  /* history, or a baseline for the listing */
     FOLLOWER_REBASING, /* baseline */
     FOLLOWER_RESTING,  /* timer */
     FOLLOWER_ENDED     /* nothing */
@@ -147,6 +149,14 @@ struct td_follower {
     struct place lists_upto;
     bool is_list_closed; /* history_plan's is_closed */
     unsigned n_behind;   /* in a row ended before where we stand */
+
+    /* survey.c */
+    struct listing *listing; /* NULL: not needed yet */
+    bool
+        is_taking; /* what is read is where it begins: nothing is handed over */
+    bool is_surveyed; /* the list was read, by a baseline */
+    uint64_t n_listed; /* resources of the list that is being read */
+    int64_t progress_ms;
 
     /* rebase.c */
     bool wants_baseline;
@@ -262,6 +272,29 @@ bool poll_go_on(struct td_follower *f);
 
 /* Has `lists_end` happened because lists end before where we stand? */
 bool poll_is_behind(const struct td_follower *f);
+
+/* All that was there is handed over: a heartbeat, and the end or the next look;
+ * false. */
+bool poll_over(struct td_follower *f);
+
+/* survey.c */
+
+/* True if the source has a list of its resources, and nothing of its history.
+ */
+bool survey_is_due(const struct td_follower *f);
+
+/* The listing is open; false: it has ended. */
+bool survey_open(struct td_follower *f);
+
+/* Hands over what was found before, then reads the list; false. */
+bool survey_begin(struct td_follower *f);
+
+/* Goes on with what waited, as poll_go_on. */
+bool survey_go_on(struct td_follower *f);
+
+/* The baseline that was read is where the listing stands; false: it has ended.
+ */
+bool survey_take(struct td_follower *f);
 
 /* push.c */
 

@@ -142,6 +142,20 @@ failed(struct td_follower *f, bool was_fresh)
     return follower_end(f, &why);
 }
 
+bool
+poll_over(struct td_follower *f)
+{
+    f->n_behind = 0;
+    f->n_heard = 1;
+    f->was_heard = true;
+    ways_fit(&f->ways, TD_POLL);
+    if (!tell_heartbeat(f))
+        return false;
+    if (f->wish.until_caught_up)
+        return follower_fail(f, TD_OK, "%s", "");
+    return push_wait(f);
+}
+
 /* What came before lists failed came in order, after the place: it counts. Each
  * step may be the one that pauses it, and is passed over the next time. */
 bool
@@ -158,18 +172,10 @@ poll_go_on(struct td_follower *f)
     f->is_fresh = false;
     if (f->lists_end.rc)
         return failed(f, was_fresh);
-    f->n_behind = 0;
-    f->n_heard = 1;
-    f->was_heard = true;
-    ways_fit(&f->ways, TD_POLL);
     follower_stand(f, &f->lists_upto);
-    if (!tell_heartbeat(f))
-        return false;
-    if (f->wish.until_caught_up)
-        return follower_fail(f, TD_OK, "%s", "");
     if (f->is_list_closed) /* the source says where it goes on */
         f->is_sought = false;
-    return push_wait(f);
+    return poll_over(f);
 }
 
 /* From now on: what happens after the head of a set or, where there is none to
@@ -204,6 +210,8 @@ poll_begin(struct td_follower *f)
 
     follower_enter(f, FOLLOWER_POLLING);
     f->transport = TD_POLL;
+    if (survey_is_due(f))
+        return survey_begin(f);
     if (!follower_place(f, &place))
         begin_now(f);
     return poll_lists(f) && false;

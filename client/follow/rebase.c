@@ -146,11 +146,14 @@ on_end(const struct failure *why, const struct place *place,
         follower_trouble(f, &told);
     } else if (told.rc) {
         follower_end(f, &told);
-    } else {
+    } else if (!survey_is_due(f)) {
         f->standing = *place;
         f->has_guess = guess != NULL;
         if (guess)
             f->guess = *guess;
+        rebase_go_on(f);
+    } else if (survey_take(f)) {
+        f->has_guess = false;
         rebase_go_on(f);
     }
 }
@@ -198,6 +201,9 @@ rebase_begin(struct td_follower *f)
             f->wish.patience_ms / 1000 + (f->wish.patience_ms % 1000 > 0);
     follower_enter(f, FOLLOWER_REBASING);
     f->is_begun = false;
+    if (survey_is_due(f) && !survey_open(f))
+        return false;
+    plan.listing = survey_is_due(f) ? f->listing : NULL;
     if (!f->offered.resource_list &&
         !(f->offered.resource_dump && f->wish.scratch))
         return begin_without_list(f);

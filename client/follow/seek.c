@@ -23,7 +23,8 @@ carried_by(const struct td_follower *f)
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
-    if (o->change_list || o->change_dump || o->change_list_archive)
+    if (o->change_list || o->change_dump || o->change_list_archive ||
+        o->resource_list)
         open |= TD_POLL;
     return open & f->wish.transports;
 }
@@ -87,8 +88,8 @@ take_offer(struct td_follower *f)
                              f->n_sets, SLICE_ARG(buf_slice(&f->others)));
     if (!open)
         return follower_fail(f, TD_REFUSED,
-                             "%.200s names no Change List, stream or change "
-                             "memory that may be used here",
+                             "%.200s names no Resource List, Change List, "
+                             "stream or change memory that may be used here",
                              f->wish.url);
     ways_open(&f->ways, open);
     f->is_sought = true;

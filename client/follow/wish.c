@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
+#include "client/listing/listing.h"
 #include "proto/datetime.h"
 
 #define ALL_TRANSPORTS (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
@@ -126,12 +127,16 @@ read_rest(struct wish *wish, const struct td_follow_options *options,
     wish->until_caught_up = options->until_caught_up != 0;
     wish->patience_ms =
         options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT;
+    wish->max_delete_percent = options->max_delete_percent
+                                   ? options->max_delete_percent
+                                   : LISTING_PERCENT_DEFAULT;
     wish->on_trouble = options->on_trouble;
-    if (options->scratch) {
-        wish->scratch = strdup(options->scratch);
-        if (!wish->scratch)
-            return failure_memory(why);
-    }
+    wish->on_progress = options->on_progress;
+    wish->scratch = options->scratch ? strdup(options->scratch) : NULL;
+    wish->listing = options->listing ? strdup(options->listing) : NULL;
+    if ((options->scratch && !wish->scratch) ||
+        (options->listing && !wish->listing))
+        return failure_memory(why);
     return TD_OK;
 }
 
@@ -161,4 +166,5 @@ void
 wish_fini(struct wish *wish)
 {
     free(wish->scratch);
+    free(wish->listing);
 }

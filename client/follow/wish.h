@@ -29,9 +29,12 @@ struct wish {
     unsigned transports; /* of enum td_transport */
     enum td_baseline baseline;
     char *scratch; /* NULL: none */
+    char *listing; /* NULL: a temporary one */
+    int max_delete_percent;
     bool until_caught_up;
     unsigned patience_ms;
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
+    void (*on_progress)(uint64_t n_resources, void *user);
 };
 
 /* TD_INVALID, TD_MEMORY: `why` says more, nothing is to be freed. `options`:

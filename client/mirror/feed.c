@@ -32,6 +32,7 @@ struct feed {
     struct feed_events events;
     char *url;
     char *scratch; /* NULL: no dumps */
+    char *listing; /* NULL: a temporary one */
     int64_t set;
     char position[TD_POSITION_SIZE];
     struct td_follower *follower;
@@ -394,6 +395,8 @@ follow(struct feed *f, bool until_caught_up)
         .poll_ms = o->poll_ms,
         .baseline = TD_BASELINE_FIRST,
         .scratch = f->scratch,
+        .listing = f->listing,
+        .max_delete_percent = o->max_delete_percent,
         .until_caught_up = until_caught_up,
         .patience_ms = o->patience_ms,
         .on_end = on_end,
@@ -433,6 +436,8 @@ feed_open(struct mirror *m, const char *url, bool until_caught_up,
         if (!f->scratch)
             goto fail;
     }
+    if (m->shelf && !(f->listing = shelf_listing(m->shelf, f->set)))
+        goto fail;
     timer_start(f->quiet, QUIET_MS);
     rc = follow(f, until_caught_up);
     if (!rc)
@@ -454,6 +459,7 @@ feed_close(struct feed *f)
     buf_fini(&f->links);
     free(f->url);
     free(f->scratch);
+    free(f->listing);
     free(f);
 }
 

@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
+#include "client/listing/listing.h"
 #include "client/mirror/work.h"
 
 #define PROGRESS_MS 250
 
-#define PER_HOST       4
-#define ATTEMPTS       5
-#define DELETE_PERCENT 20
-#define FEW            100 /* removals; as tidings_mirror.h tells */
+#define PER_HOST 4
+#define ATTEMPTS 5
 
 void
 mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
@@ -26,17 +25,14 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
     if (!to->patience_ms)
         to->patience_ms = PATIENCE_DEFAULT;
     if (!to->max_delete_percent)
-        to->max_delete_percent = DELETE_PERCENT;
+        to->max_delete_percent = LISTING_PERCENT_DEFAULT;
 }
 
 bool
 mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
 {
-    int percent = m->options->max_delete_percent;
-
     /* In an hour more may come and go than there were. */
-    return percent >= 0 && percent < 100 && n >= FEW &&
-           (double)n * 100 > (double)n_of * (double)percent;
+    return listing_is_too_much(n, n_of, m->options->max_delete_percent);
 }
 
 /* The end */

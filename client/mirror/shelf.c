@@ -219,6 +219,16 @@ shelf_make_scratch(struct shelf *shelf, int64_t set, struct failure *why)
     return path;
 }
 
+char *
+shelf_listing(const struct shelf *shelf, int64_t set)
+{
+    char *path;
+
+    return asprintf(&path, "%s/list-%" PRId64 ".db", shelf->state, set) < 0
+               ? NULL
+               : path;
+}
+
 int
 shelf_incoming(const struct shelf *shelf)
 {

@@ -7,6 +7,7 @@
  *     DIR/.tidings/mirror.db  what is wanted, what is there (book.h)
  *     DIR/.tidings/incoming/  files that are being fetched
  *     DIR/.tidings/scratch/N/ packages of dumps, of a set
+ *     DIR/.tidings/list-N.db  the last list of a set that has no history
  *     DIR/.tidings/found/N/   what stood in a resource's way and was not ours
  *
  * Below DIR no symbolic link is followed, by whomever it was made: each name of
@@ -50,6 +51,10 @@ int shelf_incoming(const struct shelf *shelf);      /* descriptor */
 /* Makes a directory for the packages of dumps of the set number `set`: its path
  * is the caller's, to be given to free(). NULL: `why` says why. */
 char *shelf_make_scratch(struct shelf *shelf, int64_t set, struct failure *why);
+
+/* The file of td_follow_options.listing, of the set number `set`: a path of the
+ * caller's, to be given to free(). NULL: no memory. */
+char *shelf_listing(const struct shelf *shelf, int64_t set);
 
 /* What is there. */
 

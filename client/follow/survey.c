@@ -1,0 +1,267 @@
+/*
+ * survey.c - sources without a history: the list of their resources, read again
+ * and again, and compared with what it had before (client/listing).
+ *
+ *     what was found before --> the list --> what it differs in --> heartbeat
+ *              ^                   |                                    |
+ *              |                   +--> broken off: trouble             |
+ *              +-------------------------- poll_ms ---------------------+
+ *
+ * A position is one of the listing. Whoever stands at one that the listing does
+ * not know, or at none of a listing at all, cannot know what has been deleted
+ * since: that is a history which no longer reaches back.
+ */
+#include "client/follow/follower.h"
+
+#define PROGRESS_MS 250
+
+bool
+survey_is_due(const struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+
+    return o->resource_list && !o->change_list && !o->change_dump &&
+           !o->change_list_archive && !o->memory && !o->stream && !o->events;
+}
+
+static bool
+failed_listing(struct td_follower *f)
+{
+    return follower_end(f, listing_failure(f->listing));
+}
+
+bool
+survey_open(struct td_follower *f)
+{
+    struct failure why;
+
+    if (f->listing)
+        return true;
+    f->listing = listing_open(f->wish.listing, f->wish.url, &why);
+    return f->listing || follower_end(f, &why);
+}
+
+static struct place
+place_at(const struct td_follower *f, uint64_t seq)
+{
+    const struct listing_extent *extent = listing_extent(f->listing);
+    struct place place = {.is_time = false, .at = {.seq = seq}};
+
+    memcpy(place.at.epoch, extent->epoch, sizeof(place.at.epoch));
+    return place;
+}
+
+bool
+survey_take(struct td_follower *f)
+{
+    if (!listing_take(f->listing))
+        return failed_listing(f);
+    f->standing = place_at(f, listing_extent(f->listing)->last);
+    f->is_surveyed = true;
+    return true;
+}
+
+/* Where it begins */
+
+static bool
+is_unknown(struct td_follower *f, const char *format)
+{
+    char position[TD_POSITION_SIZE];
+    struct failure why;
+    struct place place;
+
+    follower_place(f, &place);
+    place_write(position, &place);
+    failure_clear(&why);
+    failure_set(&why, TD_GONE, format, position);
+    return rebase_gone(f, &why);
+}
+
+/* From now on: what the list has now is no change. From the beginning: all of
+ * it is. True: it stands, or will when the list was read. */
+static bool
+stands(struct td_follower *f)
+{
+    const struct listing_extent *extent = listing_extent(f->listing);
+    struct place place;
+
+    if (!follower_place(f, &place)) {
+        f->is_taking = true;
+        return true;
+    }
+    if (place.is_time)
+        return is_unknown(f, "the source has only a list of what it has: "
+                             "nobody can tell what happened after %s");
+    if (!place.at.epoch[0] && !place.at.seq) {
+        if ((extent->is_read || extent->last) && !listing_clear(f->listing))
+            return failed_listing(f);
+        place = place_at(f, 0);
+        follower_stand(f, &place);
+        return true;
+    }
+    if (strcmp(place.at.epoch, extent->epoch) != 0 ||
+        place.at.seq < extent->oldest || place.at.seq > extent->last)
+        return is_unknown(f, "the list that the source had at %s is not kept");
+    return true;
+}
+
+/* Differences */
+
+static bool
+add_change(const struct document_entry *entry, void *user)
+{
+    struct td_follower *f = user;
+    struct place place = place_at(f, entry->change.seq);
+
+    if (batch_add(&f->batch, &f->wish.filter, entry, true, NULL)) {
+        failure_memory(&f->lists_end);
+        return false;
+    }
+    if (!f->has_batch)
+        f->batch_begin = entry->change.seq - 1;
+    f->batch_after = place;
+    f->has_batch = true;
+    return !batch_is_full(&f->batch);
+}
+
+/* The next ones, if there are any. */
+static bool
+add_changes(struct td_follower *f)
+{
+    failure_clear(&f->lists_end);
+    if (!listing_changes(f->listing, f->order.at.seq, BATCH_ENTRIES, add_change,
+                         f))
+        return failed_listing(f);
+    return !f->lists_end.rc || follower_end(f, &f->lists_end);
+}
+
+/* The list */
+
+static bool
+on_entry(const struct document_entry *entry, const char *file, void *user)
+{
+    struct td_follower *f = user;
+    int64_t now_ms = loop_now_ms();
+    bool is_gone = false;
+
+    (void)entry;
+    (void)file;
+    f->n_listed++;
+    if (!f->wish.on_progress || now_ms - f->progress_ms < PROGRESS_MS)
+        return true;
+    f->progress_ms = now_ms;
+    f->is_gone = &is_gone;
+    f->wish.on_progress(f->n_listed, f->user);
+    return follower_is_here(f, is_gone) && !f->is_paused;
+}
+
+/* Of a list that was good before, a part that is missing or cut off is what its
+ * author is about to write: it is asked for again. */
+static bool
+failed(struct td_follower *f, const struct failure *why)
+{
+    bool is_lasting = why->rc == TD_MEMORY || why->rc == TD_IO ||
+                      f->wish.until_caught_up ||
+                      !listing_extent(f->listing)->is_read;
+    struct failure told = *why;
+
+    f->n_heard = 0;
+    if (told.rc != TD_UNREACHABLE && is_lasting)
+        return follower_end(f, &told);
+    if (told.rc != TD_UNREACHABLE)
+        failure_set(&told, TD_UNREACHABLE,
+                    "%.900s; nothing of it is taken for deleted", why->text);
+    f->is_sought = false; /* perhaps it moved; who asks is told if not */
+    return follower_trouble(f, &told);
+}
+
+static bool
+take_list(struct td_follower *f)
+{
+    struct place place;
+
+    if (!f->is_taking)
+        return listing_compare(f->listing, f->wish.max_delete_percent,
+                               f->offered.resource_list) ||
+               failed_listing(f);
+    if (!survey_take(f))
+        return false;
+    f->is_taking = f->is_surveyed = false;
+    place = f->standing;
+    follower_stand(f, &place);
+    return true;
+}
+
+static void
+on_end(const struct failure *why, const struct place *place,
+       const struct place *guess, void *user)
+{
+    struct td_follower *f = user;
+    struct failure told = *why;
+
+    (void)place;
+    (void)guess;
+    f->baseline = NULL;
+    f->held.baseline = false;
+    if (told.rc) {
+        failed(f, &told);
+    } else if (take_list(f)) {
+        f->has_lists_end = true;
+        survey_go_on(f);
+    }
+}
+
+static bool
+read_list(struct td_follower *f)
+{
+    struct baseline_plan plan = {
+        .offered = &f->offered,
+        .listing = f->listing,
+        .is_partial = true,
+    };
+
+    if (f->wish.until_caught_up) /* 0 would be none */
+        plan.patience_s =
+            f->wish.patience_ms / 1000 + (f->wish.patience_ms % 1000 > 0);
+    f->n_listed = 0;
+    f->progress_ms = loop_now_ms();
+    f->baseline = baseline_start(f->client, &plan, on_entry, on_end, f);
+    if (!f->baseline)
+        return follower_fail(f, TD_MEMORY, "no memory");
+    follower_hold(f);
+    return true;
+}
+
+/* A batch in each turn of the loop, for others are on it. Each step may be the
+ * one that pauses it, and is passed over the next time. */
+bool
+survey_go_on(struct td_follower *f)
+{
+    if (!f->is_paused && !f->is_taking && !f->has_batch && !add_changes(f))
+        return false;
+    if (!f->is_paused && f->has_batch) {
+        if (!deliver_batch(f))
+            return false;
+        timer_start(f->timer, 0);
+        return true;
+    }
+    if (f->is_paused) {
+        f->is_due = true;
+        return true;
+    }
+    f->is_fresh = false;
+    return f->has_lists_end ? poll_over(f) : read_list(f);
+}
+
+bool
+survey_begin(struct td_follower *f)
+{
+    f->is_taking = false;
+    if (!survey_open(f) || !stands(f))
+        return false;
+    /* The baseline has just read it, unless that was a dump. */
+    f->has_lists_end =
+        f->is_surveyed && !(f->offered.resource_dump && f->wish.scratch);
+    f->is_surveyed = false;
+    return survey_go_on(f) && false;
+}

@@ -1,0 +1,847 @@
+/*
+ * listing.c - a history for a source that has none.
+ *
+ *     entry --+-- resource: as it was --> seen (kind 0, 1, 2; fragment)
+ *             |                             |
+ *             +-- listing_compare: kinds and what is not seen --> change
+ *                                  seen --> resource
+ */
+#include "client/listing/listing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <sqlite3.h>
+
+#include "proto/fragment.h"
+#include "proto/hash.h"
+
+/* "TdLi" */
+#define APPLICATION_ID 1415859305
+
+/* Removals that never are too many. */
+#define FEW 100
+
+/* Untold numbers are NULL, untold texts are empty. A document without a version
+ * has to be read each time. */
+static const char schema[] =
+    "CREATE TABLE listing (source TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " oldest INTEGER NOT NULL, before INTEGER NOT NULL,"
+    " last INTEGER NOT NULL, is_read INTEGER NOT NULL,"
+    " when_us INTEGER NOT NULL);"
+    "CREATE TABLE document (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
+    " etag TEXT NOT NULL, modified TEXT NOT NULL);"
+    "CREATE TABLE resource (loc TEXT PRIMARY KEY, document INTEGER NOT NULL,"
+    " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE change (seq INTEGER PRIMARY KEY, when_us INTEGER NOT NULL,"
+    " hole INTEGER NOT NULL, fragment BLOB NOT NULL);"
+    "PRAGMA application_id = 1415859305; PRAGMA user_version = 1;";
+
+/* The lock is taken with the first transaction and kept. */
+static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
+                               "PRAGMA journal_mode = WAL;"
+                               "PRAGMA synchronous = FULL;"
+                               "PRAGMA temp_store = FILE;"
+                               "PRAGMA trusted_schema = OFF;"
+                               "BEGIN IMMEDIATE;";
+
+/* The reading that is under way. `other`: another document that has the same
+ * resource: neither may be passed over when it has not changed, for the
+ * resource is noted with one of them alone. */
+static const char scratch[] =
+    "CREATE TEMP TABLE read (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
+    " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL);"
+    "CREATE TEMP TABLE seen (n INTEGER PRIMARY KEY, loc TEXT NOT NULL UNIQUE,"
+    " document INTEGER NOT NULL, other INTEGER, lastmod INTEGER,"
+    " hash TEXT NOT NULL, length INTEGER, hole INTEGER, fragment BLOB);";
+
+enum sql { SQL_LOOK, SQL_SEE, SQL_CHANGE, SQL_READ, N_SQL };
+
+static const char *const texts[N_SQL] = {
+    [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
+    [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
+                " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                " ON CONFLICT (loc) DO UPDATE SET other = CASE WHEN document IS"
+                " excluded.document THEN other ELSE document END,"
+                " document = excluded.document, lastmod = excluded.lastmod,"
+                " hash = excluded.hash, length = excluded.length,"
+                " hole = excluded.hole, fragment = excluded.fragment",
+    [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
+    [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
+                 " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+};
+
+struct listing {
+    sqlite3 *db;
+    sqlite3_stmt *statements[N_SQL];
+    struct listing_extent extent;
+    int64_t document; /* that is read */
+    struct buf line;  /* a fragment */
+    struct failure why;
+};
+
+/* Steps of the database */
+
+static bool
+fail(struct listing *l)
+{
+    int code = l->db ? sqlite3_errcode(l->db) : SQLITE_NOMEM;
+
+    if (code == SQLITE_NOMEM)
+        failure_memory(&l->why);
+    else
+        failure_set(&l->why, TD_IO, "the last list of the source: %s",
+                    code == SQLITE_BUSY ? "another process works with it"
+                                        : sqlite3_errmsg(l->db));
+    if (l->db && !sqlite3_get_autocommit(l->db))
+        sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
+    return false;
+}
+
+static bool
+fail_memory(struct listing *l)
+{
+    failure_memory(&l->why);
+    return false;
+}
+
+static bool
+exec(struct listing *l, const char *text)
+{
+    return !sqlite3_exec(l->db, text, NULL, NULL, NULL) || fail(l);
+}
+
+/* A statement of its own, with up to two values; NULL: it failed. */
+static sqlite3_stmt *
+prepare(struct listing *l, const char *text)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(l->db, text, -1, &s, NULL))
+        fail(l);
+    return s;
+}
+
+static bool
+finish(struct listing *l, sqlite3_stmt *s)
+{
+    bool is_good = s && sqlite3_step(s) == SQLITE_DONE;
+
+    if (s && !is_good)
+        fail(l);
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+/* One that is kept. */
+static sqlite3_stmt *
+statement(struct listing *l, enum sql which)
+{
+    if (!l->statements[which] &&
+        sqlite3_prepare_v3(l->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &l->statements[which], NULL))
+        fail(l);
+    return l->statements[which];
+}
+
+static bool
+run(struct listing *l, sqlite3_stmt *s)
+{
+    bool is_good = sqlite3_step(s) == SQLITE_DONE || fail(l);
+
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return is_good;
+}
+
+static void
+bind_text(sqlite3_stmt *s, int at, struct slice text)
+{
+    sqlite3_bind_text(s, at, text.size ? text.data : "", (int)text.size,
+                      SQLITE_STATIC);
+}
+
+/* The number that a query comes to. */
+static bool
+ask(struct listing *l, const char *text, uint64_t *number)
+{
+    sqlite3_stmt *s = prepare(l, text);
+    bool is_good = s && sqlite3_step(s) == SQLITE_ROW;
+
+    if (is_good)
+        *number = (uint64_t)sqlite3_column_int64(s, 0);
+    else if (s)
+        fail(l);
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+/* A text of the row at hand; what does not fit is as good as none. */
+static void
+take_text(sqlite3_stmt *s, int column, char *to, size_t size)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+
+    if (!text || snprintf(to, size, "%s", text) >= (int)size)
+        to[0] = '\0';
+}
+
+/* Opening */
+
+static bool
+make_epoch(struct listing *l)
+{
+    unsigned char bytes[EPOCH_SIZE / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+        failure_set(&l->why, TD_IO, "no random numbers");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(&l->extent.epoch[2 * i], 3, "%02x", bytes[i]);
+    return true;
+}
+
+static bool
+write_source(struct listing *l, const char *source)
+{
+    sqlite3_stmt *s;
+
+    if (!make_epoch(l))
+        return false;
+    s = prepare(l, "INSERT INTO listing VALUES (?1, ?2, 0, 0, 0, 0, 0)");
+    if (!s)
+        return false;
+    bind_text(s, 1, slice_of(source));
+    bind_text(s, 2, slice_of(l->extent.epoch));
+    return finish(l, s);
+}
+
+static bool
+read_source(struct listing *l, const char *source)
+{
+    sqlite3_stmt *s =
+        prepare(l, "SELECT source, epoch, oldest, last, is_read FROM listing");
+    const char *its;
+    bool is_good = s && sqlite3_step(s) == SQLITE_ROW;
+
+    if (s && !is_good)
+        fail(l);
+    if (!is_good)
+        goto out;
+    its = (const char *)sqlite3_column_text(s, 0);
+    take_text(s, 1, l->extent.epoch, sizeof(l->extent.epoch));
+    l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
+    l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
+    l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
+    is_good = epoch_is_valid(slice_of(l->extent.epoch)) && its &&
+              !strcmp(its, source);
+    if (!is_good)
+        failure_set(&l->why, TD_INVALID,
+                    "the file is the last list of another source: %.300s",
+                    its ? its : "");
+out:
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+static bool
+settle_file(struct listing *l, const char *source)
+{
+    uint64_t application = 0;
+    uint64_t n_tables = 0;
+
+    if (!ask(l, "PRAGMA application_id", &application) ||
+        !ask(l, "SELECT count(*) FROM sqlite_master", &n_tables))
+        return false;
+    if (!application && !n_tables)
+        return exec(l, schema) && write_source(l, source);
+    if (application == APPLICATION_ID)
+        return read_source(l, source);
+    failure_set(&l->why, TD_INVALID,
+                "the file is something else than the last list of a source");
+    return false;
+}
+
+static bool
+count_resources(struct listing *l)
+{
+    return ask(l, "SELECT count(*) FROM resource", &l->extent.n_resources);
+}
+
+struct listing *
+listing_open(const char *path, const char *source, struct failure *why)
+{
+    struct listing *l = calloc(1, sizeof(*l));
+    bool is_good;
+
+    failure_clear(why);
+    if (!l) {
+        failure_memory(why);
+        return NULL;
+    }
+    failure_clear(&l->why);
+    buf_init(&l->line, 2 * FRAGMENT_MAX);
+    is_good = !sqlite3_open_v2(path ? path : "", &l->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                                   SQLITE_OPEN_NOMUTEX,
+                               NULL) ||
+              fail(l);
+    is_good = is_good && exec(l, settings) && settle_file(l, source) &&
+              exec(l, "COMMIT") && exec(l, scratch) && count_resources(l);
+    if (is_good)
+        return l;
+    *why = l->why;
+    if (path)
+        failure_set(why, l->why.rc, "%.300s: %.600s", path, l->why.text);
+    listing_close(l);
+    return NULL;
+}
+
+void
+listing_close(struct listing *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < N_SQL; i++)
+        sqlite3_finalize(l->statements[i]);
+    sqlite3_close(l->db);
+    buf_fini(&l->line);
+    free(l);
+}
+
+const struct failure *
+listing_failure(const struct listing *l)
+{
+    return &l->why;
+}
+
+const struct listing_extent *
+listing_extent(const struct listing *l)
+{
+    return &l->extent;
+}
+
+/* Reading */
+
+bool
+listing_begin(struct listing *l)
+{
+    failure_clear(&l->why);
+    return exec(l, "DELETE FROM seen; DELETE FROM read;");
+}
+
+/* The one of the last reading keeps its number, so that its resources need not
+ * be written anew. */
+static bool
+number_document(struct listing *l, const char *url)
+{
+    sqlite3_stmt *s =
+        prepare(l, "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
+                   " (SELECT id FROM document WHERE url = ?1),"
+                   " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
+                   " (SELECT coalesce(max(id), 0) FROM document)))");
+    bool is_good;
+
+    if (!s)
+        return false;
+    bind_text(s, 1, slice_of(url));
+    is_good = sqlite3_step(s) == SQLITE_ROW || fail(l);
+    if (is_good)
+        l->document = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+bool
+listing_document(struct listing *l, const char *url,
+                 struct listing_version *known)
+{
+    sqlite3_stmt *s;
+    int code;
+
+    *known = (struct listing_version){.etag = ""};
+    if (!number_document(l, url))
+        return false;
+    s = prepare(l, "INSERT OR REPLACE INTO read VALUES (?1, ?2, '', '', 0)");
+    if (!s)
+        return false;
+    sqlite3_bind_int64(s, 1, l->document);
+    bind_text(s, 2, slice_of(url));
+    if (!finish(l, s))
+        return false;
+    s = prepare(l, "SELECT etag, modified FROM document WHERE url = ?1");
+    if (!s)
+        return false;
+    bind_text(s, 1, slice_of(url));
+    code = sqlite3_step(s);
+    if (code == SQLITE_ROW) {
+        take_text(s, 0, known->etag, sizeof(known->etag));
+        take_text(s, 1, known->modified, sizeof(known->modified));
+    } else if (code != SQLITE_DONE) {
+        fail(l);
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+static bool
+end_document(struct listing *l, struct slice etag, struct slice modified)
+{
+    sqlite3_stmt *s =
+        prepare(l, "UPDATE read SET etag = ?2, modified = ?3 WHERE id = ?1");
+
+    if (!s)
+        return false;
+    sqlite3_bind_int64(s, 1, l->document);
+    bind_text(s, 2, etag);
+    bind_text(s, 3, modified);
+    return finish(l, s);
+}
+
+bool
+listing_document_end(struct listing *l, const struct listing_version *version)
+{
+    if (!version)
+        return true;
+    return end_document(l, slice_of(version->etag),
+                        slice_of(version->modified));
+}
+
+bool
+listing_document_same(struct listing *l)
+{
+    sqlite3_stmt *s = prepare(
+        l, "UPDATE read SET is_same = 1, etag = d.etag, modified = d.modified"
+           " FROM document d WHERE read.id = ?1 AND d.id = ?1");
+
+    if (!s)
+        return false;
+    sqlite3_bind_int64(s, 1, l->document);
+    return finish(l, s);
+}
+
+/* Is the resource in the row at hand the same one? By what both tell; where
+ * they tell nothing in common, by whether they tell anything. */
+static bool
+is_same(sqlite3_stmt *s, const struct change *now)
+{
+    bool had_lastmod = sqlite3_column_type(s, 0) != SQLITE_NULL;
+    bool had_length = sqlite3_column_type(s, 2) != SQLITE_NULL;
+    struct slice hash = {(const char *)sqlite3_column_text(s, 1),
+                         (size_t)sqlite3_column_bytes(s, 1)};
+    bool has_lastmod = now->lastmod_us != DATETIME_NONE;
+    bool has_length = now->length != LENGTH_NONE;
+    bool has_common;
+
+    if (had_lastmod && has_lastmod &&
+        sqlite3_column_int64(s, 0) != now->lastmod_us)
+        return false;
+    if (had_length && has_length &&
+        (uint64_t)sqlite3_column_int64(s, 2) != now->length)
+        return false;
+    if (!hashes_agree(hash, now->hash, &has_common))
+        return false;
+    return has_common || (had_lastmod && has_lastmod) ||
+           (had_length && has_length) ||
+           (!had_lastmod && !had_length && !hash.size && !has_lastmod &&
+            !has_length && !now->hash.size);
+}
+
+/* 0: it is known as it is. */
+static bool
+look(struct listing *l, const struct change *now, bool *is_known, bool *is_it)
+{
+    sqlite3_stmt *s = statement(l, SQL_LOOK);
+    int code;
+
+    if (!s)
+        return false;
+    bind_text(s, 1, now->loc);
+    code = sqlite3_step(s);
+    *is_known = code == SQLITE_ROW;
+    *is_it = *is_known && is_same(s, now);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        fail(l);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+/* The entry, or of one that is too long what it is known by. */
+static bool
+write_fragment(struct listing *l, const struct document_entry *entry,
+               enum change_kind kind, struct fragment *f)
+{
+    struct link links[CHANGE_LINKS_MAX];
+    struct change change = document_change(entry, links);
+    struct change bare;
+
+    buf_clear(&l->line);
+    change.kind = kind;
+    change.datetime_us = change.source_us = DATETIME_NONE;
+    if (!fragment_write(&l->line, &change, f, NULL))
+        return true;
+    change_init(&bare);
+    bare.kind = kind;
+    bare.loc = change.loc;
+    bare.lastmod_us = change.lastmod_us;
+    bare.hash = change.hash;
+    bare.length = change.length;
+    buf_clear(&l->line);
+    return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
+}
+
+bool
+listing_add(struct listing *l, const struct document_entry *entry)
+{
+    const struct change *now = &entry->change;
+    sqlite3_stmt *s = statement(l, SQL_SEE);
+    struct fragment f;
+    bool is_known;
+    bool is_it;
+
+    if (!s || !look(l, now, &is_known, &is_it))
+        return false;
+    bind_text(s, 1, now->loc);
+    sqlite3_bind_int64(s, 2, l->document);
+    if (now->lastmod_us != DATETIME_NONE)
+        sqlite3_bind_int64(s, 3, now->lastmod_us);
+    bind_text(s, 4, now->hash);
+    if (now->length != LENGTH_NONE)
+        sqlite3_bind_int64(s, 5, (sqlite3_int64)now->length);
+    if (!is_it) {
+        if (!write_fragment(l, entry,
+                            is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
+            return false;
+        sqlite3_bind_int64(s, 6, f.hole);
+        sqlite3_bind_blob(s, 7, l->line.data, (int)f.size, SQLITE_STATIC);
+    }
+    return run(l, s);
+}
+
+/* The end of a reading */
+
+/* What is in documents that have not changed; of a resource that is in one of
+ * them and in another, too, both have to be read the next time. */
+static const char see_same[] =
+    "UPDATE read SET etag = '', modified = '' WHERE id IN"
+    " (SELECT document FROM seen WHERE other IS NOT NULL"
+    "  UNION SELECT other FROM seen WHERE other IS NOT NULL);"
+    "UPDATE read SET etag = '', modified = '' WHERE id IN"
+    " (SELECT r.document FROM resource r JOIN seen s USING (loc)"
+    "  JOIN read d ON d.id = r.document AND d.is_same"
+    "  WHERE s.document <> r.document"
+    "  UNION SELECT s.document FROM resource r JOIN seen s USING (loc)"
+    "  JOIN read d ON d.id = r.document AND d.is_same"
+    "  WHERE s.document <> r.document);"
+    "INSERT OR IGNORE INTO seen (loc, document, lastmod, hash, length)"
+    " SELECT loc, document, lastmod, hash, length FROM resource"
+    " WHERE document IN (SELECT id FROM read WHERE is_same);";
+
+/* What the reading has is what there is. */
+static const char replace[] =
+    "DELETE FROM resource WHERE loc NOT IN (SELECT loc FROM seen);"
+    "INSERT OR REPLACE INTO resource"
+    " SELECT loc, document, lastmod, hash, length FROM seen s"
+    " WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.loc = s.loc"
+    "  AND r.document = s.document AND r.lastmod IS s.lastmod"
+    "  AND r.hash = s.hash AND r.length IS s.length);"
+    "DELETE FROM document;"
+    "INSERT INTO document SELECT id, url, etag, modified FROM read;";
+
+static int64_t
+now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Writes down where the history stands, and ends the transaction. What came
+ * before `oldest` is forgotten. */
+static bool
+commit(struct listing *l, uint64_t oldest, uint64_t before, uint64_t last,
+       int64_t when_us)
+{
+    sqlite3_stmt *s =
+        prepare(l, "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
+                   " is_read = 1, when_us = ?4, epoch = ?5");
+
+    if (!s)
+        return false;
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)oldest);
+    sqlite3_bind_int64(s, 2, (sqlite3_int64)before);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
+    sqlite3_bind_int64(s, 4, when_us);
+    bind_text(s, 5, slice_of(l->extent.epoch));
+    if (!finish(l, s) ||
+        !exec(l, "DELETE FROM change WHERE seq <= (SELECT oldest FROM listing)"
+                 " OR seq > (SELECT last FROM listing)") ||
+        !exec(l, "COMMIT") || !count_resources(l))
+        return false;
+    l->extent.oldest = oldest;
+    l->extent.last = last;
+    l->extent.is_read = true;
+    return exec(l, "DELETE FROM seen; DELETE FROM read;");
+}
+
+/* Have all documents that have resources stayed as they were? Then all has. */
+static bool
+is_unchanged(struct listing *l, bool *is)
+{
+    uint64_t n;
+
+    if (!ask(l,
+             "SELECT (SELECT count(*) FROM seen)"
+             " + (SELECT count(*) FROM resource WHERE document NOT IN"
+             "  (SELECT id FROM read WHERE is_same))",
+             &n))
+        return false;
+    *is = n == 0 && l->extent.is_read;
+    return true;
+}
+
+bool
+listing_take(struct listing *l)
+{
+    uint64_t last = l->extent.last + l->extent.is_read;
+
+    return exec(l, see_same) && exec(l, "BEGIN IMMEDIATE") &&
+           exec(l, replace) && commit(l, last, last, last, now_us());
+}
+
+/* A difference gets its number. */
+static bool
+write_change(struct listing *l, uint64_t seq, int64_t when_us,
+             const struct fragment *f, const void *bytes)
+{
+    sqlite3_stmt *s = statement(l, SQL_CHANGE);
+
+    if (!s)
+        return false;
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)seq);
+    sqlite3_bind_int64(s, 2, when_us);
+    sqlite3_bind_int64(s, 3, f->hole);
+    sqlite3_bind_blob(s, 4, bytes, (int)f->size, SQLITE_STATIC);
+    return run(l, s);
+}
+
+/* What came and what changed, in the order of the list. */
+static bool
+write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
+{
+    sqlite3_stmt *s = prepare(l, "SELECT hole, fragment FROM seen"
+                                 " WHERE fragment IS NOT NULL ORDER BY n");
+    bool is_good = s != NULL;
+    int code = SQLITE_DONE;
+
+    while (is_good && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 0),
+                             .size = (uint32_t)sqlite3_column_bytes(s, 1)};
+
+        is_good =
+            write_change(l, ++*seq, when_us, &f, sqlite3_column_blob(s, 1));
+    }
+    if (is_good && code != SQLITE_DONE)
+        is_good = fail(l);
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+/* What went. */
+static bool
+write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
+{
+    sqlite3_stmt *s = prepare(l, "SELECT loc FROM resource WHERE loc NOT IN"
+                                 " (SELECT loc FROM seen) ORDER BY loc");
+    bool is_good = s != NULL;
+    int code = SQLITE_DONE;
+
+    while (is_good && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        struct fragment f;
+        struct change gone;
+
+        change_init(&gone);
+        gone.kind = CHANGE_DELETED;
+        gone.loc = (struct slice){(const char *)sqlite3_column_text(s, 0),
+                                  (size_t)sqlite3_column_bytes(s, 0)};
+        buf_clear(&l->line);
+        is_good = !fragment_write(&l->line, &gone, &f, NULL) || fail_memory(l);
+        is_good = is_good && write_change(l, ++*seq, when_us, &f, l->line.data);
+    }
+    if (is_good && code != SQLITE_DONE)
+        is_good = fail(l);
+    sqlite3_finalize(s);
+    return is_good;
+}
+
+bool
+listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
+{
+    return max_percent >= 0 && max_percent < 100 && n >= FEW &&
+           (double)n * 100 > (double)n_of * (double)max_percent;
+}
+
+static bool
+is_allowed(struct listing *l, int max_percent, const char *name)
+{
+    uint64_t n_of = l->extent.n_resources;
+    uint64_t n;
+
+    if (!ask(l,
+             "SELECT count(*) FROM resource WHERE loc NOT IN"
+             " (SELECT loc FROM seen)",
+             &n))
+        return false;
+    if (!listing_is_too_much(n, n_of, max_percent))
+        return true;
+    failure_set(
+        &l->why, TD_REFUSED,
+        "%.300s lacks %" PRIu64 " of %" PRIu64
+        " resources that it had (%" PRIu64
+        " %%), more than the %d %% that are allowed; nothing of it was "
+        "done. If that is right, run it again with --max-delete %" PRIu64
+        ", or none",
+        name, n, n_of, (n * 100 + n_of - 1) / n_of, max_percent,
+        (n * 100 + n_of - 1) / n_of);
+    return false;
+}
+
+/* Never before what was told already. */
+static bool
+find_time(struct listing *l, int64_t *when_us)
+{
+    uint64_t last = 0;
+
+    *when_us = now_us();
+    if (!ask(l, "SELECT when_us FROM listing", &last))
+        return false;
+    if ((int64_t)last > *when_us)
+        *when_us = (int64_t)last;
+    return true;
+}
+
+bool
+listing_compare(struct listing *l, int max_percent, const char *name)
+{
+    uint64_t oldest = l->extent.oldest;
+    uint64_t before = l->extent.last;
+    uint64_t seq = before;
+    int64_t when_us;
+    bool is;
+
+    if (!is_unchanged(l, &is))
+        return false;
+    if (is)
+        return true;
+    if (!exec(l, see_same) || !is_allowed(l, max_percent, name) ||
+        !find_time(l, &when_us) || !exec(l, "BEGIN IMMEDIATE") ||
+        !write_changed(l, &seq, when_us) || !write_deleted(l, &seq, when_us) ||
+        !exec(l, replace))
+        return false;
+    /* Those that the reading before found are kept once more. */
+    if (seq > before && !ask(l, "SELECT before FROM listing", &oldest))
+        return false;
+    if (seq == before && !ask(l, "SELECT before FROM listing", &before))
+        return false;
+    return commit(l, oldest, before, seq, when_us);
+}
+
+bool
+listing_clear(struct listing *l)
+{
+    l->extent.oldest = l->extent.last = l->extent.n_resources = 0;
+    l->extent.is_read = false;
+    if (!make_epoch(l) ||
+        !exec(l, "BEGIN IMMEDIATE; DELETE FROM resource; DELETE FROM document;"
+                 "DELETE FROM seen; DELETE FROM read;") ||
+        !commit(l, 0, 0, 0, 0))
+        return false;
+    l->extent.is_read = false;
+    return exec(l, "UPDATE listing SET is_read = 0");
+}
+
+/* Differences */
+
+struct handing {
+    listing_change_fn *on_change;
+    void *user;
+};
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    const struct handing *h = user;
+
+    (void)head;
+    return h->on_change(entry, h->user) ? STATUS_OK : STATUS_STOPPED;
+}
+
+/* The row at hand, as a Change List has it. */
+static bool
+feed_row(struct listing *l, struct document *document, sqlite3_stmt *s,
+         enum status *rc)
+{
+    struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 2),
+                         .size = (uint32_t)sqlite3_column_bytes(s, 3),
+                         .datetime_us = DATETIME_NONE};
+    const char *bytes = sqlite3_column_blob(s, 3);
+    size_t size;
+
+    buf_clear(&l->line);
+    if (!bytes || f.hole > f.size ||
+        !buf_room(&l->line, (size_t)f.size + FRAGMENT_STAMP_MAX))
+        return fail_memory(l);
+    size = fragment_stamp(l->line.data, bytes, &f, sqlite3_column_int64(s, 1),
+                          (uint64_t)sqlite3_column_int64(s, 0));
+    *rc = document_feed(document, (struct slice){l->line.data, size}, NULL);
+    return true;
+}
+
+bool
+listing_changes(struct listing *l, uint64_t after, unsigned n_most,
+                listing_change_fn *on_change, void *user)
+{
+    static const struct document_events events = {.on_entry = on_entry};
+    struct handing handing = {on_change, user};
+    struct document *document = document_new("", &events, &handing);
+    sqlite3_stmt *s = statement(l, SQL_READ);
+    enum status rc;
+    bool is_good = document && s;
+    int code = SQLITE_DONE;
+
+    if (!is_good) {
+        document_free(document);
+        return s ? fail_memory(l) : false;
+    }
+    rc =
+        document_feed(document,
+                      SLICE("<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS
+                            "\" xmlns:td=\"" NS_TIDINGS "\">"),
+                      NULL);
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)after);
+    sqlite3_bind_int64(s, 2, n_most);
+    while (is_good && !rc && (code = sqlite3_step(s)) == SQLITE_ROW)
+        is_good = feed_row(l, document, s, &rc);
+    if (is_good && code != SQLITE_ROW && code != SQLITE_DONE)
+        is_good = fail(l);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    if (is_good && !rc)
+        rc = document_feed(document, SLICE("</urlset>"), NULL);
+    if (is_good && !rc)
+        rc = document_end(document, NULL);
+    if (is_good && rc && rc != STATUS_STOPPED) {
+        failure_set(&l->why, TD_IO, "the last list of the source is damaged");
+        is_good = false;
+    }
+    document_free(document);
+    return is_good;
+}

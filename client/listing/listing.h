@@ -1,0 +1,128 @@
+/*
+ * listing.h - a history for a source that has none.
+ *
+ * A source with only a list of its resources (a Resource List, a plain Sitemap)
+ * is read again and again. A listing keeps the last complete reading, compares
+ * the next one with it, and numbers the differences:
+ *
+ *     listing_begin --> documents, each with its resources
+ *          ^               |
+ *          |               +--> listing_compare: differences, numbered
+ *          |               +--> listing_take: what there is, without any
+ *          +-- a reading that ended early: nothing of it counts
+ *
+ *     listing_changes: the differences after a number
+ *
+ * The numbers are positions as those of a log of Tidings, "epoch-seq": the
+ * epoch is that of the file. The reading and its differences are one
+ * transaction. A difference is kept until the second reading after it that
+ * found others: a follower that was killed finds what comes after the position
+ * that it stored.
+ *
+ * The file is of SQLite. The reading that is under way is in a temporary table,
+ * in SQLite's directory for temporary files. Neither is in memory, however long
+ * the list is.
+ *
+ * What a resource is known by: lastmod, hash and length, as far as both
+ * readings tell them. A list that tells none of them shows what comes and goes,
+ * not what changes.
+ *
+ * Thread: any, one at a time. One process at a time has the file.
+ */
+#ifndef CLIENT_LISTING_LISTING_H
+#define CLIENT_LISTING_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/lib/failure.h"
+#include "client/source/document.h"
+#include "proto/position.h"
+
+struct listing;
+
+/* Life cycle */
+
+/* `path`: made if it is not there; NULL: a temporary file without a name.
+ * `source` names what is read: a file of another source is refused. NULL: `why`
+ * says why (TD_IO, TD_INVALID, TD_MEMORY). */
+struct listing *listing_open(const char *path, const char *source,
+                             struct failure *why);
+void listing_close(struct listing *listing); /* NULL is allowed */
+
+/* Why the last call returned false: TD_IO, TD_MEMORY, TD_REFUSED
+ * (listing_compare). */
+const struct failure *listing_failure(const struct listing *listing);
+
+/* Its history. Lent; it changes with listing_take, listing_compare and
+ * listing_clear. */
+struct listing_extent {
+    char epoch[EPOCH_SIZE + 1];
+    uint64_t oldest;      /* who stands there or later can go on */
+    uint64_t last;        /* number of the last difference; 0: none yet */
+    uint64_t n_resources; /* of the last complete reading */
+    bool is_read;         /* there was one */
+};
+
+const struct listing_extent *listing_extent(const struct listing *listing);
+
+/* Reading. Each returns false on failure. */
+
+/* What a server says of the version of a document; "": nothing. */
+struct listing_version {
+    char etag[256];
+    char modified[64]; /* Last-Modified */
+};
+
+/* Begins a reading, and drops one that did not end. */
+bool listing_begin(struct listing *listing);
+
+/* Begins a document, or begins it again. Sets `*known` to the version that the
+ * last complete reading has of it: nothing has to be read unless it has changed
+ * since. Empty: it has to be read. */
+bool listing_document(struct listing *listing, const char *url,
+                      struct listing_version *known);
+
+/* A resource of the document. A resource may come twice: the later one counts.
+ */
+bool listing_add(struct listing *listing, const struct document_entry *entry);
+
+/* The document is read to its end. `version`: NULL: it has to be read the next
+ * time, too. */
+bool listing_document_end(struct listing *listing,
+                          const struct listing_version *version);
+
+/* The document is still as listing_document knew it, with its resources. */
+bool listing_document_same(struct listing *listing);
+
+/* The reading is complete: what it has is what there is. No difference is
+ * numbered, and nobody can go on from before. */
+bool listing_take(struct listing *listing);
+
+/* The reading is complete: numbers its differences. Where it lacks more than
+ * `max_percent` of what there was (listing_is_too_much) it is dropped, and
+ * listing_failure is TD_REFUSED. `name`: what the message calls the list. */
+bool listing_compare(struct listing *listing, int max_percent,
+                     const char *name);
+
+/* All is forgotten: the next reading compares with nothing, in a new epoch. */
+bool listing_clear(struct listing *listing);
+
+/* Would the removal of `n` of `n_of` resources be too much? Fewer than 100
+ * never are; `max_percent` below 0, or of 100 and more, allows all. */
+bool listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent);
+
+#define LISTING_PERCENT_DEFAULT 20
+
+/* Differences */
+
+/* One of them, with its kind, its event time (when it was found) and its seq.
+ * Lent until it returns. False: that is enough. It must not close the listing.
+ */
+typedef bool listing_change_fn(const struct document_entry *entry, void *user);
+
+/* Those after `after`, in order, at most `n_most`. */
+bool listing_changes(struct listing *listing, uint64_t after, unsigned n_most,
+                     listing_change_fn *on_change, void *user);
+
+#endif
