@@ -46,19 +46,17 @@ write_root(struct buf *text, const char *url, const struct set *set)
     struct link_text targets[CHANNELS_MAX];
     struct bridged bridged;
     struct document_link links[CHANNELS_MAX + BRIDGES_MAX + 2] = {
-        {"up", link_slice(&up), NULL}};
+        {"up", link_slice(&up), NULL},
+        {"describedby", link_slice(&about), NULL}};
     struct document_head head = {
         .root = DOCUMENT_URLSET,
         .capability = CAP_CAPABILITYLIST,
         .links = links,
-        .n_links = 1,
+        .n_links = 2,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
 
-    if (about.size)
-        links[head.n_links++] =
-            (struct document_link){"describedby", link_slice(&about), NULL};
     for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
         const struct channel *c = &links_channels[i];
 

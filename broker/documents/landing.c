@@ -83,8 +83,7 @@ add_set(struct set *set, const struct head *head, void *user)
     add_href(&p->rows, "<a href=\"",
              link_to(p->url, LINK_CHANGELIST, set->name, NULL, 0),
              "\">changes</a>");
-    if (about.size)
-        add_href(&p->rows, " <a href=\"", about, "\">about</a>");
+    add_href(&p->rows, " <a href=\"", about, "\">about</a>");
     BUF_ADD(&p->rows, "</td></tr>\n");
     return true;
 }
@@ -199,19 +198,17 @@ struct robots {
     struct buf text;
 };
 
-/* The Resource List (R-262). A Change List is a Sitemap, too, and so is its
- * index: from it a crawler gets to everything else of the set, also of one that
- * has no Resource List yet. */
+/* The Resource List, of a set that has one (R-262). A Change List is no Sitemap
+ * of what there is: it names deleted resources too. */
 static bool
 add_sitemap(struct set *set, const struct head *head, void *user)
 {
     struct robots *r = user;
-    bool has_list =
-        head->generations[GENERATION_RESOURCELIST].current.number > 0;
     struct link_text list =
-        has_list ? link_to_current(r->url, set->name, GENERATION_RESOURCELIST)
-                 : link_to(r->url, LINK_CHANGELIST, set->name, NULL, 0);
+        link_to_current(r->url, set->name, GENERATION_RESOURCELIST);
 
+    if (head->generations[GENERATION_RESOURCELIST].current.number == 0)
+        return true;
     if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
         return false;
     BUF_ADD(&r->text, "Sitemap: ");

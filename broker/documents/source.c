@@ -72,7 +72,7 @@ write_set(struct buf *text, const char *public_url, const struct set *set)
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
         .links = &describedby,
-        .n_links = about.size > 0,
+        .n_links = 1,
     };
 
     document_entry(text, DOCUMENT_URLSET, &entry);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/sets/channel.h"
@@ -379,16 +380,16 @@ tell_generation(const struct subject *s, const struct log_fact *fact)
 static bool
 describes_otherwise(const struct subject *s, const struct log_fact *fact)
 {
-    struct link_text now = registry_described_by(s->set);
     struct peers *peers = registry_peers(s->set);
     struct settings *settings = calloc(1, sizeof(*settings));
+    struct settings now;
     bool is_other = false;
 
+    registry_settings(s->set, &now);
     if (settings && !settings_read(settings, registry_config(s->set->registry),
                                    fact->settings, NULL))
-        is_other =
-            !slice_equal(link_slice(&now), slice_of(settings->description)) ||
-            !peers_have_same_hubs(peers, settings->peers);
+        is_other = strcmp(now.description, settings->description) != 0 ||
+                   !peers_have_same_hubs(peers, settings->peers);
     settings_free(settings);
     peers_unref(peers);
     return is_other;

@@ -101,7 +101,9 @@ registry_described_by(const struct set *set)
         link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
                                      set->settings->description);
     pthread_mutex_unlock(&c->mutex);
-    return link;
+    return link.size > 0 ? link
+                         : link_to(registry_public_url(set->registry), LINK_SET,
+                                   set->name, NULL, 0);
 }
 
 /* Peers */

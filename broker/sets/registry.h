@@ -188,8 +188,8 @@ const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
 struct filters *registry_filters(struct registry *registry);
 
-/* Where the set is described for people (R-046, R-062), a URL; size 0: nobody
- * said so. */
+/* Where the set is described (R-046, R-062): the URL of its settings, else its
+ * own page, GET /sets/NAME. */
 struct link_text registry_described_by(const struct set *set);
 
 /* The set of that name, if it exists; *head (may be NULL) is its head. */

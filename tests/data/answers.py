@@ -169,6 +169,7 @@ def name(answer):
 
 def difference(recorded, answer):
     """What differs, in words; None: nothing does."""
+    recorded, answer = _without_later(recorded), _without_later(answer)
     if recorded == answer:
         return None
     said = [name(recorded)]
@@ -180,6 +181,28 @@ def difference(recorded, answer):
     if one != other:
         said.append(f"  body: {_around(one, other)}\n  now: {_around(other, one)}")
     return "\n".join(said)
+
+
+# What later versions answer otherwise, on purpose. After 0.1.0 every set has a link to
+# where it is described, its own page unless its settings say otherwise (R-046, R-062);
+# and robots.txt names no Change Lists (R-262).
+LATER = (
+    (
+        re.compile(r"/capabilitylist\.xml$|/\.well-known/resourcesync$|^/descriptions/"),
+        re.compile(r'<rs:ln rel="describedby" href="[^"]*/sets/[^"/]*"/>\n?'),
+    ),
+    (re.compile(r"^/robots\.txt$"), re.compile(r"Sitemap: \S*/changelist\.xml\n")),
+)
+
+
+def _without_later(answer):
+    """An answer without that, and without the tag of such a document."""
+    for paths, text in LATER:
+        if paths.search(answer["path"]) and answer["status"] == 200:
+            headers = {**answer["headers"], "ETag": None}
+            body = text.sub("", answer["body"])
+            return {**answer, "headers": headers, "body": body}
+    return answer
 
 
 def _around(text, other):

@@ -99,14 +99,39 @@ def test_every_document_names_the_capability_list_that_covers_it(broker, news, o
     check_all_capabilities(broker, urls, 2)
 
 
-# of each set a Sitemap, from which everything else is found.
-def test_robots_txt_names_a_sitemap_of_each_set(broker, news, other):
+# Resource Lists, and nothing else, from which everything else is found.
+def test_robots_txt_names_resource_lists(broker, news, other):
+    assert "Sitemap" not in broker.get("/robots.txt").text
+    news.build("resourcelist")
     answer = broker.get("/robots.txt")
     assert (answer.status, answer["Content-Type"]) == (200, TEXT)
-    assert answer.text.startswith("User-agent: *\nDisallow:\n")
-    sitemaps = re.findall(r"\nSitemap: (.*)", answer.text)
-    ups = [get(broker, url).links["up"].href for url in sitemaps]
-    check_all_capabilities(broker, ups, 2)
+    list_url = f"{news.url}/resourcelist.xml"
+    assert answer.text == f"User-agent: *\nDisallow:\nSitemap: {list_url}\n"
+    resource_list = get(broker, list_url)
+    assert resource_list.capability == "resourcelist"
+    assert resource_list.links["up"].href == f"{news.url}/capabilitylist.xml"
+
+
+# a set is described by its own page, or where its settings say.
+def test_every_set_names_its_description(broker, news, other):
+    own = "http://example.com/about?a&b"
+    assert other.put(description=own).status == 200
+    check_described(broker, news, news.url)
+    check_described(broker, other, own)
+    answer = broker.get(broker.path_of(news.url))
+    assert (answer.status, answer.json()["name"]) == (200, news.name)
+    assert other.put().status == 200
+    check_described(broker, other, other.url)
+
+
+def check_described(broker, of_set, url):
+    capabilities = get(broker, f"{of_set.path}/capabilitylist.xml")
+    assert capabilities.links["describedby"].href == url
+    loc = f"{of_set.url}/capabilitylist.xml"
+    xpath = f"/*/s:url[s:loc='{loc}']/rs:ln[@rel='describedby']/@href"
+    assert get(broker, DESCRIPTION).all(xpath) == [url]
+    page = html.document_fromstring(broker.get("/").text)
+    assert url in page.xpath("//a/@href")
 
 
 # the Source says what it is, and where people read of it.
@@ -152,9 +177,9 @@ def test_more_sets_than_a_description_has_room_for_are_found_by_its_index(start_
     broker.restart()
     check_parts(broker, 5)
 
-    # robots.txt names no Source Description, but each set.
+    # robots.txt names no Source Description.
     robots = broker.get("/robots.txt")
-    assert robots.status == 200 and "description" not in robots.text
+    assert robots.status == 200 and "Sitemap" not in robots.text
     page = broker.get("/sets/e")
     assert page.status == 200 and "/descriptions/" in page.text
     for name in "abc":
@@ -259,7 +284,7 @@ def test_a_new_public_url_is_logged_once(start_broker):
     assert [log.count(f"{OLD} and is {NEW}") for log in logs] == [0, 1, 0, 0]
 
 
-# The page stays small, the robots.txt has all sets.
+# The page stays small.
 def test_a_page_of_many_sets_is_bounded(start_broker):
     broker = start_broker()
     for i in range(120):
@@ -268,4 +293,3 @@ def test_a_page_of_many_sets_is_bounded(start_broker):
     assert page.status == 200
     assert "And 20 more." in page.text and "set-100" not in page.text
     assert page["Link"]
-    assert broker.get("/robots.txt").text.count("Sitemap: ") == 120

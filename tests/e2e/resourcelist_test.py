@@ -99,7 +99,7 @@ def test_is_offered_from_the_first_one_on(start_broker):
     list_url = f"{news.url}/resourcelist.xml"
     assert news.get("resourcelist.xml").status == 404
     assert f'href="{list_url}' not in broker.get("/").text
-    assert f"Sitemap: {news.url}/changelist.xml" in broker.get("/robots.txt").text
+    assert "Sitemap" not in broker.get("/robots.txt").text
 
     news.build("resourcelist")
     check_offers(news, resourcelist="resourcelist.xml", resourcelist_archive=None)
