@@ -30,7 +30,7 @@ struct broker {
     char url[600];
     char public_url[600];
     struct registry *registry;
-    struct networks callable; /* beside public addresses */
+    struct networks callable; /* beside public addresses: --allow-callbacks */
     struct archiver *archiver;
     _Atomic(struct archiver *) filing; /* the same, for the log thread */
     struct push *push;
@@ -259,24 +259,6 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
-/* Whom we may call beside public addresses, to deliver or to fetch. An open
- * broker can be reached by its own machine only, and those who may ask it for a
- * call could make that themselves (design: "Open means"). */
-static enum status
-read_callable(struct broker *b, struct problem *why)
-{
-    enum status rc =
-        networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
-
-    if (rc || !b->http.is_open)
-        return rc;
-    networks_add_loopback(&b->callable);
-    diag(DIAG_INFO, "broker",
-         "callbacks on this machine are allowed: the broker is open to nobody "
-         "else");
-    return STATUS_OK;
-}
-
 /* What was closed before the log thread knew whom to wake is found now. */
 static enum status
 start_archiver(struct broker *b, struct problem *why)
@@ -324,7 +306,7 @@ open_floors(struct broker *b, const struct registry_options *sets,
     file_modes_settle(b->config->data, b->config->list_readers);
     name_urls(b);
     public_url_remember(b->config->data, b->public_url);
-    rc = read_callable(b, why);
+    rc = networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
     if (!rc)
         rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
     if (!rc)

@@ -7,8 +7,8 @@
 #ifndef BROKER_ARCHIVE_ARCHIVER_H
 #define BROKER_ARCHIVE_ARCHIVER_H
 
-#include "broker/net/address.h"
 #include "broker/sets/registry.h"
+#include "proto/address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -31,8 +31,8 @@
 #include "broker/archive/turn.h"
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
-#include "broker/net/address.h"
 #include "broker/sets/registry.h"
+#include "proto/address.h"
 
 /* What is known of hosts, by a hash of host and port. Two that share a place
  * share its fate, which costs one of them time. */

@@ -129,6 +129,7 @@ asking_submit(struct request *rq, struct asking *a)
     enum status rc;
 
     request_peer(rq, a->order->from);
+    a->order->is_local = a->http->is_open; /* may_come_in: nobody else asks */
     a->task.run = on_answered;
     a->ticket = request_ticket(rq);
     a->order->done = on_done;

@@ -147,6 +147,7 @@ begin(struct subscription *s)
     d->call.url = s->callback;
     d->call.timeout_us = s->hub->config->hub_timeout_us;
     d->call.max_answer = ATTEMPT_ANSWER_MAX;
+    d->call.also = hub_also(s->hub, &s->terms);
     d->call.is_suspect = s->failures > 0;
     d->call.prepare = prepare_call;
     d->call.done = outcome_done;

@@ -376,7 +376,8 @@ deny_stale(struct hub *hub, const struct record *record)
         return;
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
     url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
-    verify_deny(hub, record->callback, link_slice(&url), VERIFY_TOPIC_GONE);
+    verify_deny(hub, record->callback, &record->terms, link_slice(&url),
+                VERIFY_TOPIC_GONE);
 }
 
 static enum status
@@ -415,7 +416,8 @@ on_request(struct record *record, void *user, struct problem *why)
             topic_release(topic);
         return rc;
     }
-    verify_deny(hub, record->callback, record->topic_url, VERIFY_TOPIC_GONE);
+    verify_deny(hub, record->callback, &record->terms, record->topic_url,
+                VERIFY_TOPIC_GONE);
     records_is_stale(hub->records, RECORDS_REQUEST, record->id);
     return STATUS_OK;
 }
@@ -471,6 +473,8 @@ hub_new(struct registry *registry, const struct networks *allowed)
     hub->registry = registry;
     hub->config = registry_config(registry);
     hub->allowed = *allowed;
+    if (!hub->config->insecure_open)
+        networks_add_loopback(&hub->loopback);
     list_init(&hub->topics);
     list_init(&hub->relays);
     list_init(&hub->answers);

@@ -46,15 +46,18 @@
 #include <stdint.h>
 
 #include "broker/hub/order.h"
-#include "broker/net/address.h"
 #include "broker/sets/registry.h"
+#include "proto/address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 struct hub;
 
 /* Opens DIR/hub.db, learns what is in it, and starts the delivery thread:
- * cursors go on where they were. `allowed` is copied. */
+ * cursors go on where they were. `allowed` is copied. On an open broker
+ * (without
+ * --insecure-open) callbacks that clients of this machine subscribed may be on
+ * loopback, too. */
 MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
                                 const struct networks *allowed,
                                 struct problem *why);

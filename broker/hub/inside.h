@@ -23,6 +23,7 @@ struct hub {
     struct registry *registry;
     const struct config *config;
     struct networks allowed;
+    struct networks loopback; /* of an open broker; or none */
     struct caller *caller;
     struct records *records;
     struct list topics;
@@ -73,6 +74,15 @@ void hub_run(struct order *order);
  * a turn, which is some milliseconds; true: there are more. */
 #define HUB_ENDS_AT_ONCE 1000
 bool hub_end_topic(struct hub *hub, struct topic *topic);
+
+/* The networks that the callback of such terms may be in beside `allowed`.
+ * Clients of this machine could make such a call themselves; nobody else may
+ * have one made. NULL: none. */
+static inline const struct networks *
+hub_also(const struct hub *hub, const struct terms *terms)
+{
+    return terms->is_local ? &hub->loopback : NULL;
+}
 
 /* Does the topic belong to that set, or relay? */
 bool hub_topic_is(const struct topic *topic, const char *name, bool is_relay);

@@ -57,6 +57,7 @@ struct order {
     bool has_after;
     struct slice after; /* a position, not judged yet; ORDER_REDELIVER too */
     int64_t interval_us;
+    bool is_local;  /* asked for on this machine, of an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
     char from[64];  /* the requester's address: limits go by it (W-164) */
 

@@ -55,6 +55,20 @@
     "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
     " DEFAULT 0;"
 
+/* Which callbacks may be on loopback, of clients of this machine. One that an
+ * earlier version has kept there has confirmed at a broker that was open. */
+#define LOCAL_CALLBACK                                                  \
+    "(callback GLOB 'http://127.*' OR callback GLOB 'https://127.*' OR" \
+    " callback GLOB 'http*://localhost[:/]*' OR"                        \
+    " callback GLOB 'http*://[[]::1]*')"
+#define LOCAL_STEP                                                             \
+    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"           \
+    " DEFAULT 0;"                                                              \
+    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;"     \
+    "UPDATE subscriptions SET is_local=1 WHERE kind=0 AND " LOCAL_CALLBACK ";" \
+    "UPDATE requests SET is_local=1 WHERE " LOCAL_CALLBACK                     \
+    " AND (requester GLOB '127.*' OR requester='::1');"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -73,7 +87,7 @@ static const char *const steps[] = {
     " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
-    RELAY_RECORDS_STEP, GENERATION_STEP,
+    RELAY_RECORDS_STEP, GENERATION_STEP, LOCAL_STEP,
     /* A part that keeps rows of its own adds its step here, at the end. */
 };
 
@@ -96,17 +110,18 @@ enum statement {
 static const char *const sql[STATEMENTS] = {
     [PUT_SUBSCRIPTION] =
         "INSERT OR REPLACE INTO subscriptions(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, kind, created,"
-        " lease_end, generation) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        " callback, lease, secret, filter, interval, is_simple, is_local, kind,"
+        " created, lease_end, generation)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_CURSOR] = "INSERT OR REPLACE INTO cursors(id, after, range_last)"
                    " VALUES(?,?,?)",
     [END_SUBSCRIPTION] = "DELETE FROM subscriptions WHERE id=?",
     [END_CURSOR] = "DELETE FROM cursors WHERE id=?",
     [PUT_REQUEST] =
         "INSERT OR REPLACE INTO requests(id, topic_kind, name, epoch,"
-        " callback, lease, secret, filter, interval, is_simple, mode,"
+        " callback, lease, secret, filter, interval, is_simple, is_local, mode,"
         " topic_url, taken, has_after, after, requester)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [END_REQUEST] = "DELETE FROM requests WHERE id=?",
     /* Not of one that has ended meanwhile. */
     [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
@@ -378,7 +393,7 @@ bind_text(sqlite3_stmt *s, int at, const char *text)
         sqlite3_bind_null(s, at);
 }
 
-/* Parameters 1 to 10. */
+/* Parameters 1 to 11. */
 static void
 bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
             const char *callback, const struct terms *terms)
@@ -399,6 +414,7 @@ bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
     bind_text(s, 8, terms->filter);
     sqlite3_bind_int64(s, 9, terms->interval_us);
     sqlite3_bind_int(s, 10, terms->is_simple);
+    sqlite3_bind_int(s, 11, terms->is_local);
 }
 
 void
@@ -409,10 +425,10 @@ records_subscription(struct records *r, const struct subscription *s)
     note(r, RECORDS_SUBSCRIPTION, s->id);
     begin(r, true);
     bind_common(to, s->id, s->topic, s->callback, &s->terms);
-    sqlite3_bind_int(to, 11, (int)s->kind);
-    sqlite3_bind_int64(to, 12, s->created_us);
-    sqlite3_bind_int64(to, 13, s->lease_end_us);
-    sqlite3_bind_int64(to, 14, s->generation);
+    sqlite3_bind_int(to, 12, (int)s->kind);
+    sqlite3_bind_int64(to, 13, s->created_us);
+    sqlite3_bind_int64(to, 14, s->lease_end_us);
+    sqlite3_bind_int64(to, 15, s->generation);
     run(r, PUT_SUBSCRIPTION);
     write_cursor(r, s);
 }
@@ -426,12 +442,12 @@ records_request(struct records *r, const struct request *request)
     begin(r, true);
     bind_common(to, request->id, request->topic, request->callback,
                 &request->terms);
-    sqlite3_bind_int(to, 11, (int)request->mode);
-    bind_text(to, 12, request->topic_url);
-    sqlite3_bind_int64(to, 13, request->taken_us);
-    sqlite3_bind_int(to, 14, request->has_after);
-    sqlite3_bind_int64(to, 15, (sqlite3_int64)request->after);
-    bind_text(to, 16, request->from);
+    sqlite3_bind_int(to, 12, (int)request->mode);
+    bind_text(to, 13, request->topic_url);
+    sqlite3_bind_int64(to, 14, request->taken_us);
+    sqlite3_bind_int(to, 15, request->has_after);
+    sqlite3_bind_int64(to, 16, (sqlite3_int64)request->after);
+    bind_text(to, 17, request->from);
     run(r, PUT_REQUEST);
 }
 

@@ -9,7 +9,7 @@
 /* Columns 1 to 9 are the same of both. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
-    " interval, is_simple"
+    " interval, is_simple, is_local"
 
 static enum status
 read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
@@ -39,41 +39,42 @@ read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
     }
     record->terms.interval_us = sqlite3_column_int64(s, 8);
     record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
+    record->terms.is_local = sqlite3_column_int(s, 10) != 0;
     return STATUS_OK;
 }
 
 static enum status
 read_subscription(sqlite3_stmt *s, struct record *record, struct problem *why)
 {
-    int64_t kind = sqlite3_column_int64(s, 10);
+    int64_t kind = sqlite3_column_int64(s, 11);
 
     if (kind < 0 || kind > SUBSCRIPTION_HUB)
         return problem(why, STATUS_IO,
                        "there is no kind %" PRId64 " of subscription", kind);
-    if (sqlite3_column_type(s, 13) == SQLITE_NULL)
+    if (sqlite3_column_type(s, 14) == SQLITE_NULL)
         return problem(why, STATUS_IO, "it has no cursor");
     record->kind = (enum subscription_kind)kind;
-    record->created_us = sqlite3_column_int64(s, 11);
-    record->lease_end_us = sqlite3_column_int64(s, 12);
-    record->after = (uint64_t)sqlite3_column_int64(s, 13);
-    record->range_last = (uint64_t)sqlite3_column_int64(s, 14);
-    record->generation = (uint32_t)sqlite3_column_int64(s, 15);
+    record->created_us = sqlite3_column_int64(s, 12);
+    record->lease_end_us = sqlite3_column_int64(s, 13);
+    record->after = (uint64_t)sqlite3_column_int64(s, 14);
+    record->range_last = (uint64_t)sqlite3_column_int64(s, 15);
+    record->generation = (uint32_t)sqlite3_column_int64(s, 16);
     return STATUS_OK;
 }
 
 static enum status
 read_request(sqlite3_stmt *s, struct record *record, struct problem *why)
 {
-    int64_t mode = sqlite3_column_int64(s, 10);
+    int64_t mode = sqlite3_column_int64(s, 11);
 
     if (mode != WEBSUB_SUBSCRIBE && mode != WEBSUB_UNSUBSCRIBE)
         return problem(why, STATUS_IO, "there is no mode %" PRId64, mode);
     record->mode = (enum websub_mode)mode;
-    record->topic_url = db_column(s, 11);
-    record->taken_us = sqlite3_column_int64(s, 12);
-    record->has_after = sqlite3_column_int(s, 13) != 0;
-    record->after = (uint64_t)sqlite3_column_int64(s, 14);
-    record->from = db_column(s, 15);
+    record->topic_url = db_column(s, 12);
+    record->taken_us = sqlite3_column_int64(s, 13);
+    record->has_after = sqlite3_column_int(s, 14) != 0;
+    record->after = (uint64_t)sqlite3_column_int64(s, 15);
+    record->from = db_column(s, 16);
     return STATUS_OK;
 }
 

@@ -499,7 +499,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         if (!url.failed)
-            verify_deny(hub, slice_of(s->callback), buf_slice(&url), reason);
+            verify_deny(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
+                        reason);
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));

@@ -41,7 +41,8 @@ end(struct request *r)
 static void
 deny(struct request *r, struct slice reason)
 {
-    verify_deny(r->hub, slice_of(r->callback), slice_of(r->topic_url), reason);
+    verify_deny(r->hub, slice_of(r->callback), &r->terms,
+                slice_of(r->topic_url), reason);
     end(r);
 }
 
@@ -190,6 +191,7 @@ ask(struct request *r)
         .url = r->url.data,
         .timeout_us = r->hub->config->hub_timeout_us,
         .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
+        .also = hub_also(r->hub, &r->terms),
         .is_unproven = true,
         .prepare = on_ready,
         .done = on_answer,

@@ -104,7 +104,8 @@ void requests_free(struct requests *all);
 /* The reason where a set or relay was removed. */
 #define VERIFY_TOPIC_GONE SLICE("the topic is no more")
 
-void verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
+void verify_deny(struct hub *hub, struct slice callback,
+                 const struct terms *terms, struct slice topic_url,
                  struct slice reason);
 
 #endif

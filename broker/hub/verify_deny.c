@@ -57,8 +57,8 @@ on_denial_told(struct call *call)
 }
 
 void
-verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
-            struct slice reason)
+verify_deny(struct hub *hub, struct slice callback, const struct terms *terms,
+            struct slice topic_url, struct slice reason)
 {
     struct denial *d = NULL;
 
@@ -86,6 +86,7 @@ verify_deny(struct hub *hub, struct slice callback, struct slice topic_url,
     d->call.method = CALL_GET;
     d->call.url = d->url.data;
     d->call.timeout_us = hub->config->hub_timeout_us;
+    d->call.also = hub_also(hub, terms);
     d->call.is_unproven = true; /* never at the cost of deliveries */
     d->call.done = on_denial_told;
 }

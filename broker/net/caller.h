@@ -10,7 +10,8 @@
  * What a call may cost is limited: a deadline over all of it (a trickling
  * answer cannot outlive it, W-057), the bytes of the answer that are read, the
  * connections in all and per host. The address that was judged (address.h) is
- * the one that is connected to (W-160). Names are resolved without blocking the
+ * the one that is connected to (W-160); a connection that was kept is judged
+ * again for each call that it serves. Names are resolved without blocking the
  * thread. No redirect is followed unless asked for, nothing of ours
  * (credentials, proxies, netrc, cookies) is sent, HTTP and HTTPS only (W-162);
  * certificates are verified.
@@ -50,8 +51,8 @@
 #include <stdint.h>
 
 #include "broker/base/list.h"
-#include "broker/net/address.h"
 #include "broker/net/server.h"
+#include "proto/address.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -147,6 +148,9 @@ struct call {
     unsigned max_redirects;
     int64_t stall_us; /* no byte of the answer for so long: CALL_TIMEOUT. What
                          the user takes does not count. 0: no such limit */
+    const struct networks *also; /* may be called beside `allowed` of the
+                                    caller's options; lent until done; NULL:
+                                    none */
     bool is_suspect;
     bool is_unproven; /* counts, and is_suspect does not */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,

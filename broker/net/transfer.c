@@ -136,6 +136,8 @@ set_constants(struct transfer *t)
     /* Whom to. A look-up that hangs is left behind, and not waited for. */
     SET(OPENSOCKETFUNCTION, calling_open_socket);
     SET(OPENSOCKETDATA, t);
+    SET(PREREQFUNCTION, calling_is_connected);
+    SET(PREREQDATA, t);
     SET(CLOSESOCKETFUNCTION, calling_close_socket);
     SET(CLOSESOCKETDATA, t->caller);
     SET(PROXY, "");
@@ -407,6 +409,13 @@ tell_answer(struct transfer *t)
 }
 
 static void
+tell_refused(struct transfer *t)
+{
+    call_fail(t->call, CALL_REFUSED, "its address %s may not be called",
+              t->refused);
+}
+
+static void
 tell_unconnected(struct transfer *t)
 {
     struct call *call = t->call;
@@ -415,8 +424,7 @@ tell_unconnected(struct transfer *t)
     if (t->is_short) {
         call_fail(call, CALL_MEMORY, "no descriptor is left for it");
     } else if (t->refused[0] && t->n_opened == 0) {
-        call_fail(call, CALL_REFUSED, "its address %s may not be called",
-                  t->refused);
+        tell_refused(t);
     } else {
         curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
         call_fail(call, CALL_UNCONNECTED, "it cannot be connected to: %s",
@@ -470,6 +478,9 @@ tell_failure(struct transfer *t, CURLcode result)
     switch (result) {
     case CURLE_COULDNT_CONNECT:
         tell_unconnected(t);
+        break;
+    case CURLE_ABORTED_BY_CALLBACK: /* calling_is_connected */
+        tell_refused(t);
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
         call_fail(call, CALL_UNRESOLVED, "its host has no address");

@@ -75,10 +75,13 @@ void transfer_clear(struct transfer *transfer);
 /* The transfer has a piece that is full, and reads no more (calling.c). */
 void calling_piece(struct transfer *transfer);
 
-/* Of libcurl: opens a socket, once its address was judged, and closes it
- * (watching.c); says whom to trust (calling.c). */
+/* Of libcurl: opens a socket, once its address was judged, judges that of the
+ * connection that a request is about to use, and closes it (watching.c); says
+ * whom to trust (calling.c). */
 curl_socket_t calling_open_socket(void *transfer, curlsocktype purpose,
                                   struct curl_sockaddr *address);
+int calling_is_connected(void *transfer, char *address, char *local, int port,
+                         int local_port);
 int calling_close_socket(void *caller, curl_socket_t fd);
 CURLcode calling_trust(CURL *easy, void *ssl_ctx, void *caller);
 

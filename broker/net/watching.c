@@ -244,6 +244,32 @@ fail:
     return -1;
 }
 
+static bool
+may_be_called(const struct transfer *t, const struct sockaddr *address)
+{
+    return address_may_be_called(t->caller->options.allowed, address) ||
+           (t->call->also && address_may_be_called(t->call->also, address));
+}
+
+/* A connection that was kept may be one of another call, to an address that
+ * this one must not reach. */
+int
+calling_is_connected(void *transfer, char *address, char *local, int port,
+                     int local_port)
+{
+    struct transfer *t = transfer;
+    struct sockaddr_storage of;
+
+    (void)local;
+    (void)port;
+    (void)local_port;
+    if (address_read(address, &of) &&
+        may_be_called(t, (const struct sockaddr *)&of))
+        return CURL_PREREQFUNC_OK;
+    snprintf(t->refused, sizeof(t->refused), "%s", address);
+    return CURL_PREREQFUNC_ABORT;
+}
+
 /* The address that is judged here is the one that is connected to. */
 curl_socket_t
 calling_open_socket(void *transfer, curlsocktype purpose,
@@ -258,7 +284,7 @@ calling_open_socket(void *transfer, curlsocktype purpose,
     int fd = -1;
 
     (void)purpose;
-    if (!address_may_be_called(t->caller->options.allowed, &address->addr)) {
+    if (!may_be_called(t, &address->addr)) {
         if (!inet_ntop(address->family, in, t->refused, sizeof(t->refused)))
             snprintf(t->refused, sizeof(t->refused), "of an unknown kind");
         return CURL_SOCKET_BAD;

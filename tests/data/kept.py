@@ -14,7 +14,7 @@ import tarfile
 import time
 
 from data import answers
-from tidings_test import http
+from tidings_test import http, hub
 from tidings_test.waiting import wait_for
 
 DATA = pathlib.Path(__file__).resolve().parent
@@ -53,7 +53,7 @@ class Kept:
     def options(self, mqtt_url=NO_MQTT):
         """The options of the earlier broker, with its bridge to that MQTT broker."""
         config = write_config(self.directory, mqtt_url, self.facts["bridge"])
-        return [*self.facts["options"], "--config", config]
+        return [*self.facts["options"], *hub.LOOPBACK, "--config", config]
 
     def surround(self, around):
         """Give the surroundings the callbacks and pages that they had."""

@@ -4,12 +4,14 @@ must not call, or what is not who it says it is.
 What comes to POST /hub is hub_http_test, what callbacks answer is
 websub_subscribe_test and websub_deliver_test."""
 
+import hashlib
+
 import pytest
 
 from tidings_test import callbacks as cb
 from tidings_test import hub
 from tidings_test.hub import check_refused, check_taken
-from tidings_test.http import FORM, JSON
+from tidings_test.http import FORM, JSON, XML
 from tidings_test.sets import change
 
 FOREVER = ("--hub-timeout", "600")  # longer than anybody waits here
@@ -88,6 +90,30 @@ def test_addresses_that_are_not_for_strangers_are_not_called(news, callbacks):
     assert not len(callbacks.connections)
 
 
+# W-160: a broker on loopback calls loopback for a callback that a client of this
+# machine subscribed, and for nothing else: neither for other hubs, topics and content,
+# nor on a connection that it keeps to that callback.
+@pytest.mark.broker(*hub.QUICK, "--content", "fetch", "--fetch-tries", "1")
+def test_this_machine_is_called_for_callbacks_alone(news, callbacks, broker):
+    one = callbacks.join(news)
+    other = callbacks.add()
+    assert news.put(hubs=[other.url], content="fetch").status == 200
+    topic = other.url
+    for path in ("/relays/feed", broker.set("copy").path):
+        member = "topic" if "relays" in path else "upstreamTopic"
+        assert broker.put(path, {member: topic}).status == 201
+        links = f'<{topic}>; rel="self", <{hub.url(broker)}>; rel="hub"'
+        answer = broker.post("/hub", b"<x/>", XML, link=links)
+        check_refused(answer, 403, "its address 127.0.0.2 may not be called")
+        broker.delete(f"{path}?confirm=copy")
+    sum_ = {"sha-256": hashlib.sha256(b"").hexdigest()}
+    news.post_change(f"{other.url}?admin", "updated", hash=sum_, length=0)
+    one.wait_last(1)
+    broker.wait_said("is given up")
+    assert "127.0.0.2 may not be called" in wait_failed(news, other.url)
+    assert not len(other.deliveries)  # any other request is a stray
+
+
 # What a library reads in another way than a person.
 def test_urls_that_are_read_in_two_ways_are_refused(news):
     for bad in [
@@ -133,10 +159,9 @@ def test_proxies_and_passwords_of_the_environment_are_not_used(
 
 # A callback by HTTPS is who its certificate says, or nobody: another broker, which
 # nobody vouches for, is not spoken to.
-def test_a_certificate_that_nobody_vouches_for_is_refused(
-    news, start_broker, certificate
-):
+def test_a_certificate_that_nobody_vouches_for_is_refused(start_broker, certificate):
     other = start_broker(*certificate.options, tls=certificate.trust())
+    news = start_broker(*hub.LOOPBACK).set().create()
     assert news.put(hubs=[hub.url(other)]).status == 200
     news.post()
     assert "TLS: " in wait_failed(news, hub.url(other))

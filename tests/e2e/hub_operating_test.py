@@ -166,14 +166,3 @@ def test_settings_that_do_not_go_together_are_bad_usage(run):
         data = "/nonexistent/tidings"
         done = run("tidingsd", "--data", data, *options, status=2)
         assert why in done.errors()
-
-
-# Design section 4: an open broker allows callbacks of its own machine, and says so.
-@pytest.mark.parametrize(
-    "says_so",
-    [True, pytest.param(False, marks=pytest.mark.broker("--insecure-open"))],
-    ids=["one_for_this_machine", "one_for_all"],
-)
-def test_who_calls_its_own_machine_says_so(broker, says_so):
-    broker.wait_said('msg="ready"')  # it comes behind that
-    assert broker.has_said("callbacks on this machine") == says_so

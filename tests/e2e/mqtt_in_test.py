@@ -81,6 +81,18 @@ def bridge(mosquitto, start_bridge):
     return start
 
 
+# W-160: a message of a stranger has the broker call nothing on its own machine.
+def test_no_message_reaches_into_this_machine(mosquitto, start_bridge, site):
+    lines = (QUICK, "in = feed -> news")
+    fetch = ("--content", "fetch", "--fetch-tries", "1")
+    b = Bridged(mosquitto, start_bridge(mosquitto, *lines, options=fetch))
+    mosquitto.wait_subscription("feed")
+    more = f'"hash":{{"sha-256":"{HASH}"}},"length":6'
+    b.say("feed", f'{{"loc":"{site.link("/admin?x")}","change":"updated",{more}}}')
+    assert "127.0.0.1 may not be called" in b.broker.wait_said("is given up")
+    assert not len(site.connections)
+
+
 # A message's form is that of its content type, or, without one that the broker knows,
 # of its first byte.
 def test_messages_come_in_all_forms(bridge):

@@ -9,7 +9,7 @@ from tidings_test.feed import Feed
 from tidings_test.http import JSON
 from tidings_test.waiting import wait_for
 
-OPTIONS = (*hub.QUICK, "--relay-documents", "100")
+OPTIONS = (*hub.QUICK, *hub.LOOPBACK, "--relay-documents", "100")
 
 pytestmark = pytest.mark.broker(*OPTIONS)
 

@@ -16,8 +16,9 @@ Chain = collections.namedtuple("Chain", "up down news mirror")
 @pytest.fixture
 def chain(start_broker):
     """`up` tells `down`: what is posted to `news` comes to `mirror`."""
-    up = start_broker("--hub-retry-first", "0.02", "--hub-retry-max", "0.2")
-    down = start_broker()
+    retries = ("--hub-retry-first", "0.02", "--hub-retry-max", "0.2")
+    up = start_broker(*retries, *hub.LOOPBACK)
+    down = start_broker(*hub.LOOPBACK)
     news = up.set("news")
     mirror = down.set("mirror").create(upstream_topic=news.topic)
     news.create(hubs=[hub.url(down)])

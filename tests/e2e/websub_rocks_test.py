@@ -8,7 +8,7 @@ from tidings_test import callbacks as cb
 from tidings_test import hub
 from tidings_test.callbacks import check_links, check_signature
 
-pytestmark = pytest.mark.broker(*hub.QUICK)
+pytestmark = pytest.mark.broker(*hub.QUICK, *hub.LOOPBACK)
 
 TARGET = "/cb/rocks?token=1a2b3c"
 

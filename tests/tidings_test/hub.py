@@ -15,6 +15,10 @@ from tidings_test.http import FORM
 from tidings_test.waiting import wait_for
 
 # Retries that a test can wait for: options of a broker.
+# What a hub asks or fetches on this machine, but for the callbacks that a client here
+# has subscribed.
+LOOPBACK = ("--allow-callbacks", "127.0.0.0/8")
+
 QUICK = ("--hub-retry-first", "0.05", "--hub-retry-max", "0.2")
 
 # A topic that is not the notifications of the set that lists its subscriptions.

@@ -1,4 +1,4 @@
-#include "broker/net/address.h"
+#include "proto/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -163,6 +163,77 @@ TEST(what_is_no_address_of_the_internet_is_refused)
 
     assert_int_equal(networks_read(SLICE("0.0.0.0/0,::/0"), &all, NULL), 0);
     assert_false(address_may_be_called(&all, (struct sockaddr *)&local));
+}
+
+static enum address_reach
+reach(const struct networks *allowed, const char *text)
+{
+    struct sockaddr_storage address;
+
+    if (!address_read(text, &address))
+        fail_msg("%s is no address", text);
+    return address_reach(allowed, (struct sockaddr *)&address);
+}
+
+/* Issue 15, point 10: a source may name what reaches no further than itself. */
+TEST(addresses_have_a_reach)
+{
+    static const struct {
+        const char *text;
+        enum address_reach reach;
+    } rows[] = {
+        {"8.8.8.8", ADDRESS_PUBLIC},
+        {"2a00::1", ADDRESS_PUBLIC},
+        {"64:ff9b::808:808", ADDRESS_PUBLIC},
+        {"10.0.0.1", ADDRESS_PRIVATE},
+        {"100.64.0.1", ADDRESS_PRIVATE},
+        {"192.168.0.1", ADDRESS_PRIVATE},
+        {"fd00::1", ADDRESS_PRIVATE},
+        {"64:ff9b::a00:1", ADDRESS_PRIVATE},
+        {"2002:c0a8:1::1", ADDRESS_PRIVATE},
+        {"169.254.169.254", ADDRESS_LINK_LOCAL},
+        {"::ffff:169.254.169.254", ADDRESS_LINK_LOCAL},
+        {"fe80::1", ADDRESS_LINK_LOCAL},
+        {"fe80::1%eth0", ADDRESS_LINK_LOCAL},
+        {"127.0.0.1", ADDRESS_LOOPBACK},
+        {"0.0.0.0", ADDRESS_LOOPBACK},
+        {"::1", ADDRESS_LOOPBACK},
+        {"::", ADDRESS_LOOPBACK},
+        {"::ffff:127.0.0.1", ADDRESS_LOOPBACK},
+        {"64:ff9b::7f00:1", ADDRESS_LOOPBACK},
+        {"2001:0:a00:1:0:0:80ff:fffe", ADDRESS_LOOPBACK}, /* the greater one */
+    };
+    struct networks some;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (reach(NULL, rows[i].text) != rows[i].reach)
+            fail_msg("%s: %d", rows[i].text, reach(NULL, rows[i].text));
+    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), &some, NULL), 0);
+    assert_int_equal(reach(&some, "10.0.0.1"), ADDRESS_PUBLIC);
+    assert_int_equal(reach(&some, "127.0.0.1"), ADDRESS_LOOPBACK);
+}
+
+/* A name that only resolves to loopback is none of this machine's. */
+TEST(hosts_of_loopback_are_written_so)
+{
+    static const char *const good[] = {"127.0.0.1", "127.77.1.1",
+                                       "[::1]",     "localhost",
+                                       "LocalHost", "[::ffff:127.0.0.1]"};
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "10.0.0.1",
+                                      "127.example.org",
+                                      "[fe80::1]",
+                                      "example.org",
+                                      "localhost.example.org",
+                                      "127.1"};
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (!address_is_loopback_host(slice_of(good[i])))
+            fail_msg("%s", good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (address_is_loopback_host(slice_of(bad[i])))
+            fail_msg("%s", bad[i]);
 }
 
 /* W-160: "unless allowed by a setting" */
