@@ -46,11 +46,11 @@ static void
 archiver_run(struct thread *t)
 {
     struct archiver *a = t->user;
-    int64_t wait_us = 0; /* lists that a crash left without a file come first */
+    bool is_more = true; /* perhaps lists that a crash left without a file */
     int64_t looked_us = 0;
 
     thread_lower_priority();
-    while (thread_wait(t, wait_us)) {
+    while (thread_wait(t, is_more ? 0 : ROUND_US)) {
         int64_t now_us = clock_steady_us();
 
         if (now_us - looked_us >= ROUND_US) {
@@ -63,30 +63,22 @@ archiver_run(struct thread *t)
             changedumps_look(&a->changedumps);
             looked_us = now_us;
         }
-        /* After each step the thread looks whether it is to end, and within
-         * those that take long: of a processor that others want it gets little,
-         * and who lowered its priority may not raise it again
-         * (RLIMIT_NICE). So what is not done in milliseconds is given up when
-         * the log is ending (log_ending), for it could not be told either. What
-         * is not filed yet makes the database grow, what is not folded nothing:
-         * that comes last, and what is built of it along with it. */
-        wait_us = rotate_file_one(&a->rotation) ? 0 : ROUND_US;
-        if (purge_some(a))
-            wait_us = 0;
-        if (wait_us > 0 && generation_sweep_one(a->rotation.registry))
-            wait_us = 0;
-        if (wait_us > 0 && folding_some(&a->folding))
-            wait_us = 0;
-        if (wait_us > 0 && contents_some(a->contents))
-            wait_us = 0;
-        if (uploads_some(&a->uploads, &a->folding))
-            wait_us = 0;
-        if (fetching_some(&a->fetching))
-            wait_us = 0;
-        if (renewal_some(&a->renewal))
-            wait_us = 0;
-        if (changedumps_some(&a->changedumps))
-            wait_us = 0;
+        /* One step of each kind a turn: while posts fill lists faster than this
+         * thread files them, states and content go on, too. Steps are short,
+         * for after each turn, and within what takes long, the thread looks
+         * whether it is to end: of a processor that others want it gets little,
+         * and a thread that lowered its priority may not raise it again
+         * (RLIMIT_NICE). So what takes more than milliseconds is given up when
+         * the log is ending (log_ending): its result could not be committed. */
+        is_more = rotate_file_one(&a->rotation);
+        is_more |= purge_some(a);
+        is_more |= generation_sweep_one(a->rotation.registry);
+        is_more |= folding_some(&a->folding);
+        is_more |= contents_some(a->contents);
+        is_more |= uploads_some(&a->uploads, &a->folding);
+        is_more |= fetching_some(&a->fetching);
+        is_more |= renewal_some(&a->renewal);
+        is_more |= changedumps_some(&a->changedumps);
     }
     fetching_close(&a->fetching);
     uploads_end(&a->uploads);

@@ -193,3 +193,17 @@ def test_a_full_disk_only_keeps_the_state_waiting(source, faults):
         source.set.build("resourcelist")
     source.finish()
     assert source.broker.has_said("could not be brought up to date")
+
+
+# While lists wait for their files, the state goes on: each kind of work has its turn.
+# Many lists wait here, and the broker is killed when it files the second one.
+def test_folds_while_lists_wait_for_files(source, faults):
+    faults.arm(WRITE | SYNC, "/sets/", errno.ENOSPC)
+    for _ in range(35):
+        source.post()
+    source.broker.kill()
+    faults.arm(Faults.RENAME, "000000000002.xml.gz", faults.KILL)
+    assert source.broker.start_process().wait() == 128 + signal.SIGKILL
+    faults.disarm()
+    source.check()
+    assert source.model.seq > POST
