@@ -27,8 +27,8 @@ enum td_sync_what {
     TD_SYNC_LEFT,     /* `loc` is given up until the next run, or until a change
                          of it is told: `why` */
     TD_SYNC_TROUBLE,  /* `why`: no connection, or none that helps; a set that
-                         failed while others go on, or is not offered any
-                         more; `path` had something in the way */
+                         failed or cannot be read while others go on, or is not
+                         offered any more; `path` had something in the way */
     TD_SYNC_PROGRESS, /* numbers alone, at most four times a second */
     TD_SYNC_CAUGHT_UP /* the mirror is the source at `position` */
 };
@@ -92,15 +92,16 @@ struct td_sync_options {
  *
  * Called for several URLs one after the other, a directory is the mirror of all
  * of them: a resource is there as long as one set has it. Of several sets one
- * that fails is told (TD_SYNC_TROUBLE) and the others go on; the first failure
- * is returned when all have ended.
+ * that fails, or that the source names and that cannot be read, is told
+ * (TD_SYNC_TROUBLE) and the others go on; the first failure is returned when
+ * all have ended. At most 100 sets of a source are streamed, the others are
+ * asked every poll_ms; a source has at most 10,000 sets (TD_BROKEN).
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks; on_event runs on the calling thread.
  * Errors   TD_STOPPED   by td_stop: all that was done is kept.
  *          TD_IO        the directory is in use, full or cannot be written.
- *          TD_REFUSED   by the server; or too much is to be deleted; or the
- *                       source has more than 1,000 sets.
+ *          TD_REFUSED   by the server; or too much is to be deleted.
  *          TD_GONE      the history does not reach back, and the source has no
  *                       Resource List to begin anew with; the set was removed.
  *          TD_DIFFERENT until_caught_up: some resources were given up.

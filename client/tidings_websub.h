@@ -77,7 +77,9 @@ enum td_subscription_state {
     TD_DISCOVERED, /* the topic's hub and self are found; `detail`: the topic */
     TD_REQUESTED,  /* a hub accepted the request */
     TD_ACTIVE,  /* verified: deliveries come; `detail`: seconds of the lease */
-    TD_DENIED,  /* the hub will not; `detail`: its reason. Final */
+    TD_DENIED,  /* the hub will not; `detail`: its reason. Final. A denial that
+                   comes to an active subscription is TD_TROUBLE, until the hub
+                   was asked and has confirmed it */
     TD_TROUBLE, /* what went wrong; it is tried again */
     TD_ENDED    /* the unsubscription is verified. Final */
 };

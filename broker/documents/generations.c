@@ -22,16 +22,13 @@
 /* Rows that are read at once. */
 #define STEP 256
 
-/* Generations are numbered as lists are, up to head.generations.last. */
 static struct parts
 parts_now(const struct document_wish *wish)
 {
     const struct generations *all = &wish->head.generations[wish->kind];
-    struct parts parts = parts_of(wish->head.start_list, all->last + 1,
-                                  registry_config(wish->registry)->index_lists);
 
-    parts.has_index = all->n_archived > parts.size;
-    return parts;
+    return parts_of_generations(all->n_archived, all->last,
+                                registry_config(wish->registry)->index_lists);
 }
 
 static void

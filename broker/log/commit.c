@@ -21,6 +21,11 @@
  * one that was given room again. */
 #define LOOK_US 1000000
 
+/* A disk that was full is well again when it has this much room for posts:
+ * three rounds. With less it may be full after the next post, and the log would
+ * say both again and again. */
+#define WELL_BYTES ((uint64_t)3 * ROUND_BYTES)
+
 /* Rounds */
 
 static void
@@ -204,12 +209,14 @@ take(struct committer *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
+#define NEARLY_FULL "the disk is nearly full"
+
 /* There is no room for changes; what frees room (a list's end, a file) goes on.
  */
 static void
 refuse(struct post *post)
 {
-    post->status = problem(&post->why, STATUS_BUSY, "the disk is nearly full");
+    post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
 }
 
 /* Tells the owner; the post may be gone then. Whatever it failed for, unless it
@@ -281,6 +288,23 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
                                                memory_order_relaxed)));
 }
 
+/* Says once that posts are refused, and once that they are taken again: both at
+ * one level, so that whoever reads the first reads the second. */
+static void
+report_refusal(struct committer *c, const char *error)
+{
+    bool is_refusing = c->is_full || c->has_failed;
+
+    if (is_refusing == c->is_refusing)
+        return;
+    c->is_refusing = is_refusing;
+    if (is_refusing)
+        DIAG(DIAG_WARNING, "log", "posts are refused",
+             diag_text("error", error));
+    else
+        diag(DIAG_WARNING, "log", "posts are taken again");
+}
+
 /* Asks the engine how much room posts have, and remembers for others whether
  * there is any. */
 static uint64_t
@@ -291,7 +315,24 @@ look_for_room(struct committer *c)
 
     atomic_store_explicit(&c->has_room, room > 0, memory_order_relaxed);
     metrics_set(METRIC_LOG_ROOM, room > 0);
+    if (room == 0)
+        c->is_full = true;
+    else if (room >= WELL_BYTES)
+        c->is_full = false;
+    report_refusal(c, NEARLY_FULL);
     return room;
+}
+
+/* A round was written, or was not. One without posts proves nothing. */
+static void
+note_outcome(struct committer *c, enum status rc, bool has_posts,
+             const struct problem *why)
+{
+    if (rc)
+        c->has_failed = true;
+    else if (has_posts)
+        c->has_failed = false;
+    report_refusal(c, why->text);
 }
 
 /* The set has ended before this came. Who posted may post to a new one. */
@@ -356,9 +397,8 @@ commit_round(struct committer *c, bool *is_more)
     if (!rc)
         rc = tell(c, now_us);
     rc = conclude(c, rc, is_more, &why);
-    if (rc)
-        DIAG(DIAG_ERROR, "log", "cannot commit", diag_text("error", why.text));
-    else
+    note_outcome(c, rc, !list_is_empty(&round), &why);
+    if (!rc)
         count_round(c, n_posts, n_entries);
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);

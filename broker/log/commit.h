@@ -56,6 +56,12 @@ struct committer {
     struct list queue;     /* of posts */
     bool is_ending;
 
+    /* Why posts are refused, and whether that was reported; the log thread's.
+     */
+    bool is_full;    /* the engine has no room, or not enough yet to be well */
+    bool has_failed; /* the last commit that had posts */
+    bool is_refusing;
+
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */
     struct list touched;  /* of sets */

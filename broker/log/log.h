@@ -54,9 +54,11 @@ struct log_fact {
     uint64_t first_list; /* the oldest that is retained, once it holds */
     uint64_t open_list;  /* likewise, the number of the open one */
     struct slice settings;
-    struct generation generation;
-    bool is_first;          /* FACT_GENERATION: there was none before */
-    bool is_first_archived; /* none was archived before */
+    struct generation generation; /* FACT_UNARCHIVED: the last one's kind and
+                                     number */
+    bool is_first;                /* FACT_GENERATION: there was none before */
+    uint64_t n_archived;          /* of its kind, once it holds */
+    uint64_t first_archived;      /* likewise, the number of the oldest */
 };
 
 struct log_options {

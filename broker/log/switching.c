@@ -10,7 +10,6 @@ switching_generation(struct committer *c, struct post *post, int64_t now_us)
     struct log_fact fact = {.kind = FACT_GENERATION,
                             .set = post->set,
                             .is_first = now->current.number == 0,
-                            .is_first_archived = now->n_archived == 0,
                             .generation = *next};
     struct engine_generation *generations = ONE_MORE(
         c->generations, &c->generations_capacity, c->commit.n_generations);
@@ -27,6 +26,8 @@ switching_generation(struct committer *c, struct post *post, int64_t now_us)
         now->first_archived = next->number;
     now->current = *next;
     now->last = next->number;
+    fact.n_archived = now->n_archived;
+    fact.first_archived = now->first_archived;
     return committer_note(c, &fact);
 }
 
@@ -47,9 +48,14 @@ switching_unarchive(struct committer *c, struct post *post, int64_t now_us)
         post->set->id, kind, post->list, now_us + post->grace_us};
     now->n_archived -= post->n_unarchived;
     now->first_archived = post->list;
-    return committer_note(c, &(struct log_fact){.kind = FACT_UNARCHIVED,
-                                                .set = post->set,
-                                                .generation = {.kind = kind}});
+    return committer_note(c,
+                          &(struct log_fact){
+                              .kind = FACT_UNARCHIVED,
+                              .set = post->set,
+                              .generation = {.kind = kind, .number = now->last},
+                              .n_archived = now->n_archived,
+                              .first_archived = now->first_archived,
+                          });
 }
 
 enum status

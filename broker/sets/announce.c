@@ -317,6 +317,101 @@ tell_generations(const struct subject *s, enum generation_kind kind,
     return tell(s, change, links_kinds[kind].archive, &loc, NULL);
 }
 
+/* A part of an archive of generations that has an index: it begins with the
+ * number `begin`. */
+static enum status
+tell_generations_part(const struct subject *s, enum generation_kind kind,
+                      enum change_kind change, const struct parts *parts,
+                      uint64_t begin)
+{
+    struct link_text loc = link_to_generations_part(
+        s->url, s->set->name, kind, begin, begin + parts->size - 1);
+    struct link_text index = link_to_generations(s->url, s->set->name, kind);
+
+    return tell(s, change, links_kinds[kind].archive, &loc, &index);
+}
+
+/* Sets *found to the number of the first archived generation from `number` on,
+ * as the archive was before the round; 0: there was none. */
+static enum status
+find_archived(const struct subject *s, enum generation_kind kind,
+              uint64_t number, uint64_t *found)
+{
+    struct generation generation;
+    size_t n = 1;
+    enum status rc =
+        log_generations(registry_log(s->set->registry), s->set->log, kind,
+                        number, &generation, &n, NULL);
+
+    *found = !rc && n == 1 ? generation.number : 0;
+    return rc;
+}
+
+/* With `g` the archive has an index: all parts begin that have any. */
+static enum status
+tell_all_parts(const struct subject *s, const struct generation *g,
+               const struct parts *parts)
+{
+    enum status rc = STATUS_OK;
+
+    for (uint64_t next = 1, number; !rc && next <= g->number;) {
+        uint64_t begin;
+
+        rc = find_archived(s, g->kind, next, &number);
+        begin = parts_begin(parts, number ? number : g->number);
+        if (!rc)
+            rc =
+                tell_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
+        next = begin + parts->size;
+    }
+    return rc;
+}
+
+/* The archive got a generation. Its address is told as long as it is one
+ * document; then that is an index, and its parts are told (R-324). */
+static enum status
+tell_archived(const struct subject *s, const struct log_fact *fact)
+{
+    const struct generation *g = &fact->generation;
+    struct parts before = parts_of_generations(fact->n_archived - 1,
+                                               g->number - 1, s->index_lists);
+    struct parts now =
+        parts_of_generations(fact->n_archived, g->number, s->index_lists);
+    uint64_t begin = parts_begin(&now, g->number), found;
+    enum status rc;
+
+    if (!now.has_index)
+        return tell_generations(s, g->kind,
+                                fact->n_archived == 1 ? CHANGE_CREATED
+                                                      : CHANGE_UPDATED);
+    if (!before.has_index || before.size != now.size)
+        return tell_all_parts(s, g, &now);
+    rc = find_archived(s, g->kind, begin, &found);
+    return rc ? rc
+              : tell_generations_part(s, g->kind,
+                                      found ? CHANGE_UPDATED : CHANGE_CREATED,
+                                      &now, begin);
+}
+
+/* The oldest of the archive went. Of a part that has none any more, its index
+ * says so. */
+static enum status
+tell_unarchived(const struct subject *s, const struct log_fact *fact)
+{
+    enum generation_kind kind = fact->generation.kind;
+    struct parts now = parts_of_generations(
+        fact->n_archived, fact->generation.number, s->index_lists);
+    uint64_t begin = parts_begin(&now, fact->first_archived), found;
+    enum status rc;
+
+    if (!now.has_index)
+        return tell_generations(s, kind, CHANGE_UPDATED);
+    rc = find_archived(s, kind, begin, &found);
+    return rc || found == fact->first_archived
+               ? rc
+               : tell_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
+}
+
 /* A list of several parts: they are told, never their index. */
 static enum status
 tell_list_parts(const struct subject *s, const struct generation *g)
@@ -349,6 +444,18 @@ tell_change_dump(const struct subject *s, const struct generation *g,
                     : tell(s, CHANGE_CREATED, CAP_CHANGEDUMP, &loc, &current);
 }
 
+/* A Resource Dump never changes, nor does what is at its own address: each one
+ * is a document that begins, and the fixed address leads to the latest
+ * (R-323). */
+static enum status
+tell_resource_dump(const struct subject *s, const struct generation *g)
+{
+    struct link_text loc =
+        link_to_generation(s->url, s->set->name, g->kind, g->number);
+
+    return tell(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
+}
+
 /* A list or dump was built. The first of its kind brings itself, or the
  * archive, into the Capability List. */
 static enum status
@@ -360,16 +467,16 @@ tell_generation(const struct subject *s, const struct log_fact *fact)
 
     if (g->kind == GENERATION_CHANGEDUMP)
         rc = tell_change_dump(s, g, fact->is_first);
+    else if (g->kind == GENERATION_RESOURCEDUMP)
+        rc = tell_resource_dump(s, g);
     else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
         rc = tell_list_parts(s, g);
     else
         rc = tell(s, fact->is_first ? CHANGE_CREATED : CHANGE_UPDATED,
                   links_kinds[g->kind].capability, &current, NULL);
     if (!rc && g->is_archived)
-        rc = tell_generations(s, g->kind,
-                              fact->is_first_archived ? CHANGE_CREATED
-                                                      : CHANGE_UPDATED);
-    if (!rc && (fact->is_first || (g->is_archived && fact->is_first_archived)))
+        rc = tell_archived(s, fact);
+    if (!rc && (fact->is_first || (g->is_archived && fact->n_archived == 1)))
         rc = tell_capability_list(s, CHANGE_UPDATED);
     return rc;
 }
@@ -426,7 +533,7 @@ tell_fact(const struct subject *s, const struct log_fact *facts, size_t n,
     case FACT_GENERATION:
         return tell_generation(s, facts);
     case FACT_UNARCHIVED:
-        return tell_generations(s, facts->generation.kind, CHANGE_UPDATED);
+        return tell_unarchived(s, facts);
     case FACT_REMOVED:
         *is_source = true;
         return tell_capability_list(s, CHANGE_DELETED);

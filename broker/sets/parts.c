@@ -16,3 +16,12 @@ parts_of(uint64_t first_list, uint64_t open_list, uint64_t index_lists)
     parts.has_index = open_list - first_list > parts.size;
     return parts;
 }
+
+struct parts
+parts_of_generations(uint64_t n_archived, uint64_t last, uint64_t index_lists)
+{
+    struct parts parts = parts_of(1, last + 1, index_lists);
+
+    parts.has_index = n_archived > parts.size;
+    return parts;
+}

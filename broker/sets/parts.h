@@ -1,7 +1,6 @@
 /*
- * parts.h - how the Change List Archive of a set is parted (R-219): one
- * document while its lists are few, else an index of parts that have so many
- * lists each.
+ * parts.h - how an archive of a set is parted (R-219): one document while its
+ * lists are few, else an index of parts that have so many lists each.
  *
  *   1 ... 1000 | 1001 ... 2000 | 2001 ...      parts begin at 1, size + 1, ...
  */
@@ -20,6 +19,12 @@ struct parts {
  * --index-lists `index_lists`. */
 struct parts parts_of(uint64_t first_list, uint64_t open_list,
                       uint64_t index_lists);
+
+/* Of an archive of generations (generations.h): `n_archived` of those that are
+ * numbered up to `last`. A part has those of so many numbers, which may be few.
+ */
+struct parts parts_of_generations(uint64_t n_archived, uint64_t last,
+                                  uint64_t index_lists);
 
 /* The first number of the part that has list `number`. */
 static inline uint64_t

@@ -2,12 +2,13 @@
  * run.h - all sets of a source, followed into the book, until there is a reason
  * to end.
  *
- *     discovery --> feed per set --+--> all caught up, nothing left to do: end
- *         ^    |                   +--> one failed: told, the others go on
+ *     discovery --> feeds of sets -+--> all caught up, nothing left to do: end
+ *         ^    |    (rounds.h)     +--> one failed: told, the others go on
  *         +----+ unreachable       +--> all failed, or mirror_fail: end
  *
  * While it follows, it looks again from time to time (td_sync_options.poll_ms):
- * a set that comes later is followed, too. The source is noted in the book when
+ * a set that comes later is followed, too. What the source names and cannot be
+ * read has failed. The source is noted in the book when
  * it is known to be one.
  *
  * Blocks. With m->work the files follow the book; without, the book alone is

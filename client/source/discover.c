@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/lib/pause.h"
 #include "client/source/discover_inside.h"
 
 /* Of a set there are two pages at most; the rest leads to sets. */
@@ -27,6 +28,12 @@
  * a part, its index, index in an index, part, list of lists, Capability List,
  * set. */
 #define DEPTH_MAX 16
+
+/* Attempts to get a page of many from a server that is away or busy, and most
+ * milliseconds before the next one; the other pages are read meanwhile. One
+ * that wants to be left alone for longer is not asked again. */
+#define ATTEMPTS_MAX  3
+#define PAUSE_MOST_MS 5000
 
 #define ACCEPT_ANY                                                      \
     "Accept: application/json, application/xml;q=0.9, text/xml;q=0.9, " \
@@ -82,6 +89,12 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     if (*(char **)found != known) {
         free(known);
         *is_known = true;
+        return NULL;
+    }
+    if (role == ROLE_CAPABILITIES && d->watch && d->watch->is_known &&
+        d->watch->is_known(*(char **)found, d->user)) {
+        *is_known = true;
+        d->n_sets++;
         return NULL;
     }
     if (d->n_pages++ == PAGES_MAX) {
@@ -298,7 +311,7 @@ discover_tell(struct discovery *d, struct offered *offered)
     if (set.url && !is_told(d, set.url)) {
         if (d->date && !set.date && !(set.date = strdup(d->date)))
             d->rc = TD_MEMORY;
-        if (d->n_sets++ == DISCOVERY_SETS_MAX)
+        if (d->n_sets++ >= DISCOVERY_SETS_MAX)
             discover_break(d, "more sets than any source has");
         else
             is_here = call_back(d, &set, NULL);
@@ -328,6 +341,24 @@ discover_miss(struct discovery *d, const struct failure *why)
     return true;
 }
 
+/* Puts the page at hand at the end of the line, once more. False: it had its
+ * attempts. */
+static bool
+ask_again(struct discovery *d, const struct failure *why)
+{
+    struct job *job = d->job;
+    unsigned ms;
+
+    if (why->rc != TD_UNREACHABLE || ++job->n_attempts == ATTEMPTS_MAX ||
+        why->retry_after_s * 1000ull > PAUSE_MOST_MS)
+        return false;
+    ms = pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    job->due_ms = loop_now_ms() + ms;
+    d->job = NULL;
+    discover_later(d, job);
+    return true;
+}
+
 /* The page is not to be had. False: it has ended. What a page names is missed,
  * the others go on; the URL itself and the host's own address are asked for
  * again by who wants them. */
@@ -349,8 +380,11 @@ end_failed(struct discovery *d, const struct failure *why)
     if (is_for_good)
         return discover_end_refused(d, why);
     if (why->rc != TD_MEMORY && d->job->depth > 0 &&
-        d->job->role != ROLE_WELL_KNOWN)
+        d->job->role != ROLE_WELL_KNOWN) {
+        if (ask_again(d, why))
+            return true;
         return discover_miss(d, why);
+    }
     end(d, why);
     return false;
 }
@@ -383,7 +417,12 @@ on_timer(void *user)
 {
     struct discovery *d = user;
     struct page_request request = {.silence_s = d->silence_s};
+    int64_t ms = d->jobs ? d->jobs->due_ms - loop_now_ms() : 0;
 
+    if (ms > 0) {
+        timer_start(d->timer, (uint64_t)ms);
+        return;
+    }
     if (!d->jobs && !takes_all_now(d) && !discover_ask_robots(d)) {
         if (discover_tell_robots(d) && goes_on(d))
             end_all(d);
@@ -419,6 +458,7 @@ discovery_start(struct td_client *client, const char *url,
     d->on_set = on_set;
     d->on_end = on_end;
     d->user = user;
+    d->pause_ms = PAUSE_FIRST;
     d->tail = &d->jobs;
     d->url = strdup(url);
     d->timer = timer_new(client->loop, on_timer, d);

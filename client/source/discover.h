@@ -69,7 +69,7 @@ struct discovery;
 typedef void discovery_set_fn(struct offered *offered,
                               const struct failure *missed, void *user);
 
-/* The end. why->rc: TD_OK: at least one set was told. Else none was.
+/* The end. why->rc: TD_OK: at least one set was told, or is known. Else none.
  * TD_REFUSED: there is nothing of ResourceSync there, nor a Sitemap;
  * TD_INVALID: no URL of http or https; TD_UNREACHABLE; TD_BROKEN: a document
  * cannot be read, or they lead in a circle or on without end; TD_MEMORY. */
@@ -88,9 +88,10 @@ void discovery_silence(struct discovery *discovery, unsigned silence_s);
 /* No source has more sets; more are TD_BROKEN. */
 #define DISCOVERY_SETS_MAX 10000
 
-/* For who wants to tell of all that was found on the way: each link and entry,
- * and the set's own JSON. Strings are lent until it returns; empty, or
- * DATETIME_NONE, where nothing was told. NULL: nobody asks. */
+/* For who wants to look for new sets alone, or to tell of all that was found on
+ * the way: each link and entry, and the set's own JSON. Strings are lent until
+ * it returns; empty, or DATETIME_NONE, where nothing was told. NULL: nobody
+ * asks. */
 struct discovery_item {
     struct slice rel; /* a capability, or a relation */
     struct slice href;
@@ -99,6 +100,9 @@ struct discovery_item {
 };
 
 struct discovery_watch {
+    /* Asked before a Capability List that a document names is read. True: the
+     * caller knows its set, which is not told then. */
+    bool (*is_known)(const char *capability_list, void *user);
     void (*on_item)(const struct discovery_item *item, void *user);
     void (*on_description)(struct slice json, void *user);
 };

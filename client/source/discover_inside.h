@@ -27,7 +27,9 @@ enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 struct job {
     struct job *next;
     enum role role;
-    unsigned depth;         /* pages between the URL and this one */
+    unsigned depth; /* pages between the URL and this one */
+    unsigned n_attempts;
+    int64_t due_ms;         /* not before */
     bool is_hosts;          /* it came from the well-known address, unasked */
     bool goes_up;           /* its Source Description is read, too */
     struct offered offered; /* what is known of the set already */
@@ -43,6 +45,7 @@ struct discovery {
     char *url;
     unsigned silence_s;  /* of a page; 0: as page.h has it */
     struct timer *timer; /* the next job */
+    unsigned pause_ms;   /* before what cannot be reached is asked for again */
     bool *is_freed;      /* told to whoever calls back */
 
     struct job *jobs;
@@ -50,7 +53,7 @@ struct discovery {
     void *seen; /* URLs, a tree */
     void *told; /* URLs of sets, a tree */
     size_t n_pages;
-    size_t n_sets;
+    size_t n_sets;         /* told, or known */
     size_t n_known;        /* links of documents to what was seen */
     size_t n_passed;       /* sets that are not below the URL's path */
     bool takes_all;        /* these, too */

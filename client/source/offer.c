@@ -148,7 +148,8 @@ on_end(const struct failure *why, void *user)
 static enum td_status
 find_set(struct offer *o)
 {
-    static const struct discovery_watch watch = {on_item, on_description};
+    static const struct discovery_watch watch = {
+        .on_item = on_item, .on_description = on_description};
     enum td_status rc;
 
     o->discovery = discovery_start(o->client, o->url.text, on_set, on_end, o);

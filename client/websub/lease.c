@@ -57,7 +57,7 @@ struct lease {
     unsigned pause_ms;
 
     /* To be told */
-    bool is_verified, is_denied, is_left;
+    bool is_verified, is_denied, is_doubted, is_left;
     struct failure why;
     bool *is_freed; /* told to whoever tells */
 };
@@ -105,11 +105,13 @@ static void
 on_tell(void *user)
 {
     struct lease *l = user;
-    bool is_verified = l->is_verified;
+    bool is_verified = l->is_verified && l->state == STATE_ACTIVE;
+    bool is_doubted = l->is_doubted && l->state == STATE_ACTIVE;
 
-    l->is_verified = false;
-    if (is_verified && l->state == STATE_ACTIVE &&
-        !tell(l, LEASE_ACTIVE, &l->why))
+    l->is_verified = l->is_doubted = false;
+    if (is_verified && !tell(l, LEASE_ACTIVE, &l->why))
+        return;
+    if (is_doubted && !tell(l, LEASE_DOUBTED, &l->why))
         return;
     if (l->is_denied)
         tell(l, LEASE_DENIED, &l->why);
@@ -242,19 +244,26 @@ is_topic(const struct lease *l, struct slice topic)
     return is_same;
 }
 
+/* A verification that comes again may make the lease shorter, never longer: it
+ * proves as little as a denial, and a renewal that is too late loses the
+ * subscription. */
 static void
 set_lease(struct lease *l, const struct form_data *form)
 {
     struct slice text;
     uint64_t seconds = 0;
+    int64_t end_ms;
 
     if (!form_get(form, "hub.lease_seconds", &text) ||
         !number_read(text, &seconds) || seconds == 0)
         seconds = l->plan.lease_s ? l->plan.lease_s : LEASE_UNTOLD;
     if (seconds > LEASE_MAX)
         seconds = LEASE_MAX;
+    end_ms = loop_now_ms() + (int64_t)seconds * 1000;
+    if (l->state == STATE_ACTIVE && end_ms > l->end_ms)
+        return;
     l->lease_s = seconds;
-    l->end_ms = loop_now_ms() + (int64_t)seconds * 1000;
+    l->end_ms = end_ms;
 }
 
 static bool
@@ -279,11 +288,14 @@ confirm_unsubscription(struct lease *l)
     return true;
 }
 
+/* One that is being left goes on with that, whatever is denied. */
 static bool
 take_denial(struct lease *l, const struct form_data *form)
 {
     struct slice reason;
 
+    if (l->state == STATE_LEAVING)
+        return true;
     if (l->state == STATE_OVER)
         return l->is_denied;
     if (!form_get(form, "hub.reason", &reason))
@@ -291,8 +303,10 @@ take_denial(struct lease *l, const struct form_data *form)
     if (reason.size > 500)
         reason.size = 500;
     failure_set(&l->why, TD_REFUSED, "%.*s", SLICE_ARG(reason));
-    enter(l, STATE_OVER);
-    l->is_denied = true;
+    l->is_doubted = l->state == STATE_ACTIVE;
+    l->is_denied = !l->is_doubted;
+    if (l->is_denied)
+        enter(l, STATE_OVER);
     timer_start(l->tell, 0);
     return true;
 }

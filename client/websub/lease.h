@@ -8,6 +8,11 @@
  *        |               |                    |   given up, lease over
  *        +--> refused, no verification, denied+---------> OVER <-----+
  *
+ * A denial is a GET without a signature: whoever knows the callback URL can
+ * send it. While the request is pending nobody but the hub knows that URL, and
+ * a denial is the hub's answer. Later it is no more than a rumour: the lease
+ * tells LEASE_DOUBTED and stays what it is.
+ *
  * A hub may verify before it answers the request (W section 11): both are under
  * way at the same time. A verification that comes again is confirmed again as
  * long as the subscription is wanted: the first answer may have been lost.
@@ -24,10 +29,12 @@
 
 enum lease_event {
     LEASE_ACCEPTED, /* the hub took the request */
-    LEASE_ACTIVE, /* it is verified (again): lease_seconds says for how long */
-    LEASE_FAILED, /* why->text says why. Nothing after it */
-    LEASE_DENIED, /* why->text: the hub's reason. Nothing after it */
-    LEASE_LEFT    /* lease_leave has come to its end. Nothing after it */
+    LEASE_ACTIVE,  /* it is verified (again): lease_seconds says for how long */
+    LEASE_FAILED,  /* why->text says why. Nothing after it */
+    LEASE_DENIED,  /* why->text: the hub's reason. Nothing after it */
+    LEASE_DOUBTED, /* somebody says that it was denied: why->text is the reason.
+                      Only the hub knows */
+    LEASE_LEFT     /* lease_leave has come to its end. Nothing after it */
 };
 
 struct lease;

@@ -8,11 +8,18 @@
  *                +-------- the lease is three quarters over ----+
  *
  *     any --td_subscriber_end--> ENDING --> OVER
- *     ASKING, HOLDING --denied--> OVER
+ *     ASKING --denied--> OVER
+ *     HOLDING --doubted--> SEEKING, as for a renewal: the hub decides
  *
  * `current` is the lease that is verified. A renewal asks for another one,
  * `next`, with a callback URL of its own, and when that is verified the hub is
  * asked to end the one before (W-029), which is then among those that `leave`.
+ *
+ * Where somebody says that `current` was denied (lease.h), the hub is asked for
+ * the next lease at once. If it refuses or denies that one, or the topic is
+ * refused, the denial was true. If it verifies the lease, the denial was false,
+ * and whoever sent it does not know the new callback URL. Deliveries to the old
+ * one are taken meanwhile.
  */
 #include "client/websub/subscriber.h"
 
@@ -61,6 +68,7 @@ struct td_subscriber {
     unsigned pause_ms;
     unsigned waits_ms; /* since the last trouble */
     bool was_active;   /* ever */
+    bool is_doubted;   /* `current` is said to be denied */
 
     /* A hub that moved for good (W-033): what is discovered, and where it is */
     char *moved_from, *moved_to;
@@ -174,6 +182,14 @@ on_left(struct td_subscriber *s, struct lease *lease)
 
 /* Leases */
 
+/* True if a refusal, by the hub or the topic, proves a denial. A hub that
+ * refuses a mere renewal is asked again. */
+static bool
+is_proof(const struct td_subscriber *s, const struct failure *why)
+{
+    return s->is_doubted && (why->rc == TD_REFUSED || why->rc == TD_GONE);
+}
+
 /* W-073: when a quarter of it, more or less, is still to come. */
 static void
 hold(struct td_subscriber *s)
@@ -199,6 +215,7 @@ on_active(struct td_subscriber *s, struct lease *lease)
         if (s->current)
             let_go(s, s->current, false);
         s->current = lease;
+        s->is_doubted = false;
     } else if (lease != s->current || s->state != STATE_HOLDING) {
         return; /* the old one again, while it is renewed */
     }
@@ -212,10 +229,30 @@ on_active(struct td_subscriber *s, struct lease *lease)
 static void
 on_failed(struct td_subscriber *s, const struct failure *why)
 {
-    if (why->rc == TD_REFUSED && !s->was_active)
+    if ((why->rc == TD_REFUSED && !s->was_active) || is_proof(s, why))
         be_denied(s, why);
     else
         retry(s, why);
+}
+
+/* Asks the hub, unless it is being asked or has to be left alone for a while:
+ * what comes of that decides. */
+static void
+on_doubted(struct td_subscriber *s, const struct lease *lease,
+           const struct failure *why)
+{
+    char text[sizeof(why->text) + 100];
+
+    if (lease != s->current || s->is_doubted)
+        return;
+    s->is_doubted = true;
+    s->waits_ms = 0;
+    snprintf(text, sizeof(text),
+             "somebody says that the hub denies the subscription%s%s: asking "
+             "the hub",
+             why->text[0] ? ": " : "", why->text);
+    if (tell(s, TD_TROUBLE, text) && s->state == STATE_HOLDING)
+        seek(s);
 }
 
 static void
@@ -260,6 +297,9 @@ on_lease(struct lease *lease, enum lease_event event, const struct failure *why,
             be_denied(s, why);
         else
             on_left(s, lease);
+        break;
+    case LEASE_DOUBTED:
+        on_doubted(s, lease, why);
         break;
     case LEASE_LEFT:
         on_left(s, lease);
@@ -307,6 +347,10 @@ on_found(const struct failure *why, struct topic *found, void *user)
     struct topic topic = *found;
 
     s->search = NULL;
+    if (is_proof(s, why)) {
+        be_denied(s, why);
+        return;
+    }
     if (why->rc) {
         retry(s, why);
         return;

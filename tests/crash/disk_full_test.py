@@ -189,6 +189,29 @@ def test_posts_are_refused_before_the_disk_is_full_and_taken_again_after(source)
     source.check()
 
 
+# The operator reads it once, and once that it is over, however many posts are refused
+# and whatever else has no room.
+@pytest.mark.parametrize("takes_all", [False, True], ids=["nearly", "wholly"])
+def test_a_full_disk_is_reported_once(source, takes_all):
+    source.fill_up()
+    if takes_all:
+        source.take_all("more")
+    for _ in range(20):
+        assert not source.try_post()
+    answer = source.broker.post(f"{source.news.path}/rotate")
+    assert takes_all or answer.status == 200
+    source.wait_ready(False)
+    source.give_back("ballast", "full", *(["more"] if takes_all else []))
+    source.wait_ready(True)
+    source.broker.wait_said("posts are taken again")
+    assert source.try_post()
+    source.broker.stop()
+    said = [line for line in source.broker.process.err if "level=info" not in line]
+    assert 'msg="posts are refused" error="the disk is nearly full"' in said[0]
+    assert 'msg="posts are taken again"' in said[1]
+    assert len(said) == 2
+
+
 # the same where somebody else takes the last byte, and through a kill on that
 # disk.
 def test_a_disk_without_a_free_byte_loses_nothing(source):

@@ -1,17 +1,20 @@
 """The commands `tidings follow` and `tidings publish` with a broker, as a shell sees
 them."""
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
+import sqlite3
 import subprocess
+import urllib.parse
 
 import pytest
 
 from tidings_test import hub
 from tidings_test.broker import PROGRAMS
-from tidings_test.http import keep_port
+from tidings_test.http import Client, keep_port
 from tidings_test.proxy import RESET
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
@@ -232,6 +235,38 @@ def test_follow_prints_what_the_hub_delivers(news, start):
     assert list(followed.out) == lines(news)
     assert followed.errors() == ""
     wait_for("the end of the subscription", lambda: not has_active(news))
+
+
+def callback_of(broker):
+    """The callback of the only subscription, which the broker tells nobody."""
+    with contextlib.closing(sqlite3.connect(broker.data / "hub.db")) as records:
+        ((url,),) = records.execute("SELECT callback FROM subscriptions")
+    return urllib.parse.urlsplit(url)
+
+
+# W-043: whoever knows the callback can say that the subscription is denied. The
+# follower asks the hub, and ends when that is true.
+@pytest.mark.broker(*hub.QUICK)
+def test_follow_asks_the_hub_whether_it_is_denied(news, broker, start):
+    followed = start("tidings", "follow", news.url, "--from-start", *CALLBACK)
+    wait_for("the subscription", lambda: has_active(news))
+    news.post()
+    followed.out.wait(1)
+
+    told = callback_of(broker)
+    denial = urllib.parse.urlencode({"hub.mode": "denied", "hub.topic": news.topic})
+    answer = Client(told.port).get(f"{told.path}?{denial}")
+    assert answer.status == 200
+
+    def has_moved():
+        each = hub.subscriptions(news)
+        return len(each) == 1 and has_active(news) and callback_of(broker) != told
+
+    wait_for("another callback", has_moved)
+    news.post()
+    followed.out.wait(2)
+    assert news.delete().status == 204
+    assert followed.wait() == 1
 
 
 # R-309, W-147: the hub cannot reach the callback, and gives a delivery up. The follower

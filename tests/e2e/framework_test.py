@@ -1,5 +1,7 @@
 """A set's framework channel, as its topic shows it (R-320 to R-329)."""
 
+from tidings_test.content import multipart
+from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
 SOURCE = "updated description /.well-known/resourcesync"
@@ -93,6 +95,26 @@ def test_a_rotation_is_told_when_all_of_it_can_be_had(start_broker):
         part(news, 1, 2),
         part(news, 3, 4),
     )
+
+
+# R-323: each Resource Dump is a new document; what is told of it leads to it for as
+# long as it is kept.
+def test_a_resource_dump_is_told_under_its_own_address(start_broker):
+    news = start_broker("--resource-dump-keep", "1").set()
+    news.create(content="inline")
+    for n in (1, 2):
+        loc = f"http://example.com/{n}"
+        news.send(*multipart([change(loc)], [(loc, "text/plain", b"Text.")]))
+        news.build("resourcedump")
+        dump = f"{news.path}/resourcedump/{n:012}.xml"
+        archive = f"resourcedump-archive {news.path}/resourcedump-archive.xml"
+        told = [f"created resourcedump {dump}"]
+        if n == 1:
+            told += [f"created {archive}", capabilities("updated", news)]
+        else:
+            told += [f"updated {archive}"]
+        wait_told(news, *told)
+        assert news.broker.get(dump).body == news.get("resourcedump.xml").body
 
 
 # R-280, R-323, R-326: a set that comes or goes is told to all, and else each hears of

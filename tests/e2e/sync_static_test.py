@@ -137,16 +137,3 @@ def test_takes_files_from_a_dump(mirrored, static, site):
     mirrored.directory = mirrored.home / "other"
     mirrored.sync("--no-dumps")
     assert asked() == [1, 1, 1]
-
-
-# The sync leaves no set out in silence.
-def test_refuses_a_source_of_too_many_sets(mirrored, static, site):
-    paths = [f"/c/{i}.xml" for i in range(1001)]
-    offer = entry(site.link("/resources.xml"), 'capability="resourcelist"')
-    for path in paths:
-        site.put(path, document("capabilitylist", offer))
-    listed = [entry(site.link(path), 'capability="capabilitylist"') for path in paths]
-    site.put("/resourcesync.xml", document("description", *listed))
-    refused = mirrored.sync(status=1).errors()
-    assert "has more than 1000 sets: mirror them one by one" in refused
-    assert len(site.asked("/resources.xml")) == 0

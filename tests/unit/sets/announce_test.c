@@ -170,6 +170,120 @@ TEST(lists_that_go_are_told_by_the_archive, configure, stage_close)
                 "updated " CAPABILITIES);
 }
 
+/* Switches to generation `number` of a kind. */
+static void
+switch_to(enum generation_kind kind, uint64_t number, bool is_archived)
+{
+    const struct generation generation = {
+        .kind = kind,
+        .number = number,
+        .seq = 1,
+        .n = 1,
+        .parts = 1,
+        .is_archived = is_archived,
+    };
+    struct problem why = {""};
+
+    if (log_switch(registry_log(s.registry), demo->log, &generation, 0, &why))
+        fail_msg("%s", why.text);
+}
+
+/* Lets go of the `n` oldest of an archive. */
+static void
+unarchive(enum generation_kind kind, size_t n)
+{
+    struct generation all[8];
+    size_t n_all = 8;
+    struct log *log = registry_log(s.registry);
+
+    assert_int_equal(
+        log_generations(log, demo->log, kind, 1, all, &n_all, NULL), STATUS_OK);
+    assert_int_equal(log_unarchive(log, demo->log, all, n, 0, NULL), STATUS_OK);
+}
+
+#define GENERATION(folder, number) \
+    folder " /sets/demo/" folder "/00000000000" #number ".xml\n"
+#define GENERATIONS(folder) \
+    folder "-archive /sets/demo/" folder "-archive.xml\n"
+#define GENERATIONS_PART(folder, from, to)                            \
+    folder "-archive /sets/demo/" folder "-archive/00000000000" #from \
+           "-00000000000" #to ".xml < /sets/demo/" folder "-archive.xml\n"
+
+/* R-323: a Resource Dump begins under an address of its own, which no other one
+ * gets; a Resource List is updated where it is. */
+TEST(each_resource_dump_is_created_under_its_own_address)
+{
+    demo = sets_post(&s, "demo", 1, 1);
+    look();
+    switch_to(GENERATION_RESOURCEDUMP, 1, false);
+    assert_told(
+        "created " GENERATION("resourcedump", 1) "updated " CAPABILITIES);
+    switch_to(GENERATION_RESOURCEDUMP, 2, false);
+    assert_told("created " GENERATION("resourcedump", 2));
+    switch_to(GENERATION_RESOURCELIST, 1, false);
+    assert_told("created resourcelist /sets/demo/resourcelist.xml\n"
+                "updated " CAPABILITIES);
+    switch_to(GENERATION_RESOURCELIST, 2, false);
+    assert_told("updated resourcelist /sets/demo/resourcelist.xml\n");
+}
+
+/* R-324: where the archive of lists or dumps has an index, its parts are told,
+ * under it: with two generations a part, those that have any. */
+TEST(a_long_archive_of_generations_is_told_by_its_parts, configure, stage_close)
+{
+#define LIST_UPDATED "updated resourcelist /sets/demo/resourcelist.xml\n"
+    enum generation_kind kind = GENERATION_RESOURCELIST;
+
+    s.config.index_lists = 2;
+    sets_open(&s);
+    demo = sets_post(&s, "demo", 1, 1);
+    switch_to(kind, 1, true);
+    look();
+    switch_to(kind, 2, true);
+    assert_told(LIST_UPDATED "updated " GENERATIONS("resourcelist"));
+    switch_to(kind, 3, false);
+    switch_to(kind, 4, false);
+    switch_to(kind, 5, false);
+    look();
+    switch_to(kind, 6, true); /* the third: there is an index now */
+    assert_told(LIST_UPDATED "created " GENERATIONS_PART(
+        "resourcelist", 1, 2) "created " GENERATIONS_PART("resourcelist", 5,
+                                                          6));
+    switch_to(kind, 7, true);
+    assert_told(LIST_UPDATED "created " GENERATIONS_PART("resourcelist", 7, 8));
+    switch_to(kind, 8, true);
+    assert_told(LIST_UPDATED "updated " GENERATIONS_PART("resourcelist", 7, 8));
+    unarchive(kind, 1); /* 2, 6, 7 and 8 are left */
+    assert_told("updated " GENERATIONS_PART("resourcelist", 1, 2));
+    unarchive(kind,
+              1); /* 6, 7 and 8: of the part that begins with 5, none went */
+    assert_told("");
+    unarchive(kind, 1);
+    assert_told("updated " GENERATIONS("resourcelist"));
+}
+
+/* the same holds for the archives of dumps. */
+TEST(archives_of_dumps_are_told_by_their_parts, configure, stage_close)
+{
+    s.config.index_lists = 1;
+    sets_open(&s);
+    demo = sets_post(&s, "demo", 1, 1);
+    switch_to(GENERATION_RESOURCEDUMP, 1, true);
+    switch_to(GENERATION_CHANGEDUMP, 1, true);
+    look();
+    switch_to(GENERATION_RESOURCEDUMP, 2, true);
+    assert_told(
+        "created " GENERATION("resourcedump", 2) "created " GENERATIONS_PART(
+            "resourcedump", 1, 1) "created " GENERATIONS_PART("resourcedump", 2,
+                                                              2));
+    switch_to(GENERATION_CHANGEDUMP, 2, true);
+    assert_told("created changedump /sets/demo/changedump/000000000002.xml"
+                " < /sets/demo/changedump.xml\n"
+                "created " GENERATIONS_PART(
+                    "changedump", 1,
+                    1) "created " GENERATIONS_PART("changedump", 2, 2));
+}
+
 /* settings are told where they change what a document says. */
 TEST(settings_are_told_if_documents_say_otherwise)
 {

@@ -369,6 +369,25 @@ TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
     assert_int_equal(site_count(s->site, "/round"), 11);
 }
 
+/* A server that is busy is asked again, while the others are read. */
+TEST(a_page_of_a_busy_server_is_asked_for_again)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
+    put(s, "/1.xml", CHANGES);
+    put(s, "/2.xml", CHANGES);
+    site_status(s->site, "/1.xml", 503, "Retry-After: 2", 2);
+    finds(s, "/d.xml",
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n");
+    site_status(s->site, "/1.xml", 503, NULL, 0);
+    finds(s, "/d.xml",
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "missed url=/1.xml\n");
+    assert_int_equal(site_count(s->site, "/1.xml"), 6);
+}
+
 /* R-033: what a document names and cannot be read is told, and the others are
  * found. */
 TEST(what_is_named_and_cannot_be_read_is_missed)
@@ -380,7 +399,7 @@ TEST(what_is_named_and_cannot_be_read_is_missed)
     put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
     put(s, "/2.xml", CHANGES);
     finds(s, "/d.xml", missed);
-    site_status(s->site, "/1.xml", 503, NULL, 0);
+    site_status(s->site, "/1.xml", 503, "Retry-After: 7", 0);
     finds(s, "/d.xml", missed);
     site_status(s->site, "/1.xml", 410, NULL, 0); /* it was removed */
     finds(s, "/d.xml", "url=/2.xml cl=/2.xml ch=/changes.xml\n");

@@ -120,6 +120,16 @@ TEST(a_verification_that_comes_again_is_confirmed_again)
     assert_string_equal(stage.details[TD_ACTIVE], "3600");
 }
 
+/* W-073: nobody can put the renewal off. */
+TEST(a_verification_that_comes_again_makes_no_lease_longer)
+{
+    struct fake_request *r = stage_join(NULL, 3600);
+
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 1000000), 200);
+    stage_await(TD_ACTIVE, 2);
+    assert_string_equal(stage.details[TD_ACTIVE], "3600");
+}
+
 /* W-043 */
 TEST(what_is_denied_is_not_asked_for_again)
 {
@@ -135,18 +145,91 @@ TEST(what_is_denied_is_not_asked_for_again)
     assert_true(fake_hub_is_idle(&stage.hub));
 }
 
-/* W-042, W-043: also when it was active. */
+/* A request at another callback than that of `r`, which was denied. */
+static struct fake_request *
+take_question(const struct fake_request *r)
+{
+    struct fake_request *question = stage_take(NULL);
+
+    fake_hub_assert(question, "hub.mode", "subscribe");
+    assert_string_not_equal(fake_hub_value(question, "hub.callback"),
+                            fake_hub_value(r, "hub.callback"));
+    return question;
+}
+
+/* W-042, W-043: also when it was active. Whoever knows the callback can send a
+ * denial: it is believed when the hub has proved it, by a refusal, a denial at
+ * a callback that nobody else knows, or by a topic that is gone. */
 TEST(an_active_subscription_may_be_denied)
 {
-    struct fake_request *r = stage_join(NULL, 7200);
+    struct fake_request *r = stage_join(NULL, 7200), *question;
 
     assert_int_equal(fake_hub_query(&stage.hub, r,
                                     "hub.mode=denied&hub.topic=http://other/"),
                      404);
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "no more"), 200);
+    question = take_question(r);
     assert_int_equal(stage_count(TD_DENIED), 0);
+    assert_non_null(strstr(stage.details[TD_TROUBLE], "no more"));
+    fake_hub_answer(question, 403, NULL, "not any more");
+    stage_await(TD_DENIED, 1);
+    assert_non_null(strstr(stage.details[TD_DENIED], "not any more"));
+    STAGE_DELIVER(r, 404, .body = "a");
+}
+
+/* W-042, W-043 */
+TEST(a_hub_may_prove_a_denial_by_another_one)
+{
+    struct fake_request *r = stage_join(NULL, 7200), *question;
+
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "no more"), 200);
+    question = take_question(r);
+    fake_hub_answer(question, 202, NULL, "");
+    assert_int_equal(fake_hub_deny(&stage.hub, question, "indeed"), 200);
+    stage_await(TD_DENIED, 1);
+    assert_string_equal(stage.details[TD_DENIED], "indeed");
+}
+
+/* W-042, W-043 */
+TEST(a_topic_that_is_gone_proves_a_denial)
+{
+    struct fake_request *r = stage_join(NULL, 7200);
+
+    origin_answers(stage.source, 410, NULL, 0);
     assert_int_equal(fake_hub_deny(&stage.hub, r, "no more"), 200);
     stage_await(TD_DENIED, 1);
-    STAGE_DELIVER(r, 404, .body = "a");
+    assert_non_null(strstr(stage.details[TD_DENIED], "410"));
+    assert_true(fake_hub_is_idle(&stage.hub));
+}
+
+/* W-043: a denial that the hub knows nothing of costs no delivery, and its
+ * sender the callback. */
+TEST(a_false_denial_is_not_believed)
+{
+    struct fake_request *r = stage_join(NULL, 7200), *question, *bye;
+
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "go away"), 200);
+    question = take_question(r);
+    STAGE_DELIVER(r, 202, .body = "a");
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "go away"), 200);
+    fake_hub_answer(question, 503, NULL, "");
+    stage_await_trouble(2);
+
+    question = take_question(r);
+    fake_hub_answer(question, 202, NULL, "");
+    STAGE_DELIVER(r, 202, .body = "b");
+    assert_int_equal(fake_hub_verify(&stage.hub, question, NULL, 7200), 200);
+    stage_await(TD_ACTIVE, 2);
+    STAGE_DELIVER(question, 202, .body = "c");
+    bye = stage_take(NULL);
+    fake_hub_assert(bye, "hub.mode", "unsubscribe");
+    fake_hub_assert(bye, "hub.callback", fake_hub_value(r, "hub.callback"));
+    assert_int_equal(fake_hub_deny(&stage.hub, r, "go away"), 200);
+    fake_hub_answer(bye, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&stage.hub, bye, NULL, 0), 200);
+    stage_assert_bodies(3, "a|b|c|");
+    assert_int_equal(stage_count(TD_DENIED), 0);
+    assert_true(fake_hub_is_idle(&stage.hub));
 }
 
 /* W-032, W-044: a refusal is a denial. */

@@ -1,0 +1,74 @@
+/*
+ * rounds.h - the sets of a source, and which of them are read at a time.
+ *
+ *     added --> waiting --+--> streaming                      the first 100
+ *                  ^      |
+ *                  |      +--> visited, until it has caught up
+ *                  +-- pause --------+
+ *                                    +--> over
+ *
+ * A set that is followed holds a connection open, and a source may have
+ * thousands of sets. So the first ROUNDS_STREAMS sets are streamed; each other
+ * one is visited again and again: read until it has caught up, and left alone
+ * for a pause. Whoever wants to catch up once and end visits all of them.
+ *
+ * Pure: told the time, it opens nothing. One thread.
+ */
+#ifndef CLIENT_SOURCE_ROUNDS_H
+#define CLIENT_SOURCE_ROUNDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sets of a source that are streamed at once: each is a connection, and brokers
+ * and proxies allow one client some hundreds of these. */
+#define ROUNDS_STREAMS 100
+
+/* Sets that are visited at once. A visit is a handful of requests, one after
+ * the other: so many hide what each waits for the network. */
+#define ROUNDS_VISITS 16
+
+struct rounds;
+
+/* `is_once`: no set is streamed, and none is visited again by itself.
+ * `pause_ms`: between two visits of a set. NULL: no memory. */
+struct rounds *rounds_new(bool is_once, unsigned pause_ms);
+void rounds_free(struct rounds *rounds); /* NULL is allowed */
+
+/* Adds a set, which waits then; its number is the next one, from 0. False: no
+ * memory. */
+bool rounds_add(struct rounds *rounds, const char *url);
+
+/* How many were added. */
+size_t rounds_count(const struct rounds *rounds);
+
+/* Finds a set that was added; false: none has that URL. */
+bool rounds_find(const struct rounds *rounds, const char *url, size_t *set);
+
+/* Lent as long as `rounds` is there. */
+const char *rounds_url(const struct rounds *rounds, size_t set);
+
+/* Takes the next set that is to be opened at `now_ms`. `*is_visit`: until it
+ * has caught up. False: none is, now. */
+bool rounds_next(struct rounds *rounds, int64_t now_ms, size_t *set,
+                 bool *is_visit);
+
+/* A visit has ended. The set waits for the next one; it is over if there is
+ * none (is_once). */
+void rounds_rest(struct rounds *rounds, size_t set, int64_t now_ms);
+
+/* The set is not opened any more. */
+void rounds_end(struct rounds *rounds, size_t set);
+
+/* Milliseconds until rounds_next may find something that it does not find at
+ * `now_ms`, if no set is closed before; -1: never. */
+int64_t rounds_wait_ms(const struct rounds *rounds, int64_t now_ms);
+
+/* True if every set is over. */
+bool rounds_are_over(const struct rounds *rounds);
+
+/* True if a set waits that was never opened. */
+bool rounds_are_new(const struct rounds *rounds);
+
+#endif

@@ -1,0 +1,123 @@
+"""A source with many sets: `tidings` finds all of them from each address of the source,
+and says which set it could not cover."""
+
+import pytest
+
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
+
+# More sets than are streamed at once, in several Source Descriptions.
+MANY = soak(130, 6000)
+PARTS = ("--description-sets", "50")
+STREAMS = 'tidings_subscribers{transport="websocket-json"}'
+
+
+@pytest.fixture
+def source(mirrored, broker):
+    """source(n): a source with `n` sets, each of which has one resource."""
+
+    def make(n):
+        sets = []
+        for i in range(1, n + 1):
+            sets.append(broker.set())
+            mirrored.change(f"/{i}.txt", f"text {i}")
+            mirrored.post(sets[-1])
+        mirrored.url = f"{broker.url}/"
+        mirrored.sets = sets
+        return mirrored
+
+    return make
+
+
+# R-041, R-045, R-048, R-049, R-263
+@pytest.mark.broker(*PARTS)
+@pytest.mark.parametrize("n", [1, 12, 40, MANY])
+def test_every_address_of_a_source_stands_for_all_its_sets(source, n):
+    mirror = source(n)
+    paths = ["/", "/.well-known/resourcesync", "/sets", "/robots.txt"]
+    if n == MANY:
+        paths = ["/", "/descriptions/000000000051-000000000100.xml"]
+    for i, path in enumerate(paths):
+        mirror.url = mirror.broker.url + path
+        mirror.directory = mirror.home / str(i)
+        assert mirror.sync().errors() == ""
+        audited = mirror.audit()
+        assert f"compared={n} missing=0" in audited.output()
+        assert audited.errors() == ""
+
+
+# A source holds at most 100 streams open; the sync asks the other sets again.
+@pytest.mark.broker(*PARTS, "--heartbeat", "0.2")
+def test_a_set_that_is_not_streamed_is_polled(source):
+    mirror = source(MANY)
+    syncing = mirror.start("--poll", "1")
+    for _ in range(MANY):
+        mirror.wait("written")
+
+    def streams():
+        return mirror.broker.metrics()[STREAMS]
+
+    wait_for("100 streams", lambda: streams() == 100)
+    for i in (MANY, 1):
+        mirror.change(f"/{i}.txt", "newer")
+        mirror.post(mirror.sets[i - 1])
+        mirror.wait("written", f"/{i}.txt")
+        assert streams() == 100
+    mirror.check_same()
+    syncing.stop()
+
+
+@pytest.fixture
+def missing(source):
+    """A mirror of three sets, and "/2.xml": the Capability List of one of them, which
+    is on the site, as is their Source Description."""
+    mirror = source(3)
+    mirror.site.put("/2.xml", mirror.sets[1].get("capabilitylist.xml").body)
+    urls = [f"{one.url}/capabilitylist.xml" for one in mirror.sets]
+    urls[1] = mirror.site.link("/2.xml")
+    mirror.site.put(
+        "/source.xml",
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
+        'xmlns:rs="http://www.openarchives.org/rs/terms/">'
+        '<rs:md capability="description"/>'
+        + "".join(f"<url><loc>{url}</loc></url>" for url in urls)
+        + "</urlset>",
+    )
+    mirror.url = mirror.site.link("/source.xml")
+    return mirror
+
+
+# R-033: one line for each set that is not covered, and exit status 1; the others are
+# mirrored, and nothing of the set is deleted.
+@pytest.mark.parametrize("trouble", ["404", "503", "html", "half"])
+def test_a_set_that_cannot_be_read_is_said(missing, trouble):
+    assert missing.sync().errors() == ""
+    missing.change("/1.txt", "newer")
+    missing.post(missing.sets[0])
+    if trouble in ("404", "503"):
+        missing.site.status("/2.xml", int(trouble))
+    elif trouble == "html":
+        missing.site.put("/2.xml", "<!DOCTYPE html><p>Not here")
+    else:
+        missing.site.cut("/2.xml", 300, times=None)
+    for done in (
+        missing.sync(status=1),
+        missing.audit(status=1),
+        missing.audit("--repair", status=1),
+    ):
+        one, last = done.errors().splitlines()
+        assert one.startswith(f"tidings: {missing.site.link('/2.xml')}")
+        assert "1 of 3 sets of " in last and "are not covered: " in last
+        missing.check_same()
+
+
+# It may be there again at the next look.
+@pytest.mark.broker("--heartbeat", "0.2")
+def test_a_set_that_can_be_read_again_is_followed(missing):
+    missing.site.status("/2.xml", 404)
+    syncing = missing.start("--poll", "1")
+    missing.wait("trouble", "/2.xml")
+    missing.site.status("/2.xml", None)
+    missing.wait("written", "/2.txt")
+    syncing.stop()
+    missing.check_same()
