@@ -407,18 +407,21 @@ fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
             *length = LENGTH_NONE;
 }
 
-/* Of what stands between the rs:md and the closing tag, all rs:ln whose `rel`
- * comes first, as add_link has it; "<" begins nothing else. */
-static void
-add_links(struct buf *to, const char *p, const char *end)
-{
-    static const char patch[] = "<rs:ln rel=\"" REL_PATCH "\"";
+#define LINK_OF(rel) SLICE("<rs:ln rel=\"" rel "\"")
 
+/* Appends the elements from `p` to `end` that begin with `start`, or all
+ * others;
+ * "<" begins nothing else, and `rel` comes first in an rs:ln. */
+static void
+add_elements(struct buf *to, const char *p, const char *end, struct slice start,
+             bool is_wanted)
+{
     while (p < end) {
         const char *next = memchr(p + 1, '<', (size_t)(end - p) - 1);
         size_t size = (size_t)((next ? next : end) - p);
+        bool is_such = size >= start.size && !memcmp(p, start.data, start.size);
 
-        if (size < SIZE(patch) || memcmp(p, patch, SIZE(patch)))
+        if (is_such == is_wanted)
             buf_add(to, p, size);
         p += size;
     }
@@ -447,7 +450,7 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     quote = memchr(rest.data, '<', (size_t)(end - rest.data));
     buf_add(to, rest.data, (size_t)((quote ? quote : end) - rest.data));
     if (quote)
-        add_links(to, quote, end);
+        add_elements(to, quote, end, LINK_OF(REL_PATCH), false);
 }
 
 /* Where the attributes of the rs:md begin: their first space. "<" stands in
@@ -503,7 +506,8 @@ fragment_in_manifest(struct buf *to, struct slice entry,
         add_member(to, member, hash, length);
     buf_add_slice(to, slice_take(&rest, '>'));
     BUF_ADD(to, ">");
-    add_links(to, rest.data, rest.data + rest.size);
+    add_elements(to, rest.data, rest.data + rest.size, LINK_OF(REL_PATCH),
+                 false);
 }
 
 /* Where the kind begins that stands in front of the hole. */
@@ -554,7 +558,10 @@ fragment_write_deleted(struct buf *out, struct slice entry, struct fragment *f)
     buf_add_slice(out, loc);
     BUF_ADD(out, LOC_END MD_OPEN "deleted\"");
     f->hole = (uint32_t)(out->size - start);
-    BUF_ADD(out, "/>" CLOSE);
+    BUF_ADD(out, "/>");
+    if (end)
+        add_elements(out, end, entry.data + entry.size, LINK_OF("via"), true);
+    BUF_ADD(out, CLOSE);
     f->size = (uint32_t)(out->size - start);
     f->datetime_us = DATETIME_NONE;
 }

@@ -139,7 +139,8 @@ bool fragment_is_resource(struct slice fragment, uint32_t hole,
 void fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind);
 
 /* Appends the fragment that tells of the end of the resource that `entry`
- * (fragment_resource) describes, and describes it in `*f`. */
+ * (fragment_resource) describes, and describes it in `*f`. Its link `via`
+ * stays, which names the resource at its source (R-250). */
 void fragment_write_deleted(struct buf *out, struct slice entry,
                             struct fragment *f);
 

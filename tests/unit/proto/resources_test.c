@@ -226,3 +226,45 @@ TEST(the_kind_is_changed_in_its_place)
     buf_fini(&deleted);
     compared_fini(&c);
 }
+
+/* R-250: the source's resource is named, and nothing else of the entry is left.
+ */
+TEST(a_deletion_keeps_the_link_to_its_source)
+{
+#define VIA "<rs:ln rel=\"via\" href=\"http://a.example/?x&gt;y\"/>"
+    static const char *const links[][2] = {
+        {VIA, VIA},
+        {"<rs:ln rel=\"describes\" href=\"http://d.example/\"/>" VIA, VIA},
+        {"<rs:ln rel=\"viaduct\" href=\"http://d.example/\"/>", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        struct compared c;
+        struct fragment f;
+        struct buf document, entry, deleted, expected;
+
+        buf_init(&document, 4096);
+        buf_init(&expected, 4096);
+        buf_init(&deleted, 4096);
+        buf_add_format(&document,
+                       HEAD "<url><loc>http://example.com/a</loc>"
+                            "<rs:md length=\"3\"/>%s</url>" FOOT,
+                       links[i][0]);
+        buf_add_format(&expected,
+                       "<url><loc>http://example.com/a</loc>"
+                       "<rs:md change=\"deleted\"/>%s</url>\n",
+                       links[i][1]);
+        compared_read(&c, XML, buf_slice(&document));
+        list_entry_of(&c, &entry);
+        fragment_write_deleted(&deleted, buf_slice(&entry), &f);
+
+        assert_int_equal(f.size, expected.size);
+        assert_int_equal(deleted.size, expected.size);
+        assert_memory_equal(deleted.data, expected.data, expected.size);
+        compared_fini(&c);
+        buf_fini(&document);
+        buf_fini(&expected);
+        buf_fini(&deleted);
+        buf_fini(&entry);
+    }
+}
