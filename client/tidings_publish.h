@@ -73,9 +73,17 @@ TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
                                  const struct td_publish_options *options,
                                  struct td_receipt *receipt);
 
+/* Size of td_full_options.known, its NUL included. */
+#define TD_KNOWN_SIZE 512
+
 struct td_full_options {
     unsigned max_delete; /* percent of the set's resources that may be deleted;
                             0: 20 */
+    char *known; /* for repeated calls with one URL: TD_KNOWN_SIZE bytes of the
+                    caller's, "" at first. Set to what the URL's server said of
+                    the list that was told; with it the next call asks the
+                    server for the list only if it is another one. NULL: the
+                    list is read in any case */
 };
 
 /* What came of it. */
@@ -84,6 +92,8 @@ struct td_full_receipt {
     uint64_t unchanged;
     uint64_t newer;    /* left alone: others told of them meanwhile */
     char position[64]; /* of the set then: "epoch-seq"; "": it has none */
+    int is_same; /* not 0: the list is the one that `known` is of; nothing was
+                    read and nothing was sent */
 };
 
 /*
@@ -98,7 +108,8 @@ struct td_full_receipt {
  *             or not. It is read whole first, into a temporary file in $TMPDIR
  *             (else /tmp), and checked as the broker checks it.
  * options     NULL: all zero.
- * receipt     filled on TD_OK; may be NULL.
+ * receipt     filled on TD_OK; where max_delete refuses (TD_REFUSED), `deleted`
+ *             is how many would be deleted, else it is 0; may be NULL.
  *
  * It may be called again after any failure: what was told already is then
  * unchanged.

@@ -64,6 +64,17 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
     return is_good;
 }
 
+/* What would have been deleted, where that is too much. */
+static void
+read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
+{
+    struct answer_member deleted = {.name = "deleted",
+                                    .number = &receipt->deleted};
+
+    if (answer->status == 409)
+        answer_read(buf_slice(&answer->body), &deleted, 1);
+}
+
 static enum td_status
 put(struct td_client *client, const char *target, struct slice body,
     struct td_full_receipt *receipt)
@@ -81,11 +92,13 @@ put(struct td_client *client, const char *target, struct slice body,
     struct fetch_answer answer;
     enum td_status rc = fetch_run(client, &request, &answer);
 
-    if (!rc && answer.status != 200)
+    if (!rc && answer.status != 200) {
+        read_refusal(&answer, receipt);
         rc = client_refused(client, &answer);
-    else if (!rc && !read_receipt(buf_slice(&answer.body), receipt))
+    } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
         rc = client_fail(client, TD_BROKEN,
                          "200, but the answer is none of a whole state");
+    }
     fetch_answer_fini(&answer);
     return rc;
 }
@@ -118,13 +131,16 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
                 struct td_full_receipt *receipt)
 {
     struct td_full_receipt unwanted;
+    struct gathered gathered;
     struct set_url url;
     char target[SET_URL_MAX + 64];
     unsigned max_delete = options ? options->max_delete : 0;
-    uint64_t size;
+    char *known = options ? options->known : NULL;
     int fd = -1;
     enum td_status rc;
 
+    receipt = receipt ? receipt : &unwanted;
+    memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
     rc = set_url_read(client, set_url, &url);
     if (!rc && max_delete > 100)
@@ -139,9 +155,13 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
         snprintf(target, sizeof(target), "%s/resources", url.text);
 
     fd = open_temporary(client);
-    rc = fd < 0 ? TD_IO : gather(client, from, fd, &size);
-    if (!rc)
-        rc = put_file(client, target, fd, size, receipt ? receipt : &unwanted);
+    rc = fd < 0 ? TD_IO : gather(client, from, known, fd, &gathered);
+    if (!rc && gathered.is_same)
+        receipt->is_same = 1;
+    else if (!rc)
+        rc = put_file(client, target, fd, gathered.size, receipt);
+    if (!rc && known && !receipt->is_same)
+        memcpy(known, gathered.known, sizeof(gathered.known));
     if (fd >= 0)
         close(fd);
     return client_end(client, rc);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/lib/fetch.h"
+#include "client/lib/httpdate.h"
 #include "client/source/document.h"
 #include "client/source/unpack.h"
 #include "proto/formats.h"
@@ -33,7 +34,8 @@
 struct gather {
     struct td_client *client;
     int fd;
-    uint64_t size;
+    const char *asks_with; /* a header line; NULL: none */
+    struct gathered *gathered;
     struct buf out;
     char **parts; /* URLs, in the order of their index */
     size_t n_parts, parts_capacity;
@@ -69,7 +71,7 @@ flush(struct gather *g, struct problem *why)
                            strerror(errno));
         at += (size_t)n;
     }
-    g->size += g->out.size;
+    g->gathered->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
@@ -217,6 +219,15 @@ tell_fault(struct gather *g)
                        g->why.text[0] ? g->why.text : "it cannot be read");
 }
 
+static void
+drop_document(struct gather *g)
+{
+    unpack_free(g->unpack);
+    document_free(g->probe);
+    reader_free(g->reader);
+    buf_fini(&g->head);
+}
+
 static enum td_status
 end_document(struct gather *g, enum td_status rc)
 {
@@ -229,10 +240,7 @@ end_document(struct gather *g, enum td_status rc)
     if (!rc && !g->rc && !g->reader &&
         !(g->probe && document_head(g->probe)->has_root))
         g->rc = problem(&g->why, STATUS_MALFORMED, "it has no root");
-    unpack_free(g->unpack);
-    document_free(g->probe);
-    reader_free(g->reader);
-    buf_fini(&g->head);
+    drop_document(g);
     return rc ? rc : tell_fault(g);
 }
 
@@ -274,6 +282,26 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !g->rc;
 }
 
+/* The line that asks for the list only if it is another one: by its ETag, else
+ * by a date that tells apart what was written within a second. */
+static void
+remember(struct gather *g, const struct fetch_answer *answer)
+{
+    struct gathered *to = g->gathered;
+    int64_t modified_us = httpdate_read(answer->last_modified);
+    int64_t date_us = httpdate_read(answer->date);
+    int size = 0;
+
+    if (answer->etag[0])
+        size = snprintf(to->known, sizeof(to->known), "If-None-Match: %s",
+                        answer->etag);
+    else if (modified_us != DATETIME_NONE && date_us > modified_us)
+        size = snprintf(to->known, sizeof(to->known), "If-Modified-Since: %s",
+                        answer->last_modified);
+    if (size < 0 || (size_t)size >= sizeof(to->known))
+        to->known[0] = '\0';
+}
+
 static void
 on_end(struct fetch_answer *answer, const struct failure *why, void *user)
 {
@@ -283,9 +311,12 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
                                          .body = g->refusal};
     bool is_answered = !why->rc || why->rc == TD_STOPPED; /* by on_body */
 
-    (void)answer;
     g->failure = *why;
-    if (is_answered && why->status != 200)
+    g->gathered->is_same =
+        !why->rc && why->status == 304 && g->asks_with && !g->is_part;
+    if (!why->rc && why->status == 200 && !g->is_part)
+        remember(g, answer);
+    if (is_answered && why->status != 200 && !g->gathered->is_same)
         fetch_refused(&g->failure, &refusal);
     if (g->failure.rc == TD_GONE) /* it is not the set that is */
         g->failure.rc = TD_REFUSED;
@@ -295,7 +326,7 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
 static enum td_status
 read_url(struct gather *g, const char *url, bool is_part)
 {
-    static const char *const headers[] = {NULL};
+    const char *const headers[] = {is_part ? NULL : g->asks_with, NULL};
     const struct fetch_request request = {
         .url = url, .headers = headers, .redirects = REDIRECTS};
     struct fetch *fetch;
@@ -319,7 +350,11 @@ read_url(struct gather *g, const char *url, bool is_part)
                          g->failure.text);
     }
     buf_fini(&g->refusal);
-    return end_document(g, rc);
+    if (!rc && g->gathered->is_same)
+        drop_document(g);
+    else
+        rc = end_document(g, rc);
+    return rc;
 }
 
 static bool
@@ -330,11 +365,16 @@ is_url(const char *from)
 }
 
 enum td_status
-gather(struct td_client *client, const char *from, int fd, uint64_t *size)
+gather(struct td_client *client, const char *from, const char *known, int fd,
+       struct gathered *gathered)
 {
-    struct gather g = {.client = client, .fd = fd};
+    struct gather g = {.client = client,
+                       .fd = fd,
+                       .asks_with = known && known[0] ? known : NULL,
+                       .gathered = gathered};
     enum td_status rc;
 
+    memset(gathered, 0, sizeof(*gathered));
     buf_init(&g.out, SIZE_MAX);
     rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
     for (size_t i = 0; !rc && i < g.n_parts; i++)
@@ -343,7 +383,8 @@ gather(struct td_client *client, const char *from, int fd, uint64_t *size)
         g.rc = flush(&g, &g.why);
         rc = tell_fault(&g);
     }
-    *size = g.size;
+    if (g.n_parts > 0)
+        gathered->known[0] = '\0';
     for (size_t i = 0; i < g.n_parts; i++)
         free(g.parts[i]);
     free(g.parts);

@@ -11,13 +11,24 @@
 #ifndef CLIENT_PUBLISH_GATHER_H
 #define CLIENT_PUBLISH_GATHER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/lib/client.h"
 
-/* Writes them to `fd`, and how many bytes that are to *size. The client's
+/* What came of it. */
+struct gathered {
+    uint64_t size; /* bytes that were written */
+    bool is_same;  /* `known` still holds: nothing was read */
+    char
+        known[TD_KNOWN_SIZE]; /* td_full_options.known for the next time; "":
+                                 the server told nothing to ask with, or `from`
+                                 is an index, which says nothing of its parts */
+};
+
+/* Writes them to `fd`. `known`: NULL or "" reads them in any case. The client's
  * problem says what went wrong. */
-enum td_status gather(struct td_client *client, const char *from, int fd,
-                      uint64_t *size);
+enum td_status gather(struct td_client *client, const char *from,
+                      const char *known, int fd, struct gathered *gathered);
 
 #endif
