@@ -5,6 +5,7 @@
 #define CLIENT_CLI_CLI_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "client/tidings.h"
@@ -87,6 +88,10 @@ void print_plain(const char *text);
 
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
+
+/* Reads a pause: a number of seconds, or with a unit "90s", "10m", "1.5h"; from
+ * 0.1 s to a day. False: `text` is none. */
+bool read_pause(const char *text, unsigned *ms);
 
 /* A handle for the server at `url`, which gets the --headers. NULL: *code says
  * how the program ends, and why was said. */

@@ -63,9 +63,6 @@ const struct option_row follow_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Longest of --poll, in seconds: a day. */
-#define POLL_MOST 86400
-
 /* Takes the filters that were given, each as often as it was. */
 static bool
 read_filters(const struct arguments *arguments, struct follow_args *args)
@@ -130,15 +127,8 @@ read_ways(const struct arguments *arguments, struct td_follow_options *how)
         !read_word(baselines, given[OPTION_BASELINE], &baseline))
         return bad_usage("--baseline is no, gone or first");
     how->baseline = (enum td_baseline)baseline;
-    if (given[OPTION_POLL]) {
-        char *end;
-        double s = strtod(given[OPTION_POLL], &end);
-
-        if (end == given[OPTION_POLL] || *end || !(s >= 0.1 && s <= POLL_MOST))
-            return bad_usage("--poll is a number of seconds from 0.1 to %d",
-                             POLL_MOST);
-        how->poll_ms = (unsigned)(s * 1000);
-    }
+    if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &how->poll_ms))
+        return bad_usage("--poll is a number of seconds from 0.1 to 86400");
     if (given[OPTION_MAX_DELETE] &&
         !mirrored_max_delete(given[OPTION_MAX_DELETE],
                              &how->max_delete_percent))

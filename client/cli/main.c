@@ -13,6 +13,10 @@
 #define OPTIONS_MAX 32
 #define HELP_COLUMN 24
 
+/* Of read_pause. */
+#define PAUSE_LEAST_MS 100
+#define PAUSE_MOST_S   86400
+
 static const struct command *const commands[] = {
     &publish_command, &follow_command, &sync_command,
     &audit_command,   &verify_command, &relay_command,
@@ -124,6 +128,31 @@ exit_of(const struct td_client *client, enum td_status rc)
     if (rc == TD_GONE)
         return EXIT_GONE;
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+bool
+read_pause(const char *text, unsigned *ms)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+
+    size_t size = strspn(text, "0123456789.");
+    char *end;
+    double number = strtod(text, &end);
+
+    if (size == 0 || end != text + size) /* no sign, exponent or space */
+        return false;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (!strcmp(end, units[i].name)) {
+            double seconds = number * units[i].seconds;
+
+            *ms =
+                seconds <= PAUSE_MOST_S ? (unsigned)(seconds * 1000 + 0.5) : 0;
+            return *ms >= PAUSE_LEAST_MS;
+        }
+    return false;
 }
 
 struct td_client *

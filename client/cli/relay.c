@@ -1,12 +1,18 @@
 /*
- * relay.c - tidings relay: follows one set, posts into another.
+ * relay.c - tidings relay: follows a source, posts into a set.
  *
- *     source --follow--> message --relay_entry--> post --seal--> target
- *                           ^                                      |
- *                           +------------ noted as posted <--------+
+ *     source --follow--> changes --relay_entry--> post --seal--> target
+ *                |          ^                                      |
+ *                |          +------------ noted as posted <--------+
+ *                |
+ *                +-----> all resources --> PUT: the target's broker tells the
+ *                                          differences; noted as posted
  *
  * One post at a time, sealed before it is sent (client/relay/state.h): so what
- * the source tells is in the target once and in its order.
+ * the source tells is in the target once and in its order. Where the source's
+ * history does not reach back to the place that was reached, all its resources
+ * are compared with the target's; done again after a crash, that finds nothing
+ * more to tell.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -14,10 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/mirrored.h"
 #include "client/relay/entry.h"
+#include "client/relay/resources.h"
 #include "client/relay/search.h"
 #include "client/relay/state.h"
 
@@ -28,12 +37,17 @@
 #define PAUSE_FIRST_MS 200
 #define PAUSE_LAST_MS  30000
 
+/* Resources that may be deleted whatever their share, as in a mirror. */
+#define FEW 100
+
 /* A broker remembers keys for 24 hours; an hour for clocks that differ. */
 #define KEY_LIFE_S (23 * 3600)
 
 enum {
     OPTION_STATE,
     OPTION_AFTER,
+    OPTION_POLL,
+    OPTION_MAX_DELETE,
     OPTION_KEEP_LINKS,
     OPTION_UNTIL,
     OPTION_TARGET_HEADER
@@ -44,6 +58,10 @@ static const struct option_row options[] = {
                       "keeps how far it has come; made if it is not there"},
     [OPTION_AFTER] = {"after", "POSITION",
                       "where a new state begins (default: the beginning)"},
+    [OPTION_POLL] = {"poll", "SECONDS",
+                     "between looks at a source that pushes nothing; 60"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "of the target's resources, at once; 20; or none"},
     [OPTION_KEEP_LINKS] = {"keep-links", NULL,
                            "links collection and canonical, too"},
     [OPTION_UNTIL] = {"until-caught-up", NULL,
@@ -59,8 +77,12 @@ struct relay {
     struct td_client *source;
     struct td_client *target;
     struct relay_state *state;
+    char *listing; /* the file beside it; of a source that has only a list */
+    struct relay_resources *resources; /* between begin and end; else NULL */
     bool keeps_links;
-    char source_epoch[TD_POSITION_SIZE];
+    unsigned poll_ms; /* 0: as the library has it */
+    int max_delete;   /* percent; negative: all; 0: was not given */
+    char source_epoch[TD_POSITION_SIZE]; /* "": the source has none */
     char target_epoch[TD_POSITION_SIZE]; /* "": the set is not there yet */
     enum exit_code code;
     bool is_stopped;
@@ -102,11 +124,12 @@ stop(struct relay *r)
     return false;
 }
 
-/* "EPOCH-SEQ" */
+/* "EPOCH-SEQ"; of "@TIME", which sources of other kinds have: "". */
 static void
 copy_epoch(char *to, size_t size, const char *position)
 {
-    snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
+    snprintf(to, size, "%.*s",
+             position[0] == '@' ? 0 : (int)strcspn(position, "-"), position);
 }
 
 static bool
@@ -146,16 +169,23 @@ is_passing(const struct relay *r, enum td_status rc)
            (rc == TD_REFUSED && td_answered(r->target, NULL) == 409);
 }
 
+/* The target is at `position`, which may be of another set than before. */
+static void
+heed_target(struct relay *r, const char *position)
+{
+    char epoch[TD_POSITION_SIZE];
+
+    copy_epoch(epoch, sizeof(epoch), position);
+    if (r->target_epoch[0] && strcmp(r->target_epoch, epoch))
+        say("%s", made_anew);
+    memcpy(r->target_epoch, epoch, sizeof(epoch));
+}
+
 static bool
 note_posted(struct relay *r, const struct relay_post *post,
             const struct td_receipt *receipt)
 {
-    char epoch[TD_POSITION_SIZE];
-
-    copy_epoch(epoch, sizeof(epoch), receipt->position);
-    if (r->target_epoch[0] && strcmp(r->target_epoch, epoch))
-        say("%s", made_anew);
-    memcpy(r->target_epoch, epoch, sizeof(epoch));
+    heed_target(r, receipt->position);
     return relay_posted(r->state, post, receipt->position) || fail_state(r);
 }
 
@@ -291,7 +321,8 @@ finish_old_post(struct relay *r)
 
 /* Following */
 
-/* Entries of a message from *i on, as many as a post has. */
+/* Entries of a message from *i on, as many as a post has. Without seqs there is
+ * no position between them; of these a message has no more than a post. */
 static bool
 write_post(struct relay *r, FILE *to, const struct td_message *message,
            size_t *i, size_t *n)
@@ -300,17 +331,18 @@ write_post(struct relay *r, FILE *to, const struct td_message *message,
                                       r->keeps_links};
 
     *n = 0;
-    for (; *i < message->n_changes && *n < ENTRIES_MAX &&
-           ftell(to) < (long)BYTES_MAX;
+    for (;
+         *i < message->n_changes &&
+         (!message->last || (*n < ENTRIES_MAX && ftell(to) < (long)BYTES_MAX));
          ++*i) {
         const struct td_change *c = &message->changes[*i];
         enum relay_verdict verdict = RELAY_ODD;
 
-        if (c->text && c->seq > 0)
+        if (c->text)
             verdict = relay_entry(to, *n ? ",\n" : "[", c->text, c->text_size,
                                   &rules);
         if (verdict == RELAY_ODD) {
-            say("entry %" PRIu64 " (%s) is none of a set of Tidings", c->seq,
+            say("entry %" PRIu64 " (%s) cannot be read", c->seq,
                 c->loc ? c->loc : "-");
             return fail(r, EXIT_FAILED);
         }
@@ -361,24 +393,174 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
     return is_good;
 }
 
+static bool
+is_other_set(struct relay *r, const char *position)
+{
+    copy_epoch(r->source_epoch, sizeof(r->source_epoch), position);
+    if (!r->source_epoch[0] || strcmp(r->source_epoch, r->target_epoch))
+        return true;
+    say("the two sets are one");
+    return fail(r, EXIT_USAGE);
+}
+
+static bool
+relay_changes(struct relay *r, const struct td_message *message)
+{
+    size_t i = 0;
+
+    if (!message->position || !is_other_set(r, message->position))
+        return false;
+    while (i < message->n_changes)
+        if (!relay_some(r, message, &i))
+            return false;
+    return relay_note(r->state, message->position) || fail_state(r);
+}
+
+/* All resources */
+
+/* What others post into the target would be deleted: it has to be ours. */
+static bool
+begin_resources(struct relay *r, const char *reason)
+{
+    relay_resources_free(r->resources);
+    r->resources = NULL;
+    if (!relay_owns(r->state)) {
+        say("%s; what was told since cannot be relayed any more. All resources "
+            "of the source could be compared with the target's, but that had "
+            "entries before this relay: if it is this relay's alone, "
+            "--max-delete says how many of its resources may be deleted; else "
+            "begin anew with another --state and --after",
+            reason);
+        return fail(r, EXIT_GONE);
+    }
+    say("%s; comparing all resources of the source with the target's", reason);
+    r->resources = relay_resources_new();
+    if (r->resources)
+        return true;
+    say("no memory, or no room for temporary files");
+    return fail(r, EXIT_FAILED);
+}
+
+static bool
+fail_resources(struct relay *r)
+{
+    say("%s", relay_resources_trouble(r->resources));
+    return fail(r, EXIT_FAILED);
+}
+
+static bool
+add_resources(struct relay *r, const struct td_message *message)
+{
+    for (size_t i = 0; i < message->n_changes; i++) {
+        const struct td_change *c = &message->changes[i];
+
+        if (!relay_resources_add(r->resources, c->text ? c->text : "",
+                                 c->text_size))
+            return fail_resources(r);
+    }
+    return true;
+}
+
+static bool
+note_resources(struct relay *r, const struct td_full_receipt *receipt,
+               const char *position)
+{
+    say("all resources: %" PRIu64 " created, %" PRIu64 " updated, %" PRIu64
+        " deleted, %" PRIu64 " unchanged",
+        receipt->created, receipt->updated, receipt->deleted,
+        receipt->unchanged);
+    if (receipt->position[0]) {
+        heed_target(r, receipt->position);
+        if (!relay_note_target(r->state, receipt->position))
+            return fail_state(r);
+    }
+    return relay_note(r->state, position) || fail_state(r);
+}
+
+static bool
+is_few(enum td_status rc, const struct td_full_receipt *receipt)
+{
+    return rc == TD_REFUSED && receipt->deleted > 0 && receipt->deleted < FEW;
+}
+
+/* Puts the document `fd` until the target's broker has told all of it. */
+static bool
+put_resources(struct relay *r, int fd, const char *position)
+{
+    struct td_full_options how = {.max_delete = (unsigned)r->max_delete};
+    unsigned pause_ms = PAUSE_FIRST_MS;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+    if (r->max_delete < 0)
+        how.max_delete = 100;
+    for (;;) {
+        struct td_full_receipt receipt;
+        enum td_status rc =
+            td_publish_full(r->target, r->target_url, path, &how, &receipt);
+        unsigned asked_s;
+
+        if (rc == TD_OK)
+            return note_resources(r, &receipt, position);
+        if (rc == TD_STOPPED)
+            return stop(r);
+        if (is_few(rc, &receipt) && how.max_delete != 100) {
+            how.max_delete = 100;
+            continue;
+        }
+        td_answered(r->target, &asked_s);
+        if (rc != TD_UNREACHABLE && rc != TD_GONE && !asked_s) {
+            fail(r, exit_of(r->target, rc));
+            if (receipt.deleted)
+                say("nothing was deleted; if that is right, run it again with "
+                    "a larger --max-delete");
+            return false;
+        }
+        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+            return false;
+    }
+}
+
+static bool
+end_resources(struct relay *r, const char *position)
+{
+    const struct relay_rules rules = {r->source_epoch, r->target_epoch,
+                                      r->keeps_links};
+    bool is_good;
+    int fd;
+
+    if (!is_other_set(r, position))
+        return false;
+    if (!relay_resources_write(r->resources, &rules, &fd))
+        return fail_resources(r);
+    relay_resources_free(r->resources);
+    r->resources = NULL;
+    is_good = put_resources(r, fd, position);
+    close(fd);
+    return is_good;
+}
+
 static int
 on_message(const struct td_message *message, void *user)
 {
     struct relay *r = user;
-    size_t i = 0;
+    bool is_good = false;
 
-    if (message->kind != TD_CHANGES || !message->position)
-        return 1;
-    copy_epoch(r->source_epoch, sizeof(r->source_epoch), message->position);
-    if (!strcmp(r->source_epoch, r->target_epoch)) {
-        say("the two sets are one");
-        fail(r, EXIT_USAGE);
-        return 1;
+    switch (message->kind) {
+    case TD_CHANGES:
+        is_good = relay_changes(r, message);
+        break;
+    case TD_BASELINE_BEGIN:
+        is_good = begin_resources(r, message->reason);
+        break;
+    case TD_BASELINE:
+        is_good = add_resources(r, message);
+        break;
+    case TD_BASELINE_END:
+        is_good = end_resources(r, message->position);
+        break;
     }
-    while (i < message->n_changes)
-        if (!relay_some(r, message, &i))
-            return 1;
-    return relay_note(r->state, message->position) || fail_state(r) ? 0 : 1;
+    return is_good ? 0 : 1;
 }
 
 static void
@@ -388,14 +570,24 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     say("%s; again in %.1f s", why, pause_ms / 1000.0);
 }
 
+/* Nothing was ever relayed by this state. */
+static bool
+is_new(const struct relay *r)
+{
+    return !relay_position(r->state)[0] && !relay_target(r->state)[0];
+}
+
 static void
 on_member(const char *path, const char *value, void *user)
 {
     struct relay *r = user;
+    const char *dash = strrchr(value, '-');
 
     if (strcmp(path, "position"))
         return;
     copy_epoch(r->target_epoch, sizeof(r->target_epoch), value);
+    if (is_new(r) && dash && !strcmp(dash, "-0"))
+        relay_own(r->state);
     if (!relay_target(r->state)[0])
         relay_note_target(r->state, value);
     else if (!is_of(relay_target(r->state), r->target_epoch))
@@ -420,7 +612,7 @@ ask_target(struct relay *r)
             if (relay_target(r->state)[0])
                 say("the target is gone, and what was relayed with it; the "
                     "next change makes it anew");
-            return true;
+            return !is_new(r) || relay_own(r->state) || fail_state(r);
         }
         if (rc == TD_STOPPED)
             return stop(r);
@@ -438,6 +630,10 @@ relay(struct relay *r, const char *after, bool until_caught_up)
     struct td_follow_options how = {
         .form = TD_JSON,
         .on_trouble = on_trouble,
+        .poll_ms = r->poll_ms,
+        .baseline = TD_BASELINE_GONE,
+        .listing = r->listing,
+        .max_delete_percent = r->max_delete,
         .until_caught_up = until_caught_up,
     };
     char begin[TD_POSITION_SIZE];
@@ -477,16 +673,6 @@ open_target(const struct arguments *arguments, enum exit_code *code)
     return client;
 }
 
-/* A source of another kind has no seqs, without which nothing is posted once.
- */
-static bool
-is_set_url(const char *url)
-{
-    const char *sets = strstr(url, "/sets/");
-
-    return sets && sets[6] && !strchr(sets + 6, '/');
-}
-
 static enum exit_code
 run(const struct arguments *arguments)
 {
@@ -496,24 +682,38 @@ run(const struct arguments *arguments)
     char why[512];
 
     if (arguments->n_operands != 2)
-        return bad_usage("relay needs two SET-URLs; see tidings relay --help");
+        return bad_usage("relay needs the URL of a source and a SET-URL; see "
+                         "tidings relay --help");
     r.source_url = arguments->operands[0];
     r.target_url = arguments->operands[1];
-    if (!is_set_url(r.source_url))
-        return bad_usage("relay needs the URL of a set, http(s)://host:port"
-                         "/sets/NAME: \"%s\"",
+    if (strncasecmp(r.source_url, "http://", 7) &&
+        strncasecmp(r.source_url, "https://", 8))
+        return bad_usage("relay needs the URL of a source, http(s)://...: "
+                         "\"%s\"",
                          r.source_url);
     if (!given[OPTION_STATE] || !given[OPTION_STATE][0])
         return bad_usage("relay needs --state FILE, by which nothing is posted "
                          "twice");
     if (!strcmp(r.source_url, r.target_url))
         return bad_usage("the two sets are one");
+    if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &r.poll_ms))
+        return bad_usage("--poll is a number of seconds from 0.1 to 86400");
+    if (!mirrored_max_delete(given[OPTION_MAX_DELETE], &r.max_delete))
+        return EXIT_USAGE;
+    if (asprintf(&r.listing, "%s.list", given[OPTION_STATE]) < 0) {
+        say("no memory");
+        return EXIT_FAILED;
+    }
     r.state = relay_open(given[OPTION_STATE], r.source_url, r.target_url, why);
     if (!r.state) {
         say("%s: %s", given[OPTION_STATE], why);
+        free(r.listing);
         return EXIT_FAILED;
     }
-    r.source = open_client(arguments, r.source_url, &r.code);
+    if (r.max_delete && !relay_own(r.state))
+        fail_state(&r);
+    else
+        r.source = open_client(arguments, r.source_url, &r.code);
     if (r.source)
         r.target = open_target(arguments, &r.code);
     if (r.target) {
@@ -527,22 +727,33 @@ run(const struct arguments *arguments)
     }
     td_close(r.source);
     td_close(r.target);
+    relay_resources_free(r.resources);
     relay_close(r.state);
+    free(r.listing);
     return r.code;
 }
 
 const struct command relay_command = {
     .name = "relay",
-    .operands = "SET-URL SET-URL --state FILE [--after POSITION]",
-    .help = "Follows the first set and posts its changes into the second one.",
-    .more = "Every change is in the second set once, in order, whoever is "
-            "killed or away\nmeanwhile; it goes on until it is interrupted. "
-            "Entries get a link \"via\" to\ntheir resource unless they have "
-            "one, and the times of the second set; links\n\"collection\" and "
-            "\"canonical\" are left out. An entry that has been in the "
-            "second\nset is not brought back to it, so that rings of relays "
-            "come to rest. The state\nalso keeps the post at work: without it, "
-            "--after the position that was reached\nmay post some again.\n",
+    .operands = "SET-URL|SOURCE-URL SET-URL --state FILE [--after POSITION]",
+    .help = "Follows a source and posts its changes into a set.",
+    .more =
+        "The source is a set of Tidings or any other ResourceSync source. "
+        "Every change is\nin the set once, in order, whoever is killed or away "
+        "meanwhile; it goes on until\nit is interrupted. Entries get a link "
+        "\"via\" to their resource unless they have\none, and the times of the "
+        "set; links \"collection\" and \"canonical\" are left out.\n\n"
+        "Where the source's history does not go back to the position, all its\n"
+        "resources are compared with the set's, and the differences are "
+        "posted. "
+        "For that\nthe set has to be this relay's alone; and nothing is "
+        "deleted "
+        "where that would be\nmore than --max-delete allows, and 100 resources "
+        "or more.\n\n"
+        "An entry that has been in the set is not brought back to it, so that "
+        "rings of\nrelays come to rest. The state also keeps the post at work: "
+        "without it, --after\nthe position that was reached may post some "
+        "again.\n",
     .options = options,
     .run = run,
 };

@@ -202,35 +202,44 @@ put_attributes(FILE *to, struct piece attributes, struct piece path,
                const struct relay_rules *rules)
 {
     struct piece rest = {NULL, 0}, attribute;
+    const char *before = ",\"attributes\":[";
 
-    fputs(",\"attributes\":[", to);
     inside(attributes, '[', &rest);
     while (next(&rest, &attribute))
         if (!is_path(attribute)) {
+            fputs(before, to);
             put(to, attribute);
-            fputc(',', to);
+            before = ",";
         }
-    fputs("{\"ns\":" RELAY_NS ",\"name\":\"path\",\"value\":\"", to);
-    if (path.size) {
+    if (path.size || rules->source[0]) {
+        fprintf(to, "%s{\"ns\":" RELAY_NS ",\"name\":\"path\",\"value\":\"",
+                before);
         put(to, path);
-        fputc(' ', to);
+        fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
+                rules->source);
+        before = ",";
     }
-    fprintf(to, "%s\"}]", rules->source);
+    if (!strcmp(before, ","))
+        fputc(']', to);
 }
 
-/* Members that are written in their own way, or not at all. */
 static bool
-is_own(struct piece name)
+is_one_of(struct piece name, const char *const *names)
 {
-    static const char *const names[] = {"\"seq\"", "\"datetime\"",
-                                        "\"sourceDatetime\"", "\"links\"",
-                                        "\"attributes\""};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (is(name, names[i]))
+    for (; *names; names++)
+        if (is(name, *names))
             return true;
     return false;
 }
+
+/* Members that are written in their own way, or not at all. */
+static const char *const own[] = {
+    "\"seq\"",   "\"datetime\"",   "\"sourceDatetime\"",
+    "\"links\"", "\"attributes\"", NULL};
+
+/* Members that describe a representation. */
+static const char *const represented[] = {"\"hash\"", "\"length\"", "\"type\"",
+                                          "\"encoding\"", NULL};
 
 enum relay_verdict
 relay_entry(FILE *to, const char *before, const char *text, size_t size,
@@ -240,6 +249,7 @@ relay_entry(FILE *to, const char *before, const char *text, size_t size,
     struct piece loc = member(entry, "\"loc\"");
     struct piece path = path_of(entry);
     const char *between = "{";
+    bool is_deleted = is(member(entry, "\"change\""), "\"deleted\"");
 
     if (loc.size < 2 || loc.data[0] != '"' || text[size - 1] != '}' ||
         !inside(entry, '{', &rest))
@@ -248,7 +258,8 @@ relay_entry(FILE *to, const char *before, const char *text, size_t size,
         return RELAY_RING;
     fputs(before, to);
     while (next_member(&rest, &name, &value)) {
-        if (is_own(name))
+        if (is_one_of(name, own) ||
+            (is_deleted && is_one_of(name, represented)))
             continue;
         fputs(between, to);
         put(to, name);

@@ -1,5 +1,5 @@
 /*
- * entry.h - an entry of one broker becomes an entry for another.
+ * entry.h - an entry of a source becomes an entry for a broker.
  *
  *     {"loc":"http://a.example/1","change":"updated","datetime":"...",
  *      "links":[{"rel":"collection","href":"..."}],"seq":7}
@@ -10,10 +10,11 @@
  *                     "value":"0123456789abcdef"}]}
  *
  * What is left out: seq, and the times of the log that it comes from (the
- * target has its own: R-251); links that say what it belongs to there (R-252).
+ * target has its own: R-251); links that say what it belongs to there (R-252);
+ * of a deletion, what describes a representation, which brokers refuse.
  * What is added: `via`, unless there is one (R-250); and to the path, the epoch
- * of the log that it comes from. By the path rings are seen: an entry is not
- * brought back to a log that it has been in.
+ * of the log that it comes from, if it has one. By the path rings are seen: an
+ * entry is not brought back to a log that it has been in.
  *
  * Text to text: whatever else an entry has stays as it stands.
  */
@@ -25,7 +26,7 @@
 #include <stdio.h>
 
 struct relay_rules {
-    const char *source; /* epoch */
+    const char *source; /* epoch; "": a source that has none */
     const char *target; /* epoch; "": it is not known yet */
     bool keeps_links;   /* also collection and canonical */
 };

@@ -10,13 +10,20 @@
 
 /* "TdRe" */
 #define APPLICATION_ID 1415860837
+#define VERSION        2
 
 static const char schema[] =
     "CREATE TABLE relay (source TEXT NOT NULL, target TEXT NOT NULL,"
-    " position TEXT NOT NULL, target_position TEXT NOT NULL);"
+    " position TEXT NOT NULL, target_position TEXT NOT NULL,"
+    " owns INTEGER NOT NULL DEFAULT 0);"
     "CREATE TABLE post (key TEXT NOT NULL, position TEXT NOT NULL,"
     " made INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL);"
-    "PRAGMA application_id = 1415860837; PRAGMA user_version = 1;";
+    "PRAGMA application_id = 1415860837; PRAGMA user_version = 2;";
+
+/* Version 1 did not say whose the target is. */
+static const char from_1[] =
+    "ALTER TABLE relay ADD COLUMN owns INTEGER NOT NULL DEFAULT 0;"
+    "PRAGMA user_version = 2;";
 
 /* The lock is taken with the first transaction and kept. */
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
@@ -29,6 +36,7 @@ struct relay_state {
     sqlite3 *db;
     char position[RELAY_POSITION_SIZE];
     char target[RELAY_POSITION_SIZE];
+    bool owns;
     char trouble[512];
 };
 
@@ -110,17 +118,20 @@ ask_number(struct relay_state *state, const char *text, int64_t *number)
 static bool
 found(struct relay_state *state)
 {
-    int64_t application = 0, n_tables = 0;
+    int64_t application = 0, version = 0, n_tables = 0;
 
     if (!ask_number(state, "PRAGMA application_id", &application) ||
+        !ask_number(state, "PRAGMA user_version", &version) ||
         !ask_number(state, "SELECT count(*) FROM sqlite_master", &n_tables))
         return false;
     if (application == 0 && n_tables == 0)
         return exec(state, schema);
-    if (application == APPLICATION_ID)
-        return true;
-    snprintf(state->trouble, sizeof(state->trouble),
-             "the file is not the state of a relay");
+    if (application == APPLICATION_ID && version <= VERSION)
+        return version == VERSION || exec(state, from_1);
+    snprintf(state->trouble, sizeof(state->trouble), "%s",
+             application == APPLICATION_ID
+                 ? "the state is of a newer version of this program"
+                 : "the file is not the state of a relay");
     return false;
 }
 
@@ -138,7 +149,7 @@ bind_sets(struct relay_state *state, const char *source, const char *target)
 {
     const char *its_source, *its_target;
     sqlite3_stmt *s = prepare(state,
-                              "INSERT INTO relay SELECT ?1, ?2, '', ''"
+                              "INSERT INTO relay SELECT ?1, ?2, '', '', 0"
                               " WHERE NOT EXISTS (SELECT 1 FROM relay)",
                               source, target);
     bool is_good = finish(state, s);
@@ -146,7 +157,7 @@ bind_sets(struct relay_state *state, const char *source, const char *target)
     if (!is_good)
         return false;
     s = prepare(state,
-                "SELECT source, target, position, target_position"
+                "SELECT source, target, position, target_position, owns"
                 " FROM relay",
                 NULL, NULL);
     if (!s)
@@ -160,6 +171,7 @@ bind_sets(struct relay_state *state, const char *source, const char *target)
     is_good = its_source && its_target &&
               take(s, 2, state->position, sizeof(state->position)) &&
               take(s, 3, state->target, sizeof(state->target));
+    state->owns = sqlite3_column_int(s, 4) != 0;
     if (!is_good) {
         fail_damaged(state);
     } else if (strcmp(its_source, source) || strcmp(its_target, target)) {
@@ -226,7 +238,20 @@ relay_target(const struct relay_state *state)
     return state->target;
 }
 
+bool
+relay_owns(const struct relay_state *state)
+{
+    return state->owns;
+}
+
 /* Notes */
+
+bool
+relay_own(struct relay_state *state)
+{
+    state->owns = state->owns || exec(state, "UPDATE relay SET owns = 1");
+    return state->owns;
+}
 
 bool
 relay_note(struct relay_state *state, const char *position)

@@ -39,6 +39,11 @@ const char *relay_trouble(const struct relay_state *state);
 const char *relay_position(const struct relay_state *state);
 const char *relay_target(const struct relay_state *state);
 
+/* True if the target is this relay's alone: then a resource that the source
+ * does not have may be deleted there. */
+bool relay_owns(const struct relay_state *state);
+bool relay_own(struct relay_state *state); /* from now on */
+
 /* Nothing of what came before has to be posted. */
 bool relay_note(struct relay_state *state, const char *position);
 bool relay_note_target(struct relay_state *state, const char *position);

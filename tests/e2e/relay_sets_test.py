@@ -7,9 +7,10 @@ import sqlite3
 
 import pytest
 
-from tidings_test.http import JSON, XML
+from tidings_test.http import JSON
 from tidings_test.sets import change
 from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 
 class Relay:
@@ -155,13 +156,35 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(ring):
 # What it refuses, and what it says
 
 
+# R-345: where others have posted into the target, its resources are not compared.
 def test_the_end_of_the_source_s_history_is_reported(relay):
+    relay.target.post(1, 100)
     relay.source.post(10)
     relay.run()
     assert relay.source.delete().status == 204
     relay.source.post(10, 1)
     assert "cannot be relayed any more" in relay.run(status=3).errors()
-    relay.target.wait_last(10)
+    relay.target.wait_last(11)
+
+
+# R-345: the source has forgotten what came after the relay's position. The target is
+# this relay's alone: all resources are compared with it, and it goes on from there.
+def test_a_history_that_is_gone_is_bridged_by_all_resources(relay):
+    relay.source.create(retain_lists=1)
+    relay.source.post(10)
+    relay.run()
+    relay.source.post_change("http://example.com/r/1", "deleted")
+    relay.source.post_change("http://example.com/r/2", "updated", length=3)
+    relay.source.rotate()
+    relay.source.post(1, 11)
+    relay.source.rotate()
+    wait_for("a list", lambda: relay.source.state()["lists"]["closed"] == 1)
+    relay.source.build("resourcelist")
+    assert "1 created, 1 updated, 1 deleted, 8 unchanged" in relay.run().errors()
+    relay.target.wait_last(13)
+    relay.source.post(1, 12)
+    assert relay.run().errors() == ""
+    relay.target.wait_last(14)
 
 
 # Nothing can bring back what was relayed before, and nobody should believe that it is
@@ -197,25 +220,6 @@ def test_the_change_that_the_target_refuses_is_reported(relay):
             f"entries; relayed is what the source has up to {receipt.position}"
         )
         relay.target.wait_last(1)
-
-
-CHANGELIST = """\
-<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
-  xmlns:rs="http://www.openarchives.org/rs/terms/">
-<rs:md capability="changelist" from="2026-09-01T00:00:00Z"/>
-<url><loc>http://a.example/1</loc>
-<rs:md change="updated" datetime="2026-09-02T00:00:00Z"/></url>
-</urlset>"""
-
-
-# A source of another kind, at a URL such as sets have.
-def test_a_source_that_is_no_set_of_tidings_is_refused(relay, site, run):
-    site.put("/sets/x", CHANGELIST, XML)
-    from_ = ("relay", site.link("/sets/x"), relay.target.url, "--state", relay.state)
-    after = ("--after", "@2026-09-01T12:00:00Z", "--until-caught-up")
-    said = run("tidings", *from_, *after, status=1).errors()
-    why = "is none of a set of Tidings"
-    assert said == f"tidings: entry 0 (http://a.example/1) {why}"
 
 
 def test_what_makes_no_sense_is_refused(relay, run):

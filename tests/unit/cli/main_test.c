@@ -52,7 +52,7 @@ static const char *const commands[][2] = {
     {"sync", "SET-URL|SOURCE-URL DIR"},
     {"audit", "[SET-URL|SOURCE-URL] DIR"},
     {"verify", "SET-URL|DIR"},
-    {"relay", "SET-URL SET-URL --state FILE"},
+    {"relay", "SET-URL|SOURCE-URL SET-URL --state FILE"},
     {"watch", "DIR SET-URL"},
     {"get", "SET-URL"},
     {"set", "create|change|show|delete SET-URL"},
@@ -121,7 +121,7 @@ TEST(helps_with_what_there_is)
 TEST(refuses_bad_usage)
 {
     struct command *c = *state;
-    static const char *const lines[][6] = {
+    static const char *const lines[][7] = {
         {TIDINGS, NULL},
         {TIDINGS, "sync", NULL},
         {TIDINGS, "--help", "more", NULL},
@@ -144,8 +144,12 @@ TEST(refuses_bad_usage)
         {TIDINGS, "sync", "http://example.com/sets/news", NULL},
         {TIDINGS, "sync", "http://example.com/", "mirror", "--poll=0", NULL},
         {TIDINGS, "verify", NULL},
+        {TIDINGS, "relay", "here", "http://example.com/sets/b", "--state=x",
+         NULL},
         {TIDINGS, "relay", "http://example.com/", "http://example.com/sets/b",
-         "--state=x", NULL},
+         "--state=x", "--poll=5d", NULL},
+        {TIDINGS, "relay", "http://example.com/", "http://example.com/sets/b",
+         "--state=x", "--max-delete=0", NULL},
         {TIDINGS, "follow", "http://example.com/sets/news",
          "--callback-url=http://example.com/", NULL},
         {TIDINGS, "get", NULL},

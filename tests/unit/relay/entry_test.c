@@ -20,10 +20,12 @@
 
 static char *written;
 
+static const char *source = A;
+
 static enum relay_verdict
 relay(const char *text, bool keeps_links)
 {
-    const struct relay_rules rules = {A, B, keeps_links};
+    const struct relay_rules rules = {source, B, keeps_links};
     char *exact = malloc(strlen(text) + 1);
     size_t size;
     FILE *to;
@@ -87,6 +89,40 @@ TEST(keeps_a_via_that_is_there)
                    "\"href\":\"u:2\"}]}",
                    "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"viaduct\","
                    "\"href\":\"u:2\"}," VIA("u:1") "]," PATH(A) "}");
+}
+
+/* A source without a log of its own adds nothing to the path, and keeps it. */
+TEST(gets_no_path_without_an_epoch)
+{
+    source = "";
+    assert_becomes("{\"loc\":\"u:1\"}",
+                   "{\"loc\":\"u:1\",\"links\":[" VIA("u:1") "]}");
+    assert_becomes("{\"loc\":\"u:1\",\"attributes\":[{\"ns\":\"u:x\","
+                   "\"name\":\"n\",\"value\":\"v\"}]}",
+                   "{\"loc\":\"u:1\",\"links\":[" VIA(
+                       "u:1") "],\"attributes\":[{\"ns\":\"u:x\","
+                              "\"name\":\"n\",\"value\":\"v\"}]}");
+    assert_becomes("{\"loc\":\"u:1\"," PATH(C) "}",
+                   "{\"loc\":\"u:1\",\"links\":[" VIA("u:1") "]," PATH(C) "}");
+    assert_int_equal(relay("{\"loc\":\"u:1\"," PATH(B) "}", false), RELAY_RING);
+    source = A;
+}
+
+/* A deletion has no representation. */
+TEST(leaves_what_a_deletion_does_not_have)
+{
+#define REPRESENTATION                                              \
+    "\"hash\":{\"md5\":\"00\"},\"length\":3,\"type\":\"text/csv\"," \
+    "\"encoding\":\"gzip\""
+
+    assert_becomes("{\"loc\":\"u:1\",\"change\":\"deleted\"," REPRESENTATION
+                   "}",
+                   "{\"loc\":\"u:1\",\"change\":\"deleted\",\"links\":[" VIA(
+                       "u:1") "]," PATH(A) "}");
+    assert_becomes("{\"loc\":\"u:1\",\"change\":\"updated\"," REPRESENTATION
+                   "}",
+                   "{\"loc\":\"u:1\",\"change\":\"updated\"," REPRESENTATION
+                   ",\"links\":[" VIA("u:1") "]," PATH(A) "}");
 }
 
 /* what it belonged to there is dropped, unless it is asked for. */

@@ -130,8 +130,37 @@ TEST(a_damaged_state_is_told)
     }
 
     damage("DROP TABLE relay; CREATE TABLE relay"
-           " (source, target, position, target_position);"
-           "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '')");
+           " (source, target, position, target_position, owns);"
+           "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '', 0)");
     assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
     assert_string_equal(why, "the state of this relay is damaged");
+}
+
+/* A relay does not own its target unless somebody said so; a state of the first
+ * version never did. */
+TEST(a_target_is_owned_from_then_on)
+{
+    struct relay_state *s = open_state(state);
+    char why[512];
+
+    assert_false(relay_owns(s));
+    assert_true(relay_own(s));
+    assert_true(relay_own(s));
+    relay_close(s);
+    s = open_state(state);
+    assert_true(relay_owns(s));
+    relay_close(s);
+
+    damage("ALTER TABLE relay DROP COLUMN owns; PRAGMA user_version = 1;"
+           "UPDATE relay SET position = 'a-9'");
+    for (int i = 0; i < 2; i++) {
+        s = open_state(state);
+        assert_false(relay_owns(s));
+        assert_string_equal(relay_position(s), "a-9");
+        relay_close(s);
+    }
+
+    damage("PRAGMA user_version = 3");
+    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
+    assert_string_equal(why, "the state is of a newer version of this program");
 }

@@ -1,0 +1,39 @@
+/*
+ * resources.h - all resources of a source, collected on the disk until they are
+ * posted whole.
+ *
+ *     relay_resources_new --> relay_resources_add ... --> relay_resources_write
+ *
+ * They come before it is known of which log they are, so they are kept as they
+ * came. A resource that comes twice counts once, as it came last.
+ */
+#ifndef CLIENT_RELAY_RESOURCES_H
+#define CLIENT_RELAY_RESOURCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/relay/entry.h"
+
+struct relay_resources;
+
+/* NULL: no memory, or no room for a temporary file. */
+struct relay_resources *relay_resources_new(void);
+void relay_resources_free(struct relay_resources *r); /* NULL is allowed */
+
+/* Adds a resource, a JSON object that is copied. False: it has no loc, or the
+ * disk refuses; relay_resources_trouble says why. */
+bool relay_resources_add(struct relay_resources *r, const char *text,
+                         size_t size);
+
+/* Writes a document of all of them, as relay_entry makes them, to a temporary
+ * file without a name, for td_publish_full. `fd` is the caller's, to be closed.
+ * False: it could not be written, or one of them was in the target's log:
+ * relay_resources_trouble says why. */
+bool relay_resources_write(struct relay_resources *r,
+                           const struct relay_rules *rules, int *fd);
+
+const char *relay_resources_trouble(const struct relay_resources *r);
+
+#endif

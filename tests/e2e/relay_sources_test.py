@@ -1,0 +1,312 @@
+"""tidings relay from sources without Tidings into a set: what their lists tell is in the
+set once, in order, whoever is killed."""
+
+import datetime
+import random
+
+import pytest
+
+from tidings_test.http import JSON
+from tidings_test.sets import change
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
+
+NS = (
+    'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    ' xmlns:rs="http://www.openarchives.org/rs/terms/"'
+)
+
+
+BEGIN = datetime.datetime(2026, 9, 1)
+
+
+def at(second):
+    """The time in the source's history."""
+    return (BEGIN + datetime.timedelta(seconds=second)).isoformat() + "Z"
+
+
+def second_of(time):
+    return int((datetime.datetime.fromisoformat(time[:19]) - BEGIN).total_seconds())
+
+
+class Source:
+    """A site with a Capability List, a Resource List and a Change List. A resource is a
+    name and the second of its last change, which is its lastmod."""
+
+    def __init__(self, site):
+        self.site = site
+        self.url = site.link("/caps.xml")
+        self.resources = {}  # name: second
+        self.changes = []  # (second, kind, name), since the Change List begins
+        self.second = 0
+        self.begin = 0
+        entries = [
+            f"<url><loc>{site.link(f'/{each}.xml')}</loc>"
+            f'<rs:md capability="{each}"/></url>'
+            for each in ("resourcelist", "changelist")
+        ]
+        self._put("capabilitylist", entries, "")
+
+    def loc(self, name):
+        return f"http://r.example/{name}"
+
+    def change(self, kind, name):
+        """Something happens; nothing of it is on the site yet."""
+        self.second += 1
+        self.changes.append((self.second, kind, name))
+        if kind == "deleted":
+            del self.resources[name]
+        else:
+            self.resources[name] = self.second
+
+    def put_resources(self):
+        """The Resource List has what there is now, after all that happened."""
+        self.second += 1
+        entries = [self._entry(name, s) for name, s in self.resources.items()]
+        self._put("resourcelist", entries, f'at="{at(self.second)}"')
+
+    def put_changes(self, more=""):
+        """The Change List has what has happened; `more` are attributes of each."""
+        entries = [
+            self._entry(name, s, f'change="{kind}" datetime="{at(s)}" {more}')
+            for s, kind, name in self.changes
+        ]
+        self._put("changelist", entries, f'from="{at(self.begin)}"')
+
+    def forget_changes(self):
+        """The Change List begins now."""
+        self.changes = []
+        self.begin = self.second
+        self.put_changes()
+
+    def _entry(self, name, second, md=""):
+        md = f"<rs:md {md}/>" if md else ""
+        loc = self.loc(name)
+        return f"<url><loc>{loc}</loc><lastmod>{at(second)}</lastmod>{md}</url>"
+
+    def _put(self, capability, entries, md):
+        name = "/caps.xml" if capability == "capabilitylist" else f"/{capability}.xml"
+        md = f'<rs:md capability="{capability}" {md}/>'
+        self.site.put(name, f"<urlset {NS}>{md}{''.join(entries)}</urlset>")
+
+
+class Relay:
+    """tidings relay from a source into a set."""
+
+    def __init__(self, source, target, state, run, start):
+        self.source = source
+        self.target = target
+        self._state = state
+        self._run = run
+        self._start = start
+        self.process = None
+
+    def _arguments(self, *more):
+        urls = (self.source.url, self.target.url)
+        return "tidings", "relay", *urls, "--state", self._state, *more
+
+    def start(self, *more):
+        self.process = self._start(*self._arguments("--poll", "0.1", *more))
+
+    def run(self, *more, status=0):
+        """Relay until it has caught up; what it said."""
+        arguments = self._arguments("--until-caught-up", *more)
+        return self._run(*arguments, status=status).errors()
+
+    def told(self):
+        """All entries of the target, as (second, kind, name); the broker found out a
+        deletion without a second."""
+        told = []
+        if not self.target.last():
+            return told
+        while True:
+            page = self.target.get(f"changes?after={len(told)}", accept=JSON).json()
+            for entry in page["changes"]:
+                (via,) = [ln for ln in entry["links"] if ln["rel"] == "via"]
+                assert via["href"] == entry["loc"]  # R-250
+                assert not entry["datetime"].startswith("2026-09-01")  # R-251
+                assert "sourceDatetime" not in entry
+                second = second_of(entry.get("lastmod", at(0)))
+                told.append((second, entry["change"], entry["loc"].rpartition("/")[2]))
+            if not page["changes"]:
+                return told
+
+
+@pytest.fixture
+def source(site):
+    return Source(site)
+
+
+@pytest.fixture
+def relay(source, broker, tmp_path, run, start):
+    """A relay from the source to a set that is not there yet."""
+    return Relay(source, broker.set(), tmp_path / "relay", run, start)
+
+
+# R-250, R-251, R-225: all resources first, then each change after them; a second run
+# goes on where the first one ended.
+def test_changes_follow_all_resources(source, relay):
+    source.change("created", "a")
+    source.change("created", "b")
+    source.put_resources()
+    source.put_changes()
+    relay.run()
+    assert relay.told() == [(1, "created", "a"), (2, "created", "b")]
+
+    source.change("updated", "b")
+    source.change("deleted", "a")
+    source.put_changes()
+    relay.run()
+    expected = source.changes
+    assert relay.told() == expected
+    assert relay.run() == ""
+    assert relay.told() == expected
+
+    # Continuously.
+    relay.start()
+    source.change("created", "c")
+    source.put_changes()
+    relay.target.wait_last(5)
+    assert relay.told() == source.changes
+    relay.process.stop()
+
+
+# R-345: the Change List has lost what happened since; resources are compared.
+def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, relay):
+    for name in "abc":
+        source.change("created", name)
+    source.put_resources()
+    source.put_changes()
+    relay.run()
+    source.change("updated", "a")
+    source.change("deleted", "b")
+    source.change("created", "d")
+    source.put_resources()
+    source.forget_changes()
+    assert "1 created, 1 updated, 1 deleted, 1 unchanged" in relay.run()
+    told = relay.told()
+    assert sorted(told[3:]) == [
+        (0, "deleted", "b"), (5, "updated", "a"), (7, "created", "d"),
+    ]  # fmt: skip
+
+
+# Foreign lists describe a representation of what is deleted, which brokers refuse; and
+# have links that are not true at the target (R-252).
+def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, relay):
+    source.change("created", "a")
+    source.put_resources()
+    source.put_changes()
+    relay.run()
+    source.change("deleted", "a")
+    source.put_changes(f'hash="md5:{"0" * 32}" length="3" type="text/plain"')
+    relay.run()
+    assert relay.told() == source.changes
+
+
+def tell_many(source, relay, n):
+    """The source has `n` resources, which are relayed; then its list is empty."""
+    for i in range(n):
+        source.change("created", f"r{i}")
+    source.put_resources()
+    source.put_changes()
+    relay.run()
+    source.resources = {}
+    source.put_resources()
+    source.forget_changes()
+
+
+# A list that has lost most of its resources deletes nothing, unless that is wanted.
+def test_too_many_deletions_are_refused(source, relay):
+    tell_many(source, relay, 100)
+    for _ in range(2):
+        said = relay.run(status=1)
+        assert "100 of 100 resources would be deleted, more than 20 %" in said
+        assert "--max-delete" in said
+    assert relay.target.last() == 100
+    assert "100 deleted" in relay.run("--max-delete", "none")
+    assert relay.target.last() == 200
+
+
+# Fewer than a hundred are never too many, as in a mirror.
+def test_few_deletions_are_no_matter(source, relay):
+    tell_many(source, relay, 99)
+    assert "99 deleted" in relay.run()
+    assert relay.target.last() == 198
+
+
+# What others posted into the set would be deleted: the user has to say that the set is
+# the relay's.
+def test_a_target_of_others_is_not_compared(source, relay):
+    relay.target.post_change("http://r.example/x", lastmod=at(0))
+    source.change("created", "a")
+    source.put_resources()
+    source.put_changes()
+    for _ in range(2):
+        assert "had entries before this relay" in relay.run(status=3)
+    assert relay.target.last() == 1
+    relay.run("--max-delete", "1")
+    assert relay.target.last() == 3
+    relay.run()
+    assert relay.target.last() == 3
+
+
+# From there on alone: nothing is compared, and others may post into the set.
+def test_a_relay_may_begin_at_a_time(source, relay):
+    relay.target.post()
+    source.change("created", "a")
+    source.change("created", "b")
+    source.put_changes()
+    assert relay.run("--after", "@2026-09-01T00:00:01.500000Z") == ""
+    assert relay.target.last() == 2
+
+
+# R-140, R-149: a source tells changes, and now and then only its resources, while the
+# relay and the target's broker are killed by chance. All is in the set once: each change
+# of the lists, and of what the lists lost the differences.
+def test_nothing_is_lost_or_doubled_whoever_is_killed(
+    source, start_broker, tmp_path, run, start
+):
+    broker = start_broker("--rotate-entries", "1000")
+    relay = Relay(source, broker.set("news"), tmp_path / "relay", run, start)
+    chance = random.Random(12345)
+    for i in range(300):
+        source.change("created", f"r{i}")
+    source.put_resources()
+    source.forget_changes()
+    relay.start()
+    for turn in range(soak(12, 100)):
+        for _ in range(chance.randrange(1, 400)):
+            name = chance.choice(list(source.resources))
+            source.change(chance.choice(["updated", "updated", "deleted"]), name)
+            if chance.randrange(3) == 0:
+                source.change("created", f"s{source.second}")
+        if turn % 4 == 3:
+            source.put_resources()
+            source.forget_changes()
+        else:
+            source.put_changes()
+        if chance.randrange(2):
+            relay.process.kill()
+            relay.start()
+        else:
+            broker.kill()
+            broker.restart()
+    source.change("created", "last")
+    source.put_changes()
+
+    def has_all():
+        return relay.target.last() and ("last" == relay.told()[-1][2])
+
+    wait_for("the last change", has_all)
+    told = relay.told()
+    now = {}
+    for second, kind, name in told:
+        if kind == "deleted":
+            assert second == 0 or now[name] < second
+            del now[name]
+        else:
+            assert (kind == "created") == (name not in now)
+            assert now.get(name, 0) < second
+            now[name] = second
+    assert now == source.resources
+    relay.process.stop()
