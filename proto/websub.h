@@ -81,6 +81,16 @@ MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
  * the wire. `url` has passed websub_check_url. */
 void websub_comparable(struct buf *to, struct slice url);
 
+/* What may be shown and logged of a callback, which is a capability: whoever
+ * knows all of it can post to it. "https://host:port", terminated; scheme and
+ * host in lower case, the default port left out. `url` has passed
+ * websub_check_url. */
+struct websub_origin {
+    char text[272]; /* "https://", a host, ":65535" */
+};
+
+struct websub_origin websub_origin(struct slice url);
+
 /* Appends "host:port" of a URL, lower case, the port always there; an IPv6
  * address in its brackets; an address as what it means, however it was spelled
  * (W-161: "2130706433" and "[::ffff:7f00:1]" are "127.0.0.1"): what limits per

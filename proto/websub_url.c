@@ -216,20 +216,42 @@ add_normalised(struct buf *to, struct slice text)
     }
 }
 
+/* Scheme, host, and the port unless it is the default one. */
+static void
+add_origin(struct buf *to, const struct url *parts)
+{
+    if (parts->is_https)
+        BUF_ADD(to, "https://");
+    else
+        BUF_ADD(to, "http://");
+    add_lower(to, parts->host);
+    if (port_of(parts) != default_port(parts)) {
+        BUF_ADD(to, ":");
+        buf_add_number(to, port_of(parts));
+    }
+}
+
+struct websub_origin
+websub_origin(struct slice url)
+{
+    struct websub_origin origin = {""};
+    struct url parts = url_of(url);
+    struct buf text;
+
+    buf_init(&text, sizeof(origin.text) - 1);
+    add_origin(&text, &parts);
+    if (text.size > 0) /* else there is no memory */
+        memcpy(origin.text, text.data, text.size);
+    buf_fini(&text);
+    return origin;
+}
+
 void
 websub_comparable(struct buf *to, struct slice url)
 {
     struct url parts = url_of(url);
 
-    if (parts.is_https)
-        BUF_ADD(to, "https://");
-    else
-        BUF_ADD(to, "http://");
-    add_lower(to, parts.host);
-    if (port_of(&parts) != default_port(&parts)) {
-        BUF_ADD(to, ":");
-        buf_add_number(to, port_of(&parts));
-    }
+    add_origin(to, &parts);
     if (parts.rest.size == 0 || parts.rest.data[0] != '/')
         BUF_ADD(to, "/");
     add_normalised(to, parts.rest);

@@ -3,6 +3,7 @@
  * operates the broker: listed, shown, ended, sent back.
  *
  *     GET    /sets/demo/subscriptions?after=17
+ *     GET    /sets/demo/subscriptions?callback=https://host/path
  *     GET    /sets/demo/subscriptions/18
  *     DELETE /sets/demo/subscriptions/18
  *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
@@ -62,9 +63,9 @@ void
 handle_subscriptions_get(struct http *http, struct request *rq,
                          const struct holes *holes)
 {
-    struct asking *a = ask(http, rq, holes, ORDER_LIST, 0);
+    struct asking *a = ask(http, rq, holes, ORDER_LIST, request_query(rq).size);
     struct problem why = {""};
-    struct slice after;
+    struct slice after, callback;
     bool is_bad;
 
     if (!a)
@@ -75,6 +76,15 @@ handle_subscriptions_get(struct http *http, struct request *rq,
                     problem_quote(after).text);
         asking_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
+    }
+    if (request_parameter(rq, "callback", &callback, &is_bad)) {
+        if (is_bad)
+            callback.size = 0;
+        if (websub_check_url(callback, "callback", &why)) {
+            asking_refuse(rq, a, STATUS_MALFORMED, &why);
+            return;
+        }
+        a->order->request.callback = order_keep(a->order, callback);
     }
     asking_defer(rq, a);
 }

@@ -167,8 +167,9 @@ deliver_begin(struct subscription *s)
     topic_listen(s->topic);
     if (topic_head(s->topic, &head) && s->after > head) {
         DIAG(DIAG_WARNING, "hub", "a subscription is ahead of its log",
-             diag_text("callback", s->callback), diag_number("after", s->after),
-             diag_number("last", head));
+             diag_number("id", s->id),
+             diag_text("callback", websub_origin(slice_of(s->callback)).text),
+             diag_number("after", s->after), diag_number("last", head));
         outcome_move(s, head);
     }
     delivery_go_on(s);

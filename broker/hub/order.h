@@ -52,7 +52,8 @@ struct order {
 
     /* ORDER_SUBSCRIBE: lends from `form`, or from `memory`. */
     struct form_data form;
-    struct websub_request request;
+    struct websub_request request; /* ORDER_LIST: its callback alone counts, and
+                                      may be empty */
     struct filter filter;
     bool has_after;
     struct slice after; /* a position, not judged yet; ORDER_REDELIVER too */

@@ -76,7 +76,10 @@ list(struct order *order)
     struct problem why = {""};
     enum status rc = check_name(order, &why);
 
-    if (!rc)
+    if (!rc && order->request.callback.size > 0)
+        report_callback(&order->text, order->hub, order->name, order->is_relay,
+                        order->request.callback);
+    else if (!rc)
         report_list(&order->text, order->hub, order->name, order->is_relay,
                     order->id);
     if (order->text.failed)

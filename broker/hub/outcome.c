@@ -46,8 +46,9 @@ outcome_skip(struct subscription *s, uint64_t earliest)
         count_skipped(s, earliest - start);
         DIAG(DIAG_WARNING, "hub",
              "a subscription was behind what is retained and is moved on",
-             diag_text("callback", s->callback), diag_number("after", s->after),
-             diag_number("to", earliest));
+             diag_number("id", s->id),
+             diag_text("callback", websub_origin(slice_of(s->callback)).text),
+             diag_number("after", s->after), diag_number("to", earliest));
     }
     outcome_move(s, earliest);
 }
@@ -64,8 +65,10 @@ give_up(struct subscription *s, uint64_t entries)
     count_skipped(s, entries);
     metrics_add(METRIC_HUB_GIVEN_UP, 1);
     DIAG(DIAG_WARNING, "hub", "a delivery was given up",
-         diag_text("callback", s->callback), diag_number("after", s->after),
-         diag_number("last", s->range_last), diag_text("error", s->last_error));
+         diag_number("id", s->id),
+         diag_text("callback", websub_origin(slice_of(s->callback)).text),
+         diag_number("after", s->after), diag_number("last", s->range_last),
+         diag_text("error", s->last_error));
     outcome_move(s, s->range_last);
 }
 

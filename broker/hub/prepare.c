@@ -113,7 +113,9 @@ take(struct delivery *d, struct shared_body *body)
         /* The log is not what it was. It goes on with a range, and an id, of
          * its own. */
         DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
-             diag_text("callback", s->callback), diag_number("after", s->after),
+             diag_number("id", s->id),
+             diag_text("callback", websub_origin(slice_of(s->callback)).text),
+             diag_number("after", s->after),
              diag_number("last", s->range_last));
         s->range_last = 0;
         return leave_for(d, DELIVERY_PAUSE_US);
@@ -168,7 +170,9 @@ advance(struct delivery *d)
             return load(d, wish);
         if (rc && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
             DIAG(DIAG_ERROR, "hub", "cannot read for a subscription",
-                 diag_text("callback", s->callback),
+                 diag_number("id", s->id),
+                 diag_text("callback",
+                           websub_origin(slice_of(s->callback)).text),
                  diag_text("error", why.text));
         if (rc)
             return not_read(d, rc, last);

@@ -6,6 +6,7 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
+#include "broker/hub/requests.h"
 #include "proto/datetime.h"
 #include "proto/json.h"
 
@@ -148,6 +149,15 @@ add_pending(struct buf *to, const struct subscription *s)
                  clock_now_us() + s->retry_alarm.at_us - clock_steady_us());
 }
 
+static void
+add_callback(struct buf *to, const char *callback)
+{
+    struct websub_origin origin = websub_origin(slice_of(callback));
+
+    add_text(to, "callback", slice_of(origin.text));
+    add_text(to, "kind", SLICE("callback"));
+}
+
 void
 report_subscription(struct buf *to, const struct subscription *s)
 {
@@ -158,9 +168,12 @@ report_subscription(struct buf *to, const struct subscription *s)
     buf_add_format(to, "{\"id\":%" PRIu64, s->id);
     add_text(to, "topic", buf_slice(&url));
     buf_fini(&url);
-    add_text(to, "callback", slice_of(s->callback));
-    add_text(to, "kind",
-             slice_of(s->kind == SUBSCRIPTION_HUB ? "hub" : "callback"));
+    if (s->kind == SUBSCRIPTION_HUB) { /* which the topic names for all */
+        add_text(to, "callback", slice_of(s->callback));
+        add_text(to, "kind", SLICE("hub"));
+    } else {
+        add_callback(to, s->callback);
+    }
     add_flag(to, "simple", s->terms.is_simple);
     add_text(to, "state", SLICE("active"));
     add_time(to, "created", s->created_us);
@@ -186,8 +199,7 @@ report_request(struct buf *to, const struct request *r)
 {
     buf_add_format(to, "{\"id\":%" PRIu64, r->id);
     add_text(to, "topic", slice_of(r->topic_url));
-    add_text(to, "callback", slice_of(r->callback));
-    add_text(to, "kind", SLICE("callback"));
+    add_callback(to, r->callback);
     add_flag(to, "simple", r->terms.is_simple);
     add_text(to, "state", SLICE("pending"));
     add_text(to, "mode", slice_of(websub_mode_name(r->mode)));
@@ -246,6 +258,17 @@ next_row(struct topic *const topics[], size_t n, uint64_t after)
     return row;
 }
 
+static void
+add_row(struct buf *to, struct row row, size_t n)
+{
+    if (n > 0)
+        BUF_ADD(to, ",\n");
+    if (row.s)
+        report_subscription(to, row.s);
+    else
+        report_request(to, row.r);
+}
+
 void
 report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
             uint64_t after)
@@ -263,13 +286,37 @@ report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
             buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        if (n++ > 0)
-            BUF_ADD(to, ",\n");
-        if (row.s)
-            report_subscription(to, row.s);
-        else
-            report_request(to, row.r);
+        add_row(to, row, n++);
         after = row.id;
+    }
+    BUF_ADD(to, "]}\n");
+}
+
+void
+report_callback(struct buf *to, struct hub *hub, const char *name,
+                bool is_relay, struct slice callback)
+{
+    static const enum subscription_kind kinds[] = {SUBSCRIPTION_CALLBACK,
+                                                   SUBSCRIPTION_HUB};
+    const struct pairs *pairs = &hub->requests->pairs;
+    struct topic *topics[TOPICS_MAX];
+    size_t n_topics = topics_of(hub, name, is_relay, topics), n = 0;
+
+    BUF_ADD(to, "{\"subscriptions\":[");
+    for (size_t i = 0; i < n_topics; i++) {
+        struct pair *pair = pairs_find(pairs, topics[i], callback);
+
+        for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+            const struct subscription *found =
+                subscription_find(hub, topics[i], kinds[k], callback);
+
+            if (found)
+                add_row(to, (struct row){.s = found}, n++);
+        }
+        for (; pair; pair = pairs_same(pairs, pair))
+            add_row(to,
+                    (struct row){.r = list_entry(pair, struct request, pair)},
+                    n++);
     }
     BUF_ADD(to, "]}\n");
 }

@@ -1,7 +1,7 @@
 /*
  * report.h - subscriptions as JSON, for who operates the hub.
  *
- *   {"id":17,"topic":"http://...","callback":"http://...","kind":"callback",
+ *   {"id":17,"topic":"http://...","callback":"https://host","kind":"callback",
  *    "simple":false,"state":"active","leaseEnd":"2026-12-01T10:00:00Z",
  *    "position":"9f86d081884c7d65-4710","lag":3,"delivering":true,
  *    "nextTry":"2026-11-20T10:00:07.5Z","deliveries":12,"attempts":14,
@@ -11,8 +11,9 @@
  *
  * A request that waits for its verification is told, too, with "state"
  * "pending", its "mode", and when it was "requested"; its position is where it
- * would begin. What is not known is left out. Never a secret (W-166). Counters
- * and times of deliveries are those since the start of the broker.
+ * would begin. What is not known is left out. Never a secret (W-166), and of a
+ * callback, which is a capability, scheme and host only. Counters and times of
+ * deliveries are those since the start of the broker.
  *
  * The delivery thread's.
  */
@@ -36,5 +37,9 @@ void report_measure(struct hub *hub);
  * and, where there are more, "next", the id to go on after. */
 void report_list(struct buf *to, struct hub *hub, const char *name,
                  bool is_relay, uint64_t after);
+
+/* The same for one callback: for whoever knows its URL. */
+void report_callback(struct buf *to, struct hub *hub, const char *name,
+                     bool is_relay, struct slice callback);
 
 #endif

@@ -492,7 +492,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     records_subscription_gone(hub->records, s->id);
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
-         diag_text("callback", s->callback), diag_text("how", name_of(how)));
+         diag_text("callback", websub_origin(slice_of(s->callback)).text),
+         diag_text("how", name_of(how)));
     if (reason.size > 0 && s->kind == SUBSCRIPTION_CALLBACK) {
         struct buf url;
 

@@ -96,7 +96,8 @@ static void
 fail(struct request *r, const char *reason)
 {
     DIAG(DIAG_INFO, "hub", "a callback did not confirm",
-         diag_text("callback", r->callback),
+         diag_number("id", r->id),
+         diag_text("callback", websub_origin(slice_of(r->callback)).text),
          diag_text("mode", websub_mode_name(r->mode)),
          diag_text("error", reason));
     metrics_add(METRIC_HUB_VERIFICATIONS_FAILED, 1);

@@ -71,11 +71,15 @@ def listed(news):
 def test_a_subscription_is_listed_shown_sent_back_and_ended(news, broker):
     check_taken(subscribe_simply(news, f"callbackURI={NOBODY}&interval=5"))
     (one,) = listed(news).json()["subscriptions"]
-    assert (one["callback"], one["state"]) == (NOBODY, "active")
+    host = NOBODY.removesuffix("/cb")
+    assert (one["callback"], one["state"]) == (host, "active")
+    assert hub.find(news, NOBODY) == one
+    assert hub.find(news, host) is None
+    check_refused(news.get("subscriptions?callback=cb"), 400, "callback")
 
     path = f"{news.path}/subscriptions/{one['id']}"
     shown = broker.get(path)
-    assert (shown.status, shown.json()["callback"]) == (200, NOBODY)
+    assert (shown.status, shown.json()) == (200, one)
     assert broker.head(path).status == 200
     for query, status, part in [
         ("", 400, "after"),
@@ -166,3 +170,24 @@ def test_settings_that_do_not_go_together_are_bad_usage(run):
         data = "/nonexistent/tidings"
         done = run("tidingsd", "--data", data, *options, status=2)
         assert why in done.errors()
+
+
+# W-029: a callback's URL is a capability. Whatever happens to it, others see its host.
+@pytest.mark.broker(*hub.QUICK, "--hub-give-up", "0.1", "--log-level", "debug")
+def test_a_callback_is_shown_by_its_host_alone(news, broker, callbacks):
+    refuses = callbacks.add("/cb/hidden?refuses")
+    refuses.always(404, of="verification")
+    check_taken(hub.subscribe(news, refuses))
+    hub.wait_gone(news, refuses)
+    away, leaves = callbacks.join(news, "/cb/hidden?away"), callbacks.join(news)
+    away.always(500)
+    check_taken(hub.unsubscribe(news, leaves))
+    hub.wait_gone(news, leaves)
+    news.post()
+    skipped = hub.wait(news, away, "skipped", lambda s: s["skipped"] > 0)
+    assert skipped["callback"] == callbacks.url
+    assert "hidden" not in listed(news).text
+    assert broker.delete(f"{news.path}/subscriptions/{skipped['id']}").status == 204
+    for part in ("did not confirm", "given up", "has ended"):
+        broker.wait_said(part)
+    assert "/cb/" not in broker.process.errors()

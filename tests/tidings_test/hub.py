@@ -95,10 +95,10 @@ def subscriptions(of_set):
 
 def find(topic, callback):
     """That of a callback, as a dictionary; None: there is none."""
-    for subscription in subscriptions(_set(topic)):
-        if subscription["callback"] == _url(callback):
-            return subscription
-    return None
+    query = urllib.parse.urlencode({"callback": _url(callback)})
+    answer = _set(topic).get(f"subscriptions?{query}")
+    assert answer.status == 200, answer
+    return next(iter(answer.json()["subscriptions"]), None)
 
 
 def wait(topic, callback, what, is_so):

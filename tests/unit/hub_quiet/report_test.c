@@ -9,20 +9,21 @@
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
-#define CALLBACK "http://a.example/cb"
+#define HOST     "http://a.example"
+#define CALLBACK HOST "/cb"
 #define TOPIC    "http://example.org/sets/demo/notifications"
 
 FIXTURE(simulation_setup, simulation_teardown);
 
-/* W-166 */
-TEST(a_report_tells_all_but_the_secret)
+/* W-029, W-166: a callback's URL is a secret, too, but for its host. */
+TEST(a_report_tells_all_but_the_secrets)
 {
     struct subscription *s =
         sim_active(CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
 
     sim_subscribe("http://b.example/", "&hub.secret=geheim");
     assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
-    assert_non_null(strstr(sim_text, "\"callback\":\"" CALLBACK "\""));
+    assert_non_null(strstr(sim_text, "\"callback\":\"" HOST "\""));
     assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
     assert_non_null(strstr(sim_text, "\"state\":\"active\""));
     assert_non_null(strstr(sim_text, "\"leaseEnd\":\"2027-01-25T08:00:00Z\""));
@@ -34,6 +35,42 @@ TEST(a_report_tells_all_but_the_secret)
     assert_non_null(
         strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
     assert_null(strstr(sim_text, "geheim"));
+    assert_null(strstr(sim_text, CALLBACK));
+}
+
+/* The subscriptions of a callback, as sim_text. */
+static unsigned
+list_of(const char *callback)
+{
+    struct order *order = order_new(ORDER_LIST, strlen(callback));
+
+    snprintf(order->name, sizeof(order->name), "demo");
+    order->request.callback = order_keep(order, slice_of(callback));
+    return sim_run(order);
+}
+
+/* W-034: who knows a callback finds its subscription and what waits for it. */
+TEST(a_report_of_a_callback_has_what_is_its)
+{
+    uint64_t id = sim_active(CALLBACK, "")->id;
+    char first[50], waits[50];
+    const char *at = sim_text;
+    unsigned n = 0;
+
+    sim_active(HOST "/cb/other", "");
+    sim_subscribe(CALLBACK, "");
+    snprintf(first, sizeof(first), "{\"subscriptions\":[{\"id\":%u,",
+             (unsigned)id);
+    snprintf(waits, sizeof(waits), "{\"id\":%u,",
+             (unsigned)request_next(sim.hub, 0)->id);
+    assert_int_equal(list_of("http://A.example:80/c%62"), 200);
+    assert_memory_equal(sim_text, first, strlen(first));
+    assert_non_null(strstr(sim_text, waits));
+    for (; (at = strstr(at, "{\"id\":")); n++)
+        at++;
+    assert_int_equal(n, 2);
+    assert_int_equal(list_of(HOST "/cb/none"), 200);
+    assert_string_equal(sim_text, "{\"subscriptions\":[]}\n");
 }
 
 /* What does not pass its filter is not what it lags behind. */

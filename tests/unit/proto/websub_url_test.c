@@ -361,3 +361,26 @@ TEST(an_authority_is_the_same_however_it_is_spelled)
         buf_fini(&b);
     }
 }
+
+/* W-029: nothing behind the host and port is shown. */
+TEST(an_origin_has_no_path)
+{
+    static const char *const rows[][2] = {
+        {"http://A.example/secret?secret", "http://a.example"},
+        {"HTTPS://a.example:443?secret", "https://a.example"},
+        {"http://a.example:08080", "http://a.example:8080"},
+        {"https://[2001:DB8::A]:80/secret", "https://[2001:db8::a]:80"},
+    };
+    char longest[600] = "https://", expected[600] = "";
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_string_equal(websub_origin(slice_of(rows[i][0])).text,
+                            rows[i][1]);
+    for (size_t i = 0; i < 253; i++)
+        strcat(longest, i % 64 == 63 ? "." : "a");
+    strcat(longest, ":65535");
+    strcpy(expected, longest);
+    strcat(longest, "/secret");
+    assert_int_equal(websub_check_url(slice_of(longest), "url", NULL), 0);
+    assert_string_equal(websub_origin(slice_of(longest)).text, expected);
+}
