@@ -363,6 +363,34 @@ broker_open(struct broker **broker, const struct config *config,
     return STATUS_OK;
 }
 
+static enum status
+reload_tls(struct broker *b, const struct config *next, struct problem *why)
+{
+    bool is_new = false;
+    enum status rc;
+
+    if (!next->tls_cert[0])
+        return STATUS_OK;
+    if (!b->config->tls_cert[0]) /* from the next start on */
+        return server_check_tls(next->tls_cert, next->tls_key, why);
+    rc = server_reload_tls(b->server, next->tls_cert, next->tls_key, &is_new,
+                           why);
+    if (!rc && is_new)
+        DIAG(DIAG_INFO, "broker", "new connections get a new certificate",
+             diag_text("file", next->tls_cert));
+    return rc;
+}
+
+enum status
+broker_reload(struct broker *b, const struct config *next, struct problem *why)
+{
+    enum status rc = broker_check(next, why);
+
+    if (!rc)
+        rc = bridges_check_files(next, why);
+    return rc ? rc : reload_tls(b, next, why);
+}
+
 const char *
 broker_url(const struct broker *b)
 {

@@ -19,6 +19,13 @@ MUST_CHECK enum status broker_open(struct broker **broker,
 /* "http://127.0.0.1:8787": where it listens. */
 const char *broker_url(const struct broker *broker);
 
+/* Takes over from `next` what can change while the broker runs (config.h,
+ * config_compare), and reads the files again that it names. Streams go on. If
+ * this fails, all stays as it was. The thread that opened. */
+MUST_CHECK enum status broker_reload(struct broker *broker,
+                                     const struct config *next,
+                                     struct problem *why);
+
 /* Stops accepting, finishes what was begun, says farewell, closes everything;
  * all with a deadline. NULL is allowed. */
 void broker_close(struct broker *broker);

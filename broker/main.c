@@ -1,6 +1,8 @@
 /*
  * main.c - tidingsd: options, signals, exit status.
  */
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +16,9 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* Every subscriber is a descriptor: take as many as the system allows. Of these
- * the hub's connections get a quarter at most, so that however many callbacks
- * hang, others can still connect. */
+/* Every subscriber is a descriptor: take as many as the system allows. */
 static void
-share_descriptors(struct config *config)
+raise_descriptors(void)
 {
     struct rlimit limit;
 
@@ -26,14 +26,21 @@ share_descriptors(struct config *config)
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Of all descriptors the hub's connections get a quarter at most, so that
+ * however many callbacks hang, others can still connect. True if they are fewer
+ * than wanted. */
+static bool
+share_descriptors(struct config *config)
+{
+    struct rlimit limit;
+
     if (getrlimit(RLIMIT_NOFILE, &limit) ||
         config->hub_connections <= limit.rlim_cur / 4)
-        return;
+        return false;
     config->hub_connections = limit.rlim_cur / 4 ? limit.rlim_cur / 4 : 1;
-    DIAG(DIAG_WARNING, "broker",
-         "few files may be open (ulimit -n): the hub has fewer connections",
-         diag_number("files", limit.rlim_cur),
-         diag_number("hub_connections", config->hub_connections));
+    return true;
 }
 
 /* What the command line or the file says will not do: told to whoever typed it,
@@ -55,22 +62,139 @@ end_saying(void)
     return EXIT_FAILED;
 }
 
-static int
-serve(struct config *config)
+/* Reloading */
+
+/* What a reload has to say of the options. */
+static void
+report_difference(const char *name, bool is_live, void *user)
 {
+    (void)user;
+    if (is_live)
+        DIAG(DIAG_INFO, "broker", "a setting has changed",
+             diag_text("option", name));
+    else
+        DIAG(DIAG_WARNING, "broker", "a setting changes with the next start",
+             diag_text("option", name));
+}
+
+/* Reads all settings again: file and command line, as the start did. */
+static void
+reload(struct broker *broker, struct config *config, int argc, char **argv)
+{
+    enum config_wish wish;
+    struct problem why = {""};
+    struct config next;
+    enum status rc = config_read(&next, argc, argv, &wish, &why);
+
+    if (!rc) {
+        (void)share_descriptors(&next); /* as the start did */
+        rc = broker_reload(broker, &next, &why);
+        if (!rc) {
+            /* At the louder of both levels until the report is over. */
+            if (next.log_level > config->log_level)
+                diag_set_level(next.log_level);
+            config_compare(config, &next, report_difference, NULL);
+            config_take_live(config, &next);
+        }
+        config_fini(&next);
+    }
+    if (rc) {
+        DIAG(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
+             diag_text("error", why.text));
+        return;
+    }
+    diag(DIAG_INFO, "broker", "reloaded");
+    diag_set_level(config->log_level);
+}
+
+/* Signals */
+
+/* Where the broker was started from. SIGHUP says "reload", unless the terminal
+ * is closed: then its shell and the kernel send SIGHUP, too. */
+struct origin {
+    bool has_terminal; /* and ends with it: not with nohup */
+    pid_t parent;
+};
+
+static bool
+has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static struct origin
+find_origin(void)
+{
+    struct sigaction action;
+    bool is_ignored =
+        !sigaction(SIGHUP, NULL, &action) && action.sa_handler == SIG_IGN;
+
+    return (struct origin){!is_ignored && has_terminal(), getppid()};
+}
+
+/* The kernel and the shell that started the broker send SIGHUP when the
+ * terminal is gone. From anybody else it is a wish, also when the terminal has
+ * gone long ago and the broker stayed. */
+static bool
+is_hangup(const struct origin *origin, const siginfo_t *info)
+{
+    return info->si_signo == SIGHUP && origin->has_terminal &&
+           (info->si_code == SI_KERNEL || info->si_pid == origin->parent ||
+            info->si_pid == getsid(0)) &&
+           !has_terminal();
+}
+
+/* Blocks those that the broker waits for, before any thread starts: so only
+ * await_end sees them. */
+static void
+block_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Reloads at each SIGHUP until a signal ends the broker; the name of that. */
+static const char *
+await_end(struct broker *broker, struct config *config, int argc, char **argv,
+          const sigset_t *signals, const struct origin *origin)
+{
+    siginfo_t info;
+
+    for (;;) {
+        if (sigwaitinfo(signals, &info) < 0)
+            continue; /* EINTR */
+        if (info.si_signo != SIGHUP)
+            return info.si_signo == SIGINT ? "SIGINT" : "SIGTERM";
+        if (is_hangup(origin, &info))
+            return "SIGHUP";
+        reload(broker, config, argc, argv);
+    }
+}
+
+static int
+serve(struct config *config, int argc, char **argv)
+{
+    struct origin origin = find_origin();
     struct broker *broker = NULL;
     struct problem why = {""};
     sigset_t signals;
     enum status rc;
-    int signal_number;
+    const char *ending;
 
-    /* Blocked before any thread starts, so that only sigwait sees them. */
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    share_descriptors(config);
+    block_signals(&signals);
+    raise_descriptors();
+    if (share_descriptors(config))
+        DIAG(DIAG_WARNING, "broker",
+             "few files may be open (ulimit -n): the hub has fewer connections",
+             diag_number("hub_connections", config->hub_connections));
 
     /* What the broker makes is its own user's: also what libraries make, as
      * SQLite's files. file.h says who else may read what. */
@@ -90,9 +214,8 @@ serve(struct config *config)
          diag_number("threads", config->threads));
     printf("tidingsd: ready at %s/\n", broker_url(broker));
     fflush(stdout);
-    sigwait(&signals, &signal_number);
-    DIAG(DIAG_INFO, "broker", "ending",
-         diag_text("signal", signal_number == SIGINT ? "SIGINT" : "SIGTERM"));
+    ending = await_end(broker, config, argc, argv, &signals, &origin);
+    DIAG(DIAG_INFO, "broker", "ending", diag_text("signal", ending));
     broker_close(broker);
     diag(DIAG_INFO, "broker", "ended");
     diag_end();
@@ -108,7 +231,7 @@ check(struct config *config)
     enum status rc = broker_check_files(config, &why);
 
     if (!rc && config->check) {
-        share_descriptors(config);
+        raise_descriptors();
         rc = broker_check_surroundings(config, &why);
     }
     if (rc) {
@@ -121,7 +244,7 @@ check(struct config *config)
 
 /* What was asked for, with what there is to be known. */
 static int
-fulfil(struct config *config, enum config_wish wish)
+fulfil(struct config *config, enum config_wish wish, int argc, char **argv)
 {
     diag_set_level(config->log_level);
     switch (wish) {
@@ -138,7 +261,7 @@ fulfil(struct config *config, enum config_wish wish)
         break;
     }
     return config->check || config->check_settings ? check(config)
-                                                   : serve(config);
+                                                   : serve(config, argc, argv);
 }
 
 int
@@ -154,7 +277,7 @@ main(int argc, char **argv)
         return bad_usage(&why);
     if (wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
-    result = rc ? bad_usage(&why) : fulfil(&config, wish);
+    result = rc ? bad_usage(&why) : fulfil(&config, wish, argc, argv);
     config_fini(&config);
     return result;
 }

@@ -25,7 +25,8 @@ read_mqtt(const char *text, void *values, struct problem *why)
 
 static const struct option rows[] = {
     {"config", "FILE", CONFIG_FILE, NULL,
-     "read options from FILE first: lines of NAME = VALUE"},
+     "read options from FILE first: lines of NAME = VALUE; SIGHUP reads it "
+     "again"},
 
     {"listen", "HOST:PORT", LISTEN(listen_host, listen_port), "127.0.0.1:8787",
      "where to listen; port 0 is any free one"},
@@ -39,9 +40,9 @@ static const struct option rows[] = {
     {"public-url", "URL", URL(public_url, 500 + 1), NULL,
      "what clients put before the paths; the address listened on if not given"},
     {"tls-cert", "FILE", TEXT(tls_cert), NULL,
-     "certificate and its chain, PEM: speak https and wss, nothing else"},
+     "certificate and its chain, PEM: speak https and wss, nothing else", true},
     {"tls-key", "FILE", TEXT(tls_key), NULL,
-     "its private key, PEM, not encrypted"},
+     "its private key, PEM, not encrypted", true},
     {"threads", "N", COUNT(threads, 1, 64), NULL,
      "service threads; one per core if not given"},
 
@@ -188,7 +189,7 @@ static const struct option rows[] = {
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},
     {"log-level", "LEVEL", LEVEL(log_level), "info",
-     "error, warning, info or debug"},
+     "error, warning, info or debug", true},
     {"check", NULL, FLAG(check), "no",
      "look at the options and their files, the address and the data directory, "
      "as a start would, write nothing, then end"},
@@ -347,6 +348,37 @@ config_fini(struct config *config)
     bridging_free(config->bridges, config->n_bridges);
     config->bridges = NULL;
     config->n_bridges = 0;
+}
+
+/* TLS itself begins and ends with the broker; its files may be others. */
+static bool
+is_live(const struct option *o, const struct config *running,
+        const struct config *next)
+{
+    return o->is_live && (!slice_starts(slice_of(o->name), "tls-") ||
+                          !running->tls_cert[0] == !next->tls_cert[0]);
+}
+
+void
+config_compare(const struct config *running, const struct config *next,
+               void (*fn)(const char *name, bool is_live, void *user),
+               void *user)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (!option_is_same(&rows[i], running, next))
+            fn(rows[i].name, is_live(&rows[i], running, next), user);
+}
+
+void
+config_take_live(struct config *running, const struct config *next)
+{
+    bool takes[N_ROWS];
+
+    for (size_t i = 0; i < N_ROWS; i++)
+        takes[i] = is_live(&rows[i], running, next);
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (takes[i])
+            option_copy(&rows[i], next, running);
 }
 
 const struct option *

@@ -126,6 +126,16 @@ MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
 void config_fini(struct config *config);
 
+/* A reload: `next` was read again while a broker runs with `running`. Calls
+ * `fn` for each option that differs, in order of the rows; is_live: it can be
+ * changed while the broker runs. */
+void config_compare(const struct config *running, const struct config *next,
+                    void (*fn)(const char *name, bool is_live, void *user),
+                    void *user);
+
+/* Copies what can be changed from `next`. Nobody else reads these members. */
+void config_take_live(struct config *running, const struct config *next);
+
 /* The row of an option ("rotate-age"), for who gives the same kind of value in
  * another place: type, limits, default. NULL: there is none. */
 struct option;

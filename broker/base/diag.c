@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -29,14 +30,21 @@
  * is full shares the last one. */
 #define PLACES_MAX 128
 
-static enum diag_level loudest = DIAG_INFO;
+/* Relaxed: a line that comes at the same time may be written or not. */
+static atomic_int loudest = DIAG_INFO;
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
 
 void
 diag_set_level(enum diag_level level)
 {
-    loudest = level;
+    atomic_store_explicit(&loudest, (int)level, memory_order_relaxed);
+}
+
+static bool
+is_written(enum diag_level level)
+{
+    return (int)level <= atomic_load_explicit(&loudest, memory_order_relaxed);
 }
 
 enum status
@@ -95,7 +103,7 @@ may_speak(enum diag_level level, const char *part, const char *msg,
     bool may;
 
     *suppressed = 0;
-    if (loudest == DIAG_DEBUG)
+    if (is_written(DIAG_DEBUG))
         return true;
     pthread_mutex_lock(&mutex);
     p = place_of(level, part, msg);
@@ -263,7 +271,7 @@ diag(enum diag_level level, const char *part, const char *format, ...)
     char msg[MSG_MAX];
     va_list args;
 
-    if (level > loudest || !may_speak(level, part, format, &suppressed))
+    if (!is_written(level) || !may_speak(level, part, format, &suppressed))
         return;
     va_start(args, format);
     vsnprintf(msg, sizeof(msg), format, args);
@@ -278,7 +286,7 @@ diag_keys(enum diag_level level, const char *part, const char *msg,
 {
     uint64_t suppressed;
 
-    if (level <= loudest && may_speak(level, part, msg, &suppressed))
+    if (is_written(level) && may_speak(level, part, msg, &suppressed))
         write_line(level, part, msg, keys, suppressed);
 }
 

@@ -36,7 +36,7 @@
 
 enum diag_level { DIAG_ERROR, DIAG_WARNING, DIAG_INFO, DIAG_DEBUG };
 
-/* Lines above `level` are not written. Before threads start. */
+/* Lines above `level` are not written from now on. Any thread. */
 void diag_set_level(enum diag_level level);
 
 /* "error", "warning", "info", "debug". STATUS_INVALID: none of these. */

@@ -400,3 +400,58 @@ option_read(const struct option *o, const char *text, void *values,
     }
     return problem(why, STATUS_INVALID, "has no value");
 }
+
+/* Bytes of the value at the offset; 0: none is there. */
+static size_t
+value_size(const struct option *o)
+{
+    switch (o->type) {
+    case OPTION_TEXT:
+    case OPTION_LISTEN:
+    case OPTION_URL:
+        return o->max;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+    case OPTION_KEEP:
+        return sizeof(uint64_t);
+    case OPTION_FLAG:
+    case OPTION_EITHER:
+        return sizeof(bool);
+    case OPTION_LEVEL:
+    case OPTION_CHOICE:
+        return sizeof(unsigned);
+    case OPTION_WISH:
+    case OPTION_FILE:
+    case OPTION_OWN:
+        break;
+    }
+    return 0;
+}
+
+bool
+option_is_same(const struct option *o, const void *a, const void *b)
+{
+    const char *of_a = (const char *)a + o->offset;
+    const char *of_b = (const char *)b + o->offset;
+
+    if (o->type == OPTION_LISTEN &&
+        memcmp((const char *)a + o->port, (const char *)b + o->port,
+               sizeof(unsigned)))
+        return false;
+    if (o->type == OPTION_TEXT || o->type == OPTION_LISTEN ||
+        o->type == OPTION_URL)
+        return !strcmp(of_a, of_b);
+    return !memcmp(of_a, of_b, value_size(o));
+}
+
+void
+option_copy(const struct option *o, const void *from, void *to)
+{
+    memcpy((char *)to + o->offset, (const char *)from + o->offset,
+           value_size(o));
+    if (o->type == OPTION_LISTEN)
+        memcpy((char *)to + o->port, (const char *)from + o->port,
+               sizeof(unsigned));
+}

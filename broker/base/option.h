@@ -7,6 +7,7 @@
 #ifndef BROKER_BASE_OPTION_H
 #define BROKER_BASE_OPTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ struct option {
                         struct problem *why); /* OPTION_OWN */
     const char *standard; /* default, as text; NULL: see help */
     const char *help;     /* one sentence without a full stop */
+    bool is_live;         /* a reload changes it while the broker runs */
 };
 
 /* Reads `text` and puts the value at `o->offset` of `values`. STATUS_INVALID:
@@ -60,6 +62,13 @@ struct option {
  * the option's name. */
 MUST_CHECK enum status option_read(const struct option *o, const char *text,
                                    void *values, struct problem *why);
+
+/* Is the value at `o->offset` the same in both? What has no place there
+ * (OPTION_OWN) is. */
+bool option_is_same(const struct option *o, const void *a, const void *b);
+
+/* Copies the value at `o->offset`. */
+void option_copy(const struct option *o, const void *from, void *to);
 
 /* The word that a value of OPTION_CHOICE has. */
 struct slice option_word(const struct option *o, unsigned value);

@@ -102,6 +102,13 @@ server_check_tls(const char *cert_path, const char *key_path,
     return rc;
 }
 
+enum status
+server_reload_tls(struct server *server, const char *cert_path,
+                  const char *key_path, bool *is_new, struct problem *why)
+{
+    return tls_reload(server->tls, cert_path, key_path, is_new, why);
+}
+
 void
 server_close(struct server *server, int64_t wait_us)
 {

@@ -69,6 +69,14 @@ MUST_CHECK enum status server_check_tls(const char *cert_path,
                                         const char *key_path,
                                         struct problem *why);
 
+/* Reads the files again, for connections that begin from now on; of a server
+ * that speaks TLS. `*is_new`: the certificate, its chain or its key is another
+ * one. If they cannot be used, the old ones stay. The thread that opened. */
+MUST_CHECK enum status server_reload_tls(struct server *server,
+                                         const char *cert_path,
+                                         const char *key_path, bool *is_new,
+                                         struct problem *why);
+
 /* The port that is listened on. */
 unsigned server_port(const struct server *server);
 

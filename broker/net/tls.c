@@ -1,6 +1,7 @@
 #include "broker/net/tls.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,17 @@
 /* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
 
-struct tls {
+/* What the broker shows of itself. */
+struct identity {
     X509 *cert;
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
-    SSL_CTX *tried; /* all of it was tried out on this one */
+};
+
+struct tls {
+    pthread_mutex_t mutex;
+    struct identity identity; /* of handshakes that begin; under the mutex */
+    SSL_CTX *tried;           /* tls_apply was tried out on this one */
     /* The same in every thread's SSL_CTX: a client that comes back may be
      * accepted by another thread. They live as long as the process. */
     unsigned char ticket_keys[TICKET_KEYS_SIZE];
@@ -52,7 +59,7 @@ open_pem(const char *path, const char *what, struct problem *why)
 }
 
 static enum status
-read_cert(struct tls *tls, const char *path, struct problem *why)
+read_cert(struct identity *id, const char *path, struct problem *why)
 {
     FILE *file = open_pem(path, "certificate", why);
     X509 *next = NULL;
@@ -61,8 +68,8 @@ read_cert(struct tls *tls, const char *path, struct problem *why)
     if (!file)
         return STATUS_IO;
     ERR_clear_error();
-    tls->cert = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL);
-    if (!tls->cert) {
+    id->cert = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL);
+    if (!id->cert) {
         rc = is_end_of_pem()
                  ? problem(why, STATUS_IO, "%s: there is no certificate in it",
                            path)
@@ -71,7 +78,7 @@ read_cert(struct tls *tls, const char *path, struct problem *why)
         goto out;
     }
     while ((next = PEM_read_X509(file, NULL, openssl_no_password, NULL)))
-        if (!sk_X509_push(tls->chain, next)) {
+        if (!sk_X509_push(id->chain, next)) {
             X509_free(next);
             break;
         }
@@ -79,8 +86,8 @@ read_cert(struct tls *tls, const char *path, struct problem *why)
         rc = problem(why, STATUS_MEMORY, "no memory for certificates");
     else if (!is_end_of_pem())
         rc = problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
-                     path, sk_X509_num(tls->chain) + 2, openssl_reason());
-    if (!rc && X509_cmp_current_time(X509_get0_notAfter(tls->cert)) < 0)
+                     path, sk_X509_num(id->chain) + 2, openssl_reason());
+    if (!rc && X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
         diag(DIAG_WARNING, "net", "the certificate of %s has expired", path);
 out:
     ERR_clear_error();
@@ -89,7 +96,7 @@ out:
 }
 
 static enum status
-read_key(struct tls *tls, const char *path, struct problem *why)
+read_key(struct identity *id, const char *path, struct problem *why)
 {
     FILE *file = open_pem(path, "private key", why);
     bool is_asked = false;
@@ -103,13 +110,13 @@ read_key(struct tls *tls, const char *path, struct problem *why)
              "the private key %s is open to others (mode %03o)", path,
              (unsigned)info.st_mode & 0777);
     ERR_clear_error();
-    tls->key = PEM_read_PrivateKey(file, NULL, openssl_no_password, &is_asked);
-    if (!tls->key && is_asked)
+    id->key = PEM_read_PrivateKey(file, NULL, openssl_no_password, &is_asked);
+    if (!id->key && is_asked)
         rc = problem(why, STATUS_IO,
                      "%s: the private key is encrypted; nobody is there to be "
                      "asked for the password",
                      path);
-    else if (!tls->key)
+    else if (!id->key)
         rc =
             problem(why, STATUS_IO,
                     "%s: there is no private key in it that can be read", path);
@@ -118,27 +125,77 @@ read_key(struct tls *tls, const char *path, struct problem *why)
     return rc;
 }
 
-/* Tries all of it on an SSL_CTX, whose ticket keys become those of all. */
+static void
+identity_fini(struct identity *id)
+{
+    X509_free(id->cert);
+    sk_X509_pop_free(id->chain, X509_free);
+    EVP_PKEY_free(id->key);
+}
+
+static void
+raise_security_level(SSL_CTX *ctx)
+{
+    if (SSL_CTX_get_security_level(ctx) < SECURITY_LEVEL)
+        SSL_CTX_set_security_level(ctx, SECURITY_LEVEL);
+}
+
+/* Tries the certificate and the key on an SSL_CTX of their own. */
 static enum status
-try_out(struct tls *tls, const char *cert_path, const char *key_path,
+try_out(const struct identity *id, const char *cert_path, const char *key_path,
         struct problem *why)
 {
-    SSL_CTX *ctx = tls->tried = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     enum status rc = STATUS_OK;
 
-    if (!ctx || SSL_CTX_get_tlsext_ticket_keys(ctx, tls->ticket_keys,
-                                               TICKET_KEYS_SIZE) != 1)
+    if (!ctx) {
         rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
                      openssl_reason());
-    else if (X509_check_private_key(tls->cert, tls->key) != 1)
+        goto out;
+    }
+    raise_security_level(ctx);
+    if (X509_check_private_key(id->cert, id->key) != 1)
         rc = problem(why, STATUS_IO,
                      "%s: not the private key of the (first) certificate in %s",
                      key_path, cert_path);
-    else if (!tls_apply(tls, ctx))
+    else if (SSL_CTX_use_cert_and_key(ctx, id->cert, id->key, id->chain, 1) !=
+             1)
         rc = problem(why, STATUS_IO, "%s: OpenSSL refuses the certificate: %s",
                      cert_path, openssl_reason());
+out:
+    SSL_CTX_free(ctx);
     ERR_clear_error();
     return rc;
+}
+
+static enum status
+identity_read(struct identity *id, const char *cert_path, const char *key_path,
+              struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *id = (struct identity){.chain = sk_X509_new_null()};
+    if (!id->chain)
+        rc = problem(why, STATUS_MEMORY, "no memory for TLS");
+    if (!rc)
+        rc = read_cert(id, cert_path, why);
+    if (!rc)
+        rc = read_key(id, key_path, why);
+    return rc ? rc : try_out(id, cert_path, key_path, why);
+}
+
+static bool
+is_same(const struct identity *a, const struct identity *b)
+{
+    int n = sk_X509_num(a->chain);
+
+    if (X509_cmp(a->cert, b->cert) || EVP_PKEY_eq(a->key, b->key) != 1 ||
+        sk_X509_num(b->chain) != n)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (X509_cmp(sk_X509_value(a->chain, i), sk_X509_value(b->chain, i)))
+            return false;
+    return true;
 }
 
 enum status
@@ -146,19 +203,23 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
          struct problem *why)
 {
     struct tls *t = calloc(1, sizeof(*t));
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     *tls = NULL;
-    if (t)
-        t->chain = sk_X509_new_null();
-    if (!t || !t->chain)
-        rc = problem(why, STATUS_MEMORY, "no memory for TLS");
-    if (!rc)
-        rc = read_cert(t, cert_path, why);
-    if (!rc)
-        rc = read_key(t, key_path, why);
-    if (!rc)
-        rc = try_out(t, cert_path, key_path, why);
+    if (!t)
+        return problem(why, STATUS_MEMORY, "no memory for TLS");
+    pthread_mutex_init(&t->mutex, NULL);
+    rc = identity_read(&t->identity, cert_path, key_path, why);
+    if (!rc) {
+        t->tried = SSL_CTX_new(TLS_server_method());
+        if (!t->tried ||
+            SSL_CTX_get_tlsext_ticket_keys(t->tried, t->ticket_keys,
+                                           TICKET_KEYS_SIZE) != 1 ||
+            !tls_apply(t, t->tried))
+            rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
+                         openssl_reason());
+    }
+    ERR_clear_error();
     if (rc) {
         tls_close(t);
         return rc;
@@ -167,36 +228,69 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
     return STATUS_OK;
 }
 
+enum status
+tls_reload(struct tls *tls, const char *cert_path, const char *key_path,
+           bool *is_new, struct problem *why)
+{
+    struct identity next, last;
+    enum status rc = identity_read(&next, cert_path, key_path, why);
+
+    *is_new = !rc && !is_same(&next, &tls->identity); /* only we change it */
+    if (*is_new) {
+        pthread_mutex_lock(&tls->mutex);
+        last = tls->identity;
+        tls->identity = next;
+        pthread_mutex_unlock(&tls->mutex);
+        next = last;
+    }
+    identity_fini(&next);
+    return rc;
+}
+
 void
 tls_close(struct tls *tls)
 {
     if (!tls)
         return;
     SSL_CTX_free(tls->tried);
-    X509_free(tls->cert);
-    sk_X509_pop_free(tls->chain, X509_free);
-    EVP_PKEY_free(tls->key);
+    identity_fini(&tls->identity);
+    pthread_mutex_destroy(&tls->mutex);
     OPENSSL_cleanse(tls->ticket_keys, sizeof(tls->ticket_keys));
     free(tls);
 }
 
+/* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one of each
+ * kind of key, and would go on to offer the earlier one of another kind: so the
+ * SSL_CTX has none. */
+static int
+on_certificate_wanted(SSL *ssl, void *user)
+{
+    struct tls *tls = user;
+    int is_taken;
+
+    SSL_certs_clear(ssl);
+    pthread_mutex_lock(&tls->mutex);
+    is_taken = SSL_use_cert_and_key(ssl, tls->identity.cert, tls->identity.key,
+                                    tls->identity.chain, 1);
+    pthread_mutex_unlock(&tls->mutex);
+    return is_taken == 1;
+}
+
 bool
-tls_apply(const struct tls *tls, void *ssl_ctx)
+tls_apply(struct tls *tls, void *ssl_ctx)
 {
     SSL_CTX *ctx = ssl_ctx;
 
     /* Ciphers are OpenSSL's own choice at this level. */
-    if (SSL_CTX_get_security_level(ctx) < SECURITY_LEVEL)
-        SSL_CTX_set_security_level(ctx, SECURITY_LEVEL);
+    raise_security_level(ctx);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     /* Sessions are resumed by tickets, which the clients keep: a cache would
      * be memory for those who do not come back. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_tlsext_ticket_keys(ctx, (void *)tls->ticket_keys,
-                                          TICKET_KEYS_SIZE) == 1 &&
-           SSL_CTX_use_cert_and_key(ctx, tls->cert, tls->key, tls->chain, 1) ==
-               1;
+           SSL_CTX_set_tlsext_ticket_keys(ctx, tls->ticket_keys,
+                                          TICKET_KEYS_SIZE) == 1;
 }
 
 void *

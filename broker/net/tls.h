@@ -4,8 +4,8 @@
  *
  * libwebsockets 4.1.6 does the handshake, reads and writes. Its own loading of
  * certificates is not used: it tells the log alone what is wrong, and allows
- * one curve only. So files are read once, here, and each service thread's
- * SSL_CTX gets what was read (context.c).
+ * one curve only. So files are read here, and each service thread's SSL_CTX
+ * (context.c) asks for what was read at every handshake.
  *
  * What is where, in bytes: OpenSSL asks the kernel for one record at a time,
  * head then body, and the library takes all of it: up to 64 KB at once, or of a
@@ -42,9 +42,18 @@ MUST_CHECK enum status tls_open(struct tls **tls, const char *cert_path,
 /* NULL is allowed. */
 void tls_close(struct tls *tls);
 
+/* Reads both files again. Handshakes that begin from now on show the new
+ * certificate; connections and session tickets go on. `*is_new`: it is another
+ * one. If the files cannot be used, the old one stays. One thread at a time,
+ * any. */
+MUST_CHECK enum status tls_reload(struct tls *tls, const char *cert_path,
+                                  const char *key_path, bool *is_new,
+                                  struct problem *why);
+
 /* Makes `ssl_ctx`, an SSL_CTX of the library's, ours: certificate, key,
- * protocols. false: OpenSSL does not take them (the error is in its queue). */
-bool tls_apply(const struct tls *tls, void *ssl_ctx);
+ * protocols. It borrows `tls`. false: OpenSSL does not take them (the error is
+ * in its queue). */
+bool tls_apply(struct tls *tls, void *ssl_ctx);
 
 /* An SSL_CTX for the library's client side, which nobody here uses: its own it
  * would fill with the system's certificates, and leak when there are several

@@ -1,0 +1,239 @@
+"""SIGHUP: the broker reads its settings again while it runs, and keeps its streams. A
+terminal that is closed sends the same signal, and ends the broker."""
+
+import contextlib
+import os
+import pty
+import shutil
+import signal
+import socket
+import ssl
+
+import pytest
+
+from tidings_test.broker import PROGRAMS
+from tidings_test.certificates import Certificate
+from tidings_test.waiting import wait_for
+
+RELOADED = 'msg="reloaded"'
+REFUSED = 'msg="not reloaded, the old settings stay"'
+
+
+class Reloaded:
+    """A broker with a file of settings."""
+
+    def __init__(self, start_broker, directory, text, *options, **more):
+        self.ini = directory / "tidingsd.ini"
+        self.ini.write_text(text)
+        self.broker = start_broker("--config", self.ini, *options, **more)
+        self._log = self.broker.process.err
+        self._log.next(lambda line: 'msg="ready"' in line)
+
+    def write(self, text):
+        """Write the file and have it read."""
+        self.ini.write_text(text)
+        return self.reload()
+
+    def reload(self):
+        """Send SIGHUP, and return the lines that the broker logs until it has
+        reloaded, without their times."""
+        self.broker.process.signal(signal.SIGHUP)
+        lines = []
+        while not lines or not any(end in lines[-1] for end in (RELOADED, REFUSED)):
+            lines.append(self._log.next().partition(" ")[2])
+        return lines
+
+
+@pytest.fixture
+def start_reloaded(start_broker, tmp_path):
+    """start_reloaded("heartbeat = 5"): starts a broker with that file of settings."""
+
+    def start(text, *options, **more):
+        return Reloaded(start_broker, tmp_path, text, *options, **more)
+
+    return start
+
+
+def line(level, text):
+    return f"level={level} part=broker {text}"
+
+
+CHANGED = 'msg="a setting has changed" option='
+WAITS = 'msg="a setting changes with the next start" option='
+
+
+# What can change does; of the rest the log says that it waits. Streams go on.
+def test_a_reload_changes_what_it_can_and_names_the_rest(start_reloaded):
+    reloaded = start_reloaded("rotate-age = 5\n")
+    news = reloaded.broker.set()
+    news.post()
+    follower = news.websocket("after=0").until(1)
+
+    assert reloaded.reload() == [line("info", RELOADED)]
+    assert reloaded.write("rotate-age = 6\nheartbeat = 20\nlog-level = debug\n") == [
+        line("warning", WAITS + "rotate-age"),
+        line("info", CHANGED + "log-level"),
+        line("info", RELOADED),
+    ]
+    assert reloaded.write("rotate-age = 5\nlog-level = debug\n") == [
+        line("info", RELOADED)
+    ]
+    assert reloaded.write("listen = 127.0.0.1:1\nlog-level = error\n") == [
+        line("warning", WAITS + "rotate-age"),
+        line("info", CHANGED + "log-level"),
+        line("info", RELOADED),
+    ]
+    news.post()
+    follower.until(2)
+    reloaded.broker.stop()
+    assert not reloaded.broker.has_said('msg="ended"')
+
+
+def test_what_is_wrong_is_named_and_the_old_settings_stay(start_reloaded):
+    reloaded = start_reloaded("log-level = info\n")
+    for text, error in (
+        ("log-level = debug\nheartbeat = 0\n", ":2: heartbeat: 0 is not between"),
+        ("[mqtt a]\nurl = mqtt://a.org\n", ":1: [mqtt a]: "),
+        ("hub-lease-min = 7000000\n", "--hub-lease-min is longer than"),
+        ("tls-cert = /none\ntls-key = /none\n", "cannot read the certificate /none: "),
+    ):
+        lines = reloaded.write(text)
+        assert len(lines) == 1
+        assert lines[0].startswith(line("error", REFUSED))
+        assert error in lines[0]
+    reloaded.ini.unlink()
+    assert "tidingsd.ini" in reloaded.reload()[-1]
+    assert reloaded.write("") == [line("info", RELOADED)]
+    reloaded.broker.set().post()
+
+
+# TLS
+
+
+def shown_certificate(broker):
+    """The certificate that a new connection is shown, as PEM; nobody judges it."""
+    return ssl.get_server_certificate(("127.0.0.1", broker.port))
+
+
+def leaf(certificate):
+    text = certificate.cert.read_text()
+    return text[: text.index("-----END CERTIFICATE-----")].split()
+
+
+def is_shown(broker, certificate):
+    pem = shown_certificate(broker)
+    return pem[: pem.index("-----END CERTIFICATE-----")].split() == leaf(certificate)
+
+
+# A certificate of another kind of key replaces the first one, too.
+def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
+    old = Certificate(tmp_path / "old")
+    new = Certificate(tmp_path / "new", rsa=2048)
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def put(certificate):
+        shutil.copy(certificate.cert, cert)
+        shutil.copy(certificate.key, key)
+
+    put(old)
+    reloaded = start_reloaded(f"tls-cert = {cert}\ntls-key = {key}\n", tls=old.trust())
+    broker = reloaded.broker
+    news = broker.set()
+    news.post()
+    follower = news.websocket("after=0").until(1)
+    assert is_shown(broker, old)
+    assert reloaded.reload() == [line("info", RELOADED)]
+
+    shutil.copy(new.cert, cert)  # without its key
+    assert "not the private key" in reloaded.reload()[-1]
+    assert is_shown(broker, old)
+
+    put(new)
+    assert reloaded.reload() == [
+        line("info", f'msg="new connections get a new certificate" file={cert}'),
+        line("info", RELOADED),
+    ]
+    assert is_shown(broker, new)
+    for ciphers in ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"):
+        context = new.trust()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(ciphers)
+        refused = pytest.raises(ssl.SSLError) if "ECDSA" in ciphers else None
+        with socket.create_connection(("127.0.0.1", broker.port)) as connection:
+            with refused or contextlib.nullcontext():
+                context.wrap_socket(connection, server_hostname="127.0.0.1").close()
+    news.post()
+    follower.until(2)
+
+    paths = f"tls-cert = {old.cert}\ntls-key = {old.key}\n"
+    lines = reloaded.write(paths)
+    assert line("info", CHANGED + "tls-cert") in lines
+    assert line("info", CHANGED + "tls-key") in lines
+    assert is_shown(broker, old)
+    assert reloaded.write("") == [
+        line("warning", WAITS + "tls-cert"),
+        line("warning", WAITS + "tls-key"),
+        line("info", RELOADED),
+    ]
+    assert is_shown(broker, old)
+
+
+# Terminals
+
+
+class Terminal:
+    """A program on a terminal of its own, of which it is the leader."""
+
+    def __init__(self, *argv):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.execv(argv[0], [str(argument) for argument in argv])
+        self.said = ""
+
+    def read_until(self, part):
+        while part not in self.said:
+            self.said += os.read(self.master, 65536).decode()
+
+    def hang_up(self):
+        """Close the terminal; the status with which the program ends."""
+        os.close(self.master)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "log"
+
+
+def wait_logged(log, part):
+    wait_for(part, lambda: part in log.read_text())
+
+
+# The kernel sends SIGHUP to the leader of a terminal's session when it is closed.
+@pytest.mark.parametrize("shell", ["leader", "shell"])
+def test_the_broker_ends_with_its_terminal(tmp_path, log, shell, run):
+    data = tmp_path / "data"
+    start = f"{PROGRAMS['tidingsd']} --listen 127.0.0.1:0 --data {data} 2>{log}"
+    if shell == "leader":
+        terminal = Terminal("/bin/sh", "-c", f"exec {start}")
+    else:  # with jobs; the second command keeps it from replacing itself
+        terminal = Terminal("/bin/bash", "--norc", "-i", "-c", f"{start}; true")
+    terminal.read_until("ready at")
+    pid = int(log.read_text().partition("pid=")[2].split()[0])
+    os.kill(pid, signal.SIGHUP)  # from elsewhere, and the terminal is there
+    wait_logged(log, RELOADED)
+    terminal.hang_up()
+    wait_logged(log, 'msg="ended"')
+    assert 'msg="ending" signal=SIGHUP' in log.read_text()
+    run("tidingsd", "--check", "--listen", "127.0.0.1:0", "--data", data)
+
+
+# nohup: the broker outlives its terminal.
+def test_a_broker_that_ignores_hangups_stays(tmp_path, log):
+    start = f"{PROGRAMS['tidingsd']} --listen 127.0.0.1:0 --data {tmp_path / 'data'}"
+    terminal = Terminal("/bin/sh", "-c", f"trap '' HUP; exec {start} 2>{log}")
+    terminal.read_until("ready at")
+    os.close(terminal.master)
+    wait_logged(log, RELOADED)
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 0
