@@ -251,15 +251,21 @@ go_on(struct baseline *b)
     timer_start(b->turn, 0);
 }
 
-/* The same part again, after a pause. False: that is enough. */
+/* The same part again, after a pause; the baseline may be freed then. False:
+ * that is enough. */
 static bool
 waits(struct baseline *b, const struct failure *why)
 {
+    struct failure told = *why; /* it goes with the reading */
+    unsigned ms;
+
     if (why->rc != TD_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
         (b->plan.patience_s && why->retry_after_s > b->plan.patience_s))
         return false;
-    timer_start(b->turn,
-                pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s));
+    ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    timer_start(b->turn, ms);
+    if (b->plan.on_wait)
+        b->plan.on_wait(&told, ms, b->user); /* last: it may be freed there */
     return true;
 }
 

@@ -53,6 +53,9 @@ struct baseline_plan {
     struct listing *listing;
     bool is_partial; /* of the listing: documents that have not changed are not
                         read, and their resources not handed over */
+    /* Called, if set, when a document is not to be had and is asked for again
+     * in `ms`; may free the baseline. */
+    void (*on_wait)(const struct failure *why, unsigned ms, void *user);
     /* Told, if set, why a dump is left for the list. */
     void (*on_note)(const char *text, void *user);
 };

@@ -154,7 +154,7 @@ struct td_follower {
     struct listing *listing; /* NULL: not needed yet */
     bool
         is_taking; /* what is read is where it begins: nothing is handed over */
-    bool is_surveyed; /* the list was read, by a baseline */
+    bool is_surveyed;  /* the list was read, by a baseline */
     uint64_t n_listed; /* resources of the list that is being read */
     int64_t progress_ms;
 
@@ -291,6 +291,9 @@ bool survey_begin(struct td_follower *f);
 
 /* Goes on with what waited, as poll_go_on. */
 bool survey_go_on(struct td_follower *f);
+
+/* A document of a baseline is asked for again in `ms`. */
+void survey_wait(const struct failure *why, unsigned ms, void *follower);
 
 /* The baseline that was read is where the listing stands; false: it has ended.
  */

@@ -190,6 +190,7 @@ rebase_begin(struct td_follower *f)
     struct baseline_plan plan = {
         .offered = &f->offered,
         .scratch = f->wish.scratch,
+        .on_wait = survey_wait,
     };
     int64_t now = loop_now_ms();
 

@@ -192,6 +192,14 @@ take_list(struct td_follower *f)
     return true;
 }
 
+void
+survey_wait(const struct failure *why, unsigned ms, void *user)
+{
+    struct td_follower *f = user;
+
+    follower_tell(f, why->text, ms);
+}
+
 static void
 on_end(const struct failure *why, const struct place *place,
        const struct place *guess, void *user)
@@ -218,6 +226,7 @@ read_list(struct td_follower *f)
         .offered = &f->offered,
         .listing = f->listing,
         .is_partial = true,
+        .on_wait = survey_wait,
     };
 
     if (f->wish.until_caught_up) /* 0 would be none */
