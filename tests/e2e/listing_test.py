@@ -1,12 +1,10 @@
 """Sources without a history, which have a list of their resources alone: followed,
 mirrored and audited by reading that again and again (tidings_test/layouts.py)."""
 
-import signal
-
 import pytest
 
 from tidings_test.broker import is_sanitized
-from tidings_test.layouts import LAYOUTS, Paged, Resync, Sitemap, urlset
+from tidings_test.layouts import LAYOUTS, Paged, Resync, Sitemap, sitemapindex, urlset
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -97,3 +95,215 @@ def test_differences_of_a_list_are_followed(layout, start, run, tmp_path):
         "resource",
         "baseline-end",
     ]
+
+
+def cut_xml(layout):
+    """The list ends in the middle of an entry."""
+    body = layout.site._page(layout.lists[-1]).body
+    layout.site.put(layout.lists[-1], body[: body.rindex(b"<loc>") + 12])
+
+
+def cut_connection(layout):
+    body = layout.site._page(layout.lists[-1]).body
+    layout.site.put(layout.lists[-1], body + b"<!-- another version -->")
+    layout.site.cut(layout.lists[-1], 200, times=None)
+
+
+def drop_part(layout):
+    layout.site.delete(layout.lists[-1])
+
+
+def break_part(layout):
+    layout.site.status(layout.lists[-1], 500, "Retry-After: 3600")
+
+
+def put_page(layout):
+    layout.site.put(layout.lists[-1], "<html><body>Under construction</body></html>")
+
+
+DAMAGES = [cut_xml, cut_connection, drop_part, break_part, put_page]
+
+
+# R-225: what is missing in a list that cannot be read to its end is not deleted, the
+# resources of an index's other parts included; and the user is told so.
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_list_that_is_not_whole_deletes_nothing(
+    damage, paged, site, run, start, tmp_path
+):
+    mirror = tmp_path / "mirror"
+    follow = ("follow", paged.url, "--state", tmp_path / "state")
+    paged.publish(FILES)
+    run("tidings", "sync", paged.url, mirror, "--until-caught-up")
+    run("tidings", *follow, "--until-caught-up")
+
+    damage(paged)
+    name = paged.lists[-1].rpartition("/")[2]
+    if damage is not cut_connection:  # which is tried again for a minute
+        for command in (("sync", paged.url, mirror), follow):
+            failed = run("tidings", *command, "--until-caught-up", status=1)
+            assert name in failed.errors()
+            assert not failed.out[:]
+        assert name in run("tidings", "audit", mirror, "--repair", status=1).errors()
+    if damage is break_part:  # an hour is long
+        site.status(paged.lists[-1], 500)
+    for command in (("sync", paged.url, mirror, "--poll", "1"), follow):
+        going_on = start("tidings", *command, "--verbose")
+        going_on.err.find(lambda line: name in line)
+        going_on.stop()
+    assert mirror_of(mirror, site) == FILES
+
+    followed = start("tidings", *follow, "--poll", "0.1", "--verbose")
+    followed.err.find(lambda line: name in line)
+    site.heal(paged.lists[-1])
+    paged.publish({path: FILES[path] for path in FILES if path[7] in "abcd"})
+    assert words([followed.out.wait(1)]) == ["deleted e"]
+    followed.stop()
+
+
+# A source that goes mad does not empty a mirror, nor what a follower has; who knows
+# that it is right says so.
+def test_a_list_that_lost_too_much_is_not_believed(sitemap, site, run, tmp_path):
+    mirror = tmp_path / "mirror"
+    sync = ("sync", sitemap.url, mirror, "--until-caught-up")
+    follow = ("follow", sitemap.url, "--state", tmp_path / "state", "--until-caught-up")
+    files = many(400)
+    left = dict(list(files.items())[:300])
+    sitemap.publish(files)
+    run("tidings", *sync)
+    run("tidings", *follow)
+    sitemap.publish(left)
+    for command in (sync, follow):
+        failed = run("tidings", *command, status=1)
+        assert "lacks 100 of 400 resources that it had (25 %)" in failed.errors()
+        assert "--max-delete 25" in failed.errors()
+        assert not failed.out[:]
+    assert mirror_of(mirror, site) == files
+    run("tidings", *sync, "--max-delete", "25")
+    assert mirror_of(mirror, site) == left
+    assert len(run("tidings", *follow, "--max-delete", "none").out) == 100
+
+
+# 99 resources are never too many.
+def test_a_small_list_may_lose_most(sitemap, site, run, tmp_path):
+    mirror = tmp_path / "mirror"
+    sync = ("sync", sitemap.url, mirror, "--until-caught-up")
+    files = many(120)
+    sitemap.publish(files)
+    run("tidings", *sync)
+    sitemap.publish(dict(list(files.items())[:21]))
+    run("tidings", *sync)
+    assert mirror_of(mirror, site) == sitemap.files
+
+
+# RFC 9110 section 13: what has not changed is not sent again, not even once by once
+# part of an index; a change is noticed whatever its server says of versions.
+def test_lists_are_asked_for_by_their_versions(site, start, run, tmp_path):
+    resync = Resync(site)
+    resync.publish(FILES)
+    state = ("--state", tmp_path / "state")
+    run("tidings", "follow", resync.url, *state, "--until-caught-up")
+    followed = start("tidings", "follow", resync.url, *state, "--poll", "0.1")
+    first, second = resync.lists
+    for path in (first, second):
+        wait_for("a second look", lambda: len(site.asked(path)) > 2)
+        statuses = [request.status for request in site.asked(path)]
+        assert statuses[0] == 200 and set(statuses[1:-1]) == {304}
+    resync.publish({**FILES, "/files/e.txt": "E"})
+    assert words([followed.out.wait(1)]) == ["updated e"]
+    site.does(None, etag=False)
+    resync.publish({**FILES, "/files/e.txt": "EE"})
+    assert words([followed.out.wait(2)]) == ["updated e"]
+    followed.stop()
+
+
+# A follower that is killed at any moment, between readings and in them, has each
+# difference once and in the order of its positions.
+def test_kills_lose_and_repeat_no_difference(paged, start, tmp_path):
+    state = tmp_path / "state"
+    files = many(50)
+    seen = {}
+    follow = ("follow", paged.url, "--state", state, "--poll", "0.1")
+    paged.publish(files)
+    run_once = start("tidings", *follow, "--from-start", "--count", "50")
+    assert run_once.wait() == 0
+    for round in range(soak(8, 100)):
+        gone, changed = f"/files/{round:04}.txt", f"/files/{round + 20:04}.txt"
+        files.pop(gone, None)
+        files |= {changed: f"{round}", f"/files/new-{round}.txt": "new"}
+        paged.publish(files)
+        followed = start("tidings", *follow)
+        followed.out.wait(1 + round % 3)
+        followed.kill()
+        for line in followed.out:
+            number, _, kind, loc = line.split()
+            assert seen.setdefault(int(number), (kind, loc)) == (kind, loc)
+    paged.publish({**files, "/files/last.txt": "last"})
+    followed = start("tidings", *follow)
+    followed.out.find(lambda line: line.endswith("/last.txt"))
+    followed.stop()
+    for line in followed.out:
+        number, _, kind, loc = line.split()
+        assert seen.setdefault(int(number), (kind, loc)) == (kind, loc)
+    numbers = sorted(seen)
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    now = {path: 1 for path in many(50)}
+    for number in numbers:
+        kind, loc = seen[number]
+        path = loc.removeprefix(paged.site.url)
+        assert (path in now) == (kind != "created")
+        now.pop(path) if kind == "deleted" else now.update({path: 1})
+    assert now.keys() == paged.files.keys()
+
+
+# A position without its list is no place to go on from.
+def test_what_is_not_kept_is_told(sitemap, run, tmp_path):
+    state = tmp_path / "state"
+    follow = ("follow", sitemap.url, "--until-caught-up")
+    sitemap.publish(FILES)
+    run("tidings", *follow, "--state", state)
+    (tmp_path / "state.list").unlink()
+    gone = run("tidings", *follow, "--state", state, status=3)
+    assert "is not kept" in gone.errors()
+    done = run("tidings", *follow, "--state", state, "--baseline", "gone")
+    assert len(done.out) == 2 + len(FILES)
+    gone = run("tidings", *follow, "--since", "2026-01-01", status=3)
+    assert "only a list of what it has" in gone.errors()
+    other = run(
+        "tidings",
+        "follow",
+        sitemap.url + "?",
+        "--state",
+        state,
+        "--until-caught-up",
+        status=2,
+    )
+    assert "the last list of another source" in other.errors()
+
+
+# 200,000 resources within 200 MB of memory, of which the list is no part.
+def test_a_long_list_takes_little_memory(paged, site, start, tmp_path):
+    n = soak(20000, 200000)
+    size = n // 4
+
+    def publish(lastmod):
+        links = []
+        for page in range(4):
+            path = f"/sitemap?map={page}"
+            entries = (
+                f"<url><loc>{site.link(f'/items/{i:06}/and-what-a-title-says.html')}"
+                f"</loc><lastmod>{lastmod}</lastmod></url>\n"
+                for i in range(page * size, (page + 1) * size)
+            )
+            site.put(path, urlset(entries))
+            links.append(site.link(path))
+        site.put("/sitemap", sitemapindex(links), "application/xml")
+
+    publish("2026-01-01")
+    state = ("--state", tmp_path / "state", "--poll", "0.1")
+    followed = start("tidings", "follow", paged.url, "--from-start", *state)
+    followed.out.wait(n)
+    publish("2026-01-02")
+    assert followed.out.wait(2 * n).split()[0] == str(2 * n)
+    if not is_sanitized():
+        assert followed.memory_kib("VmHWM") < soak(60, 200) * 1024
+    followed.stop()

@@ -110,6 +110,11 @@ class Site(Server):
         answers (None: of all)."""
         self._page(path).cuts = [[size, times]]
 
+    def heal(self, path):
+        """No status, no cut and no more header lines any longer."""
+        page = self._page(path)
+        page.statuses, page.cuts, page.headers = [], [], []
+
     def spoil(self, path, times):
         """The bodies of the next `times` answers have a byte that is not theirs: as
         long, with the same ETag."""
