@@ -157,7 +157,8 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
  * some of them is no error.
  *
  * client      from td_open.
- * set_url     "http(s)://host:port/sets/NAME", UTF-8.
+ * set_url     "http(s)://host:port/sets/NAME", or the URL of a Capability List
+ *             or of what it lists, UTF-8.
  * on_offer    called once, on TD_OK.
  *
  * Memory   all arguments are borrowed until return; the offer, until on_offer
@@ -165,7 +166,8 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
  * Thread   blocks; on_offer runs on the calling thread.
  * Errors   TD_INVALID      set_url is malformed; nothing was sent.
  *          TD_GONE         the set was removed.
- *          TD_REFUSED      the server knows of no such set.
+ *          TD_REFUSED      the server knows of no such set; or the URL is that
+ *                          of a source with several sets (td_sets).
  *          TD_UNREACHABLE  no answer, or 503 and the like.
  *          TD_BROKEN       a document cannot be read.
  *          TD_STOPPED, TD_MEMORY
@@ -173,6 +175,34 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
  */
 TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
                                   td_offer_fn *on_offer, void *user);
+
+/* A set of a source: its URL, for td_describe, td_follow and td_verify. With a
+ * `why`: `url` is what the source names and cannot be read, and `why` a
+ * sentence that says so. Both are lent until it returns. */
+typedef void td_set_fn(const char *url, const char *why, void *user);
+
+/*
+ * Finds all sets of a source, from any of its addresses. The URL of a set, of
+ * its Capability List or of one of its lists stands for that set; every other
+ * address for the whole source: Source Descriptions and their index are read
+ * wherever there are some.
+ *
+ * client  from td_open.
+ * url     any address of a ResourceSync source, UTF-8.
+ * on_set  called for each set, and for each document that cannot be read.
+ *
+ * Memory   all arguments are borrowed until return.
+ * Thread   blocks; on_set runs on the calling thread.
+ * Errors   TD_INVALID      no URL of http or https.
+ *          TD_REFUSED, TD_UNREACHABLE, TD_BROKEN  nothing was found, or
+ *                          something that the source names cannot be read: all
+ *                          else was told. TD_BROKEN also where documents lead
+ *                          in a circle, or to more than 10,000 sets.
+ *          TD_STOPPED, TD_MEMORY
+ * Spec     R-040 to R-048, R-260 to R-263. Since 0.1.
+ */
+TD_API enum td_status td_sets(struct td_client *client, const char *url,
+                              td_set_fn *on_set, void *user);
 
 #ifdef __cplusplus
 }

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/source_sets.h"
 
 enum { OPTION_JSON };
 
 static const struct option_row options[] = {
-    [OPTION_JSON] = {"json", NULL, "as one JSON object"},
+    [OPTION_JSON] = {"json", NULL, "as a JSON object"},
     {NULL, NULL, NULL},
 };
 
@@ -19,7 +19,9 @@ struct get {
     const struct arguments *arguments;
     bool is_json;
     struct td_client *client;
-    char position[64]; /* by the stream, where the set does not tell */
+    char position[TD_POSITION_SIZE]; /* by the stream, where the set does not
+                                        tell */
+    bool has_printed;
 };
 
 /* For people: KEY VALUE. */
@@ -167,10 +169,31 @@ on_offer(const struct td_offer *offer, void *user)
         ask_position(get, offer->set_url);
         position = get->position[0] ? get->position : NULL;
     }
-    if (get->is_json)
+    if (get->is_json) {
         print_json(offer, position);
-    else
-        print_text(offer, position);
+        return;
+    }
+    if (get->has_printed)
+        putchar('\n');
+    print_text(offer, position);
+    get->has_printed = true;
+}
+
+/* Of a source each set, one after the other. */
+static enum exit_code
+get_all(struct get *get, struct td_client *client, const char *url)
+{
+    struct source_sets sets;
+    enum exit_code code = source_sets_find(client, url, &sets);
+    enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
+
+    for (size_t i = 0; !code && i < sets.n; i++) {
+        enum td_status rc = td_describe(client, sets.urls[i], on_offer, get);
+
+        result = source_sets_exit(&sets, result, exit_of(client, rc));
+    }
+    source_sets_fini(&sets);
+    return code ? code : result;
 }
 
 static enum exit_code
@@ -182,24 +205,27 @@ run(const struct arguments *arguments)
     enum exit_code code;
 
     if (arguments->n_operands != 1)
-        return bad_usage("get needs one SET-URL; see tidings get --help");
+        return bad_usage("get needs one SET-URL or SOURCE-URL; see tidings get "
+                         "--help");
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
         return code;
-    code = exit_of(client,
-                   td_describe(client, arguments->operands[0], on_offer, &get));
+    code = get_all(&get, client, arguments->operands[0]);
     td_close(client);
     return code;
 }
 
 const struct command get_command = {
     .name = "get",
-    .operands = "SET-URL [--json]",
+    .operands = "SET-URL|SOURCE-URL [--json]",
     .help = "Tells what a set offers: its position, documents and channels.",
     .more = "A line is a name and a value; documents and channels go by their "
             "capability\nor link relation. What the server does not tell is "
             "left out. With --json the\nset's own description is in "
-            "\"description\".\n",
+            "\"description\".\n"
+            "Of a SOURCE-URL every set is told: with an empty line between "
+            "them or, with\n--json, an object a line. 1: one of them cannot be "
+            "read.\n",
     .options = options,
     .run = run,
 };

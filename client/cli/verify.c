@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/source_sets.h"
 
 #define PATTERN_SIZE 4096
 
@@ -181,6 +181,32 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
     return n > 0 ? code : verify_one(v, where);
 }
 
+/* Every set of a source. */
+static enum exit_code
+verify_source(struct verify *v, const char *url)
+{
+    struct source_sets sets;
+    enum exit_code code = source_sets_find(v->client, url, &sets);
+    enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
+
+    for (size_t i = 0; !code && i < sets.n; i++) {
+        if (is_interrupted) {
+            say("stopped before %s", sets.urls[i]);
+            result = EXIT_FAILED;
+            break;
+        }
+        result = source_sets_exit(&sets, result, verify_one(v, sets.urls[i]));
+    }
+    source_sets_fini(&sets);
+    return code ? code : result;
+}
+
+static bool
+is_url(const char *where)
+{
+    return !strncmp(where, "http://", 7) || !strncmp(where, "https://", 8);
+}
+
 static int
 on_unreadable(const char *path, int error)
 {
@@ -223,15 +249,18 @@ run(const struct arguments *arguments)
     enum exit_code code;
 
     if (arguments->n_operands != 1)
-        return bad_usage("verify needs a SET-URL or a directory; see tidings "
-                         "verify --help");
+        return bad_usage("verify needs a SET-URL or SOURCE-URL, or a "
+                         "directory; see tidings verify --help");
     v.client = open_client(arguments, arguments->operands[0], &code);
     if (!v.client)
         return code;
     verified = v.client;
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    code = verify(&v, arguments->operands[0]);
+    if (is_url(arguments->operands[0]))
+        code = verify_source(&v, arguments->operands[0]);
+    else
+        code = verify(&v, arguments->operands[0]);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     td_close(v.client);
@@ -240,7 +269,7 @@ run(const struct arguments *arguments)
 
 const struct command verify_command = {
     .name = "verify",
-    .operands = "SET-URL|DIR",
+    .operands = "SET-URL|SOURCE-URL|DIR",
     .help = "Proves that the history of a set is whole and unaltered.",
     .more =
         "Reads all Change Lists, oldest first: of the set from its broker, or "
@@ -252,7 +281,9 @@ const struct command verify_command = {
         "holds, the one before it, if it does not, where it\nbreaks (status "
         "1). "
         "If the oldest lists are not there any more, what is left is\nproven "
-        "from its first entry on.\n",
+        "from its first entry on.\n"
+        "Of a SOURCE-URL every set is verified and has its lines; 1 also tells "
+        "that a\nset cannot be read.\n",
     .options = options,
     .run = run,
 };

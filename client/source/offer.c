@@ -20,13 +20,14 @@
 
 struct offer {
     struct td_client *client;
-    struct set_url url;
+    const char *url;
     struct td_offer told;
     struct td_item items[ITEMS_MAX];
     struct buf json;
     char digest[80];
     char from[DATETIME_SIZE + 1]; /* of the Change List */
-    struct offered offered;       /* the first set that was found */
+    struct offered offered;       /* the set that was found */
+    unsigned n_sets;
     struct discovery *discovery;
     struct page *page;
     struct failure why;
@@ -126,12 +127,16 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct offer *o = user;
 
-    if (missed)
+    if (o->n_sets++ == 0 && !missed) {
+        o->offered = *offered;
+        *offered = (struct offered){.url = NULL};
+    }
+    if (o->n_sets == 1)
         return;
-    o->offered = *offered;
-    *offered = (struct offered){.url = NULL};
+    failure_set(&o->why, TD_REFUSED, "%.800s has several sets: ask for one",
+                o->url);
     o->is_over = true;
-    discovery_free(o->discovery); /* others are none of this set */
+    discovery_free(o->discovery);
     o->discovery = NULL;
 }
 
@@ -152,7 +157,7 @@ find_set(struct offer *o)
         .on_item = on_item, .on_description = on_description};
     enum td_status rc;
 
-    o->discovery = discovery_start(o->client, o->url.text, on_set, on_end, o);
+    o->discovery = discovery_start(o->client, o->url, on_set, on_end, o);
     if (!o->discovery)
         return client_fail(o->client, TD_MEMORY, "no memory");
     discovery_watch(o->discovery, &watch);
@@ -218,7 +223,7 @@ told(const char *text)
 static void
 tell(struct offer *o, td_offer_fn *on_offer, void *user)
 {
-    o->told.set_url = o->url.text;
+    o->told.set_url = o->url;
     o->told.title = o->offered.title;
     o->told.position = o->offered.position;
     o->told.earliest = o->offered.earliest;
@@ -235,6 +240,7 @@ td_describe(struct td_client *client, const char *set_url,
             td_offer_fn *on_offer, void *user)
 {
     struct offer *o;
+    struct set_url set;
     enum td_status rc;
 
     client_begin(client);
@@ -243,7 +249,11 @@ td_describe(struct td_client *client, const char *set_url,
         return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
     o->client = client;
     buf_init(&o->json, PAGE_TEXT_MAX);
-    rc = set_url_read(client, set_url, &o->url);
+    rc = set_url_read(client, set_url, &set);
+    o->url = rc ? set_url : set.text;
+    if (rc == TD_INVALID && set_url &&
+        (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
+        rc = TD_OK; /* a Capability List */
     if (!rc)
         rc = find_set(o);
     if (!rc)

@@ -1,6 +1,8 @@
 """A source with many sets: `tidings` finds all of them from each address of the source,
 and says which set it could not cover."""
 
+import json
+
 import pytest
 
 from tidings_test.soak import soak
@@ -87,10 +89,28 @@ def missing(source):
     return mirror
 
 
+# R-041, R-353: what each set offers, and the proof of each.
+@pytest.mark.broker(*PARTS)
+@pytest.mark.parametrize("n", [1, 12, 40, MANY])
+def test_each_set_of_a_source_is_told_and_proven(source, run, n):
+    mirror = source(n)
+    urls = [one.url for one in mirror.sets]
+    told = run("tidings", "get", mirror.url, "--json")
+    offers = [json.loads(line) for line in told.out]
+    assert sorted(offer["set"] for offer in offers) == sorted(urls)
+    proven = run("tidings", "verify", mirror.url)
+    assert len(proven.out) == n
+    for url in urls:
+        (line,) = [line for line in proven.out if line.startswith(f"{url}: ")]
+        assert "proven from the beginning to entry 1 " in line
+    text = run("tidings", "get", mirror.url).output()
+    assert len(text.split("\n\n")) == n
+
+
 # R-033: one line for each set that is not covered, and exit status 1; the others are
 # mirrored, and nothing of the set is deleted.
 @pytest.mark.parametrize("trouble", ["404", "503", "html", "half"])
-def test_a_set_that_cannot_be_read_is_said(missing, trouble):
+def test_a_set_that_cannot_be_read_is_said(missing, run, trouble):
     assert missing.sync().errors() == ""
     missing.change("/1.txt", "newer")
     missing.post(missing.sets[0])
@@ -109,6 +129,13 @@ def test_a_set_that_cannot_be_read_is_said(missing, trouble):
         assert one.startswith(f"tidings: {missing.site.link('/2.xml')}")
         assert "1 of 3 sets of " in last and "are not covered: " in last
         missing.check_same()
+    for command in ("get", "verify"):
+        done = run("tidings", command, missing.url, status=1)
+        one, last = done.errors().splitlines()
+        assert one.startswith(f"tidings: {missing.site.link('/2.xml')}")
+        assert "1 of 3 sets of " in last and "cannot be read: " in last
+        for i in (0, 2):
+            assert missing.sets[i].url in done.output()
 
 
 # It may be there again at the next look.

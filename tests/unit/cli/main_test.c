@@ -51,10 +51,10 @@ static const char *const commands[][2] = {
     {"follow", "SET-URL|SOURCE-URL"},
     {"sync", "SET-URL|SOURCE-URL DIR"},
     {"audit", "[SET-URL|SOURCE-URL] DIR"},
-    {"verify", "SET-URL|DIR"},
+    {"verify", "SET-URL|SOURCE-URL|DIR"},
     {"relay", "SET-URL|SOURCE-URL SET-URL --state FILE"},
     {"watch", "DIR SET-URL"},
-    {"get", "SET-URL"},
+    {"get", "SET-URL|SOURCE-URL"},
     {"set", "create|change|show|delete SET-URL"},
 };
 

@@ -1,0 +1,64 @@
+/*
+ * sets.c - td_sets: the sets of a source.
+ */
+#include <string.h>
+
+#include "client/source/discover.h"
+
+struct listing {
+    td_set_fn *on_set;
+    void *user;
+    const char *url;
+    size_t n_sets;
+    size_t n_missed;
+    struct failure missed; /* the first */
+    struct failure why;
+    bool is_over;
+};
+
+static void
+on_set(struct offered *offered, const struct failure *missed, void *user)
+{
+    struct listing *l = user;
+
+    l->n_sets += !missed;
+    if (missed && l->n_missed++ == 0)
+        l->missed = *missed;
+    l->on_set(offered->url, missed ? missed->text : NULL, l->user);
+}
+
+static void
+on_end(const struct failure *why, void *user)
+{
+    struct listing *l = user;
+
+    l->why = *why;
+    if (!why->rc && l->n_missed > 0) {
+        l->why = l->missed;
+        failure_set(&l->why, l->missed.rc,
+                    "%zu of %zu sets of %.300s cannot be read: %.600s",
+                    l->n_missed, l->n_sets + l->n_missed, l->url,
+                    l->missed.text);
+    }
+    l->is_over = true;
+}
+
+enum td_status
+td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
+        void *user)
+{
+    struct listing l = {.on_set = on_each, .user = user, .url = url ? url : ""};
+    struct discovery *discovery;
+    enum td_status rc;
+
+    client_begin(client);
+    discovery = discovery_start(client, l.url, on_set, on_end, &l);
+    if (!discovery)
+        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+    rc = client_until(client, &l.is_over);
+    if (!l.is_over)
+        discovery_free(discovery);
+    else
+        rc = client_told(client, &l.why);
+    return client_end(client, rc);
+}
