@@ -249,10 +249,10 @@ end_list(struct discovery *d, const struct document_head *head)
          job->role == ROLE_SITEMAP) &&
         d->up && d->kind == KIND_LIST)
         next = discover_job(d, ROLE_UP, slice_of(d->up), &is_known);
-    if (is_known)
+    if (is_known && !d->robots)
         discover_break(d, "its links \"up\" lead in a circle");
-    if (d->rc)
-        return true;
+    if (is_known || d->rc)
+        return true; /* another Sitemap of robots.txt led there before */
     if (!next)
         return !offered_is_something(&job->offered) ||
                discover_tell(d, &job->offered);

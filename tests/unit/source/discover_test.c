@@ -240,6 +240,25 @@ TEST(a_list_leads_up_to_its_set)
     finds(s, "/part.xml", "url=/cl.xml cl=/cl.xml rl=/rl.xml ch=/index.xml\n");
 }
 
+/* that several Sitemaps of a set lead up to it is no circle. */
+TEST(the_sitemaps_of_a_host_lead_up_to_their_sets)
+{
+    struct stage *s = *state;
+    char robots[400];
+
+    put(s, "/", "<html><body>Welcome</body></html>");
+    snprintf(robots, sizeof(robots),
+             "User-agent: *\nSitemap: %s/rl.xml\nSitemap: %s/ch.xml\n",
+             site_url(s->site), site_url(s->site));
+    put(s, "/robots.txt", robots);
+    put(s, "/rl.xml", LIST("resourcelist", UP("/cl.xml") ENTRY("/1")));
+    put(s, "/ch.xml", LIST("changelist", UP("/cl.xml") ENTRY("/1")));
+    put(s, "/cl.xml",
+        LIST("capabilitylist",
+             OFFER("/rl.xml", "resourcelist") OFFER("/ch.xml", "changelist")));
+    finds(s, "/", "url=/cl.xml cl=/cl.xml rl=/rl.xml ch=/ch.xml\n");
+}
+
 TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone)
 {
     static const char *const lists[] = {
