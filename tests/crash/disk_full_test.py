@@ -121,8 +121,9 @@ class Source:
     def fill_up(self):
         for _ in range(POSTS_BEFORE):
             assert self.try_post()
+            # Entries without a file would take the room of the next posts.
+            self.news.wait_list_files(self.last // LIST)
         assert self.last // LIST >= 4
-        self.news.wait_list_files(self.last // LIST)
         self.take("full", TOO_LITTLE)
         assert not self.try_post()
 
