@@ -14,6 +14,14 @@ change_init(struct change *change)
     };
 }
 
+size_t
+change_write_lastmod(char *to, const struct change *change)
+{
+    size_t size = datetime_write_short(to, change->lastmod_us);
+
+    return change->is_lastmod_date ? DATETIME_DATE_SIZE : size;
+}
+
 static enum status
 check_type(struct slice type, struct problem *why)
 {

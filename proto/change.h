@@ -7,6 +7,7 @@
 #ifndef PROTO_CHANGE_H
 #define PROTO_CHANGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,12 +58,13 @@ struct change {
     struct slice loc;
     enum change_kind kind;
     int64_t
-        datetime_us;    /* the event's time as the source told it, or
-                           DATETIME_NONE; in our own documents the event time */
-    int64_t source_us;  /* td:datetime: what the source had told, where the
-                           event time differs; else DATETIME_NONE */
-    uint64_t seq;       /* td:seq in our own documents; 0: none */
-    int64_t lastmod_us; /* the resource's own, or DATETIME_NONE */
+        datetime_us;      /* the event's time as the source told it, or
+                             DATETIME_NONE; in our own documents the event time */
+    int64_t source_us;    /* td:datetime: what the source had told, where the
+                             event time differs; else DATETIME_NONE */
+    uint64_t seq;         /* td:seq in our own documents; 0: none */
+    int64_t lastmod_us;   /* the resource's own, or DATETIME_NONE */
+    bool is_lastmod_date; /* the source gave a date, and no time of day */
     struct slice changefreq;
     struct slice priority;
     struct slice hash; /* normalised list; empty if none */
@@ -86,6 +88,11 @@ typedef enum status change_fn(const struct change *change, void *user,
 
 /* A change with nothing in it: all "none". */
 void change_init(struct change *change);
+
+/* Writes its lastmod, which is not DATETIME_NONE: a date where the source gave
+ * one, else the shortest complete form in UTC. At most DATETIME_SIZE bytes;
+ * returns how many. */
+size_t change_write_lastmod(char *to, const struct change *change);
 
 /* What must hold of a posted change, whatever its format: loc (R-007), links
  * (R-010, R-011, R-019, R-243), hashes already normalised, media types (R-022),

@@ -8,6 +8,7 @@
 #ifndef PROTO_DATETIME_H
 #define PROTO_DATETIME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/slice.h"
@@ -15,6 +16,9 @@
 
 /* "2026-04-01T18:10:00.125000Z" */
 #define DATETIME_SIZE 27
+
+/* "2026-04-01", which every time begins with. */
+#define DATETIME_DATE_SIZE 10
 
 /* No time at all. */
 #define DATETIME_NONE INT64_MIN
@@ -34,5 +38,12 @@ MUST_CHECK enum status datetime_read(struct slice text, int64_t *us);
 /* Reads the shorter forms as well (YYYY, YYYY-MM, YYYY-MM-DD, without seconds),
  * as a Sitemap's lastmod may have them: the first moment they name, in UTC. */
 MUST_CHECK enum status datetime_read_any(struct slice text, int64_t *us);
+
+/* True if a text that datetime_read_any has read has no time of day. */
+static inline bool
+datetime_is_date(struct slice text)
+{
+    return text.size <= DATETIME_DATE_SIZE;
+}
 
 #endif

@@ -175,11 +175,12 @@ entry_time(const char *name, struct slice text, int64_t *us,
 }
 
 enum status
-entry_lastmod(struct slice text, int64_t *us, struct problem *why)
+entry_lastmod(struct slice text, struct change *change, struct problem *why)
 {
-    if (datetime_read_any(text, us))
+    if (datetime_read_any(text, &change->lastmod_us))
         return problem(why, STATUS_INVALID,
                        "lastmod: not a W3C Datetime: \"%s\"",
                        problem_quote(text).text);
+    change->is_lastmod_date = datetime_is_date(text);
     return STATUS_OK;
 }

@@ -72,7 +72,7 @@ MUST_CHECK enum status entry_pri(struct slice text, uint32_t *pri,
                                  struct problem *why);
 MUST_CHECK enum status entry_time(const char *name, struct slice text,
                                   int64_t *us, struct problem *why);
-MUST_CHECK enum status entry_lastmod(struct slice text, int64_t *us,
+MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,
                                      struct problem *why);
 
 #endif

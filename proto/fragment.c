@@ -171,8 +171,10 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     xml_escape(out, change->loc);
     BUF_ADD(out, LOC_END);
     if (change->lastmod_us != DATETIME_NONE) {
+        char text[DATETIME_SIZE];
+
         BUF_ADD(out, "<lastmod>");
-        add_time(out, change->lastmod_us);
+        buf_add(out, text, change_write_lastmod(text, change));
         BUF_ADD(out, "</lastmod>");
     }
     ADD_ELEMENT(out, "changefreq", change->changefreq);
@@ -510,6 +512,47 @@ fragment_in_manifest(struct buf *to, struct slice entry,
                  false);
 }
 
+static void
+skip_bytes(struct slice *text, size_t size)
+{
+    text->data += size;
+    text->size -= size;
+}
+
+static void
+skip_same(struct slice *a, struct slice *b)
+{
+    size_t n = 0;
+
+    while (n < a->size && n < b->size && a->data[n] == b->data[n])
+        n++;
+    skip_bytes(a, n);
+    skip_bytes(b, n);
+}
+
+/* Skips the time of day behind a date if it is the first moment of the day.
+ * True if it was. */
+static bool
+skip_midnight(struct slice *moment, const struct slice *date)
+{
+    if (!slice_starts(*moment, "T00:00:00Z</lastmod>") ||
+        !slice_starts(*date, "</lastmod>"))
+        return false;
+    skip_bytes(moment, SIZE("T00:00:00Z"));
+    return true;
+}
+
+/* Skips the beginning of `entry` that says the same as `told`, and of `told` as
+ * much as `entry` says. A date as lastmod is the same as its first moment:
+ * brokers used to write one as the other. */
+static void
+skip_told(struct slice *told, struct slice *entry)
+{
+    skip_same(told, entry);
+    if (skip_midnight(told, entry) || skip_midnight(entry, told))
+        skip_same(told, entry);
+}
+
 /* Where the kind begins that stands in front of the hole. */
 #define KIND_BEFORE SIZE("created\"")
 
@@ -520,14 +563,12 @@ fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
     const char *seq = &STAMP_SEQ[1]; /* without the quote in front */
     size_t seq_size = SIZE(STAMP_SEQ) - 1;
     struct slice rest = {fragment.data + hole, fragment.size - hole};
+    struct slice told = {fragment.data, same};
     const char *quote;
 
-    if (entry.size < same + seq_size ||
-        memcmp(entry.data, fragment.data, same) != 0)
-        return false;
-    entry.data += same;
-    entry.size -= same;
-    if (memcmp(entry.data, seq, seq_size) != 0)
+    skip_told(&told, &entry);
+    if (told.size > 0 || entry.size < seq_size ||
+        memcmp(entry.data, seq, seq_size) != 0)
         return false;
     entry.data += seq_size;
     entry.size -= seq_size;

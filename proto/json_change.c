@@ -133,7 +133,13 @@ add_link(struct buf *to, const struct link *link)
 static void
 add_resource(struct buf *to, const struct change *change)
 {
-    ADD_TIME(to, "lastmod", change->lastmod_us, add_time_short);
+    if (change->lastmod_us != DATETIME_NONE) {
+        char text[DATETIME_SIZE];
+
+        BUF_ADD(to, ",\"lastmod\":\"");
+        buf_add(to, text, change_write_lastmod(text, change));
+        BUF_ADD(to, "\"");
+    }
     add_hash(to, change->hash);
     add_length(to, change->length);
     ADD_STRING(to, "type", change->type);

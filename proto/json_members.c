@@ -181,7 +181,7 @@ json_change_value(struct json_target *target, const struct member *member,
             return STATUS_OK;
         return entry_time("sourceDatetime", text, &change->source_us, why);
     case M_LASTMOD:
-        return entry_lastmod(text, &change->lastmod_us, why);
+        return entry_lastmod(text, change, why);
     case M_LENGTH:
         return entry_length(text, common.length, why);
     case M_TYPE:

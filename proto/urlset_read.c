@@ -197,7 +197,7 @@ end_text(struct urlset *u, struct problem *why)
     case W_LOC:
         return entry_text(entry, "loc", text, &change->loc, why);
     case W_LASTMOD:
-        return entry_lastmod(text, &change->lastmod_us, why);
+        return entry_lastmod(text, change, why);
     case W_CHANGEFREQ:
         return entry_text(entry, "changefreq", text, &change->changefreq, why);
     default:

@@ -65,6 +65,17 @@ add_time(struct changes *changes, int64_t us, bool is_event)
     return changes_text(changes, (struct slice){text, size});
 }
 
+static char *
+add_lastmod(struct changes *changes, const struct change *change)
+{
+    char text[DATETIME_SIZE];
+
+    if (change->lastmod_us == DATETIME_NONE)
+        return NULL;
+    return changes_text(
+        changes, (struct slice){text, change_write_lastmod(text, change)});
+}
+
 static struct td_change *
 last_of(struct changes *changes)
 {
@@ -81,7 +92,7 @@ changes_add(struct changes *changes, const struct change *change)
         .datetime = add_time(changes, change->datetime_us, true),
         .change = change_kind_name(change->kind),
         .loc = changes_text(changes, change->loc),
-        .lastmod = add_time(changes, change->lastmod_us, false),
+        .lastmod = add_lastmod(changes, change),
         .hash = changes_text(changes, change->hash),
         .length = change->length,
         .type = changes_text(changes, change->type),

@@ -490,6 +490,7 @@ write_fragment(struct listing *l, const struct document_entry *entry,
     bare.kind = kind;
     bare.loc = change.loc;
     bare.lastmod_us = change.lastmod_us;
+    bare.is_lastmod_date = change.is_lastmod_date;
     bare.hash = change.hash;
     bare.length = change.length;
     buf_clear(&l->line);

@@ -397,6 +397,7 @@ document_read_text(struct document *d)
         break;
     case TEXT_LASTMOD:
         change->lastmod_us = time_of(text);
+        change->is_lastmod_date = datetime_is_date(text);
         break;
     case TEXT_CHANGEFREQ:
         if (is_changefreq(text))

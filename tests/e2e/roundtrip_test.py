@@ -40,12 +40,12 @@ def link(rel, href, **more):
 # What is posted, as members in JSON, and what is read of it, if that is different.
 TERMS = [({"change": kind}, None) for kind in ("created", "updated", "deleted")]
 
-# Every precision of W3C Datetime; the broker serves the first moment that it names,
-# complete and in UTC.
+# Every precision of W3C Datetime; the broker serves dates as dates, and times complete
+# and in UTC.
 LASTMODS = {
-    "2000": "2000-01-01T00:00:00Z",
-    "2000-02": "2000-02-01T00:00:00Z",
-    "2000-02-29": "2000-02-29T00:00:00Z",
+    "2000": "2000-01-01",
+    "2000-02": "2000-02-01",
+    "2000-02-29": "2000-02-29",
     "2000-02-29T23:59Z": "2000-02-29T23:59:00Z",
     "2000-02-29T23:59-00:30": "2000-03-01T00:29:00Z",
     "2000-02-29T23:59:58Z": "2000-02-29T23:59:58Z",
@@ -130,7 +130,7 @@ WHOLE = {
     "hash": {"md5": MD5},
     "length": 3,
 }
-TERMS += [(WHOLE, {**WHOLE, "lastmod": "2026-04-01T00:00:00Z"})]
+TERMS += [(WHOLE, None)]
 
 
 # Posts

@@ -49,11 +49,12 @@ const struct term terms[] = {
     {.change = "updated", .json = "", .told = ""},
     {.change = "deleted", .json = "", .told = ""},
 
-    /* R-012, R-013, R-144: every precision of W3C Datetime; what comes out is
-     * the first moment it names, complete and in UTC (R-383). */
-    {LASTMOD("2000", "2000-01-01T00:00:00Z")},
-    {LASTMOD("2000-02", "2000-02-01T00:00:00Z")},
-    {LASTMOD("2000-02-29", "2000-02-29T00:00:00Z")},
+    /* R-012, R-013, R-144: every precision of W3C Datetime. A date stays one,
+     * also the first day of a year or a month; a time is complete and in UTC
+     * (R-383). */
+    {LASTMOD("2000", "2000-01-01")},
+    {LASTMOD("2000-02", "2000-02-01")},
+    {LASTMOD("2000-02-29", "2000-02-29")},
     {LASTMOD("2000-02-29T23:59Z", "2000-02-29T23:59:00Z")},
     {LASTMOD("2000-02-29T23:59-00:30", "2000-03-01T00:29:00Z")},
     {LASTMOD("2000-02-29T23:59:58Z", "2000-02-29T23:59:58Z")},
@@ -227,7 +228,7 @@ const struct term terms[] = {
              "?a=1&b=%20#f\",\"name\":\"b\",\"value\":\"2\"}],"
              "\"encoding\":\"gzip\",\"tags\":[\"t\"],\"type\":\"text/csv\","
              "\"hash\":{\"md5\":\"" MD5 "\"},\"length\":3",
-     .told = " lastmod=[2026-04-01T00:00:00Z] changefreq=[daily]"
+     .told = " lastmod=[2026-04-01] changefreq=[daily]"
              " priority=[0.9] hash=[md5:" MD5 "] length=3 type=[text/csv]"
              " encoding=[gzip] tags=[t] {urn:foreign:x}a=[1]"
              " {http://example.org/y?a=1&b=%20#f}b=[2]"

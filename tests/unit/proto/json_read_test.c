@@ -40,7 +40,7 @@ TEST(reads_every_member)
     assert_reads_in_pieces(
         JSON, document, 39,
         "updated [http://example.com/\xc3\xa5\"]"
-        " datetime=[2026-04-01T18:10:00Z] lastmod=[2026-01-01T00:00:00Z]"
+        " datetime=[2026-04-01T18:10:00Z] lastmod=[2026-01-01]"
         " changefreq=[daily] priority=[0.5]"
         " hash=[sha-256:abababababababababababababababab"
         "abababababababababababababababab"

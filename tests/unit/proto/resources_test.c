@@ -176,6 +176,38 @@ TEST(an_entry_is_what_was_told_and_nothing_else_is)
     compared_fini(&c);
 }
 
+/* A broker of an older version wrote a date as its first moment: the next list
+ * of the source must not change all resources. */
+TEST(a_date_is_the_same_as_its_first_moment)
+{
+    static const char *const lastmods[] = {"2026-01-01", "2026-01-01T00:00:00Z",
+                                           "2026-01-01T00:00:01Z",
+                                           "2026-01-02"};
+    struct compared c[4];
+    struct buf entries[4];
+
+    for (int i = 0; i < 4; i++) {
+        char document[1024];
+
+        snprintf(document, sizeof(document),
+                 HEAD "<url><loc>http://example.com/T00:00:00Z</loc><lastmod>%s"
+                      "</lastmod><rs:md length='3'/></url>" FOOT,
+                 lastmods[i]);
+        compared_read(&c[i], XML, slice_of(document));
+        list_entry_of(&c[i], &entries[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++)
+            if (fragment_is_resource(buf_slice(&c[i].fragments), c[i].f.hole,
+                                     buf_slice(&entries[j])) !=
+                (i == j || i + j == 1))
+                fail_msg("%s and %s", lastmods[i], lastmods[j]);
+    for (int i = 0; i < 4; i++) {
+        buf_fini(&entries[i]);
+        compared_fini(&c[i]);
+    }
+}
+
 /* All but the prefix of a foreign attribute, which JSON does not have: one that
  * no document needs to declare is the same in both. */
 TEST(lines_that_are_written_say_the_same)
