@@ -159,20 +159,21 @@ struct td_follow_options {
     int until_caught_up; /* not 0: end with TD_OK when all is handed over that
                             had happened at the start, or later; with
                             TD_UNREACHABLE where that does not come about */
-    unsigned patience_ms; /* until_caught_up: no further attempt is begun when
-                             nothing new came for so long; 0: 60,000 */
-    const char *listing; /* of a source that has only a list of its resources: a
-                            file (SQLite) that keeps what the list had when it
-                            was read last. It is made when it is needed, and of
-                            one source; positions are of this file. NULL: a
-                            temporary one: nothing of before is known */
-    int max_delete_percent; /* of such a list: one that lacks more of what it
-                               had ends it with TD_REFUSED, and nothing of it is
-                               handed over; in a baseline it is not checked. 0:
-                               20; negative, or 100 and more: no limit. Fewer
+    unsigned patience_ms;   /* until_caught_up: no further attempt is begun when
+                               nothing new came for so long; 0: 60,000 */
+    const char *listing;    /* a file (SQLite) that keeps the last complete
+                               reading of a list, for a source that has only a
+                               list. The follower makes it when it needs it; each
+                               source has its own, and positions belong to it.
+                               NULL: a temporary file, gone at the end */
+    int max_delete_percent; /* how much of its resources such a list may lose
+                               from one reading to the next; more ends the
+                               follower with TD_REFUSED, and it hands over
+                               nothing of that list. A baseline is not checked.
+                               0: 20; negative, or 100 and more: no limit. Fewer
                                than 100 resources are never too many */
-    /* Of such a list, while it is read: how many resources were in it so far;
-     * at most four times a second. NULL: nobody asks. */
+    /* Called while such a list is read, with the number of resources so far, at
+     * most four times a second. NULL: not called. */
     void (*on_progress)(uint64_t n_resources, void *user);
     /* td_follower_open alone: called once, last of all, when it ended by
      * itself: the status and the problem, as of td_follow. */

@@ -269,8 +269,8 @@ waits(struct baseline *b, const struct failure *why)
     return true;
 }
 
-/* An index says nothing of its parts by not changing, nor does a page of those
- * behind it: they are read each time. */
+/* An index that has not changed may have parts that have, and a page may have
+ * next pages that have: both are read each time. */
 static bool
 note_document(struct baseline *b, const struct reading_end *end)
 {

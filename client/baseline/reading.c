@@ -44,7 +44,7 @@ struct reading {
     size_t n_read; /* of held */
     struct entries entries;
     struct reading_end told;
-    bool has_known;     /* the server was told what is known */
+    bool has_known;     /* the request has conditions */
     bool is_paused;     /* by our user */
     bool is_web_paused; /* by us */
     bool is_fetched;    /* `why`: how it ended */
@@ -74,8 +74,8 @@ made_at(const struct fetch_answer *answer)
     return modified < now ? modified : now;
 }
 
-/* By what the document is asked for the next time. A Last-Modified of this very
- * second may be that of two versions (RFC 9110 section 8.8.2.2). */
+/* Keeps the validators of the document. Two versions may share a Last-Modified
+ * of the current second: that one is left out (RFC 9110 section 8.8.2.2). */
 static void
 note_version(struct listing_version *v, const struct fetch_answer *answer)
 {

@@ -30,7 +30,7 @@ struct reading_end {
     int64_t made_us; /* when the document was made at the latest, by the
                         server's Last-Modified, else by its clock when it
                         answered; or DATETIME_NONE */
-    struct listing_version version; /* by which it is asked for again */
+    struct listing_version version; /* its validators */
     bool is_same; /* 304: it is as it was known, and nothing was read */
 };
 

@@ -150,7 +150,7 @@ is_enough(const struct follow *f)
     return f->args.count && f->n_done >= f->args.count;
 }
 
-/* Of a list that is read before anything is said of it. */
+/* Shows how much of a list is read, on a terminal. */
 static void
 on_progress(uint64_t n_resources, void *user)
 {

@@ -152,10 +152,9 @@ struct td_follower {
 
     /* survey.c */
     struct listing *listing; /* NULL: not needed yet */
-    bool
-        is_taking; /* what is read is where it begins: nothing is handed over */
-    bool is_surveyed;  /* the list was read, by a baseline */
-    uint64_t n_listed; /* resources of the list that is being read */
+    bool is_taking;          /* the first list is where following begins */
+    bool is_surveyed;        /* the list was read, by a baseline */
+    uint64_t n_listed;       /* resources of the list that is being read */
     int64_t progress_ms;
 
     /* rebase.c */

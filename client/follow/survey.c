@@ -7,9 +7,9 @@
  *              |                   +--> broken off: trouble             |
  *              +-------------------------- poll_ms ---------------------+
  *
- * A position is one of the listing. Whoever stands at one that the listing does
- * not know, or at none of a listing at all, cannot know what has been deleted
- * since: that is a history which no longer reaches back.
+ * Positions are those of the listing. From a position of another listing, or of
+ * no listing, the follower cannot find what was deleted since: the history does
+ * not reach back.
  */
 #include "client/follow/follower.h"
 
@@ -77,8 +77,9 @@ is_unknown(struct td_follower *f, const char *format)
     return rebase_gone(f, &why);
 }
 
-/* From now on: what the list has now is no change. From the beginning: all of
- * it is. True: it stands, or will when the list was read. */
+/* Settles the place where following begins. From now on: the resources of the
+ * first list are no changes. From the beginning: all of them are. False: it has
+ * ended, or begins anew. */
 static bool
 stands(struct td_follower *f)
 {
@@ -155,8 +156,8 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     return follower_is_here(f, is_gone) && !f->is_paused;
 }
 
-/* Of a list that was good before, a part that is missing or cut off is what its
- * author is about to write: it is asked for again. */
+/* Where a complete list was read before, its author may be about to write the
+ * part that is missing or cut off: the follower reads the list again. */
 static bool
 failed(struct td_follower *f, const struct failure *why)
 {
@@ -171,7 +172,7 @@ failed(struct td_follower *f, const struct failure *why)
     if (told.rc != TD_UNREACHABLE)
         failure_set(&told, TD_UNREACHABLE,
                     "%.900s; nothing of it is taken for deleted", why->text);
-    f->is_sought = false; /* perhaps it moved; who asks is told if not */
+    f->is_sought = false; /* perhaps the list has moved */
     return follower_trouble(f, &told);
 }
 
@@ -268,7 +269,7 @@ survey_begin(struct td_follower *f)
     f->is_taking = false;
     if (!survey_open(f) || !stands(f))
         return false;
-    /* The baseline has just read it, unless that was a dump. */
+    /* A baseline has just read the list, unless it read the dump. */
     f->has_lists_end =
         f->is_surveyed && !(f->offered.resource_dump && f->wish.scratch);
     f->is_surveyed = false;

@@ -180,7 +180,7 @@ ask(struct listing *l, const char *text, uint64_t *number)
     return is_good;
 }
 
-/* A text of the row at hand; what does not fit is as good as none. */
+/* Copies a text of the row at hand; "" if it does not fit. */
 static void
 take_text(sqlite3_stmt *s, int column, char *to, size_t size)
 {
@@ -335,8 +335,8 @@ listing_begin(struct listing *l)
     return exec(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
-/* The one of the last reading keeps its number, so that its resources need not
- * be written anew. */
+/* Numbers the document; one of the last reading keeps its number, so that the
+ * rows of its resources stay. */
 static bool
 number_document(struct listing *l, const char *url)
 {
@@ -425,8 +425,9 @@ listing_document_same(struct listing *l)
     return finish(l, s);
 }
 
-/* Is the resource in the row at hand the same one? By what both tell; where
- * they tell nothing in common, by whether they tell anything. */
+/* True if the row at hand and the list agree on lastmod, hash and length, as
+ * far as both have them. Without one that both have: true if neither has any.
+ */
 static bool
 is_same(sqlite3_stmt *s, const struct change *now)
 {
@@ -452,7 +453,7 @@ is_same(sqlite3_stmt *s, const struct change *now)
             !has_length && !now->hash.size);
 }
 
-/* 0: it is known as it is. */
+/* Looks the resource up in the last reading. */
 static bool
 look(struct listing *l, const struct change *now, bool *is_known, bool *is_it)
 {
@@ -472,7 +473,8 @@ look(struct listing *l, const struct change *now, bool *is_known, bool *is_it)
     return code == SQLITE_ROW || code == SQLITE_DONE;
 }
 
-/* The entry, or of one that is too long what it is known by. */
+/* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
+ * hash and length alone. */
 static bool
 write_fragment(struct listing *l, const struct document_entry *entry,
                enum change_kind kind, struct fragment *f)
@@ -527,8 +529,8 @@ listing_add(struct listing *l, const struct document_entry *entry)
 
 /* The end of a reading */
 
-/* What is in documents that have not changed; of a resource that is in one of
- * them and in another, too, both have to be read the next time. */
+/* Adds the resources of documents that have not changed. A resource that is in
+ * two documents makes both forget their versions: both are read next time. */
 static const char see_same[] =
     "UPDATE read SET etag = '', modified = '' WHERE id IN"
     " (SELECT document FROM seen WHERE other IS NOT NULL"
@@ -544,7 +546,7 @@ static const char see_same[] =
     " SELECT loc, document, lastmod, hash, length FROM resource"
     " WHERE document IN (SELECT id FROM read WHERE is_same);";
 
-/* What the reading has is what there is. */
+/* The reading becomes the last complete one. */
 static const char replace[] =
     "DELETE FROM resource WHERE loc NOT IN (SELECT loc FROM seen);"
     "INSERT OR REPLACE INTO resource"
@@ -564,8 +566,8 @@ now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Writes down where the history stands, and ends the transaction. What came
- * before `oldest` is forgotten. */
+/* Writes where the history stands, deletes differences up to `oldest`, and
+ * commits. */
 static bool
 commit(struct listing *l, uint64_t oldest, uint64_t before, uint64_t last,
        int64_t when_us)
@@ -592,7 +594,7 @@ commit(struct listing *l, uint64_t oldest, uint64_t before, uint64_t last,
     return exec(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
-/* Have all documents that have resources stayed as they were? Then all has. */
+/* True if no document with resources has changed, and none is missing. */
 static bool
 is_unchanged(struct listing *l, bool *is)
 {
@@ -633,7 +635,7 @@ write_change(struct listing *l, uint64_t seq, int64_t when_us,
     return run(l, s);
 }
 
-/* What came and what changed, in the order of the list. */
+/* Numbers the created and updated resources, in the order of the list. */
 static bool
 write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
 {
@@ -655,7 +657,7 @@ write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
     return is_good;
 }
 
-/* What went. */
+/* Numbers the deleted resources. */
 static bool
 write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
 {
@@ -714,7 +716,7 @@ is_allowed(struct listing *l, int max_percent, const char *name)
     return false;
 }
 
-/* Never before what was told already. */
+/* Sets the time of the differences: now, but not before earlier ones. */
 static bool
 find_time(struct listing *l, int64_t *when_us)
 {
@@ -785,7 +787,7 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     return h->on_change(entry, h->user) ? STATUS_OK : STATUS_STOPPED;
 }
 
-/* The row at hand, as a Change List has it. */
+/* Feeds the row at hand to the reader, as an entry of a Change List. */
 static bool
 feed_row(struct listing *l, struct document *document, sqlite3_stmt *s,
          enum status *rc)

@@ -23,9 +23,9 @@
  * in SQLite's directory for temporary files. Neither is in memory, however long
  * the list is.
  *
- * What a resource is known by: lastmod, hash and length, as far as both
- * readings tell them. A list that tells none of them shows what comes and goes,
- * not what changes.
+ * Versions of a resource are told apart by lastmod, hash and length, as far as
+ * both readings have them. A list without all three shows created and deleted
+ * resources alone.
  *
  * Thread: any, one at a time. One process at a time has the file.
  */
@@ -54,11 +54,11 @@ void listing_close(struct listing *listing); /* NULL is allowed */
  * (listing_compare). */
 const struct failure *listing_failure(const struct listing *listing);
 
-/* Its history. Lent; it changes with listing_take, listing_compare and
- * listing_clear. */
+/* Returns the extent of its history: lent, updated by listing_take,
+ * listing_compare and listing_clear. */
 struct listing_extent {
     char epoch[EPOCH_SIZE + 1];
-    uint64_t oldest;      /* who stands there or later can go on */
+    uint64_t oldest;      /* the differences after this number are kept */
     uint64_t last;        /* number of the last difference; 0: none yet */
     uint64_t n_resources; /* of the last complete reading */
     bool is_read;         /* there was one */
@@ -95,13 +95,14 @@ bool listing_document_end(struct listing *listing,
 /* The document is still as listing_document knew it, with its resources. */
 bool listing_document_same(struct listing *listing);
 
-/* The reading is complete: what it has is what there is. No difference is
- * numbered, and nobody can go on from before. */
+/* Ends a complete reading, which replaces the last one. No difference is
+ * numbered, and earlier positions are gone. */
 bool listing_take(struct listing *listing);
 
-/* The reading is complete: numbers its differences. Where it lacks more than
- * `max_percent` of what there was (listing_is_too_much) it is dropped, and
- * listing_failure is TD_REFUSED. `name`: what the message calls the list. */
+/* Ends a complete reading: numbers its differences from the last one, which it
+ * replaces. If it lacks more than `max_percent` of the last one's resources
+ * (listing_is_too_much), the last one stays, and listing_failure is TD_REFUSED.
+ * `name`: what the message calls the list. */
 bool listing_compare(struct listing *listing, int max_percent,
                      const char *name);
 

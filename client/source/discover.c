@@ -374,7 +374,7 @@ end_failed(struct discovery *d, const struct failure *why)
     if (d->job->role == ROLE_SET)
         is_for_good |= why->rc == TD_BROKEN;
     if (d->job->role == ROLE_SITEMAP && why->rc != TD_MEMORY) {
-        d->has_sitemap = true; /* who reads it is told why it cannot be read */
+        d->has_sitemap = true; /* the reader of the list reports it */
         return true;
     }
     if (is_for_good)
