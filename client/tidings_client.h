@@ -78,6 +78,23 @@ TD_API enum td_status td_header(struct td_client *client, const char *url,
                                 const char *header);
 
 /*
+ * Lets sources name every address. Without it a source may name, redirect to and
+ * resolve to addresses that reach no further than its own: one on a public
+ * address public ones alone, one in a private network private ones, one on this
+ * machine all. So no document of a stranger has the handle ask for pages of this
+ * machine or its network. A source is what td_follow, td_sync, td_audit,
+ * td_verify, td_describe, td_publish_full (from) and td_subscriber_open are
+ * given by URL. Of several sources of a handle, the one that reaches least
+ * counts for all. What leads elsewhere is TD_BROKEN.
+ *
+ * Behind a proxy only hosts that are written as an address, and localhost, are
+ * judged: the proxy resolves names.
+ *
+ * Thread   as the handle; before the source is asked. Since 0.1.
+ */
+TD_API void td_allow_private(struct td_client *client);
+
+/*
  * Why the last call failed: a sentence, UTF-8, "" if it did not.
  *
  * Memory   lent until the next call with this handle.

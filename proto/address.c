@@ -312,23 +312,38 @@ reach_of_inner(const struct networks *allowed, const unsigned char address[16])
     return ADDRESS_PUBLIC;
 }
 
+/* IPv4 as mapped IPv6. False: neither. */
+static bool
+read_bytes(const struct sockaddr *address, unsigned char bytes[16])
+{
+    if (address->sa_family == AF_INET)
+        set_mapped(bytes, (const char *)address +
+                              offsetof(struct sockaddr_in, sin_addr));
+    else if (address->sa_family == AF_INET6)
+        memcpy(bytes,
+               (const char *)address + offsetof(struct sockaddr_in6, sin6_addr),
+               16);
+    else
+        return false;
+    return true;
+}
+
+bool
+networks_contain(const struct networks *networks,
+                 const struct sockaddr *address)
+{
+    unsigned char bytes[16];
+
+    return read_bytes(address, bytes) && is_listed(networks, bytes);
+}
+
 enum address_reach
 address_reach(const struct networks *allowed, const struct sockaddr *address)
 {
     unsigned char bytes[16];
 
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in in;
-
-        memcpy(&in, address, sizeof(in));
-        return reach_of_ipv4(allowed, &in.sin_addr);
-    }
-    if (address->sa_family != AF_INET6)
+    if (!read_bytes(address, bytes))
         return ADDRESS_LOOPBACK;
-
-    memcpy(bytes,
-           (const char *)address + offsetof(struct sockaddr_in6, sin6_addr),
-           sizeof(bytes));
     if (is_mapped(bytes))
         return reach_of_ipv4(allowed, bytes + MAPPED_BYTES);
     return farther(reach_of_ipv6(allowed, bytes),

@@ -45,6 +45,10 @@ MUST_CHECK enum status networks_read(struct slice text,
                                      struct networks *networks,
                                      struct problem *why);
 
+/* True if the address is in one of them, as it stands. */
+bool networks_contain(const struct networks *networks,
+                      const struct sockaddr *address);
+
 /* Adds 127.0.0.0/8 and ::1. */
 void networks_add_loopback(struct networks *networks);
 

@@ -42,6 +42,7 @@ struct arguments {
     char *const *operands;
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
+    bool allows_private; /* --allow-private, likewise */
 };
 
 /* One row per command. */

@@ -27,6 +27,8 @@ static const struct command *const commands[] = {
 
 /* All commands have these. */
 static const struct option_row common_options[] = {
+    {"allow-private", NULL,
+     "let a source name addresses nearer to us than its own"},
     {"cacert", "FILE", "trust these certificates, too; or CURL_CA_BUNDLE"},
     {"header", "LINE", "\"Name: value\" for the URL's server and no other"},
     {"help", NULL, "print this"},
@@ -167,6 +169,8 @@ open_client(const struct arguments *arguments, const char *url,
         *code = EXIT_FAILED;
         return NULL;
     }
+    if (arguments->allows_private)
+        td_allow_private(client);
     for (size_t i = 0; !rc && i < arguments->n_headers; i++)
         rc = td_header(client, url, arguments->headers[i]);
     *code = exit_of(client, rc);
@@ -235,7 +239,7 @@ no_run(const struct command *command, int chosen, const char *option)
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
-    struct option longs[OPTIONS_MAX + 4] = {{0}};
+    struct option longs[OPTIONS_MAX + 5] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
     struct given *in_order = calloc((size_t)argc, sizeof(in_order[0]));
     const char **headers = calloc((size_t)argc, sizeof(headers[0]));
@@ -255,6 +259,7 @@ run(const struct command *command, int argc, char **argv)
             (struct option){command->options[n].name,
                             command->options[n].argument != NULL, NULL, n};
     longs[n] = (struct option){"help", no_argument, NULL, n};
+    longs[n + 3] = (struct option){"allow-private", no_argument, NULL, n + 3};
     longs[n + 1] = (struct option){"cacert", required_argument, NULL, n + 1};
     longs[n + 2] = (struct option){"header", required_argument, NULL, n + 2};
 
@@ -266,6 +271,8 @@ run(const struct command *command, int argc, char **argv)
         }
         if (chosen == n + 1) { /* the library looks there */
             setenv("CURL_CA_BUNDLE", optarg, 1);
+        } else if (chosen == n + 3) {
+            arguments.allows_private = true;
         } else if (chosen == n + 2) {
             headers[arguments.n_headers++] = optarg;
         } else {

@@ -27,6 +27,9 @@ td_follow(struct td_client *client, const char *url,
     enum td_status rc;
 
     client_begin(client);
+    rc = client_add_source(client, url);
+    if (rc)
+        return client_end(client, rc);
     rc = follower_new(client, url, options, on_message, user, on_over,
                       &blocking, &f, &blocking.why);
     if (rc)
@@ -54,9 +57,21 @@ td_follower_open(struct td_client *client, const char *url,
                  td_message_fn *on_message, void *user,
                  struct td_follower **follower)
 {
+    *follower = NULL;
+    client_begin(client);
+    if (client_add_source(client, url))
+        return TD_MEMORY;
+    return follower_open(client, url, options, on_message, user, follower);
+}
+
+enum td_status
+follower_open(struct td_client *client, const char *url,
+              const struct td_follow_options *options,
+              td_message_fn *on_message, void *user,
+              struct td_follower **follower)
+{
     struct failure why = {.rc = TD_OK};
 
-    client_begin(client);
     *follower = NULL;
     if (follower_new(client, url, options, on_message, user, on_ended, NULL,
                      follower, &why))

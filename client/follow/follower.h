@@ -180,6 +180,13 @@ enum td_status follower_new(struct td_client *client, const char *url,
                             follower_end_fn *on_end, void *end_user,
                             struct td_follower **follower, struct failure *why);
 
+/* td_follower_open for a URL that a document named (client_add_source). In
+ * api.c. */
+enum td_status follower_open(struct td_client *client, const char *url,
+                             const struct td_follow_options *options,
+                             td_message_fn *on_message, void *user,
+                             struct td_follower **follower);
+
 /* Ends it, without a further callback. In one of its own, what messages are
  * made of goes when that has returned. */
 void follower_free(struct td_follower *f);

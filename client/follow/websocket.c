@@ -324,7 +324,9 @@ fail_to_connect(struct websocket *w, CURLcode result)
     const char *text = w->error[0] ? w->error : curl_easy_strerror(result);
     static const char prefix[] = "SSL certificate problem: ";
 
-    if (result == CURLE_OUT_OF_MEMORY) {
+    if (web_is_refused(&w->transfer, result, w->error)) {
+        live_finish(w->live, LIVE_BROKEN, "%s", w->error);
+    } else if (result == CURLE_OUT_OF_MEMORY) {
         live_finish(w->live, LIVE_MEMORY, "no memory");
     } else if (result == CURLE_PEER_FAILED_VERIFICATION) {
         if (slice_starts(slice_of(text), prefix))
@@ -429,8 +431,8 @@ prepare(struct websocket *w)
                asprintf(&w->authority, "%s%s%s", url.host, url.port ? ":" : "",
                         url.port ? url.port : "") >= 0) {
         upgrade_key(w->key, nonce);
-        is_good = web_prepare(live->client, w->easy, live->url, &w->headers,
-                              w->error) &&
+        is_good = web_prepare(live->client, w->easy, &w->transfer, live->url,
+                              false, &w->headers, w->error) &&
                   write_request(w, &url);
     }
     url_fini(&url);

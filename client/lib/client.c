@@ -153,7 +153,8 @@ td_open(void)
     if (client->loop)
         client->web = web_new(client);
     client->headers = headers_new();
-    if (!client->web || !client->headers) {
+    client->reach = reach_new();
+    if (!client->web || !client->headers || !client->reach) {
         td_close(client);
         return NULL;
     }
@@ -170,6 +171,7 @@ td_close(struct td_client *client)
     web_free(client->web);
     loop_free(client->loop);
     headers_free(client->headers);
+    reach_free(client->reach);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);
@@ -188,6 +190,12 @@ td_header(struct td_client *client, const char *url, const char *header)
                            "not a header, Name: value, for a server: \"%.80s\"",
                            header);
     return rc;
+}
+
+void
+td_allow_private(struct td_client *client)
+{
+    reach_allow_all(client->reach);
 }
 
 const char *

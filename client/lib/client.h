@@ -12,6 +12,7 @@
 #include "client/tidings.h"
 
 struct headers;
+struct reach;
 struct web;
 
 struct td_client {
@@ -21,6 +22,7 @@ struct td_client {
     struct loop *loop;
     struct web *web;         /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
+    struct reach *reach;     /* reach.c's: whom sources may name */
     struct running *running; /* followers, publishers ...; newest first */
     bool is_idle;            /* there are none: ends td_run */
     struct failure problem;  /* of the last public call */
@@ -28,6 +30,11 @@ struct td_client {
 
 /* Begins a public call: no problem yet. */
 void client_begin(struct td_client *client);
+
+/* The program has named a source by this URL: what the source names is judged
+ * by where it is (reach.h). NULL, or no URL: nothing. TD_MEMORY: the problem
+ * says so. In web.c. */
+enum td_status client_add_source(struct td_client *client, const char *url);
 
 /* Ends one: a call that returns TD_STOPPED has used up the td_stop. */
 enum td_status client_end(struct td_client *client, enum td_status rc);

@@ -76,6 +76,7 @@ struct fetch {
     struct slice body;
     bool has_body;
     bool takes_gzip;
+    bool is_own;        /* this hop */
     unsigned redirects; /* left */
     unsigned silence_s;
     size_t max_bytes;
@@ -228,7 +229,8 @@ set_options(struct fetch *f)
         if (!web_header(&f->lines, line->data))
             return false;
     if (!web_header(&f->lines, "Expect:") ||
-        !web_prepare(f->client, easy, f->url, &f->lines, f->error))
+        !web_prepare(f->client, easy, &f->transfer, f->url, f->is_own,
+                     &f->lines, f->error))
         return false;
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->lines);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
@@ -313,6 +315,7 @@ redirect(struct fetch *f, struct failure *why)
     if (!take_location(f, why))
         return false;
     f->redirects--;
+    f->is_own = false;
     f->is_done = f->is_left = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
@@ -408,6 +411,8 @@ fail_curl(const struct fetch *f, struct failure *why)
 static void
 judge(const struct fetch *f, struct failure *why)
 {
+    char refused[CURL_ERROR_SIZE];
+
     failure_clear(why);
     why->status = f->answer.status;
     why->retry_after_s = f->answer.retry_after_s;
@@ -419,6 +424,8 @@ judge(const struct fetch *f, struct failure *why)
     else if (f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         failure_memory(why);
+    else if (web_is_refused(&f->transfer, f->result, refused))
+        failure_set(why, TD_BROKEN, "%s", refused);
     else if (f->result)
         fail_curl(f, why);
     else if (!f->has_head)
@@ -504,6 +511,7 @@ copy_request(struct fetch *f, const struct fetch_request *request)
     if (f->has_body)
         f->body = *request->body;
     f->takes_gzip = request->takes_gzip;
+    f->is_own = request->is_own;
     f->redirects = request->redirects;
     f->silence_s = request->silence_s;
     f->max_bytes = request->max_bytes ? request->max_bytes : SIZE_MAX;

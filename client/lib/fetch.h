@@ -29,7 +29,9 @@ struct fetch_request {
     const char *method;         /* another one; NULL: as the body says */
     unsigned redirects;         /* how many are followed; 0: none. With the same
                                    method and body for 307 and 308 alone */
-    bool takes_gzip;    /* asks for gzip; what is handed over is unpacked */
+    bool takes_gzip; /* asks for gzip; what is handed over is unpacked */
+    bool is_own; /* the program has named this URL, no document has: its address
+                    is not judged (reach.h) before it redirects */
     unsigned silence_s; /* in the middle of an exchange, that ends it; 0: 120 */
 };
 
@@ -91,7 +93,8 @@ enum td_status fetch_refused(struct failure *why,
 
 /* Blocking, for calls of the public interface */
 
-/* Turns the loop until there is an answer: the caller's, to be given to
+/* Turns the loop until there is an answer of a URL that the program has named
+ * (is_own): the caller's, to be given to
  * fetch_answer_fini, whatever was returned. On failure the client's problem is
  * set. The answer has no texts but its body. */
 enum td_status fetch_run(struct td_client *client,

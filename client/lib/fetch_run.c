@@ -76,12 +76,14 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
           struct fetch_answer *answer)
 {
     struct waiting w = {.answer = answer};
+    struct fetch_request own = *request;
     struct fetch *fetch;
     enum td_status rc;
 
     memset(answer, 0, sizeof(*answer));
     buf_init(&answer->body, 0);
-    fetch = fetch_start(client, request, NULL, on_waited, &w);
+    own.is_own = true;
+    fetch = fetch_start(client, &own, NULL, on_waited, &w);
     if (!fetch)
         return client_fail(client, TD_MEMORY, "no memory");
     rc = client_until(client, &w.is_over);

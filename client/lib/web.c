@@ -9,10 +9,13 @@
  */
 #include "client/lib/web.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "client/lib/headers.h"
+#include "client/lib/proxy.h"
 
 /* Connections that are kept open for the next request. */
 #define CONNECTIONS_KEPT 64L
@@ -200,19 +203,113 @@ add_header(const char *line, void *user)
     return web_header(user, line);
 }
 
+/* Whom to */
+
+#define SCHEME_SIZE 8
+#define HOST_SIZE   512 /* names have 253 bytes */
+
+/* Reads "https" and "host" of a URL as libcurl understands it; an IPv6 address
+ * without its brackets. False: it is no URL to ask. */
+static bool
+read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
+{
+    CURLU *parts = curl_url();
+    char *part = NULL;
+    bool is_url = parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
+                  !curl_url_get(parts, CURLUPART_SCHEME, &part, 0) &&
+                  snprintf(scheme, SCHEME_SIZE, "%s", part) < SCHEME_SIZE;
+
+    curl_free(part);
+    part = NULL;
+    is_url = is_url && !curl_url_get(parts, CURLUPART_HOST, &part, 0);
+    if (is_url) {
+        size_t size = strlen(part);
+        bool is_ipv6 = part[0] == '[' && part[size - 1] == ']';
+
+        is_url = snprintf(host, HOST_SIZE, "%.*s", (int)(size - 2 * is_ipv6),
+                          part + is_ipv6) < HOST_SIZE;
+    }
+    curl_free(part);
+    curl_url_cleanup(parts);
+    return is_url;
+}
+
+enum td_status
+client_add_source(struct td_client *client, const char *url)
+{
+    char scheme[SCHEME_SIZE], host[HOST_SIZE];
+
+    if (!url || !read_url(url, scheme, host) ||
+        reach_add_source(client->reach, host))
+        return TD_OK;
+    return client_fail(client, TD_MEMORY, "no memory");
+}
+
 /* As libcurl does it, but closed in what the program may execute. */
 static curl_socket_t
 open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    (void)user;
+    struct web_transfer *transfer = user;
+
     (void)purpose;
+    if (!reach_may_connect(&transfer->check, &address->addr))
+        return CURL_SOCKET_BAD;
     return socket(address->family, address->socktype | SOCK_CLOEXEC,
                   address->protocol);
 }
 
+/* A connection that was kept may be one of another source, or of a time when
+ * this one was elsewhere. */
+static int
+on_connected(void *user, char *address, char *local, int port, int local_port)
+{
+    struct web_transfer *transfer = user;
+    struct sockaddr_storage of;
+
+    (void)local;
+    (void)port;
+    (void)local_port;
+    return address_read(address, &of) &&
+                   reach_may_send(&transfer->check,
+                                  (const struct sockaddr *)&of)
+               ? CURL_PREREQFUNC_OK
+               : CURL_PREREQFUNC_ABORT;
+}
+
 bool
-web_prepare(struct td_client *client, CURL *easy, const char *url,
-            struct curl_slist **headers, char *error)
+web_is_refused(const struct web_transfer *transfer, CURLcode result,
+               char *error)
+{
+    if (!transfer->check.refused[0] || (result != CURLE_COULDNT_CONNECT &&
+                                        result != CURLE_ABORTED_BY_CALLBACK))
+        return false;
+    snprintf(error, CURL_ERROR_SIZE,
+             "it leads to %s, which no source elsewhere may name without "
+             "--allow-private",
+             reach_refused(&transfer->check).text);
+    return true;
+}
+
+static void
+set_addresses(struct td_client *client, CURL *easy,
+              struct web_transfer *transfer, const char *url, bool is_own)
+{
+    char scheme[SCHEME_SIZE] = "", host[HOST_SIZE] = "";
+    bool is_url = read_url(url, scheme, host); /* else libcurl refuses it */
+    bool is_proxied = is_url && proxy_is_used(scheme, host);
+
+    reach_begin(client->reach, &transfer->check, host, is_own, is_proxied);
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+}
+
+bool
+web_prepare(struct td_client *client, CURL *easy, struct web_transfer *transfer,
+            const char *url, bool is_own, struct curl_slist **headers,
+            char *error)
 {
     error[0] = '\0';
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
@@ -224,7 +321,7 @@ web_prepare(struct td_client *client, CURL *easy, const char *url,
     if (client_ca_file())
         curl_easy_setopt(easy, CURLOPT_CAINFO, client_ca_file());
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    set_addresses(client, easy, transfer, url, is_own);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
     return headers_each(client->headers, url, add_header, headers);
 }

@@ -9,6 +9,7 @@
 #include <curl/curl.h>
 
 #include "client/lib/client.h"
+#include "client/lib/reach.h"
 
 struct web;
 
@@ -31,6 +32,7 @@ struct web_transfer {
     bool is_kept; /* CURLOPT_CONNECT_ONLY: a good end is a connection that
                      stands, and the transfer stays under way for it */
     bool is_under_way;
+    struct reach_check check;
 };
 
 /* Begins a transfer; `easy`'s CURLOPT_PRIVATE is used. False: no memory. Not
@@ -42,10 +44,18 @@ bool web_add(struct web *web, CURL *easy, struct web_transfer *transfer);
 void web_remove(struct web *web, CURL *easy, struct web_transfer *transfer);
 
 /* The options that all transfers have: URL, protocols, TLS, trust, proxies,
- * name, no signals, `error` (CURL_ERROR_SIZE, lives as long as the transfer).
- * Adds the client's lines for that server to `*headers`. False: no memory. */
-bool web_prepare(struct td_client *client, CURL *easy, const char *url,
+ * name, no signals, which addresses (reach.h), `error` (CURL_ERROR_SIZE, lives
+ * as long as the transfer). Adds the client's lines for that server to
+ * `*headers`. `is_own`: the program has named the URL, no document. False: no
+ * memory. */
+bool web_prepare(struct td_client *client, CURL *easy,
+                 struct web_transfer *transfer, const char *url, bool is_own,
                  struct curl_slist **headers, char *error);
+
+/* True if a transfer that ended with `result` was refused its address; then
+ * `error` (CURL_ERROR_SIZE) has the reason. */
+bool web_is_refused(const struct web_transfer *transfer, CURLcode result,
+                    char *error);
 
 /* Appends a line; false: no memory. */
 bool web_header(struct curl_slist **headers, const char *line);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/follow/follower.h"
 #include "client/mirror/links.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/work.h"
@@ -402,8 +403,8 @@ follow(struct feed *f, bool until_caught_up)
         .on_end = on_end,
     };
 
-    return td_follower_open(f->m->client, f->url, &how, on_message, f,
-                            &f->follower);
+    return follower_open(f->m->client, f->url, &how, on_message, f,
+                         &f->follower);
 }
 
 struct feed *

@@ -552,7 +552,7 @@ run_source(struct mirror *m, const char *url, bool until_caught_up,
     enum td_status rc = TD_MEMORY;
 
     m->is_over = false;
-    if (init(&run, m)) {
+    if (!client_add_source(m->client, url) && init(&run, m)) {
         discover(&run);
         rc = turn(&run, why);
     } else {

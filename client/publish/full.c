@@ -146,6 +146,8 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (!rc && max_delete > 100)
         rc = client_fail(client, TD_INVALID,
                          "max_delete is a number of percent, up to 100");
+    if (!rc) /* of a file it is no URL */
+        rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
     if (max_delete)

@@ -301,8 +301,11 @@ start_fetch(struct td_publisher *p, struct failure *why)
     char key[POST_KEY_LINE];
     const char *headers[] = {"Content-Type: application/json",
                              "Accept: application/json", key, NULL};
-    const struct fetch_request request = {target, headers, &p->body,
-                                          POST_ANSWER_MAX};
+    const struct fetch_request request = {.url = target,
+                                          .headers = headers,
+                                          .body = &p->body,
+                                          .max_bytes = POST_ANSWER_MAX,
+                                          .is_own = true};
 
     snprintf(target, sizeof(target), "%s/changes", p->url.text);
     post_key_line(key, slice_of(p->post.key));

@@ -255,6 +255,8 @@ td_describe(struct td_client *client, const char *set_url,
         (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
         rc = TD_OK; /* a Capability List */
     if (!rc)
+        rc = client_add_source(client, set_url);
+    if (!rc)
         rc = find_set(o);
     if (!rc)
         rc = read_lists(o);

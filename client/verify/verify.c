@@ -64,7 +64,8 @@ td_verify(struct td_client *client, const char *where,
     if (!where || !where[0])
         rc = client_fail(client, TD_INVALID, "no set and no directory");
     else if (verify_is_url(where))
-        rc = verify_web(&v, where);
+        rc = client_add_source(client, where) ? TD_MEMORY
+                                              : verify_web(&v, where);
     else
         rc = verify_files(&v, where);
     return client_end(client, rc);

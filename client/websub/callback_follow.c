@@ -164,6 +164,10 @@ td_callback_follow(struct td_callback *callback, const char *url,
     if (!w)
         return client_fail(client, TD_MEMORY, "no memory");
     w->callback = callback;
+    if (client_add_source(client, url)) {
+        free_follow(w);
+        return TD_MEMORY;
+    }
     if (follower_new(client, url, &all, on_message, user, on_ended, NULL,
                      follower, &why)) {
         free_follow(w);

@@ -439,12 +439,15 @@ td_subscriber_open(struct td_callback *callback, const char *topic_url,
                    const struct td_subscriber_options *options,
                    struct td_subscriber **subscriber)
 {
-    enum td_status rc =
-        subscriber_new(callback, topic_url, options, subscriber);
-    struct td_subscriber *s = *subscriber;
+    enum td_status rc = client_add_source(callback_client(callback), topic_url);
+    struct td_subscriber *s;
 
+    *subscriber = NULL;
+    if (!rc)
+        rc = subscriber_new(callback, topic_url, options, subscriber);
     if (rc)
         return rc;
+    s = *subscriber;
     s->running = (struct running){.close = close_it, .owner = s};
     client_runs(s->client, &s->running);
     return TD_OK;

@@ -175,7 +175,7 @@ reach(const struct networks *allowed, const char *text)
     return address_reach(allowed, (struct sockaddr *)&address);
 }
 
-/* Issue 15, point 10: a source may name what reaches no further than itself. */
+/* The greatest one of all that are inside counts. */
 TEST(addresses_have_a_reach)
 {
     static const struct {

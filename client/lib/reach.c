@@ -1,0 +1,181 @@
+#include "client/lib/reach.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct reach_source {
+    struct reach_source *next;
+    char *host;
+    bool is_known; /* it was connected to, or its host is an address */
+    enum address_reach reach;
+};
+
+struct reach {
+    struct reach_source *sources;
+    bool is_known; /* the reach of one source is */
+    bool allows_all;
+    enum address_reach most; /* of what sources name: the least of theirs */
+};
+
+struct reach *
+reach_new(void)
+{
+    return calloc(1, sizeof(struct reach));
+}
+
+void
+reach_free(struct reach *reach)
+{
+    while (reach && reach->sources) {
+        struct reach_source *source = reach->sources;
+
+        reach->sources = source->next;
+        free(source->host);
+        free(source);
+    }
+    free(reach);
+}
+
+void
+reach_allow_all(struct reach *reach)
+{
+    reach->allows_all = true;
+}
+
+static struct reach_source *
+find_source(const struct reach *reach, const char *host)
+{
+    for (struct reach_source *s = reach->sources; s; s = s->next)
+        if (!strcasecmp(s->host, host))
+            return s;
+    return NULL;
+}
+
+/* A source is there. Once at a public address it is never again taken for one
+ * that is not. */
+static void
+learn(struct reach *reach, struct reach_source *source, enum address_reach of)
+{
+    if (!source->is_known || of < source->reach)
+        source->reach = of;
+    if (!reach->is_known || of < reach->most)
+        reach->most = of;
+    source->is_known = reach->is_known = true;
+}
+
+/* True if the host is written as an address, or is localhost. */
+static bool
+read_host(const char *host, enum address_reach *of)
+{
+    struct sockaddr_storage address;
+    const char *dot = strrchr(host, '.');
+
+    if (!strcasecmp(host, "localhost") ||
+        (dot && !strcasecmp(dot, ".localhost")))
+        *of = ADDRESS_LOOPBACK;
+    else if (address_read(host, &address))
+        *of = address_reach(NULL, (const struct sockaddr *)&address);
+    else
+        return false;
+    return true;
+}
+
+bool
+reach_add_source(struct reach *reach, const char *host)
+{
+    struct reach_source *source;
+    enum address_reach of;
+
+    if (find_source(reach, host))
+        return true;
+    source = calloc(1, sizeof(*source));
+    if (!source)
+        return false;
+    source->host = strdup(host);
+    if (!source->host) {
+        free(source);
+        return false;
+    }
+    source->next = reach->sources;
+    reach->sources = source;
+    if (read_host(host, &of))
+        learn(reach, source, of);
+    return true;
+}
+
+void
+reach_begin(struct reach *reach, struct reach_check *check, const char *host,
+            bool is_own, bool is_proxied)
+{
+    *check = (struct reach_check){
+        .reach = reach,
+        .source = find_source(reach, host),
+        .is_free = is_own || reach->allows_all || !reach->sources,
+        .is_proxied = is_proxied,
+        .of_host = ADDRESS_PUBLIC,
+    };
+    read_host(host, &check->of_host);
+}
+
+static bool
+judge(struct reach_check *check, const struct sockaddr *address,
+      enum address_reach *of)
+{
+    const struct reach *r = check->reach;
+    const struct reach_source *s = check->source;
+    const void *in =
+        (const char *)address + (address->sa_family == AF_INET6
+                                     ? offsetof(struct sockaddr_in6, sin6_addr)
+                                     : offsetof(struct sockaddr_in, sin_addr));
+
+    *of = check->is_proxied ? check->of_host : address_reach(NULL, address);
+    if (check->is_free || *of == ADDRESS_PUBLIC)
+        return true;
+    if (s ? !s->is_known || *of <= s->reach : r->is_known && *of <= r->most)
+        return true;
+    check->of_refused = *of;
+    if (check->is_proxied || !inet_ntop(address->sa_family, in, check->refused,
+                                        sizeof(check->refused)))
+        snprintf(check->refused, sizeof(check->refused), "its host");
+    return false;
+}
+
+bool
+reach_may_connect(struct reach_check *check, const struct sockaddr *address)
+{
+    enum address_reach of;
+
+    return judge(check, address, &of);
+}
+
+bool
+reach_may_send(struct reach_check *check, const struct sockaddr *address)
+{
+    enum address_reach of;
+
+    if (!judge(check, address, &of))
+        return false;
+    if (check->source && !check->is_free)
+        learn(check->reach, check->source, of);
+    return true;
+}
+
+struct reach_text
+reach_refused(const struct reach_check *check)
+{
+    static const char *const kinds[] = {
+        [ADDRESS_PUBLIC] = "a public address",
+        [ADDRESS_PRIVATE] = "a private address",
+        [ADDRESS_LINK_LOCAL] = "a link-local address",
+        [ADDRESS_LOOPBACK] = "an address of this machine",
+    };
+    struct reach_text to;
+
+    snprintf(to.text, sizeof(to.text), "%s, %s", check->refused,
+             kinds[check->of_refused]);
+    return to;
+}

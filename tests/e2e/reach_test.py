@@ -1,0 +1,111 @@
+"""What a source may have a client ask for: nothing that is nearer to the client than
+the source itself (client/lib/reach.h). Which address is how near, names that move and
+proxies: tests/unit/lib/reach_test.c."""
+
+import socket
+import subprocess
+
+import pytest
+
+# Addresses of the test's own network: one of the Internet, one of a private network.
+PUBLIC = "192.31.196.1"
+PRIVATE = "10.77.1.1"
+
+NEAR = "an address of this machine"
+
+HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<{} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    ' xmlns:rs="http://www.openarchives.org/rs/terms/">'
+)
+LIST = '<rs:md capability="resourcelist" at="2026-01-02"/>'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def addresses():
+    if [name for _, name in socket.if_nameindex() if name.startswith("e")]:
+        pytest.skip("the network is not the test's own (tests/isolated)")
+    for address in (PUBLIC, PRIVATE):
+        line = ("ip", "address", "replace", f"{address}/32", "dev", "lo")
+        subprocess.run(line, check=True)
+
+
+def resource_list(*urls):
+    head = HEAD.format("urlset") + LIST
+    each = "<url><loc>{}</loc><lastmod>2026-01-01</lastmod></url>"
+    return head + "".join(each.format(url) for url in urls) + "</urlset>"
+
+
+@pytest.fixture
+def near(start_site):
+    """A site on this machine, which strangers are to leave alone."""
+    site = start_site()
+    site.put("/admin.txt", "secret")
+    site.put("/list.xml", resource_list(site.link("/admin.txt")))
+    return site
+
+
+def sync(run, source, directory, *options, **more):
+    url = source.link("/list.xml")
+    return run("tidings", "sync", url, directory, "--until-caught-up", *options, **more)
+
+
+def files(directory):
+    return {p.name: p.read_text() for p in directory.rglob("admin*") if p.is_file()}
+
+
+# A resource on this machine, and one that redirects there, unless that is allowed.
+@pytest.mark.parametrize("address", [PUBLIC, PRIVATE])
+@pytest.mark.parametrize("way", ["named", "redirected"])
+def test_no_resource_is_fetched_from_this_machine(
+    near, start_site, run, tmp_path, address, way
+):
+    source = start_site(address)
+    url = near.link("/admin.txt")
+    if way == "redirected":
+        source.status("/admin.txt", 302, f"Location: {url}")
+        url = source.link("/admin.txt")
+    source.put("/list.xml", resource_list(url))
+    done = sync(run, source, tmp_path / "mirror", status=1)
+    assert NEAR in done.errors()
+    assert not len(near.connections)
+    sync(run, source, tmp_path / "mirror", "--allow-private")
+    assert files(tmp_path / "mirror") == {"admin.txt": "secret"}
+
+
+# Documents are no other than resources: parts of an index, and where a list redirects.
+@pytest.mark.parametrize("command", ["sync", "follow", "get", "full", "verify"])
+def test_no_document_is_fetched_from_this_machine(
+    near, start_site, run, tmp_path, command, broker
+):
+    source = start_site(PUBLIC)
+    index = HEAD.format("sitemapindex") + LIST
+    part = f"<sitemap><loc>{near.link('/list.xml')}</loc></sitemap>"
+    source.put("/index.xml", f"{index}{part}</sitemapindex>")
+    source.status("/moved.xml", 302, f"Location: {near.link('/list.xml')}")
+    lines = {
+        "sync": ("sync", "URL", tmp_path / "mirror", "--until-caught-up"),
+        "follow": ("follow", "URL", "--from-start", "--until-caught-up"),
+        "get": ("get", "URL"),
+        "verify": ("verify", "URL"),
+        "full": ("publish", broker.set().url, "--full", "URL"),
+    }
+    for path in ("/index.xml", "/moved.xml"):
+        url = source.link(path)
+        line = [url if word == "URL" else word for word in lines[command]]
+        done = run("tidings", *line, status=None)
+        assert not len(near.connections)
+        if path == "/moved.xml":
+            assert (done.wait(), NEAR in done.errors()) == (1, True), done.errors()
+
+
+# A source on this machine, or in a private network, names what is as near as itself.
+def test_a_source_names_what_is_as_near_as_itself(near, start_site, run, tmp_path):
+    sync(run, near, tmp_path / "one")
+    assert files(tmp_path / "one") == {"admin.txt": "secret"}
+    source, other = start_site(PRIVATE), start_site(PRIVATE)
+    other.put("/admin.txt", "among us")
+    source.put("/list.xml", resource_list(other.link("/admin.txt")))
+    sync(run, source, tmp_path / "two")
+    assert files(tmp_path / "two") == {"admin.txt": "among us"}
+    run("tidings", "audit", tmp_path / "two")
