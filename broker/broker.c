@@ -25,6 +25,14 @@
  * within its interval, if that is shorter. */
 #define TICK_US 1000000
 
+/* Bridges that a reload has brought. Readers hold no reference, so they stay
+ * until the end. */
+struct brought {
+    struct bridging bridging;
+    struct bridge_config *all; /* to be freed */
+    struct brought *earlier;
+};
+
 struct broker {
     const struct config *config;
     char url[600];
@@ -36,6 +44,7 @@ struct broker {
     struct push *push;
     struct hub *hub;
     struct bridges *bridges;
+    struct brought *brought;
     struct server *server;
     struct http http;
 };
@@ -381,14 +390,67 @@ reload_tls(struct broker *b, const struct config *next, struct problem *why)
     return rc;
 }
 
+/* Names each bridge of `these` that is not in `those`. */
+static void
+report_bridges(const char *msg, const struct bridging *these,
+               const struct bridging *those)
+{
+    for (size_t i = 0; i < these->n; i++) {
+        size_t j = 0;
+
+        while (j < those->n && !bridge_is_same(&these->all[i], &those->all[j]))
+            j++;
+        if (j == those->n)
+            DIAG(DIAG_INFO, "broker", msg,
+                 diag_text("bridge", these->all[i].name));
+    }
+}
+
+static bool
+are_bridges_same(const struct bridging *a, const struct bridging *b)
+{
+    for (size_t i = 0; i < a->n && i < b->n; i++)
+        if (!bridge_is_same(&a->all[i], &b->all[i]))
+            return false;
+    return a->n == b->n;
+}
+
+static enum status
+reload_bridges(struct broker *b, struct config *next, struct problem *why)
+{
+    const struct bridging *last = registry_bridging(b->registry);
+    struct brought *brought;
+    enum status rc;
+
+    if (are_bridges_same(last,
+                         &(struct bridging){next->bridges, next->n_bridges}))
+        return STATUS_OK;
+    brought = calloc(1, sizeof(*brought));
+    if (!brought)
+        return problem(why, STATUS_MEMORY, "no memory for the bridges");
+    brought->all = next->bridges;
+    brought->bridging = (struct bridging){next->bridges, next->n_bridges};
+    brought->earlier = b->brought;
+    b->brought = brought;
+    next->bridges = NULL;
+    next->n_bridges = 0;
+    report_bridges("a bridge ends", last, &brought->bridging);
+    rc = bridges_reload(b->bridges, &brought->bridging, why);
+    if (!rc)
+        report_bridges("a bridge begins", &brought->bridging, last);
+    return rc;
+}
+
 enum status
-broker_reload(struct broker *b, const struct config *next, struct problem *why)
+broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
     enum status rc = broker_check(next, why);
 
     if (!rc)
         rc = bridges_check_files(next, why);
-    return rc ? rc : reload_tls(b, next, why);
+    if (!rc)
+        rc = reload_tls(b, next, why);
+    return rc ? rc : reload_bridges(b, next, why);
 }
 
 const char *
@@ -432,5 +494,12 @@ broker_close(struct broker *b)
     hub_close(b->hub);
     push_close(b->push);
     registry_close(b->registry);
+    while (b->brought) {
+        struct brought *brought = b->brought;
+
+        b->brought = brought->earlier;
+        bridging_free(brought->all, brought->bridging.n);
+        free(brought);
+    }
     free(b);
 }

@@ -21,9 +21,9 @@ const char *broker_url(const struct broker *broker);
 
 /* Takes over from `next` what can change while the broker runs (config.h,
  * config_compare), and reads the files again that it names. Streams go on. If
- * this fails, all stays as it was. The thread that opened. */
-MUST_CHECK enum status broker_reload(struct broker *broker,
-                                     const struct config *next,
+ * this fails, all stays as it was. Its bridges, if they are others, become the
+ * broker's. The thread that opened. */
+MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
                                      struct problem *why);
 
 /* Stops accepting, finishes what was begun, says farewell, closes everything;

@@ -52,6 +52,35 @@ bridge_init(struct bridge_config *bridge, struct slice name, unsigned line,
     return options_set_defaults(&bridge_options, bridge, why);
 }
 
+static bool
+are_inputs_same(const struct bridge_config *a, const struct bridge_config *b)
+{
+    if (a->n_inputs != b->n_inputs)
+        return false;
+    for (size_t i = 0; i < a->n_inputs; i++)
+        if (strcmp(a->inputs[i].filter, b->inputs[i].filter) != 0 ||
+            strcmp(a->inputs[i].set, b->inputs[i].set) != 0)
+            return false;
+    return true;
+}
+
+/* The keys that have functions of their own come first. */
+bool
+bridge_is_same(const struct bridge_config *a, const struct bridge_config *b)
+{
+    if (strcmp(a->name, b->name) != 0 || strcmp(a->url, b->url) != 0 ||
+        strcmp(a->user, b->user) != 0 ||
+        strcmp(a->client_id, b->client_id) != 0 ||
+        strcmp(a->prefix, b->prefix) != 0 || strcmp(a->out, b->out) != 0 ||
+        strcmp(a->public_url, b->public_url) != 0 || !are_inputs_same(a, b))
+        return false;
+    for (size_t i = 0; i < bridge_options.n; i++)
+        if (bridge_options.rows[i].type != OPTION_OWN &&
+            !option_is_same(&bridge_options.rows[i], a, b))
+            return false;
+    return true;
+}
+
 struct bridge_place
 bridge_place(const struct bridge_config *bridge)
 {

@@ -87,6 +87,16 @@ struct bridge_config {
     size_t n_inputs;
 };
 
+/* All bridges of a configuration, as they were read: they do not change. */
+struct bridging {
+    const struct bridge_config *all;
+    size_t n;
+};
+
+/* True if both sections say the same, wherever they stand. */
+bool bridge_is_same(const struct bridge_config *a,
+                    const struct bridge_config *b);
+
 /* Does a bridge tell of the set? */
 bool bridge_tells(const struct bridge_config *bridge, const char *set);
 

@@ -1,7 +1,10 @@
 #include "broker/bridge/bridges.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/base/thread.h"
 #include "broker/bridge/bridge_report.h"
@@ -18,48 +21,158 @@ struct bridge {
 };
 
 struct bridges {
-    struct ledger *ledger;
+    struct registry *registry;
+    struct ledger *ledger; /* NULL: there was no bridge yet */
+    pthread_mutex_t mutex; /* over the next two; only their owner, the thread
+                              that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;
 };
 
-/* Opening */
+/* The end of some */
+
+/* A direction takes up to MQTT_FAREWELL_US to end; so each ends on a thread of
+ * its own, or all would take the sum. */
+struct ending {
+    struct thread thread;
+    struct out *out; /* one of the two */
+    struct in *in;
+};
+
+static void
+end_direction(struct ending *ending)
+{
+    out_stop(ending->out);
+    in_stop(ending->in);
+}
+
+static void
+run_ending(struct thread *thread)
+{
+    end_direction(thread->user);
+}
+
+/* Without a thread it takes its time here. */
+static void
+begin_ending(struct ending *ending)
+{
+    if ((ending->out || ending->in) &&
+        thread_start(&ending->thread, "bridge-end", run_ending, ending, NULL))
+        end_direction(ending);
+}
+
+static void
+stop_some(const struct bridge *some, size_t n)
+{
+    struct ending endings[2 * BRIDGES_MAX] = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        endings[2 * i].out = some[i].out;
+        endings[2 * i + 1].in = some[i].in;
+    }
+    for (size_t i = 0; i < 2 * n; i++)
+        begin_ending(&endings[i]);
+    for (size_t i = 0; i < 2 * n; i++)
+        thread_stop(&endings[i].thread);
+}
+
+static void
+close_some(const struct bridge *some, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        in_close(some[i].in);
+        out_close(some[i].out);
+    }
+}
+
+/* Opening, and opening others */
 
 static enum status
-open_bridge(struct bridges *bridges, struct registry *registry,
-            struct bridge *bridge, struct problem *why)
+open_ledger(struct bridges *b, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = bridge_ledger_open(
+        &b->ledger, registry_config(b->registry)->data, &inner);
+
+    return rc ? problem(why, rc, "mqtt.db: %s", inner.text) : STATUS_OK;
+}
+
+/* Out comes first: what is told of the sets begins where they are before
+ * anything comes in by the same section. */
+static enum status
+open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
 {
     const struct bridge_config *config = bridge->config;
     struct problem inner = {""};
     enum status rc = STATUS_OK;
 
     if (config->out[0])
-        rc = out_open(&bridge->out, registry, bridges->ledger, config, &inner);
+        rc = out_open(&bridge->out, b->registry, b->ledger, config, &inner);
     if (!rc && config->n_inputs > 0)
-        rc = in_open(&bridge->in, registry, bridges->ledger, config, &inner);
+        rc = in_open(&bridge->in, b->registry, b->ledger, config, &inner);
     if (rc)
         return problem(why, rc, "bridge %s: %s", config->name, inner.text);
     return STATUS_OK;
 }
 
-/* Out comes first: what is told of the sets begins where they are before
- * anything comes in by the same section. */
-static enum status
-open_all(struct bridges *bridges, struct registry *registry,
-         struct problem *why)
+/* The bridge that does what the section says; NULL: none. */
+static struct bridge *
+find_same(struct bridge *all, size_t n, const struct bridge_config *config)
 {
-    const struct config *config = registry_config(registry);
-    struct problem inner = {""};
-    enum status rc = bridge_ledger_open(&bridges->ledger, config->data, &inner);
+    for (size_t i = 0; i < n; i++)
+        if ((all[i].out || all[i].in) && bridge_is_same(all[i].config, config))
+            return &all[i];
+    return NULL;
+}
 
-    if (rc)
-        return problem(why, rc, "mqtt.db: %s", inner.text);
-    for (size_t i = 0; !rc && i < config->n_bridges; i++) {
-        bridges->all[i].config = &config->bridges[i];
-        bridges->n = i + 1; /* half open is open, to bridges_close */
-        rc = open_bridge(bridges, registry, &bridges->all[i], why);
+/* Moves to `all` what goes on there, and leaves in `ended` what does not. */
+static void
+sort_out(const struct bridges *b, const struct bridging *next,
+         struct bridge *all, struct bridge ended[BRIDGES_MAX])
+{
+    memcpy(ended, b->all, b->n * sizeof(*ended));
+    for (size_t i = 0; i < next->n; i++) {
+        struct bridge *same = find_same(ended, b->n, &next->all[i]);
+
+        all[i].config = &next->all[i];
+        if (!same)
+            continue;
+        all[i].out = same->out;
+        all[i].in = same->in;
+        same->out = NULL;
+        same->in = NULL;
     }
+}
+
+/* Ends what `next` does not have, then opens what is new in it: a client id has
+ * one connection. If this fails, bridges are missing. */
+static enum status
+make(struct bridges *b, const struct bridging *next, struct problem *why)
+{
+    struct bridge ended[BRIDGES_MAX] = {0}, *all, *last;
+    size_t n_ended = b->n;
+    enum status rc = STATUS_OK;
+
+    if (next->n > 0 && !b->ledger)
+        rc = open_ledger(b, why);
+    if (rc)
+        return rc;
+    all = calloc(next->n + 1, sizeof(*all)); /* not 0 */
+    if (!all)
+        return problem(why, STATUS_MEMORY, "no memory for the bridges");
+    sort_out(b, next, all, ended);
+    stop_some(ended, n_ended);
+    for (size_t i = 0; !rc && i < next->n; i++)
+        if (!all[i].out && !all[i].in)
+            rc = open_bridge(b, &all[i], why);
+    pthread_mutex_lock(&b->mutex);
+    last = b->all;
+    b->all = all;
+    b->n = next->n;
+    pthread_mutex_unlock(&b->mutex);
+    close_some(ended, n_ended);
+    free(last);
     return rc;
 }
 
@@ -67,25 +180,34 @@ enum status
 bridges_open(struct bridges **bridges, struct registry *registry,
              struct problem *why)
 {
-    const struct config *config = registry_config(registry);
-    struct bridges *b;
+    struct bridges *b = calloc(1, sizeof(*b));
     enum status rc;
 
     *bridges = NULL;
-    if (config->n_bridges == 0)
-        return STATUS_OK;
-    b = calloc(1, sizeof(*b));
-    if (b)
-        b->all = calloc(config->n_bridges, sizeof(*b->all));
-    if (!b || !b->all) {
-        free(b);
+    if (!b)
         return problem(why, STATUS_MEMORY, "no memory for the bridges");
-    }
-    rc = open_all(b, registry, why);
+    b->registry = registry;
+    pthread_mutex_init(&b->mutex, NULL);
+    rc = make(b, registry_bridging(registry), why);
     if (rc)
         bridges_close(b);
     else
         *bridges = b;
+    return rc;
+}
+
+enum status
+bridges_reload(struct bridges *b, const struct bridging *next,
+               struct problem *why)
+{
+    struct problem again = {""};
+    enum status rc = make(b, next, why);
+
+    if (!rc)
+        registry_set_bridging(b->registry, next);
+    else if (make(b, registry_bridging(b->registry), &again))
+        DIAG(DIAG_ERROR, "bridge", "a bridge cannot begin again",
+             diag_text("error", again.text));
     return rc;
 }
 
@@ -120,52 +242,13 @@ bridges_check_files(const struct config *config, struct problem *why)
 
 /* The end */
 
-/* A direction takes up to MQTT_FAREWELL_US to end; so each ends on a thread of
- * its own, or all would take the sum. */
-struct ending {
-    struct thread thread;
-    struct out *out; /* one of the two */
-    struct in *in;
-};
-
-static void
-end_direction(struct ending *ending)
-{
-    out_stop(ending->out);
-    in_stop(ending->in);
-}
-
-static void
-run_ending(struct thread *thread)
-{
-    end_direction(thread->user);
-}
-
-/* Without a thread it takes its time here. */
-static void
-begin_ending(struct ending *ending)
-{
-    if ((ending->out || ending->in) &&
-        thread_start(&ending->thread, "bridge-end", run_ending, ending, NULL))
-        end_direction(ending);
-}
-
 void
 bridges_stop(struct bridges *b)
 {
-    struct ending endings[2 * BRIDGES_MAX] = {0};
-
     if (!b || b->is_stopped)
         return;
     b->is_stopped = true;
-    for (size_t i = 0; i < b->n; i++) {
-        endings[2 * i].out = b->all[i].out;
-        endings[2 * i + 1].in = b->all[i].in;
-    }
-    for (size_t i = 0; i < 2 * b->n; i++)
-        begin_ending(&endings[i]);
-    for (size_t i = 0; i < 2 * b->n; i++)
-        thread_stop(&endings[i].thread);
+    stop_some(b->all, b->n);
 }
 
 void
@@ -174,16 +257,28 @@ bridges_close(struct bridges *b)
     if (!b)
         return;
     bridges_stop(b);
-    for (size_t i = 0; i < b->n; i++) {
-        in_close(b->all[i].in);
-        out_close(b->all[i].out);
-    }
+    close_some(b->all, b->n);
     bridge_ledger_close(b->ledger);
+    pthread_mutex_destroy(&b->mutex);
     free(b->all);
     free(b);
 }
 
 /* What operators see */
+
+static void
+lock(struct bridges *b)
+{
+    if (b)
+        pthread_mutex_lock(&b->mutex);
+}
+
+static void
+unlock(struct bridges *b)
+{
+    if (b)
+        pthread_mutex_unlock(&b->mutex);
+}
 
 void
 bridges_write(struct bridges *b, struct buf *to)
@@ -192,6 +287,7 @@ bridges_write(struct bridges *b, struct buf *to)
     struct in_report in;
 
     BUF_ADD(to, "{\"bridges\":[");
+    lock(b);
     for (size_t i = 0; b && i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
@@ -204,6 +300,7 @@ bridges_write(struct bridges *b, struct buf *to)
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
                             bridge->in ? &in : NULL);
     }
+    unlock(b);
     BUF_ADD(to, "]}\n");
 }
 
@@ -214,6 +311,7 @@ bridges_warn(struct bridges *b, struct buf *to)
     struct mqtt_state out;
     struct in_report in;
 
+    lock(b);
     for (size_t i = 0; b && i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
@@ -224,6 +322,7 @@ bridges_warn(struct bridges *b, struct buf *to)
         bridge_report_warn(to, bridge->config, bridge->out ? &out : NULL,
                            bridge->in ? &in : NULL);
     }
+    unlock(b);
 }
 
 /* (How many connections stand each of them counts: mqtt.c.) */
@@ -233,6 +332,7 @@ bridges_measure(struct bridges *b)
     uint64_t in_flight = 0, lag = 0;
     struct out_report out;
 
+    lock(b);
     for (size_t i = 0; b && i < b->n; i++) {
         if (!b->all[i].out)
             continue;
@@ -240,6 +340,7 @@ bridges_measure(struct bridges *b)
         in_flight += out.in_flight;
         lag += out.lag;
     }
+    unlock(b);
     metrics_set(METRIC_MQTT_IN_FLIGHT, (int64_t)in_flight);
     metrics_set(METRIC_MQTT_LAG, (int64_t)lag);
 }

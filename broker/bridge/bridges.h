@@ -74,10 +74,10 @@
 
 struct bridges;
 
-/* Opens DIR/mqtt.db and starts the threads of every bridge that is configured.
- * None is: *bridges is NULL, which all below allow, and nothing is made. That
- * an MQTT broker cannot be reached is no failure of the start: it is tried
- * again. */
+/* Opens DIR/mqtt.db and starts the threads of every bridge that is configured
+ * (registry_bridging). Without any, nothing is made. That an MQTT broker cannot
+ * be reached is no failure of the start: it is tried again. All below allow
+ * NULL. */
 MUST_CHECK enum status bridges_open(struct bridges **bridges,
                                     struct registry *registry,
                                     struct problem *why);
@@ -88,6 +88,15 @@ MUST_CHECK enum status bridges_check_files(const struct config *config,
                                            struct problem *why);
 MUST_CHECK enum status bridges_check_data(const struct config *config,
                                           struct problem *why);
+
+/* Makes the bridges those of `next`, and tells the registry. A bridge whose
+ * section is the same goes on; another ends as by bridges_stop, and begins
+ * again where mqtt.db says that it was. If one cannot begin, the earlier ones
+ * do. `next` and what bridges were opened with are lent until bridges_close.
+ * The thread that opened. */
+MUST_CHECK enum status bridges_reload(struct bridges *bridges,
+                                      const struct bridging *next,
+                                      struct problem *why);
 
 /* Ends the threads: what came in is committed and acknowledged, what is in
  * flight outwards has a second to be acknowledged, the status becomes

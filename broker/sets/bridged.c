@@ -42,11 +42,11 @@ write_link(struct bridged_link *link, const struct bridge_config *bridge,
 void
 bridged_of(const struct set *set, struct bridged *bridged)
 {
-    const struct config *config = registry_config(set->registry);
+    const struct bridging *bridging = registry_bridging(set->registry);
 
     bridged->n = 0;
-    for (size_t i = 0; i < config->n_bridges; i++) {
-        const struct bridge_config *bridge = &config->bridges[i];
+    for (size_t i = 0; i < bridging->n; i++) {
+        const struct bridge_config *bridge = &bridging->all[i];
 
         if (bridge_tells(bridge, set->name) &&
             strcmp(bridge->public_url, "none"))

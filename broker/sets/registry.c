@@ -29,6 +29,8 @@ struct tombstone {
 
 struct registry {
     struct registry_options options;
+    struct bridging first_bridging; /* the configuration's */
+    _Atomic(const struct bridging *) bridging;
     struct log *log;
 
     /* Guards the table. Searched by every request, changed by a new set only.
@@ -242,6 +244,8 @@ registry_open(struct registry **registry,
     if (!r)
         return problem(why, STATUS_MEMORY, "no memory for the sets");
     r->options = *options;
+    r->first_bridging = (struct bridging){config->bridges, config->n_bridges};
+    atomic_init(&r->bridging, &r->first_bridging);
     pthread_rwlock_init(&r->lock, NULL);
     configured_init(&r->configured, options->config);
     readers_init(&r->readers);
@@ -327,6 +331,19 @@ const struct config *
 registry_config(const struct registry *r)
 {
     return r->options.config;
+}
+
+const struct bridging *
+registry_bridging(const struct registry *r)
+{
+    return atomic_load_explicit(&r->bridging, memory_order_acquire);
+}
+
+void
+registry_set_bridging(struct registry *r, const struct bridging *bridging)
+{
+    /* Who sees the pointer also sees what it points to. */
+    atomic_store_explicit(&r->bridging, bridging, memory_order_release);
 }
 
 const char *

@@ -186,6 +186,12 @@ struct announcer *registry_announcer(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
+
+/* The bridges that there are now: those of the configuration, until a reload
+ * names others, lent as long as the registry lives. Any thread. */
+const struct bridging *registry_bridging(const struct registry *registry);
+void registry_set_bridging(struct registry *registry,
+                           const struct bridging *bridging);
 struct filters *registry_filters(struct registry *registry);
 
 /* Where the set is described (R-046, R-062): the URL of its settings, else its

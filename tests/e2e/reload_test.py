@@ -2,6 +2,7 @@
 terminal that is closed sends the same signal, and ends the broker."""
 
 import contextlib
+import json
 import os
 import pty
 import shutil
@@ -13,6 +14,8 @@ import pytest
 
 from tidings_test.broker import PROGRAMS
 from tidings_test.certificates import Certificate
+from tidings_test.mqtt import Reader
+from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
 RELOADED = 'msg="reloaded"'
@@ -35,12 +38,13 @@ class Reloaded:
         return self.reload()
 
     def reload(self):
-        """Send SIGHUP, and return the lines that the broker logs until it has
+        """Send SIGHUP, and return the lines that its part "broker" logs until it has
         reloaded, without their times."""
         self.broker.process.signal(signal.SIGHUP)
         lines = []
         while not lines or not any(end in lines[-1] for end in (RELOADED, REFUSED)):
-            lines.append(self._log.next().partition(" ")[2])
+            of_broker = self._log.next(lambda line: "part=broker" in line)
+            lines.append(of_broker.partition(" ")[2])
         return lines
 
 
@@ -176,6 +180,68 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
         line("info", RELOADED),
     ]
     assert is_shown(broker, old)
+
+
+# Bridges
+
+
+def bridge(mosquitto, *lines):
+    return "\n".join(["[mqtt a]", f"url = {mosquitto.url}", "prefix = a", *lines, ""])
+
+
+# A bridge begins, gets another filter and ends while the broker runs. It goes on where
+# it was, in both directions.
+def test_bridges_come_change_and_go(start_reloaded, mosquitto):
+    reloaded = start_reloaded("heartbeat = 3600\n")
+    broker = reloaded.broker
+    news = broker.set("news")
+    news.post(3)
+    teller = mosquitto.tell()
+    heard = mosquitto.hear("a/#")
+    follower = news.websocket("after=0").until(3)
+
+    def write(*lines):
+        return reloaded.write(f"heartbeat = 3600\n{bridge(mosquitto, *lines)}")
+
+    out = ("out = *", "begin = start")
+    assert write(*out, "in = one/# -> news") == [
+        line("info", 'msg="a bridge begins" bridge=a'),
+        line("info", RELOADED),
+    ]
+    assert write(*out, "in = one/# -> news") == [line("info", RELOADED)]
+    mosquitto.wait_subscription("one/#")
+    teller.say("one/x", json.dumps(change("http://example.com/one")))
+    follower.until(4)
+    told = Reader(heard, "a/news/notifications")
+    told.until(4)
+
+    # What comes while there is no bridge waits for it at the MQTT broker.
+    assert write(*out, "in = two/# -> news", "in = one/# -> news") == [
+        line("info", 'msg="a bridge ends" bridge=a'),
+        line("info", 'msg="a bridge begins" bridge=a'),
+        line("info", RELOADED),
+    ]
+    mosquitto.wait_subscription("two/#")
+    teller.say("two/x", json.dumps(change("http://example.com/two")))
+    teller.say("one/x", json.dumps(change("http://example.com/three")))
+    follower.until(6)
+    told.until(6)
+    assert news.changelists().read().history.locs()[3:] == [
+        "http://example.com/one",
+        "http://example.com/two",
+        "http://example.com/three",
+    ]
+
+    lines = write("user = me", "password-file = /none", *out)
+    assert lines[0].startswith(line("error", REFUSED)) and "/none" in lines[0]
+    assert broker.get("/bridges").json()["bridges"][0]["name"] == "a"
+    assert reloaded.write("heartbeat = 3600\n") == [
+        line("info", 'msg="a bridge ends" bridge=a'),
+        line("info", RELOADED),
+    ]
+    assert broker.get("/bridges").json() == {"bridges": []}
+    news.post()
+    follower.until(7)
 
 
 # Terminals

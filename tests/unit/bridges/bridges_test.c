@@ -32,7 +32,7 @@ struct in {
 
 static struct {
     unsigned n_opened, n_closed;
-    unsigned fails_at; /* which open, from 1; 0: none */
+    unsigned fails_at; /* which open, from 1, once; 0: none */
     bool has_barrier;
     pthread_barrier_t barrier;
 } doubles;
@@ -40,8 +40,10 @@ static struct {
 static enum status
 open_double(struct problem *why)
 {
-    if (doubles.n_opened + 1 == doubles.fails_at)
+    if (doubles.n_opened + 1 == doubles.fails_at) {
+        doubles.fails_at = 0;
         return problem(why, STATUS_INVALID, "it cannot be");
+    }
     doubles.n_opened++;
     return STATUS_OK;
 }
@@ -234,12 +236,13 @@ TEST(each_section_has_the_directions_that_it_says)
     assert_int_equal(doubles.n_closed, 4);
 }
 
+static const struct bridging no_bridges;
+
 TEST(without_a_section_nothing_is_made)
 {
-    s.sets.config.n_bridges = 0;
+    registry_set_bridging(s.sets.registry, &no_bridges);
     open_all();
 
-    assert_null(s.bridges);
     assert_no_file(tempdir_fd(state), "mqtt.db");
     bridges_write(s.bridges, &s.text);
     bridges_warn(s.bridges, &s.text);
@@ -274,6 +277,57 @@ TEST(one_that_cannot_be_opened_is_named_and_the_others_are_closed)
     assert_string_equal(why.text, "bridge b: it cannot be");
     assert_null(s.bridges);
     assert_int_equal(doubles.n_closed, 2);
+}
+
+/* A reload */
+
+/* "a" is the same, "b" is another one, "c" is gone, "d" is new. */
+static struct bridging
+make_next(struct bridge_config next[3])
+{
+    memcpy(next, s.configs, 3 * sizeof(*next));
+    memcpy(next[1].out, "one", sizeof("one"));
+    next[2] = (struct bridge_config){.name = "d", .out = "*"};
+    next[0].line = 7; /* where it stands is no matter */
+    return (struct bridging){next, 3};
+}
+
+TEST(a_reload_opens_what_differs_and_leaves_the_rest)
+{
+    struct bridge_config configs[3];
+    struct bridging next = make_next(configs);
+
+    open_all();
+    assert_int_equal(bridges_reload(s.bridges, &next, NULL), STATUS_OK);
+    assert_int_equal(doubles.n_opened, 4 + 2);
+    assert_int_equal(doubles.n_closed, 2);
+    assert_ptr_equal(registry_bridging(s.sets.registry), &next);
+
+    assert_int_equal(bridges_reload(s.bridges, &next, NULL), STATUS_OK);
+    assert_int_equal(doubles.n_opened, 4 + 2);
+    bridges_warn(s.bridges, &s.text);
+    assert_int_equal(strncmp(text_of(), "warning: bridge b, out: ", 24), 0);
+
+    assert_int_equal(bridges_reload(s.bridges, &no_bridges, NULL), STATUS_OK);
+    assert_int_equal(doubles.n_closed, 4 + 2);
+    close_all();
+}
+
+TEST(a_reload_that_fails_leaves_the_earlier_bridges)
+{
+    struct bridge_config configs[3];
+    struct bridging next = make_next(configs);
+    struct problem why = {""};
+
+    open_all();
+    doubles.fails_at = 6;
+    assert_int_equal(bridges_reload(s.bridges, &next, &why), STATUS_INVALID);
+    assert_string_equal(why.text, "bridge d: it cannot be");
+    assert_ptr_not_equal(registry_bridging(s.sets.registry), &next);
+    assert_int_equal(doubles.n_opened, 4 + 1 + 2);
+    assert_int_equal(doubles.n_closed, 3);
+    close_all();
+    assert_int_equal(doubles.n_closed, 4 + 1 + 2);
 }
 
 TEST(warnings_name_those_that_do_not_work)
