@@ -1,23 +1,57 @@
 /*
  * publish.c - tells a set what changed: publish SET-URL < CHANGES, where each
  * line is one change: {"loc":"http://example.com/a","change":"updated"}
+ *
+ * All changes are one post, which the broker keeps whole or not at all; it may
+ * be as large as the broker's --max-body. For changes without end there is
+ * td_publisher_open.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tidings.h>
 
+/* Reads `from` to its end. The caller frees the text. NULL: it cannot be read,
+ * or there is no memory. */
+static char *
+read_all(FILE *from, size_t *size)
+{
+    char *text = NULL, *larger;
+    size_t room = 0;
+
+    *size = 0;
+    while (!feof(from) && !ferror(from)) {
+        if (*size == room) {
+            room = room ? 2 * room : 65536;
+            larger = realloc(text, room);
+            if (!larger)
+                break;
+            text = larger;
+        }
+        *size += fread(text + *size, 1, room - *size, from);
+    }
+    if (feof(from))
+        return text;
+    free(text);
+    return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
-    struct td_client *client = td_open();
+    struct td_client *client = argc == 2 ? td_open() : NULL;
     struct td_receipt receipt;
-    char *changes = malloc(1 << 20);
-    enum td_status rc = TD_MEMORY;
+    enum td_status rc;
+    char *changes;
     size_t size;
 
-    if (!client || !changes || argc != 2)
+    if (!client)
         return fputs("usage: publish SET-URL < CHANGES\n", stderr), 2;
-    size = fread(changes, 1, 1 << 20, stdin);
+    changes = read_all(stdin, &size);
+    if (!changes) {
+        fputs("publish: cannot read the changes\n", stderr);
+        td_close(client);
+        return 1;
+    }
     rc = td_publish(client, argv[1], "application/x-ndjson", changes, size,
                     NULL, &receipt);
     if (rc == TD_OK)

@@ -90,6 +90,26 @@ TEST(publish_tells_the_position_of_what_it_has_published, set_up, tear_down)
     assert_non_null(strstr(c.err_text, "publish: 422"));
 }
 
+/* Several megabytes, read by and by; and input that ends by a failure. */
+TEST(publish_reads_to_the_end, set_up, tear_down)
+{
+    enum { N = 40000 };
+    struct stage *s = *state;
+    char *said;
+
+    setenv("PUBLISH", EXAMPLES "publish", 1);
+    setenv("SET", s->url[0], 1);
+    said =
+        shell("seq %d | sed 's|.*|{\"loc\":\"http://example.com/long/enough/&"
+              "\",\"change\":\"created\"}|' | $PUBLISH $SET",
+              N);
+    assert_non_null(strstr(said, "-40000\n"));
+    free(said);
+    said = shell("{ $PUBLISH $SET < /; echo $?; } 2>&1");
+    assert_string_equal(said, "publish: cannot read the changes\n1\n");
+    free(said);
+}
+
 TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
 {
     struct stage *s = *state;
@@ -219,7 +239,7 @@ TEST(python_has_the_layouts_of_the_headers)
         "%zu\n"
         "Message %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
         "FollowOptions %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu "
-        "%zu %zu\n",
+        "%zu %zu %zu %zu %zu\n",
         sizeof(struct td_receipt), AT(td_receipt, first), AT(td_receipt, last),
         AT(td_receipt, position), AT(td_receipt, datetime),
         sizeof(struct td_link), AT(td_link, rel), AT(td_link, href),
@@ -241,7 +261,9 @@ TEST(python_has_the_layouts_of_the_headers)
         AT(td_follow_options, on_trouble), AT(td_follow_options, transports),
         AT(td_follow_options, poll_ms), AT(td_follow_options, baseline),
         AT(td_follow_options, scratch), AT(td_follow_options, until_caught_up),
-        AT(td_follow_options, patience_ms), AT(td_follow_options, on_end));
+        AT(td_follow_options, patience_ms), AT(td_follow_options, listing),
+        AT(td_follow_options, max_delete_percent),
+        AT(td_follow_options, on_progress), AT(td_follow_options, on_end));
     said = shell("python3 " PYTHON " --sizes");
     assert_string_equal(said, expected);
     free(said);

@@ -87,9 +87,12 @@ TEST(a_program_is_built_by_pkg_config)
 {
     leave_sanitizers_out();
     shell_do("mkdir $PREFIX/shared && cd $PREFIX/shared && for e in publish "
-             "follow poll; do cc -std=c99 " STRICT " " SOURCE
-             "/client/examples/$e.c -D_POSIX_C_SOURCE=200809L $(pkg-config "
-             "--cflags --libs tidings) -Wl,-rpath,$LIB -o $e || exit 1; done");
+             "follow poll; do cc -std=c99 " STRICT
+             " $PREFIX/prefix/share/doc/tidings/examples/$e.c "
+             "-D_POSIX_C_SOURCE=200809L $(pkg-config --cflags --libs tidings) "
+             "-Wl,-rpath,$LIB -o $e || exit 1; done");
+    shell_do("python3 $PREFIX/prefix/share/doc/tidings/examples/python/"
+             "follow.py --sizes");
     shell_do("ldd $PREFIX/shared/publish | grep -q \"$LIB/libtidings.so.0\"");
     assert_publishes("shared", "shared");
 }

@@ -46,6 +46,7 @@ class Message(Structure):
 
 ON_MESSAGE = CFUNCTYPE(c_int, POINTER(Message), c_void_p)
 ON_TROUBLE = CFUNCTYPE(None, c_char_p, c_uint, c_void_p)
+ON_PROGRESS = CFUNCTYPE(None, c_uint64, c_void_p)
 ON_END = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
@@ -56,7 +57,9 @@ class FollowOptions(Structure):
                 ("on_trouble", ON_TROUBLE), ("transports", c_uint),
                 ("poll_ms", c_uint), ("baseline", c_int),
                 ("scratch", c_char_p), ("until_caught_up", c_int),
-                ("patience_ms", c_uint), ("on_end", ON_END)]
+                ("patience_ms", c_uint), ("listing", c_char_p),
+                ("max_delete_percent", c_int), ("on_progress", ON_PROGRESS),
+                ("on_end", ON_END)]
 
 
 def library():
