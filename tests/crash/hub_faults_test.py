@@ -32,7 +32,7 @@ FAULTS = [
 
 @pytest.fixture
 def news(start_broker, faults):
-    return start_broker(*hub.QUICK, env=faults.env).set().create()
+    return start_broker(*hub.QUICK, *hub.LOOPBACK, env=faults.env).set().create()
 
 
 def kill(broker):

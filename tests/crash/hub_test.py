@@ -263,7 +263,7 @@ class Mixture:
 
 # W-031, W-036, W-044, W-061, W-074, W-090, R-296, R-306
 def test_nothing_that_was_answered_is_lost(start_broker, callbacks, site):
-    broker = start_broker(*hub.QUICK, "--hub-give-up", 0.1)
+    broker = start_broker(*hub.QUICK, *hub.LOOPBACK, "--hub-give-up", 0.1)
     news = broker.set().create()
     feed = Feed(broker, site, callbacks).register()
     chosen = choices()
