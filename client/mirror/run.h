@@ -3,7 +3,7 @@
  * to end.
  *
  *     discovery --> feeds of sets -+--> all caught up, nothing left to do: end
- *         ^    |    (rounds.h)     +--> one failed: told, the others go on
+ *         ^    |    (tour.h)       +--> one failed: told, the others go on
  *         +----+ unreachable       +--> all failed, or mirror_fail: end
  *
  * While it follows, it looks again from time to time (td_sync_options.poll_ms):

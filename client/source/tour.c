@@ -1,0 +1,419 @@
+#include "client/source/tour.h"
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/pause.h"
+#include "client/source/discover.h"
+#include "client/source/rounds.h"
+
+#define PAUSE_MOST_MS 30000
+
+#define POLL_MS 60000
+
+struct stop {
+    bool is_visit;
+    bool has_ended; /* it is closed soon */
+    enum td_status rc;
+};
+
+/* What the source names and could not be read. */
+struct missed {
+    char *url;
+    bool is_seen; /* by the look at hand, too */
+};
+
+struct tour {
+    struct td_client *client;
+    struct tour_plan plan;
+    struct tour_events events;
+    void *user;
+    struct discovery *discovery;
+    struct timer *again;
+    struct timer *turn; /* whatever was called back ends first */
+    unsigned pause_ms;
+    int64_t begun_ms;
+    bool has_looked; /* the first look found sets */
+    bool is_over;
+    struct rounds *rounds;
+    struct stop *stops; /* by the numbers of `rounds` */
+    void *lists;        /* URLs of their Capability Lists, a tree */
+    struct missed *missed;
+    size_t n_missed;
+    struct failure why; /* the first */
+};
+
+static void look(struct tour *t);
+
+static void
+end(struct tour *t, const struct failure *why)
+{
+    if (t->is_over)
+        return;
+    t->is_over = true;
+    timer_stop(t->turn);
+    timer_stop(t->again);
+    t->events.on_end(why, t->user);
+}
+
+static void
+end_memory(struct tour *t)
+{
+    struct failure why;
+
+    failure_clear(&why);
+    failure_memory(&why);
+    end(t, &why);
+}
+
+/* Turns */
+
+static void
+close_set(struct tour *t, size_t set)
+{
+    struct stop *stop = &t->stops[set];
+
+    stop->has_ended = false;
+    t->events.on_close(set, t->user);
+    if (!stop->rc || (stop->rc == TD_UNREACHABLE && stop->is_visit))
+        rounds_rest(t->rounds, set, loop_now_ms());
+    else
+        rounds_end(t->rounds, set);
+}
+
+static bool
+open_sets(struct tour *t)
+{
+    struct failure why;
+    size_t set;
+    bool is_visit;
+
+    while (rounds_next(t->rounds, loop_now_ms(), &set, &is_visit)) {
+        t->stops[set].is_visit = is_visit;
+        if (!t->events.on_open(set, is_visit, &why, t->user)) {
+            end(t, &why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+on_turn(void *user)
+{
+    struct tour *t = user;
+    int64_t wait_ms;
+
+    if (!t->has_looked || t->is_over)
+        return;
+    for (size_t i = 0; i < rounds_count(t->rounds); i++)
+        if (t->stops[i].has_ended)
+            close_set(t, i);
+    if (!open_sets(t))
+        return;
+    wait_ms = rounds_wait_ms(t->rounds, loop_now_ms());
+    if (wait_ms >= 0)
+        timer_start(t->turn, (uint64_t)wait_ms);
+    t->events.on_turn(t->user);
+}
+
+void
+tour_turn(struct tour *t)
+{
+    if (!t->is_over)
+        timer_start(t->turn, 0);
+}
+
+/* A set is not covered: the others go on. */
+static void
+note_failure(struct tour *t, const char *url, const struct failure *why)
+{
+    if (!t->why.rc)
+        t->why = *why;
+    t->events.on_trouble(url, why->text, 0, t->user);
+}
+
+void
+tour_ended(struct tour *t, size_t set, const struct failure *why)
+{
+    struct stop *stop = &t->stops[set];
+
+    stop->has_ended = true;
+    stop->rc = why->rc;
+    if (why->rc)
+        note_failure(t, rounds_url(t->rounds, set), why);
+    tour_turn(t);
+}
+
+/* Looks */
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static bool
+is_known(const char *capability_list, void *user)
+{
+    const struct tour *t = user;
+
+    return tfind(capability_list, &t->lists, compare) != NULL;
+}
+
+static bool
+add_set(struct tour *t, struct offered *offered)
+{
+    size_t n = rounds_count(t->rounds);
+    struct stop *stops = realloc(t->stops, (n + 1) * sizeof(*stops));
+    char *list = offered->capability_list;
+
+    if (!stops)
+        return false;
+    t->stops = stops;
+    stops[n] = (struct stop){.rc = TD_OK};
+    if (!rounds_add(t->rounds, offered->url))
+        return false;
+    if (list && !tfind(list, &t->lists, compare)) {
+        if (!tsearch(list, &t->lists, compare))
+            return false;
+        offered->capability_list = NULL;
+    }
+    return true;
+}
+
+/* Told once, until a look finds it. */
+static bool
+miss(struct tour *t, const char *url, const struct failure *why)
+{
+    struct missed *missed;
+
+    for (size_t i = 0; i < t->n_missed; i++)
+        if (!strcmp(t->missed[i].url, url)) {
+            t->missed[i].is_seen = true;
+            return true;
+        }
+    missed = realloc(t->missed, (t->n_missed + 1) * sizeof(*missed));
+    if (!missed)
+        return false;
+    t->missed = missed;
+    missed[t->n_missed] = (struct missed){strdup(url), true};
+    if (!missed[t->n_missed].url)
+        return false;
+    t->n_missed++;
+    note_failure(t, url, why);
+    return true;
+}
+
+static void
+on_set(struct offered *offered, const struct failure *missed, void *user)
+{
+    struct tour *t = user;
+    bool is_good = true;
+
+    if (t->is_over)
+        return;
+    if (missed)
+        is_good = miss(t, offered->url, missed);
+    else if (!tour_has(t, offered->url))
+        is_good = add_set(t, offered);
+    if (!is_good)
+        end_memory(t);
+}
+
+/* Forgets what the look did not miss any more. */
+static void
+keep_missed(struct tour *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n_missed; i++) {
+        struct missed missed = t->missed[i];
+
+        if (!missed.is_seen)
+            free(missed.url);
+        else
+            t->missed[n++] = (struct missed){missed.url, false};
+    }
+    t->n_missed = n;
+}
+
+/* A source may have more sets by and by; a set has none. */
+static void
+look_later(struct tour *t)
+{
+    bool is_set = rounds_count(t->rounds) == 1 && t->n_missed == 0 &&
+                  !strcmp(rounds_url(t->rounds, 0), t->plan.url);
+
+    if (!t->plan.is_once && !is_set)
+        timer_start(t->again, t->plan.poll_ms);
+}
+
+/* The source is away: it is asked again later, unless this has to end. */
+static void
+ask_later(struct tour *t, const struct failure *why)
+{
+    unsigned ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+
+    if (t->plan.is_once &&
+        !pause_within(t->plan.patience_ms, loop_now_ms() - t->begun_ms,
+                      why->retry_after_s, &ms)) {
+        end(t, why);
+        return;
+    }
+    timer_start(t->again, ms);
+    t->events.on_trouble(NULL, why->text, ms, t->user);
+}
+
+static void
+on_looked(const struct failure *why, void *user)
+{
+    struct tour *t = user;
+
+    t->discovery = NULL;
+    if (t->is_over)
+        return;
+    if (t->has_looked) {
+        /* A look that fails says nothing of the sets that are followed: they
+         * tell what is wrong themselves. */
+        if (!why->rc)
+            keep_missed(t);
+    } else if (why->rc == TD_UNREACHABLE) {
+        ask_later(t, why);
+        return;
+    } else if (why->rc) {
+        end(t, why);
+        return;
+    } else if (!t->events.on_found(t->user)) {
+        return;
+    }
+    t->has_looked = true;
+    look_later(t);
+    tour_turn(t);
+}
+
+static void
+look(struct tour *t)
+{
+    static const struct discovery_watch watch = {.is_known = is_known};
+
+    for (size_t i = 0; i < t->n_missed; i++)
+        t->missed[i].is_seen = false;
+    t->discovery =
+        discovery_start(t->client, t->plan.url, on_set, on_looked, t);
+    if (!t->discovery)
+        end_memory(t);
+    else if (t->has_looked)
+        discovery_watch(t->discovery, &watch);
+}
+
+static void
+on_again(void *user)
+{
+    look(user);
+}
+
+/* What is known */
+
+size_t
+tour_count(const struct tour *t)
+{
+    return rounds_count(t->rounds);
+}
+
+const char *
+tour_url(const struct tour *t, size_t set)
+{
+    return rounds_url(t->rounds, set);
+}
+
+bool
+tour_has(const struct tour *t, const char *url)
+{
+    size_t set;
+
+    return rounds_find(t->rounds, url, &set);
+}
+
+bool
+tour_misses(const struct tour *t)
+{
+    return t->n_missed > 0;
+}
+
+bool
+tour_is_over(const struct tour *t)
+{
+    return t->has_looked && rounds_are_over(t->rounds);
+}
+
+bool
+tour_is_new(const struct tour *t)
+{
+    return rounds_are_new(t->rounds);
+}
+
+enum td_status
+tour_why(const struct tour *t, struct failure *why)
+{
+    size_t n = rounds_count(t->rounds) + t->n_missed;
+    size_t n_failed = t->n_missed;
+
+    for (size_t i = 0; i < rounds_count(t->rounds); i++)
+        n_failed += t->stops[i].rc != TD_OK;
+    *why = t->why;
+    if (n > 1 && n_failed > 0)
+        failure_set(why, t->why.rc,
+                    "%zu of %zu sets of %.300s are not covered: %.600s",
+                    n_failed, n, t->plan.url, t->why.text);
+    return why->rc;
+}
+
+/* Life cycle */
+
+void
+tour_free(struct tour *t)
+{
+    if (!t)
+        return;
+    discovery_free(t->discovery);
+    timer_free(t->again);
+    timer_free(t->turn);
+    rounds_free(t->rounds);
+    tdestroy(t->lists, free);
+    for (size_t i = 0; i < t->n_missed; i++)
+        free(t->missed[i].url);
+    free(t->missed);
+    free(t->stops);
+    free(t);
+}
+
+struct tour *
+tour_start(struct td_client *client, const struct tour_plan *plan,
+           const struct tour_events *events, void *user)
+{
+    struct tour *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    t->client = client;
+    t->plan = *plan;
+    if (!t->plan.poll_ms)
+        t->plan.poll_ms = POLL_MS;
+    t->events = *events;
+    t->user = user;
+    t->pause_ms = PAUSE_FIRST;
+    t->begun_ms = loop_now_ms();
+    failure_clear(&t->why);
+    t->rounds = rounds_new(plan->is_once, t->plan.poll_ms);
+    t->again = timer_new(client->loop, on_again, t);
+    t->turn = timer_new(client->loop, on_turn, t);
+    if (!t->rounds || !t->again || !t->turn) {
+        tour_free(t);
+        return NULL;
+    }
+    timer_start(t->again, 0);
+    return t;
+}
