@@ -22,6 +22,7 @@ struct get {
     char position[TD_POSITION_SIZE]; /* by the stream, where the set does not
                                         tell */
     bool has_printed;
+    const char *url; /* as it was given */
 };
 
 /* For people: KEY VALUE. */
@@ -159,13 +160,28 @@ ask_position(struct get *get, const char *set_url)
     td_close(client);
 }
 
+/* A document names the set: no other server than that of the URL is asked on
+ * its word. */
+static bool
+is_of_host(const char *set_url, const char *url)
+{
+    const char *host = strstr(url, "://");
+    size_t size;
+
+    if (!host)
+        return false;
+    size = (size_t)(host + 3 - url) + strcspn(host + 3, "/?#");
+    return !strncmp(set_url, url, size) &&
+           (set_url[size] == '\0' || strchr("/?#", set_url[size]));
+}
+
 static void
 on_offer(const struct td_offer *offer, void *user)
 {
     struct get *get = user;
     const char *position = offer->position;
 
-    if (!position) {
+    if (!position && is_of_host(offer->set_url, get->url)) {
         ask_position(get, offer->set_url);
         position = get->position[0] ? get->position : NULL;
     }
@@ -210,6 +226,7 @@ run(const struct arguments *arguments)
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
         return code;
+    get.url = arguments->operands[0];
     code = get_all(&get, client, arguments->operands[0]);
     td_close(client);
     return code;

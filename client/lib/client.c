@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -100,6 +102,29 @@ client_idles(struct td_client *client, struct running *running, bool is_idle)
     look_for_idle(client);
 }
 
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+bool
+client_note_found(struct td_client *client, const char *url)
+{
+    char *copy = strdup(url);
+    void *found = copy ? tsearch(copy, &client->found, compare) : NULL;
+
+    if (!found || *(char **)found != copy)
+        free(copy);
+    return found != NULL;
+}
+
+bool
+client_has_found(const struct td_client *client, const char *url)
+{
+    return tfind(url, &client->found, compare) != NULL;
+}
+
 static enum td_status
 turned(struct td_client *client, enum td_status rc)
 {
@@ -171,6 +196,7 @@ td_close(struct td_client *client)
     web_free(client->web);
     loop_free(client->loop);
     headers_free(client->headers);
+    tdestroy(client->found, free);
     reach_free(client->reach);
     if (client->stop_fd >= 0)
         close(client->stop_fd);

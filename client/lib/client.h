@@ -23,6 +23,7 @@ struct td_client {
     struct web *web;         /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
     struct reach *reach;     /* reach.c's: whom sources may name */
+    void *found;             /* URLs of sets that td_sets told, a tree */
     struct running *running; /* followers, publishers ...; newest first */
     bool is_idle;            /* there are none: ends td_run */
     struct failure problem;  /* of the last public call */
@@ -35,6 +36,13 @@ void client_begin(struct td_client *client);
  * by where it is (reach.h). NULL, or no URL: nothing. TD_MEMORY: the problem
  * says so. In web.c. */
 enum td_status client_add_source(struct td_client *client, const char *url);
+
+/* A source has named the set at `url`, which the program may hand in again:
+ * that makes it no source that the program has named. False: no memory. */
+bool client_note_found(struct td_client *client, const char *url);
+
+/* True if it was noted. */
+bool client_has_found(const struct td_client *client, const char *url);
 
 /* Ends one: a call that returns TD_STOPPED has used up the td_stop. */
 enum td_status client_end(struct td_client *client, enum td_status rc);

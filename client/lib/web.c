@@ -239,7 +239,7 @@ client_add_source(struct td_client *client, const char *url)
 {
     char scheme[SCHEME_SIZE], host[HOST_SIZE];
 
-    if (!url || !read_url(url, scheme, host) ||
+    if (!url || client_has_found(client, url) || !read_url(url, scheme, host) ||
         reach_add_source(client->reach, host))
         return TD_OK;
     return client_fail(client, TD_MEMORY, "no memory");

@@ -6,6 +6,7 @@
 #include "client/source/discover.h"
 
 struct listing {
+    struct td_client *client;
     td_set_fn *on_set;
     void *user;
     const char *url;
@@ -13,6 +14,7 @@ struct listing {
     size_t n_missed;
     struct failure missed; /* the first */
     struct failure why;
+    bool has_no_memory;
     bool is_over;
 };
 
@@ -21,6 +23,8 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct listing *l = user;
 
+    if (!missed && !client_note_found(l->client, offered->url))
+        l->has_no_memory = true;
     l->n_sets += !missed;
     if (missed && l->n_missed++ == 0)
         l->missed = *missed;
@@ -33,7 +37,9 @@ on_end(const struct failure *why, void *user)
     struct listing *l = user;
 
     l->why = *why;
-    if (!why->rc && l->n_missed > 0) {
+    if (l->has_no_memory)
+        failure_memory(&l->why);
+    else if (!why->rc && l->n_missed > 0) {
         l->why = l->missed;
         failure_set(&l->why, l->missed.rc,
                     "%zu of %zu sets of %.300s cannot be read: %.600s",
@@ -47,11 +53,16 @@ enum td_status
 td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
         void *user)
 {
-    struct listing l = {.on_set = on_each, .user = user, .url = url ? url : ""};
+    struct listing l = {.client = client,
+                        .on_set = on_each,
+                        .user = user,
+                        .url = url ? url : ""};
     struct discovery *discovery;
     enum td_status rc;
 
     client_begin(client);
+    if (client_add_source(client, url))
+        return client_end(client, TD_MEMORY);
     discovery = discovery_start(client, l.url, on_set, on_end, &l);
     if (!discovery)
         return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
