@@ -28,6 +28,7 @@ struct baseline {
     baseline_end_fn *on_end;
     void *user;
     unsigned patience_s;
+    struct listing *listing; /* one document; NULL: none */
     bool is_held;
 };
 
@@ -241,8 +242,17 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     (void)client;
     assert_non_null(baseline);
     assert_null(quiet.baseline);
-    *baseline =
-        (struct baseline){on_entry, on_end, user, plan->patience_s, false};
+    *baseline = (struct baseline){.on_entry = on_entry,
+                                  .on_end = on_end,
+                                  .user = user,
+                                  .patience_s = plan->patience_s,
+                                  .listing = plan->listing};
+    if (plan->listing) {
+        struct listing_version known;
+
+        assert_true(listing_begin(plan->listing));
+        assert_true(listing_document(plan->listing, "http://e.org/", &known));
+    }
     quiet.baseline = baseline;
     return baseline;
 }
@@ -284,6 +294,8 @@ quiet_resource(const char *loc, const char *file)
     quiet_await(quiet_is_rebasing, "a baseline");
     assert_false(quiet.baseline->is_held);
     make_entry(&entry, loc);
+    if (quiet.baseline->listing)
+        assert_true(listing_add(quiet.baseline->listing, &entry));
     return quiet.baseline->on_entry(&entry, file, quiet.baseline->user);
 }
 

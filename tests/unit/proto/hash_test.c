@@ -121,3 +121,28 @@ TEST(chains_digests)
     assert_int_equal(digest_read((struct slice){text, DIGEST_TEXT_SIZE}, &same),
                      STATUS_INVALID);
 }
+
+/* Two lists agree in what both have; digits in either case. */
+TEST(compares_lists_by_what_both_have)
+{
+    static const struct {
+        const char *a, *b;
+        bool agree, has_common;
+    } rows[] = {
+        {"md5:01ab", "md5:01AB", true, true},
+        {"md5:01ab", "md5:01ac", false, true},
+        {"md5:01ab sha-1:02", "sha-1:02 sha-256:03", true, true},
+        {"md5:01ab sha-1:02", "md5:01ab sha-1:03", false, true},
+        {"md5:01ab", "sha-1:01ab", true, false},
+        {"", "md5:01ab", true, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool has_common;
+
+        assert_int_equal(
+            hashes_agree(slice_of(rows[i].a), slice_of(rows[i].b), &has_common),
+            rows[i].agree);
+        assert_int_equal(has_common, rows[i].has_common);
+    }
+}

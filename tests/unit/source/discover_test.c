@@ -501,3 +501,35 @@ TEST(it_may_be_freed_when_it_tells_a_set)
     assert_string_equal(s->told.data, "url=/1.xml cl=/1.xml ch=/changes.xml\n");
     assert_int_equal(site_count(s->site, "/2.xml"), 0);
 }
+
+/* R-262: a host that has nothing else is asked for its robots.txt. Sitemaps
+ * without a set are one list; one with a link "up" leads to its set. */
+TEST(sitemaps_of_a_robots_txt_are_found)
+{
+    static const char robots[] = "Sitemap: /1.xml\nSitemap: /2.xml\n";
+    static const char plain[] = "<urlset" RS ENTRY("/a") "</urlset>";
+    struct stage *s = *state;
+
+    put(s, "/", "<html></html>");
+    put(s, "/page", "<html></html>");
+    put(s, "/robots.txt", robots);
+    put(s, "/1.xml", plain);
+    put(s, "/2.xml", plain);
+    finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
+    finds(s, "/page", "url=/robots.txt rl=/robots.txt\n");
+    finds(s, "/robots.txt", "url=/robots.txt rl=/robots.txt\n");
+    fails(s, "/none", TD_REFUSED, "/none: 404");  /* a slip of the pen */
+    site_status(s->site, "/2.xml", 404, NULL, 0); /* who reads it is told */
+    finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
+    site_status(s->site, "/2.xml", 0, NULL, 0);
+
+    put(s, "/1.xml", LIST("resourcelist", UP("/c.xml") ENTRY("/a")));
+    put(s, "/2.xml", LIST("resourcelist", UP("/c.xml") ENTRY("/b")));
+    put(s, "/c.xml",
+        LIST("capabilitylist", OFFER("/1.xml", "resourcelist")
+                                   OFFER("/changes.xml", "changelist")));
+    finds(s, "/", "url=/c.xml cl=/c.xml rl=/1.xml ch=/changes.xml\n");
+
+    put(s, "/robots.txt", "User-agent: *\n");
+    fails(s, "/", TD_REFUSED, "nothing of ResourceSync there, nor a Sitemap");
+}

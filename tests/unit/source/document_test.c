@@ -439,3 +439,38 @@ TEST(a_loc_without_an_end_takes_no_memory)
     told_fini(&told);
     buf_fini(&packed);
 }
+
+/* R-262: the Sitemaps of a robots.txt, as its authors write them; what else is
+ * there does not matter. */
+TEST(a_robots_txt_is_an_index_of_its_sitemaps)
+{
+    static const struct {
+        const char *body;
+        const char *told; /* NULL: it is no such document */
+    } rows[] = {
+        {"User-agent: *\nDisallow: /\nSitemap: http://e.org/1.xml\n",
+         "entry http://e.org/1.xml\n"},
+        {"\xEF\xBB\xBFSITEMAP:http://e.org/1.xml\r\n\r\n"
+         "  sitemap :http://e.org/2.xml\rsitemap:\t/3.xml  # ours",
+         "entry http://e.org/1.xml\nentry http://example.com/3.xml\n"},
+        {"# Sitemap: http://e.org/1.xml\nSitemap:\nSitemap\n", NULL},
+        {"<!DOCTYPE html><p>Sitemap: none", NULL},
+        {"", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (size_t step = 1; step < 100; step += 98) {
+            struct told told;
+            enum status rc = told_read(&told, "http://example.com/robots.txt",
+                                       slice_of(rows[i].body), step);
+
+            assert_int_equal(rc, rows[i].told ? STATUS_OK : STATUS_MALFORMED);
+            if (rows[i].told) {
+                BUF_ADD(&told.text, "\0");
+                if (!strstr(told.text.data, rows[i].told))
+                    fail_msg("%s", told.text.data);
+                assert_true(told.head.is_index);
+            }
+            told_fini(&told);
+        }
+}

@@ -1,0 +1,415 @@
+/*
+ * listing_test.c - readings of a list, compared and numbered.
+ */
+#include "client/listing/listing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/clock.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+#define SOURCE "http://e.org/sitemap.xml"
+#define DAY    INT64_C(86400000000)
+
+struct stage {
+    struct tempdir dir;
+    char path[300];
+    struct listing *listing;
+    struct failure why;
+    struct buf told; /* "SEQ KIND NAME;" of differences */
+    int64_t when_us; /* of the last one */
+};
+
+static void
+open_listing(struct stage *s)
+{
+    listing_close(s->listing);
+    s->listing = listing_open(s->path, SOURCE, &s->why);
+}
+
+static int
+set_stage(void **state)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+
+    assert_non_null(s);
+    tempdir_open(&s->dir);
+    snprintf(s->path, sizeof(s->path), "%s/list", s->dir.path);
+    buf_init(&s->told, 1 << 20);
+    open_listing(s);
+    assert_non_null(s->listing);
+    *state = s;
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    struct stage *s = *state;
+
+    listing_close(s->listing);
+    tempdir_close(&s->dir);
+    buf_fini(&s->told);
+    free(s);
+    return 0;
+}
+
+FIXTURE(set_stage, clear_stage);
+
+/* A resource "NAME", "NAME@DAY", "NAME#LENGTH" or "NAME=HASH". */
+static void
+add(struct stage *s, const char *word, size_t size)
+{
+    struct document_entry entry = {.when_us = DATETIME_NONE};
+    char loc[80];
+    char hash[80];
+    size_t name = strcspn(word, "@#= ");
+    char what = name < size ? word[name] : '\0';
+
+    change_init(&entry.change);
+    snprintf(loc, sizeof(loc), "http://e.org/%.*s", (int)name, word);
+    entry.change.loc = slice_of(loc);
+    if (what == '@')
+        entry.change.lastmod_us = atoi(word + name + 1) * DAY;
+    if (what == '#')
+        entry.change.length = (uint64_t)atoi(word + name + 1);
+    if (what == '=') {
+        snprintf(hash, sizeof(hash), "%.*s", (int)(size - name - 1),
+                 word + name + 1);
+        entry.change.hash = slice_of(hash);
+    }
+    assert_true(listing_add(s->listing, &entry));
+}
+
+/* A document with resources; `version` NULL: it has none to be told. */
+static void
+document(struct stage *s, const char *url, const char *version,
+         const char *words)
+{
+    struct listing_version known;
+    struct listing_version is = {.etag = ""};
+
+    assert_true(listing_document(s->listing, url, &known));
+    while (*words) {
+        size_t size = strcspn(words, " ");
+
+        add(s, words, size);
+        words += size + strspn(words + size, " ");
+    }
+    if (version)
+        snprintf(is.etag, sizeof(is.etag), "%s", version);
+    assert_true(listing_document_end(s->listing, version ? &is : NULL));
+}
+
+/* The same again, by its version. */
+static void
+same(struct stage *s, const char *url, const char *version)
+{
+    struct listing_version known;
+
+    assert_true(listing_document(s->listing, url, &known));
+    assert_string_equal(known.etag, version);
+    if (version[0])
+        assert_true(listing_document_same(s->listing));
+}
+
+static bool
+on_change(const struct document_entry *entry, void *user)
+{
+    struct stage *s = user;
+
+    assert_true(entry->has_kind);
+    assert_true(entry->when_us >= s->when_us);
+    s->when_us = entry->when_us;
+    buf_add_format(&s->told, "%d %s %.*s;", (int)entry->change.seq,
+                   change_kind_name(entry->change.kind),
+                   (int)entry->change.loc.size - 13,
+                   entry->change.loc.data + 13);
+    return true;
+}
+
+static void
+assert_changes(struct stage *s, uint64_t after, const char *expected)
+{
+    buf_clear(&s->told);
+    s->when_us = 0;
+    assert_true(listing_changes(s->listing, after, 1000, on_change, s));
+    BUF_ADD(&s->told, "\0");
+    assert_string_equal(s->told.data, expected);
+}
+
+static void
+compare(struct stage *s)
+{
+    assert_true(listing_compare(s->listing, 20, "it"));
+}
+
+static void
+read_list(struct stage *s, const char *words)
+{
+    assert_true(listing_begin(s->listing));
+    document(s, SOURCE, NULL, words);
+    compare(s);
+}
+
+/* what is new, what differs and what is missing, in that order. */
+TEST(differences_are_numbered)
+{
+    struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
+
+    assert_false(extent->is_read);
+    read_list(s, "a@1 b@1 c@1 d");
+    assert_true(extent->is_read);
+    assert_int_equal(extent->n_resources, 4);
+    assert_changes(s, 0, "1 created a;2 created b;3 created c;4 created d;");
+    read_list(s, "e b@2 c@1 d");
+    assert_int_equal(extent->last, 7);
+    assert_changes(s, 4, "5 created e;6 updated b;7 deleted a;");
+    assert_changes(s, 6, "7 deleted a;");
+    read_list(s, "e b@2 c@1 d");
+    assert_int_equal(extent->last, 7);
+}
+
+/* Each row: a resource, what it is the next time, and whether that differs. */
+TEST(a_resource_differs_by_lastmod_hash_or_length)
+{
+    static const struct {
+        const char *was, *is;
+        bool differs;
+    } rows[] = {
+        {"a", "a", false},
+        {"a@1", "a@1", false},
+        {"a@1", "a@2", true},
+        {"a@2", "a@1", true},
+        {"a#1", "a#1", false},
+        {"a#1", "a#2", true},
+        {"a=md5:0123", "a=md5:0123", false},
+        {"a=md5:01ab", "a=md5:01AB", false},
+        {"a=md5:0123", "a=md5:0124", true},
+        {"a", "a@1", true}, /* told anew, and nothing to compare it with */
+        {"a@1", "a", true},
+        {"a@1", "a#1", true},
+        {"a=md5:0123", "a=sha-1:0123", true},
+    };
+    struct stage *s = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t last;
+
+        assert_true(listing_clear(s->listing));
+        read_list(s, rows[i].was);
+        last = listing_extent(s->listing)->last;
+        read_list(s, rows[i].is);
+        if ((listing_extent(s->listing)->last > last) != rows[i].differs)
+            fail_msg("%s, then %s", rows[i].was, rows[i].is);
+    }
+}
+
+/* A crash, or an end: what was read last is there, and so are differences. */
+TEST(all_is_there_again)
+{
+    struct stage *s = *state;
+    char epoch[EPOCH_SIZE + 1];
+
+    strcpy(epoch, listing_extent(s->listing)->epoch);
+    read_list(s, "a b");
+    assert_true(listing_begin(s->listing)); /* never ended */
+    document(s, SOURCE, NULL, "c");
+    open_listing(s);
+    assert_string_equal(listing_extent(s->listing)->epoch, epoch);
+    assert_int_equal(listing_extent(s->listing)->last, 2);
+    assert_changes(s, 1, "2 created b;");
+    read_list(s, "b c");
+    assert_changes(s, 2, "3 created c;4 deleted a;");
+}
+
+/* The last two readings that found differences can be told again. */
+TEST(old_differences_are_forgotten)
+{
+    struct stage *s = *state;
+    const struct listing_extent *extent = listing_extent(s->listing);
+
+    read_list(s, "a");
+    read_list(s, "a b");
+    assert_int_equal(extent->oldest, 0);
+    read_list(s, "a b"); /* found none */
+    read_list(s, "a b c");
+    assert_int_equal(extent->oldest, 1);
+    read_list(s, "a b c d");
+    assert_int_equal(extent->oldest, 2);
+    assert_changes(s, 0, "3 created c;4 created d;");
+    assert_true(listing_begin(s->listing));
+    document(s, SOURCE, NULL, "x");
+    assert_true(listing_take(s->listing));
+    assert_int_equal(extent->oldest, 5);
+    assert_int_equal(extent->last, 5);
+    assert_changes(s, 0, "");
+    read_list(s, "x y");
+    assert_changes(s, 5, "6 created y;");
+}
+
+/* RFC 9110 section 13: documents that have not changed are not read, and what
+ * is in them stays. */
+TEST(documents_that_have_not_changed_are_not_read)
+{
+    struct stage *s = *state;
+
+    assert_true(listing_begin(s->listing));
+    document(s, "http://e.org/1", "one", "a b");
+    document(s, "http://e.org/2", "two", "c d");
+    document(s, "http://e.org/3", NULL, "");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "one");
+    document(s, "http://e.org/2", "more", "c e");
+    same(s, "http://e.org/3", "");
+    compare(s);
+    assert_changes(s, 4, "5 created e;6 deleted d;");
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "one");
+    same(s, "http://e.org/2", "more");
+    compare(s);
+    assert_changes(s, 6, "");
+    assert_true(listing_begin(s->listing)); /* the second is not there */
+    same(s, "http://e.org/1", "one");
+    compare(s);
+    assert_changes(s, 6, "7 deleted c;8 deleted e;");
+}
+
+/* A resource of two documents is there as long as one has it, whichever of them
+ * has changed. */
+TEST(a_resource_of_two_documents_is_deleted_with_both)
+{
+    struct stage *s = *state;
+
+    assert_true(listing_begin(s->listing));
+    document(s, "http://e.org/1", "one", "a b");
+    document(s, "http://e.org/2", "two", "b c");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "");
+    document(s, "http://e.org/1", "one", "a b");
+    document(s, "http://e.org/2", "three", "c");
+    compare(s);
+    assert_changes(s, 3, "");
+    assert_true(listing_begin(s->listing)); /* now it moves to the second */
+    same(s, "http://e.org/1", "one");
+    document(s, "http://e.org/2", "four", "b c");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "");
+    document(s, "http://e.org/1", "five", "a");
+    same(s, "http://e.org/2", "");
+    document(s, "http://e.org/2", "four", "b c");
+    compare(s);
+    assert_changes(s, 3, "");
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "five");
+    document(s, "http://e.org/2", "six", "c");
+    compare(s);
+    assert_changes(s, 3, "4 deleted b;");
+}
+
+/* Of a resource that is told twice the later entry counts. */
+TEST(the_later_of_two_entries_counts)
+{
+    struct stage *s = *state;
+
+    read_list(s, "a@1 b@1 a@2");
+    assert_changes(s, 0, "1 created a;2 created b;");
+    read_list(s, "a@1 b@1 a@2");
+    assert_changes(s, 2, "");
+}
+
+static void
+fill(struct stage *s, unsigned from, unsigned to)
+{
+    struct listing_version known;
+    char name[20];
+
+    assert_true(listing_begin(s->listing));
+    assert_true(listing_document(s->listing, SOURCE, &known));
+    for (; from < to; from++) {
+        snprintf(name, sizeof(name), "%u", from);
+        add(s, name, strlen(name));
+    }
+}
+
+/* Too much is missing: the last reading stays, and is compared with again. */
+TEST(a_list_that_lost_too_much_is_dropped)
+{
+    struct stage *s = *state;
+
+    fill(s, 0, 500);
+    compare(s);
+    fill(s, 101, 600);
+    assert_false(listing_compare(s->listing, 20, "http://e.org/list"));
+    assert_int_equal(listing_failure(s->listing)->rc, TD_REFUSED);
+    assert_non_null(strstr(listing_failure(s->listing)->text,
+                           "http://e.org/list lacks 101 of 500 resources"));
+    open_listing(s);
+    assert_int_equal(listing_extent(s->listing)->last, 500);
+    fill(s, 100, 500);
+    compare(s);
+    assert_int_equal(listing_extent(s->listing)->last, 600);
+    fill(s, 0, 0);
+    assert_true(listing_compare(s->listing, -1, "it"));
+    assert_int_equal(listing_extent(s->listing)->n_resources, 0);
+}
+
+/* The time of a difference is when it was found, and never goes back. */
+TEST(times_of_differences_do_not_go_back)
+{
+    struct stage *s = *state;
+
+    read_list(s, "a");
+    clock_set_us(-10 * DAY);
+    read_list(s, "a b");
+    assert_changes(s, 0, "1 created a;2 created b;");
+}
+
+/* A file of another source, or of something else, is refused and stays. */
+TEST(what_is_not_its_own_is_refused)
+{
+    struct stage *s = *state;
+    FILE *file;
+
+    read_list(s, "a");
+    listing_close(s->listing);
+    s->listing = listing_open(s->path, "http://other.org/", &s->why);
+    assert_null(s->listing);
+    assert_int_equal(s->why.rc, TD_INVALID);
+    assert_non_null(strstr(s->why.text, "of another source: " SOURCE));
+    open_listing(s);
+    assert_changes(s, 0, "1 created a;");
+    assert_null(listing_open(s->path, SOURCE, &s->why)); /* one at a time */
+    assert_int_equal(s->why.rc, TD_IO);
+    assert_non_null(strstr(s->why.text, "another process"));
+
+    listing_close(s->listing);
+    s->listing = NULL;
+    file = fopen(s->path, "w");
+    fputs("not a database, but long enough to be taken for one of the kind "
+          "that has pages and a header of a hundred bytes, which this is not",
+          file);
+    fclose(file);
+    open_listing(s);
+    assert_null(s->listing);
+    assert_int_equal(s->why.rc, TD_IO);
+}
+
+/* Without a path nothing stays. */
+TEST(a_temporary_one_is_gone_at_the_end)
+{
+    struct stage *s = *state;
+
+    listing_close(s->listing);
+    s->listing = listing_open(NULL, SOURCE, &s->why);
+    assert_non_null(s->listing);
+    read_list(s, "a b");
+    assert_changes(s, 0, "1 created a;2 created b;");
+}
