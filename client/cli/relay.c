@@ -738,7 +738,8 @@ const struct command relay_command = {
     .operands = "SET-URL|SOURCE-URL SET-URL --state FILE [--after POSITION]",
     .help = "Follows a source and posts its changes into a set.",
     .more =
-        "The source is a set of Tidings or any other ResourceSync source. "
+        "The source is a set of Tidings, any other ResourceSync source or a "
+        "Sitemap. "
         "Every change is\nin the set once, in order, whoever is killed or away "
         "meanwhile; it goes on until\nit is interrupted. Entries get a link "
         "\"via\" to their resource unless they have\none, and the times of the "

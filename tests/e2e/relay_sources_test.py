@@ -1,5 +1,5 @@
-"""tidings relay from sources without Tidings into a set: what their lists tell is in the
-set once, in order, whoever is killed."""
+"""tidings relay from sources without Tidings into a set: what their Change Lists tell, or
+how their lists of resources differ, is in the set once, in order, whoever is killed."""
 
 import datetime
 import random
@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tidings_test.http import JSON
-from tidings_test.sets import change
+from tidings_test.layouts import LAYOUTS, Paged, Sitemap
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -113,23 +113,30 @@ class Relay:
         arguments = self._arguments("--until-caught-up", *more)
         return self._run(*arguments, status=status).errors()
 
-    def told(self):
-        """All entries of the target, as (second, kind, name); the broker found out a
-        deletion without a second."""
-        told = []
-        if not self.target.last():
-            return told
-        while True:
-            page = self.target.get(f"changes?after={len(told)}", accept=JSON).json()
+    def entries(self):
+        """All entries of the target."""
+        entries = []
+        while self.target.last() > len(entries):
+            page = self.target.get(f"changes?after={len(entries)}", accept=JSON).json()
             for entry in page["changes"]:
                 (via,) = [ln for ln in entry["links"] if ln["rel"] == "via"]
                 assert via["href"] == entry["loc"]  # R-250
                 assert not entry["datetime"].startswith("2026-09-01")  # R-251
                 assert "sourceDatetime" not in entry
-                second = second_of(entry.get("lastmod", at(0)))
-                told.append((second, entry["change"], entry["loc"].rpartition("/")[2]))
-            if not page["changes"]:
-                return told
+                entries.append(entry)
+        return entries
+
+    def told(self):
+        """All entries of the target, as (second, kind, name); the broker found out a
+        deletion without a second."""
+        return [
+            (
+                second_of(entry.get("lastmod", at(0))),
+                entry["change"],
+                entry["loc"].rpartition("/")[2],
+            )
+            for entry in self.entries()
+        ]
 
 
 @pytest.fixture
@@ -141,6 +148,28 @@ def source(site):
 def relay(source, broker, tmp_path, run, start):
     """A relay from the source to a set that is not there yet."""
     return Relay(source, broker.set(), tmp_path / "relay", run, start)
+
+
+@pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.__name__)
+def listed(request, site, broker, tmp_path, run, start):
+    """A relay from a source that has only a list of its resources."""
+    layout = request.param(site)
+    return Relay(layout, broker.set(), tmp_path / "relay", run, start)
+
+
+def check_listed(relay, entries):
+    """The entries lead to what the source lists, each a step further."""
+    now = {}
+    for entry in entries:
+        loc, lastmod = entry["loc"], entry.get("lastmod")
+        assert (entry["change"] == "created") == (loc not in now)
+        if entry["change"] == "deleted":
+            del now[loc]
+        else:
+            assert now.get(loc, "") < lastmod
+            now[loc] = lastmod
+    source = relay.source
+    assert now == {source.site.link(path): source.lastmod(path) for path in source.files}
 
 
 # R-250, R-251, R-225: all resources first, then each change after them; a second run
@@ -260,6 +289,86 @@ def test_a_relay_may_begin_at_a_time(source, relay):
     assert relay.target.last() == 2
 
 
+# Lists of resources
+
+
+FILES = {f"/files/{name}.txt": name for name in "abcde"}
+
+
+# R-250, R-251, R-262: whatever the layout, all that is listed is created, and then what
+# is different is told; a second run tells nothing again.
+def test_differences_of_a_list_are_relayed(listed):
+    listed.source.publish(FILES)
+    listed.run()
+    assert [entry["change"] for entry in listed.entries()] == ["created"] * 5
+    listed.source.publish({"/files/b.txt": "b", "/files/c.txt": "C", "/files/f.txt": "f"})
+    listed.run()
+    told = [entry["change"] for entry in listed.entries()[5:]]
+    assert sorted(told) == ["created", "deleted", "deleted", "deleted", "updated"]
+    check_listed(listed, listed.entries())
+    assert listed.run() == ""
+    listed.target.wait_last(10)
+
+
+# A list that lacks a part, or that lost a hundred resources, deletes nothing.
+def test_an_incomplete_list_deletes_nothing(site, broker, tmp_path, run, start):
+    source = Paged(site)
+    relay = Relay(source, broker.set(), tmp_path / "relay", run, start)
+    source.publish({f"/files/{i:03}.txt": "x" for i in range(120)})
+    relay.run()
+    site.status(source.lists[3], 404)
+    assert "404" in relay.run(status=1)
+    site.status(source.lists[3], None)
+    source.publish({"/files/000.txt": "y"})
+    assert "--max-delete" in relay.run(status=1)
+    relay.target.wait_last(120)
+    relay.run("--max-delete", "none")
+    relay.target.wait_last(120 + 120)
+    check_listed(relay, relay.entries())
+
+
+# R-140, R-149: files of a site come, change and go, while the relay and the target's
+# broker are killed by chance, also in the middle of reading the list: each difference is
+# in the set once.
+def test_no_difference_is_lost_or_doubled_whoever_is_killed(
+    site, start_broker, tmp_path, run, start
+):
+    broker = start_broker("--rotate-entries", "1000")
+    source = Sitemap(site)
+    target = broker.set("news").create()
+    relay = Relay(source, target, tmp_path / "relay", run, start)
+    chance = random.Random(12345)
+    source.publish({f"/files/{i}.txt": "0" for i in range(2000)})
+    relay.start("--max-delete", "none")
+    for turn in range(soak(12, 100)):
+        files = dict(source.files)
+        for path in chance.sample(sorted(files), 300):
+            files[path] = str(turn)
+        for path in chance.sample(sorted(files), 50):
+            del files[path]
+        files |= {f"/files/{turn}-{i}.txt": "0" for i in range(50)}
+        last = target.last()
+        source.publish(files)
+        n_read = len(site.asked(source.start))
+        when = chance.randrange(3)
+        if when == 0:
+            site.asked(source.start).wait(n_read + 1)
+        elif when == 1:
+            wait_for("a difference", lambda: target.last() > last)
+        if chance.randrange(3):
+            relay.process.kill()
+            relay.start("--max-delete", "none")
+        else:
+            broker.kill()
+            broker.restart()
+    relay.process.kill()
+    relay.run("--max-delete", "none")
+    check_listed(relay, relay.entries())
+
+
+# Change Lists
+
+
 # R-140, R-149: a source tells changes, and now and then only its resources, while the
 # relay and the target's broker are killed by chance. All is in the set once: each change
 # of the lists, and of what the lists lost the differences.
@@ -267,14 +376,16 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(
     source, start_broker, tmp_path, run, start
 ):
     broker = start_broker("--rotate-entries", "1000")
-    relay = Relay(source, broker.set("news"), tmp_path / "relay", run, start)
+    target = broker.set("news").create()
+    relay = Relay(source, target, tmp_path / "relay", run, start)
     chance = random.Random(12345)
     for i in range(300):
         source.change("created", f"r{i}")
     source.put_resources()
     source.forget_changes()
-    relay.start()
+    relay.start("--max-delete", "none")
     for turn in range(soak(12, 100)):
+        last = target.last()
         for _ in range(chance.randrange(1, 400)):
             name = chance.choice(list(source.resources))
             source.change(chance.choice(["updated", "updated", "deleted"]), name)
@@ -286,21 +397,17 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(
         else:
             source.put_changes()
         if chance.randrange(2):
+            wait_for("a change", lambda: target.last() > last)
+        if chance.randrange(2):
             relay.process.kill()
-            relay.start()
+            relay.start("--max-delete", "none")
         else:
             broker.kill()
             broker.restart()
-    source.change("created", "last")
-    source.put_changes()
-
-    def has_all():
-        return relay.target.last() and ("last" == relay.told()[-1][2])
-
-    wait_for("the last change", has_all)
-    told = relay.told()
+    relay.process.kill()
+    relay.run("--max-delete", "none")
     now = {}
-    for second, kind, name in told:
+    for second, kind, name in relay.told():
         if kind == "deleted":
             assert second == 0 or now[name] < second
             del now[name]
@@ -309,4 +416,3 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(
             assert now.get(name, 0) < second
             now[name] = second
     assert now == source.resources
-    relay.process.stop()
