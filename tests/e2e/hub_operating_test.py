@@ -33,6 +33,7 @@ def test_publishing_is_for_an_open_broker(news, broker):
     check_refused(broker.put("/relays/feed", feed), 403, why)
     check_refused(broker.delete("/relays/feed"), 403, why)
     check_refused(news.put(hubs=["http://a.org/hub"]), 403, why)
+    check_refused(news.change(hubs=["http://a.org/hub"]), 403, why)
 
     # All else works.
     assert news.put(title="Demo").status == 200

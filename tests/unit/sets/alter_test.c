@@ -62,14 +62,19 @@ submit(enum alter_mode mode, const char *name, const char *settings,
 }
 
 static struct outcome
-put(const char *name, const char *settings)
+alter(enum alter_mode mode, const char *name, const char *settings)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(submit(ALTER_REPLACE, name, settings, on_done, &o),
-                     STATUS_OK);
+    assert_int_equal(submit(mode, name, settings, on_done, &o), STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
     return o;
+}
+
+static struct outcome
+put(const char *name, const char *settings)
+{
+    return alter(ALTER_REPLACE, name, settings);
 }
 
 static void
@@ -145,6 +150,12 @@ TEST(a_foreign_topic_belongs_to_one_set)
         (void)put("one", UPSTREAM("http://a.example/~t"));
         stage_restart();
     }
+    (void)alter(ALTER_CHANGE, "one", "{\"title\":\"A\"}");
+    assert_ptr_equal(upstream("http://a.example/~t"), sets_find(&s, "one"));
+    (void)alter(ALTER_CHANGE, "one", "{\"upstreamTopic\":null}");
+    assert_null(upstream("http://a.example/~t"));
+    (void)alter(ALTER_CHANGE, "one", UPSTREAM("http://a.example/~t"));
+    assert_ptr_equal(upstream("http://a.example/~t"), sets_find(&s, "one"));
     (void)put("one", UPSTREAM("http://a.example/other"));
     assert_null(upstream("http://a.example/~t"));
     (void)put("two", UPSTREAM("http://a.example/~t"));
