@@ -739,11 +739,12 @@ const struct command relay_command = {
     .help = "Follows a source and posts its changes into a set.",
     .more =
         "The source is a set of Tidings, any other ResourceSync source or a "
-        "Sitemap. "
-        "Every change is\nin the set once, in order, whoever is killed or away "
-        "meanwhile; it goes on until\nit is interrupted. Entries get a link "
-        "\"via\" to their resource unless they have\none, and the times of the "
-        "set; links \"collection\" and \"canonical\" are left out.\n\n"
+        "Sitemap.\nEvery change is in the set once, in order, whoever is "
+        "killed or "
+        "away meanwhile;\nit goes on until it is interrupted. Entries get a "
+        "link "
+        "\"via\" to their resource\nunless they have one, and the times of the "
+        "set; links \"collection\" and\n\"canonical\" are left out.\n\n"
         "Where the source's history does not go back to the position, all its\n"
         "resources are compared with the set's, and the differences are "
         "posted. "
