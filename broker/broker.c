@@ -25,11 +25,12 @@
  * within its interval, if that is shorter. */
 #define TICK_US 1000000
 
-/* Bridges that a reload has brought. Readers hold no reference, so they stay
- * until the end. */
+/* What a reload has brought. Readers hold no reference, so it stays until the
+ * end. */
 struct brought {
     struct bridging bridging;
-    struct bridge_config *all; /* to be freed */
+    struct bridge_config *all; /* of `bridging`, to be freed */
+    struct networks networks;
     struct brought *earlier;
 };
 
@@ -416,22 +417,26 @@ are_bridges_same(const struct bridging *a, const struct bridging *b)
 }
 
 static enum status
-reload_bridges(struct broker *b, struct config *next, struct problem *why)
+reload_networks(struct broker *b, const struct config *next,
+                struct brought *brought, struct problem *why)
+{
+    enum status rc =
+        networks_read(slice_of(next->allow_callbacks), &brought->networks, why);
+
+    if (!rc)
+        networks_replace(&b->callable, &brought->networks);
+    return rc;
+}
+
+static enum status
+reload_bridges(struct broker *b, struct config *next, struct brought *brought,
+               struct problem *why)
 {
     const struct bridging *last = registry_bridging(b->registry);
-    struct brought *brought;
     enum status rc;
 
-    if (are_bridges_same(last,
-                         &(struct bridging){next->bridges, next->n_bridges}))
-        return STATUS_OK;
-    brought = calloc(1, sizeof(*brought));
-    if (!brought)
-        return problem(why, STATUS_MEMORY, "no memory for the bridges");
     brought->all = next->bridges;
     brought->bridging = (struct bridging){next->bridges, next->n_bridges};
-    brought->earlier = b->brought;
-    b->brought = brought;
     next->bridges = NULL;
     next->n_bridges = 0;
     report_bridges("a bridge ends", last, &brought->bridging);
@@ -444,13 +449,30 @@ reload_bridges(struct broker *b, struct config *next, struct problem *why)
 enum status
 broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
+    struct bridging bridging = {next->bridges, next->n_bridges};
+    bool has_networks =
+        strcmp(b->config->allow_callbacks, next->allow_callbacks) != 0;
+    bool has_bridges =
+        !are_bridges_same(registry_bridging(b->registry), &bridging);
+    struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
 
     if (!rc)
         rc = bridges_check_files(next, why);
+    if (!rc && (has_networks || has_bridges)) {
+        brought = calloc(1, sizeof(*brought));
+        if (!brought)
+            return problem(why, STATUS_MEMORY, "no memory for a reload");
+        brought->earlier = b->brought;
+        b->brought = brought;
+    }
     if (!rc)
         rc = reload_tls(b, next, why);
-    return rc ? rc : reload_bridges(b, next, why);
+    if (!rc && has_bridges)
+        rc = reload_bridges(b, next, brought, why);
+    if (!rc && has_networks)
+        rc = reload_networks(b, next, brought, why);
+    return rc;
 }
 
 const char *

@@ -196,6 +196,7 @@ networks_read(struct slice text, struct networks *networks, struct problem *why)
     bool is_last;
 
     networks->n = 0;
+    atomic_init(&networks->successor, NULL);
     if (slice_trimmed(text).size == 0)
         return STATUS_OK;
     do {
@@ -211,6 +212,25 @@ networks_read(struct slice text, struct networks *networks, struct problem *why)
         networks->n++;
     } while (!is_last);
     return STATUS_OK;
+}
+
+void
+networks_replace(struct networks *networks, const struct networks *successor)
+{
+    /* Who sees the pointer also sees the networks. */
+    atomic_store_explicit(&networks->successor, successor,
+                          memory_order_release);
+}
+
+const struct networks *
+networks_latest(const struct networks *networks)
+{
+    const struct networks *successor =
+        networks
+            ? atomic_load_explicit(&networks->successor, memory_order_acquire)
+            : NULL;
+
+    return successor ? successor : networks;
 }
 
 static void

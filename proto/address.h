@@ -19,6 +19,7 @@
 #ifndef PROTO_ADDRESS_H
 #define PROTO_ADDRESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
@@ -37,6 +38,9 @@ struct networks {
     } all[NETWORKS_MAX];
 
     unsigned n;
+
+    /* What has replaced it; NULL: nothing. See networks_replace. */
+    _Atomic(const struct networks *) successor;
 };
 
 /* Reads a list, which may be empty. STATUS_INVALID: says which part is no
@@ -48,6 +52,12 @@ MUST_CHECK enum status networks_read(struct slice text,
 /* True if the address is in one of them, as it stands. */
 bool networks_contain(const struct networks *networks,
                       const struct sockaddr *address);
+
+/* Who asks networks_latest of `networks` gets `successor` from now on, which is
+ * lent as long as anybody asks. */
+void networks_replace(struct networks *networks,
+                      const struct networks *successor);
+const struct networks *networks_latest(const struct networks *networks);
 
 /* Adds 127.0.0.0/8 and ::1. */
 void networks_add_loopback(struct networks *networks);

@@ -161,7 +161,8 @@ static const struct option rows[] = {
      "bytes of documents kept of a relay, the latest"},
     {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
      "networks that may be called although they are not public, also for "
-     "content"},
+     "content",
+     true},
 
     {"fetch-connections", "N", COUNT(fetch_connections, 1, 1000), "8",
      "connections for fetching content at most"},

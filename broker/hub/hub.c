@@ -472,7 +472,7 @@ hub_new(struct registry *registry, const struct networks *allowed)
         return NULL;
     hub->registry = registry;
     hub->config = registry_config(registry);
-    hub->allowed = *allowed;
+    hub->allowed = allowed;
     if (!hub->config->insecure_open)
         networks_add_loopback(&hub->loopback);
     list_init(&hub->topics);
@@ -496,7 +496,7 @@ hub_open(struct hub **hub, struct registry *registry,
     struct caller *caller = NULL;
     struct caller_options options = {
         .name = "deliver",
-        .allowed = h ? &h->allowed : NULL,
+        .allowed = h ? h->allowed : NULL,
         .on_begin = on_begin,
         .on_end = on_end,
         .on_wake = on_wake,

@@ -54,7 +54,7 @@
 struct hub;
 
 /* Opens DIR/hub.db, learns what is in it, and starts the delivery thread:
- * cursors go on where they were. `allowed` is copied. On an open broker
+ * cursors go on where they were. `allowed` is lent. On an open broker
  * (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
  * loopback, too. */

@@ -22,7 +22,7 @@
 struct hub {
     struct registry *registry;
     const struct config *config;
-    struct networks allowed;
+    const struct networks *allowed;
     struct networks loopback; /* of an open broker; or none */
     struct caller *caller;
     struct records *records;

@@ -247,7 +247,10 @@ fail:
 static bool
 may_be_called(const struct transfer *t, const struct sockaddr *address)
 {
-    return address_may_be_called(t->caller->options.allowed, address) ||
+    const struct networks *allowed =
+        networks_latest(t->caller->options.allowed);
+
+    return address_may_be_called(allowed, address) ||
            (t->call->also && address_may_be_called(t->call->also, address));
 }
 

@@ -2,6 +2,7 @@
 terminal that is closed sends the same signal, and ends the broker."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pty
@@ -180,6 +181,39 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
         line("info", RELOADED),
     ]
     assert is_shown(broker, old)
+
+
+# Networks
+
+
+def test_calls_go_to_the_networks_of_the_latest_reload(start_reloaded, site):
+    fetch = "content = fetch\nfetch-retry-first = 0.01\nfetch-retry-max = 0.01\n"
+    reloaded = start_reloaded(fetch)
+    news = reloaded.broker.set()
+
+    def post(path):
+        site.put(path, path)
+        sum_ = hashlib.sha256(path.encode()).hexdigest()
+        news.post_change(site.link(path), "updated", hash={"sha-256": sum_})
+
+    def refusals():
+        metric = 'tidings_fetches_failed_total{reason="refused"}'
+        return reloaded.broker.metrics()[metric]
+
+    post("/first")
+    wait_for("a fetch that is refused", refusals)
+    assert not site.asked("/first")
+    assert reloaded.write(f"{fetch}allow-callbacks = 127.0.0.0/8\n") == [
+        line("info", CHANGED + "allow-callbacks"),
+        line("info", RELOADED),
+    ]
+    site.asked("/first").wait(1)
+
+    reloaded.write(f"{fetch}allow-callbacks = 10.0.0.0/8\n")
+    before = refusals()
+    post("/second")
+    wait_for("a fetch that is refused", lambda: refusals() > before)
+    assert not site.asked("/second")
 
 
 # Bridges

@@ -287,6 +287,25 @@ TEST(lists_are_kept_to_exactly)
     }
 }
 
+/* What replaces a list counts for those who ask for the latest one, again and
+ * again. */
+TEST(a_list_can_be_replaced)
+{
+    struct networks first, second, third;
+
+    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), &first, NULL), 0);
+    assert_int_equal(networks_read(SLICE("127.0.0.1"), &second, NULL), 0);
+    assert_int_equal(networks_read(SLICE(""), &third, NULL), 0);
+    assert_null(networks_latest(NULL));
+    assert_true(may(networks_latest(&first), "10.1.2.3"));
+
+    networks_replace(&first, &second);
+    assert_false(may(networks_latest(&first), "10.1.2.3"));
+    assert_true(may(networks_latest(&first), "127.0.0.1"));
+    networks_replace(&first, &third);
+    assert_false(may(networks_latest(&first), "127.0.0.1"));
+}
+
 TEST(what_is_no_network_is_said)
 {
     static const struct {
