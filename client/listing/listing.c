@@ -71,8 +71,8 @@ static const char *const texts[N_SQL] = {
                 " hash = excluded.hash, length = excluded.length,"
                 " hole = excluded.hole, fragment = excluded.fragment",
     [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
-    [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
-                 " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    [SQL_READ] = ("SELECT seq, when_us, hole, fragment FROM change"
+                  " WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
 };
 
 struct listing {
