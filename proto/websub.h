@@ -81,10 +81,10 @@ MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
  * the wire. `url` has passed websub_check_url. */
 void websub_comparable(struct buf *to, struct slice url);
 
-/* What may be shown and logged of a callback, which is a capability: whoever
- * knows all of it can post to it. "https://host:port", terminated; scheme and
- * host in lower case, the default port left out. `url` has passed
- * websub_check_url. */
+/* The part of a callback that lists and logs may show. The whole URL is a
+ * capability: with it everybody can post to the subscriber.
+ * "https://host:port", terminated; scheme and host in lower case, without the
+ * default port. `url` has passed websub_check_url. */
 struct websub_origin {
     char text[272]; /* "https://", a host, ":65535" */
 };

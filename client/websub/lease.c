@@ -288,7 +288,7 @@ confirm_unsubscription(struct lease *l)
     return true;
 }
 
-/* One that is being left goes on with that, whatever is denied. */
+/* A lease in LEAVING ignores denials, and goes on asking the hub to end it. */
 static bool
 take_denial(struct lease *l, const struct form_data *form)
 {

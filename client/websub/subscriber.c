@@ -235,8 +235,8 @@ on_failed(struct td_subscriber *s, const struct failure *why)
         retry(s, why);
 }
 
-/* Asks the hub, unless it is being asked or has to be left alone for a while:
- * what comes of that decides. */
+/* Asks the hub at once; but if a request is under way, or the subscriber pauses
+ * after trouble, that request or the next one decides. */
 static void
 on_doubted(struct td_subscriber *s, const struct lease *lease,
            const struct failure *why)

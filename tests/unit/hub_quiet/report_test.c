@@ -49,7 +49,7 @@ list_of(const char *callback)
     return sim_run(order);
 }
 
-/* W-034: who knows a callback finds its subscription and what waits for it. */
+/* W-034: the list of one callback has its subscription and pending requests. */
 TEST(a_report_of_a_callback_has_what_is_its)
 {
     uint64_t id = sim_active(CALLBACK, "")->id;

@@ -157,9 +157,9 @@ take_question(const struct fake_request *r)
     return question;
 }
 
-/* W-042, W-043: also when it was active. Whoever knows the callback can send a
- * denial: it is believed when the hub has proved it, by a refusal, a denial at
- * a callback that nobody else knows, or by a topic that is gone. */
+/* W-042, W-043: also when it was active. Everybody who knows the callback can
+ * send a denial. The subscriber believes it when the hub refuses, when the hub
+ * denies at a callback that nobody else knows, or when the topic is gone. */
 TEST(an_active_subscription_may_be_denied)
 {
     struct fake_request *r = stage_join(NULL, 7200), *question;
