@@ -94,6 +94,17 @@ void print_receipt(const struct td_receipt *receipt);
  * 0.1 s to a day. False: `text` is none. */
 bool read_pause(const char *text, unsigned *ms);
 
+/* Waits `ms` milliseconds, while the handle goes on with what it does. False:
+ * td_stop was called. */
+bool rest(struct td_client *client, unsigned ms);
+
+/* After a call that failed for now: says why (td_problem), and waits for a
+ * while that grows with each call, from 0.2 s (*pause_ms 0) to `most_ms`, and
+ * is spread by chance; or as long as the server asked to be left alone, an hour
+ * at most. False: td_stop was called. */
+bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
+                       unsigned most_ms);
+
 /* A handle for the server at `url`, which gets the --headers. NULL: *code says
  * how the program ends, and why was said. */
 struct td_client *open_client(const struct arguments *arguments,

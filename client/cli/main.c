@@ -3,15 +3,22 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/cli/cli.h"
 
 #define OPTIONS_MAX 32
 #define HELP_COLUMN 24
+
+/* Of rest_before_retry. */
+#define RETRY_FIRST_MS     200
+#define RETRY_ASKED_MOST_S 3600
 
 /* Of read_pause. */
 #define PAUSE_LEAST_MS 100
@@ -155,6 +162,51 @@ read_pause(const char *text, unsigned *ms)
             return *ms >= PAUSE_LEAST_MS;
         }
     return false;
+}
+
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool
+rest(struct td_client *client, unsigned ms)
+{
+    struct pollfd ready = {.fd = td_fd(client), .events = POLLIN};
+    int64_t end_ms = now_ms() + ms;
+    int64_t left_ms = ms;
+
+    do {
+        int due_ms = td_timeout_ms(client);
+
+        poll(&ready, 1, due_ms < 0 || due_ms > left_ms ? (int)left_ms : due_ms);
+        if (td_service(client) == TD_STOPPED)
+            return false;
+        left_ms = end_ms - now_ms();
+    } while (left_ms > 0);
+    return true;
+}
+
+bool
+rest_before_retry(struct td_client *client, unsigned *pause_ms,
+                  unsigned most_ms)
+{
+    unsigned before_ms = *pause_ms ? *pause_ms : RETRY_FIRST_MS;
+    unsigned ms = before_ms / 2 + (unsigned)random() % (before_ms / 2);
+    unsigned asked_s;
+
+    td_answered(client, &asked_s);
+    if (asked_s > RETRY_ASKED_MOST_S)
+        asked_s = RETRY_ASKED_MOST_S;
+    if (asked_s * 1000 > ms)
+        ms = asked_s * 1000;
+    say("%s; again in %.1f s", td_problem(client), ms / 1000.0);
+    *pause_ms = before_ms < most_ms / 2 ? before_ms * 2 : most_ms;
+    return rest(client, ms);
 }
 
 struct td_client *

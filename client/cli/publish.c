@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ enum {
     OPTION_KEY,
     OPTION_RETRY,
     OPTION_FULL,
+    OPTION_EVERY,
     OPTION_MAX_DELETE,
     OPTION_VERBOSE
 };
@@ -51,6 +53,8 @@ static const struct option_row options[] = {
                       "how long to go on without an answer; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
                      "all resources: a list, Sitemap, index or NDJSON"},
+    [OPTION_EVERY] = {"every", "TIME",
+                      "with --full: again and again; 90 (seconds), 10m, 1.5h"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "how many of them may be deleted by --full; 20"},
     [OPTION_VERBOSE] = {"verbose", NULL, "say why it tries again"},
@@ -427,7 +431,7 @@ fault_of_full(const struct arguments *arguments)
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
         if (given[i])
-            return "--full goes with --max-delete alone";
+            return "--full goes with --every and --max-delete alone";
     if (arguments->n_operands > 1)
         return "--full names what is published: no FILE and no LOC beside it";
     if (percent && (!is_made_of(percent, "0123456789") || strlen(percent) > 3 ||
@@ -436,32 +440,110 @@ fault_of_full(const struct arguments *arguments)
     return NULL;
 }
 
+static void
+print_full(const struct td_full_receipt *receipt)
+{
+    printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
+           " unchanged=%" PRIu64 " newer=%" PRIu64 " position=",
+           receipt->created, receipt->updated, receipt->deleted,
+           receipt->unchanged, receipt->newer);
+    print_plain(receipt->position);
+    putchar('\n');
+}
+
+/* For the signal handler, which cannot be given anything. */
+static struct td_client *publishing;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    td_stop(publishing);
+}
+
+/* Reads and publishes all of it every `every_ms` until it is interrupted. The
+ * first time shows whether it can be done at all. Later what is wrong with the
+ * list, or too much to be deleted, is said, and the next time another list may
+ * be there: each is complete, so nothing is lost meanwhile. */
+static enum exit_code
+post_full_often(struct td_client *client, const char *set_url, const char *from,
+                struct td_full_options *how, unsigned every_ms)
+{
+    struct sigaction stops = {.sa_handler = on_signal};
+    char known[TD_KNOWN_SIZE] = "";
+    unsigned pause_ms = 0;
+    bool is_first = true;
+
+    publishing = client;
+    sigaction(SIGINT, &stops, NULL);
+    sigaction(SIGTERM, &stops, NULL);
+    how->known = known;
+    for (;;) {
+        struct td_full_receipt receipt;
+        enum td_status rc =
+            td_publish_full(client, set_url, from, how, &receipt);
+        bool is_passing, goes_on;
+        unsigned asked_s;
+
+        if (rc == TD_STOPPED)
+            return EXIT_GOOD;
+        td_answered(client, &asked_s); /* such as 409: it is at work already */
+        is_passing = rc == TD_UNREACHABLE || (rc && asked_s);
+        if (rc == TD_INVALID || (is_first && rc && !is_passing))
+            return exit_of(client, rc);
+        if (rc) /* the set may be another one by now: read it in any case */
+            known[0] = '\0';
+        if (is_passing) {
+            goes_on = rest_before_retry(client, &pause_ms, every_ms);
+        } else {
+            if (rc)
+                say("%s; again in %.1f s", td_problem(client),
+                    every_ms / 1000.0);
+            else if (is_first ||
+                     receipt.created + receipt.updated + receipt.deleted > 0)
+                print_full(&receipt);
+            if (fflush(stdout))
+                return cannot_write(errno);
+            is_first = false;
+            pause_ms = 0;
+            goes_on = rest(client, every_ms);
+        }
+        if (!goes_on)
+            return EXIT_GOOD;
+    }
+}
+
 static enum exit_code
 post_full(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     const char *fault = fault_of_full(arguments);
+    const char *set_url = arguments->operands[0];
     struct td_full_options how = {0};
     struct td_full_receipt receipt;
     struct td_client *client;
+    unsigned every_ms = 0;
     enum exit_code code;
 
     if (fault)
         return bad_usage("%s", fault);
+    if (given[OPTION_EVERY] && !read_pause(given[OPTION_EVERY], &every_ms))
+        return bad_usage("--every is a time from 0.1 s to 24h, such as 90s, "
+                         "10m or 1.5h");
     if (given[OPTION_MAX_DELETE])
         how.max_delete = (unsigned)atoi(given[OPTION_MAX_DELETE]);
-    client = open_client(arguments, arguments->operands[0], &code);
+    client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
-    code = exit_of(client, td_publish_full(client, arguments->operands[0],
-                                           given[OPTION_FULL], &how, &receipt));
-    if (code == EXIT_GOOD) {
-        printf("created=%" PRIu64 " updated=%" PRIu64 " deleted=%" PRIu64
-               " unchanged=%" PRIu64 " newer=%" PRIu64 " position=",
-               receipt.created, receipt.updated, receipt.deleted,
-               receipt.unchanged, receipt.newer);
-        print_plain(receipt.position);
-        putchar('\n');
+    if (every_ms) {
+        code = post_full_often(client, set_url, given[OPTION_FULL], &how,
+                               every_ms);
+    } else {
+        code =
+            exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
+                                            &how, &receipt));
+        if (code == EXIT_GOOD)
+            print_full(&receipt);
     }
     td_close(client);
     return code;
@@ -479,8 +561,9 @@ run(const struct arguments *arguments)
         return bad_usage("publish needs a SET-URL; see tidings publish --help");
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
-    if (arguments->options[OPTION_MAX_DELETE])
-        return bad_usage("--max-delete needs --full");
+    if (arguments->options[OPTION_MAX_DELETE] ||
+        arguments->options[OPTION_EVERY])
+        return bad_usage("--max-delete and --every need --full");
     if (!arguments->options[OPTION_CHANGE]) {
         for (int i = OPTION_LASTMOD; i <= OPTION_CONTENT; i++)
             if (arguments->options[i])
@@ -525,7 +608,11 @@ const struct command publish_command = {
         "is: the\nbroker compares it with what it knows and tells the "
         "differences. An index\nis read with its parts. It prints "
         "created=, updated=, deleted=, unchanged=,\nnewer= (left alone: "
-        "others told of them meanwhile) and position=.\n",
+        "others told of them meanwhile) and position=. With --every\nit goes "
+        "on "
+        "until it is interrupted, and prints a line whenever something was\n"
+        "different; the server of a URL is asked for another list only. What "
+        "goes wrong\nafter the first time is said, and tried again.\n",
     .options = options,
     .run = run,
 };

@@ -15,7 +15,6 @@
  * more to tell.
  */
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,7 @@
 #define ENTRIES_MAX 10000
 #define BYTES_MAX   ((size_t)4 << 20)
 
-#define PAUSE_FIRST_MS 200
-#define PAUSE_LAST_MS  30000
+#define PAUSE_MOST_MS 30000
 
 /* Resources that may be deleted whatever their share, as in a mirror. */
 #define FEW 100
@@ -140,23 +138,11 @@ is_of(const char *position, const char *epoch)
     return !strncmp(position, epoch, n) && position[n] == '-';
 }
 
-/* Waits a while that grows; false: to be stopped. */
+/* After a call to the target that failed for now. */
 static bool
-wait_a_while(struct relay *r, const char *why, unsigned *pause_ms)
+wait_a_while(struct relay *r, unsigned *pause_ms)
 {
-    struct pollfd stopped = {.fd = td_fd(r->target), .events = POLLIN};
-    unsigned ms = *pause_ms / 2 + (unsigned)random() % (*pause_ms / 2);
-    unsigned asked_s;
-
-    td_answered(r->target, &asked_s);
-    if (asked_s > 3600)
-        asked_s = 3600;
-    if (asked_s * 1000 > ms)
-        ms = asked_s * 1000;
-    say("%s; again in %.1f s", why, ms / 1000.0);
-    *pause_ms = *pause_ms < PAUSE_LAST_MS / 2 ? *pause_ms * 2 : PAUSE_LAST_MS;
-    poll(&stopped, 1, (int)ms);
-    return td_service(r->target) == TD_STOPPED ? stop(r) : true;
+    return rest_before_retry(r->target, pause_ms, PAUSE_MOST_MS) || stop(r);
 }
 
 /* Posting */
@@ -219,7 +205,7 @@ static bool
 deliver(struct relay *r, const struct relay_post *post)
 {
     const struct td_publish_options how = {.key = post->key};
-    unsigned pause_ms = PAUSE_FIRST_MS;
+    unsigned pause_ms = 0;
 
     for (;;) {
         struct td_receipt receipt;
@@ -236,7 +222,7 @@ deliver(struct relay *r, const struct relay_post *post)
             say_refused(r, post);
             return false;
         }
-        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+        if (!wait_a_while(r, &pause_ms))
             return false;
     }
 }
@@ -488,7 +474,7 @@ static bool
 put_resources(struct relay *r, int fd, const char *position)
 {
     struct td_full_options how = {.max_delete = (unsigned)r->max_delete};
-    unsigned pause_ms = PAUSE_FIRST_MS;
+    unsigned pause_ms = 0;
     char path[64];
 
     snprintf(path, sizeof(path), "/dev/fd/%d", fd);
@@ -516,7 +502,7 @@ put_resources(struct relay *r, int fd, const char *position)
                     "a larger --max-delete");
             return false;
         }
-        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+        if (!wait_a_while(r, &pause_ms))
             return false;
     }
 }
@@ -599,7 +585,7 @@ on_member(const char *path, const char *value, void *user)
 static bool
 ask_target(struct relay *r)
 {
-    unsigned pause_ms = PAUSE_FIRST_MS;
+    unsigned pause_ms = 0;
 
     for (;;) {
         enum td_status rc =
@@ -618,7 +604,7 @@ ask_target(struct relay *r)
             return stop(r);
         if (rc != TD_UNREACHABLE)
             return fail(r, exit_of(r->target, rc));
-        if (!wait_a_while(r, td_problem(r->target), &pause_ms))
+        if (!wait_a_while(r, &pause_ms))
             return false;
     }
 }

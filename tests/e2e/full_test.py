@@ -6,6 +6,8 @@ import gzip
 import pytest
 
 from tidings_test.servers import Server
+from tidings_test.soak import choices, soak
+from tidings_test.waiting import wait_for
 
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 RS = "http://www.openarchives.org/rs/terms/"
@@ -151,3 +153,111 @@ def test_a_refusal_of_the_source_is_reported(refuse):
     for complaint in ("404: no such list", "410: ", "503: "):
         refuse(source.url, complaint)
     source.close()
+
+
+# Again and again
+
+
+@pytest.fixture
+def often(demo, start):
+    """often(source): publishes that document again and again."""
+
+    def often(source, *more):
+        full = ("--full", source, "--every", "0.1", *more)
+        return start("tidings", "publish", demo.url, *full)
+
+    return often
+
+
+# R-080: a line for each difference; a list that has not changed is not sent.
+def test_a_list_is_published_again_and_again(often, site, demo):
+    path = "/1.xml"
+    site.put(path, sitemap("ab"))
+    publishing = often(site.link(path))
+    assert publishing.out.next().startswith("created=2 updated=0 deleted=0 ")
+    asked = site.asked(path)
+    n = len(asked)
+    asked.wait(n + 3)
+    assert asked[n + 1]["If-None-Match"]
+    assert asked[n + 1].status == 304
+    site.put(path, sitemap("abc"))
+    assert publishing.out.next().startswith("created=1 updated=0 deleted=0 ")
+    demo.wait_last(3)
+    publishing.stop()
+    assert publishing.errors() == ""
+
+
+# Whatever an index says, its parts may be others; and a server may tell nothing to ask
+# with.
+def test_what_says_nothing_is_read_each_time(often, site, demo):
+    site.put("/1.xml", sitemap("ab"))
+    site.put("/index.xml", index(site, "/1.xml"))
+    publishing = often(site.link("/index.xml"))
+    publishing.out.wait(1)
+    site.does("/1.xml", etag=False)
+    site.put("/1.xml", sitemap("abc"))
+    publishing.out.wait(2)
+    other = often(site.link("/1.xml"))
+    other.out.wait(1)
+    site.put("/1.xml", sitemap("abcd"))
+    demo.wait_last(4)
+    publishing.stop()
+    other.stop()
+
+
+# Nothing is published of a list that is broken, or that lost too much; it is tried again.
+def test_a_bad_list_is_no_end(often, run, site, demo):
+    path = "/1.xml"
+    site.put(path, sitemap("abcde"))
+    publishing = often(site.link(path))
+    publishing.out.wait(1)
+    site.put(path, sitemap("abc"))
+    publishing.err.find(lambda line: "409: 2 of 5 resources would be deleted" in line)
+    site.put(path, sitemap("ab")[:100])
+    publishing.err.find(lambda line: "/1.xml: entry 1, line 1: " in line)
+    site.status(path, 404)
+    publishing.err.find(lambda line: "/1.xml: 404" in line)
+    site.status(path, None)
+    site.put(path, sitemap("abcdef"))
+    assert publishing.out.wait(2).startswith("created=1 updated=0 deleted=0 ")
+    demo.wait_last(6)
+    publishing.stop()
+
+    # The first one has to be right.
+    site.status(path, 404)
+    full = ("--full", site.link(path), "--every", "10m")
+    assert "404" in run("tidings", "publish", demo.url, *full, status=1).errors()
+
+
+# R-140, R-149: the list changes while the program and the broker are killed by chance:
+# each difference is told once.
+def test_no_difference_is_lost_or_doubled_whoever_is_killed(start_broker, start, site):
+    broker = start_broker("--rotate-entries", "1000")
+    news = broker.set("news")
+    chance = choices()
+    full = ("--full", site.link("/1.xml"), "--every", "0.1", "--max-delete", "100")
+    names = {f"r{i}" for i in range(3000)}
+    site.put("/1.xml", sitemap(sorted(names)))
+    publishing = start("tidings", "publish", news.url, *full)
+    for turn in range(soak(12, 100)):
+        last = news.last()
+        names -= set(chance.sample(sorted(names), 100))
+        names |= {f"s{turn}-{i}" for i in range(100)}
+        site.put("/1.xml", sitemap(sorted(names)))
+        if chance.randrange(2):
+            wait_for("a difference", lambda: news.last() > last)
+        if chance.randrange(2):
+            publishing.kill()
+            publishing = start("tidings", "publish", news.url, *full)
+        else:
+            broker.kill()
+            broker.restart()
+    publishing.kill()
+    publishing = start("tidings", "publish", news.url, *full)
+    publishing.out.wait(1)
+    publishing.stop()
+    now = set()
+    for entry in news.changelists().read().history.entries:
+        assert (entry.change == "created") == (entry.loc not in now)
+        (now.add if entry.change == "created" else now.remove)(entry.loc)
+    assert now == {f"http://example.com/{name}" for name in names}
