@@ -18,8 +18,8 @@
  *            there is a file; the columns have_ are of it.
  * members    what each set told of it: without a row the set has it not. The
  *            row with the latest when_us tells what is wanted.
- * hours      removals by changes: n in that hour of event time, when there were
- *            n_of files.
+ * hours      removals by changes: n in that hour of event time, of at most n_of
+ *            files that there were in it.
  *
  * A loc is a BLOB, so that bytes are compared. DATETIME_NONE is INT64_MIN,
  * LENGTH_NONE -1.
@@ -109,7 +109,8 @@ static const char *const sql[N_SQL] = {
     [SQL_BEST] = MEMBER "WHERE resource = ?1"
                         " ORDER BY when_us DESC, version DESC LIMIT 1",
     [SQL_HOUR_ADD] = "INSERT INTO hours VALUES (?1, max(?2, 0), ?3)"
-                     " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0)",
+                     " ON CONFLICT (hour) DO UPDATE SET n = max(n + ?2, 0),"
+                     " n_of = max(n_of, ?3)",
     [SQL_HOUR_MOST] = "SELECT n, n_of, hour FROM hours"
                       " WHERE hour BETWEEN ?1 AND ?2"
                       " ORDER BY n DESC LIMIT 1",

@@ -124,8 +124,9 @@ bool book_baseline_end(struct book *book, int64_t set, uint64_t *n_remove);
 
 /* Of how many files changes (no baselines) told in one hour of event time, the
  * hours of the open transaction alone, that they are to be removed; of how many
- * that there were. That hour which has most; *n 0: none. To be asked at the end
- * of a transaction; again behind book_rollback: of that hour, what is left. */
+ * that there were at most in that hour. That hour which has most; *n 0: none.
+ * To be asked at the end of a transaction; again behind book_rollback: of that
+ * hour, what is left. */
 bool book_removals(struct book *book, uint64_t *n, uint64_t *n_of);
 
 /* What is there, and what is to be done */

@@ -194,6 +194,29 @@ TEST(counts_removals_by_the_hour)
     assert_int_equal(n, 2);
 }
 
+/* A first sync that is interrupted by changes has more files at the end of the
+ * hour than at its first removal. */
+TEST(counts_removals_of_the_most_that_there_was_in_the_hour)
+{
+    const int64_t hour = INT64_C(3600000000);
+    uint64_t n;
+    uint64_t n_of;
+
+    have(told(1, ONE));
+    have(told(2, ONE));
+    assert_true(book_begin(book));
+    tell(SET, 1, NULL, 100 * hour, false);
+    assert_true(book_commit(book));
+    for (unsigned i = 3; i <= 6; i++)
+        have(told(i, ONE));
+    assert_true(book_begin(book));
+    tell(SET, 2, NULL, 100 * hour, false);
+    assert_true(book_removals(book, &n, &n_of));
+    assert_int_equal(n, 2);
+    assert_int_equal(n_of, 6);
+    assert_true(book_commit(book));
+}
+
 /* A file that may be ours is removed, too, where nobody wants it. */
 TEST(removes_what_it_may_have_put)
 {
