@@ -175,13 +175,30 @@ is_of_host(const char *set_url, const char *url)
            (set_url[size] == '\0' || strchr("/?#", set_url[size]));
 }
 
+/* Does it tell of changes? A list of resources would be read to its end. */
+static bool
+has_history(const struct td_offer *offer)
+{
+    static const char *const rels[] = {
+        "changelist",           "changedump",           "changelist-archive",
+        "urn:tidings:1:memory", "urn:tidings:1:stream", "urn:tidings:1:events",
+    };
+
+    for (size_t i = 0; i < offer->n_items; i++)
+        for (size_t j = 0; j < sizeof(rels) / sizeof(rels[0]); j++)
+            if (!strcmp(offer->items[i].rel, rels[j]))
+                return true;
+    return false;
+}
+
 static void
 on_offer(const struct td_offer *offer, void *user)
 {
     struct get *get = user;
     const char *position = offer->position;
 
-    if (!position && is_of_host(offer->set_url, get->url)) {
+    if (!position && has_history(offer) &&
+        is_of_host(offer->set_url, get->url)) {
         ask_position(get, offer->set_url);
         position = get->position[0] ? get->position : NULL;
     }

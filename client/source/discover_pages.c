@@ -224,6 +224,8 @@ offer_alone(struct discovery *d, const struct document_head *head)
     const char *url = d->index ? d->index : d->job->url;
 
     offered_fini(&d->offered);
+    tell_item(d, slice_of(capability_name(capability)), slice_of(url),
+              (struct slice){NULL, 0}, NULL);
     take(d, slice_of(capability_name(capability)), slice_of(url));
     if (d->archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
         archives[capability])
@@ -415,6 +417,8 @@ discover_tell_robots(struct discovery *d)
     if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
                       slice_of(d->robots)))
         d->rc = TD_MEMORY;
+    tell_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
+              slice_of(d->robots), (struct slice){NULL, 0}, NULL);
     return discover_tell(d, &offered);
 }
 

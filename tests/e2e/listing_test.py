@@ -255,6 +255,36 @@ def test_kills_lose_and_repeat_no_difference(paged, start, tmp_path):
     assert now.keys() == paged.files.keys()
 
 
+# A mirror that is killed at any moment, while it reads the list, compares it or fetches
+# files, becomes what the source is.
+def test_kills_do_no_harm_to_a_mirror(paged, site, start, run, tmp_path):
+    mirror = tmp_path / "mirror"
+    sync = ("sync", paged.url, mirror)
+    files = many(60)
+    for round in range(soak(10, 200)):
+        files.pop(f"/files/{round:04}.txt", None)
+        files |= {f"/files/{round + 30:04}.txt": f"{round}", f"/{round}.txt": "new"}
+        paged.publish(files)
+        asked = len(site.requests)
+        syncing = start("tidings", *sync, "--poll", "1")
+        site.requests.wait(asked + 1 + 7 * round % 50)
+        syncing.kill()
+    paged.publish({**files, "/last.txt": "last"})
+    run("tidings", *sync, "--until-caught-up", "--max-delete", "none")
+    assert mirror_of(mirror, site) == paged.files
+    run("tidings", "audit", mirror)
+
+
+# A Sitemap is a set with a list.
+def test_a_sitemap_is_described(sitemap, run):
+    sitemap.publish(FILES)
+    said = run("tidings", "get", sitemap.url)
+    assert [line.split() for line in said.out] == [
+        ["set", sitemap.url],
+        ["resourcelist", sitemap.url],
+    ]
+
+
 # A position without its list is no place to go on from.
 def test_what_is_not_kept_is_told(sitemap, run, tmp_path):
     state = tmp_path / "state"
