@@ -89,15 +89,17 @@ rotate_file_one(struct rotation *rotation)
     enum status rc =
         log_file_list(registry_log(rotation->registry), &is_done, &why);
 
-    if (!rc)
-        atomic_store_explicit(&rotation->n_failures, 0, memory_order_relaxed);
+    /* The first failure is reported, and the success that ends them. */
+    if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
+                                        memory_order_relaxed) > 0)
+        diag(DIAG_WARNING, "archive", "closed lists are filed again");
     if (rc && rc != STATUS_STOPPED) {
         metrics_add(METRIC_FILES_FAILED, 1);
-        atomic_fetch_add_explicit(&rotation->n_failures, 1,
-                                  memory_order_relaxed);
-        DIAG(DIAG_WARNING, "archive",
-             "a closed list could not be filed, and will be tried again",
-             diag_text("error", why.text));
+        if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
+                                      memory_order_relaxed) == 0)
+            DIAG(DIAG_WARNING, "archive",
+                 "a closed list could not be filed, and will be tried again",
+                 diag_text("error", why.text));
     }
     return !rc && !is_done;
 }

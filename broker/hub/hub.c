@@ -122,10 +122,24 @@ is_worth_a_try(const struct hub *hub)
            clock_steady_us() >= hub->again_us;
 }
 
+/* Reports the beginning and the end of a failure, both at a level that is read
+ * where the other one is. */
+static void
+report_writing(struct hub *hub, bool is_failing, const struct problem *why)
+{
+    if (is_failing && !hub->is_failing)
+        DIAG(DIAG_ERROR, "hub", "hub.db was not written",
+             diag_text("why", why->text));
+    if (!is_failing && hub->is_failing)
+        diag(DIAG_WARNING, "hub", "hub.db is written again");
+    hub->is_failing = is_failing;
+}
+
 static void
 end_turn(struct hub *hub)
 {
     struct problem why = {""};
+    bool is_begun;
 
     if (!is_worth_a_try(hub)) {
         if (records_is_begun(hub->records))
@@ -136,13 +150,15 @@ end_turn(struct hub *hub)
     }
     if (records_is_behind(hub->records))
         records_again(hub->records, write_again, hub);
+    is_begun = records_is_begun(hub->records);
     if (records_commit(hub->records, &why)) {
         hub->again_us = clock_steady_us() + HUB_TICK_US;
-        DIAG(DIAG_ERROR, "hub", "hub.db was not written",
-             diag_text("why", why.text));
+        report_writing(hub, true, &why);
         on_lost(hub, &why);
         return;
     }
+    if (is_begun)
+        report_writing(hub, false, NULL);
     answer_orders(hub, NULL);
     verify_turn(hub);
     deliver_turn(hub);

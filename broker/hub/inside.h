@@ -40,6 +40,7 @@ struct hub {
     struct list answers; /* orders that are done when this turn is kept */
     enum signature_method signature;
     struct alarm tick;
+    bool is_failing;  /* hub.db was not written the last time: reported once */
     int64_t again_us; /* steady: what could not be kept is tried again then */
 
     /* Other threads */

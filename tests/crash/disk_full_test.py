@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tidings_test import hub
 from tidings_test.http import NDJSON, check_refused
 from tidings_test.sets import entries
 from tidings_test.soak import soak
@@ -190,27 +191,48 @@ def test_posts_are_refused_before_the_disk_is_full_and_taken_again_after(source)
     source.check()
 
 
-# The operator reads it once, and once that it is over, however many posts are refused
-# and whatever else has no room.
-@pytest.mark.parametrize("takes_all", [False, True], ids=["nearly", "wholly"])
-def test_a_full_disk_is_reported_once(source, takes_all):
+# The operator reads it once, and once that it is over, however many posts are refused.
+def test_a_full_disk_is_reported_once(source):
     source.fill_up()
-    if takes_all:
-        source.take_all("more")
     for _ in range(20):
         assert not source.try_post()
-    answer = source.broker.post(f"{source.news.path}/rotate")
-    assert takes_all or answer.status == 200
     source.wait_ready(False)
-    source.give_back("ballast", "full", *(["more"] if takes_all else []))
-    source.wait_ready(True)
+    source.give_back("ballast", "full")
     source.broker.wait_said("posts are taken again")
     assert source.try_post()
     source.broker.stop()
-    said = [line for line in source.broker.process.err if "level=info" not in line]
+    said = warnings_of(source.broker)
     assert 'msg="posts are refused" error="the disk is nearly full"' in said[0]
     assert 'msg="posts are taken again"' in said[1]
     assert len(said) == 2
+
+
+def warnings_of(broker):
+    return [line for line in broker.process.err if "level=info" not in line]
+
+
+# So it is with all that has no room and is tried again, each second or as often as
+# somebody asks for it.
+def test_each_failure_of_a_full_disk_is_reported_once(source, callbacks):
+    assert source.try_post()
+    one = callbacks.join(source.news)
+    source.fill_up()
+    source.take_all("more")
+    source.broker.post(f"{source.news.path}/rotate")
+    for _ in range(10):
+        hub.check_refused(hub.subscribe(source.news, callbacks.add()), 503, "full")
+        assert not source.try_post()
+    failures = "tidings_list_files_failed_total"
+    wait_for("a second try", lambda: source.broker.metrics()[failures] >= 2)
+
+    source.give_back("ballast", "full", "more")
+    for end in ("posts are taken again", "hub.db is written", "lists are filed again"):
+        source.broker.wait_said(end)
+    assert source.try_post()
+    one.wait_last(source.last)
+    source.broker.stop()
+    said = [line.partition(" msg=")[2] for line in warnings_of(source.broker)]
+    assert len(said) == len({line.partition('" ')[0] for line in said})
 
 
 # R-149: the same where somebody else takes the last byte, and through a kill on that
