@@ -37,6 +37,7 @@ struct baseline {
     struct scratch scratch; /* none: no dumps */
     bool is_dump;           /* what is read now, else the list */
     bool has_told;          /* an entry, of the dump */
+    uint64_t n_told;        /* resources, repeats included */
     bool is_done;           /* well */
     struct timer *turn;
     struct parts parts;
@@ -200,6 +201,11 @@ tell(struct baseline *b, const struct document_entry *entry, const char *file)
     if (entry->has_kind && entry->change.kind == CHANGE_DELETED)
         return;
     b->has_told = true;
+    if (!b->why.rc &&
+        room_check_resources(&b->client->room, ++b->n_told, &b->why))
+        timer_start(b->turn, 0);
+    if (b->why.rc)
+        return;
     baseline_place_entry(&b->place, entry->change.lastmod_us);
     if (b->plan.listing && !has_listed(b, listing_add(b->plan.listing, entry)))
         return;
@@ -361,6 +367,7 @@ falls_back(struct baseline *b)
 
     if (!b->is_dump || !url || b->why.rc == TD_IO || b->why.rc == TD_MEMORY)
         return false;
+    b->n_told = 0;
     snprintf(text, sizeof(text), "the Resource Dump is of no use: %s",
              b->why.text);
     if (b->plan.on_note)

@@ -147,6 +147,7 @@ fetch(struct dump *d)
         .file = d->file,
         .length = d->length,
         .hash = slice_of(d->hash),
+        .max_bytes = d->client->room.max_total,
         .begins = "PK",
         .kind = "a ZIP package",
         .is_anew = d->was_other,
@@ -290,8 +291,11 @@ take_some(struct dump *d)
     char name[PACKAGE_NAME_SIZE];
     struct failure why;
     bool is_over = false;
-    enum td_status rc = package_take(d->package, &is_over, name, &why);
+    enum td_status rc =
+        room_look(&d->client->room, d->dir_fd, PACKAGE_STEP_BYTES, &why);
 
+    if (!rc)
+        rc = package_take(d->package, &is_over, name, &why);
     if (is_over)
         return hand_over(d, rc ? NULL : name);
     if (rc)

@@ -10,7 +10,8 @@ enum {
     OPTION_NO_DIGESTS,
     OPTION_MAX_DELETE,
     OPTION_PER_HOST,
-    OPTION_JSON
+    OPTION_LIMITS,
+    OPTION_JSON = OPTION_LIMITS + 4
 };
 
 static const struct option_row options[] = {
@@ -21,6 +22,7 @@ static const struct option_row options[] = {
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "refuse to delete more; 20, \"none\": no limit"},
     [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
+    [OPTION_LIMITS] = MIRRORED_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, "each finding and event as a line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -102,7 +104,8 @@ run(const struct arguments *arguments)
     if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
                              &how.max_delete_percent) ||
         !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
-                         &how.per_host))
+                         &how.per_host) ||
+        !mirrored_limits(given + OPTION_LIMITS, &how.limits))
         return EXIT_USAGE;
     progress_init(&m.progress);
     m.progress.is_on = m.progress.is_on && !m.is_json;

@@ -11,7 +11,8 @@ enum {
     OPTION_PER_HOST,
     OPTION_POLL,
     OPTION_NO_DUMPS,
-    OPTION_JSON,
+    OPTION_LIMITS,
+    OPTION_JSON = OPTION_LIMITS + 4,
     OPTION_VERBOSE
 };
 
@@ -25,6 +26,7 @@ static const struct option_row options[] = {
                      "between looks at a source that pushes nothing; 60"},
     [OPTION_NO_DUMPS] = {"no-dumps", NULL,
                          "fetch files one by one, though there are dumps"},
+    [OPTION_LIMITS] = MIRRORED_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, "each event as a line of JSON"},
     [OPTION_VERBOSE] = {"verbose", NULL,
                         "tell of each file, and of what is tried again"},
@@ -42,7 +44,8 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
                              &how->max_delete_percent) ||
         !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
                          &how->per_host) ||
-        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s))
+        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s) ||
+        !mirrored_limits(given + OPTION_LIMITS, &how->limits))
         return false;
     how->poll_ms = poll_s * 1000;
     how->until_caught_up = given[OPTION_UNTIL] != NULL;
@@ -113,6 +116,9 @@ const struct command sync_command = {
         "or more), in a\nnew baseline or one hour of changes, it deletes "
         "no more and ends with 1: look\nwhether that is right, then give "
         "--max-delete.\n"
+        "A source that is too large, or has no end, is stopped with 1: "
+        "BYTES (500M, 2G\nor none) of a resource, of all, or those that stay "
+        "free of the disk.\n"
         "1 also tells that resources could not be had: the next run tries "
         "them again;\nand, with --until-caught-up, that nothing came for a "
         "minute, or that a server\nwants to be left alone for longer.\n",

@@ -318,6 +318,7 @@ start(struct job *job)
         .file = job->file,
         .length = link->length,
         .max_bytes = d->limits.max_bytes,
+        .is_of_mirror = true,
         .hash = slice_of(link->hash),
         .encoding = slice_of(job->encoding),
         .silence_s = d->limits.silence_s,

@@ -53,7 +53,7 @@ struct downloads_limits {
     unsigned total;     /* 0: 32 */
     unsigned attempts;  /* for a resource, all links included, but at least one
                            a link; 0: 5 */
-    uint64_t max_bytes; /* of a resource without a length; 0: no limit */
+    uint64_t max_bytes; /* of a resource; 0: no limit */
     unsigned silence_s; /* that ends a download; 0: 120 */
     unsigned pause_ms;  /* the first pause of a host that fails; 0: 1,000 */
     unsigned patience_ms; /* a host that wants to be left alone for longer is

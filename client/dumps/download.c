@@ -25,6 +25,9 @@
 /* Read from a part that is there, in one turn of the loop. */
 #define STEP_SIZE (1024 * 1024)
 
+/* What the smallest file takes of a disk. */
+#define BLOCK_SIZE 4096
+
 struct download {
     struct td_client *client;
     download_end_fn *on_end;
@@ -38,6 +41,7 @@ struct download {
     char *kind;
     int dir_fd;
     uint64_t max_bytes;
+    bool is_of_mirror;
     unsigned silence_s;
     bool is_anew;
     bool keeps_note;
@@ -49,17 +53,36 @@ struct download {
     uint64_t bytes; /* of the file, all of them fed to the digests */
     uint64_t old;   /* of these from an attempt before */
     uint64_t n_came;
-    char *step;    /* to read those */
-    bool is_begun; /* what comes is the file's */
-    bool is_kept;  /* a note tells of the part */
+    uint64_t n_counted; /* as coming for the mirror */
+    char *step;         /* to read those */
+    bool is_begun;      /* what comes is the file's */
+    bool is_kept;       /* a note tells of the part */
     bool is_other;
     bool asks_again; /* the part was of no use: from the first byte */
     struct failure why;
 };
 
+/* `n` more bytes of the file are on the disk; or none is any more. */
+static void
+count(struct download *d, uint64_t n)
+{
+    if (!d->is_of_mirror)
+        return;
+    d->client->room.coming += n;
+    d->n_counted += n;
+}
+
+static void
+count_none(struct download *d)
+{
+    d->client->room.coming -= d->n_counted;
+    d->n_counted = 0;
+}
+
 static void
 free_download(struct download *d)
 {
+    count_none(d);
     fetch_free(d->fetch);
     timer_free(d->turn);
     digests_free(d->digests);
@@ -120,6 +143,29 @@ fail_kind(struct download *d)
 }
 
 static bool
+fail_long(struct download *d)
+{
+    failure_set(&d->why, TD_BROKEN,
+                "is longer than the %llu bytes that are allowed",
+                (unsigned long long)d->max_bytes);
+    d->is_kept = false;
+    return false;
+}
+
+/* May `n` more bytes be written? */
+static bool
+has_room(struct download *d, uint64_t n)
+{
+    struct room *room = &d->client->room;
+
+    if (!room_look(room, d->dir_fd, n, &d->why) &&
+        !(d->is_of_mirror && room_check_total(room, n, &d->why)))
+        return true;
+    d->is_kept = false;
+    return false;
+}
+
+static bool
 fail_checked(struct download *d, enum status rc, const struct problem *why)
 {
     if (rc == STATUS_MEMORY) {
@@ -150,6 +196,7 @@ static bool
 begin_file(struct download *d)
 {
     d->bytes = d->old = 0;
+    count_none(d);
     d->is_kept = false;
     partial_forget(d->dir_fd, d->file); /* before what it tells of is gone */
     if (digests_reset(d->digests)) {
@@ -199,6 +246,9 @@ begin(struct download *d, const struct fetch_answer *answer)
                  (unsigned long long)d->wanted.length);
         return fail_other(d, text);
     }
+    if (d->max_bytes && answer->length != UINT64_MAX &&
+        answer->length > d->max_bytes)
+        return fail_long(d);
     d->is_begun = begin_file(d);
     return d->is_begun;
 }
@@ -248,17 +298,12 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     rc = digests_add(d->digests, bytes, &told);
     if (rc)
         return fail_checked(d, rc, &told);
-    if (d->max_bytes && d->wanted.length == LENGTH_NONE &&
-        digests_size(d->digests) > d->max_bytes) {
-        failure_set(&d->why, TD_BROKEN,
-                    "is longer than the %llu bytes that are allowed",
-                    (unsigned long long)d->max_bytes);
-        d->is_kept = false;
-        return false;
-    }
-    if (!write_all(d, bytes))
+    if (d->max_bytes && digests_size(d->digests) > d->max_bytes)
+        return fail_long(d);
+    if (!has_room(d, bytes.size) || !write_all(d, bytes))
         return false;
     d->bytes += bytes.size;
+    count(d, bytes.size);
     d->n_came += bytes.size;
     if (!d->is_kept && d->bytes >= PARTIAL_KEPT_MIN &&
         digests_has_any(d->digests))
@@ -392,8 +437,14 @@ on_turn(void *user)
     struct problem told = {.text = ""};
     ssize_t n = 0;
 
+    if (d->fd < 0 && d->max_bytes && d->wanted.length != LENGTH_NONE &&
+        d->wanted.length > d->max_bytes) {
+        fail_long(d);
+        end(d, d->wanted.url);
+        return;
+    }
     if (d->fd < 0 && !open_old(d)) {
-        if (open_new(d))
+        if (has_room(d, BLOCK_SIZE) && open_new(d))
             ask(d);
         else
             end(d, d->wanted.url);
@@ -405,6 +456,7 @@ on_turn(void *user)
     if (n > 0 &&
         !digests_add(d->digests, (struct slice){d->step, (size_t)n}, &told)) {
         d->bytes += (uint64_t)n;
+        count(d, (uint64_t)n);
         timer_start(d->turn, 0);
         return;
     }
@@ -445,6 +497,7 @@ download_start(struct td_client *client, const struct download_request *request,
     d->fd = -1;
     d->dir_fd = request->dir_fd;
     d->max_bytes = request->max_bytes;
+    d->is_of_mirror = request->is_of_mirror;
     d->silence_s = request->silence_s;
     d->is_anew = request->is_anew;
     d->keeps_note = request->keeps_note;

@@ -17,6 +17,8 @@
  * length are of the octets that a GET returns). So none is asked for unless the
  * entry tells one, and nothing is unpacked.
  *
+ * What is to stay free of the disk stays free (room.h).
+ *
  * This tries once. When to try again, and where else, is the caller's.
  */
 #ifndef CLIENT_DUMPS_DOWNLOAD_H
@@ -34,8 +36,8 @@ struct download_request {
     int dir_fd;            /* must stay open until the end */
     const char *file;      /* name there, shorter than DOWNLOAD_NAME_MAX */
     uint64_t length;       /* that the source told; LENGTH_NONE: none */
-    uint64_t max_bytes;    /* of what comes, where no length was told; 0: no
-                              limit but the disk */
+    uint64_t max_bytes;    /* of the file; 0: no limit but the disk */
+    bool is_of_mirror;     /* its bytes count for room.max_total */
     struct slice hash;     /* normalised; empty: none */
     struct slice encoding; /* of the entry; empty: none */
     const char *begins;    /* its first bytes must be these; NULL: any */

@@ -37,6 +37,10 @@
 /* Most bytes of a member whose length nobody told. */
 #define PACKAGE_MEMBER_MAX (4ull * 1024 * 1024 * 1024)
 
+/* What package_take unpacks at least in one step, unless it is over: little
+ * enough that whoever waits on the same loop does not wait long. */
+#define PACKAGE_STEP_BYTES (4u * 1024 * 1024)
+
 struct package;
 
 /* Opens the file `name` in `dir_fd` and looks through its members. Members are

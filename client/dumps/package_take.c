@@ -11,9 +11,6 @@
 
 #define CHUNK_SIZE 65536
 
-/* Of one step: so that whoever waits on the same loop does not wait long. */
-#define STEP_BYTES (4u * 1024 * 1024)
-
 void
 package_file(char name[PACKAGE_NAME_SIZE], const struct package *package,
              const struct member *member)
@@ -206,7 +203,7 @@ package_take(struct package *package, bool *is_over,
     size_t sum = 0, n = 0;
 
     *is_over = false;
-    while (!rc && m->state == MEMBER_EXPECTED && sum < STEP_BYTES) {
+    while (!rc && m->state == MEMBER_EXPECTED && sum < PACKAGE_STEP_BYTES) {
         if (package->partial)
             rc = unpack_some(package, chunk, &n, why);
         else

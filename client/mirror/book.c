@@ -54,7 +54,8 @@ static const char *const sql[N_SQL] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_COUNT_HAVE] = "SELECT count(*) FROM resources WHERE have",
+    [SQL_COUNT_HAVE] = "SELECT count(*), total(have), total(have_size * have)"
+                       " FROM resources",
     [SQL_COUNT_TODO] = "SELECT count(*), total(bytes) FROM resources"
                        " WHERE todo = ?1",
     [SQL_STATE] = "SELECT value FROM state WHERE name = ?1",
@@ -282,12 +283,14 @@ static bool
 count(struct book *book)
 {
     struct book_counts *c = &book->counts;
+    sqlite3_stmt *all = book->statements[SQL_COUNT_HAVE];
     sqlite3_stmt *s = book->statements[SQL_COUNT_TODO];
 
     if (!book_step(book, SQL_COUNT_HAVE, NULL))
         return false;
-    c->n_have =
-        (uint64_t)sqlite3_column_int64(book->statements[SQL_COUNT_HAVE], 0);
+    c->n_resources = (uint64_t)sqlite3_column_int64(all, 0);
+    c->n_have = (uint64_t)sqlite3_column_double(all, 1);
+    c->bytes_have = (uint64_t)sqlite3_column_double(all, 2);
     book_done(book, SQL_COUNT_HAVE);
     for (int todo = BOOK_FETCH; todo <= BOOK_REMOVE; todo++) {
         book_bind(book, SQL_COUNT_TODO, 1, todo);

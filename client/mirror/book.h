@@ -62,7 +62,9 @@ void book_rollback(struct book *book);
 
 /* How many resources; kept up to date, open transaction included. */
 struct book_counts {
+    uint64_t n_resources;  /* wanted, or there */
     uint64_t n_have;       /* files that are there */
+    uint64_t bytes_have;   /* of these */
     uint64_t n_fetch;      /* to be fetched, those that are left included */
     uint64_t n_remove;     /* to be removed */
     uint64_t n_left;       /* to be fetched, given up for this run */

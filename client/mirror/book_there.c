@@ -134,27 +134,18 @@ book_doubt(struct book *book, int64_t id)
     return book_run(book, SQL_RESOURCE_DOUBT);
 }
 
-static bool
-is_there(struct book *book, int64_t id, bool *is)
-{
-    struct book_resource r;
-    bool is_found;
-
-    if (!book_look(book, id, &r, &is_found))
-        return false;
-    *is = is_found && r.is_there;
-    return true;
-}
-
 bool
 book_have(struct book *book, int64_t id, int64_t version, struct slice hash,
           int64_t lastmod_us, const struct shelf_mark *mark)
 {
     enum book_sql which = SQL_RESOURCE_HAVE;
+    struct book_resource was;
+    bool is_found;
     bool was_there;
 
-    if (!is_there(book, id, &was_there))
+    if (!book_look(book, id, &was, &is_found))
         return false;
+    was_there = is_found && was.is_there;
     book_bind(book, which, 1, id);
     book_bind(book, which, 2, version);
     book_bind_bytes(book, which, 3, hash);
@@ -164,6 +155,8 @@ book_have(struct book *book, int64_t id, int64_t version, struct slice hash,
     if (!book_run(book, which))
         return false;
     book->counts.n_have += !was_there;
+    book->counts.bytes_have += mark->size;
+    book->counts.bytes_have -= was_there ? was.have_mark.size : 0;
     return book_settle(book, id, false, BOOK_NO_HOUR);
 }
 
@@ -181,6 +174,7 @@ book_lost(struct book *book, int64_t id)
     if (!book_run(book, SQL_RESOURCE_LOST))
         return false;
     book->counts.n_have -= r.is_there;
+    book->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
     book->counts.n_left -= r.is_left;
     return book_settle(book, id, false, BOOK_NO_HOUR);
 }

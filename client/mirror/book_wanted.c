@@ -32,8 +32,7 @@ book_is_same(const struct book_resource *resource, struct slice hash,
     bool has_common;
 
     return resource->is_there &&
-           hashes_agree(hash, resource->have_hash, &has_common) &&
-           has_common &&
+           hashes_agree(hash, resource->have_hash, &has_common) && has_common &&
            (length == LENGTH_NONE || length == resource->have_mark.size);
 }
 
@@ -158,6 +157,7 @@ book_settle(struct book *book, int64_t id, bool trusts_times, int64_t hour)
         !count_removal(book, hour, todo == BOOK_REMOVE ? 1 : -1))
         return false;
     if (!r.is_wanted && todo == BOOK_NOTHING) {
+        book->counts.n_resources--;
         book_bind(book, SQL_RESOURCE_GONE, 1, id);
         return book_run(book, SQL_RESOURCE_GONE);
     }
@@ -203,6 +203,7 @@ add_resource(struct book *book, struct slice loc, int64_t *id)
     book_bind(book, SQL_RESOURCE_ADD, 3, DATETIME_NONE);
     if (!book_run(book, SQL_RESOURCE_ADD))
         return false;
+    book->counts.n_resources++;
     *id = sqlite3_last_insert_rowid(book->db);
     return true;
 }

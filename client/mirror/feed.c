@@ -96,7 +96,7 @@ telling_of(struct feed *f, const struct td_change *c, bool is_baseline,
 }
 
 /* A file out of a dump, its digests checked: it is taken, unless what is wanted
- * is something else, or there. */
+ * is something else, or there, or has too many bytes. */
 static bool
 take_file(struct feed *f, const struct td_change *c, int64_t id)
 {
@@ -113,7 +113,9 @@ take_file(struct feed *f, const struct td_change *c, int64_t id)
         return false;
     }
     if (!is_found || r.todo != BOOK_FETCH || r.length != c->length ||
-        !slice_equal(r.hash, buf_slice(&f->hash)))
+        !slice_equal(r.hash, buf_slice(&f->hash)) ||
+        (m->options->limits.max_file_bytes && c->length != LENGTH_NONE &&
+         c->length > m->options->limits.max_file_bytes))
         return true;
     if (!mirror_write(m) ||
         (!r.is_there && !mirror_make_way(m, &r, &is_there)) ||
@@ -144,6 +146,11 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
     }
     if (!book_told(m->book, f->set, &t, &id)) {
         mirror_fail_book(m);
+        return false;
+    }
+    if (room_check_resources(&m->client->room,
+                             book_counts(m->book)->n_resources, &why)) {
+        mirror_fail(m, &why);
         return false;
     }
     /* Not of changes: what they tell may yet be refused. */
@@ -257,7 +264,7 @@ keep(struct feed *f, const struct td_message *message)
 
     if (message->kind == TD_BASELINE)
         return apply(f, message);
-    if (!mirror_settle(m))
+    if (!mirror_settle(m) || !mirror_has_room(m))
         return false;
     if (!book_begin(m->book)) {
         mirror_fail_book(m);
@@ -380,6 +387,8 @@ on_end(enum td_status rc, const char *why, void *user)
     timer_stop(f->quiet);
     if (!f->why.rc)
         failure_set(&f->why, rc, "%s", why ? why : "");
+    if (f->m->client->room.has_too_many) /* nothing of them is fetched */
+        mirror_fail(f->m, &f->why);
     f->events.on_end(f, &f->why, f->events.user);
 }
 

@@ -11,6 +11,9 @@
 
 #define PROGRESS_MS 250
 
+/* What a transaction takes of the disk, as a rule. */
+#define WRITE_BYTES 65536
+
 #define PER_HOST 4
 #define ATTEMPTS 5
 
@@ -58,10 +61,25 @@ mirror_fail_book(struct mirror *m)
 }
 
 bool
+mirror_has_room(struct mirror *m)
+{
+    struct failure why;
+
+    failure_clear(&why);
+    if (!m->shelf || !room_look(&m->client->room, shelf_incoming(m->shelf),
+                                WRITE_BYTES, &why))
+        return true;
+    mirror_fail(m, &why);
+    return false;
+}
+
+bool
 mirror_write(struct mirror *m)
 {
     if (m->has_writes)
         return true;
+    if (!mirror_has_room(m))
+        return false;
     m->has_writes = book_begin(m->book);
     if (!m->has_writes)
         mirror_fail_book(m);
@@ -129,7 +147,15 @@ bool
 mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
+    const struct td_mirror_limits *limits = &options->limits;
+
     *m = (struct mirror){.client = client, .options = options};
+    client->room = (struct room){
+        .max_file = limits->max_file_bytes,
+        .max_total = limits->max_total_bytes,
+        .min_free = limits->min_free_bytes,
+        .max_resources = limits->max_resources,
+    };
     m->progress = timer_new(client->loop, on_progress, m);
     if (!m->progress) {
         failure_memory(&m->why);
@@ -144,4 +170,6 @@ void
 mirror_fini(struct mirror *m)
 {
     timer_free(m->progress);
+    if (m->client)
+        m->client->room = (struct room){.max_file = 0};
 }

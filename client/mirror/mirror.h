@@ -49,7 +49,8 @@ struct mirror {
 void mirror_defaults(struct td_sync_options *to,
                      const struct td_sync_options *from);
 
-/* No memory: false, and `why` says so. */
+/* The limits of `options` are the handle's until mirror_fini. No memory: false,
+ * and `why` says so. */
 bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
 void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
@@ -57,6 +58,9 @@ void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
 /* Ends the run with the first reason that was given. */
 void mirror_fail(struct mirror *m, const struct failure *why);
 void mirror_fail_book(struct mirror *m);
+
+/* May the state grow, and what is fetched beside it? */
+bool mirror_has_room(struct mirror *m);
 
 /* False: it failed, and mirror_fail was called. */
 bool mirror_write(struct mirror *m);

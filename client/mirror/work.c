@@ -37,7 +37,8 @@
 struct flight {
     int64_t id; /* 0: free */
     int64_t version;
-    bool has_come; /* it is the group's */
+    bool has_come;  /* it is the group's */
+    uint64_t bytes; /* that came; still to be noted in the book */
 };
 
 struct work {
@@ -60,7 +61,41 @@ struct work {
     int64_t tidied_ms; /* when that was */
     struct flight flights[FLIGHTS];
     size_t n_flights;
+    uint64_t bytes_come; /* of flights, as above */
 };
+
+/* What the mirror has of bytes, for whoever fetches more. */
+static void
+note_kept(struct work *w)
+{
+    w->m->client->room.kept =
+        book_counts(w->m->book)->bytes_have + w->bytes_come;
+}
+
+/* Ends the run because there is no room; what came before is kept. */
+static bool
+fail_full(struct work *w, const struct failure *why)
+{
+    if (group_finish(w->group))
+        mirror_fail(w->m, why);
+    return false;
+}
+
+/* More came. False: it is too much. */
+static bool
+note_come(struct work *w, struct flight *flight, uint64_t bytes)
+{
+    struct failure why;
+
+    failure_clear(&why);
+    note_kept(w);
+    if (room_check_total(&w->m->client->room, bytes, &why))
+        return fail_full(w, &why);
+    flight->bytes = bytes;
+    w->bytes_come += bytes;
+    note_kept(w);
+    return true;
+}
 
 static struct flight *
 flight_of(struct work *w, int64_t id)
@@ -78,7 +113,7 @@ begin_flight(struct work *w, const struct book_resource *r)
 {
     for (size_t i = 0; i < FLIGHTS; i++)
         if (!w->flights[i].id) {
-            w->flights[i] = (struct flight){r->id, r->version, false};
+            w->flights[i] = (struct flight){r->id, r->version, false, 0};
             w->n_flights++;
             return &w->flights[i];
         }
@@ -90,6 +125,8 @@ end_flight(struct work *w, struct flight *flight)
 {
     flight->id = 0;
     w->n_flights--;
+    w->bytes_come -= flight->bytes;
+    note_kept(w);
 }
 
 /* What came of downloads */
@@ -138,7 +175,7 @@ on_done(const struct downloads_result *result, void *user)
     if (!flight)
         return;
     if (result->why.rc == TD_IO || result->why.rc == TD_MEMORY) {
-        mirror_fail(m, &result->why);
+        fail_full(w, &result->why);
         return;
     }
     if (m->is_over || !mirror_write(m))
@@ -149,7 +186,8 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (is_found && r.todo == BOOK_FETCH && r.version == version &&
         !result->why.rc) {
-        flight->has_come = group_add(w->group, &r, false);
+        flight->has_come = note_come(w, flight, result->bytes) &&
+                           group_add(w->group, &r, false);
         return;
     }
     end_flight(w, flight);
@@ -193,7 +231,10 @@ work_take(struct work *w, const struct book_resource *r, const char *file,
         mirror_fail_book(m);
         return false;
     }
-    flight->has_come = group_add(w->group, r, !file);
+    flight->has_come =
+        note_come(w, flight,
+                  file && r->length != LENGTH_NONE ? r->length : 0) &&
+        group_add(w->group, r, !file);
     work_poke(w);
     return flight->has_come;
 }
@@ -245,6 +286,15 @@ drop_overtaken(struct work *w)
 
 /* What is to be done */
 
+/* Is it one that the downloads refuse? */
+static bool
+is_too_long(const struct work *w, const struct book_resource *r)
+{
+    uint64_t most = w->m->options->limits.max_file_bytes;
+
+    return most && r->length > most;
+}
+
 /* Gives one to the downloads. *is_taken false: not now. */
 static bool
 fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
@@ -260,7 +310,12 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
                         .duplicates = links,
                         .file = name};
     enum td_status rc;
+    struct failure why;
 
+    failure_clear(&why);
+    if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
+        room_check_total(&w->m->client->room, r->length, &why))
+        return fail_full(w, &why);
     while (want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
            links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
@@ -268,9 +323,6 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
     rc = downloads_add(w->downloads, &want);
     *is_taken = !rc;
     if (rc == TD_MEMORY) {
-        struct failure why;
-
-        failure_clear(&why);
         failure_memory(&why);
         mirror_fail(w->m, &why);
         return false;
@@ -510,8 +562,11 @@ struct work *
 work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
 {
     struct work *w = calloc(1, sizeof(*w));
-    struct downloads_limits limits = {.per_host = m->options->per_host,
-                                      .attempts = m->options->attempts};
+    struct downloads_limits limits = {
+        .per_host = m->options->per_host,
+        .attempts = m->options->attempts,
+        .max_bytes = m->options->limits.max_file_bytes,
+    };
 
     if (!w)
         return NULL;
@@ -530,6 +585,7 @@ work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
         return NULL;
     }
     downloads_watch(w->downloads, on_again);
+    note_kept(w);
     (void)tidy(w, true); /* where the book cannot be read, the run is over */
     return w;
 }

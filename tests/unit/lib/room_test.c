@@ -1,0 +1,65 @@
+#include "client/lib/room.h"
+
+#include <string.h>
+
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(nothing_is_limited_unless_it_is_said)
+{
+    struct room room = {.kept = UINT64_MAX / 2, .coming = UINT64_MAX / 4};
+    struct failure why;
+
+    failure_clear(&why);
+    assert_int_equal(room_look(&room, -1, UINT64_MAX / 2, &why), TD_OK);
+    assert_int_equal(room_check_total(&room, UINT64_MAX, &why), TD_OK);
+    assert_int_equal(room_check_resources(&room, UINT64_MAX, &why), TD_OK);
+    assert_int_equal(why.rc, TD_OK);
+}
+
+TEST(a_mirror_may_have_so_many_bytes_and_resources)
+{
+    static const struct {
+        uint64_t kept, coming, more;
+        enum td_status rc;
+    } rows[] = {
+        {0, 0, 100, TD_OK},         {0, 0, 101, TD_IO}, {50, 50, 0, TD_OK},
+        {50, 49, 1, TD_OK},         {50, 50, 1, TD_IO}, {101, 0, 0, TD_IO},
+        {50, 0, UINT64_MAX, TD_IO}, /* whatever a source tells */
+    };
+    struct room room = {.max_total = 100, .max_resources = 10};
+    struct failure why;
+
+    failure_clear(&why);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        room.kept = rows[i].kept;
+        room.coming = rows[i].coming;
+        assert_int_equal(room_check_total(&room, rows[i].more, &why),
+                         rows[i].rc);
+    }
+    assert_int_equal(room_check_resources(&room, 10, &why), TD_OK);
+    assert_false(room.has_too_many);
+    assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
+    assert_true(room.has_too_many);
+}
+
+/* No disk has that much. It is asked again once a MiB was written, and at once
+ * after it had too little. */
+TEST(a_disk_keeps_what_is_to_stay_free)
+{
+    struct room room = {.min_free = 1};
+    struct failure why;
+    int dir = tempdir_fd(state);
+
+    failure_clear(&why);
+    assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
+    room.min_free = UINT64_MAX - 1;
+    assert_int_equal(room_look(&room, dir, 1024 * 1024 - 1, &why), TD_OK);
+    assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
+    assert_non_null(strstr(why.text, "--min-free"));
+    assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
+    room.min_free = 1;
+    assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
+}
