@@ -109,3 +109,20 @@ def test_a_source_names_what_is_as_near_as_itself(near, start_site, run, tmp_pat
     sync(run, source, tmp_path / "two")
     assert files(tmp_path / "two") == {"admin.txt": "among us"}
     run("tidings", "audit", tmp_path / "two")
+
+
+# A set that a Source Description names is no source that the user has named.
+@pytest.mark.parametrize("command", ["get", "verify", "sync"])
+def test_no_set_of_this_machine_is_asked(
+    near, start_site, run, tmp_path, command, broker
+):
+    source = start_site(PUBLIC)
+    capability = '<url><loc>{}</loc><rs:md capability="capabilitylist"/></url>'
+    head = HEAD.format("urlset") + '<rs:md capability="description"/>'
+    links = [source.link("/c.xml"), near.link("/sets/x/capabilitylist.xml")]
+    sets = "".join(capability.format(link) for link in links)
+    source.put("/.well-known/resourcesync", f"{head}{sets}</urlset>")
+    more = (tmp_path / "mirror", "--until-caught-up") if command == "sync" else ()
+    done = run("tidings", command, f"{source.url}/", *more, status=1)
+    assert NEAR in done.errors()
+    assert not len(near.connections)
