@@ -229,6 +229,7 @@ choose_form(struct request *rq, struct reading *r)
 static enum status
 read_wish(struct request *rq, struct reading *r)
 {
+    char client[PEER_SIZE];
     struct query query;
     enum status rc = query_read(rq, &r->head, &query, &r->why);
 
@@ -237,8 +238,10 @@ read_wish(struct request *rq, struct reading *r)
     r->wish.after = query.has_after ? query.after : r->head.earliest;
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
-    rc = filters_enter(registry_filters(r->wish.set->registry), &query.filter,
-                       &r->filter, &r->why);
+    request_client(rq, client);
+    rc = filters_enter_anyhow(registry_filters(r->wish.set->registry),
+                              &query.filter, slice_of(client), &r->filter,
+                              &r->why);
     r->wish.filter = r->filter;
     return rc;
 }

@@ -170,6 +170,7 @@ struct effect {
     struct filter_class *filter;
 };
 
+/* All subscriptions are one client: --hub-subscriptions limits them. */
 static enum status
 make_filter(struct hub *hub, const struct terms *terms,
             struct filter_class **class, struct problem *why)
@@ -185,7 +186,8 @@ make_filter(struct hub *hub, const struct terms *terms,
         return problem(why, STATUS_MEMORY, "the broker has no memory left");
     rc = filter_read(filter, slice_of(terms->filter), why);
     if (!rc)
-        rc = filters_enter(registry_filters(hub->registry), filter, class, why);
+        rc = filters_enter_anyhow(registry_filters(hub->registry), filter,
+                                  SLICE("hub"), class, why);
     free(filter);
     return rc;
 }

@@ -1,9 +1,7 @@
 /*
  * verify_take.c - an order becomes a request: topic, limits, terms, place.
  */
-#include <arpa/inet.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,20 +9,6 @@
 #include "broker/hub/order.h"
 #include "broker/hub/requests.h"
 #include "broker/sets/peers.h"
-
-/* Who has an IPv6 address has as many as he likes, of the first 64 bits of it
- * (RFC 4291 section 2.5.4): those are the requester. */
-static void
-widen_requester(struct order *order)
-{
-    struct in6_addr six;
-
-    if (inet_pton(AF_INET6, order->from, &six) != 1 ||
-        IN6_IS_ADDR_V4MAPPED(&six))
-        return;
-    memset(&six.s6_addr[8], 0, 8);
-    inet_ntop(AF_INET6, &six, order->from, sizeof(order->from));
-}
 
 /* A callback below our own public URL is none: nobody there confirms, and what
  * takes a delivery without having confirmed (a set, a hub) would make a loop of
@@ -212,7 +196,7 @@ verify_take(struct hub *hub, struct order *order, struct problem *why)
     uint64_t after = 0;
     enum status rc = check_callback(hub, order->request.callback, why);
 
-    widen_requester(order);
+    address_widen(order->from, sizeof(order->from));
     if (!rc)
         rc = check_room(hub, order, why);
     if (rc)

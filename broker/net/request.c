@@ -6,6 +6,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "proto/address.h"
 
 /* Slots are added so many at a time. */
 #define SLOTS_AT_ONCE 64
@@ -244,6 +245,13 @@ request_peer(const struct request *rq, char to[PEER_SIZE])
     to[0] = '\0';
     if (rq->connection)
         connection_peer(rq->connection, to, PEER_SIZE);
+}
+
+void
+request_client(const struct request *rq, char to[PEER_SIZE])
+{
+    request_peer(rq, to);
+    address_widen(to, PEER_SIZE);
 }
 
 uint64_t

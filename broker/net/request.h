@@ -79,6 +79,9 @@ bool request_header(struct request *rq, const char *name, struct slice *value);
 
 void request_peer(const struct request *rq, char to[PEER_SIZE]);
 
+/* The same as limits per client go by it: of IPv6 the first 64 bits. */
+void request_client(const struct request *rq, char to[PEER_SIZE]);
+
 /* The announced length of the body; 0 if none. */
 uint64_t request_content_length(const struct request *rq);
 

@@ -2,8 +2,14 @@
  * filters.h - filter classes: readers with equal filters are of one class.
  *
  * What a filter lets through of a batch is worked out once for a class that
- * several readers are of, and kept with the batch (selection.h). How many
- * classes there are at a time is limited; a class is gone with its last reader.
+ * several readers are of, and kept with the batch (selection.h). A class is
+ * gone with its last reader.
+ *
+ * The number of classes is limited, and each client's share of it: a client may
+ * have as many as are left for others. So one alone gets half, and there is
+ * always room for another one. What a client reads that has
+ * no more room is up to the reader: a stream is refused, for it would cost work
+ * with each commit; a pull gets a class that is not among them.
  *
  * Any thread.
  */
@@ -18,15 +24,20 @@
 #include "broker/base/list.h"
 #include "proto/filter.h"
 #include "proto/problem.h"
+#include "proto/slice.h"
 #include "proto/status.h"
 
 /* Classes at a time: some 5 KB each, and a commit of a set is looked at once
  * for each class that follows it. */
-#define FILTERS_MAX 1024
+#define FILTERS_MAX 2048
+
+/* Longest name of a client that is told apart: an address. */
+#define FILTERS_CLIENT_MAX 63
 
 struct filters {
     pthread_mutex_t mutex; /* guards all, and owners of each class */
     struct list all;
+    struct list clients; /* that have some */
     unsigned n;
     uint64_t last_id;
 };
@@ -34,7 +45,9 @@ struct filters {
 struct filter_class {
     struct list node;
     struct filters *filters;
-    uint64_t id; /* from 1 on; never given twice */
+    struct filters_client *client; /* who has made it; NULL: it is not among
+                                      them */
+    uint64_t id;                   /* from 1 on; never given twice */
     unsigned owners;
     atomic_uint readers;
     struct filter filter;
@@ -44,12 +57,22 @@ void filters_init(struct filters *filters);
 void filters_fini(struct filters *filters); /* no class is left */
 
 /* One more reader with this sealed filter; sets *class to its class, or to NULL
- * if the filter passes everything. STATUS_BUSY: there are FILTERS_MAX others,
- * or no memory. */
+ * if the filter passes everything. `client` is who reads, by any name; the
+ * first one of a class has it in his share. STATUS_BUSY: the client has as many
+ * as there is room for, or no memory. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
+                                     struct slice client,
                                      struct filter_class **class,
                                      struct problem *why);
+
+/* The same, but where the client has no room the reader gets a class of its own
+ * that is not among them. STATUS_MEMORY. */
+MUST_CHECK enum status filters_enter_anyhow(struct filters *filters,
+                                            const struct filter *filter,
+                                            struct slice client,
+                                            struct filter_class **class,
+                                            struct problem *why);
 
 /* One reader less. NULL is allowed. */
 void filters_leave(struct filter_class *class);

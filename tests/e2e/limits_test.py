@@ -56,6 +56,36 @@ def test_thousands_of_idle_connections_cost_little(many_files, start_broker):
     follower.until(3)
 
 
+# So many filters may be in use at a time; who leaves none to others gets no more.
+FILTERS_MAX = 2048  # sets/filters.h
+
+
+# Rule 6: streams of one client, each with a filter of its own, cost others nothing, nor
+# its own pulls.
+def test_one_client_does_not_take_all_filters(many_files, start_broker):
+    broker = start_broker("--threads", "2")
+    news = broker.set()
+    news.post()
+    events = "text/event-stream"
+
+    def begin(tag, client=None):
+        streams.append(broker.connect(client=client))
+        asked = streams[-1].request_bytes(f"{news.stream}?tag={tag}", accept=events)
+        streams[-1].send(asked)
+        return streams[-1].answer_head().status
+
+    streams = []
+    while (status := begin(len(streams))) == 200:
+        pass
+    assert (status, len(streams)) == (503, FILTERS_MAX // 2 + 1)
+    assert begin("7") == 200  # in use already
+    assert begin("other", "127.0.0.9") == 200
+    for tag in ("a", "b"):
+        assert news.get(f"changes?tag={tag}").status == 200
+    for stream in streams:
+        stream.close()
+
+
 FILES = 120  # what a broker may have open, and how many come then
 CLIENTS = 200
 BEATS = 8  # heartbeats during which the broker is looked at

@@ -104,13 +104,16 @@ def check_refused(answer, status, part="", entry=...):
 
 class Connection:
     """A connection of raw bytes. `narrow`: with a small receive buffer, so that what
-    the peer sends soon gets stuck unless somebody reads. `tls`: an SSLContext."""
+    the peer sends soon gets stuck unless somebody reads. `tls`: an SSLContext.
+    `client`: the address that it comes from."""
 
-    def __init__(self, port, host="127.0.0.1", narrow=False, tls=None):
+    def __init__(self, port, host="127.0.0.1", narrow=False, tls=None, client=None):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         if narrow:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        if client:
+            self.socket.bind((client, 0))
         self.socket.connect((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -276,9 +279,9 @@ class Client:
         self.tls = tls
         self._kept = None
 
-    def connect(self, narrow=False):
+    def connect(self, narrow=False, client=None):
         """A new connection, which is the caller's to close."""
-        return Connection(self.port, self.host, narrow, self.tls)
+        return Connection(self.port, self.host, narrow, self.tls, client)
 
     def request(self, method, path, body=None, type=None, **headers):
         """Send a request and return its answer; `type` is the body's. Raises

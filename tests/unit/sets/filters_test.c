@@ -12,7 +12,8 @@ enter(struct filters *filters, const char *query)
     struct filter f;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    assert_int_equal(filters_enter(filters, &f, &class, NULL), STATUS_OK);
+    assert_int_equal(filters_enter(filters, &f, SLICE("me"), &class, NULL),
+                     STATUS_OK);
     return class;
 }
 
@@ -69,32 +70,96 @@ TEST(lives_as_long_as_somebody_works_with_it)
     filters_fini(&filters);
 }
 
-/* Rule 8: limited in number. */
-TEST(are_limited_in_number)
+static enum status
+enter_as(struct filters *filters, const char *client, const char *query,
+         struct filter_class **class, struct problem *why)
 {
-    static struct filter_class *classes[FILTERS_MAX];
+    struct filter f;
+
+    assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
+    return filters_enter(filters, &f, slice_of(client), class, why);
+}
+
+/* Lets a client have as many as it may. */
+static unsigned
+fill(struct filters *filters, const char *client, struct filter_class **classes)
+{
+    char query[64];
+    unsigned n = 0;
+
+    for (;; n++) {
+        snprintf(query, sizeof(query), "tag=%s-%u", client, n);
+        if (enter_as(filters, client, query, &classes[n], NULL))
+            return n;
+    }
+}
+
+/* Rule 8: limited in number, and nobody takes what others need. */
+TEST(each_client_leaves_as_many_as_it_has)
+{
+    static struct filter_class *all[3][FILTERS_MAX];
     struct filter_class *more = NULL;
     struct problem why = {""};
     struct filters filters;
-    char query[32];
-    struct filter f;
+    unsigned n[3];
 
     filters_init(&filters);
-    for (int i = 0; i < FILTERS_MAX; i++) {
-        snprintf(query, sizeof(query), "tag=%d", i);
-        classes[i] = enter(&filters, query);
-    }
-    assert_int_equal(filter_read(&f, SLICE("tag=one-more"), NULL), STATUS_OK);
-    assert_int_equal(filters_enter(&filters, &f, &more, &why), STATUS_BUSY);
+    n[0] = fill(&filters, "one", all[0]);
+    assert_int_equal(n[0], FILTERS_MAX / 2);
+    n[1] = fill(&filters, "two", all[1]);
+    assert_int_equal(n[1], FILTERS_MAX / 4);
+    n[2] = fill(&filters, "three", all[2]);
+    assert_int_equal(n[2], FILTERS_MAX / 8);
+
+    assert_int_equal(enter_as(&filters, "one", "tag=x", &more, &why),
+                     STATUS_BUSY);
     assert_null(more);
-    assert_string_equal(why.text, "as many filters are in use as may be, 1024");
-    assert_ptr_equal(enter(&filters, "tag=7"), classes[7]); /* one of those */
-    filters_leave(classes[7]);
-    filters_leave(classes[0]);
-    assert_int_equal(filters_enter(&filters, &f, &more, &why), STATUS_OK);
-    classes[0] = more;
-    for (int i = 0; i < FILTERS_MAX; i++)
-        filters_leave(classes[i]);
+    assert_string_equal(why.text, "you read with as many filters as there is "
+                                  "room for: try again later, or pull");
+    /* One that another has made costs nothing. */
+    assert_int_equal(enter_as(&filters, "one", "tag=two-7", &more, NULL), 0);
+    assert_ptr_equal(more, all[1][7]);
+    filters_leave(more);
+    /* What is given back is there again; the others may have it, too. */
+    for (unsigned i = 0; i < n[0]; i++)
+        filters_leave(all[0][i]);
+    assert_int_equal(enter_as(&filters, "two", "tag=x", &more, NULL), 0);
+    filters_leave(more);
+    for (unsigned c = 1; c < 3; c++)
+        for (unsigned i = 0; i < n[c]; i++)
+            filters_leave(all[c][i]);
+    assert_int_equal(filters.n, 0);
+    filters_fini(&filters);
+}
+
+/* A pull and a subscription always get one. */
+TEST(without_room_a_reader_may_have_one_of_its_own)
+{
+    static struct filter_class *all[FILTERS_MAX];
+    struct filter_class *own, *again;
+    struct filters filters;
+    struct filter f;
+    unsigned n;
+
+    filters_init(&filters);
+    n = fill(&filters, "one", all);
+    assert_int_equal(filter_read(&f, SLICE("tag=x"), NULL), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            filters_enter_anyhow(&filters, &f, SLICE("one"), &own, NULL), 0);
+        assert_int_equal(filters.n, n);
+        assert_int_equal(
+            filters_enter_anyhow(&filters, &f, SLICE("one"), &again, NULL), 0);
+        assert_ptr_not_equal(own, again);
+        assert_int_not_equal(own->id, again->id); /* bodies are shared by it */
+        assert_false(filter_class_is_shared(own));
+        assert_ptr_equal(filter_class_ref(own), own);
+        filters_leave(own);
+        filter_class_unref(own);
+        filters_leave(again);
+    }
+    for (unsigned i = 0; i < n; i++)
+        filters_leave(all[i]);
     filters_fini(&filters);
 }
 
