@@ -15,7 +15,10 @@ from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
 # A package, so that there are several beside that of the large file.
-pytestmark = pytest.mark.broker("--content", "fetch", "--package-bytes", "65536")
+pytestmark = pytest.mark.broker(
+    *("--content", "fetch", "--allow-callbacks", "127.0.0.0/8"),
+    *("--package-bytes", "65536"),
+)
 
 
 class Tree:
