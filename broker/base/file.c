@@ -365,7 +365,8 @@ file_check_lock(const char *dir, struct problem *why)
     if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
         errno = ENAMETOOLONG;
     else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
-        if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        /* Shared: two that look are not in each other's way. */
+        if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
             rc = busy(fd, dir, why);
         close(fd);
         return rc;

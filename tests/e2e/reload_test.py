@@ -13,7 +13,7 @@ import ssl
 
 import pytest
 
-from tidings_test.broker import PROGRAMS
+from tidings_test.broker import PROGRAMS, ROOT
 from tidings_test.certificates import Certificate
 from tidings_test.mqtt import Reader
 from tidings_test.sets import change
@@ -309,15 +309,34 @@ def wait_logged(log, part):
     wait_for(part, lambda: part in log.read_text())
 
 
-# The kernel sends SIGHUP to the leader of a terminal's session when it is closed.
-@pytest.mark.parametrize("shell", ["leader", "shell"])
-def test_the_broker_ends_with_its_terminal(tmp_path, log, shell, run):
+@pytest.fixture
+def start_script(tmp_path):
+    """A copy of broker/start in a tree where all is built."""
+    tree = tmp_path / "tree"
+    for file in ("broker/start", "broker/options.txt", "tools/packages.sh"):
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tree / file)
+    (tree / "packages.txt").touch()
+    (tree / "build/release/bin").mkdir(parents=True)
+    (tree / "build/release/bin/tidingsd").symlink_to(PROGRAMS["tidingsd"])
+    (tree / "bin").mkdir()
+    (tree / "bin/cmake").symlink_to("/bin/true")
+    return f"PATH={tree / 'bin'}:$PATH {tree / 'broker/start'}"
+
+
+# The kernel sends SIGHUP to the leader of a terminal's session when it is closed, and
+# an interactive shell to its jobs.
+@pytest.mark.parametrize("way", ["leader", "job", "broker/start"])
+def test_the_broker_ends_with_its_terminal(tmp_path, log, way, run, start_script):
     data = tmp_path / "data"
-    start = f"{PROGRAMS['tidingsd']} --listen 127.0.0.1:0 --data {data} 2>{log}"
-    if shell == "leader":
-        terminal = Terminal("/bin/sh", "-c", f"exec {start}")
-    else:  # with jobs; the second command keeps it from replacing itself
-        terminal = Terminal("/bin/bash", "--norc", "-i", "-c", f"{start}; true")
+    options = f"--listen 127.0.0.1:0 --data {data} 2>{log}"
+    start = start_script if way == "broker/start" else PROGRAMS["tidingsd"]
+    if way == "leader":
+        terminal = Terminal("/bin/sh", "-c", f"exec {start} {options}")
+    else:  # the second command keeps the shell from replacing itself
+        terminal = Terminal(
+            "/bin/bash", "--norc", "-i", "-c", f"{start} {options}; true"
+        )
     terminal.read_until("ready at")
     pid = int(log.read_text().partition("pid=")[2].split()[0])
     os.kill(pid, signal.SIGHUP)  # from elsewhere, and the terminal is there
