@@ -29,7 +29,8 @@ enum td_sync_what {
     TD_SYNC_TROUBLE,  /* `why`: no connection, or none that helps; a set that
                          failed or cannot be read while others go on, or is not
                          offered any more; `path` had something in the way */
-    TD_SYNC_PROGRESS, /* numbers alone, at most four times a second */
+    TD_SYNC_PROGRESS, /* numbers alone, at most four times a second; or how much
+                         of a list is read: `n_listed` */
     TD_SYNC_CAUGHT_UP /* the mirror is the source at `position` */
 };
 
@@ -41,6 +42,8 @@ struct td_sync_event {
     const char *why;
     const char *position;
     uint64_t bytes;
+    uint64_t n_listed; /* resources of the list of `set` that is being read; 0:
+                          the event is of something else */
     /* Numbers of this run, with every event. */
     uint64_t n_wanted; /* resources still to be fetched */
     uint64_t n_done;   /* fetched, found to be right already, or deleted */

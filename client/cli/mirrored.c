@@ -183,6 +183,8 @@ put_event(struct mirrored *m, const struct td_sync_event *e)
     mirrored_put(",", "position", e->position);
     if (e->what == TD_SYNC_WRITTEN)
         put_number("bytes", e->bytes);
+    if (e->n_listed)
+        put_number("listed", e->n_listed);
     put_number("wanted", e->n_wanted);
     put_number("done", e->n_done);
     put_number("failed", e->n_failed);

@@ -102,6 +102,11 @@ progress_line(struct progress *p, const struct td_sync_event *e, int64_t now_ms,
     char left[40];
     char failed[40] = "";
 
+    if (e->n_listed) {
+        snprintf(to, columns + 1, "reading the list: %llu resources",
+                 (unsigned long long)e->n_listed);
+        return;
+    }
     measure(p, e, now_ms);
     write_bytes(bytes, sizeof(bytes), (double)e->bytes_done);
     write_bytes(rate, sizeof(rate), p->bytes_per_s);

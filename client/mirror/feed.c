@@ -363,6 +363,16 @@ on_quiet(void *user)
 }
 
 static void
+on_listed(uint64_t n_resources, void *user)
+{
+    struct feed *f = user;
+
+    mirror_tell(
+        f->m, TD_SYNC_PROGRESS,
+        &(struct td_sync_event){.set = f->url, .n_listed = n_resources});
+}
+
+static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct feed *f = user;
@@ -402,6 +412,7 @@ follow(struct feed *f, bool until_caught_up)
         .after = f->position[0] ? f->position : NULL,
         .form = TD_JSON,
         .on_trouble = on_trouble,
+        .on_progress = on_listed,
         .poll_ms = o->poll_ms,
         .baseline = TD_BASELINE_FIRST,
         .scratch = f->scratch,

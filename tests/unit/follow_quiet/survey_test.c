@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/follow_quiet/quiet.h"
 #include "tests/unit/follow_quiet/quiet_stage.h"
@@ -23,6 +24,8 @@ set_listed(void **state)
 }
 
 FIXTURE(set_listed, clear_stage);
+
+static uint64_t progress; /* that was told last */
 
 /* Of the first list nothing is told; of the next ones, what differs. */
 TEST(the_differences_of_lists_are_told)
@@ -84,6 +87,27 @@ TEST(a_first_list_that_breaks_off_ends_it)
     s->options.until_caught_up = 1;
     play(s, "start 0; await rebasing; resource a; baseline -; turn; turn;"
             "told 1 h; ended ok");
+}
+
+static void
+on_progress(uint64_t n_resources, void *user)
+{
+    (void)user;
+    progress = n_resources;
+}
+
+/* How far it is in a long list, at most four times a second. */
+TEST(progress_in_a_list_is_told)
+{
+    struct stage *s = *state;
+
+    s->options.on_progress = on_progress;
+    play(s, "start 0; await rebasing; resource a; resource b");
+    assert_int_equal(progress, 0);
+    clock_pass_us(250000);
+    play(s, "resource c; resource d");
+    assert_int_equal(progress, 3);
+    play(s, "leave");
 }
 
 /* Paused anywhere, it goes on with what was next. */
