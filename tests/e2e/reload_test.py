@@ -300,9 +300,17 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
+def pid_of(log):
+    return int(log.read_text().partition("pid=")[2].split()[0])
+
+
 @pytest.fixture
 def log(tmp_path):
-    return tmp_path / "log"
+    """The file with the broker's log; a broker that has not ended is killed."""
+    log = tmp_path / "log"
+    yield log
+    if 'msg="ended"' not in log.read_text():
+        os.kill(pid_of(log), signal.SIGKILL)
 
 
 def wait_logged(log, part):
@@ -338,8 +346,7 @@ def test_the_broker_ends_with_its_terminal(tmp_path, log, way, run, start_script
             "/bin/bash", "--norc", "-i", "-c", f"{start} {options}; true"
         )
     terminal.read_until("ready at")
-    pid = int(log.read_text().partition("pid=")[2].split()[0])
-    os.kill(pid, signal.SIGHUP)  # from elsewhere, and the terminal is there
+    os.kill(pid_of(log), signal.SIGHUP)  # from elsewhere, and the terminal is there
     wait_logged(log, RELOADED)
     terminal.hang_up()
     wait_logged(log, 'msg="ended"')
