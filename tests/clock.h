@@ -36,7 +36,8 @@ int64_t clock_day_us(void);
  * test that moves the clock before would not be noticed. */
 void clock_await_us(int64_t us);
 
-/* The same for `n` threads at once. */
+/* The same for `n` threads at once. Time passes meanwhile if the test has said
+ * so (clock_run_us). */
 void clock_await_waits_us(unsigned n, int64_t us);
 
 /* The clock runs while the calling thread waits: whenever nothing is ready for

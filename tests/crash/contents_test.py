@@ -168,8 +168,11 @@ def test_a_full_disk_loses_nothing(source, faults):
 # there is room again.
 def test_says_once_that_it_is_behind_for_want_of_disk(source, faults):
     source.wait_no_lag()
-    faults.arm(WRITE | SYNC, "content.db", faults.KILL)
-    source.provoke_kill(faults)
+    faults.arm(WRITE | SYNC, "content.db", errno.ENOSPC)
+    source.post()
+    faults.wait()
+    source.broker.kill()
+    faults.disarm()
     faults.set_disk(1 << 20)
     source.come_back()
     said = "is behind, because the disk is nearly full"
