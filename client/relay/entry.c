@@ -164,7 +164,8 @@ path_of(struct piece entry)
 static void
 put(FILE *to, struct piece p)
 {
-    fwrite(p.data, 1, p.size, to);
+    if (p.size)
+        fwrite(p.data, 1, p.size, to);
 }
 
 static void
