@@ -119,6 +119,9 @@ const struct command sync_command = {
         "A source that is too large, or has no end, is stopped with 1: "
         "BYTES (500M, 2G\nor none) of a resource, of all, or those that stay "
         "free of the disk.\n"
+        "A source with only a Resource List or a Sitemap is mirrored by "
+        "reading that list\nevery --poll seconds. One that cannot be read to "
+        "its end deletes nothing.\n"
         "1 also tells that resources could not be had: the next run tries "
         "them again;\nand, with --until-caught-up, that nothing came for a "
         "minute, or that a server\nwants to be left alone for longer.\n",

@@ -56,6 +56,7 @@ The modules:
     history       what a receiver has got: every entry once, in order
     http          HTTP as the wire has it: answers, connections of raw bytes
     hub           what a subscriber asks of a hub, and the states of subscriptions
+    layouts       sources with only a list of resources, laid out as others do it
     messages      a message or a page of the change memory, in JSON or XML
     metrics       GET /metrics, read strictly
     mirrored      a source with a set and a site, and a mirror of it
