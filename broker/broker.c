@@ -25,8 +25,8 @@
  * within its interval, if that is shorter. */
 #define TICK_US 1000000
 
-/* What a reload has brought. Readers hold no reference, so it stays until the
- * end. */
+/* Settings of a reload that other threads read. They hold no reference, so all
+ * of them stay until the end. */
 struct brought {
     struct bridging bridging;
     struct bridge_config *all; /* of `bridging`, to be freed */
@@ -391,7 +391,7 @@ reload_tls(struct broker *b, const struct config *next, struct problem *why)
     return rc;
 }
 
-/* Names each bridge of `these` that is not in `those`. */
+/* Logs each bridge of `these` that is not in `those`. */
 static void
 report_bridges(const char *msg, const struct bridging *these,
                const struct bridging *those)

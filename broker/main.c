@@ -64,7 +64,7 @@ end_saying(void)
 
 /* Reloading */
 
-/* What a reload has to say of the options. */
+/* Reports an option whose value differs. */
 static void
 report_difference(const char *name, bool is_live, void *user)
 {
@@ -136,9 +136,9 @@ find_origin(void)
     return (struct origin){!is_ignored && has_terminal(), getppid()};
 }
 
-/* The kernel and the shell that started the broker send SIGHUP when the
- * terminal is gone. From anybody else it is a wish, also when the terminal has
- * gone long ago and the broker stayed. */
+/* True if SIGHUP comes from the kernel or from the shell that started the
+ * broker, and the terminal is gone. Another process asks for a reload, even of
+ * a broker that has outlived its terminal. */
 static bool
 is_hangup(const struct origin *origin, const siginfo_t *info)
 {
@@ -161,7 +161,7 @@ block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Reloads at each SIGHUP until a signal ends the broker; the name of that. */
+/* Reloads at each SIGHUP until a signal ends the broker. Returns its name. */
 static const char *
 await_end(struct broker *broker, struct config *config, int argc, char **argv,
           const sigset_t *signals, const struct origin *origin)
@@ -222,8 +222,8 @@ serve(struct config *config, int argc, char **argv)
     return EXIT_SUCCESS;
 }
 
-/* Looks at what the settings name, and, with --check, at what else a start
- * needs. The exit status is that of such a start. */
+/* Checks the files that the settings name and, with --check, all else that a
+ * start needs. The exit status is that of such a start. */
 static int
 check(struct config *config)
 {

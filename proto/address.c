@@ -217,7 +217,7 @@ networks_read(struct slice text, struct networks *networks, struct problem *why)
 void
 networks_replace(struct networks *networks, const struct networks *successor)
 {
-    /* Who sees the pointer also sees the networks. */
+    /* Release: a thread that reads the pointer also reads the networks. */
     atomic_store_explicit(&networks->successor, successor,
                           memory_order_release);
 }

@@ -39,7 +39,7 @@ struct networks {
 
     unsigned n;
 
-    /* What has replaced it; NULL: nothing. See networks_replace. */
+    /* The list that replaces this one; NULL: none. See networks_replace. */
     _Atomic(const struct networks *) successor;
 };
 
@@ -53,8 +53,8 @@ MUST_CHECK enum status networks_read(struct slice text,
 bool networks_contain(const struct networks *networks,
                       const struct sockaddr *address);
 
-/* Who asks networks_latest of `networks` gets `successor` from now on, which is
- * lent as long as anybody asks. */
+/* Makes networks_latest return `successor` for `networks`. `successor` is lent
+ * until the last call of networks_latest. Any thread. */
 void networks_replace(struct networks *networks,
                       const struct networks *successor);
 const struct networks *networks_latest(const struct networks *networks);

@@ -89,7 +89,7 @@ rotate_file_one(struct rotation *rotation)
     enum status rc =
         log_file_list(registry_log(rotation->registry), &is_done, &why);
 
-    /* The first failure is reported, and the success that ends them. */
+    /* Reports the first failure, and the first success after it. */
     if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
                                         memory_order_relaxed) > 0)
         diag(DIAG_WARNING, "archive", "closed lists are filed again");

@@ -30,8 +30,8 @@ enum db_mode {
                   whenever the WAL has 1,000 pages */
     DB_READER,
     DB_LOOK /* reads, and leaves directory and file as they are: takes no lock,
-               makes no -shm, empties no WAL. Only while no other connection
-               has it open: in this process that one would lose its locks. */
+               makes no -shm, empties no WAL. No other connection may have the
+               file open: one of this process would lose its locks. */
 };
 
 MUST_CHECK enum status db_open(struct db *db, const char *path,
@@ -53,9 +53,9 @@ MUST_CHECK enum status db_migrate(struct db *db, const char *const *steps,
 MUST_CHECK enum status db_check_version(struct db *db, int n_steps,
                                         struct problem *why);
 
-/* The same of a database that nobody has open (DB_LOOK), before it is opened
- * to be written to. No file, or an empty one, is right. STATUS_IO: it cannot be
- * used, or is newer. */
+/* Looks at the version of a database that nobody has open, before a writer
+ * opens it. A missing or empty file is right. STATUS_IO: it cannot be used, or
+ * is newer. */
 MUST_CHECK enum status db_check(const char *path, int n_steps,
                                 struct problem *why);
 

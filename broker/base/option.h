@@ -63,8 +63,8 @@ struct option {
 MUST_CHECK enum status option_read(const struct option *o, const char *text,
                                    void *values, struct problem *why);
 
-/* Is the value at `o->offset` the same in both? What has no place there
- * (OPTION_OWN) is. */
+/* True if the value at `o->offset` is the same in both, and for an option
+ * without a value there (OPTION_OWN). */
 bool option_is_same(const struct option *o, const void *a, const void *b);
 
 /* Copies the value at `o->offset`. */

@@ -30,7 +30,7 @@ struct bridges {
     bool is_stopped;
 };
 
-/* The end of some */
+/* Closing bridges */
 
 /* A direction takes up to MQTT_FAREWELL_US to end; so each ends on a thread of
  * its own, or all would take the sum. */
@@ -86,7 +86,7 @@ close_some(const struct bridge *some, size_t n)
     }
 }
 
-/* Opening, and opening others */
+/* Opening bridges, and replacing them */
 
 static enum status
 open_ledger(struct bridges *b, struct problem *why)
@@ -116,7 +116,7 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
     return STATUS_OK;
 }
 
-/* The bridge that does what the section says; NULL: none. */
+/* Finds the open bridge of an equal section; NULL: none. */
 static struct bridge *
 find_same(struct bridge *all, size_t n, const struct bridge_config *config)
 {
@@ -126,7 +126,8 @@ find_same(struct bridge *all, size_t n, const struct bridge_config *config)
     return NULL;
 }
 
-/* Moves to `all` what goes on there, and leaves in `ended` what does not. */
+/* Moves the bridges whose sections are the same to `all`, and the others to
+ * `ended`. */
 static void
 sort_out(const struct bridges *b, const struct bridging *next,
          struct bridge *all, struct bridge ended[BRIDGES_MAX])
@@ -145,8 +146,8 @@ sort_out(const struct bridges *b, const struct bridging *next,
     }
 }
 
-/* Ends what `next` does not have, then opens what is new in it: a client id has
- * one connection. If this fails, bridges are missing. */
+/* Makes the bridges those of `next`. First closes the connections that end: an
+ * MQTT broker has one for a client id. If this fails, bridges are missing. */
 static enum status
 make(struct bridges *b, const struct bridging *next, struct problem *why)
 {

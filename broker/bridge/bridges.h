@@ -92,7 +92,7 @@ MUST_CHECK enum status bridges_check_data(const struct config *config,
 /* Makes the bridges those of `next`, and tells the registry. A bridge whose
  * section is the same goes on; another ends as by bridges_stop, and begins
  * again where mqtt.db says that it was. If one cannot begin, the earlier ones
- * do. `next` and what bridges were opened with are lent until bridges_close.
+ * do. `next` and the sections before it are lent until bridges_close.
  * The thread that opened. */
 MUST_CHECK enum status bridges_reload(struct bridges *bridges,
                                       const struct bridging *next,

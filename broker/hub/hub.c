@@ -122,8 +122,8 @@ is_worth_a_try(const struct hub *hub)
            clock_steady_us() >= hub->again_us;
 }
 
-/* Reports the beginning and the end of a failure, both at a level that is read
- * where the other one is. */
+/* Reports the first turn that was not written, and the first one after it that
+ * was. */
 static void
 report_writing(struct hub *hub, bool is_failing, const struct problem *why)
 {

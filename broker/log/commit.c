@@ -288,8 +288,8 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
                                                memory_order_relaxed)));
 }
 
-/* Says once that posts are refused, and once that they are taken again: both at
- * one level, so that whoever reads the first reads the second. */
+/* Reports once that posts are refused, and once that they are taken again. Both
+ * lines have one level: a log with the first has the second. */
 static void
 report_refusal(struct committer *c, const char *error)
 {

@@ -56,8 +56,8 @@ struct committer {
     struct list queue;     /* of posts */
     bool is_ending;
 
-    /* Why posts are refused, and whether that was reported; the log thread's.
-     */
+    /* The log thread's: the reasons to refuse posts, and whether it reported
+     * that it refuses. */
     bool is_full;    /* the engine has no room, or not enough yet to be well */
     bool has_failed; /* the last commit that had posts */
     bool is_refusing;

@@ -20,7 +20,7 @@
 /* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
 
-/* What the broker shows of itself. */
+/* What a handshake shows to the client. */
 struct identity {
     X509 *cert;
     STACK_OF(X509) * chain;
@@ -30,7 +30,7 @@ struct identity {
 struct tls {
     pthread_mutex_t mutex;
     struct identity identity; /* of handshakes that begin; under the mutex */
-    SSL_CTX *tried;           /* tls_apply was tried out on this one */
+    SSL_CTX *tried;           /* an SSL_CTX on which tls_apply has worked */
     /* The same in every thread's SSL_CTX: a client that comes back may be
      * accepted by another thread. They live as long as the process. */
     unsigned char ticket_keys[TICKET_KEYS_SIZE];

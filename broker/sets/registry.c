@@ -342,7 +342,7 @@ registry_bridging(const struct registry *r)
 void
 registry_set_bridging(struct registry *r, const struct bridging *bridging)
 {
-    /* Who sees the pointer also sees what it points to. */
+    /* Release: a thread that reads the pointer also reads the sections. */
     atomic_store_explicit(&r->bridging, bridging, memory_order_release);
 }
 

@@ -305,8 +305,7 @@ TEST(lists_are_kept_to_exactly)
     }
 }
 
-/* What replaces a list counts for those who ask for the latest one, again and
- * again. */
+/* networks_latest returns the list that replaced the first one last. */
 TEST(a_list_can_be_replaced)
 {
     struct networks first, second, third;
