@@ -122,12 +122,11 @@ stop(struct relay *r)
     return false;
 }
 
-/* "EPOCH-SEQ"; of "@TIME", which sources of other kinds have: "". */
+/* "EPOCH-SEQ" */
 static void
 copy_epoch(char *to, size_t size, const char *position)
 {
-    snprintf(to, size, "%.*s",
-             position[0] == '@' ? 0 : (int)strcspn(position, "-"), position);
+    snprintf(to, size, "%.*s", (int)strcspn(position, "-"), position);
 }
 
 static bool
@@ -379,11 +378,16 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
     return is_good;
 }
 
+/* Which log the message is of. A source that is no set of Tidings has none, and
+ * no name: then its positions are times, or of the listing beside the state. */
 static bool
-is_other_set(struct relay *r, const char *position)
+is_other_set(struct relay *r, const struct td_message *message)
 {
-    copy_epoch(r->source_epoch, sizeof(r->source_epoch), position);
-    if (!r->source_epoch[0] || strcmp(r->source_epoch, r->target_epoch))
+    bool has_log = !strstr(message->set, "://");
+
+    copy_epoch(r->source_epoch, sizeof(r->source_epoch),
+               has_log ? message->position : "");
+    if (!has_log || strcmp(r->source_epoch, r->target_epoch))
         return true;
     say("the two sets are one");
     return fail(r, EXIT_USAGE);
@@ -394,7 +398,7 @@ relay_changes(struct relay *r, const struct td_message *message)
 {
     size_t i = 0;
 
-    if (!message->position || !is_other_set(r, message->position))
+    if (!message->position || !is_other_set(r, message))
         return false;
     while (i < message->n_changes)
         if (!relay_some(r, message, &i))
@@ -508,20 +512,20 @@ put_resources(struct relay *r, int fd, const char *position)
 }
 
 static bool
-end_resources(struct relay *r, const char *position)
+end_resources(struct relay *r, const struct td_message *message)
 {
     const struct relay_rules rules = {r->source_epoch, r->target_epoch,
                                       r->keeps_links};
     bool is_good;
     int fd;
 
-    if (!is_other_set(r, position))
+    if (!is_other_set(r, message))
         return false;
     if (!relay_resources_write(r->resources, &rules, &fd))
         return fail_resources(r);
     relay_resources_free(r->resources);
     r->resources = NULL;
-    is_good = put_resources(r, fd, position);
+    is_good = put_resources(r, fd, message->position);
     close(fd);
     return is_good;
 }
@@ -543,7 +547,7 @@ on_message(const struct td_message *message, void *user)
         is_good = add_resources(r, message);
         break;
     case TD_BASELINE_END:
-        is_good = end_resources(r, message->position);
+        is_good = end_resources(r, message);
         break;
     }
     return is_good ? 0 : 1;

@@ -106,6 +106,16 @@ def test_a_chain_keeps_via_and_drops_what_is_not_true_any_more(ring):
         assert text.count("urn:tidings:relay:1") == 2
 
 
+# The path is kept whatever document of a set the relay begins at.
+def test_a_set_is_known_by_its_capability_list(relay):
+    relay.source.post(1)
+    epoch = relay.source.state()["epoch"]
+    relay.source.url += "/capabilitylist.xml"
+    relay.run()
+    page = relay.target.get("changes?after=0", accept=JSON).json()
+    assert [one["value"] for one in page["changes"][0]["attributes"]] == [epoch]
+
+
 # No set gets an entry again.
 def test_a_ring_comes_to_rest(ring):
     sets, relays = ring

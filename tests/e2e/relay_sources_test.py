@@ -308,6 +308,18 @@ def test_differences_of_a_list_are_relayed(listed):
     check_listed(listed, listed.entries())
     assert listed.run() == ""
     listed.target.wait_last(10)
+    assert not any("attributes" in entry for entry in listed.entries())
+
+
+# What the last list was is forgotten: the resources are compared with the target's.
+def test_a_list_that_is_forgotten_is_compared(listed, tmp_path):
+    listed.source.publish(FILES)
+    listed.run()
+    for path in tmp_path.glob("relay.list*"):
+        path.unlink()
+    listed.source.publish({**FILES, "/files/a.txt": "A"})
+    assert "0 created, 1 updated, 0 deleted, 4 unchanged" in listed.run()
+    listed.target.wait_last(6)
 
 
 # A list that lacks a part, or that lost a hundred resources, deletes nothing.
