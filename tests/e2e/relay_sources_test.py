@@ -110,8 +110,11 @@ class Relay:
 
     def run(self, *more, status=0):
         """Relay until it has caught up; what it said."""
-        arguments = self._arguments("--until-caught-up", *more)
-        return self._run(*arguments, status=status).errors()
+        return self.end(*more, status=status).errors()
+
+    def end(self, *more, **options):
+        """The same; the program that has ended."""
+        return self._run(*self._arguments("--until-caught-up", *more), **options)
 
     def entries(self):
         """All entries of the target."""
@@ -277,6 +280,33 @@ def test_a_target_of_others_is_not_compared(source, relay):
     assert relay.target.last() == 3
     relay.run()
     assert relay.target.last() == 3
+
+
+# R-140: the relay is killed at each of its writes to the state, one after the other, also
+# between the comparison and the note of it: that is made again, and finds no difference.
+def test_a_comparison_that_was_not_recorded_posts_nothing_twice(
+    source, broker, faults, tmp_path, run, start
+):
+    for name in "abc":
+        source.change("created", name)
+    source.put_resources()
+    source.change("updated", "a")
+    source.put_changes()
+    expected = [(i, "created", n) for i, n in enumerate("abc", 1)] + [(5, "updated", "a")]
+    kills = again = 0
+    while True:
+        state = tmp_path / f"relay{kills}"
+        relay = Relay(source, broker.set(), state, run, start)
+        faults.arm(faults.WRITE, "/relay", faults.KILL, after=kills, once=True)
+        ended = relay.end(status=None, env=faults.env).status
+        if faults.disarm() == 0:
+            break
+        assert ended == 128 + 9
+        again += "0 created, 0 updated, 0 deleted, 3 unchanged" in relay.run()
+        assert relay.told() == expected
+        kills += 1
+    assert ended == 0
+    assert again > 0
 
 
 # From there on alone: nothing is compared, and others may post into the set.
