@@ -1,7 +1,7 @@
-# What makes a fault of ours harder to use: for all programs and the library, in
-# every build without sanitizers, which find such faults themselves. Programs and
-# objects are position-independent in CMakeLists.txt. e2e/hardening looks at the
-# result.
+# Options of compiler and linker that make a memory fault harder to exploit, for
+# all programs and the library. Builds with sanitizers have none of them: the
+# sanitizers stop such faults. CMakeLists.txt makes the code position-independent.
+# e2e/hardening checks the result.
 include(CheckCCompilerFlag)
 include(CheckLinkerFlag)
 
@@ -22,10 +22,10 @@ set(is_optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
 add_compile_options($<${is_optimised}:-U_FORTIFY_SOURCE>
                     $<${is_optimised}:-D_FORTIFY_SOURCE=2>)
 
-# The linker marks a program for CET if all objects are: those of ours are, but
-# Debian 12's start files are not. So the mark is asked for. Shadow stacks hold
-# with these files; of indirect branches, only the loader's into them have no
-# landing pad, and no Linux refuses them.
+# The linker marks a program for CET if all of its objects are marked. Debian 12's
+# start files are not, so these options demand the mark. Shadow stacks work with
+# these files. Their entry points lack the landing pad of indirect branches, which
+# matters on no Linux: none enforces it for programs.
 foreach(flag -z,relro -z,now -z,ibt -z,shstk)
     string(MAKE_C_IDENTIFIER "has_linker${flag}" has)
     check_linker_flag(C -Wl,${flag} ${has})

@@ -1,11 +1,11 @@
 /*
  * file.h - files that are there whole or not at all, and who may read them.
  *
- * What the broker makes belongs to its user alone. Other users get at a file
- * only where the directory above lets them: a new directory may be passed by
- * whoever may pass the one above, and a new file may be read by whoever may
- * list its directory. So the mode of the data directory decides for all that is
- * made in it (file_modes.h).
+ * Files that the broker creates belong to its user alone. Other users have the
+ * rights that the directory gives them: a user who may pass a directory may
+ * pass the new directories in it, and a user who may list a directory may read
+ * the new files in it. So the mode of the data directory decides for all files
+ * below it (file_modes.h).
  */
 #ifndef BROKER_BASE_FILE_H
 #define BROKER_BASE_FILE_H

@@ -347,7 +347,8 @@ find_archived(const struct subject *s, enum generation_kind kind,
     return rc;
 }
 
-/* With `g` the archive has an index: all parts begin that have any. */
+/* Announces all parts of an archive that has an index from generation `g` on.
+ * Parts without a generation do not exist. */
 static enum status
 tell_all_parts(const struct subject *s, const struct generation *g,
                const struct parts *parts)
@@ -367,8 +368,8 @@ tell_all_parts(const struct subject *s, const struct generation *g,
     return rc;
 }
 
-/* The archive got a generation. Its address is told as long as it is one
- * document; then that is an index, and its parts are told (R-324). */
+/* Announces that the archive got a generation: the archive while it is one
+ * document, else the part that has the generation, never the index (R-324). */
 static enum status
 tell_archived(const struct subject *s, const struct log_fact *fact)
 {
@@ -393,8 +394,8 @@ tell_archived(const struct subject *s, const struct log_fact *fact)
                                       &now, begin);
 }
 
-/* The oldest of the archive went. Of a part that has none any more, its index
- * says so. */
+/* Announces that the oldest generations left the archive. A part that lost all
+ * of them is not announced: R-323 has no `deleted` for it. */
 static enum status
 tell_unarchived(const struct subject *s, const struct log_fact *fact)
 {

@@ -57,9 +57,9 @@ set_dir_mode(int fd, mode_t permissions, struct problem *why)
 static enum status settle_entries(int fd, unsigned depth, bool has_lists,
                                   mode_t passing, struct problem *why);
 
-/* A directory below the data directory. A link is left as it is: what it leads
- * to has its modes from whoever made it. Those that other users may pass are
- * the way to the lists. */
+/* Sets the modes of a directory below the data directory, and of all files in
+ * it. Other users may pass the directories that lead to the lists. Follows no
+ * symbolic link: an administrator made it, and sets the modes of its target. */
 static enum status
 settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
            mode_t passing, struct problem *why)
@@ -106,7 +106,8 @@ settle_entry(int fd, const struct dirent *entry, unsigned depth, bool has_lists,
     }
 }
 
-/* All that is in `fd`, which is `depth` below the data directory. */
+/* Sets the modes of all entries of `fd`, which is `depth` below the data
+ * directory. */
 static enum status
 settle_entries(int fd, unsigned depth, bool has_lists, mode_t passing,
                struct problem *why)

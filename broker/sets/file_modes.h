@@ -6,19 +6,19 @@
  *   group       0710             0750               0640    0600
  *   all         0711             0755               0644    0600
  *
- * What is made later takes its mode from the directory above (file.h). So the
- * mode of the data directory says which modes the files in it have: a directory
- * of an earlier version, or one that was started with another option, has
- * another mode, and is gone through once.
+ * New files and directories take their modes from the directory above (file.h).
+ * So the mode of the data directory tells which modes the files in it have. An
+ * earlier version, or another value of the option, left another mode: then the
+ * broker sets the modes of all files, once.
  */
 #ifndef BROKER_SETS_FILE_MODES_H
 #define BROKER_SETS_FILE_MODES_H
 
 #include "broker/base/config.h"
 
-/* Sets the modes of the data directory `dir` and of all that is in it, unless
- * it has the wanted one. Warns if that fails, which leaves `dir` closed to
- * others, if it is ours: the broker can do its work all the same. The caller
+/* Sets the modes of the data directory `dir` and of all files in it, unless
+ * `dir` has the wanted mode. If that fails, logs a warning and leaves `dir`
+ * closed to other users where it can: the broker works all the same. The caller
  * has the directory's lock, and has not begun to write lists. May block. */
 void file_modes_settle(const char *dir, enum list_readers readers);
 

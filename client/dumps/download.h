@@ -17,7 +17,7 @@
  * length are of the octets that a GET returns). So none is asked for unless the
  * entry tells one, and nothing is unpacked.
  *
- * What is to stay free of the disk stays free (room.h).
+ * A download fails before it exceeds the bounds of the handle (room.h).
  *
  * This tries once. When to try again, and where else, is the caller's.
  */

@@ -1,9 +1,9 @@
 /*
- * room.h - how much a source may bring along, whoever it is: resources, bytes,
- * and what it has to leave free of the disk.
+ * room.h - bounds for a source: its resources, its bytes, and the free bytes of
+ * the disk.
  *
- * A handle has one. Who fetches into files asks it before it writes; 0 stands
- * for no limit.
+ * Each handle has one room. A download asks it before it writes to a file. A
+ * bound of 0 means that there is none.
  */
 #ifndef CLIENT_LIB_ROOM_H
 #define CLIENT_LIB_ROOM_H
