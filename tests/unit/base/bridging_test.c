@@ -487,3 +487,67 @@ TEST(there_is_an_end_to_bridges_inputs_and_names)
     refused_in_file(state, text, want);
     free(text);
 }
+
+/* A reload replaces a bridge whose section differs: in each key, and only then.
+ */
+TEST(sections_are_the_same_if_all_keys_are)
+{
+    static const char *const others[] = {
+        "[mqtt b]\nurl = mqtts://a.org\nout = *\n",
+        "[mqtt a]\nurl = mqtts://b.org\nout = *\n",
+        "[mqtt a]\nurl = mqtts://a.org\nout = b\n",
+        "[mqtt a]\nurl = mqtts://a.org\nin = f -> s\n",
+    };
+    static const char *const keys[] = {
+        "user = u",
+        "password-file = p\nuser = v",
+        "ca = c",
+        "cert = c\nkey = k",
+        "client-id = i",
+        "version = 3.1.1",
+        "keepalive = 31",
+        "retry-first = 1",
+        "retry-max = 31",
+        "inflight = 99",
+        "packet-bytes = 2M",
+        "prefix = p",
+        "begin = start",
+        "qos = 2",
+        "form = xml",
+        "publish = both",
+        "public-url = none",
+        "in = f -> s",
+        "in = f -> t",
+        "in = g -> s",
+    };
+
+    enum { N_OTHERS = sizeof(others) / sizeof(others[0]) };
+
+    enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+    enum { N = 1 + N_OTHERS + N_KEYS };
+    struct config all[N], again;
+    char text[300];
+
+    for (size_t i = 0; i < N_OTHERS; i++)
+        read_file(state, &all[i], others[i]);
+    for (size_t i = 0; i < N_KEYS; i++) {
+        snprintf(text, sizeof(text),
+                 "[mqtt a]\nurl = mqtts://a.org\nout = *\n%s\n", keys[i]);
+        read_file(state, &all[N_OTHERS + i], text);
+    }
+    snprintf(text, sizeof(text), "[mqtt a]\nurl = mqtts://a.org\nout = *\n");
+    read_file(state, &all[N - 1], text);
+    snprintf(text, sizeof(text),
+             "\n\n[mqtt a]\nout = *\nurl = mqtts://a.org\n");
+    read_file(state, &again, text);
+
+    assert_true(bridge_is_same(again.bridges, all[N - 1].bridges));
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++)
+            if (bridge_is_same(all[i].bridges, all[j].bridges) != (i == j))
+                fail_msg("section %zu and section %zu", i, j);
+    for (size_t i = 0; i < N; i++)
+        config_fini(&all[i]);
+    config_fini(&again);
+}

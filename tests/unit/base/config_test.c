@@ -345,3 +345,61 @@ TEST(help_and_version_are_wishes_and_the_rest_is_not_looked_at)
     assert_int_equal(configured_read(&config, &wish, NULL, version), STATUS_OK);
     assert_int_equal(wish, CONFIG_VERSION);
 }
+
+/* Reloading */
+
+struct difference {
+    char live[200], later[200]; /* names, each with a blank behind it */
+};
+
+static void
+on_difference(const char *name, bool is_live, void *user)
+{
+    struct difference *d = user;
+    char *to = is_live ? d->live : d->later;
+
+    snprintf(to + strlen(to), 200 - strlen(to), "%s ", name);
+}
+
+static void
+assert_difference(struct config *running, const struct config *next,
+                  const char *live, const char *later)
+{
+    struct difference d = {"", ""};
+
+    config_compare(running, next, on_difference, &d);
+    assert_string_equal(d.live, live);
+    assert_string_equal(d.later, later);
+    d = (struct difference){"", ""};
+    config_take_live(running, next);
+    config_compare(running, next, on_difference, &d);
+    assert_string_equal(d.live, "");
+    assert_string_equal(d.later, later);
+}
+
+/* One option of each kind. TLS itself cannot begin while the broker runs, but
+ * may have other files. */
+TEST(a_reload_finds_what_differs_and_takes_what_it_can)
+{
+    struct config running, next;
+
+    READ(&running, "--data", "a-long-name");
+    READ(&next, "--data", "a", "--listen", "127.0.0.1:1", "--public-url",
+         "http://localhost", "--rotate-entries", "3", "--rotate-bytes", "1M",
+         "--rotate-age", "1", "--resource-list-keep", "none", "--content",
+         "fetch", "--linger", "1", "--insecure-open", "--log-level", "debug",
+         "--tls-cert", "c", "--tls-key", "k", "--allow-callbacks", "10.0.0.1");
+    assert_difference(&running, &running, "", "");
+    assert_difference(
+        &running, &next, "allow-callbacks log-level ",
+        "listen data public-url tls-cert tls-key rotate-entries rotate-bytes "
+        "rotate-age resource-list-keep content linger insecure-open ");
+    assert_int_equal(running.log_level, DIAG_DEBUG);
+    assert_string_equal(running.allow_callbacks, "10.0.0.1");
+    assert_string_equal(running.tls_cert, "");
+
+    READ(&running, "--tls-cert", "c", "--tls-key", "k");
+    READ(&next, "--tls-cert", "d", "--tls-key", "l");
+    assert_difference(&running, &next, "tls-cert tls-key ", "");
+    assert_string_equal(running.tls_cert, "d");
+}
