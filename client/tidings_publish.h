@@ -80,10 +80,10 @@ struct td_full_options {
     unsigned max_delete; /* percent of the set's resources that may be deleted;
                             0: 20 */
     char *known; /* for repeated calls with one URL: TD_KNOWN_SIZE bytes of the
-                    caller's, "" at first. Set to what the URL's server said of
-                    the list that was told; with it the next call asks the
-                    server for the list only if it is another one. NULL: the
-                    list is read in any case */
+                    caller's, "" at first. The call sets it to the version
+                    of the list that it published; the next call fetches the
+                    list only if the server has another version. NULL: the call
+                    reads the list in any case */
 };
 
 /* What came of it. */

@@ -408,7 +408,8 @@ relay_changes(struct relay *r, const struct td_message *message)
 
 /* All resources */
 
-/* What others post into the target would be deleted: it has to be ours. */
+/* Begins the comparison. It would delete the entries of others, so the target
+ * has to be this relay's alone. */
 static bool
 begin_resources(struct relay *r, const char *reason)
 {

@@ -64,7 +64,8 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
     return is_good;
 }
 
-/* What would have been deleted, where that is too much. */
+/* Reads how many resources would have been deleted, where the broker refused
+ * that. */
 static void
 read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
 {

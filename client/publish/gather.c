@@ -282,8 +282,9 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !g->rc;
 }
 
-/* The line that asks for the list only if it is another one: by its ETag, else
- * by a date that tells apart what was written within a second. */
+/* Keeps the header line that asks for another version only: by the ETag, else
+ * by the date of the last change, if the answer is a second younger at least.
+ */
 static void
 remember(struct gather *g, const struct fetch_answer *answer)
 {

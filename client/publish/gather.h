@@ -16,7 +16,7 @@
 
 #include "client/lib/client.h"
 
-/* What came of it. */
+/* The result. */
 struct gathered {
     uint64_t size; /* bytes that were written */
     bool is_same;  /* `known` still holds: nothing was read */
