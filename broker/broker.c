@@ -269,6 +269,18 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
+/* A bare HAProxy, and nginx with HTTP/1.1, send nothing that tells them from a
+ * client of this machine (http.c). Each start says so; most have no proxy, so
+ * that it is no warning of the log's. */
+static void
+warn_of_proxies(const struct broker *b)
+{
+    if (b->http.is_open)
+        diag(DIAG_INFO, "broker",
+             "all programs of this machine may publish: a proxy here must send "
+             "X-Forwarded-For, else it lets everybody publish");
+}
+
 /* What was closed before the log thread knew whom to wake is found now. */
 static enum status
 start_archiver(struct broker *b, struct problem *why)
@@ -368,6 +380,7 @@ broker_open(struct broker **broker, const struct config *config,
     b->http.archiver = b->archiver;
     b->http.hub = b->hub;
     b->http.bridges = b->bridges;
+    warn_of_proxies(b);
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;

@@ -75,7 +75,29 @@ is_ours(const struct http *http, struct slice authority)
     return false;
 }
 
+/* What a proxy gives away: a header that tells of the client, or HTTP/1.0,
+ * which nginx speaks to a bare proxy_pass, with our own name as Host. No client
+ * of our time begins with that. NULL: nothing. A bare HAProxy cannot be told
+ * from a client; it passes the Host on, though, so that it takes somebody who
+ * means it to come in. (The user whose socket it is tells nothing: programs of
+ * the same service accounts publish, too.) */
+static const char *
+sign_of_proxy(struct request *rq)
+{
+    static const char *const headers[] = {
+        "forwarded",         "via",      "x-forwarded-for", "x-forwarded-host",
+        "x-forwarded-proto", "x-real-ip"};
+    struct slice value;
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        if (request_header(rq, headers[i], &value))
+            return headers[i];
+    return request_is_1_0(rq) ? "HTTP/1.0" : NULL;
+}
+
 /*
+ * A client that a proxy serves may be anywhere.
+ *
  * A browser on this machine can be made to send requests here by any page it
  * shows. What gives it away: a Host that is not ours (a name that was made to
  * point here), or an Origin that is not ours. Other clients send neither.
@@ -84,7 +106,16 @@ static bool
 may_come_in(const struct http *http, struct request *rq, struct problem *why)
 {
     struct slice host = {NULL, 0}, origin;
+    const char *sign = http->any_host ? NULL : sign_of_proxy(rq);
 
+    if (sign) {
+        problem_set(why,
+                    "this broker is open to its own machine only, and this "
+                    "request came by a proxy (%s): behind one, give tidingsd "
+                    "--insecure-open and let the proxy say who may publish",
+                    sign);
+        return false;
+    }
     request_header(rq, "host", &host);
     if (!http->any_host && !is_ours(http, host)) {
         problem_set(why,

@@ -101,7 +101,12 @@ request_header(struct request *rq, const char *name, struct slice *value)
         {"tidings-delivery", WSI_TOKEN_COUNT, "tidings-delivery:"},
         {"link", WSI_TOKEN_HTTP_LINK, NULL},
         {"user-agent", WSI_TOKEN_HTTP_USER_AGENT, NULL},
+        {"forwarded", WSI_TOKEN_COUNT, "forwarded:"},
+        {"via", WSI_TOKEN_HTTP_VIA, NULL},
         {"x-forwarded-for", WSI_TOKEN_X_FORWARDED_FOR, NULL},
+        {"x-forwarded-host", WSI_TOKEN_COUNT, "x-forwarded-host:"},
+        {"x-forwarded-proto", WSI_TOKEN_COUNT, "x-forwarded-proto:"},
+        {"x-real-ip", WSI_TOKEN_HTTP_X_REAL_IP, NULL},
         {"sec-websocket-protocol", WSI_TOKEN_PROTOCOL, NULL},
     };
 

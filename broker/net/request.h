@@ -67,7 +67,8 @@ bool request_parameter(struct request *rq, const char *name,
  * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
  * "accept-encoding" "authorization" "if-none-match" "if-modified-since"
  * "if-match" "if-unmodified-since" "if-range" "range" "idempotency-key"
- * "tidings-delivery" "last-event-id" "link" "user-agent" "x-forwarded-for"
+ * "tidings-delivery" "last-event-id" "link" "user-agent" "forwarded"
+ * "via" "x-forwarded-for" "x-forwarded-host" "x-forwarded-proto" "x-real-ip"
  * "sec-websocket-protocol". To be called during on_request only; the value is
  * lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);

@@ -10,7 +10,7 @@ from tidings_test.sets import entries
 # Nothing comes by itself.
 pytestmark = pytest.mark.broker("--heartbeat", "3600", "--threads", "2")
 
-BUSY = pytest.mark.broker("--heartbeat", "0.2", "--threads", "2")
+BUSY = pytest.mark.broker("--heartbeat", "0.2", "--threads", "2", "--insecure-open")
 EVENTS = "text/event-stream"
 
 
@@ -52,7 +52,9 @@ def test_begins_with_a_heartbeat_where_it_was_asked_to(news):
     events.until(5)
 
 
-# Who understands no chunks gets the events as they are.
+# Who understands no chunks gets the events as they are. (An open broker takes HTTP/1.0
+# for a proxy.)
+@pytest.mark.broker("--heartbeat", "3600", "--insecure-open")
 def test_speaks_http_1_0(news):
     events = news.events("after=0", version="1.0").until(3)
     news.post(2)

@@ -162,7 +162,7 @@ def test_connections_and_bytes_are_counted(start_broker):
 
 # An event stream is one answer, and its subscriber has a transport of its own.
 def test_event_streams_are_counted(start_broker):
-    broker = start_broker("--heartbeat", "3600")
+    broker = start_broker("--heartbeat", "3600", "--insecure-open")  # for HTTP/1.0
     news = broker.set()
     news.post(3)
     answered = 'tidings_http_responses_total{code="200"}'

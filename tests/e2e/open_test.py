@@ -72,6 +72,51 @@ def test_lets_in_nobody_from_elsewhere(news, broker):
     assert posted.post().last == len(LET_IN) + 1
 
 
+# Who comes by a proxy is not of this machine, although the proxy is.
+PROXIED = [
+    ("Forwarded", "for=192.0.2.1"),
+    ("Via", "1.1 proxy"),
+    ("X-Forwarded-For", "192.0.2.1"),
+    ("X-Forwarded-Host", "example.org"),
+    ("X-Forwarded-Proto", "https"),
+    ("X-Real-IP", "192.0.2.1"),
+    ("x-forwarded-for", "127.0.0.1"),
+]
+
+
+def test_lets_in_nobody_by_a_proxy(news, broker, start_broker):
+    news.post()
+    visitor = ("localhost", None)
+    for name, value in PROXIED:
+        header = {name.replace("-", "_"): value}
+        post = {"content_type": JSON, **header}
+        entry = change("http://example.com/a")
+        got = [
+            visit(broker, visitor, **header),
+            visit(broker, visitor, news.changes, "POST", entry, **post),
+            visit(broker, visitor, news.stream, **UPGRADE, **header),
+        ]
+        assert got == [403, 403, 403], name
+        answer = broker.get("/sets", **header)
+        check_refused(answer, 403, f"by a proxy ({name.lower()})")
+    for_all = start_broker("--insecure-open")
+    assert for_all.get("/sets", x_forwarded_for="192.0.2.1").status == 200
+
+
+# A bare proxy_pass of nginx. What passes for a client of this machine is warned of.
+def test_lets_in_no_http_1_0(broker, start_broker):
+    asked = b"GET /sets HTTP/1.0\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n"
+    for_all = start_broker("--insecure-open")
+    for one, status in ((broker, 403), (for_all, 200)):
+        with one.connect() as connection:
+            connection.send(asked % one.port)
+            assert connection.answer_head().status == status
+    warning = "a proxy here must send X-Forwarded-For"
+    broker.wait_said(warning)
+    for_all.wait_said('msg="ready"')
+    assert not for_all.has_said(warning)
+
+
 def test_says_why_it_lets_nobody_in(broker):
     stranger = broker.get("/healthz", host="example.org")
     check_refused(stranger, 403, "example.org")
