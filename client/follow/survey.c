@@ -37,7 +37,8 @@ survey_open(struct td_follower *f)
 
     if (f->listing)
         return true;
-    f->listing = listing_open(f->wish.listing, f->wish.url, &why);
+    f->listing =
+        listing_open(f->wish.listing, f->wish.url, f->client->stop_fd, &why);
     return f->listing || follower_end(f, &why);
 }
 

@@ -9,6 +9,7 @@
 #include "client/listing/listing.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 
 /* "TdLi" */
 #define APPLICATION_ID 1415859305
+
+/* Steps of SQLite's machine between two looks at stop_fd: some 50 us. */
+#define STOP_STEPS 1000
 
 /* Removals that never are too many. */
 #define FEW 100
@@ -80,7 +84,8 @@ struct listing {
     sqlite3_stmt *statements[N_SQL];
     struct listing_extent extent;
     int64_t document; /* that is read */
-    struct buf line;  /* a fragment */
+    int stop_fd;
+    struct buf line; /* a fragment */
     struct failure why;
 };
 
@@ -93,6 +98,8 @@ fail(struct listing *l)
 
     if (code == SQLITE_NOMEM)
         failure_memory(&l->why);
+    else if (code == SQLITE_INTERRUPT)
+        failure_set(&l->why, TD_STOPPED, "stopped");
     else
         failure_set(&l->why, TD_IO, "the last list of the source: %s",
                     code == SQLITE_BUSY ? "another process works with it"
@@ -273,8 +280,19 @@ count_resources(struct listing *l)
     return ask(l, "SELECT count(*) FROM resource", &l->extent.n_resources);
 }
 
+/* A list of 200,000 resources is compared for a second or more. */
+static int
+is_stopped(void *user)
+{
+    const struct listing *l = user;
+    struct pollfd stop = {.fd = l->stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, 0) > 0;
+}
+
 struct listing *
-listing_open(const char *path, const char *source, struct failure *why)
+listing_open(const char *path, const char *source, int stop_fd,
+             struct failure *why)
 {
     struct listing *l = calloc(1, sizeof(*l));
     bool is_good;
@@ -293,6 +311,9 @@ listing_open(const char *path, const char *source, struct failure *why)
               fail(l);
     is_good = is_good && exec(l, settings) && settle_file(l, source) &&
               exec(l, "COMMIT") && exec(l, scratch) && count_resources(l);
+    l->stop_fd = stop_fd;
+    if (is_good && stop_fd >= 0)
+        sqlite3_progress_handler(l->db, STOP_STEPS, is_stopped, l);
     if (is_good)
         return l;
     *why = l->why;

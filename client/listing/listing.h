@@ -43,14 +43,15 @@ struct listing;
 
 /* Life cycle */
 
-/* `path`: made if it is not there; NULL: a temporary file without a name.
- * `source` names what is read: a file of another source is refused. NULL: `why`
- * says why (TD_IO, TD_INVALID, TD_MEMORY). */
-struct listing *listing_open(const char *path, const char *source,
+/* Opens a listing. `stop_fd`: when it is readable, calls that take long fail
+ * with TD_STOPPED; -1: none. `path`: made if it is not there; NULL: a temporary
+ * file without a name. `source` names what is read: a file of another source is
+ * refused. NULL: `why` says why (TD_IO, TD_INVALID, TD_MEMORY). */
+struct listing *listing_open(const char *path, const char *source, int stop_fd,
                              struct failure *why);
 void listing_close(struct listing *listing); /* NULL is allowed */
 
-/* Why the last call returned false: TD_IO, TD_MEMORY, TD_REFUSED
+/* Why the last call returned false: TD_IO, TD_MEMORY, TD_STOPPED, TD_REFUSED
  * (listing_compare). */
 const struct failure *listing_failure(const struct listing *listing);
 

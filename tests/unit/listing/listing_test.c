@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "tests/clock.h"
@@ -19,6 +20,7 @@ struct stage {
     char path[300];
     struct listing *listing;
     struct failure why;
+    int stop_fd;
     struct buf told; /* "SEQ KIND NAME;" of differences */
     int64_t when_us; /* of the last one */
 };
@@ -27,7 +29,7 @@ static void
 open_listing(struct stage *s)
 {
     listing_close(s->listing);
-    s->listing = listing_open(s->path, SOURCE, &s->why);
+    s->listing = listing_open(s->path, SOURCE, s->stop_fd, &s->why);
 }
 
 static int
@@ -39,6 +41,7 @@ set_stage(void **state)
     tempdir_open(&s->dir);
     snprintf(s->path, sizeof(s->path), "%s/list", s->dir.path);
     buf_init(&s->told, 1 << 20);
+    s->stop_fd = eventfd(0, EFD_CLOEXEC);
     open_listing(s);
     assert_non_null(s->listing);
     *state = s;
@@ -51,6 +54,7 @@ clear_stage(void **state)
     struct stage *s = *state;
 
     listing_close(s->listing);
+    close(s->stop_fd);
     tempdir_close(&s->dir);
     buf_fini(&s->told);
     free(s);
@@ -361,6 +365,25 @@ TEST(a_list_that_lost_too_much_is_dropped)
     assert_int_equal(listing_extent(s->listing)->n_resources, 0);
 }
 
+/* Who is stopped does not wait for a long list: it stays as it was. */
+TEST(a_long_comparison_is_stopped)
+{
+    struct stage *s = *state;
+
+    read_list(s, "a b");
+    fill(s, 0, 2000);
+    assert_int_equal(eventfd_write(s->stop_fd, 1), 0);
+    assert_false(listing_compare(s->listing, 20, "it"));
+    assert_int_equal(listing_failure(s->listing)->rc, TD_STOPPED);
+    close(s->stop_fd);
+    s->stop_fd = eventfd(0, EFD_CLOEXEC);
+    open_listing(s);
+    assert_changes(s, 0, "1 created a;2 created b;");
+    fill(s, 0, 2000);
+    compare(s);
+    assert_int_equal(listing_extent(s->listing)->last, 2004);
+}
+
 /* The time of a difference is when it was found, and never goes back. */
 TEST(times_of_differences_do_not_go_back)
 {
@@ -380,13 +403,14 @@ TEST(what_is_not_its_own_is_refused)
 
     read_list(s, "a");
     listing_close(s->listing);
-    s->listing = listing_open(s->path, "http://other.org/", &s->why);
+    s->listing = listing_open(s->path, "http://other.org/", -1, &s->why);
     assert_null(s->listing);
     assert_int_equal(s->why.rc, TD_INVALID);
     assert_non_null(strstr(s->why.text, "of another source: " SOURCE));
     open_listing(s);
     assert_changes(s, 0, "1 created a;");
-    assert_null(listing_open(s->path, SOURCE, &s->why)); /* one at a time */
+    assert_null(
+        listing_open(s->path, SOURCE, s->stop_fd, &s->why)); /* one at a time */
     assert_int_equal(s->why.rc, TD_IO);
     assert_non_null(strstr(s->why.text, "another process"));
 
@@ -408,7 +432,7 @@ TEST(a_temporary_one_is_gone_at_the_end)
     struct stage *s = *state;
 
     listing_close(s->listing);
-    s->listing = listing_open(NULL, SOURCE, &s->why);
+    s->listing = listing_open(NULL, SOURCE, -1, &s->why);
     assert_non_null(s->listing);
     read_list(s, "a b");
     assert_changes(s, 0, "1 created a;2 created b;");
