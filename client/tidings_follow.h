@@ -77,10 +77,11 @@ enum td_kind {
 /* What is handed over. Lent until the callback returns. */
 struct td_message {
     enum td_kind kind;
-    const char *set; /* its name or, where it has none, its URL */
-    uint64_t after;  /* TD_CHANGES of a source with seqs: it covers the entries
-                        after this one ... */
-    uint64_t last;   /* ... up to this one; else 0 */
+    const char *set;     /* its name or, where it has none, its URL */
+    const char *set_url; /* its URL, as td_sets tells it */
+    uint64_t after; /* TD_CHANGES of a source with seqs: it covers the entries
+                       after this one ... */
+    uint64_t last;  /* ... up to this one; else 0 */
     const char *position; /* store it when the message is applied. NULL between
                              TD_BASELINE_BEGIN and _END: whoever stops there
                              begins the baseline again */
@@ -242,6 +243,49 @@ struct td_follow_options {
 TD_API enum td_status td_follow(struct td_client *client, const char *url,
                                 const struct td_follow_options *options,
                                 td_message_fn *on_message, void *user);
+
+/* A set of a source, where its following begins. */
+struct td_start {
+    const char *set_url;
+    size_t n_sets;                /* of the source, as far as it is known */
+    char after[TD_POSITION_SIZE]; /* "": as td_follow_options says */
+    char listing[4096];           /* as of td_follow_options; "": none */
+};
+
+struct td_source_options {
+    /* Of each set. `after` is NULL or "0", if there are several; `listing` is
+     * not looked at. */
+    struct td_follow_options follow;
+
+    /* Called once for each set, before it is followed: may say where that
+     * begins. Returns 0 to go on; anything else ends it with TD_STOPPED. NULL:
+     * all begin as `follow` says. */
+    int (*on_start)(struct td_start *start, void *user);
+
+    /* Called for each set that has failed, and for what the source names and
+     * cannot be read, while others go on. NULL: nobody asks. */
+    void (*on_missed)(const char *url, const char *why, void *user);
+};
+
+/*
+ * Follows all sets of a source, and those that it has later: hands over the
+ * changes of each set as td_follow does; those of different sets come in no
+ * order. The first 100 sets are streamed, the others are asked in turn, with
+ * poll_ms between two times.
+ *
+ * url         any address of a source (td_sets); or of one set.
+ * options     NULL: all zero. Lent until return.
+ * on_message  message->set_url says of which set it is: a position is kept for
+ *             each.
+ *
+ * Memory, Thread, Errors   as td_follow; of several sets, that of the first
+ *             which failed or could not be read, when all have ended.
+ * Spec     R-041 to R-048, and as td_follow. Since 0.1.
+ */
+TD_API enum td_status td_follow_source(struct td_client *client,
+                                       const char *url,
+                                       const struct td_source_options *options,
+                                       td_message_fn *on_message, void *user);
 
 /* A follower that runs on the handle's loop, beside others. */
 struct td_follower;

@@ -22,6 +22,7 @@ static const struct variable {
     const char *name;
     size_t at; /* of its value, in struct execution */
 } variables[] = {
+    {"TIDINGS_SET", offsetof(struct execution, set)},
     {"TIDINGS_SEQ", offsetof(struct execution, seq)},
     {"TIDINGS_CHANGE", offsetof(struct execution, change)},
     {"TIDINGS_LOC", offsetof(struct execution, loc)},

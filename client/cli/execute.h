@@ -16,6 +16,7 @@
 
 struct execution {
     const char *command;
+    const char *set; /* URL */
     const char *seq; /* NULL: none */
     const char *change;
     const char *loc;

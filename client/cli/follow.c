@@ -13,14 +13,14 @@
 #include "client/cli/execute.h"
 #include "client/cli/follow_args.h"
 #include "client/cli/follow_callback.h"
+#include "client/cli/follow_state.h"
 #include "client/cli/lines.h"
 
 struct follow {
     struct follow_args args;
-    char start[TD_POSITION_SIZE];    /* what --state held at the start */
-    char position[TD_POSITION_SIZE]; /* what it holds now; "": nothing */
+    struct follow_state *state;
+    size_t n_sets;
     unsigned long long n_done;
-    char *listing;       /* beside the state; NULL: none */
     bool is_away;        /* the source is, and that was said */
     bool is_drawn;       /* a line of progress, on a terminal */
     enum exit_code code; /* why the callback ended it */
@@ -47,17 +47,13 @@ on_signal(int number)
 /* First what is done with it, then the position: a crash between them repeats
  * and loses nothing. */
 static bool
-keep_place(struct follow *f, const char *position)
+keep_place(struct follow *f, const struct td_message *message,
+           const char *position)
 {
-    if (!f->args.state || !strcmp(position, f->position))
+    if (follow_state_keep(f->state, message->set_url, position))
         return true;
-    if (td_position_write(followed, f->args.state, position)) {
-        say("%s", td_problem(followed));
-        f->code = EXIT_FAILED;
-        return false;
-    }
-    strcpy(f->position, position);
-    return true;
+    f->code = EXIT_FAILED;
+    return false;
 }
 
 /* The position after change `i`; "": only that of the whole message is told. */
@@ -77,10 +73,12 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
 
 /* Runs the command for a change or, where there is none, for `what`. */
 static bool
-run_command(struct follow *f, const struct td_change *change, const char *what,
+run_command(struct follow *f, const struct td_message *message,
+            const struct td_change *change, const char *what,
             const char *position)
 {
     struct execution e = {.command = f->args.command,
+                          .set = message->set_url,
                           .change = what,
                           .position = position,
                           .line = ""};
@@ -124,8 +122,8 @@ do_change(struct follow *f, const struct td_message *message, size_t i)
         return true;
     }
     position_of(position, message, i);
-    return run_command(f, change, NULL, position) &&
-           (!position[0] || keep_place(f, position));
+    return run_command(f, message, change, NULL, position) &&
+           (!position[0] || keep_place(f, message, position));
 }
 
 /* Where a baseline begins or ends. */
@@ -137,7 +135,7 @@ do_baseline(struct follow *f, const struct td_message *message)
     if (is_begin)
         say("a baseline is taken: %s", message->reason);
     if (f->args.command)
-        return run_command(f, NULL,
+        return run_command(f, message, NULL,
                            is_begin ? "baseline-begin" : "baseline-end",
                            message->position);
     fputs(is_begin ? f->args.lines->begin : f->args.lines->end, stdout);
@@ -216,49 +214,65 @@ on_message(const struct td_message *message, void *user)
         position_of(position, message, i - 1);
     else if (message->position)
         snprintf(position, sizeof(position), "%s", message->position);
-    if (position[0] && !keep_place(f, position))
+    if (position[0] && !keep_place(f, message, position))
         return 1;
     return is_enough(f);
 }
 
-/* Could the state be written beside itself? Else it would be noticed after the
- * first line. */
-static bool
-can_keep(const char *state)
+/* What is told of a set before it is followed. */
+static int
+on_start(struct td_start *start, void *user)
 {
-    char dir[4096];
-    const char *slash = strrchr(state, '/');
-    int n = slash == state ? 1 : slash ? (int)(slash - state) : 0;
+    struct follow *f = user;
 
-    snprintf(dir, sizeof(dir), "%.*s", n, state);
-    return access(n ? dir : ".", W_OK | X_OK) == 0;
+    if (start->n_sets > f->n_sets)
+        f->n_sets = start->n_sets;
+    if (follow_state_start(f->state, start))
+        return 0;
+    f->code = EXIT_FAILED;
+    return 1;
+}
+
+/* A line for each set that is not covered. */
+static void
+on_missed(const char *url, const char *why, void *user)
+{
+    struct follow *f = user;
+
+    clear_progress(f);
+    f->n_sets += f->n_sets == 1; /* there is more than that one */
+    if (strstr(why, url))
+        say("%s", why);
+    else
+        say("%s: %s", url, why);
+}
+
+/* At a hub one set is followed. */
+static enum exit_code
+follow_one(struct follow *f)
+{
+    struct td_start start = {.set_url = f->args.url, .n_sets = 1};
+
+    if (!follow_state_start(f->state, &start))
+        return EXIT_FAILED;
+    f->args.how.listing = start.listing[0] ? start.listing : NULL;
+    if (start.after[0]) {
+        f->args.how.after = start.after;
+        f->args.how.since = NULL;
+    }
+    return follow_at_callback(followed, &f->args, on_message, f);
 }
 
 static enum exit_code
-read_state(struct follow *f)
+follow_all(struct follow *f)
 {
-    if (!f->args.state)
-        return EXIT_GOOD;
-    if (asprintf(&f->listing, "%s.list", f->args.state) < 0) {
-        f->listing = NULL;
-        say("no memory");
-        return EXIT_FAILED;
-    }
-    f->args.how.listing = f->listing;
-    if (td_position_read(followed, f->args.state, f->start)) {
-        say("%s", td_problem(followed));
-        return EXIT_FAILED;
-    }
-    if (f->start[0]) {
-        f->args.how.after = f->start;
-        f->args.how.since = NULL;
-    }
-    strcpy(f->position, f->start);
-    if (!can_keep(f->args.state)) {
-        say("cannot write %s: %s", f->args.state, strerror(errno));
-        return EXIT_FAILED;
-    }
-    return EXIT_GOOD;
+    const struct td_source_options options = {
+        .follow = f->args.how, .on_start = on_start, .on_missed = on_missed};
+    enum exit_code code =
+        exit_of(followed, td_follow_source(followed, f->args.url, &options,
+                                           on_message, f));
+
+    return code == EXIT_GONE && f->n_sets > 1 ? EXIT_FAILED : code;
 }
 
 static void
@@ -275,24 +289,20 @@ catch_signals(void)
 static enum exit_code
 run(const struct arguments *arguments)
 {
-    struct follow f = {.code = EXIT_GOOD};
+    struct follow f = {.code = EXIT_GOOD, .n_sets = 1};
     enum exit_code code = follow_args_read(&f.args, arguments);
 
     if (!code)
         followed = open_client(arguments, f.args.url, &code);
-    if (!code)
-        code = read_state(&f);
+    if (!code && !(f.state = follow_state_open(followed, f.args.state)))
+        code = EXIT_FAILED;
     if (code)
         goto out;
     f.args.how.on_trouble = on_trouble;
     if (isatty(STDERR_FILENO))
         f.args.how.on_progress = on_progress;
     catch_signals();
-    if (f.args.callback_listen)
-        code = follow_at_callback(followed, &f.args, on_message, &f);
-    else
-        code = exit_of(followed, td_follow(followed, f.args.url, &f.args.how,
-                                           on_message, &f));
+    code = f.args.callback_listen ? follow_one(&f) : follow_all(&f);
     clear_progress(&f);
     if (code == EXIT_GOOD)
         code = f.code;
@@ -302,7 +312,7 @@ run(const struct arguments *arguments)
 
     /* The handle is left to the end of the process: a signal may still come. */
 out:
-    free(f.listing);
+    follow_state_close(f.state);
     follow_args_fini(&f.args);
     return code;
 }
@@ -327,20 +337,30 @@ const struct command follow_command = {
         "one of those of\na name must hold, of each name. What does not "
         "pass is not printed, nothing is\nmissed by it.\n\n"
         "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
-        "with the\nline as standard input and TIDINGS_SEQ, TIDINGS_CHANGE, "
-        "TIDINGS_LOC,\nTIDINGS_DATETIME and TIDINGS_POSITION in the "
-        "environment. If it fails, so does\nfollow (exit status 1), and "
-        "--state says the position before that change, so\nthat it is run "
+        "with the\nline as standard input and TIDINGS_SET, TIDINGS_SEQ, "
+        "TIDINGS_CHANGE,\nTIDINGS_LOC, TIDINGS_DATETIME and TIDINGS_POSITION "
+        "in "
+        "the environment. If it\nfails, so does follow (exit status 1), and "
+        "--state says the position before that\nchange, so that it is run "
         "again; after a crash, too: each change at least once.\n\n"
         "A source with only a Resource List or a Sitemap is followed by the "
         "differences\nof that list, read every --poll seconds; --state keeps "
         "the last one in\nFILE.list. A list that lost 100 resources or more, "
         "and more than 20 %, ends it\nwith 1: look whether that is right, "
         "then give --max-delete.\n"
-        "A SOURCE-URL's source has to have one set. --transport may be given "
-        "several\ntimes. With --baseline the resources come as lines without "
-        "a change, between\nbaseline-begin and baseline-end: what was known "
-        "before is void.\n\n"
+        "All sets of a SOURCE-URL's source are followed: 100 are streamed, the "
+        "others\n"
+        "asked every --poll seconds. FILE is a database then (SQLite), with a "
+        "position\n"
+        "for each. A set that cannot be followed is one line on standard "
+        "error, and in\n"
+        "the end exit status 1. --after and --callback-listen need one set. "
+        "--transport\n"
+        "may be given several times. With --baseline the resources come as "
+        "lines without\n"
+        "a change, between baseline-begin and baseline-end: what was known "
+        "before is\n"
+        "void.\n\n"
         "With --callback-listen the changes come from the source's hub (W3C "
         "WebSub) to a\nserver in this program, and what it misses is asked "
         "for; --poll is then how\noften that is done in any case (600). Hubs "

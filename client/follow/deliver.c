@@ -96,6 +96,7 @@ deliver(struct td_follower *f, struct td_message *message)
     int rc;
 
     message->set = f->offered.name ? f->offered.name : f->offered.url;
+    message->set_url = f->offered.url;
     snprintf(f->position, sizeof(f->position), "%s",
              message->position ? message->position : "");
     if (message->kind == TD_CHANGES) {

@@ -254,7 +254,6 @@ follower_new(struct td_client *client, const char *url,
     f->pause_ms = PAUSE_FIRST;
     f->new_ms = loop_now_ms();
     buf_init(&f->kept, LIVE_MESSAGE_MAX);
-    buf_init(&f->others, sizeof(why->text) / 2);
     buf_init(&f->body, 0);
     batch_init(&f->batch, options ? options->form : TD_JSON);
 
@@ -287,7 +286,6 @@ release(struct td_follower *f)
     batch_fini(&f->batch);
     buf_fini(&f->kept);
     buf_fini(&f->body);
-    buf_fini(&f->others);
     wish_fini(&f->wish);
     free(f);
 }

@@ -102,11 +102,11 @@ struct td_follower {
 
     /* seek.c */
     struct offered offered;
-    unsigned n_sets;   /* that this discovery told */
-    bool has_set;      /* `offered` is the first of them */
-    bool is_sought;    /* `offered` can be relied on */
-    bool is_fresh;     /* it was found right before this attempt */
-    struct buf others; /* URLs of sets, where there are several */
+    unsigned n_sets; /* that this discovery told */
+    bool has_set;    /* `offered` is the first of them */
+    bool has_offer;  /* follower_offer, not looked at yet */
+    bool is_sought;  /* `offered` can be relied on */
+    bool is_fresh;   /* it was found right before this attempt */
 
     /* Where it stands: a seq (order.is_placed), else a moment, else nowhere. */
     struct order order;
@@ -186,6 +186,10 @@ enum td_status follower_open(struct td_client *client, const char *url,
                              const struct td_follow_options *options,
                              td_message_fn *on_message, void *user,
                              struct td_follower **follower);
+
+/* Hands over what is known of the set already, so that it is not sought; before
+ * the loop turns. In seek.c. */
+void follower_offer(struct td_follower *f, struct offered *offered);
 
 /* Ends it, without a further callback. In one of its own, what messages are
  * made of goes when that has returned. */

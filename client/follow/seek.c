@@ -84,8 +84,8 @@ take_offer(struct td_follower *f)
 
     if (f->n_sets > 1)
         return follower_fail(f, TD_REFUSED,
-                             "the source has %u sets; one is followed: %.*s",
-                             f->n_sets, SLICE_ARG(buf_slice(&f->others)));
+                             "%.800s has %u sets: one is followed here",
+                             f->wish.url, f->n_sets);
     if (!open)
         return follower_fail(f, TD_REFUSED,
                              "%.200s names no Resource List, Change List, "
@@ -106,11 +106,6 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct td_follower *f = user;
 
-    if (offered->url) {
-        if (f->others.size)
-            BUF_ADD(&f->others, ", ");
-        buf_add_text(&f->others, offered->url);
-    }
     f->n_sets++; /* one that cannot be read now is one, too */
     if (missed || f->has_set)
         return;
@@ -136,13 +131,26 @@ on_sought(const struct failure *why, void *user)
     }
 }
 
+void
+follower_offer(struct td_follower *f, struct offered *offered)
+{
+    offered_fini(&f->offered);
+    f->offered = *offered;
+    *offered = (struct offered){.url = NULL};
+    f->n_sets = 1;
+    f->has_offer = true;
+}
+
 bool
 seek_begin(struct td_follower *f)
 {
     follower_enter(f, FOLLOWER_SEEKING);
+    if (f->has_offer) {
+        f->has_offer = false;
+        return take_offer(f);
+    }
     f->n_sets = 0;
     f->has_set = false;
-    buf_clear(&f->others);
     f->discovery =
         discovery_start(f->client, f->wish.url, on_set, on_sought, f);
     if (!f->discovery)

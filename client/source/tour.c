@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
-#include "client/source/discover.h"
+#include "client/source/offered.h"
 #include "client/source/rounds.h"
 
 #define PAUSE_MOST_MS 30000
@@ -17,6 +17,7 @@ struct stop {
     bool is_visit;
     bool has_ended; /* it is closed soon */
     enum td_status rc;
+    struct offered offered; /* until it is taken */
 };
 
 /* What the source names and could not be read. */
@@ -176,12 +177,15 @@ add_set(struct tour *t, struct offered *offered)
     stops[n] = (struct stop){.rc = TD_OK};
     if (!rounds_add(t->rounds, offered->url))
         return false;
-    if (list && !tfind(list, &t->lists, compare)) {
-        if (!tsearch(list, &t->lists, compare))
-            return false;
-        offered->capability_list = NULL;
-    }
-    return true;
+    stops[n].offered = *offered;
+    *offered = (struct offered){.url = NULL};
+    if (!list || tfind(list, &t->lists, compare))
+        return true;
+    list = strdup(list);
+    if (list && tsearch(list, &t->lists, compare))
+        return true;
+    free(list);
+    return false;
 }
 
 /* Told once, until a look finds it. */
@@ -338,6 +342,14 @@ tour_has(const struct tour *t, const char *url)
 }
 
 bool
+tour_take_offered(struct tour *t, size_t set, struct offered *offered)
+{
+    *offered = t->stops[set].offered;
+    t->stops[set].offered = (struct offered){.url = NULL};
+    return offered->url != NULL;
+}
+
+bool
 tour_misses(const struct tour *t)
 {
     return t->n_missed > 0;
@@ -381,6 +393,8 @@ tour_free(struct tour *t)
     discovery_free(t->discovery);
     timer_free(t->again);
     timer_free(t->turn);
+    for (size_t i = 0; t->rounds && i < rounds_count(t->rounds); i++)
+        offered_fini(&t->stops[i].offered);
     rounds_free(t->rounds);
     tdestroy(t->lists, free);
     for (size_t i = 0; i < t->n_missed; i++)

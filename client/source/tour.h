@@ -23,6 +23,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/failure.h"
+#include "client/source/discover.h"
 
 struct tour;
 
@@ -68,6 +69,10 @@ void tour_free(struct tour *tour); /* NULL is allowed */
 size_t tour_count(const struct tour *tour);
 const char *tour_url(const struct tour *tour, size_t set);
 bool tour_has(const struct tour *tour, const char *url);
+
+/* Moves what a look has found of a set, so that its owner need not look again.
+ * False: it was moved before. */
+bool tour_take_offered(struct tour *tour, size_t set, struct offered *offered);
 
 /* True if the source names what could not be read. */
 bool tour_misses(const struct tour *tour);

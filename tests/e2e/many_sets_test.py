@@ -107,6 +107,60 @@ def test_each_set_of_a_source_is_told_and_proven(source, run, n):
     assert len(text.split("\n\n")) == n
 
 
+# every change of every set, once and over restarts.
+@pytest.mark.broker(*PARTS)
+@pytest.mark.parametrize("n", [1, 12, 40, MANY])
+def test_all_sets_of_a_source_are_followed(source, run, tmp_path, n):
+    mirror = source(n)
+
+    def follow(*options):
+        options = ("--state", tmp_path / "state", "--until-caught-up", *options)
+        done = run("tidings", "follow", mirror.url, *options)
+        assert done.errors() == ""
+        return sorted(line.split()[3] for line in done.out)
+
+    links = sorted(mirror.site.link(path) for path in mirror.files)
+    assert follow("--from-start") == links
+    assert follow() == []
+    mirror.change("/1.txt", "newer")
+    mirror.post(mirror.sets[-1])
+    assert follow() == [mirror.site.link("/1.txt")]
+
+
+# A set that is not streamed is asked again, and so is one that comes later.
+@pytest.mark.broker(*PARTS, "--heartbeat", "0.2")
+def test_a_follower_of_many_sets_goes_on(source, start, broker, tmp_path):
+    mirror = source(MANY)
+    command = 'echo "$TIDINGS_SET $TIDINGS_LOC"'
+    options = ("--from-start", "--poll", "1", "--state", tmp_path / "state")
+    following = start("tidings", "follow", mirror.url, *options, "--exec", command)
+    following.out.wait(MANY)
+    for of_set in (mirror.sets[-1], mirror.sets[0], broker.set()):
+        mirror.change("/1.txt", "newer")
+        mirror.post(of_set)
+        told = f"{of_set.url} {mirror.site.link('/1.txt')}"
+        assert following.out.next(lambda line: line == told) == told
+    assert broker.metrics()[STREAMS] == 100
+    following.stop()
+
+
+# A source has one set, and then two: the file of its position keeps both.
+@pytest.mark.broker("--heartbeat", "0.2")
+def test_a_position_is_kept_for_each_set(source, run, start, broker, tmp_path):
+    mirror = source(1)
+    state = tmp_path / "state"
+    options = ("--from-start", "--poll", "1", "--state", state)
+    following = start("tidings", "follow", mirror.url, *options)
+    following.out.wait(1)
+    wait_for("the position", lambda: state.read_text().endswith("-1\n"))
+    mirror.change("/b.txt", "b")
+    mirror.post(broker.set())
+    following.out.wait(2)
+    following.stop()
+    again = ("--until-caught-up", "--state", state)
+    assert run("tidings", "follow", mirror.url, *again).output() == ""
+
+
 # one line for each set that is not covered, and exit status 1; the others are
 # mirrored, and nothing of the set is deleted.
 @pytest.mark.parametrize("trouble", ["404", "503", "html", "half"])
@@ -129,11 +183,15 @@ def test_a_set_that_cannot_be_read_is_said(missing, run, trouble):
         assert one.startswith(f"tidings: {missing.site.link('/2.xml')}")
         assert "1 of 3 sets of " in last and "are not covered: " in last
         missing.check_same()
-    for command in ("get", "verify"):
-        done = run("tidings", command, missing.url, status=1)
+    commands = (["get"], ["verify"], ["follow", "--from-start", "--until-caught-up"])
+    for command, *options in commands:
+        done = run("tidings", command, missing.url, *options, status=1)
         one, last = done.errors().splitlines()
         assert one.startswith(f"tidings: {missing.site.link('/2.xml')}")
-        assert "1 of 3 sets of " in last and "cannot be read: " in last
+        assert "1 of 3 sets of " in last
+        if command == "follow":
+            assert len(done.out) == 3
+            continue
         for i in (0, 2):
             assert missing.sets[i].url in done.output()
 

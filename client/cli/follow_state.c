@@ -1,0 +1,208 @@
+#include "client/cli/follow_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "client/cli/cli.h"
+
+/* How a file of SQLite begins. */
+static const char magic[] = "SQLite format 3";
+
+/* Milliseconds that another process may be at the file. */
+#define BUSY_MS 5000
+
+struct follow_state {
+    struct td_client *client;
+    const char *path;                /* NULL: nothing is kept */
+    sqlite3 *db;                     /* NULL: a line of text */
+    char position[TD_POSITION_SIZE]; /* of that line; "": none */
+    char *set_url;                   /* whose position it is; NULL: untold */
+    bool has_line;                   /* it was there at the start */
+};
+
+static bool
+fail(const struct follow_state *state, const char *why)
+{
+    say("cannot keep positions in %s: %s", state->path, why);
+    return false;
+}
+
+static bool
+open_db(struct follow_state *state, const char *path)
+{
+    if (sqlite3_open_v2(path, &state->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                        NULL) == SQLITE_OK) {
+        sqlite3_busy_timeout(state->db, BUSY_MS);
+        return true;
+    }
+    fail(state, state->db ? sqlite3_errmsg(state->db) : "no memory");
+    sqlite3_close(state->db);
+    state->db = NULL;
+    return false;
+}
+
+static bool
+is_db(const char *path)
+{
+    char begin[sizeof(magic)] = "";
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(begin, 1, sizeof(magic), file) : 0;
+
+    if (file)
+        fclose(file);
+    return size == sizeof(magic) && !memcmp(begin, magic, sizeof(magic));
+}
+
+/* Could the state be written beside itself? Else it would be noticed after the
+ * first line. */
+static bool
+can_keep(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int n = slash == path ? 1 : slash ? (int)(slash - path) : 0;
+
+    snprintf(dir, sizeof(dir), "%.*s", n, path);
+    return access(n ? dir : ".", W_OK | X_OK) == 0;
+}
+
+struct follow_state *
+follow_state_open(struct td_client *client, const char *path)
+{
+    struct follow_state *state = calloc(1, sizeof(*state));
+    bool is_good = true;
+
+    if (!state) {
+        say("no memory");
+        return NULL;
+    }
+    state->client = client;
+    state->path = path;
+    if (path && is_db(path)) {
+        is_good = open_db(state, path);
+    } else if (path && td_position_read(client, path, state->position)) {
+        say("%s", td_problem(client));
+        is_good = false;
+    }
+    state->has_line = state->position[0] != '\0';
+    if (is_good && path && !can_keep(path)) {
+        say("cannot write %s: %s", path, strerror(errno));
+        is_good = false;
+    }
+    if (is_good)
+        return state;
+    follow_state_close(state);
+    return NULL;
+}
+
+void
+follow_state_close(struct follow_state *state)
+{
+    if (!state)
+        return;
+    sqlite3_close(state->db);
+    free(state->set_url);
+    free(state);
+}
+
+/* The source has several sets: the line becomes a row, in one step. */
+static bool
+become_db(struct follow_state *state, size_t n_sets)
+{
+    char path[PATH_MAX];
+
+    if (state->has_line && !state->set_url) {
+        say("%s keeps the position of one set, and the source has %zu: give "
+            "another file",
+            state->path, n_sets);
+        return false;
+    }
+    if (snprintf(path, sizeof(path), "%s.new", state->path) >=
+        (int)sizeof(path))
+        return fail(state, strerror(ENAMETOOLONG));
+    unlink(path);
+    if (!open_db(state, path))
+        return false;
+    if (state->set_url && state->position[0] &&
+        td_position_save(state->db, state->set_url, state->position))
+        return fail(state, sqlite3_errmsg(state->db));
+    /* An empty file is no database yet. */
+    if (sqlite3_exec(state->db, "PRAGMA user_version = 1", NULL, NULL, NULL))
+        return fail(state, sqlite3_errmsg(state->db));
+    sqlite3_close(state->db);
+    state->db = NULL;
+    if (rename(path, state->path))
+        return fail(state, strerror(errno));
+    return open_db(state, state->path);
+}
+
+/* FNV-1a: a name that is the same each time. */
+static uint64_t
+mark_of(const char *url)
+{
+    uint64_t mark = 14695981039346656037u;
+
+    for (; *url; url++)
+        mark = (mark ^ (unsigned char)*url) * 1099511628211u;
+    return mark;
+}
+
+bool
+follow_state_start(struct follow_state *state, struct td_start *start)
+{
+    int n;
+
+    if (!state->path)
+        return true;
+    if (!state->db && start->n_sets > 1 && !become_db(state, start->n_sets))
+        return false;
+    if (state->db) {
+        n = snprintf(start->listing, sizeof(start->listing),
+                     "%s.list-%016" PRIx64, state->path,
+                     mark_of(start->set_url));
+        if (td_position_load(state->db, start->set_url, start->after))
+            return fail(state, sqlite3_errmsg(state->db));
+    } else {
+        n = snprintf(start->listing, sizeof(start->listing), "%s.list",
+                     state->path);
+        memcpy(start->after, state->position, sizeof(start->after));
+        state->set_url = strdup(start->set_url);
+        if (!state->set_url)
+            return fail(state, "no memory");
+    }
+    return n < (int)sizeof(start->listing) ||
+           fail(state, strerror(ENAMETOOLONG));
+}
+
+bool
+follow_state_keep(struct follow_state *state, const char *set_url,
+                  const char *position)
+{
+    char kept[TD_POSITION_SIZE];
+
+    if (!state->path)
+        return true;
+    if (state->db) {
+        if (!td_position_load(state->db, set_url, kept) &&
+            !strcmp(kept, position))
+            return true;
+        return !td_position_save(state->db, set_url, position) ||
+               fail(state, sqlite3_errmsg(state->db));
+    }
+    if (!strcmp(position, state->position))
+        return true;
+    if (td_position_write(state->client, state->path, position)) {
+        say("%s", td_problem(state->client));
+        return false;
+    }
+    snprintf(state->position, sizeof(state->position), "%s", position);
+    return true;
+}

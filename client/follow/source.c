@@ -1,0 +1,288 @@
+/*
+ * source.c - td_follow_source: a follower for each set of a source, as the tour
+ * of its sets wants them (tour.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/follow/follower.h"
+#include "client/lib/pause.h"
+#include "client/source/tour.h"
+
+struct followed {
+    struct source *source;
+    size_t number; /* in the tour */
+    struct td_follower *follower;
+    struct td_start start; /* where it goes on */
+    char *set_url;
+    bool has_started;
+};
+
+struct source {
+    struct td_client *client;
+    const struct td_source_options *options;
+    td_message_fn *on_message;
+    void *user;
+    struct tour *tour;
+    struct followed **sets; /* by their numbers */
+    size_t n_sets;
+    struct failure why;
+    bool is_over;
+};
+
+static void
+end(struct source *s, const struct failure *why)
+{
+    if (s->is_over)
+        return;
+    s->is_over = true;
+    s->why = *why;
+}
+
+/* A set */
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct followed *set = user;
+    struct source *s = set->source;
+    int rc;
+
+    if (s->is_over)
+        return 1;
+    rc = s->on_message(message, s->user);
+    if (!rc && message->position)
+        snprintf(set->start.after, sizeof(set->start.after), "%s",
+                 message->position);
+    return rc;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    if (s->options->follow.on_trouble)
+        s->options->follow.on_trouble(why, pause_ms, s->user);
+}
+
+static void
+on_progress(uint64_t n_resources, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    s->options->follow.on_progress(n_resources, s->user);
+}
+
+static void
+on_set_end(enum td_status rc, const char *text, void *user)
+{
+    struct followed *set = user;
+    struct failure why;
+
+    failure_clear(&why);
+    if (rc)
+        failure_set(&why, rc, "%s", text);
+    if (rc == TD_STOPPED || rc == TD_MEMORY || rc == TD_INVALID)
+        end(set->source, &why);
+    else
+        tour_ended(set->source->tour, set->number, &why);
+}
+
+/* Asks the caller where a set begins. */
+static bool
+start(struct followed *set, struct failure *why)
+{
+    struct source *s = set->source;
+    const char *after = s->options->follow.after;
+
+    if (set->has_started)
+        return true;
+    set->has_started = true;
+    set->start.set_url = set->set_url;
+    set->start.n_sets = tour_count(s->tour);
+    if (s->options->on_start && s->options->on_start(&set->start, s->user)) {
+        failure_set(why, TD_STOPPED, "%s", "");
+        return false;
+    }
+    if (set->start.after[0] || !after)
+        return true;
+    if (tour_count(s->tour) > 1 && strcmp(after, "0") != 0) {
+        failure_set(why, TD_INVALID,
+                    "%.80s is a position of one set, and the source has %zu",
+                    after, tour_count(s->tour));
+        return false;
+    }
+    snprintf(set->start.after, sizeof(set->start.after), "%s", after);
+    return true;
+}
+
+static bool
+follow(struct followed *set, bool is_visit, struct failure *why)
+{
+    struct source *s = set->source;
+    struct td_follow_options how = s->options->follow;
+    struct offered offered;
+
+    if (!start(set, why))
+        return false;
+    how.after = set->start.after[0] ? set->start.after : NULL;
+    if (how.after)
+        how.since = NULL;
+    how.listing = set->start.listing[0] ? set->start.listing : NULL;
+    how.until_caught_up = is_visit;
+    how.on_trouble = on_trouble;
+    how.on_progress = how.on_progress ? on_progress : NULL;
+    how.on_end = on_set_end;
+    if (follower_open(s->client, set->set_url, &how, on_message, set,
+                      &set->follower)) {
+        *why = s->client->problem;
+        return false;
+    }
+    if (tour_take_offered(s->tour, set->number, &offered))
+        follower_offer(set->follower, &offered);
+    return true;
+}
+
+/* The tour */
+
+static struct followed *
+followed_of(struct source *s, size_t number)
+{
+    while (s->n_sets <= number) {
+        struct followed **sets =
+            realloc(s->sets, (s->n_sets + 1) * sizeof(struct followed *));
+        struct followed *set = calloc(1, sizeof(*set));
+
+        if (sets)
+            s->sets = sets;
+        if (!sets || !set ||
+            !(set->set_url = strdup(tour_url(s->tour, s->n_sets)))) {
+            free(set);
+            return NULL;
+        }
+        set->source = s;
+        set->number = s->n_sets;
+        s->sets[s->n_sets++] = set;
+    }
+    return s->sets[number];
+}
+
+static bool
+on_open(size_t number, bool is_visit, struct failure *why, void *user)
+{
+    struct source *s = user;
+    struct followed *set = followed_of(s, number);
+
+    failure_clear(why);
+    if (!set) {
+        failure_memory(why);
+        return false;
+    }
+    return follow(set, is_visit, why);
+}
+
+static void
+on_close(size_t number, void *user)
+{
+    struct source *s = user;
+
+    td_follower_close(s->sets[number]->follower);
+    s->sets[number]->follower = NULL;
+}
+
+static bool
+on_found(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void
+on_source_trouble(const char *url, const char *why, unsigned pause_ms,
+                  void *user)
+{
+    struct source *s = user;
+    bool is_one = tour_count(s->tour) == 1 && !tour_misses(s->tour);
+
+    if (!url && s->options->follow.on_trouble)
+        s->options->follow.on_trouble(why, pause_ms, s->user);
+    else if (url && !is_one && s->options->on_missed)
+        s->options->on_missed(url, why, s->user);
+}
+
+static void
+on_turn(void *user)
+{
+    struct source *s = user;
+    struct failure why;
+
+    if (!tour_is_over(s->tour))
+        return;
+    tour_why(s->tour, &why);
+    end(s, &why);
+}
+
+static void
+on_end(const struct failure *why, void *user)
+{
+    end(user, why);
+}
+
+static void
+free_all(struct source *s)
+{
+    for (size_t i = 0; i < s->n_sets; i++) {
+        td_follower_close(s->sets[i]->follower);
+        free(s->sets[i]->set_url);
+        free(s->sets[i]);
+    }
+    free(s->sets);
+    tour_free(s->tour);
+}
+
+enum td_status
+td_follow_source(struct td_client *client, const char *url,
+                 const struct td_source_options *options,
+                 td_message_fn *on_each, void *user)
+{
+    static const struct tour_events events = {
+        .on_found = on_found,
+        .on_open = on_open,
+        .on_close = on_close,
+        .on_trouble = on_source_trouble,
+        .on_turn = on_turn,
+        .on_end = on_end,
+    };
+    static const struct td_source_options none;
+    struct source s = {.client = client,
+                       .options = options ? options : &none,
+                       .on_message = on_each,
+                       .user = user};
+    const struct td_follow_options *how = &s.options->follow;
+    const struct tour_plan plan = {
+        .url = url ? url : "",
+        .is_once = how->until_caught_up,
+        .poll_ms = how->poll_ms,
+        .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
+    };
+    struct wish wish = {.poll_ms = 0};
+    enum td_status rc;
+
+    client_begin(client);
+    failure_clear(&s.why);
+    rc = wish_read(&wish, url, how, &s.why); /* before anything is sent */
+    wish_fini(&wish);
+    if (rc)
+        return client_end(client, client_told(client, &s.why));
+    if (!client_add_source(client, url))
+        s.tour = tour_start(client, &plan, &events, &s);
+    if (!s.tour)
+        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+    rc = client_until(client, &s.is_over);
+    free_all(&s);
+    if (!rc)
+        rc = client_told(client, &s.why);
+    return client_end(client, rc);
+}
