@@ -44,8 +44,8 @@ find(struct filters *filters, const struct filter *filter)
     return NULL;
 }
 
-/* The client of that name, who has some; else a new one, who has none. NULL: no
- * memory. The mutex is held. */
+/* Returns the client of that name, or adds it. NULL: no memory. The mutex is
+ * held. */
 static struct filters_client *
 find_client(struct filters *filters, struct slice name)
 {
@@ -77,7 +77,7 @@ leave_client(struct filters_client *client)
     free(client);
 }
 
-/* Puts the class among them, if there is room for it. The mutex is held. */
+/* Lists the class if the client has room. The mutex is held. */
 static bool
 list_class(struct filters *filters, struct filter_class *class,
            struct slice name)
@@ -97,8 +97,8 @@ list_class(struct filters *filters, struct filter_class *class,
     return true;
 }
 
-/* A new class; one that is not among them where there is no room, if that will
- * do. The mutex is held. */
+/* Makes a class, and lists it if the client has room. If not: NULL, unless
+ * may_be_alone. The mutex is held. */
 static struct filter_class *
 add(struct filters *filters, const struct filter *filter, struct slice client,
     bool may_be_alone)
@@ -111,7 +111,7 @@ add(struct filters *filters, const struct filter *filter, struct slice client,
     list_init(&class->node);
     atomic_init(&class->readers, 0);
     class->filters = filters;
-    class->id = ++filters->last_id; /* what is shared goes by it */
+    class->id = ++filters->last_id; /* shared messages go by it */
     class->filter = *filter;
     if (list_class(filters, class, client) || may_be_alone)
         return class;

@@ -7,9 +7,8 @@
  *
  * The number of classes is limited, and each client's share of it: a client may
  * have as many as are left for others. So one alone gets half, and there is
- * always room for another one. What a client reads that has
- * no more room is up to the reader: a stream is refused, for it would cost work
- * with each commit; a pull gets a class that is not among them.
+ * always room for another one. A stream of a client without room is refused, for
+ * it would cost work with each commit; a pull gets a class that is not listed.
  *
  * Any thread.
  */
@@ -45,8 +44,7 @@ struct filters {
 struct filter_class {
     struct list node;
     struct filters *filters;
-    struct filters_client *client; /* who has made it; NULL: it is not among
-                                      them */
+    struct filters_client *client; /* the first reader; NULL: not listed */
     uint64_t id;                   /* from 1 on; never given twice */
     unsigned owners;
     atomic_uint readers;
@@ -57,8 +55,8 @@ void filters_init(struct filters *filters);
 void filters_fini(struct filters *filters); /* no class is left */
 
 /* One more reader with this sealed filter; sets *class to its class, or to NULL
- * if the filter passes everything. `client` is who reads, by any name; the
- * first one of a class has it in his share. STATUS_BUSY: the client has as many
+ * if the filter passes everything. `client` names the reader; a class
+ * counts for the client that made it. STATUS_BUSY: the client has as many
  * as there is room for, or no memory. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
@@ -66,8 +64,8 @@ MUST_CHECK enum status filters_enter(struct filters *filters,
                                      struct filter_class **class,
                                      struct problem *why);
 
-/* The same, but where the client has no room the reader gets a class of its own
- * that is not among them. STATUS_MEMORY. */
+/* The same, but without room the reader gets a class of its own that is not
+ * listed. STATUS_MEMORY. */
 MUST_CHECK enum status filters_enter_anyhow(struct filters *filters,
                                             const struct filter *filter,
                                             struct slice client,

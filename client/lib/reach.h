@@ -31,7 +31,7 @@
 
 struct reach;
 
-/* What is judged by for one hop of one exchange; no memory of its own. */
+/* The state of one hop of one exchange. It owns no memory. */
 struct reach_check {
     struct reach *reach;
     struct reach_source *source; /* whose host it asks; or NULL */
