@@ -7,6 +7,9 @@
 #include "broker/base/metrics.h"
 #include "broker/log/post.h"
 
+/* Between attempts to file a list that fail. */
+#define AGAIN_US 1000000
+
 /* One list to be closed. */
 struct asked {
     struct post post;
@@ -86,14 +89,18 @@ rotate_file_one(struct rotation *rotation)
 {
     struct problem why = {""};
     bool is_done = true;
-    enum status rc =
-        log_file_list(registry_log(rotation->registry), &is_done, &why);
+    enum status rc;
+
+    if (clock_steady_us() < rotation->again_us)
+        return false;
+    rc = log_file_list(registry_log(rotation->registry), &is_done, &why);
 
     /* Reports the first failure, and the first success after it. */
     if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
                                         memory_order_relaxed) > 0)
         diag(DIAG_WARNING, "archive", "closed lists are filed again");
     if (rc && rc != STATUS_STOPPED) {
+        rotation->again_us = clock_steady_us() + AGAIN_US;
         metrics_add(METRIC_FILES_FAILED, 1);
         if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
                                       memory_order_relaxed) == 0)

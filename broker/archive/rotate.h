@@ -19,6 +19,7 @@ struct rotation {
     /* Attempts to file a list that have failed since the last success. Relaxed:
      * a figure for who watches. */
     atomic_uint n_failures;
+    int64_t again_us; /* an attempt failed: none before this time */
 };
 
 void rotation_init(struct rotation *rotation, struct registry *registry);
@@ -32,7 +33,8 @@ void rotate_by_age(struct rotation *rotation);
  * it could not be done now. */
 bool rotate_purge_some(struct rotation *rotation);
 
-/* Files one closed list. false: there was none, or it could not be done now. */
+/* Files one closed list. false: there was none, or it could not be done now; a
+ * failure is tried again after a second, whatever else the thread has to do. */
 bool rotate_file_one(struct rotation *rotation);
 
 #endif
