@@ -13,9 +13,17 @@
 #include <time.h>
 #include <uv.h>
 
+/* How many timers a turn calls, and how long they may take, before those that
+ * they start wait for the next turn. */
+#define TIMERS_MOST    64
+#define TIMERS_MOST_NS 20000000u
+
 struct loop {
     uv_loop_t uv;
     uv_poll_t stop;
+    unsigned n_timers;  /* called in this turn */
+    uint64_t timers_ns; /* when the first of them was */
+    bool is_in_timer;
     bool is_stopped; /* stop_fd was readable */
     bool is_turning;
 
@@ -141,6 +149,7 @@ turn(struct loop *loop, uv_run_mode mode)
      * wait: the one of the stop counts while it turns. */
     uv_ref((uv_handle_t *)&loop->stop);
     loop->is_turning = true;
+    loop->n_timers = 0;
     loop->is_new = false;
     uv_run(&loop->uv, mode);
     loop->is_turning = false;
@@ -189,11 +198,16 @@ static void
 on_timer(uv_timer_t *handle)
 {
     struct timer *timer = handle->data;
+    struct loop *loop = timer->loop;
 
     /* A turn calls timers first and then waits for descriptors, perhaps for
      * ever. What we waited for may have just happened: it does not wait. */
     uv_stop(handle->loop);
-    timer->fn(timer->user);
+    if (loop->n_timers++ == 0)
+        loop->timers_ns = uv_hrtime();
+    loop->is_in_timer = true;
+    timer->fn(timer->user); /* it may be freed there */
+    loop->is_in_timer = false;
 }
 
 struct timer *
@@ -231,7 +245,20 @@ timer_free(struct timer *timer)
 void
 timer_start(struct timer *timer, uint64_t ms)
 {
-    uv_update_time(&timer->loop->uv);
+    uv_loop_t *uv = &timer->loop->uv;
+    uint64_t now_ns = uv_hrtime();
+
+    /* libuv calls timers until none is due. One that starts itself anew would
+     * keep it from looking at sockets and at the stop: after a while the time
+     * stands for this turn, and what starts is due in the next one. */
+    if (timer->loop->is_in_timer && timer->loop->n_timers > TIMERS_MOST &&
+        now_ns - timer->loop->timers_ns > TIMERS_MOST_NS) {
+        uint64_t late_ms = now_ns / 1000000 - uv_now(uv);
+
+        ms += late_ms > 0 && late_ms < INT64_MAX ? late_ms : 1;
+    } else {
+        uv_update_time(uv);
+    }
     uv_timer_start(&timer->uv, on_timer, ms, 0);
 }
 

@@ -313,3 +313,23 @@ TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more)
         assert_false(errands[i].is_done);
     }
 }
+
+static void
+on_busy_timer(void *user)
+{
+    (void)user;
+    if (s.n_timer++ == 0)
+        signal_fd(s.stop_fd);
+    clock_pass_us(5000);
+    timer_start(s.timer, 0);
+}
+
+/* Work that is always due again hides neither the stop nor what comes. */
+TEST(a_timer_that_starts_itself_anew_does_not_keep_the_loop)
+{
+    (void)state;
+    s.timer = timer_new(s.loop, on_busy_timer, NULL);
+    timer_start(s.timer, 0);
+    assert_int_equal(loop_until(s.loop, &s.is_over), TD_STOPPED);
+    assert_in_range(s.n_timer, 1, 100);
+}
