@@ -38,7 +38,8 @@ class Change(Structure):
 
 
 class Message(Structure):
-    _fields_ = [("kind", c_int), ("set", c_char_p), ("after", c_uint64),
+    _fields_ = [("kind", c_int), ("set", c_char_p),
+                ("set_url", c_char_p), ("after", c_uint64),
                 ("last", c_uint64), ("position", c_char_p),
                 ("digest", c_char_p), ("reason", c_char_p),
                 ("n_changes", c_size_t), ("changes", POINTER(Change))]
