@@ -237,7 +237,7 @@ TEST(python_has_the_layouts_of_the_headers)
         "Link %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
         "Change %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu "
         "%zu\n"
-        "Message %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
+        "Message %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\n"
         "FollowOptions %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu "
         "%zu %zu %zu %zu %zu\n",
         sizeof(struct td_receipt), AT(td_receipt, first), AT(td_receipt, last),
@@ -251,16 +251,17 @@ TEST(python_has_the_layouts_of_the_headers)
         AT(td_change, encoding), AT(td_change, tags), AT(td_change, links),
         AT(td_change, n_links), AT(td_change, file), AT(td_change, text),
         AT(td_change, text_size), sizeof(struct td_message),
-        AT(td_message, kind), AT(td_message, set), AT(td_message, after),
-        AT(td_message, last), AT(td_message, position), AT(td_message, digest),
-        AT(td_message, reason), AT(td_message, n_changes),
-        AT(td_message, changes), sizeof(struct td_follow_options),
-        AT(td_follow_options, after), AT(td_follow_options, since),
-        AT(td_follow_options, filters), AT(td_follow_options, n_filters),
-        AT(td_follow_options, form), AT(td_follow_options, idle_ms),
-        AT(td_follow_options, on_trouble), AT(td_follow_options, transports),
-        AT(td_follow_options, poll_ms), AT(td_follow_options, baseline),
-        AT(td_follow_options, scratch), AT(td_follow_options, until_caught_up),
+        AT(td_message, kind), AT(td_message, set), AT(td_message, set_url),
+        AT(td_message, after), AT(td_message, last), AT(td_message, position),
+        AT(td_message, digest), AT(td_message, reason),
+        AT(td_message, n_changes), AT(td_message, changes),
+        sizeof(struct td_follow_options), AT(td_follow_options, after),
+        AT(td_follow_options, since), AT(td_follow_options, filters),
+        AT(td_follow_options, n_filters), AT(td_follow_options, form),
+        AT(td_follow_options, idle_ms), AT(td_follow_options, on_trouble),
+        AT(td_follow_options, transports), AT(td_follow_options, poll_ms),
+        AT(td_follow_options, baseline), AT(td_follow_options, scratch),
+        AT(td_follow_options, until_caught_up),
         AT(td_follow_options, patience_ms), AT(td_follow_options, listing),
         AT(td_follow_options, max_delete_percent),
         AT(td_follow_options, on_progress), AT(td_follow_options, on_end));
