@@ -43,6 +43,8 @@ struct baseline {
     struct parts parts;
     struct part now; /* what is read; its URL is lent by parts */
     unsigned n_led;  /* parts that it names */
+    size_t n_known;  /* named that were read, or will be */
+    bool has_list;   /* something was read that is no index, or will be */
     struct reading *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -118,8 +120,11 @@ add_part(struct baseline *b, const struct part *like, struct slice url,
 {
     b->n_led++;
     switch (baseline_parts_add(&b->parts, like, url, hash)) {
-    case PARTS_ADDED:
     case PARTS_KNOWN:
+        b->n_known++;
+        break;
+    case PARTS_ADDED:
+        b->has_list |= like->is_package;
         break;
     case PARTS_TOO_MANY:
         fail(b, TD_BROKEN, "there are too many parts");
@@ -308,6 +313,7 @@ on_read(const struct failure *why, const struct reading_end *end, void *user)
         fail_document(b, "it is neither a Resource List nor a Resource Dump");
         return;
     }
+    b->has_list |= end->is_same || what_of(b, head) != INDEX;
     if (!note_document(b, end))
         return;
     if (end->is_same) {
@@ -375,6 +381,8 @@ falls_back(struct baseline *b)
     b->is_dump = false;
     failure_clear(&b->why);
     baseline_parts_fini(&b->parts);
+    b->n_known = 0;
+    b->has_list = false;
     /* What was told of the dump may be older than the list: so is the place. */
     if (!b->has_told) {
         baseline_place_init(&b->place);
@@ -437,6 +445,8 @@ on_turn(void *user)
     if (part) {
         b->now = *part;
         start_next(b);
+    } else if (b->n_known > 0 && !b->has_list) {
+        fail(b, TD_BROKEN, "its index leads in a circle, and to no list");
     } else if (!b->is_paused) {
         end(b);
     }

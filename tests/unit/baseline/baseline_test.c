@@ -121,6 +121,21 @@ TEST(an_index_without_end_is_refused)
     assert_fails(f, TD_BROKEN, "an index leads to an index, again and again");
 }
 
+/* An index that leads to itself is no empty list. */
+TEST(an_index_that_leads_to_itself_is_refused)
+{
+    struct fixture *f = *state;
+
+    site_putf(f->site, "/0", NULL,
+              INDEX "<sitemap><loc>%s/1</loc></sitemap></sitemapindex>",
+              site_url(f->site));
+    site_putf(f->site, "/1", NULL,
+              INDEX "<sitemap><loc>%s/0</loc></sitemap></sitemapindex>",
+              site_url(f->site));
+    run(f, "/0", NULL);
+    assert_fails(f, TD_BROKEN, "its index leads in a circle");
+}
+
 TEST(what_is_busy_is_asked_again)
 {
     struct fixture *f = *state;
