@@ -7,8 +7,9 @@
  *
  * The number of classes is limited, and each client's share of it: a client may
  * have as many as are left for others. So one alone gets half, and there is
- * always room for another one. A stream of a client without room is refused, for
- * it would cost work with each commit; a pull gets a class that is not listed.
+ * always room for another one. A stream of a client without room is refused,
+ * for it would cost work with each commit; a pull gets a class that is not
+ * listed.
  *
  * Any thread.
  */
