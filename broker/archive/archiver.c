@@ -64,12 +64,11 @@ archiver_run(struct thread *t)
             looked_us = now_us;
         }
         /* One step of each kind a turn: while posts fill lists faster than this
-         * thread files them, states and content go on, too. Steps are short,
-         * for after each turn, and within what takes long, the thread looks
-         * whether it is to end: of a processor that others want it gets little,
-         * and a thread that lowered its priority may not raise it again
-         * (RLIMIT_NICE). So what takes more than milliseconds is given up when
-         * the log is ending (log_ending): its result could not be committed. */
+         * thread files them, states and content go on, too. Steps are short, so
+         * that the thread soon sees that it has to end: on a busy processor it
+         * runs rarely, and it may not raise its priority again (RLIMIT_NICE).
+         * Steps of more than milliseconds stop when the log is ending
+         * (log_ending), which could not commit their results. */
         is_more = rotate_file_one(&a->rotation);
         is_more |= purge_some(a);
         is_more |= generation_sweep_one(a->rotation.registry);

@@ -29,12 +29,12 @@ void rotation_init(struct rotation *rotation, struct registry *registry);
  * together do not end together. */
 void rotate_by_age(struct rotation *rotation);
 
-/* Takes some of what was let go off the disk. false: there was nothing due, or
- * it could not be done now. */
+/* Deletes some dropped data from the disk. False if none was due, or on
+ * failure. */
 bool rotate_purge_some(struct rotation *rotation);
 
-/* Files one closed list. false: there was none, or it could not be done now; a
- * failure is tried again after a second, whatever else the thread has to do. */
+/* Files one closed list. False if none was waiting, or on failure: then no list
+ * is filed for a second. */
 bool rotate_file_one(struct rotation *rotation);
 
 #endif

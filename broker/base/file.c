@@ -41,9 +41,8 @@ write_all(int fd, struct slice bytes)
 #define MAY_PASS (S_IXGRP | S_IXOTH) /* a directory's, for other users */
 #define MAY_READ (S_IRGRP | S_IROTH)
 
-/* Gives `name`, which was just made, the bits of `mask` that the directory
- * above has. What it has already stays: the file system may have set S_ISGID.
- */
+/* Adds to the mode of the new `name` the bits of `mask` that the directory
+ * above has. Keeps its other bits: the file system may have set S_ISGID. */
 static int
 inherit_mode(int above_fd, int at_fd, const char *name, mode_t mask)
 {

@@ -98,8 +98,8 @@ open_ledger(struct bridges *b, struct problem *why)
     return rc ? problem(why, rc, "mqtt.db: %s", inner.text) : STATUS_OK;
 }
 
-/* Out comes first: what is told of the sets begins where they are before
- * anything comes in by the same section. */
+/* Opens the out part first, so that it fixes where each set begins before the
+ * in part of the section posts anything. */
 static enum status
 open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
 {

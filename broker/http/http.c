@@ -75,12 +75,12 @@ is_ours(const struct http *http, struct slice authority)
     return false;
 }
 
-/* What a proxy gives away: a header that tells of the client, or HTTP/1.0,
- * which nginx speaks to a bare proxy_pass, with our own name as Host. No client
- * of our time begins with that. NULL: nothing. A bare HAProxy cannot be told
- * from a client; it passes the Host on, though, so that it takes somebody who
- * means it to come in. (The user whose socket it is tells nothing: programs of
- * the same service accounts publish, too.) */
+/* Returns the sign that a proxy sent the request: a header about its client, or
+ * HTTP/1.0. nginx with a bare proxy_pass speaks that, with our own name as
+ * Host; no client of our time begins with it. NULL: no sign. A bare HAProxy
+ * looks like a client; but it passes the Host on, so a remote client has to
+ * send one of ours. (The user of the socket is no sign: programs of the same
+ * service accounts publish, too.) */
 static const char *
 sign_of_proxy(struct request *rq)
 {

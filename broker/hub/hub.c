@@ -113,8 +113,8 @@ on_lost(struct hub *hub, const struct problem *reason)
     answer_orders(hub, &why);
 }
 
-/* While nothing can be kept, a try a second is enough; but who waits for an
- * answer gets one now. */
+/* While writing hub.db fails, one try a second is enough; but a request that
+ * waits for its answer causes a try now. */
 static bool
 is_worth_a_try(const struct hub *hub)
 {
@@ -122,8 +122,7 @@ is_worth_a_try(const struct hub *hub)
            clock_steady_us() >= hub->again_us;
 }
 
-/* Reports the first turn that was not written, and the first one after it that
- * was. */
+/* Logs the first turn that fails to write hub.db, and the next good one. */
 static void
 report_writing(struct hub *hub, bool is_failing, const struct problem *why)
 {

@@ -48,8 +48,8 @@ struct terms {
     char *filter;                       /* filter_text, terminated; NULL: all */
     int64_t interval_us;                /* at least between two deliveries */
     bool is_simple;                     /* */
-    bool is_local; /* a client of this machine asked for a callback that is
-                      written as one of this machine (hub_also) */
+    bool is_local; /* a client of this machine asked, and the callback's host is
+                      a loopback address or "localhost" (hub_also) */
 };
 
 enum subscription_kind { SUBSCRIPTION_CALLBACK, SUBSCRIPTION_HUB };

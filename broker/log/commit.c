@@ -288,8 +288,8 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
                                                memory_order_relaxed)));
 }
 
-/* Reports once that posts are refused, and once that they are taken again. Both
- * lines have one level: a log with the first has the second. */
+/* Logs one line when the log begins to refuse posts, and one when it accepts
+ * posts again. Both have one level: a log with the first has the second. */
 static void
 report_refusal(struct committer *c, const char *error)
 {

@@ -254,8 +254,8 @@ may_be_called(const struct transfer *t, const struct sockaddr *address)
            (t->call->also && address_may_be_called(t->call->also, address));
 }
 
-/* A connection that was kept may be one of another call, to an address that
- * this one must not reach. */
+/* Judges the address before each request: libcurl may reuse a connection of
+ * another call, to an address that this call must not reach. */
 int
 calling_is_connected(void *transfer, char *address, char *local, int port,
                      int local_port)
@@ -273,7 +273,7 @@ calling_is_connected(void *transfer, char *address, char *local, int port,
     return CURL_PREREQFUNC_ABORT;
 }
 
-/* The address that is judged here is the one that is connected to. */
+/* Judges the very address that libcurl then connects to. */
 curl_socket_t
 calling_open_socket(void *transfer, curlsocktype purpose,
                     struct curl_sockaddr *address)

@@ -31,7 +31,7 @@
  * for each class that follows it. */
 #define FILTERS_MAX 2048
 
-/* Longest name of a client that is told apart: an address. */
+/* Longest name of a client (an address); longer names are cut. */
 #define FILTERS_CLIENT_MAX 63
 
 struct filters {

@@ -16,8 +16,8 @@ struct retention {
 /* How many of `n`, the oldest, are too many. */
 uint64_t retention_over(const struct retention *retention, uint64_t n);
 
-/* The time on the clock (us): what ended before it is too old. INT64_MIN:
- * nothing is. */
+/* A wall-clock time (us): lists and generations that ended before it are too
+ * old. INT64_MIN: none are. */
 int64_t retention_since_us(const struct retention *retention);
 
 #endif
