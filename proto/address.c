@@ -113,7 +113,7 @@ mask_byte(unsigned length, unsigned i)
     return length >= before + 8 ? 0xff : 0xffu << (before + 8 - length) & 0xff;
 }
 
-/* "::/0" is all of IPv6 and none of IPv4: who means that writes 0.0.0.0/0. */
+/* "::/0" is all of IPv6 and none of IPv4; 0.0.0.0/0 is all of IPv4. */
 static bool
 contains(const struct network *network, const unsigned char address[16])
 {
@@ -292,7 +292,7 @@ reach_of_ipv4(const struct networks *allowed, const void *ipv4)
     return REACH_IN(special_ipv4, address, ADDRESS_PUBLIC);
 }
 
-/* The reach of an IPv6 address as it stands, whatever is inside of it. */
+/* The reach of an IPv6 address itself, without any IPv4 address inside it. */
 static enum address_reach
 reach_of_ipv6(const struct networks *allowed, const unsigned char address[16])
 {

@@ -542,9 +542,8 @@ skip_midnight(struct slice *moment, const struct slice *date)
     return true;
 }
 
-/* Skips the beginning of `entry` that says the same as `told`, and of `told` as
- * much as `entry` says. A date as lastmod is the same as its first moment:
- * brokers used to write one as the other. */
+/* Skips the common beginning of `told` and `entry`. A date as lastmod equals
+ * its first moment: brokers used to write one as the other. */
 static void
 skip_told(struct slice *told, struct slice *entry)
 {
