@@ -71,8 +71,8 @@ commit(struct records *r)
         fail_msg("%s", why.text);
 }
 
-/* W-166: a secret that is deleted is overwritten. Who may read the file:
- * e2e/permissions. */
+/* W-166: SQLite overwrites a deleted secret. e2e/permissions tests the mode of
+ * the file. */
 TEST(its_secrets_are_overwritten, tempdir_setup, tempdir_teardown)
 {
     struct records *r = open_records(state);

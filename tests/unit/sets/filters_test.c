@@ -116,11 +116,11 @@ TEST(each_client_leaves_as_many_as_it_has)
     assert_null(more);
     assert_string_equal(why.text, "you read with as many filters as there is "
                                   "room for: try again later, or pull");
-    /* One that another has made costs nothing. */
+    /* Joining the class of another client needs no room. */
     assert_int_equal(enter_as(&filters, "one", "tag=two-7", &more, NULL), 0);
     assert_ptr_equal(more, all[1][7]);
     filters_leave(more);
-    /* What is given back is there again; the others may have it, too. */
+    /* When a client leaves its classes, other clients may use the room. */
     for (unsigned i = 0; i < n[0]; i++)
         filters_leave(all[0][i]);
     assert_int_equal(enter_as(&filters, "two", "tag=x", &more, NULL), 0);

@@ -187,7 +187,7 @@ TEST(a_page_that_names_some_sets_leads_to_all)
     site_headers(s->site, "/page", "Link: </2.xml>; rel=\"resourcesync\"");
     finds(s, "/page", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
 
-    /* What the description has cannot be told while it is not there. */
+    /* Without the description the sets of the page alone are known. */
     site_headers(s->site, "/page",
                  "Link: </1.xml>; rel=\"resourcesync\", "
                  "</2.xml>; rel=\"resourcesync\"");
@@ -388,7 +388,7 @@ TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
     assert_int_equal(site_count(s->site, "/round"), 11);
 }
 
-/* A server that is busy is asked again, while the others are read. */
+/* The discovery asks a busy server again, and reads other pages meanwhile. */
 TEST(a_page_of_a_busy_server_is_asked_for_again)
 {
     struct stage *s = *state;
@@ -407,8 +407,8 @@ TEST(a_page_of_a_busy_server_is_asked_for_again)
     assert_int_equal(site_count(s->site, "/1.xml"), 6);
 }
 
-/* R-033: what a document names and cannot be read is told, and the others are
- * found. */
+/* R-033: a discovery reports each named page that it cannot read, and finds the
+ * other sets. */
 TEST(what_is_named_and_cannot_be_read_is_missed)
 {
     static const char missed[] = "missed url=/1.xml\n"
@@ -432,7 +432,7 @@ TEST(what_is_named_and_cannot_be_read_is_missed)
     put(s, "/d2.xml", LIST("description", ENTRY("/2.xml")));
     finds(s, "/i.xml", missed);
 
-    /* Where nothing else is found it is the reason. */
+    /* Without any set the unreadable page is the reason of the failure. */
     put(s, "/d2.xml", LIST("description", ENTRY("/1.xml")));
     fails(s, "/i.xml", TD_BROKEN, "/1.xml cannot be read");
     assert_int_equal(s->n_missed, 1);
@@ -519,7 +519,7 @@ TEST(sitemaps_of_a_robots_txt_are_found)
     finds(s, "/page", "url=/robots.txt rl=/robots.txt\n");
     finds(s, "/robots.txt", "url=/robots.txt rl=/robots.txt\n");
     fails(s, "/none", TD_REFUSED, "/none: 404");  /* a slip of the pen */
-    site_status(s->site, "/2.xml", 404, NULL, 0); /* who reads it is told */
+    site_status(s->site, "/2.xml", 404, NULL, 0); /* reading it fails */
     finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
     site_status(s->site, "/2.xml", 0, NULL, 0);
 
