@@ -78,17 +78,17 @@ TD_API enum td_status td_header(struct td_client *client, const char *url,
                                 const char *header);
 
 /*
- * Lets sources name every address. Without it a source may name, redirect to and
- * resolve to addresses that reach no further than its own: one on a public
+ * Lets sources name every address. Without it a source may name, redirect to
+ * and resolve to addresses that reach no further than its own: one on a public
  * address public ones alone, one in a private network private ones, one on this
- * machine all. So no document of a stranger has the handle ask for pages of this
- * machine or its network. A source is what td_follow, td_sync, td_audit,
- * td_verify, td_describe, td_publish_full (from) and td_subscriber_open are
- * given by URL. Of several sources of a handle, the one that reaches least
- * counts for all. What leads elsewhere is TD_BROKEN.
+ * machine all. So no document of a stranger makes the handle ask for pages of
+ * this machine or its network. The sources are the URLs given to td_follow,
+ * td_sync, td_audit, td_verify, td_describe, td_publish_full (from) and
+ * td_subscriber_open. Of several sources of a handle, the one that reaches
+ * least counts for all. Addresses further than that are TD_BROKEN.
  *
- * Behind a proxy only hosts that are written as an address, and localhost, are
- * judged: the proxy resolves names.
+ * Behind a proxy the handle judges only localhost and hosts that are written as
+ * an address, because the proxy resolves names.
  *
  * Thread   as the handle; before the source is asked. Since 0.1.
  */

@@ -49,10 +49,10 @@ struct td_sync_event {
     uint64_t n_done;   /* fetched, found to be right already, or deleted */
     uint64_t n_failed; /* given up */
     uint64_t bytes_done;
-    uint64_t bytes_wanted; /* still to be fetched, as far as lengths are told */
+    uint64_t bytes_wanted; /* still to be fetched, of known lengths */
 };
 
-/* What a source may bring along at most, whatever it says; 0: no limit. */
+/* Upper limits, whatever the source says; 0: no limit. */
 struct td_mirror_limits {
     uint64_t max_file_bytes;  /* of a resource: a longer one is given up */
     uint64_t max_total_bytes; /* of all files of the mirror and of those that

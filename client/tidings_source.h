@@ -19,8 +19,8 @@ extern "C" {
  *
  * client         from td_open.
  * set_url        "http(s)://host:port/sets/NAME", UTF-8.
- * settings, size a JSON object of settings; size 0: none. What is not given
- *                takes the broker's default.
+ * settings, size a JSON object of settings; size 0: none. Settings
+ *                that are not given take the broker's default.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
@@ -62,8 +62,8 @@ TD_API enum td_status td_set_change(struct td_client *client,
                                     size_t size, int may_discard);
 
 /*
- * Creates a set, or replaces all settings of one that exists: what is not given
- * takes the broker's default. To change some of them: td_set_change.
+ * Creates a set, or replaces all settings of an existing set. Settings that are
+ * not given take the broker's default. To change some of them: td_set_change.
  *
  * client         from td_open.
  * set_url        "http(s)://host:port/sets/NAME", UTF-8.
@@ -124,8 +124,7 @@ TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
 TD_API enum td_status td_set_delete(struct td_client *client,
                                     const char *set_url);
 
-/* A channel or document of a set. Strings are UTF-8; NULL where nothing was
- * told. */
+/* A channel or document of a set. Strings are UTF-8; NULL: not given. */
 struct td_item {
     const char *rel; /* a capability of Z39.99 ("changelist"), or a relation */
     const char *href;
@@ -134,7 +133,7 @@ struct td_item {
     const char *until;
 };
 
-/* What a set offers, as far as its server told. */
+/* What a set offers, as far as its server says. */
 struct td_offer {
     const char *set_url;
     const char *title;
@@ -142,7 +141,7 @@ struct td_offer {
     const char *earliest; /* the first position that can be followed from */
     const char *digest;   /* of the log up to the last entry */
     const char *from;     /* where the change lists begin */
-    uint64_t n_lists;     /* change lists, open and closed; 0: untold */
+    uint64_t n_lists;     /* change lists, open and closed; 0: unknown */
     const struct td_item *items;
     size_t n_items;
     const char *description; /* the set's own JSON object, not terminated */
@@ -176,9 +175,10 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
 TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
                                   td_offer_fn *on_offer, void *user);
 
-/* A set of a source: its URL, for td_describe, td_follow and td_verify. With a
- * `why`: `url` is what the source names and cannot be read, and `why` a
- * sentence that says so. Both are lent until it returns. */
+/* Receives a set of a source: its URL, for td_describe, td_follow and
+ * td_verify. With a `why`, `url` is a document that the source names and that
+ * cannot be read; `why` is the reason, a sentence. Both are lent until it
+ * returns. */
 typedef void td_set_fn(const char *url, const char *why, void *user);
 
 /*
@@ -194,10 +194,11 @@ typedef void td_set_fn(const char *url, const char *why, void *user);
  * Memory   all arguments are borrowed until return.
  * Thread   blocks; on_set runs on the calling thread.
  * Errors   TD_INVALID      no URL of http or https.
- *          TD_REFUSED, TD_UNREACHABLE, TD_BROKEN  nothing was found, or
- *                          something that the source names cannot be read: all
- *                          else was told. TD_BROKEN also where documents lead
- *                          in a circle, or to more than 10,000 sets.
+ *          TD_REFUSED, TD_UNREACHABLE, TD_BROKEN  no set was found, or a
+ *                          document that the source names cannot be read:
+ *                          on_set received the sets that were found. TD_BROKEN
+ *                          also where documents lead in a circle, or to more
+ *                          than 10,000 sets.
  *          TD_STOPPED, TD_MEMORY
  * Spec     R-040 to R-048, R-260 to R-263. Since 0.1.
  */

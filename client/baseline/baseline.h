@@ -47,16 +47,16 @@ struct baseline_plan {
     unsigned patience_s; /* a server that wants to be left alone for longer is
                             TD_UNREACHABLE at once; 0: it is waited for, for an
                             hour at most */
-    /* Receives the resources as a reading that has just begun; what became of
-     * it is for whoever opened it to say, at the end. NULL: none. Must stay
-     * until the end. */
+    /* Receives the resources as a new reading, which the owner of the listing
+     * completes at the end (listing_take, listing_compare). NULL: none. Must
+     * stay until the end. */
     struct listing *listing;
     bool is_partial; /* of the listing: documents that have not changed are not
                         read, and their resources not handed over */
-    /* Called, if set, when a document is not to be had and is asked for again
-     * in `ms`; may free the baseline. */
+    /* Called, if set, when a document cannot be had and is asked for again in
+     * `ms`; may free the baseline. */
     void (*on_wait)(const struct failure *why, unsigned ms, void *user);
-    /* Told, if set, why a dump is left for the list. */
+    /* Called, if set, with the reason why a dump is left for the list. */
     void (*on_note)(const char *text, void *user);
 };
 

@@ -31,7 +31,7 @@ struct reading_end {
                         server's Last-Modified, else by its clock when it
                         answered; or DATETIME_NONE */
     struct listing_version version; /* its validators */
-    bool is_same; /* 304: it is as it was known, and nothing was read */
+    bool is_same; /* 304: the known version still holds; nothing was read */
 };
 
 /* TD_OK: it was read to its end, or is_same. TD_REFUSED, TD_GONE,

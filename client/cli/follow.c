@@ -219,7 +219,7 @@ on_message(const struct td_message *message, void *user)
     return is_enough(f);
 }
 
-/* What is told of a set before it is followed. */
+/* Notes how many sets there are, and fills in where to follow this one from. */
 static int
 on_start(struct td_start *start, void *user)
 {

@@ -23,8 +23,8 @@ struct follow_state {
     const char *path;                /* NULL: nothing is kept */
     sqlite3 *db;                     /* NULL: a line of text */
     char position[TD_POSITION_SIZE]; /* of that line; "": none */
-    char *set_url;                   /* whose position it is; NULL: untold */
-    bool has_line;                   /* it was there at the start */
+    char *set_url; /* the set of that position; NULL: unknown */
+    bool has_line; /* it was there at the start */
 };
 
 static bool

@@ -15,16 +15,16 @@ struct source_sets {
     bool is_partial; /* the source names more, which cannot be read */
 };
 
-/* Finds the sets of the source at `url`. Says what cannot be read, a line for
- * each. EXIT_GOOD: at least one set was found, and the caller goes on with it;
- * else why was said. `*sets` is to be given to source_sets_fini in any case. */
+/* Finds the sets of the source at `url`. Prints a line for each document that
+ * cannot be read. EXIT_GOOD: found at least one set for the caller to go on
+ * with; else has printed why. Give `*sets` to source_sets_fini in any case. */
 enum exit_code source_sets_find(struct td_client *client, const char *url,
                                 struct source_sets *sets);
 void source_sets_fini(struct source_sets *sets);
 
-/* How the program ends that did this for one set after the other: with what it
- * ended before, if that was not good, else with `one`. Of several sets none
- * decides that all are gone. */
+/* Joins the exit codes of a program that treats one set after the other:
+ * returns `before` if it is not good, else `one`. If the source has
+ * several sets, a `one` that is not good counts as EXIT_FAILED. */
 enum exit_code source_sets_exit(const struct source_sets *sets,
                                 enum exit_code before, enum exit_code one);
 

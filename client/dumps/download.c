@@ -46,17 +46,17 @@ struct download {
     bool is_anew;
     bool keeps_note;
 
-    struct timer *turn; /* of what is done before there is an exchange */
+    struct timer *turn; /* for the steps before the exchange */
     struct fetch *fetch;
     struct digests *digests;
     int fd;
     uint64_t bytes; /* of the file, all of them fed to the digests */
-    uint64_t old;   /* of these from an attempt before */
+    uint64_t old;   /* of these from an earlier attempt */
     uint64_t n_came;
     uint64_t n_counted; /* as coming for the mirror */
-    char *step;         /* to read those */
-    bool is_begun;      /* what comes is the file's */
-    bool is_kept;       /* a note tells of the part */
+    char *step;         /* buffer to read those */
+    bool is_begun;      /* the body belongs to the file */
+    bool is_kept;       /* a note records the part */
     bool is_other;
     bool asks_again; /* the part was of no use: from the first byte */
     struct failure why;

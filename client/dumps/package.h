@@ -34,11 +34,11 @@
 #define PACKAGE_MEMBERS_MAX 1000000
 #define PACKAGE_NAME_SIZE   32 /* of a file in the scratch directory */
 
-/* Most bytes of a member whose length nobody told. */
+/* Most bytes of a member of unknown length. */
 #define PACKAGE_MEMBER_MAX (4ull * 1024 * 1024 * 1024)
 
-/* What package_take unpacks at least in one step, unless it is over: little
- * enough that whoever waits on the same loop does not wait long. */
+/* Bytes that package_take unpacks in one step at least, unless it finishes: few
+ * enough that other users of the loop do not wait long. */
 #define PACKAGE_STEP_BYTES (4u * 1024 * 1024)
 
 struct package;

@@ -102,11 +102,11 @@ struct td_follower {
 
     /* seek.c */
     struct offered offered;
-    unsigned n_sets; /* that this discovery told */
+    unsigned n_sets; /* that this discovery has found */
     bool has_set;    /* `offered` is the first of them */
     bool has_offer;  /* follower_offer, not looked at yet */
     bool is_sought;  /* `offered` can be relied on */
-    bool is_fresh;   /* it was found right before this attempt */
+    bool is_fresh;   /* `offered` was found right before this attempt */
 
     /* Where it stands: a seq (order.is_placed), else a moment, else nowhere. */
     struct order order;

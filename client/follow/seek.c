@@ -106,7 +106,7 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 {
     struct td_follower *f = user;
 
-    f->n_sets++; /* one that cannot be read now is one, too */
+    f->n_sets++; /* includes sets that cannot be read now */
     if (missed || f->has_set)
         return;
     f->has_set = true;

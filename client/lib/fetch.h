@@ -29,7 +29,7 @@ struct fetch_request {
     const char *method;         /* another one; NULL: as the body says */
     unsigned redirects;         /* how many are followed; 0: none. With the same
                                    method and body for 307 and 308 alone */
-    bool takes_gzip; /* asks for gzip; what is handed over is unpacked */
+    bool takes_gzip;            /* asks for gzip, and unpacks the body */
     bool is_own; /* the program has named this URL, no document has: its address
                     is not judged (reach.h) before it redirects */
     unsigned silence_s; /* in the middle of an exchange, that ends it; 0: 120 */
@@ -41,7 +41,7 @@ struct fetch_answer {
     unsigned status;        /* 0: there is none */
     bool is_sent;           /* some of the request left: it may have arrived */
     unsigned retry_after_s; /* the server asks to come again then; 0: not */
-    uint64_t length;        /* Content-Length; UINT64_MAX: untold */
+    uint64_t length;        /* Content-Length; UINT64_MAX: unknown */
     const char *url;        /* whose answer it is, after redirects; lent */
     const char *type;       /* Content-Type */
     const char *etag;
@@ -87,7 +87,7 @@ void fetch_resume(struct fetch *fetch);
 enum td_status fetch_meaning(unsigned status);
 
 /* The same, and `why` is "STATUS: entry N, line N: DETAIL" as far as the
- * answer, application/problem+json, told them. */
+ * answer, application/problem+json, has them. */
 enum td_status fetch_refused(struct failure *why,
                              const struct fetch_answer *answer);
 
@@ -101,7 +101,7 @@ enum td_status fetch_run(struct td_client *client,
                          const struct fetch_request *request,
                          struct fetch_answer *answer);
 
-/* fetch_refused, told to the client. */
+/* As fetch_refused, with the client's problem as `why`. */
 enum td_status client_refused(struct td_client *client,
                               const struct fetch_answer *answer);
 void fetch_answer_fini(struct fetch_answer *answer);

@@ -248,9 +248,9 @@ timer_start(struct timer *timer, uint64_t ms)
     uv_loop_t *uv = &timer->loop->uv;
     uint64_t now_ns = uv_hrtime();
 
-    /* libuv calls timers until none is due. One that starts itself anew would
-     * keep it from looking at sockets and at the stop: after a while the time
-     * stands for this turn, and what starts is due in the next one. */
+    /* libuv calls timers until none is due. A timer that restarts itself would
+     * keep libuv from looking at sockets and at the stop. So after a while the
+     * time stands still for this turn, and new timers are due in the next. */
     if (timer->loop->is_in_timer && timer->loop->n_timers > TIMERS_MOST &&
         now_ns - timer->loop->timers_ns > TIMERS_MOST_NS) {
         uint64_t late_ms = now_ns / 1000000 - uv_now(uv);

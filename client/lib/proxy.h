@@ -4,8 +4,8 @@
  * As libcurl reads it: http_proxy (in lower case alone: a web server gives its
  * CGI programs HTTP_PROXY from a header), https_proxy, HTTPS_PROXY, all_proxy
  * and ALL_PROXY name proxies; no_proxy or NO_PROXY the hosts that are asked
- * directly. It is decided here, and libcurl is told, because only then it is
- * known whose address a connection has (reach.h).
+ * directly. This module decides, and passes the decision to libcurl, so that
+ * the client knows whether a connection's address is the proxy's (reach.h).
  */
 #ifndef CLIENT_LIB_PROXY_H
 #define CLIENT_LIB_PROXY_H

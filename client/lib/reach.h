@@ -34,11 +34,11 @@ struct reach;
 /* The state of one hop of one exchange. It owns no memory. */
 struct reach_check {
     struct reach *reach;
-    struct reach_source *source; /* whose host it asks; or NULL */
-    bool is_free;                /* it is not judged */
+    struct reach_source *source; /* the source at that host; or NULL */
+    bool is_free;                /* the address is not judged */
     bool is_proxied;
     enum address_reach of_host; /* as it is written; for is_proxied */
-    char refused[64];           /* the last address that was; or "" */
+    char refused[64];           /* the last refused address; or "" */
     enum address_reach of_refused;
 };
 

@@ -8,16 +8,16 @@
  *     listing_begin --> documents, each with its resources
  *          ^               |
  *          |               +--> listing_compare: differences, numbered
- *          |               +--> listing_take: what there is, without any
+ *          |               +--> listing_take: no differences
  *          +-- a reading that ended early: nothing of it counts
  *
  *     listing_changes: the differences after a number
  *
  * The numbers are positions as those of a log of Tidings, "epoch-seq": the
  * epoch is that of the file. The reading and its differences are one
- * transaction. A difference is kept until the second reading after it that
- * found others: a follower that was killed finds what comes after the position
- * that it stored.
+ * transaction. A difference is kept until two later readings have found others,
+ * so that a killed follower still finds the differences after its stored
+ * position.
  *
  * The file is of SQLite. The reading that is under way is in a temporary table,
  * in SQLite's directory for temporary files. Neither is in memory, however long
@@ -107,7 +107,7 @@ bool listing_take(struct listing *listing);
 bool listing_compare(struct listing *listing, int max_percent,
                      const char *name);
 
-/* All is forgotten: the next reading compares with nothing, in a new epoch. */
+/* Forgets all: the next reading compares with nothing, in a new epoch. */
 bool listing_clear(struct listing *listing);
 
 /* Would the removal of `n` of `n_of` resources be too much? Fewer than 100

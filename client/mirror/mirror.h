@@ -59,14 +59,15 @@ void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
 void mirror_fail(struct mirror *m, const struct failure *why);
 void mirror_fail_book(struct mirror *m);
 
-/* May the state grow, and what is fetched beside it? */
+/* True if there is room for the state and for files on their way. False:
+ * mirror_fail was called. */
 bool mirror_has_room(struct mirror *m);
 
 /* False: it failed, and mirror_fail was called. */
 bool mirror_write(struct mirror *m);
 bool mirror_settle(struct mirror *m);
 
-/* Events. What is NULL is not told. */
+/* Calls on_event, if there is one. `with`: the details, or NULL. */
 void mirror_tell(struct mirror *m, enum td_sync_what what,
                  const struct td_sync_event *with);
 

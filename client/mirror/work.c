@@ -72,7 +72,7 @@ note_kept(struct work *w)
         book_counts(w->m->book)->bytes_have + w->bytes_come;
 }
 
-/* Ends the run because there is no room; what came before is kept. */
+/* Ends the run for lack of room, and keeps the files that came before. */
 static bool
 fail_full(struct work *w, const struct failure *why)
 {

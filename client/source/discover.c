@@ -30,8 +30,8 @@
 #define DEPTH_MAX 16
 
 /* Attempts to get a page of many from a server that is away or busy, and most
- * milliseconds before the next one; the other pages are read meanwhile. One
- * that wants to be left alone for longer is not asked again. */
+ * milliseconds before the next one; the other pages are read meanwhile. A
+ * server that asks for a longer pause is not asked again. */
 #define ATTEMPTS_MAX  3
 #define PAUSE_MOST_MS 5000
 
@@ -211,7 +211,7 @@ end_with(struct discovery *d, enum td_status rc, const char *text)
     end(d, &why);
 }
 
-/* What became of it all: there is nothing left to read. */
+/* Ends the discovery: no page is left to read. */
 static void
 end_all(struct discovery *d)
 {
@@ -283,7 +283,7 @@ call_back(struct discovery *d, struct offered *offered,
     return true;
 }
 
-/* Was it told before? */
+/* True if on_set received that URL before. Else notes it. */
 static bool
 is_told(struct discovery *d, const char *url)
 {
@@ -327,7 +327,7 @@ discover_miss(struct discovery *d, const struct failure *why)
 
     if (!d->missed.rc)
         d->missed = *why;
-    /* The URL is the job's: whoever is called may move it out. */
+    /* on_set may move the URL out, and the job keeps its own. */
     missed.url = strdup(d->job->url);
     if (!missed.url) {
         d->rc = TD_MEMORY;
@@ -359,9 +359,9 @@ ask_again(struct discovery *d, const struct failure *why)
     return true;
 }
 
-/* The page is not to be had. False: it has ended. What a page names is missed,
- * the others go on; the URL itself and the host's own address are asked for
- * again by who wants them. */
+/* The page cannot be had. If a document names it, reports it as missed and goes
+ * on with the others. At the URL itself or the host's well-known address, a
+ * failure that is not for good ends the discovery. False: it has ended. */
 static bool
 end_failed(struct discovery *d, const struct failure *why)
 {

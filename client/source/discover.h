@@ -51,7 +51,7 @@ struct offered {
     char *memory;   /* change memory */
     char *stream;   /* WebSocket */
     char *events;   /* server-sent events */
-    char *position; /* of the last entry, where the set told it */
+    char *position; /* of the last entry, if the set gives it */
     char *earliest; /* the first position that can be followed from */
     char *date;     /* when the source was asked, by the server's clock, as HTTP
                        writes it */
@@ -61,18 +61,18 @@ void offered_fini(struct offered *offered);
 
 struct discovery;
 
-/* Called once for each set of the source, in its order; may move what it was
- * given out (and clear it there). `missed` is NULL for a set. Else the source
- * names offered->url (a Capability List, a set, a Source Description) and that
- * cannot be read, because of `missed`: the source has more than it seems. What
- * its server says is gone (410) is left out. */
+/* Called once for each set of the source, in its order; may move `offered` out
+ * and clear it. `missed` is NULL for a set. Else the source names offered->url
+ * (a Capability List, a set, a Source Description), and `missed` says why it
+ * cannot be read: the source may have more sets. Documents that the server
+ * reports as gone (410) are left out. */
 typedef void discovery_set_fn(struct offered *offered,
                               const struct failure *missed, void *user);
 
-/* The end. why->rc: TD_OK: at least one set was told, or is known. Else none.
- * TD_REFUSED: there is nothing of ResourceSync there, nor a Sitemap;
+/* The end. why->rc: TD_OK: on_set received at least one set, or is_known knew
+ * one. TD_REFUSED: the URL leads to no ResourceSync document and no Sitemap;
  * TD_INVALID: no URL of http or https; TD_UNREACHABLE; TD_BROKEN: a document
- * cannot be read, or they lead in a circle or on without end; TD_MEMORY. */
+ * cannot be read, or the documents lead in a circle or to no end; TD_MEMORY. */
 typedef void discovery_end_fn(const struct failure *why, void *user);
 
 /* NULL: no memory. Nothing is called before it returns; it frees itself after
@@ -88,10 +88,8 @@ void discovery_silence(struct discovery *discovery, unsigned silence_s);
 /* No source has more sets; more are TD_BROKEN. */
 #define DISCOVERY_SETS_MAX 10000
 
-/* For who wants to look for new sets alone, or to tell of all that was found on
- * the way: each link and entry, and the set's own JSON. Strings are lent until
- * it returns; empty, or DATETIME_NONE, where nothing was told. NULL: nobody
- * asks. */
+/* A link or an entry that the discovery met. Strings are lent until on_item
+ * returns. Missing values are empty, or DATETIME_NONE. */
 struct discovery_item {
     struct slice rel; /* a capability, or a relation */
     struct slice href;
@@ -99,9 +97,11 @@ struct discovery_item {
     int64_t from_us, until_us;
 };
 
+/* For callers that look for new sets alone, or that report all links, entries
+ * and the set's own JSON. Each callback may be NULL. */
 struct discovery_watch {
-    /* Asked before a Capability List that a document names is read. True: the
-     * caller knows its set, which is not told then. */
+    /* Called before the discovery reads a Capability List that a document
+     * names. True: the caller knows the set; on_set does not receive it. */
     bool (*is_known)(const char *capability_list, void *user);
     void (*on_item)(const struct discovery_item *item, void *user);
     void (*on_description)(struct slice json, void *user);

@@ -45,26 +45,26 @@ struct discovery {
     char *url;
     unsigned silence_s;  /* of a page; 0: as page.h has it */
     struct timer *timer; /* the next job */
-    unsigned pause_ms;   /* before what cannot be reached is asked for again */
-    bool *is_freed;      /* told to whoever calls back */
+    unsigned pause_ms;   /* before the next retry */
+    bool *is_freed;      /* set if a callback frees this */
 
     struct job *jobs;
     struct job **tail;
     void *seen; /* URLs, a tree */
-    void *told; /* URLs of sets, a tree */
+    void *told; /* URLs of sets that on_set received, a tree */
     size_t n_pages;
-    size_t n_sets;         /* told, or known */
-    size_t n_known;        /* links of documents to what was seen */
+    size_t n_sets;         /* passed to on_set, or known */
+    size_t n_known;        /* links to documents that were seen */
     size_t n_passed;       /* sets that are not below the URL's path */
     bool takes_all;        /* these, too */
     char *robots;          /* the host's robots.txt; NULL: not asked for */
-    bool has_sitemap;      /* it names one of no set */
-    char *date;            /* of the first page that told it */
+    bool has_sitemap;      /* it names a Sitemap of no set */
+    char *date;            /* of the first page that has one */
     struct failure first;  /* the first refusal */
-    struct failure missed; /* the first of what a document names */
-    bool has_page;         /* there is something at the URL */
-    enum td_status rc;     /* what went wrong in the middle of a page */
-    const char *broken;    /* what TD_BROKEN stands for; not NULL then */
+    struct failure missed; /* why the first missed document is missed */
+    bool has_page;         /* a page was read at the URL */
+    enum td_status rc;     /* failure in the middle of a page */
+    const char *broken;    /* the reason, if rc is TD_BROKEN */
 
     /* The page that is read */
     struct page *page;
@@ -86,11 +86,11 @@ struct job *discover_job(struct discovery *d, enum role role, struct slice url,
 void discover_later(struct discovery *d, struct job *job); /* or NULL */
 void discover_next(struct discovery *d, struct job *job);
 
-/* Hands over what `offered` has, unless it was before, and empties it. False:
- * freed. */
+/* Passes the set to on_set, unless on_set received it before, and empties
+ * `offered`. False: freed. */
 bool discover_tell(struct discovery *d, struct offered *offered);
 
-/* Tells that the page at hand was named and cannot be read. False: freed. */
+/* Reports the current page to on_set as unreadable. False: freed. */
 bool discover_miss(struct discovery *d, const struct failure *why);
 
 /* Breaks off: the source makes no sense, `text` (static) says why. */
@@ -103,17 +103,17 @@ void discover_ask_host(struct discovery *d);
  * (R-262). False: nothing is asked. */
 bool discover_ask_robots(struct discovery *d);
 
-/* Hands over the robots.txt as a Resource List, if one of its Sitemaps is of no
- * set. False: freed. */
+/* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
+ * of no set. False: freed. */
 bool discover_tell_robots(struct discovery *d);
 
-/* What is read of a page. */
+/* Callbacks for the contents of a page. */
 extern const struct document_events discover_events;
 
 /* A page was read. False: freed. */
 bool discover_end_page(struct discovery *d, const struct page_answer *answer);
 
-/* The page is not to be had, for good. False: freed. */
+/* The page cannot be had, for good. False: freed. */
 bool discover_end_refused(struct discovery *d, const struct failure *why);
 
 #endif

@@ -476,7 +476,7 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
     enum status rc;
 
     if (d->job->role == ROLE_ROBOTS)
-        return true; /* what it names is in line */
+        return true; /* its Sitemaps are in line */
     if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
         /* A page for people: the host has no description. */
         if (!strstr(answer->type, "html"))

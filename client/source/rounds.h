@@ -10,9 +10,9 @@
  * A set that is followed holds a connection open, and a source may have
  * thousands of sets. So the first ROUNDS_STREAMS sets are streamed; each other
  * one is visited again and again: read until it has caught up, and left alone
- * for a pause. Whoever wants to catch up once and end visits all of them.
+ * for a pause. With is_once, all sets are visited.
  *
- * Pure: told the time, it opens nothing. One thread.
+ * Pure: the caller passes the time and opens the sets. One thread.
  */
 #ifndef CLIENT_SOURCE_ROUNDS_H
 #define CLIENT_SOURCE_ROUNDS_H

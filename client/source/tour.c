@@ -20,7 +20,7 @@ struct stop {
     struct offered offered; /* until it is taken */
 };
 
-/* What the source names and could not be read. */
+/* A document that the source names and that could not be read. */
 struct missed {
     char *url;
     bool is_seen; /* by the look at hand, too */
@@ -33,7 +33,7 @@ struct tour {
     void *user;
     struct discovery *discovery;
     struct timer *again;
-    struct timer *turn; /* whatever was called back ends first */
+    struct timer *turn; /* lets the current callback return first */
     unsigned pause_ms;
     int64_t begun_ms;
     bool has_looked; /* the first look found sets */
@@ -188,7 +188,7 @@ add_set(struct tour *t, struct offered *offered)
     return false;
 }
 
-/* Told once, until a look finds it. */
+/* Reports the document once, until a look can read it. */
 static bool
 miss(struct tour *t, const char *url, const struct failure *why)
 {
@@ -227,7 +227,7 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
         end_memory(t);
 }
 
-/* Forgets what the look did not miss any more. */
+/* Forgets the documents that this look did not miss. */
 static void
 keep_missed(struct tour *t)
 {
@@ -280,8 +280,8 @@ on_looked(const struct failure *why, void *user)
     if (t->is_over)
         return;
     if (t->has_looked) {
-        /* A look that fails says nothing of the sets that are followed: they
-         * tell what is wrong themselves. */
+        /* A failed look says nothing about the sets that are followed: each
+         * reports its own trouble. */
         if (!why->rc)
             keep_missed(t);
     } else if (why->rc == TD_UNREACHABLE) {

@@ -5,15 +5,15 @@
  *      ^   \-> missed --> on_trouble       ^                         |
  *      +-- later: sets that came since     +--- the next visit ------+
  *
- * Whoever follows a source has a number for each of its sets, from 0 in the
- * order in which they were found, and does with an open set what it wants; a
- * tour says when. A source that is away is asked again after growing pauses.
- * What it names and cannot be read, and a set that fails, keep no other set
- * from being opened; tour_why tells of them.
+ * A tour numbers the sets of a source from 0, in the order in which discovery
+ * finds them. It says when to open and close each set; its owner reads the set
+ * in between. A tour asks a source that is away again after growing pauses.
+ * Neither an unreadable document nor a set that fails keeps other sets from
+ * being opened; tour_why reports both.
  *
- * A tour that is made once visits each set once. Another one streams the first
- * sets, visits the others again and again, and looks from time to time for sets
- * that the source has since.
+ * With is_once, a tour visits each set once. Otherwise it streams the first
+ * sets, visits the others again and again, and looks for new sets from time to
+ * time.
  */
 #ifndef CLIENT_SOURCE_TOUR_H
 #define CLIENT_SOURCE_TOUR_H
@@ -39,9 +39,8 @@ struct tour_events {
     /* After tour_ended: the set is left alone until on_open. */
     void (*on_close)(size_t set, void *user);
 
-    /* What is not covered, once for each: `url` is the set's, or what could not
-     * be read; of a source that is away, NULL, and the milliseconds until it is
-     * asked again. */
+    /* Reports a set that failed, or a document that cannot be read, by its
+     * `url`. NULL: the source is away; the tour asks it again in `pause_ms`. */
     void (*on_trouble)(const char *url, const char *why, unsigned pause_ms,
                        void *user);
 
@@ -70,11 +69,11 @@ size_t tour_count(const struct tour *tour);
 const char *tour_url(const struct tour *tour, size_t set);
 bool tour_has(const struct tour *tour, const char *url);
 
-/* Moves what a look has found of a set, so that its owner need not look again.
- * False: it was moved before. */
+/* Moves out the links that a look found for a set, so that its owner need not
+ * look again. False: they were moved before. */
 bool tour_take_offered(struct tour *tour, size_t set, struct offered *offered);
 
-/* True if the source names what could not be read. */
+/* True if the source names documents that cannot be read. */
 bool tour_misses(const struct tour *tour);
 
 /* A set that is open has ended: with TD_OK, it has caught up. A visit to a set
