@@ -132,7 +132,8 @@ static void
 sort_out(const struct bridges *b, const struct bridging *next,
          struct bridge *all, struct bridge ended[BRIDGES_MAX])
 {
-    memcpy(ended, b->all, b->n * sizeof(*ended));
+    for (size_t i = 0; i < b->n; i++)
+        ended[i] = b->all[i];
     for (size_t i = 0; i < next->n; i++) {
         struct bridge *same = find_same(ended, b->n, &next->all[i]);
 
