@@ -39,10 +39,11 @@ check_entry(const struct document_entry *entry,
     return STATUS_OK;
 }
 
-FUZZ_TARGET(document, bytes)
+/* Reads the bytes as the document at `base`. */
+static void
+check_document(const char *base, struct slice bytes)
 {
     static const struct document_events events = {NULL, check_entry};
-    static const char base[] = "http://example.com/a/list.xml";
     struct document *d = document_new(base, &events, NULL);
     struct told whole;
     struct told pieces;
@@ -64,4 +65,10 @@ FUZZ_TARGET(document, bytes)
             slice_equal(buf_slice(&whole.text), buf_slice(&pieces.text)));
     told_fini(&whole);
     told_fini(&pieces);
+}
+
+FUZZ_TARGET(document, bytes)
+{
+    check_document("http://example.com/a/list.xml", bytes);
+    check_document("http://example.com/robots.txt", bytes);
 }

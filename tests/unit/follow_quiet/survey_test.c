@@ -27,7 +27,7 @@ FIXTURE(set_listed, clear_stage);
 
 static uint64_t progress; /* that was told last */
 
-/* Of the first list nothing is told; of the next ones, what differs. */
+/* The first list brings no changes; the next ones bring their differences. */
 TEST(the_differences_of_lists_are_told)
 {
     struct stage *s = *state;

@@ -159,7 +159,8 @@ read_list(struct stage *s, const char *words)
     compare(s);
 }
 
-/* what is new, what differs and what is missing, in that order. */
+/* R-225: created and updated resources in the order of the list, then deleted
+ * ones. */
 TEST(differences_are_numbered)
 {
     struct stage *s = *state;
@@ -256,8 +257,8 @@ TEST(old_differences_are_forgotten)
     assert_changes(s, 5, "6 created y;");
 }
 
-/* RFC 9110 section 13: documents that have not changed are not read, and what
- * is in them stays. */
+/* RFC 9110 section 13: an unchanged document is not read, and its resources
+ * stay. */
 TEST(documents_that_have_not_changed_are_not_read)
 {
     struct stage *s = *state;
@@ -318,7 +319,7 @@ TEST(a_resource_of_two_documents_is_deleted_with_both)
     assert_changes(s, 3, "4 deleted b;");
 }
 
-/* Of a resource that is told twice the later entry counts. */
+/* A list may name a resource twice: the later entry counts. */
 TEST(the_later_of_two_entries_counts)
 {
     struct stage *s = *state;
@@ -365,7 +366,7 @@ TEST(a_list_that_lost_too_much_is_dropped)
     assert_int_equal(listing_extent(s->listing)->n_resources, 0);
 }
 
-/* Who is stopped does not wait for a long list: it stays as it was. */
+/* td_stop ends a long comparison, and the last reading stays. */
 TEST(a_long_comparison_is_stopped)
 {
     struct stage *s = *state;
