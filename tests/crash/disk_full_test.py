@@ -2,15 +2,19 @@
 the test's own. Where that is not permitted, the tests are skipped."""
 
 import ctypes
+import errno
 import os
 
 import pytest
 
 from tidings_test import hub
+from tidings_test.faults import Faults
 from tidings_test.http import NDJSON, check_refused
 from tidings_test.sets import entries
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
+
+WRITE, SYNC = Faults.WRITE, Faults.SYNC
 
 # The broker keeps 110 MB (RESERVE_BYTES in broker/log/store.c), of which 64 MB must be
 # free on the disk; the rest may be free inside its database. Its files take 8 to 25 MB,
@@ -74,10 +78,10 @@ class Source:
     """The source of a set on the disk; `last` is the last entry that was acknowledged.
     With `resources` all changes are of so many resources."""
 
-    def __init__(self, disk, start_broker):
+    def __init__(self, disk, start_broker, env=None):
         self.disk = disk
         options = ("--rotate-entries", LIST)
-        self.broker = start_broker(*options, directory=disk / "broker")
+        self.broker = start_broker(*options, directory=disk / "broker", env=env)
         self.news = self.broker.set()
         self.lists = self.news.changelists()
         self.last = 0
@@ -212,23 +216,35 @@ def warnings_of(broker):
     return [line for line in broker.process.err if "level=info" not in line]
 
 
-# So it is with all that has no room and is tried again, each second or as often as
-# somebody asks for it.
-def test_each_failure_of_a_full_disk_is_reported_once(source, callbacks):
+# The same holds for list files and for hub.db, which the broker tries to write again,
+# each second or as often as somebody asks for it. The faults are injected: on a disk
+# that is really full a failure frees what it had written, and the next try may succeed.
+def test_each_failure_of_a_full_disk_is_reported_once(
+    tmp_path, start_broker, callbacks, faults
+):
+    source = Source(tmp_path, start_broker, env=faults.env)
     assert source.try_post()
     one = callbacks.join(source.news)
-    source.fill_up()
-    source.take_all("more")
+    faults.set_disk(1 << 20)
+    source.wait_ready(False)
+
+    faults.arm(WRITE | SYNC, "/sets/", errno.ENOSPC)
     source.broker.post(f"{source.news.path}/rotate")
     for _ in range(10):
-        hub.check_refused(hub.subscribe(source.news, callbacks.add()), 503, "full")
         assert not source.try_post()
     failures = "tidings_list_files_failed_total"
     wait_for("a second try", lambda: source.broker.metrics()[failures] >= 2)
+    faults.disarm()
+    source.broker.wait_said("lists are filed again")
 
-    source.give_back("ballast", "full", "more")
-    for end in ("posts are taken again", "hub.db is written", "lists are filed again"):
-        source.broker.wait_said(end)
+    faults.arm(WRITE | SYNC, "hub.db", errno.ENOSPC)
+    for _ in range(10):
+        hub.check_refused(hub.subscribe(source.news, callbacks.add()), 503, "full")
+    faults.disarm()
+    source.broker.wait_said("hub.db is written")
+
+    faults.set_disk(0)
+    source.broker.wait_said("posts are taken again")
     assert source.try_post()
     one.wait_last(source.last)
     source.broker.stop()
