@@ -53,15 +53,21 @@ static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
                                "PRAGMA trusted_schema = OFF;"
                                "BEGIN IMMEDIATE;";
 
-/* The reading that is under way. `other`: another document that has the same
- * resource: neither may be passed over when it has not changed, for the
- * resource is noted with one of them alone. */
+/* The reading that is under way. `is_reread`: the next reading reads the
+ * document again, even if it has not changed, because `seen` does not have
+ * exactly its resources. Documents that share a resource are such: it is noted
+ * with one of them alone. */
 static const char scratch[] =
     "CREATE TEMP TABLE read (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
-    " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL);"
+    " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL,"
+    " is_reread INTEGER NOT NULL);"
     "CREATE TEMP TABLE seen (n INTEGER PRIMARY KEY, loc TEXT NOT NULL UNIQUE,"
-    " document INTEGER NOT NULL, other INTEGER, lastmod INTEGER,"
-    " hash TEXT NOT NULL, length INTEGER, hole INTEGER, fragment BLOB);";
+    " document INTEGER NOT NULL, lastmod INTEGER,"
+    " hash TEXT NOT NULL, length INTEGER, hole INTEGER, fragment BLOB);"
+    "CREATE TEMP TRIGGER shared AFTER UPDATE OF document ON seen"
+    " WHEN old.document <> new.document BEGIN"
+    " UPDATE read SET is_reread = 1 WHERE id IN (old.document, new.document);"
+    " END;";
 
 enum sql { SQL_LOOK, SQL_SEE, SQL_CHANGE, SQL_READ, N_SQL };
 
@@ -69,8 +75,7 @@ static const char *const texts[N_SQL] = {
     [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
     [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                 " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-                " ON CONFLICT (loc) DO UPDATE SET other = CASE WHEN document IS"
-                " excluded.document THEN other ELSE document END,"
+                " ON CONFLICT (loc) DO UPDATE SET"
                 " document = excluded.document, lastmod = excluded.lastmod,"
                 " hash = excluded.hash, length = excluded.length,"
                 " hole = excluded.hole, fragment = excluded.fragment",
@@ -388,7 +393,11 @@ listing_document(struct listing *l, const char *url,
     *known = (struct listing_version){.etag = ""};
     if (!number_document(l, url))
         return false;
-    s = prepare(l, "INSERT OR REPLACE INTO read VALUES (?1, ?2, '', '', 0)");
+    /* Resources of an attempt that broke off stay until the next reading. */
+    s = prepare(l, "INSERT INTO read VALUES (?1, ?2, '', '', 0, 0)"
+                   " ON CONFLICT DO UPDATE SET etag = '', modified = '',"
+                   " is_same = 0, is_reread = is_reread OR EXISTS"
+                   " (SELECT 1 FROM seen WHERE document = ?1)");
     if (!s)
         return false;
     sqlite3_bind_int64(s, 1, l->document);
@@ -550,13 +559,9 @@ listing_add(struct listing *l, const struct document_entry *entry)
 
 /* The end of a reading */
 
-/* Adds the resources of documents that have not changed. A resource that is in
- * two documents makes both forget their versions: both are read next time. */
+/* Adds the resources of documents that have not changed. */
 static const char see_same[] =
-    "UPDATE read SET etag = '', modified = '' WHERE id IN"
-    " (SELECT document FROM seen WHERE other IS NOT NULL"
-    "  UNION SELECT other FROM seen WHERE other IS NOT NULL);"
-    "UPDATE read SET etag = '', modified = '' WHERE id IN"
+    "UPDATE read SET is_reread = 1 WHERE id IN"
     " (SELECT r.document FROM resource r JOIN seen s USING (loc)"
     "  JOIN read d ON d.id = r.document AND d.is_same"
     "  WHERE s.document <> r.document"
@@ -576,7 +581,8 @@ static const char replace[] =
     "  AND r.document = s.document AND r.lastmod IS s.lastmod"
     "  AND r.hash = s.hash AND r.length IS s.length);"
     "DELETE FROM document;"
-    "INSERT INTO document SELECT id, url, etag, modified FROM read;";
+    "INSERT INTO document SELECT id, url, iif(is_reread, '', etag),"
+    " iif(is_reread, '', modified) FROM read;";
 
 static int64_t
 now_us(void)

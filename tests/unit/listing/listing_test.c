@@ -319,6 +319,51 @@ TEST(a_resource_of_two_documents_is_deleted_with_both)
     assert_changes(s, 3, "4 deleted b;");
 }
 
+/* Each of the documents that share a resource is read again, however many they
+ * are: it is noted with one of them alone. */
+TEST(a_resource_of_three_documents_is_deleted_with_all)
+{
+    struct stage *s = *state;
+
+    assert_true(listing_begin(s->listing));
+    document(s, "http://e.org/1", "one", "a b");
+    document(s, "http://e.org/2", "two", "b");
+    document(s, "http://e.org/3", "three", "b");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "");
+    document(s, "http://e.org/1", "one", "a b");
+    same(s, "http://e.org/2", "");
+    document(s, "http://e.org/2", "four", "c");
+    same(s, "http://e.org/3", "");
+    document(s, "http://e.org/3", "five", "d");
+    compare(s);
+    assert_changes(s, 2, "3 created c;4 created d;");
+}
+
+/* Resources of an attempt that broke off may be no part of the document that
+ * was read then: it is read again, and they are gone. */
+TEST(resources_of_an_attempt_that_broke_off_do_not_stay)
+{
+    struct stage *s = *state;
+    struct listing_version known;
+
+    assert_true(listing_begin(s->listing));
+    assert_true(listing_document(s->listing, SOURCE, &known));
+    add(s, "x", 1);
+    document(s, SOURCE, "one", "a b");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "");
+    document(s, SOURCE, "one", "a b");
+    compare(s);
+    assert_changes(s, 3, "4 deleted x;");
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "one");
+    compare(s);
+    assert_changes(s, 4, "");
+}
+
 /* A list may name a resource twice: the later entry counts. */
 TEST(the_later_of_two_entries_counts)
 {
