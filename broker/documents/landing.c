@@ -198,8 +198,8 @@ struct robots {
     struct buf text;
 };
 
-/* The Resource List, of a set that has one (R-262). A Change List is no Sitemap
- * of what there is: it names deleted resources too. */
+/* Adds the Resource List of a set that has one (R-262). A Change List is not
+ * named as a Sitemap, because it lists deleted resources too. */
 static bool
 add_sitemap(struct set *set, const struct head *head, void *user)
 {

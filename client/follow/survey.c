@@ -1,15 +1,16 @@
 /*
- * survey.c - sources without a history: the list of their resources, read again
- * and again, and compared with what it had before (client/listing).
+ * survey.c - follows sources without a history. It reads the list of their
+ * resources every poll_ms, compares each reading with the one before
+ * (client/listing) and reports the differences as changes.
  *
- *     what was found before --> the list --> what it differs in --> heartbeat
- *              ^                   |                                    |
- *              |                   +--> broken off: trouble             |
- *              +-------------------------- poll_ms ---------------------+
+ *     stored differences --> read the list --> new differences --> heartbeat
+ *                              ^      |                               |
+ *                              |      +--> broken off: trouble        |
+ *                              +---------------- poll_ms -------------+
  *
  * Positions are those of the listing. From a position of another listing, or of
- * no listing, the follower cannot find what was deleted since: the history does
- * not reach back.
+ * no listing, the follower cannot find what was deleted since: it reports that
+ * the history does not reach back.
  */
 #include "client/follow/follower.h"
 

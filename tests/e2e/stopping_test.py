@@ -1,13 +1,14 @@
-"""SIGTERM ends `tidings` whatever the other side does: silent, slow or without end."""
+"""A signal ends `tidings` whatever the other side does: it is silent, stops in the middle
+or sends without end."""
 
-import asyncio
+import signal
 
 import pytest
 
 from tidings_test.servers import Server
 
 HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nConnection: close\r\n\r\n"
     b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
     b'xmlns:rs="http://www.openarchives.org/rs/terms/">'
     b'<rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/>'
@@ -16,45 +17,55 @@ ENTRY = b"<url><loc>http://r.example/%d</loc></url>"
 
 
 class Peer(Server):
-    """Answers each request with a Resource List that does not end."""
+    """Answers each request with a Resource List, in its manner: `whole` (without a
+    resource), `silent`, `stalled` or `endless`."""
 
-    def __init__(self, manner):
-        self.manner = manner
-        super().__init__()
+    manner = "whole"
 
     async def serve(self, peer):
         await peer.request()
         if self.manner == "silent":
             await peer.gone()
+            return
         await peer.send(HEAD)
+        if self.manner == "whole":
+            await peer.send(b"</urlset>")
+            return
+        if self.manner == "stalled":
+            await peer.gone()
+            return
         n = 0
         while True:
-            if self.manner == "slow":
-                await peer.send(b" ")
-                await asyncio.sleep(0.1)
-            else:
-                await peer.send(b"".join(ENTRY % i for i in range(n, n + 500)))
-                n += 500
+            await peer.send(b"".join(ENTRY % i for i in range(n, n + 500)))
+            n += 500
 
 
 COMMANDS = [
     ("sync", "URL", "DIR"),
+    ("audit", "URL", "DIR"),
     ("follow", "URL", "--from-start", "--baseline", "first"),
     ("verify", "URL"),
     ("get", "URL"),
 ]
 
 
-@pytest.mark.parametrize("manner", ["silent", "slow", "endless"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("manner", ["silent", "stalled", "endless"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_signal_ends_it(start, tmp_path, command, manner):
-    peer = Peer(manner)
+def test_a_signal_ends_it(start, run, tmp_path, command, manner, number):
+    peer = Peer()
     names = {"URL": peer.url + "/list.xml", "DIR": tmp_path / "m"}
+    if command[0] == "audit":
+        run("tidings", "sync", names["URL"], names["DIR"], "--until-caught-up")
+    n_before = len(peer.connections)
+    peer.manner = manner
     program = start("tidings", *(names.get(part, part) for part in command))
-    # Of a list `verify` and `get` read the root alone, and end by themselves.
-    is_read = manner == "endless" and command[0] in ("sync", "follow")
-    peer.connections.wait(2 if is_read else 1)
-    if manner != "endless" or is_read:
-        program.signal(15)
+    # `verify` and `get` read the begin of a list alone: an endless one does not keep
+    # them. The others have begun to read it when they ask for it again.
+    reads_all = command[0] not in ("verify", "get")
+    is_read = manner == "endless" and reads_all
+    peer.connections.wait(n_before + (2 if is_read else 1))
+    if manner != "endless" or reads_all:
+        program.signal(number)
     program.wait()
     peer.close()

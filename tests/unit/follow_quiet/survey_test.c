@@ -25,7 +25,7 @@ set_listed(void **state)
 
 FIXTURE(set_listed, clear_stage);
 
-static uint64_t progress; /* that was told last */
+static uint64_t progress; /* the last number that the follower reported */
 
 /* The first list brings no changes; the next ones bring their differences. */
 TEST(the_differences_of_lists_are_told)
@@ -77,7 +77,8 @@ TEST(a_list_that_breaks_off_is_read_again)
             "resource a; resource b; baseline -; told h h; leave");
 }
 
-/* ... but the first one, and one that is to be caught up with, ends it. */
+/* A list that breaks off ends the follower if it is the first one, or if the
+ * follower ends when it has caught up. */
 TEST(a_first_list_that_breaks_off_ends_it)
 {
     struct stage *s = *state;

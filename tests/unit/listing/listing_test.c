@@ -88,7 +88,7 @@ add(struct stage *s, const char *word, size_t size)
     assert_true(listing_add(s->listing, &entry));
 }
 
-/* A document with resources; `version` NULL: it has none to be told. */
+/* A document with resources. `version` NULL: its answer has no validator. */
 static void
 document(struct stage *s, const char *url, const char *version,
          const char *words)
@@ -179,7 +179,7 @@ TEST(differences_are_numbered)
     assert_int_equal(extent->last, 7);
 }
 
-/* Each row: a resource, what it is the next time, and whether that differs. */
+/* Each row: a resource in two readings, and whether the second one differs. */
 TEST(a_resource_differs_by_lastmod_hash_or_length)
 {
     static const struct {
@@ -214,7 +214,7 @@ TEST(a_resource_differs_by_lastmod_hash_or_length)
     }
 }
 
-/* A crash, or an end: what was read last is there, and so are differences. */
+/* A program that is started again finds the last reading and its differences. */
 TEST(all_is_there_again)
 {
     struct stage *s = *state;
@@ -232,7 +232,7 @@ TEST(all_is_there_again)
     assert_changes(s, 2, "3 created c;4 deleted a;");
 }
 
-/* The last two readings that found differences can be told again. */
+/* The listing keeps the differences of the last two readings that found any. */
 TEST(old_differences_are_forgotten)
 {
     struct stage *s = *state;
