@@ -227,6 +227,16 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
         end_memory(t);
 }
 
+static size_t
+count_failed(const struct tour *t)
+{
+    size_t n = t->n_missed;
+
+    for (size_t i = 0; i < rounds_count(t->rounds); i++)
+        n += t->stops[i].rc != TD_OK;
+    return n;
+}
+
 /* Forgets the documents that this look did not miss. */
 static void
 keep_missed(struct tour *t)
@@ -242,6 +252,8 @@ keep_missed(struct tour *t)
             t->missed[n++] = (struct missed){missed.url, false};
     }
     t->n_missed = n;
+    if (count_failed(t) == 0)
+        failure_clear(&t->why);
 }
 
 /* A source may have more sets by and by; a set has none. */
@@ -279,18 +291,17 @@ on_looked(const struct failure *why, void *user)
     t->discovery = NULL;
     if (t->is_over)
         return;
-    if (t->has_looked) {
-        /* A failed look says nothing about the sets that are followed: each
-         * reports its own trouble. */
-        if (!why->rc)
-            keep_missed(t);
-    } else if (why->rc == TD_UNREACHABLE) {
+    /* A failed look says nothing about the sets that are followed: each reports
+     * its own trouble. */
+    if (!why->rc) {
+        keep_missed(t);
+        if (!t->has_looked && !t->events.on_found(t->user))
+            return;
+    } else if (!t->has_looked && why->rc == TD_UNREACHABLE) {
         ask_later(t, why);
         return;
-    } else if (why->rc) {
+    } else if (!t->has_looked) {
         end(t, why);
-        return;
-    } else if (!t->events.on_found(t->user)) {
         return;
     }
     t->has_looked = true;
@@ -371,10 +382,8 @@ enum td_status
 tour_why(const struct tour *t, struct failure *why)
 {
     size_t n = rounds_count(t->rounds) + t->n_missed;
-    size_t n_failed = t->n_missed;
+    size_t n_failed = count_failed(t);
 
-    for (size_t i = 0; i < rounds_count(t->rounds); i++)
-        n_failed += t->stops[i].rc != TD_OK;
     *why = t->why;
     if (n > 1 && n_failed > 0)
         failure_set(why, t->why.rc,

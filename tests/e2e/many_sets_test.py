@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tidings_test.layouts import urlset
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -77,16 +78,14 @@ def missing(source):
     mirror.site.put("/2.xml", mirror.sets[1].get("capabilitylist.xml").body)
     urls = [f"{one.url}/capabilitylist.xml" for one in mirror.sets]
     urls[1] = mirror.site.link("/2.xml")
-    mirror.site.put(
-        "/source.xml",
-        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
-        'xmlns:rs="http://www.openarchives.org/rs/terms/">'
-        '<rs:md capability="description"/>'
-        + "".join(f"<url><loc>{url}</loc></url>" for url in urls)
-        + "</urlset>",
-    )
+    mirror.site.put("/source.xml", description(urls))
     mirror.url = mirror.site.link("/source.xml")
     return mirror
+
+
+def description(urls):
+    md = '<rs:md capability="description"/>'
+    return urlset((f"<url><loc>{url}</loc></url>" for url in urls), md)
 
 
 # what each set offers, and the proof of each.
@@ -206,3 +205,15 @@ def test_a_set_that_can_be_read_again_is_followed(missing):
     missing.wait("written", "/2.txt")
     syncing.stop()
     missing.check_same()
+
+
+# A source of which no set could be read at the first look is covered after the second.
+def test_a_source_that_was_away_for_a_moment_is_covered(missing, run):
+    missing.site.put("/source.xml", description([missing.site.link("/2.xml")]))
+    missing.site.status("/2.xml", 503, times=3)
+    done = missing.sync(is_same=False)
+    assert missing.site.asked("/2.xml")[3].status == 200
+    assert "are not covered" not in done.errors()
+    missing.site.status("/2.xml", 503, times=3)
+    follow = ("follow", missing.url, "--from-start", "--until-caught-up")
+    assert len(run("tidings", *follow).out) == 1
