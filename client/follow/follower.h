@@ -302,6 +302,11 @@ bool survey_begin(struct td_follower *f);
 /* Goes on with what waited, as poll_go_on. */
 bool survey_go_on(struct td_follower *f);
 
+/* Exchanges the listing with *listing (NULL: none). A temporary one outlives
+ * the follower so, and the next follower of the set goes on with it. Not from a
+ * callback of the follower. */
+void survey_swap(struct td_follower *f, struct listing **listing);
+
 /* A document of a baseline is asked for again in `ms`. */
 void survey_wait(const struct failure *why, unsigned ms, void *follower);
 

@@ -14,7 +14,8 @@ struct followed {
     struct source *source;
     size_t number; /* in the tour */
     struct td_follower *follower;
-    struct td_start start; /* where it goes on */
+    struct td_start start;   /* where it goes on */
+    struct listing *listing; /* between two visits, if no file keeps it */
     char *set_url;
     bool has_started;
 };
@@ -140,6 +141,7 @@ follow(struct followed *set, bool is_visit, struct failure *why)
         *why = s->client->problem;
         return false;
     }
+    survey_swap(set->follower, &set->listing);
     if (tour_take_offered(s->tour, set->number, &offered))
         follower_offer(set->follower, &offered);
     return true;
@@ -187,9 +189,12 @@ static void
 on_close(size_t number, void *user)
 {
     struct source *s = user;
+    struct followed *set = s->sets[number];
 
-    td_follower_close(s->sets[number]->follower);
-    s->sets[number]->follower = NULL;
+    if (!set->start.listing[0] && !s->options->follow.until_caught_up)
+        survey_swap(set->follower, &set->listing);
+    td_follower_close(set->follower);
+    set->follower = NULL;
 }
 
 static bool
@@ -235,6 +240,7 @@ free_all(struct source *s)
 {
     for (size_t i = 0; i < s->n_sets; i++) {
         td_follower_close(s->sets[i]->follower);
+        listing_close(s->sets[i]->listing);
         free(s->sets[i]->set_url);
         free(s->sets[i]);
     }

@@ -43,6 +43,15 @@ survey_open(struct td_follower *f)
     return f->listing || follower_end(f, &why);
 }
 
+void
+survey_swap(struct td_follower *f, struct listing **listing)
+{
+    struct listing *its = f->listing;
+
+    f->listing = *listing;
+    *listing = its;
+}
+
 static struct place
 place_at(const struct td_follower *f, uint64_t seq)
 {

@@ -217,3 +217,34 @@ def test_a_source_that_was_away_for_a_moment_is_covered(missing, run):
     missing.site.status("/2.xml", 503, times=3)
     follow = ("follow", missing.url, "--from-start", "--until-caught-up")
     assert len(run("tidings", *follow).out) == 1
+
+
+# Sets that have only lists are read again and again, those that are not streamed, too:
+# what a list differs in is found without a file that keeps it.
+def test_the_lists_of_many_sets_are_followed(site, start):
+    n = 102
+
+    def put(path, entries, capability):
+        md = f'<rs:md capability="{capability}"/>'
+        site.put(path, urlset(entries, md))
+        return site.link(path)
+
+    def put_list(i, *names):
+        locs = (site.link(f"/{i}/{name}") for name in names)
+        lists = (f"<url><loc>{loc}</loc></url>" for loc in locs)
+        return put(f"/{i}/list.xml", lists, "resourcelist")
+
+    def put_set(i):
+        offer = f'<loc>{put_list(i, "a")}</loc><rs:md capability="resourcelist"/>'
+        return put(f"/{i}/set.xml", [f"<url>{offer}</url>"], "capabilitylist")
+
+    site.put("/source.xml", description([put_set(i) for i in range(n)]))
+    follow = ("follow", site.link("/source.xml"), "--from-start", "--poll", "0.1")
+    following = start("tidings", *follow)
+    following.out.wait(n)
+    for i in (0, n - 1):
+        put_list(i, "a", "b")
+        told = following.out.find(lambda line: line.endswith(f"/{i}/b"))
+        assert told.split()[2] == "created"
+    following.stop()
+    assert len(following.out) == n + 2
