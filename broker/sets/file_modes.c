@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/log/log.h"
 #include "broker/sets/links.h"
 
@@ -85,25 +84,30 @@ settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
     return rc;
 }
 
+/* The owner's rights to a file stay: it need not be one that the broker made.
+ * Skips files and directories of other users, such as lost+found. */
 static enum status
-settle_entry(int fd, const struct dirent *entry, unsigned depth, bool has_lists,
+settle_entry(int fd, const char *name, unsigned depth, bool has_lists,
              mode_t passing, struct problem *why)
 {
     mode_t others = has_lists ? passing << 2 : 0;
+    struct stat st;
 
-    switch (file_type(fd, entry)) {
-    case DT_DIR:
-        return settle_dir(fd, entry->d_name, depth + 1, has_lists, passing,
-                          why);
-    case DT_REG:
-        if (!fchmodat(fd, entry->d_name, S_IRUSR | S_IWUSR | others, 0) ||
-            errno == ENOENT)
-            return STATUS_OK;
-        problem_errno(why, "cannot set the mode of", entry->d_name);
-        return STATUS_IO;
-    default:
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        goto failed;
+    if (st.st_uid != geteuid())
         return STATUS_OK;
-    }
+    if (S_ISDIR(st.st_mode))
+        return settle_dir(fd, name, depth + 1, has_lists, passing, why);
+    if (!S_ISREG(st.st_mode) ||
+        !fchmodat(fd, name, (st.st_mode & S_IRWXU) | others, 0))
+        return STATUS_OK;
+
+failed:
+    if (errno == ENOENT)
+        return STATUS_OK;
+    problem_errno(why, "cannot set the mode of", name);
+    return STATUS_IO;
 }
 
 /* Sets the modes of all entries of `fd`, which is `depth` below the data
@@ -125,13 +129,15 @@ settle_entries(int fd, unsigned depth, bool has_lists, mode_t passing,
     }
     while (!rc && (entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            rc = settle_entry(fd, entry, depth, has_lists, passing, why);
+            rc =
+                settle_entry(fd, entry->d_name, depth, has_lists, passing, why);
     closedir(dir);
     return rc;
 }
 
 /* The data directory is closed to others first and opened last: if this ends
- * halfway, the next start begins again. */
+ * halfway, nobody else can reach the files, and before it is opened, the next
+ * start begins again. */
 static enum status
 settle_all(int fd, mode_t passing, struct problem *why)
 {

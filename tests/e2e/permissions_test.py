@@ -1,5 +1,6 @@
 """Who on the machine may read what the broker keeps, and what hub.db forgets."""
 
+import os
 import stat
 
 import pytest
@@ -70,6 +71,26 @@ def test_a_start_with_another_option_sets_all_modes(start_broker):
     broker.options += ["--lists-readable-by", "all"]
     broker.restart()
     check(broker, 0o711, 0o755, 0o644)
+
+
+# A data directory may have other files: a file system has lost+found.
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_other_files_keep_the_rights_of_their_owner(start_broker):
+    broker = start_broker()
+    broker.stop()
+    script = broker.data / "backup.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    lost = broker.data / "lost+found"
+    lost.mkdir()
+    (lost / "file").touch()
+    for path, mode in ((lost, 0o750), (lost / "file", 0o640)):
+        path.chmod(mode)
+        os.chown(path, 65534, 65534)
+    broker.options += ["--lists-readable-by", "all"]
+    broker.restart()
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (script, lost, lost / "file")]
+    assert modes == [0o700, 0o750, 0o640]
 
 
 # A secret is not left behind in a free page.
