@@ -34,15 +34,18 @@ fail(const struct follow_state *state, const char *why)
     return false;
 }
 
+/* The set that was the source's only one: its listing is FILE.list. */
+static const char schema[] = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)";
+
 static bool
 open_db(struct follow_state *state, const char *path)
 {
     if (sqlite3_open_v2(path, &state->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                        NULL) == SQLITE_OK) {
-        sqlite3_busy_timeout(state->db, BUSY_MS);
+                        NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(state->db, BUSY_MS) == SQLITE_OK &&
+        sqlite3_exec(state->db, schema, NULL, NULL, NULL) == SQLITE_OK)
         return true;
-    }
     fail(state, state->db ? sqlite3_errmsg(state->db) : "no memory");
     sqlite3_close(state->db);
     state->db = NULL;
@@ -113,11 +116,31 @@ follow_state_close(struct follow_state *state)
     free(state);
 }
 
+/* Runs a statement with the URL of a set as its parameter. Sets `*is` to
+ * whether there is a row. */
+static bool
+ask_first(struct follow_state *state, const char *text, const char *set_url,
+          bool *is)
+{
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(state->db, text, -1, &s, NULL);
+
+    if (!code)
+        code = sqlite3_bind_text(s, 1, set_url, -1, SQLITE_STATIC);
+    if (!code)
+        code = sqlite3_step(s);
+    *is = code == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return code == SQLITE_ROW || code == SQLITE_DONE ||
+           fail(state, sqlite3_errmsg(state->db));
+}
+
 /* The source has several sets: the line becomes a row, in one step. */
 static bool
 become_db(struct follow_state *state, size_t n_sets)
 {
     char path[PATH_MAX];
+    bool is;
 
     if (state->has_line && !state->set_url) {
         say("%s keeps the position of one set, and the source has %zu: give "
@@ -134,9 +157,9 @@ become_db(struct follow_state *state, size_t n_sets)
     if (state->set_url && state->position[0] &&
         td_position_save(state->db, state->set_url, state->position))
         return fail(state, sqlite3_errmsg(state->db));
-    /* An empty file is no database yet. */
-    if (sqlite3_exec(state->db, "PRAGMA user_version = 1", NULL, NULL, NULL))
-        return fail(state, sqlite3_errmsg(state->db));
+    if (state->set_url && !ask_first(state, "INSERT INTO first_set VALUES (?1)",
+                                     state->set_url, &is))
+        return false;
     sqlite3_close(state->db);
     state->db = NULL;
     if (rename(path, state->path))
@@ -158,6 +181,7 @@ mark_of(const char *url)
 bool
 follow_state_start(struct follow_state *state, struct td_start *start)
 {
+    bool is_first = true;
     int n;
 
     if (!state->path)
@@ -165,19 +189,24 @@ follow_state_start(struct follow_state *state, struct td_start *start)
     if (!state->db && start->n_sets > 1 && !become_db(state, start->n_sets))
         return false;
     if (state->db) {
-        n = snprintf(start->listing, sizeof(start->listing),
-                     "%s.list-%016" PRIx64, state->path,
-                     mark_of(start->set_url));
+        if (!ask_first(state, "SELECT 1 FROM first_set WHERE url = ?1",
+                       start->set_url, &is_first))
+            return false;
         if (td_position_load(state->db, start->set_url, start->after))
             return fail(state, sqlite3_errmsg(state->db));
     } else {
-        n = snprintf(start->listing, sizeof(start->listing), "%s.list",
-                     state->path);
         memcpy(start->after, state->position, sizeof(start->after));
         state->set_url = strdup(start->set_url);
         if (!state->set_url)
             return fail(state, "no memory");
     }
+    if (is_first)
+        n = snprintf(start->listing, sizeof(start->listing), "%s.list",
+                     state->path);
+    else
+        n = snprintf(start->listing, sizeof(start->listing),
+                     "%s.list-%016" PRIx64, state->path,
+                     mark_of(start->set_url));
     return n < (int)sizeof(start->listing) ||
            fail(state, strerror(ENAMETOOLONG));
 }

@@ -5,7 +5,8 @@
  *     SQLite (td_position_save)    of several sets: a row for each
  *
  * The file of a source that had one set when it was first followed becomes the
- * other when the source has more.
+ * other when the source has more. That set keeps its listing, FILE.list; those
+ * of the others are FILE.list-HASH.
  */
 #ifndef CLIENT_CLI_FOLLOW_STATE_H
 #define CLIENT_CLI_FOLLOW_STATE_H

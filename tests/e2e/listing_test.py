@@ -289,6 +289,39 @@ def test_a_sitemap_is_described(sitemap, run):
     ]
 
 
+def add_set(resync):
+    """The source has another set, with one resource."""
+    site, names = resync.site, ("/resync/capabilitylist.xml", "/other/caps.xml")
+    entry = '<url><loc>{}</loc><rs:md capability="{}"/></url>'.format
+    md = '<rs:md capability="{}"/>'.format
+    caps = [entry(site.link(name), "capabilitylist") for name in names]
+    site.put(resync.start, urlset(caps, md("description")), "application/xml")
+    up = f'<rs:ln rel="up" href="{resync.url}"/>'
+    listed = entry(site.link("/other/list.xml"), "resourcelist")
+    site.put("/other/caps.xml", urlset([listed], up + md("capabilitylist")))
+    other = f"<url><loc>{site.link('/other/one.txt')}</loc></url>"
+    site.put("/other/list.xml", urlset([other], md("resourcelist")))
+
+
+# The state becomes a database while the only set of the source is followed; that set
+# goes on from its list.
+def test_a_list_is_kept_when_the_source_gets_another_set(site, start, run, tmp_path):
+    resync = Resync(site)
+    resync.publish(FILES)
+    follow = ("follow", resync.url, "--state", tmp_path / "state", "--poll", "0.1")
+    followed = start("tidings", *follow, "--from-start")
+    followed.out.wait(len(FILES))
+    add_set(resync)
+    followed.out.wait(len(FILES) + 1)
+    followed.stop()
+    resync.publish({**FILES, "/files/e.txt": "E"})
+    add_set(resync)
+    for told in (["updated e"], []):
+        done = run("tidings", *follow, "--until-caught-up")
+        assert words(done.out) == told
+        assert done.errors() == ""
+
+
 # A position without its list is no place to go on from.
 def test_what_is_not_kept_is_told(sitemap, run, tmp_path):
     state = tmp_path / "state"
