@@ -461,27 +461,62 @@ on_signal(int number)
     td_stop(publishing);
 }
 
+static void
+on_member(const char *path, const char *value, void *user)
+{
+    char *position = user;
+
+    if (!strcmp(path, "position"))
+        snprintf(position, TD_POSITION_SIZE, "%s", value);
+}
+
+/* Publishes all of it once more. `position` is where the last time left the
+ * set, and becomes where this one does. If the set is elsewhere by now,
+ * somebody removed or changed it: then the list is read in any case. */
+static enum td_status
+post_full_again(struct td_client *client, const char *set_url, const char *from,
+                const struct td_full_options *how, char *position,
+                struct td_full_receipt *receipt)
+{
+    char now[TD_POSITION_SIZE] = "";
+    enum td_status rc = TD_OK;
+
+    if (how->known[0])
+        rc = td_set_get(client, set_url, on_member, now, NULL);
+    if (rc || strcmp(now, position))
+        how->known[0] = '\0';
+    if (rc != TD_STOPPED)
+        rc = td_publish_full(client, set_url, from, how, receipt);
+    if (rc)
+        how->known[0] = '\0';
+    else if (!receipt->is_same)
+        snprintf(position, TD_POSITION_SIZE, "%s", receipt->position);
+    return rc;
+}
+
 /* Reads and publishes all of it every `every_ms` until it is interrupted. The
  * first time shows whether it can be done at all. Later what is wrong with the
  * list, or too much to be deleted, is said, and the next time another list may
  * be there: each is complete, so nothing is lost meanwhile. */
 static enum exit_code
 post_full_often(struct td_client *client, const char *set_url, const char *from,
-                struct td_full_options *how, unsigned every_ms)
+                const struct td_full_options *plan, unsigned every_ms)
 {
     struct sigaction stops = {.sa_handler = on_signal};
     char known[TD_KNOWN_SIZE] = "";
+    struct td_full_options how = *plan;
+    char position[TD_POSITION_SIZE] = "";
     unsigned pause_ms = 0;
     bool is_first = true;
 
     publishing = client;
     sigaction(SIGINT, &stops, NULL);
     sigaction(SIGTERM, &stops, NULL);
-    how->known = known;
+    how.known = known;
     for (;;) {
         struct td_full_receipt receipt;
         enum td_status rc =
-            td_publish_full(client, set_url, from, how, &receipt);
+            post_full_again(client, set_url, from, &how, position, &receipt);
         bool is_passing, goes_on;
         unsigned asked_s;
 
@@ -491,8 +526,6 @@ post_full_often(struct td_client *client, const char *set_url, const char *from,
         is_passing = rc == TD_UNREACHABLE || (rc && asked_s);
         if (rc == TD_INVALID || (is_first && rc && !is_passing))
             return exit_of(client, rc);
-        if (rc) /* the set may be another one by now: read it in any case */
-            known[0] = '\0';
         if (is_passing) {
             goes_on = rest_before_retry(client, &pause_ms, every_ms);
         } else {

@@ -187,6 +187,18 @@ def test_a_list_is_published_again_and_again(often, site, demo):
     assert publishing.errors() == ""
 
 
+# A list that has not changed is published again if somebody changed the set.
+def test_a_set_is_what_its_list_is_whatever_becomes_of_it(often, site, demo):
+    site.put("/1.xml", sitemap("ab"))
+    publishing = often(site.link("/1.xml"))
+    publishing.out.wait(1)
+    demo.post_change("http://example.com/b", "deleted")
+    assert publishing.out.wait(2).startswith("created=1 updated=0 deleted=0 unchanged=1")
+    demo.delete()
+    assert publishing.out.wait(3).startswith("created=2 updated=0 deleted=0 unchanged=0")
+    publishing.stop()
+
+
 # Whatever an index says, its parts may be others; and a server may tell nothing to ask
 # with.
 def test_what_says_nothing_is_read_each_time(often, site, demo):
