@@ -113,7 +113,10 @@ write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
 
     switch (relay_entry(to, "", text ? text : "", size, rules)) {
     case RELAY_WRITTEN:
-        return fputc('\n', to) != EOF || fail(r, "%s", strerror(errno));
+        /* The error of any piece of it: a later piece may be written again. */
+        fputc('\n', to);
+        return !ferror(to) ||
+               fail(r, "cannot write a temporary file: %s", strerror(errno));
     case RELAY_RING:
         relay_loc(text, size, &loc, &loc_size);
         return fail(r,

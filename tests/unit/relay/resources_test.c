@@ -3,8 +3,10 @@
  */
 #include "client/relay/resources.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -79,5 +81,39 @@ TEST(refuses_resources_of_the_target_itself)
     assert_int_equal(fd, -1);
     assert_non_null(strstr(relay_resources_trouble(r),
                            "the source has \"u:1\" from the target itself"));
+    relay_resources_free(r);
+}
+
+static void
+on_full(int number)
+{
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+
+    (void)number;
+    setrlimit(RLIMIT_FSIZE, &all);
+}
+
+/* The disk is full for one write, and has room for the next ones: the document
+ * lacks resources, which the target would delete. */
+TEST(a_document_with_a_hole_is_not_written)
+{
+    const struct rlimit few = {4096, RLIM_INFINITY};
+    struct relay_resources *r = relay_resources_new();
+    char text[64];
+    int fd;
+
+    assert_non_null(r);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(text, sizeof(text), "{\"loc\":\"u:%d\"}", i);
+        add(r, text);
+    }
+    signal(SIGXFSZ, on_full);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    assert_false(relay_resources_write(r, &rules, &fd));
+    assert_int_equal(fd, -1);
+    assert_string_equal(relay_resources_trouble(r),
+                        "cannot write a temporary file: File too large");
+    assert_true(relay_resources_write(r, &rules, &fd));
+    close(fd);
     relay_resources_free(r);
 }
