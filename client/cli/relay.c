@@ -83,7 +83,6 @@ struct relay {
     char source_epoch[TD_POSITION_SIZE]; /* "": the source has none */
     char target_epoch[TD_POSITION_SIZE]; /* "": the set is not there yet */
     enum exit_code code;
-    bool is_stopped;
 };
 
 static const char made_anew[] =
@@ -115,13 +114,6 @@ fail_state(struct relay *r)
     return fail(r, EXIT_FAILED);
 }
 
-static bool
-stop(struct relay *r)
-{
-    r->is_stopped = true;
-    return false;
-}
-
 /* "EPOCH-SEQ" */
 static void
 copy_epoch(char *to, size_t size, const char *position)
@@ -137,11 +129,11 @@ is_of(const char *position, const char *epoch)
     return !strncmp(position, epoch, n) && position[n] == '-';
 }
 
-/* After a call to the target that failed for now. */
+/* After a call to the target that failed for now. False: td_stop was called. */
 static bool
 wait_a_while(struct relay *r, unsigned *pause_ms)
 {
-    return rest_before_retry(r->target, pause_ms, PAUSE_MOST_MS) || stop(r);
+    return rest_before_retry(r->target, pause_ms, PAUSE_MOST_MS);
 }
 
 /* Posting */
@@ -215,7 +207,7 @@ deliver(struct relay *r, const struct relay_post *post)
         if (rc == TD_OK)
             return note_posted(r, post, &receipt);
         if (rc == TD_STOPPED)
-            return stop(r);
+            return false;
         if (!is_passing(r, rc)) {
             fail(r, exit_of(r->target, rc));
             say_refused(r, post);
@@ -275,9 +267,7 @@ look_for(struct relay *r, const struct relay_post *post)
         is_good = note_posted(r, post, &receipt);
     } else if (rc == TD_OK) {
         is_good = deliver(r, post);
-    } else if (rc == TD_STOPPED) {
-        stop(r);
-    } else {
+    } else if (rc != TD_STOPPED) {
         say("cannot tell whether the target has it: %s",
             rc == TD_MEMORY ? "no memory" : td_problem(r->target));
         fail(r, EXIT_FAILED);
@@ -494,7 +484,7 @@ put_resources(struct relay *r, int fd, const char *position)
         if (rc == TD_OK)
             return note_resources(r, &receipt, position);
         if (rc == TD_STOPPED)
-            return stop(r);
+            return false;
         if (is_few(rc, &receipt) && how.max_delete != 100) {
             how.max_delete = 100;
             continue;
@@ -606,7 +596,7 @@ ask_target(struct relay *r)
             return !is_new(r) || relay_own(r->state) || fail_state(r);
         }
         if (rc == TD_STOPPED)
-            return stop(r);
+            return false;
         if (rc != TD_UNREACHABLE)
             return fail(r, exit_of(r->target, rc));
         if (!wait_a_while(r, &pause_ms))
