@@ -24,7 +24,7 @@ carried_by(const struct td_follower *f)
     if (o->memory)
         open |= TD_LONG_POLL;
     if (o->change_list || o->change_dump || o->change_list_archive ||
-        o->resource_list)
+        survey_is_due(f))
         open |= TD_POLL;
     return open & f->wish.transports;
 }

@@ -42,6 +42,19 @@ TEST(the_differences_of_lists_are_told)
          "leave");
 }
 
+/* A source that has a stream, too, has a history. The list is no part of it:
+ * nothing is polled where the stream does not come about. */
+TEST(a_list_does_not_stand_in_for_a_stream)
+{
+    struct stage *s = *state;
+
+    s->offer.stream = LENT("http://127.0.0.1:1/stream");
+    play(s, "start 0; say 0-1; unfit no upgrade; await seeking; not lists;"
+            "found; by websocket; say 1-2; told 1 2; leave; anew");
+    s->options.transports = TD_POLL;
+    play(s, "start 0; ended refused names no Resource List");
+}
+
 /* "0": each resource is created. */
 TEST(from_the_beginning_all_of_the_first_list_is_told)
 {
