@@ -291,6 +291,14 @@ diag_keys(enum diag_level level, const char *part, const char *msg,
 }
 
 void
+diag_report(enum diag_level level, const char *part, const char *msg,
+            const struct diag_key *keys)
+{
+    if (is_written(level))
+        write_line(level, part, msg, keys, 0);
+}
+
+void
 diag_end(void)
 {
     for (size_t i = 0; i < PLACES_MAX; i++) {

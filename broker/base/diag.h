@@ -15,8 +15,8 @@
  * A fault that repeats must not fill a disk: of each place that writes (part
  * and text of its message, as it stands in the source) DIAG_BURST lines a
  * minute are written; the next one after that carries suppressed=N, and
- * diag_end tells what is left. At level debug nothing is left out: somebody has
- * asked for it.
+ * diag_end tells what is left. Nothing is left out at level debug, and of what
+ * an operator has asked for (DIAG_REPORT).
  *
  * Any thread; a line is written with one write().
  */
@@ -76,6 +76,16 @@ diag_number(const char *name, uint64_t number)
 
 void diag_keys(enum diag_level level, const char *part, const char *msg,
                const struct diag_key *keys);
+
+/* The same for the report of what an operator has asked for, such as a reload:
+ * every line is written that `level` allows. */
+#define DIAG_REPORT(level, part, msg, ...) \
+    diag_report((level), (part), (msg),    \
+                (const struct diag_key[]){__VA_ARGS__, {NULL, NULL, 0}})
+
+/* `keys` may be NULL. */
+void diag_report(enum diag_level level, const char *part, const char *msg,
+                 const struct diag_key *keys);
 
 /* Tells of what was left out and not told yet. At the end of the process. */
 void diag_end(void);

@@ -257,6 +257,23 @@ TEST(at_debug_nothing_is_left_out)
     assert_caught(state, want);
 }
 
+/* All lines of a reload are, too. */
+TEST(of_a_report_nothing_is_left_out)
+{
+    char want[8000] = "";
+
+    for (unsigned i = 0; i < 3 * DIAG_BURST; i++) {
+        DIAG_REPORT(DIAG_INFO, "net", "one more", diag_number("n", i));
+        sprintf(want + strlen(want),
+                AT "level=info part=net msg=\"one more\" n=%u\n", i);
+    }
+    diag_report(DIAG_DEBUG, "net", "too loud", NULL);
+    diag_report(DIAG_INFO, "net", "all", NULL);
+    strcat(want, AT "level=info part=net msg=\"all\"\n");
+
+    assert_caught(state, want);
+}
+
 TEST(errno_is_what_it_was)
 {
     close(STDERR_FILENO);
