@@ -99,7 +99,7 @@ open_ledger(struct bridges *b, struct problem *why)
 }
 
 /* Opens the out part first, so that it fixes where each set begins before the
- * in part of the section posts anything. */
+ * in part of the section posts anything. If one fails, none is open. */
 static enum status
 open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
 {
@@ -111,9 +111,12 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
         rc = out_open(&bridge->out, b->registry, b->ledger, config, &inner);
     if (!rc && config->n_inputs > 0)
         rc = in_open(&bridge->in, b->registry, b->ledger, config, &inner);
-    if (rc)
-        return problem(why, rc, "bridge %s: %s", config->name, inner.text);
-    return STATUS_OK;
+    if (!rc)
+        return STATUS_OK;
+    out_stop(bridge->out);
+    out_close(bridge->out);
+    bridge->out = NULL;
+    return problem(why, rc, "bridge %s: %s", config->name, inner.text);
 }
 
 /* Finds the open bridge of an equal section; NULL: none. */

@@ -92,8 +92,9 @@ MUST_CHECK enum status bridges_check_data(const struct config *config,
 /* Makes the bridges those of `next`, and tells the registry. A bridge whose
  * section is the same goes on; another ends as by bridges_stop, and begins
  * again where mqtt.db says that it was. If one cannot begin, the earlier ones
- * do. `next` and the sections before it are lent until bridges_close.
- * The thread that opened. */
+ * do; one of those that cannot is missing until the next reload, also one to
+ * the same sections. `next` and the sections before it are lent until
+ * bridges_close. The thread that opened. */
 MUST_CHECK enum status bridges_reload(struct bridges *bridges,
                                       const struct bridging *next,
                                       struct problem *why);

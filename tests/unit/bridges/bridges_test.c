@@ -32,7 +32,8 @@ struct in {
 
 static struct {
     unsigned n_opened, n_closed;
-    unsigned fails_at; /* which open, from 1, once; 0: none */
+    unsigned fails_at;   /* which open, from 1, once; 0: none */
+    unsigned n_in_fails; /* so often in_open fails */
     bool has_barrier;
     pthread_barrier_t barrier;
 } doubles;
@@ -107,10 +108,14 @@ enum status
 in_open(struct in **in, struct registry *registry, struct ledger *ledger,
         const struct bridge_config *config, struct problem *why)
 {
-    enum status rc = open_double(why);
+    enum status rc = STATUS_IO;
 
     assert_non_null(registry);
     assert_non_null(ledger);
+    if (doubles.n_in_fails > 0)
+        doubles.n_in_fails--;
+    else
+        rc = open_double(why);
     if (rc)
         return rc;
     *in = calloc(1, sizeof(**in));
@@ -328,6 +333,33 @@ TEST(a_reload_that_fails_leaves_the_earlier_bridges)
     assert_int_equal(doubles.n_closed, 3);
     close_all();
     assert_int_equal(doubles.n_closed, 4 + 1 + 2);
+}
+
+/* "a" can begin neither with the new section nor with the earlier one. */
+TEST(a_reload_begins_what_could_not_begin_again_before)
+{
+    struct bridge_config configs[3];
+    struct bridging next = {configs, 3};
+    const struct bridging *earlier;
+    struct jsonpath j;
+
+    memcpy(configs, s.configs, sizeof(configs));
+    memcpy(configs[0].out, "one", sizeof("one"));
+    open_all();
+    earlier = registry_bridging(s.sets.registry);
+    doubles.n_in_fails = 2;
+    assert_int_equal(bridges_reload(s.bridges, &next, NULL), STATUS_IO);
+
+    assert_int_equal(bridges_reload(s.bridges, earlier, NULL), STATUS_OK);
+    bridges_write(s.bridges, &s.text);
+    jsonpath_open(&j, buf_slice(&s.text));
+    assert_true(jsonpath_has(&j, "bridges.0.out"));
+    assert_true(jsonpath_has(&j, "bridges.0.in"));
+    assert_true(jsonpath_has(&j, "bridges.1.out"));
+    assert_true(jsonpath_has(&j, "bridges.2.in"));
+    jsonpath_close(&j);
+    close_all();
+    assert_int_equal(doubles.n_closed, doubles.n_opened);
 }
 
 TEST(warnings_name_those_that_do_not_work)
