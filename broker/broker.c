@@ -160,13 +160,24 @@ broker_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
+/* Without TLS *identity is NULL. */
+static enum status
+read_identity(const struct config *config, struct identity **identity,
+              struct problem *why)
+{
+    *identity = NULL;
+    return config->tls_cert[0]
+               ? identity_read(identity, config->tls_cert, config->tls_key, why)
+               : STATUS_OK;
+}
+
 enum status
 broker_check_files(const struct config *config, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct identity *identity = NULL;
+    enum status rc = read_identity(config, &identity, why);
 
-    if (config->tls_cert[0])
-        rc = server_check_tls(config->tls_cert, config->tls_key, why);
+    identity_free(identity);
     return rc ? rc : bridges_check_files(config, why);
 }
 
@@ -386,22 +397,18 @@ broker_open(struct broker **broker, const struct config *config,
     return STATUS_OK;
 }
 
-static enum status
-reload_tls(struct broker *b, const struct config *next, struct problem *why)
+/* TLS itself begins and ends with the broker (config_compare). */
+static void
+reload_tls(struct broker *b, const struct config *next,
+           struct identity **identity)
 {
-    bool is_new = false;
-    enum status rc;
-
-    if (!next->tls_cert[0])
-        return STATUS_OK;
-    if (!b->config->tls_cert[0]) /* from the next start on */
-        return server_check_tls(next->tls_cert, next->tls_key, why);
-    rc = server_reload_tls(b->server, next->tls_cert, next->tls_key, &is_new,
-                           why);
-    if (!rc && is_new)
-        DIAG(DIAG_INFO, "broker", "new connections get a new certificate",
-             diag_text("file", next->tls_cert));
-    return rc;
+    if (!*identity || !b->config->tls_cert[0])
+        return;
+    if (server_show(b->server, *identity))
+        DIAG_REPORT(DIAG_INFO, "broker",
+                    "new connections get a new certificate",
+                    diag_text("file", next->tls_cert));
+    *identity = NULL;
 }
 
 /* Logs each bridge of `these` that is not in `those`. */
@@ -415,8 +422,8 @@ report_bridges(const char *msg, const struct bridging *these,
         while (j < those->n && !bridge_is_same(&these->all[i], &those->all[j]))
             j++;
         if (j == those->n)
-            DIAG(DIAG_INFO, "broker", msg,
-                 diag_text("bridge", these->all[i].name));
+            DIAG_REPORT(DIAG_INFO, "broker", msg,
+                        diag_text("bridge", these->all[i].name));
     }
 }
 
@@ -430,18 +437,6 @@ are_bridges_same(const struct bridging *a, const struct bridging *b)
 }
 
 static enum status
-reload_networks(struct broker *b, const struct config *next,
-                struct brought *brought, struct problem *why)
-{
-    enum status rc =
-        networks_read(slice_of(next->allow_callbacks), &brought->networks, why);
-
-    if (!rc)
-        networks_replace(&b->callable, &brought->networks);
-    return rc;
-}
-
-static enum status
 reload_bridges(struct broker *b, struct config *next, struct brought *brought,
                struct problem *why)
 {
@@ -452,13 +447,30 @@ reload_bridges(struct broker *b, struct config *next, struct brought *brought,
     brought->bridging = (struct bridging){next->bridges, next->n_bridges};
     next->bridges = NULL;
     next->n_bridges = 0;
-    report_bridges("a bridge ends", last, &brought->bridging);
     rc = bridges_reload(b->bridges, &brought->bridging, why);
-    if (!rc)
-        report_bridges("a bridge begins", &brought->bridging, last);
-    return rc;
+    if (rc)
+        return rc;
+    report_bridges("a bridge ends", last, &brought->bridging);
+    report_bridges("a bridge begins", &brought->bridging, last);
+    return STATUS_OK;
 }
 
+/* Makes room for the settings of `next` that other threads read. */
+static enum status
+bring(struct broker *b, const struct config *next, struct brought **brought,
+      struct problem *why)
+{
+    *brought = calloc(1, sizeof(**brought));
+    if (!*brought)
+        return problem(why, STATUS_MEMORY, "no memory for a reload");
+    (*brought)->earlier = b->brought;
+    b->brought = *brought;
+    return networks_read(slice_of(next->allow_callbacks), &(*brought)->networks,
+                         why);
+}
+
+/* Begins with the steps that can fail. The bridges are the last of these:
+ * closing one cannot be undone unseen. */
 enum status
 broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
@@ -467,24 +479,25 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         strcmp(b->config->allow_callbacks, next->allow_callbacks) != 0;
     bool has_bridges =
         !are_bridges_same(registry_bridging(b->registry), &bridging);
+    struct identity *identity = NULL;
     struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
 
     if (!rc)
         rc = bridges_check_files(next, why);
-    if (!rc && (has_networks || has_bridges)) {
-        brought = calloc(1, sizeof(*brought));
-        if (!brought)
-            return problem(why, STATUS_MEMORY, "no memory for a reload");
-        brought->earlier = b->brought;
-        b->brought = brought;
-    }
     if (!rc)
-        rc = reload_tls(b, next, why);
+        rc = read_identity(next, &identity, why);
+    if (!rc && (has_networks || has_bridges))
+        rc = bring(b, next, &brought, why);
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
+    else if (!rc) /* one may be missing since a reload that failed */
+        rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
     if (!rc && has_networks)
-        rc = reload_networks(b, next, brought, why);
+        networks_replace(&b->callable, &brought->networks);
+    if (!rc)
+        reload_tls(b, next, &identity);
+    identity_free(identity);
     return rc;
 }
 

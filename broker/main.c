@@ -70,11 +70,12 @@ report_difference(const char *name, bool is_live, void *user)
 {
     (void)user;
     if (is_live)
-        DIAG(DIAG_INFO, "broker", "a setting has changed",
-             diag_text("option", name));
+        DIAG_REPORT(DIAG_INFO, "broker", "a setting has changed",
+                    diag_text("option", name));
     else
-        DIAG(DIAG_WARNING, "broker", "a setting changes with the next start",
-             diag_text("option", name));
+        DIAG_REPORT(DIAG_WARNING, "broker",
+                    "a setting changes with the next start",
+                    diag_text("option", name));
 }
 
 /* Reads all settings again: file and command line, as the start did. */
@@ -99,11 +100,11 @@ reload(struct broker *broker, struct config *config, int argc, char **argv)
         config_fini(&next);
     }
     if (rc) {
-        DIAG(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
-             diag_text("error", why.text));
+        DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
+                    diag_text("error", why.text));
         return;
     }
-    diag(DIAG_INFO, "broker", "reloaded");
+    diag_report(DIAG_INFO, "broker", "reloaded", NULL);
     diag_set_level(config->log_level);
 }
 

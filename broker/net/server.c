@@ -91,22 +91,10 @@ server_check(const struct server_options *options, struct problem *why)
     return addresses_find(&addresses, options->host, &port, why);
 }
 
-enum status
-server_check_tls(const char *cert_path, const char *key_path,
-                 struct problem *why)
+bool
+server_show(struct server *server, struct identity *id)
 {
-    struct tls *tls = NULL;
-    enum status rc = tls_open(&tls, cert_path, key_path, why);
-
-    tls_close(tls);
-    return rc;
-}
-
-enum status
-server_reload_tls(struct server *server, const char *cert_path,
-                  const char *key_path, bool *is_new, struct problem *why)
-{
-    return tls_reload(server->tls, cert_path, key_path, is_new, why);
+    return tls_show(server->tls, id);
 }
 
 void

@@ -63,19 +63,20 @@ MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);
 
-/* Can TLS be spoken with these files? Reads them, as server_open would. `why`
- * names the one that cannot be used. */
-MUST_CHECK enum status server_check_tls(const char *cert_path,
-                                        const char *key_path,
-                                        struct problem *why);
+/* A certificate, its chain and its key: what a handshake shows to the client.
+ */
+struct identity;
 
-/* Reads the files again, for connections that begin from now on; of a server
- * that speaks TLS. `*is_new`: the certificate, its chain or its key is another
- * one. If they cannot be used, the old ones stay. The thread that opened. */
-MUST_CHECK enum status server_reload_tls(struct server *server,
-                                         const char *cert_path,
-                                         const char *key_path, bool *is_new,
-                                         struct problem *why);
+/* Reads certificate (its chain behind it) and private key, both PEM. `why`
+ * names the file that cannot be used. Freed by identity_free. */
+MUST_CHECK enum status identity_read(struct identity **id,
+                                     const char *cert_path,
+                                     const char *key_path, struct problem *why);
+void identity_free(struct identity *id); /* NULL is allowed */
+
+/* Takes `id`, which a server that speaks TLS shows from now on to those who
+ * connect. False: it is the same as the one before. The thread that opened. */
+bool server_show(struct server *server, struct identity *id);
 
 /* The port that is listened on. */
 unsigned server_port(const struct server *server);

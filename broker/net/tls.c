@@ -13,6 +13,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/openssl.h"
+#include "broker/net/server.h"
 
 /* Name, AES and HMAC key of session tickets. */
 #define TICKET_KEYS_SIZE 80
@@ -20,7 +21,6 @@
 /* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
 
-/* What a handshake shows to the client. */
 struct identity {
     X509 *cert;
     STACK_OF(X509) * chain;
@@ -29,8 +29,8 @@ struct identity {
 
 struct tls {
     pthread_mutex_t mutex;
-    struct identity identity; /* of handshakes that begin; under the mutex */
-    SSL_CTX *tried;           /* an SSL_CTX on which tls_apply has worked */
+    struct identity *identity; /* of handshakes that begin; under the mutex */
+    SSL_CTX *tried;            /* an SSL_CTX on which tls_apply has worked */
     /* The same in every thread's SSL_CTX: a client that comes back may be
      * accepted by another thread. They live as long as the process. */
     unsigned char ticket_keys[TICKET_KEYS_SIZE];
@@ -126,14 +126,6 @@ read_key(struct identity *id, const char *path, struct problem *why)
 }
 
 static void
-identity_fini(struct identity *id)
-{
-    X509_free(id->cert);
-    sk_X509_pop_free(id->chain, X509_free);
-    EVP_PKEY_free(id->key);
-}
-
-static void
 raise_security_level(SSL_CTX *ctx)
 {
     if (SSL_CTX_get_security_level(ctx) < SECURITY_LEVEL)
@@ -168,20 +160,40 @@ out:
     return rc;
 }
 
-static enum status
-identity_read(struct identity *id, const char *cert_path, const char *key_path,
+enum status
+identity_read(struct identity **id, const char *cert_path, const char *key_path,
               struct problem *why)
 {
+    struct identity *i = calloc(1, sizeof(*i));
     enum status rc = STATUS_OK;
 
-    *id = (struct identity){.chain = sk_X509_new_null()};
-    if (!id->chain)
+    *id = NULL;
+    if (i)
+        i->chain = sk_X509_new_null();
+    if (!i || !i->chain)
         rc = problem(why, STATUS_MEMORY, "no memory for TLS");
     if (!rc)
-        rc = read_cert(id, cert_path, why);
+        rc = read_cert(i, cert_path, why);
     if (!rc)
-        rc = read_key(id, key_path, why);
-    return rc ? rc : try_out(id, cert_path, key_path, why);
+        rc = read_key(i, key_path, why);
+    if (!rc)
+        rc = try_out(i, cert_path, key_path, why);
+    if (rc)
+        identity_free(i);
+    else
+        *id = i;
+    return rc;
+}
+
+void
+identity_free(struct identity *id)
+{
+    if (!id)
+        return;
+    X509_free(id->cert);
+    sk_X509_pop_free(id->chain, X509_free);
+    EVP_PKEY_free(id->key);
+    free(id);
 }
 
 static bool
@@ -228,23 +240,18 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
     return STATUS_OK;
 }
 
-enum status
-tls_reload(struct tls *tls, const char *cert_path, const char *key_path,
-           bool *is_new, struct problem *why)
+bool
+tls_show(struct tls *tls, struct identity *id)
 {
-    struct identity next, last;
-    enum status rc = identity_read(&next, cert_path, key_path, why);
+    bool is_new = !is_same(id, tls->identity); /* only we change it */
+    struct identity *last;
 
-    *is_new = !rc && !is_same(&next, &tls->identity); /* only we change it */
-    if (*is_new) {
-        pthread_mutex_lock(&tls->mutex);
-        last = tls->identity;
-        tls->identity = next;
-        pthread_mutex_unlock(&tls->mutex);
-        next = last;
-    }
-    identity_fini(&next);
-    return rc;
+    pthread_mutex_lock(&tls->mutex);
+    last = tls->identity;
+    tls->identity = id;
+    pthread_mutex_unlock(&tls->mutex);
+    identity_free(last);
+    return is_new;
 }
 
 void
@@ -253,7 +260,7 @@ tls_close(struct tls *tls)
     if (!tls)
         return;
     SSL_CTX_free(tls->tried);
-    identity_fini(&tls->identity);
+    identity_free(tls->identity);
     pthread_mutex_destroy(&tls->mutex);
     OPENSSL_cleanse(tls->ticket_keys, sizeof(tls->ticket_keys));
     free(tls);
@@ -270,8 +277,8 @@ on_certificate_wanted(SSL *ssl, void *user)
 
     SSL_certs_clear(ssl);
     pthread_mutex_lock(&tls->mutex);
-    is_taken = SSL_use_cert_and_key(ssl, tls->identity.cert, tls->identity.key,
-                                    tls->identity.chain, 1);
+    is_taken = SSL_use_cert_and_key(
+        ssl, tls->identity->cert, tls->identity->key, tls->identity->chain, 1);
     pthread_mutex_unlock(&tls->mutex);
     return is_taken == 1;
 }

@@ -32,23 +32,20 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+struct identity;
 struct tls;
 
-/* Reads certificate (its chain behind it) and private key, both PEM. `why`
- * names the file that cannot be used. Freed by tls_close. */
+/* Reads certificate and private key (identity_read). Freed by tls_close. */
 MUST_CHECK enum status tls_open(struct tls **tls, const char *cert_path,
                                 const char *key_path, struct problem *why);
 
 /* NULL is allowed. */
 void tls_close(struct tls *tls);
 
-/* Reads both files again. Handshakes that begin from now on show the new
- * certificate; connections and session tickets go on. `*is_new`: it is another
- * one. If the files cannot be used, the old one stays. One thread at a time,
- * any. */
-MUST_CHECK enum status tls_reload(struct tls *tls, const char *cert_path,
-                                  const char *key_path, bool *is_new,
-                                  struct problem *why);
+/* Takes `id` (server.h), which handshakes that begin from now on show;
+ * connections and session tickets go on. False: it is the same as the one
+ * before. One thread at a time, any. */
+bool tls_show(struct tls *tls, struct identity *id);
 
 /* Makes `ssl_ctx`, an SSL_CTX of the library's, ours: certificate, key,
  * protocols. It borrows `tls`. false: OpenSSL does not take them (the error is

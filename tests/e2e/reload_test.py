@@ -112,6 +112,19 @@ def test_what_is_wrong_is_named_and_the_old_settings_stay(start_reloaded):
     reloaded.broker.set().post()
 
 
+# The limit of lines a minute is for faults that repeat, not for what was asked for.
+def test_every_line_of_every_reload_is_logged(start_reloaded):
+    reloaded = start_reloaded("")
+    names = """rotate-age retain-age remove-grace heartbeat request-timeout hub-timeout
+        hub-give-up hub-retry-max fetch-timeout fetch-stall fetch-retry-max
+        hub-retry-first fetch-retry-first"""
+    for _ in range(12):
+        assert reloaded.reload() == [line("info", RELOADED)]
+    lines = reloaded.write("".join(f"{name} = 11\n" for name in names.split()))
+    expected = {line("warning", WAITS + name) for name in names.split()}
+    assert set(lines) == {*expected, line("info", RELOADED)}
+
+
 # TLS
 
 
@@ -181,6 +194,22 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
         line("info", RELOADED),
     ]
     assert is_shown(broker, old)
+
+
+# What cannot be read fails before anything has changed: here mqtt.db, which no broker
+# without a bridge opens.
+def test_a_reload_that_fails_leaves_the_certificate(start_reloaded, tmp_path):
+    old, new = Certificate(tmp_path / "old"), Certificate(tmp_path / "new")
+    reloaded = start_reloaded(
+        f"tls-cert = {old.cert}\ntls-key = {old.key}\n", tls=old.trust()
+    )
+    (reloaded.broker.data / "mqtt.db").write_text("This is no database. " * 99)
+    settings = f"tls-cert = {new.cert}\ntls-key = {new.key}\n"
+    lines = reloaded.write(f"{settings}[mqtt a]\nurl = mqtt://127.0.0.1:1\nout = *\n")
+    assert len(lines) == 1 and "mqtt.db: " in lines[0]
+    assert is_shown(reloaded.broker, old)
+    assert line("info", RELOADED) in reloaded.write(settings)
+    assert is_shown(reloaded.broker, new)
 
 
 # Networks
