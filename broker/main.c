@@ -149,6 +149,18 @@ is_hangup(const struct origin *origin, const siginfo_t *info)
            !has_terminal();
 }
 
+/* Keeps a request to reload that comes before the broker waits for signals: by
+ * default SIGHUP would kill it. */
+static void
+block_hangups(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
 /* Blocks those that the broker waits for, before any thread starts: so only
  * await_end sees them. */
 static void
@@ -271,9 +283,11 @@ main(int argc, char **argv)
     struct config config;
     struct problem why = {""};
     enum config_wish wish = CONFIG_RUN;
-    enum status rc = config_read(&config, argc, argv, &wish, &why);
+    enum status rc;
     int result;
 
+    block_hangups();
+    rc = config_read(&config, argc, argv, &wish, &why);
     if (rc)
         return bad_usage(&why);
     if (wish == CONFIG_RUN)

@@ -125,6 +125,21 @@ def test_every_line_of_every_reload_is_logged(start_reloaded):
     assert set(lines) == {*expected, line("info", RELOADED)}
 
 
+# SIGHUP comes while the broker reads its settings for the first time, from a pipe.
+def test_a_reload_waits_for_the_end_of_the_start(start_broker, tmp_path):
+    pipe = tmp_path / "settings"
+    os.mkfifo(pipe)
+    broker = start_broker("--config", "/dev/null")
+    broker.stop()
+    broker.options[broker.options.index("/dev/null")] = str(pipe)
+    process = broker.process = broker.start_process()
+    with open(pipe, "w"):  # the broker has opened it, too
+        process.signal(signal.SIGHUP)
+    process.out.wait(1)
+    pipe.write_text("")
+    broker.wait_said(RELOADED)
+
+
 # TLS
 
 
