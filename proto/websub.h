@@ -99,6 +99,11 @@ struct websub_origin websub_origin(struct slice url);
 void websub_authority(struct buf *to, struct slice url);
 void websub_host(struct buf *to, struct slice url);
 
+/* True if websub_host is an address of loopback or "localhost". A name that
+ * resolves to loopback today is its owner's to point elsewhere, and one of the
+ * Internet may come to do so. `url` has passed websub_check_url. */
+bool websub_is_loopback(struct slice url);
+
 /* Appends the URL of a verification: the callback byte for byte, whatever
  * parameters it has, then these behind "?" or "&" (W-050-W-054). lease_s counts
  * for subscribe only. The callback has passed websub_check_url, so that there

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "proto/address.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 #include "proto/websub.h"
@@ -290,6 +291,19 @@ void
 websub_host(struct buf *to, struct slice url)
 {
     add_host(to, url_of(url).host);
+}
+
+bool
+websub_is_loopback(struct slice url)
+{
+    struct buf host;
+    bool is;
+
+    buf_init(&host, WEBSUB_URL_MAX + 64); /* as an address it may be longer */
+    websub_host(&host, url);
+    is = !host.failed && address_is_loopback_host(buf_slice(&host));
+    buf_fini(&host);
+    return is;
 }
 
 void

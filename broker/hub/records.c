@@ -55,19 +55,17 @@
     "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
     " DEFAULT 0;"
 
-/* Which callbacks may be on loopback, of clients of this machine. One that an
- * earlier version has kept there has confirmed at a broker that was open. */
-#define LOCAL_CALLBACK                                                  \
-    "(callback GLOB 'http://127.*' OR callback GLOB 'https://127.*' OR" \
-    " callback GLOB 'http*://localhost[:/]*' OR"                        \
-    " callback GLOB 'http*://[[]::1]*')"
-#define LOCAL_STEP                                                             \
-    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"           \
-    " DEFAULT 0;"                                                              \
-    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;"     \
-    "UPDATE subscriptions SET is_local=1 WHERE kind=0 AND " LOCAL_CALLBACK ";" \
-    "UPDATE requests SET is_local=1 WHERE " LOCAL_CALLBACK                     \
-    " AND (requester GLOB '127.*' OR requester='::1');"
+/* Which rows are of clients of this machine: their callbacks on loopback may be
+ * called (read_common looks at the host). A subscription of an earlier version
+ * with such a callback has confirmed at a broker that was open. '::' is '::1'
+ * as limits go by it (address_widen). */
+#define LOCAL_STEP                                                         \
+    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"       \
+    " DEFAULT 0;"                                                          \
+    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;" \
+    "UPDATE subscriptions SET is_local=1 WHERE kind=0;"                    \
+    "UPDATE requests SET is_local=1 WHERE requester GLOB '127.*'"          \
+    " OR requester IN ('::', '::1');"
 
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("

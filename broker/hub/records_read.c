@@ -6,7 +6,7 @@
 
 #include "broker/hub/records.h"
 
-/* Columns 1 to 9 are the same of both. */
+/* The columns that both tables have. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
     " interval, is_simple, is_local"
@@ -39,7 +39,8 @@ read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
     }
     record->terms.interval_us = sqlite3_column_int64(s, 8);
     record->terms.is_simple = sqlite3_column_int(s, 9) != 0;
-    record->terms.is_local = sqlite3_column_int(s, 10) != 0;
+    record->terms.is_local =
+        sqlite3_column_int(s, 10) != 0 && websub_is_loopback(record->callback);
     return STATUS_OK;
 }
 

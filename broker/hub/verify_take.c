@@ -69,21 +69,6 @@ grant(const struct config *config, uint64_t asked_s)
     return (int64_t)asked_s * 1000000;
 }
 
-/* A name that resolves to loopback today is its owner's to point elsewhere, and
- * one of the Internet may come to do so. */
-static bool
-is_local(const struct order *order)
-{
-    struct buf host;
-    bool is;
-
-    buf_init(&host, REQUEST_HOST_MAX);
-    websub_host(&host, order->request.callback);
-    is = order->is_local && address_is_loopback_host(buf_slice(&host));
-    buf_fini(&host);
-    return is;
-}
-
 static enum status
 make_terms(struct hub *hub, const struct order *order,
            const struct topic *topic, struct terms *terms, struct problem *why)
@@ -103,7 +88,8 @@ make_terms(struct hub *hub, const struct order *order,
         memcpy(terms->secret, secret.data, secret.size);
     terms->interval_us = order->interval_us;
     terms->is_simple = order->is_simple;
-    terms->is_local = is_local(order);
+    terms->is_local =
+        order->is_local && websub_is_loopback(order->request.callback);
     if (filter.size > 0) {
         terms->filter = slice_dup(filter);
         if (!terms->filter)

@@ -232,6 +232,64 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
     assert_non_null(strstr(why.text, "99"));
 }
 
+struct seen {
+    bool is_local[8];
+    size_t n;
+};
+
+static enum status
+see(struct record *record, void *user, struct problem *why)
+{
+    struct seen *seen = user;
+
+    (void)why;
+    seen->is_local[seen->n++] = record->terms.is_local;
+    return STATUS_OK;
+}
+
+/* Version 3 did not know which callbacks are local. Those that the owner of a
+ * name can point elsewhere are not. */
+TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
+     tempdir_teardown)
+{
+    static const struct {
+        const char *callback;
+        bool is_local;
+    } rows[] = {
+        {"http://127.0.0.1:8080/a", true},
+        {"http://LOCALHOST?a", true},
+        {"https://[0:0:0:0:0:0:0:1]/", true},
+        {"http://127.0.0.1.example.org/", false},
+        {"http://example.org/?then=http://localhost/", false},
+    };
+    struct records *r = open_records(state);
+    struct seen seen = {.n = 0};
+    struct problem why = {""};
+    char callback[100];
+    struct alone a;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        strcpy(callback, rows[i].callback);
+        make_alone(&a, records_next_id(r), callback);
+        records_subscription(r, &a.s);
+        commit(r);
+    }
+    assert_int_equal(db_exec(records_db(r),
+                             "ALTER TABLE subscriptions DROP COLUMN is_local;"
+                             "ALTER TABLE requests DROP COLUMN is_local;"
+                             "PRAGMA user_version=3",
+                             &why),
+                     STATUS_OK);
+    records_close(r);
+
+    r = open_records(state);
+    assert_int_equal(records_each_subscription(r, see, &seen, &why), STATUS_OK);
+    assert_int_equal(seen.n, sizeof(rows) / sizeof(rows[0]));
+    for (size_t i = 0; i < seen.n; i++)
+        assert_int_equal(seen.is_local[i], rows[i].is_local);
+    records_close(r);
+}
+
 /* The hub: while its disk is full nothing is told, nothing is delivered, and
  * what it knows is right; then all of it is kept. */
 TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
