@@ -158,10 +158,22 @@ heed_target(struct relay *r, const char *position)
     memcpy(r->target_epoch, epoch, sizeof(epoch));
 }
 
+/* True if the relay takes the target for its own because that was empty, and
+ * has posted nothing since: others may post first. */
+static bool
+may_be_shared(const struct relay *r)
+{
+    const char *dash = strrchr(relay_target(r->state), '-');
+
+    return !r->max_delete && (!dash || !strcmp(dash, "-0"));
+}
+
 static bool
 note_posted(struct relay *r, const struct relay_post *post,
             const struct td_receipt *receipt)
 {
+    if (may_be_shared(r) && receipt->first != 1 && !relay_own(r->state, false))
+        return fail_state(r);
     heed_target(r, receipt->position);
     return relay_posted(r->state, post, receipt->position) || fail_state(r);
 }
@@ -222,7 +234,8 @@ deliver(struct relay *r, const struct relay_post *post)
 
 struct sought {
     struct relay_search *search;
-    char position[TD_POSITION_SIZE]; /* after its last entry; "": not found */
+    uint64_t last;                   /* its last entry */
+    char position[TD_POSITION_SIZE]; /* after that; "": not found */
 };
 
 static int
@@ -237,6 +250,7 @@ on_target(const struct td_message *message, void *user)
             snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
                      (int)strcspn(message->position, "-"), message->position,
                      c->seq);
+            s->last = c->seq;
             return 1;
         }
     }
@@ -264,6 +278,7 @@ look_for(struct relay *r, const struct relay_post *post)
     if (s.position[0]) {
         snprintf(receipt.position, sizeof(receipt.position), "%.63s",
                  s.position);
+        receipt.first = s.last - post->n + 1;
         is_good = note_posted(r, post, &receipt);
     } else if (rc == TD_OK) {
         is_good = deliver(r, post);
@@ -398,6 +413,18 @@ relay_changes(struct relay *r, const struct td_message *message)
 
 /* All resources */
 
+static bool
+fail_shared(struct relay *r, const char *reason)
+{
+    say("%s; what was told since cannot be relayed any more. All resources "
+        "of the source could be compared with the target's, but that had "
+        "entries before this relay: if it is this relay's alone, "
+        "--max-delete says how many of its resources may be deleted; else "
+        "begin anew with another --state and --after",
+        reason);
+    return fail(r, EXIT_GONE);
+}
+
 /* Begins the comparison. It would delete the entries of others, so the target
  * has to be this relay's alone. */
 static bool
@@ -405,15 +432,8 @@ begin_resources(struct relay *r, const char *reason)
 {
     relay_resources_free(r->resources);
     r->resources = NULL;
-    if (!relay_owns(r->state)) {
-        say("%s; what was told since cannot be relayed any more. All resources "
-            "of the source could be compared with the target's, but that had "
-            "entries before this relay: if it is this relay's alone, "
-            "--max-delete says how many of its resources may be deleted; else "
-            "begin anew with another --state and --after",
-            reason);
-        return fail(r, EXIT_GONE);
-    }
+    if (!relay_owns(r->state))
+        return fail_shared(r, reason);
     say("%s; comparing all resources of the source with the target's", reason);
     r->resources = relay_resources_new();
     if (r->resources)
@@ -464,11 +484,15 @@ is_few(enum td_status rc, const struct td_full_receipt *receipt)
     return rc == TD_REFUSED && receipt->deleted > 0 && receipt->deleted < FEW;
 }
 
-/* Puts the document `fd` until the target's broker has told all of it. */
+/* Puts the document `fd` until the target's broker has told all of it. The
+ * first one that is put finds no resources but those of others. A relay that
+ * was killed may have put it before: then few are missing now. */
 static bool
 put_resources(struct relay *r, int fd, const char *position)
 {
-    struct td_full_options how = {.max_delete = (unsigned)r->max_delete};
+    bool is_first = may_be_shared(r);
+    struct td_full_options how = {.max_delete =
+                                      is_first ? 1 : (unsigned)r->max_delete};
     unsigned pause_ms = 0;
     char path[64];
 
@@ -485,6 +509,10 @@ put_resources(struct relay *r, int fd, const char *position)
             return note_resources(r, &receipt, position);
         if (rc == TD_STOPPED)
             return false;
+        if (rc == TD_REFUSED && receipt.deleted > 0 && is_first)
+            return relay_own(r->state, false)
+                       ? fail_shared(r, td_problem(r->target))
+                       : fail_state(r);
         if (is_few(rc, &receipt) && how.max_delete != 100) {
             how.max_delete = 100;
             continue;
@@ -563,14 +591,18 @@ on_member(const char *path, const char *value, void *user)
 {
     struct relay *r = user;
     const char *dash = strrchr(value, '-');
+    char begin[TD_POSITION_SIZE];
 
     if (strcmp(path, "position"))
         return;
     copy_epoch(r->target_epoch, sizeof(r->target_epoch), value);
     if (is_new(r) && dash && !strcmp(dash, "-0"))
-        relay_own(r->state);
-    if (!relay_target(r->state)[0])
-        relay_note_target(r->state, value);
+        relay_own(r->state, true);
+    snprintf(begin, sizeof(begin), "%.*s-0", TD_POSITION_SIZE - 3,
+             r->target_epoch);
+    if (!relay_target(r->state)[0]) /* nothing posted, or nothing noted of it */
+        relay_note_target(
+            r->state, relay_owns(r->state) && !r->max_delete ? begin : value);
     else if (!is_of(relay_target(r->state), r->target_epoch))
         say("%s", made_anew);
 }
@@ -593,7 +625,7 @@ ask_target(struct relay *r)
             if (relay_target(r->state)[0])
                 say("the target is gone, and what was relayed with it; the "
                     "next change makes it anew");
-            return !is_new(r) || relay_own(r->state) || fail_state(r);
+            return !is_new(r) || relay_own(r->state, true) || fail_state(r);
         }
         if (rc == TD_STOPPED)
             return false;
@@ -691,7 +723,7 @@ run(const struct arguments *arguments)
         free(r.listing);
         return EXIT_FAILED;
     }
-    if (r.max_delete && !relay_own(r.state))
+    if (r.max_delete && !relay_own(r.state, true))
         fail_state(&r);
     else
         r.source = open_client(arguments, r.source_url, &r.code);

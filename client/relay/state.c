@@ -247,10 +247,15 @@ relay_owns(const struct relay_state *state)
 /* Notes */
 
 bool
-relay_own(struct relay_state *state)
+relay_own(struct relay_state *state, bool owns)
 {
-    state->owns = state->owns || exec(state, "UPDATE relay SET owns = 1");
-    return state->owns;
+    if (owns == state->owns)
+        return true;
+    if (!exec(state,
+              owns ? "UPDATE relay SET owns = 1" : "UPDATE relay SET owns = 0"))
+        return false;
+    state->owns = owns;
+    return true;
 }
 
 bool

@@ -42,7 +42,7 @@ const char *relay_target(const struct relay_state *state);
 /* True if the target is this relay's alone: then a resource that the source
  * does not have may be deleted there. */
 bool relay_owns(const struct relay_state *state);
-bool relay_own(struct relay_state *state); /* from now on */
+bool relay_own(struct relay_state *state, bool owns); /* from now on */
 
 /* Nothing of what came before has to be posted. */
 bool relay_note(struct relay_state *state, const char *position);

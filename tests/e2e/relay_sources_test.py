@@ -247,6 +247,11 @@ def tell_many(source, relay, n):
     source.forget_changes()
 
 
+def all_of(target):
+    """The first entries of a set, whoever posted them."""
+    return target.get("changes?after=0", accept=JSON).json()["changes"]
+
+
 # A list that has lost most of its resources deletes nothing, unless that is wanted.
 def test_too_many_deletions_are_refused(source, relay):
     tell_many(source, relay, 100)
@@ -280,6 +285,43 @@ def test_a_target_of_others_is_not_compared(source, relay):
     assert relay.target.last() == 3
     relay.run()
     assert relay.target.last() == 3
+
+
+# The same where they come between the relay's first look at the set and its first post.
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed"])
+@pytest.mark.parametrize("kind", [Source, Sitemap])
+def test_a_target_that_others_reach_first_is_not_compared(
+    kind, is_killed, site, broker, tmp_path, run, start
+):
+    source = kind(site)
+    relay = Relay(source, broker.set(), tmp_path / "relay", run, start)
+    if kind is Source:
+        source.change("created", "a")
+        source.put_resources()
+        source.put_changes()
+    else:
+        source.publish({"/files/a.txt": "a"})
+    path = source.url.removeprefix(site.url)
+    site.hold(path)
+    relay.start("--until-caught-up")
+    site.asked(path).wait(1)
+    if is_killed:
+        relay.process.kill()
+    relay.target.post_change("http://r.example/x", lastmod=at(0))
+    site.release(path)
+    if is_killed:
+        relay.start("--until-caught-up")
+    status = relay.process.wait()
+    if kind is Sitemap:  # its first reading is posted as changes
+        assert status == 0
+        relay.target.wait_last(2)
+        for path in tmp_path.glob("relay.list*"):
+            path.unlink()
+    else:
+        assert status == 3
+    said = relay.run(status=3)
+    assert "--max-delete" in said
+    assert not any(entry["change"] == "deleted" for entry in all_of(relay.target))
 
 
 # R-140: the relay is killed at each of its writes to the state, one after the other, also

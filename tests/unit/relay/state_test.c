@@ -144,8 +144,15 @@ TEST(a_target_is_owned_from_then_on)
     char why[512];
 
     assert_false(relay_owns(s));
-    assert_true(relay_own(s));
-    assert_true(relay_own(s));
+    for (int i = 0; i < 2; i++) {
+        assert_true(relay_own(s, true));
+        assert_true(relay_owns(s));
+    }
+    assert_true(relay_own(s, false));
+    relay_close(s);
+    s = open_state(state);
+    assert_false(relay_owns(s));
+    assert_true(relay_own(s, true));
     relay_close(s);
     s = open_state(state);
     assert_true(relay_owns(s));
