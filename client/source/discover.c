@@ -91,12 +91,6 @@ discover_job(struct discovery *d, enum role role, struct slice url,
         *is_known = true;
         return NULL;
     }
-    if (role == ROLE_CAPABILITIES && d->watch && d->watch->is_known &&
-        d->watch->is_known(*(char **)found, d->user)) {
-        *is_known = true;
-        d->n_sets++;
-        return NULL;
-    }
     if (d->n_pages++ == PAGES_MAX) {
         discover_break(d, "more documents than any source has");
         return NULL;
@@ -283,7 +277,8 @@ call_back(struct discovery *d, struct offered *offered,
     return true;
 }
 
-/* True if on_set received that URL before. Else notes it. */
+/* True if on_set received that URL before, or the caller knows it. Else notes
+ * it. */
 static bool
 is_told(struct discovery *d, const char *url)
 {
@@ -299,6 +294,26 @@ is_told(struct discovery *d, const char *url)
         return false;
     free(known);
     return true;
+}
+
+bool
+discover_knows(struct discovery *d, struct slice url)
+{
+    char *known;
+    bool is;
+
+    if (!d->watch || !d->watch->is_known)
+        return false;
+    known = slice_dup(url);
+    if (!known) {
+        d->rc = TD_MEMORY;
+        return false;
+    }
+    is = d->watch->is_known(known, d->user);
+    if (is && !is_told(d, known))
+        d->n_sets++;
+    free(known);
+    return is;
 }
 
 bool

@@ -100,9 +100,11 @@ struct discovery_item {
 /* For callers that look for new sets alone, or that report all links, entries
  * and the set's own JSON. Each callback may be NULL. */
 struct discovery_watch {
-    /* Called before the discovery reads a Capability List that a document
-     * names. True: the caller knows the set; on_set does not receive it. */
-    bool (*is_known)(const char *capability_list, void *user);
+    /* Called before the discovery reads a set, or a Capability List, that a
+     * document of the source names. True: the caller knows the set; on_set does
+     * not receive it. Capability Lists that a page names are read each time:
+     * they lead to the Source Description. */
+    bool (*is_known)(const char *url, void *user);
     void (*on_item)(const struct discovery_item *item, void *user);
     void (*on_description)(struct slice json, void *user);
 };

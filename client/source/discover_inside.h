@@ -51,7 +51,8 @@ struct discovery {
     struct job *jobs;
     struct job **tail;
     void *seen; /* URLs, a tree */
-    void *told; /* URLs of sets that on_set received, a tree */
+    void *told; /* URLs of sets that on_set received, or that its caller
+                   knows, a tree */
     size_t n_pages;
     size_t n_sets;         /* passed to on_set, or known */
     size_t n_known;        /* links to documents that were seen */
@@ -85,6 +86,9 @@ struct job *discover_job(struct discovery *d, enum role role, struct slice url,
                          bool *is_known);
 void discover_later(struct discovery *d, struct job *job); /* or NULL */
 void discover_next(struct discovery *d, struct job *job);
+
+/* True if the caller knows the set: it counts as found. */
+bool discover_knows(struct discovery *d, struct slice url);
 
 /* Passes the set to on_set, unless on_set received it before, and empties
  * `offered`. False: freed. */

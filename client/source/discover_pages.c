@@ -92,8 +92,11 @@ static void
 lead_to(struct discovery *d, enum role role, struct slice loc)
 {
     bool is_known;
-    struct job *job = discover_job(d, role, loc, &is_known);
+    struct job *job;
 
+    if (role == ROLE_CAPABILITIES && discover_knows(d, loc))
+        return;
+    job = discover_job(d, role, loc, &is_known);
     d->n_known += is_known;
     if (job)
         job->is_hosts = d->job->is_hosts;
@@ -305,6 +308,10 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
     struct job *job;
 
     (void)type;
+    if (slice_is(rel, "set") && discover_knows(d, href)) {
+        d->n_led++;
+        return true;
+    }
     job = discover_job(d, ROLE_ANY, href, &is_known);
     if (slice_is(rel, "next")) {
         if (is_known)

@@ -157,11 +157,11 @@ compare(const void *a, const void *b)
 }
 
 static bool
-is_known(const char *capability_list, void *user)
+is_known(const char *url, void *user)
 {
     const struct tour *t = user;
 
-    return tfind(capability_list, &t->lists, compare) != NULL;
+    return tour_has(t, url) || tfind(url, &t->lists, compare);
 }
 
 static bool

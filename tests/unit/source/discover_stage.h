@@ -39,6 +39,7 @@ struct stage {
     struct discovery *discovery;
     struct buf told; /* a line for each set */
     struct failure why;
+    const char *known; /* the path of a set that the caller knows, or NULL */
     unsigned silence_s;
     size_t n_missed;
     bool frees; /* at the first set */
@@ -136,9 +137,19 @@ on_end(const struct failure *why, void *user)
     s->is_over = true;
 }
 
+static inline bool
+is_known(const char *url, void *user)
+{
+    const struct stage *s = user;
+
+    return s->known && !strcmp(url, site_link(s->site, s->known));
+}
+
 static inline enum td_status
 discover(struct stage *s, const char *url)
 {
+    static const struct discovery_watch watch = {.is_known = is_known};
+
     buf_clear(&s->told);
     s->is_over = false;
     s->n_missed = 0;
@@ -146,6 +157,7 @@ discover(struct stage *s, const char *url)
     s->discovery = discovery_start(s->client, url, on_set, on_end, s);
     assert_non_null(s->discovery);
     discovery_silence(s->discovery, s->silence_s);
+    discovery_watch(s->discovery, &watch);
     assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
     BUF_ADD(&s->told, "\0");
     return s->why.rc;

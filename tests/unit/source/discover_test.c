@@ -502,6 +502,33 @@ TEST(it_may_be_freed_when_it_tells_a_set)
     assert_int_equal(site_count(s->site, "/2.xml"), 0);
 }
 
+/* A caller that looks for new sets knows some. Their Capability Lists are not
+ * read again, but where they alone lead to the Source Description. */
+TEST(sets_that_the_caller_knows_are_passed_over)
+{
+    struct stage *s = *state;
+
+    put(s, "/d.xml",
+        LIST("description", ENTRY("/1.xml") ENTRY("/2.xml") ENTRY("/3.xml")));
+    put(s, "/page",
+        "<html><link rel=resourcesync href=/1.xml>"
+        "<link rel=resourcesync href=/2.xml></html>");
+    put(s, "/1.xml",
+        LIST("capabilitylist",
+             UP("/d.xml") OFFER("/changes.xml", "changelist")));
+    put(s, "/2.xml", CHANGES);
+    put(s, "/3.xml", CHANGES);
+    s->known = "/1.xml";
+    finds(s, "/d.xml",
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "url=/3.xml cl=/3.xml ch=/changes.xml\n");
+    assert_int_equal(site_count(s->site, "/1.xml"), 0);
+    finds(s, "/page",
+          "url=/1.xml cl=/1.xml ch=/changes.xml\n"
+          "url=/2.xml cl=/2.xml ch=/changes.xml\n"
+          "url=/3.xml cl=/3.xml ch=/changes.xml\n");
+}
+
 /* R-262: a host that has nothing else is asked for its robots.txt. Sitemaps
  * without a set are one list; one with a link "up" leads to its set. */
 TEST(sitemaps_of_a_robots_txt_are_found)

@@ -96,6 +96,11 @@ TEST(the_sets_of_a_broker_are_found_page_by_page)
           "url=/sets/a name=a ch=http://o.example/a\n"
           "url=/sets/b name=b ch=http://o.example/b\n");
 
+    s->known = "/sets/a"; /* a caller that looks for new sets */
+    finds(s, "/sets", "url=/sets/b name=b ch=http://o.example/b\n");
+    assert_int_equal(site_count(s->site, "/sets/a"), 1);
+    s->known = NULL;
+
     site_delete(s->site, "/sets/a");
     finds(s, "/sets",
           "missed url=/sets/a\n"
