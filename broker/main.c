@@ -89,22 +89,21 @@ reload(struct broker *broker, struct config *config, int argc, char **argv)
 
     if (!rc) {
         (void)share_descriptors(&next); /* as the start did */
+        /* The louder of both levels holds until the report is over. */
+        if (next.log_level > config->log_level)
+            diag_set_level(next.log_level);
         rc = broker_reload(broker, &next, &why);
         if (!rc) {
-            /* At the louder of both levels until the report is over. */
-            if (next.log_level > config->log_level)
-                diag_set_level(next.log_level);
             config_compare(config, &next, report_difference, NULL);
             config_take_live(config, &next);
         }
         config_fini(&next);
     }
-    if (rc) {
+    if (rc)
         DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
                     diag_text("error", why.text));
-        return;
-    }
-    diag_report(DIAG_INFO, "broker", "reloaded", NULL);
+    else
+        diag_report(DIAG_INFO, "broker", "reloaded", NULL);
     diag_set_level(config->log_level);
 }
 

@@ -90,6 +90,11 @@ def test_a_reload_changes_what_it_can_and_names_the_rest(start_reloaded):
     ]
     news.post()
     follower.until(2)
+    # The louder of both levels holds for all lines of the reload.
+    mqtt = "[mqtt a]\nurl = mqtt://127.0.0.1:1\nout = *\n"
+    lines = reloaded.write(f"rotate-age = 5\nlog-level = info\n{mqtt}")
+    assert line("info", 'msg="a bridge begins" bridge=a') in lines
+    reloaded.write("log-level = error\n")
     reloaded.broker.stop()
     assert not reloaded.broker.has_said('msg="ended"')
 
