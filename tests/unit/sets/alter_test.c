@@ -1,6 +1,7 @@
 #include "broker/sets/alter.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,15 +317,28 @@ TEST(a_reader_of_a_removed_set_hears_so)
     assert_null(b);
 }
 
-/* Holds up the log thread until the test has submitted the rest. */
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+/* The log thread waits at the gate until the test has submitted the rest. */
+static sem_t gate, at_gate;
 
 static void
 on_done_at_the_gate(struct alteration *a, void *user)
 {
-    pthread_mutex_lock(&gate);
-    pthread_mutex_unlock(&gate);
+    sem_post(&at_gate);
+    sem_wait(&gate);
     on_done(a, user);
+}
+
+/* Submits settings and waits until the log thread is at the gate: it has
+ * committed them alone. */
+static void
+hold_log_thread(const char *name, struct outcome *first)
+{
+    sem_init(&gate, 0, 0);
+    sem_init(&at_gate, 0, 0);
+    assert_int_equal(
+        submit(ALTER_REPLACE, name, "{}", on_done_at_the_gate, first),
+        STATUS_OK);
+    sem_wait(&at_gate);
 }
 
 /* Log thread: somebody else takes the place that the removal made. */
@@ -349,16 +363,13 @@ TEST(settings_find_no_place_behind_a_removal)
         assert_non_null(registry_make(s.registry, slice_of(name)));
     }
     assert_null(registry_make(s.registry, SLICE("one-more")));
-    pthread_mutex_lock(&gate);
-    assert_int_equal(
-        submit(ALTER_REPLACE, "demo", "{}", on_done_at_the_gate, &first),
-        STATUS_OK);
+    hold_log_thread("demo", &first);
     assert_int_equal(
         alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
         STATUS_OK);
     assert_int_equal(submit(ALTER_REPLACE, "demo", "{}", on_done, &settings),
                      STATUS_OK);
-    pthread_mutex_unlock(&gate);
+    sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&settings), STATUS_INVALID);
@@ -373,10 +384,7 @@ TEST(changes_at_once_do_not_undo_each_other)
     struct settings settings;
 
     sets_post(&s, "demo", 1, 1);
-    pthread_mutex_lock(&gate);
-    assert_int_equal(
-        submit(ALTER_REPLACE, "other", "{}", on_done_at_the_gate, &first),
-        STATUS_OK);
+    hold_log_thread("other", &first);
     assert_int_equal(submit(ALTER_CHANGE, "demo",
                             "{\"title\":\"A\",\"rotateEntries\":5}", on_done,
                             &a),
@@ -388,7 +396,7 @@ TEST(changes_at_once_do_not_undo_each_other)
     assert_int_equal(
         submit(ALTER_CREATE, "demo", "{\"title\":\"C\"}", on_done, &again),
         STATUS_OK);
-    pthread_mutex_unlock(&gate);
+    sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
     assert_int_equal(wait_for(&a), STATUS_OK);
     assert_int_equal(wait_for(&b), STATUS_OK);
@@ -411,17 +419,14 @@ TEST(a_change_ends_with_its_set)
     assert_int_equal(submit(ALTER_CHANGE, "demo", "{}", NULL, NULL),
                      STATUS_NOT_FOUND);
     sets_post(&s, "demo", 1, 1);
-    pthread_mutex_lock(&gate);
-    assert_int_equal(
-        submit(ALTER_REPLACE, "other", "{}", on_done_at_the_gate, &first),
-        STATUS_OK);
+    hold_log_thread("other", &first);
     assert_int_equal(
         alter_remove(sets_find(&s, "demo"), on_done, &removal, NULL),
         STATUS_OK);
     assert_int_equal(
         submit(ALTER_CHANGE, "demo", "{\"title\":\"A\"}", on_done, &change),
         STATUS_OK);
-    pthread_mutex_unlock(&gate);
+    sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&change), STATUS_GONE);
