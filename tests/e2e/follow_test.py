@@ -260,7 +260,7 @@ def test_follow_asks_the_hub_whether_it_is_denied(news, broker, start):
     assert answer.status == 200
 
     def has_moved():
-        return has_active(news) and callback_of(broker) not in (None, told)
+        return callback_of(broker) not in (None, told) and has_active(news)
 
     wait_for("another callback", has_moved)
     news.post()
