@@ -1,6 +1,7 @@
 #include "client/publish/gather.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +247,15 @@ end_document(struct gather *g, enum td_status rc)
 
 /* Where it comes from */
 
+/* td_stop was called: a file may be long, or a pipe. */
+static bool
+is_stopped(const struct td_client *client)
+{
+    struct pollfd stop = {.fd = client->stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, 0) > 0;
+}
+
 static enum td_status
 read_file(struct gather *g, const char *path)
 {
@@ -258,9 +268,12 @@ read_file(struct gather *g, const char *path)
         return client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
                            strerror(errno));
     begin_document(g, path, false);
-    while (!g->rc && (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
+    while (!g->rc && !is_stopped(g->client) &&
+           (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
         feed_document(g, (struct slice){bytes, n});
-    if (!g->rc && ferror(f))
+    if (!g->rc && is_stopped(g->client))
+        rc = client_fail(g->client, TD_STOPPED, "%s", "");
+    else if (!g->rc && ferror(f))
         rc = client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
                          strerror(errno));
     fclose(f);

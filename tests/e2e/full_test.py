@@ -2,6 +2,8 @@
 become the changes of a set."""
 
 import gzip
+import os
+import signal
 
 import pytest
 
@@ -184,6 +186,21 @@ def test_a_list_is_published_again_and_again(often, site, demo):
     assert publishing.out.next().startswith("created=1 updated=0 deleted=0 ")
     demo.wait_last(3)
     publishing.stop()
+    assert publishing.errors() == ""
+
+
+# SIGTERM ends it while it reads a file that has no end.
+def test_a_signal_ends_the_reading_of_a_file(often, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    publishing = often(pipe)
+    lines = b"".join(b'{"loc":"http://example.com/%d"}\n' % i for i in range(100000))
+    with pytest.raises(BrokenPipeError), open(pipe, "wb", buffering=0) as file:
+        file.write(lines)
+        publishing.signal(signal.SIGTERM)
+        for _ in range(20):
+            file.write(lines)
+    assert publishing.wait() == 0
     assert publishing.errors() == ""
 
 
