@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/base/diag.h"
+
 /* How long a reader or the writer waits for a lock that SQLite needs for
  * moments only (recovery, the start of a WAL); all else never waits. */
 #define BUSY_MS 5000
@@ -222,6 +224,19 @@ open_for_a_look(struct db *db, const char *path)
     return result;
 }
 
+/* Takes the rights of other users from a database, such as a copy that was put
+ * back. SQLite gives its WAL the same mode. */
+static void
+make_private(const char *path)
+{
+    struct stat st;
+
+    if (!stat(path, &st) && (st.st_mode & (S_IRWXG | S_IRWXO)) &&
+        chmod(path, S_IRUSR | S_IWUSR))
+        DIAG(DIAG_WARNING, "base", "other users may open a database",
+             diag_text("file", path), diag_text("error", strerror(errno)));
+}
+
 static int
 open_handle(struct db *db, const char *path, enum db_mode mode)
 {
@@ -230,6 +245,8 @@ open_handle(struct db *db, const char *path, enum db_mode mode)
 
     if (mode == DB_LOOK)
         return open_for_a_look(db, path);
+    if (mode != DB_READER)
+        make_private(path);
     return sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_NOMUTEX | flags,
                            NULL);
 }

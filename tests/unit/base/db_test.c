@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/tempdir.h"
@@ -128,6 +130,24 @@ TEST(a_reader_makes_no_file)
 FIXTURE(setup, teardown);
 
 /* R-149 rests on these. */
+/* W-166: a copy that was put back may have the mode that its tool gave it. */
+TEST(a_writer_closes_the_file_to_other_users)
+{
+    struct stage *s = *state;
+    struct stat st;
+
+    db_close(&s->db);
+    assert_int_equal(chmod(s->path, 0644), 0);
+    assert_int_equal(db_open(&s->db, s->path, DB_SMALL, NULL), STATUS_OK);
+    run(&s->db, "CREATE TABLE t(a)");
+
+    assert_int_equal(stat(s->path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    strcat(s->path, "-wal");
+    assert_int_equal(stat(s->path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+}
+
 TEST(a_writer_has_the_settings_that_make_commits_durable)
 {
     struct db *db = *state;
