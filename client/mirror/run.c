@@ -258,10 +258,11 @@ on_end(const struct failure *why, void *user)
 /* Life */
 
 static bool
-init(struct run *run, struct mirror *m)
+init(struct run *run)
 {
     static const struct tour_events events = {on_found,   on_open, on_close,
                                               on_trouble, on_turn, on_end};
+    struct mirror *m = run->m;
     const struct tour_plan plan = {
         .url = run->url,
         .is_once = run->until_caught_up,
@@ -269,7 +270,6 @@ init(struct run *run, struct mirror *m)
         .patience_ms = m->options->patience_ms,
     };
 
-    run->m = m;
     run->begun_ms = loop_now_ms();
     run->tour = tour_start(m->client, &plan, &events, run);
     if (m->shelf && run->tour)
@@ -321,11 +321,11 @@ enum td_status
 run_source(struct mirror *m, const char *url, bool until_caught_up,
            struct failure *why)
 {
-    struct run run = {.url = url, .until_caught_up = until_caught_up};
+    struct run run = {.m = m, .url = url, .until_caught_up = until_caught_up};
     enum td_status rc = TD_MEMORY;
 
     m->is_over = false;
-    if (!client_add_source(m->client, url) && init(&run, m))
+    if (!client_add_source(m->client, url) && init(&run))
         rc = turn(&run, why);
     else
         failure_memory(why);
