@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 
@@ -191,12 +192,21 @@ rest(struct td_client *client, unsigned ms)
     return true;
 }
 
+/* A number from 0 to `below` - 1, another one in each process. */
+static unsigned
+choose(unsigned below)
+{
+    unsigned n;
+
+    return getentropy(&n, sizeof(n)) ? 0 : n % below;
+}
+
 bool
 rest_before_retry(struct td_client *client, unsigned *pause_ms,
                   unsigned most_ms)
 {
     unsigned before_ms = *pause_ms ? *pause_ms : RETRY_FIRST_MS;
-    unsigned ms = before_ms / 2 + (unsigned)random() % (before_ms / 2);
+    unsigned ms = before_ms / 2 + choose(before_ms / 2);
     unsigned asked_s;
 
     td_answered(client, &asked_s);
