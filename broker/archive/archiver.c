@@ -64,12 +64,13 @@ archiver_run(struct thread *t)
             looked_us = now_us;
         }
         /* One step of each kind a turn: while posts fill lists faster than this
-         * thread files them, states and content go on, too. Steps are short, so
-         * that the thread soon sees that it has to end: on a busy processor it
-         * runs rarely, and it may not raise its priority again (RLIMIT_NICE).
-         * Steps of more than milliseconds stop when the log is ending
-         * (log_ending), which could not commit their results. */
-        is_more = rotate_file_one(&a->rotation);
+         * thread files them, states and content go on, too; and while those are
+         * behind, lists get files, or the database would grow. Steps are short,
+         * so that the thread soon sees that it has to end: on a busy processor
+         * it runs rarely, and it may not raise its priority again
+         * (RLIMIT_NICE). Steps of more than milliseconds stop when the log is
+         * ending (log_ending), which could not commit their results. */
+        is_more = rotate_file_some(&a->rotation);
         is_more |= purge_some(a);
         is_more |= generation_sweep_one(a->rotation.registry);
         is_more |= folding_some(&a->folding);

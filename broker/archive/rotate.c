@@ -10,6 +10,9 @@
 /* Between attempts to file a list that fail. */
 #define AGAIN_US 1000000
 
+/* What filing gets of a turn of the archive thread: as much as a fold. */
+#define STEP_US 1000000
+
 /* One list to be closed. */
 struct asked {
     struct post post;
@@ -75,6 +78,7 @@ rotation_init(struct rotation *rotation, struct registry *registry)
     rotation->registry = registry;
     atomic_init(&rotation->n_asked, 0);
     atomic_init(&rotation->n_failures, 0);
+    rotation->again_us = 0;
 }
 
 void
@@ -84,8 +88,9 @@ rotate_by_age(struct rotation *rotation)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 
-bool
-rotate_file_one(struct rotation *rotation)
+/* Files one closed list. False if none was waiting, or on failure. */
+static bool
+file_one(struct rotation *rotation)
 {
     struct problem why = {""};
     bool is_done = true;
@@ -109,6 +114,19 @@ rotate_file_one(struct rotation *rotation)
                  diag_text("error", why.text));
     }
     return !rc && !is_done;
+}
+
+bool
+rotate_file_some(struct rotation *rotation)
+{
+    const atomic_bool *is_ending = log_ending(registry_log(rotation->registry));
+    int64_t end_us = clock_steady_us() + STEP_US;
+
+    while (!atomic_load_explicit(is_ending, memory_order_relaxed) &&
+           file_one(rotation))
+        if (clock_steady_us() >= end_us)
+            return true;
+    return false;
 }
 
 bool

@@ -33,8 +33,8 @@ void rotate_by_age(struct rotation *rotation);
  * failure. */
 bool rotate_purge_some(struct rotation *rotation);
 
-/* Files one closed list. False if none was waiting, or on failure: then no list
- * is filed for a second. */
-bool rotate_file_one(struct rotation *rotation);
+/* Files closed lists, for about a second. False if none is left, or on failure:
+ * then no list is filed for a second. */
+bool rotate_file_some(struct rotation *rotation);
 
 #endif
