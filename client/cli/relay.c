@@ -484,9 +484,10 @@ is_few(enum td_status rc, const struct td_full_receipt *receipt)
     return rc == TD_REFUSED && receipt->deleted > 0 && receipt->deleted < FEW;
 }
 
-/* Puts the document `fd` until the target's broker has told all of it. The
- * first one that is put finds no resources but those of others. A relay that
- * was killed may have put it before: then few are missing now. */
+/* Puts the document `fd` until the target's broker has posted all differences.
+ * While the target may be shared, resources that the document lacks are those
+ * of others. Only where a killed relay has put it before, some are its own:
+ * 1 % may be deleted. */
 static bool
 put_resources(struct relay *r, int fd, const char *position)
 {
