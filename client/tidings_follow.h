@@ -234,7 +234,8 @@ struct td_follow_options {
  *          TD_BROKEN   what came cannot be right: no message, or one of more
  *                      than 16 MiB, a hole that cannot be filled, a digest that
  *                      does not match.
- *          TD_UNREACHABLE  until_caught_up: nothing new came for patience_ms;
+ *          TD_UNREACHABLE  until_caught_up: nothing new came for patience_ms,
+ *                      or a list that was read before cannot be read now;
  *                      td_problem says why.
  *          TD_IO       the scratch directory or the listing cannot be used.
  *          TD_MEMORY   no memory, or no descriptors.

@@ -168,21 +168,23 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 }
 
 /* Where a complete list was read before, its author may be about to write the
- * part that is missing or cut off: the follower reads the list again. */
+ * part that is missing or cut off: the follower reads the list again, or says
+ * that it can be read later. */
 static bool
 failed(struct td_follower *f, const struct failure *why)
 {
-    bool is_lasting = why->rc == TD_MEMORY || why->rc == TD_IO ||
-                      f->wish.until_caught_up ||
-                      !listing_extent(f->listing)->is_read;
+    bool is_passing = why->rc != TD_MEMORY && why->rc != TD_IO &&
+                      why->rc != TD_STOPPED &&
+                      listing_extent(f->listing)->is_read;
     struct failure told = *why;
 
     f->n_heard = 0;
-    if (told.rc != TD_UNREACHABLE && is_lasting)
-        return follower_end(f, &told);
-    if (told.rc != TD_UNREACHABLE)
+    if (told.rc != TD_UNREACHABLE && is_passing)
         failure_set(&told, TD_UNREACHABLE,
                     "%.900s; nothing of it is taken for deleted", why->text);
+    if (told.rc != TD_UNREACHABLE ||
+        (why->rc != TD_UNREACHABLE && f->wish.until_caught_up))
+        return follower_end(f, &told);
     f->is_sought = false; /* perhaps the list has moved */
     return follower_trouble(f, &told);
 }

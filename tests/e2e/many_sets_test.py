@@ -65,7 +65,7 @@ def test_a_set_that_is_not_streamed_is_polled(source):
         mirror.change(f"/{i}.txt", "newer")
         mirror.post(mirror.sets[i - 1])
         mirror.wait("written", f"/{i}.txt")
-        assert streams() == 100
+        wait_for("100 streams", lambda: streams() == 100)
     mirror.check_same()
     syncing.stop()
 
@@ -240,11 +240,15 @@ def test_the_lists_of_many_sets_are_followed(site, start):
 
     site.put("/source.xml", description([put_set(i) for i in range(n)]))
     follow = ("follow", site.link("/source.xml"), "--from-start", "--poll", "0.1")
-    following = start("tidings", *follow)
+    following = start("tidings", *follow, "--verbose")
     following.out.wait(n)
     for i in (0, n - 1):
         put_list(i, "a", "b")
         told = following.out.find(lambda line: line.endswith(f"/{i}/b"))
         assert told.split()[2] == "created"
+        site.put(f"/{i}/list.xml", "<urlset>")  # its author is about to write it
+        following.err.find(lambda line: f"/{i}/list.xml cannot be read" in line)
+        put_list(i, "a", "b", "c")
+        following.out.find(lambda line: line.endswith(f"/{i}/c"))
     following.stop()
-    assert len(following.out) == n + 2
+    assert len(following.out) == n + 4
