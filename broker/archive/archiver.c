@@ -70,10 +70,10 @@ archiver_run(struct thread *t)
          * it runs rarely, and it may not raise its priority again
          * (RLIMIT_NICE). Steps of more than milliseconds stop when the log is
          * ending (log_ending), which could not commit their results. */
-        is_more = rotate_file_some(&a->rotation);
+        is_more = folding_some(&a->folding);
+        is_more |= rotate_file_some(&a->rotation);
         is_more |= purge_some(a);
         is_more |= generation_sweep_one(a->rotation.registry);
-        is_more |= folding_some(&a->folding);
         is_more |= contents_some(a->contents);
         is_more |= uploads_some(&a->uploads, &a->folding);
         is_more |= fetching_some(&a->fetching);
