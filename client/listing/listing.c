@@ -45,6 +45,9 @@ static const char schema[] =
     " hole INTEGER NOT NULL, fragment BLOB NOT NULL);"
     "PRAGMA application_id = 1415859305; PRAGMA user_version = 1;";
 
+/* Of the schema: user_version. */
+#define VERSION 1
+
 /* The lock is taken with the first transaction and kept. */
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
                                "PRAGMA journal_mode = WAL;"
@@ -265,17 +268,23 @@ static bool
 settle_file(struct listing *l, const char *source)
 {
     uint64_t application = 0;
+    uint64_t version = 0;
     uint64_t n_tables = 0;
 
     if (!ask(l, "PRAGMA application_id", &application) ||
+        !ask(l, "PRAGMA user_version", &version) ||
         !ask(l, "SELECT count(*) FROM sqlite_master", &n_tables))
         return false;
     if (!application && !n_tables)
         return exec(l, schema) && write_source(l, source);
-    if (application == APPLICATION_ID)
+    if (application == APPLICATION_ID && version == VERSION)
         return read_source(l, source);
     failure_set(&l->why, TD_INVALID,
-                "the file is something else than the last list of a source");
+                application == APPLICATION_ID
+                    ? "the last list of the source is of a newer version of "
+                      "this program"
+                    : "the file is something else than the last list of a "
+                      "source");
     return false;
 }
 

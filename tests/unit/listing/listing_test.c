@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "tests/clock.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -214,7 +216,8 @@ TEST(a_resource_differs_by_lastmod_hash_or_length)
     }
 }
 
-/* A program that is started again finds the last reading and its differences. */
+/* A program that is started again finds the last reading and its differences.
+ */
 TEST(all_is_there_again)
 {
     struct stage *s = *state;
@@ -470,6 +473,25 @@ TEST(what_is_not_its_own_is_refused)
     open_listing(s);
     assert_null(s->listing);
     assert_int_equal(s->why.rc, TD_IO);
+}
+
+/* A newer program may have written what this one does not know. */
+TEST(a_file_of_a_newer_version_is_refused)
+{
+    struct stage *s = *state;
+    sqlite3 *db;
+
+    listing_close(s->listing);
+    s->listing = NULL;
+    assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    open_listing(s);
+    assert_null(s->listing);
+    assert_int_equal(s->why.rc, TD_INVALID);
+    assert_non_null(strstr(s->why.text, "of a newer version"));
 }
 
 /* Without a path nothing stays. */
