@@ -411,9 +411,9 @@ fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
 
 #define LINK_OF(rel) SLICE("<rs:ln rel=\"" rel "\"")
 
-/* Appends the elements from `p` to `end` that begin with `start`, or all
- * others;
- * "<" begins nothing else, and `rel` comes first in an rs:ln. */
+/* Appends the elements from `p` to `end` that begin with `start`, or all others
+ * if not is_wanted; "<" begins nothing else, and `rel` comes first in an rs:ln.
+ */
 static void
 add_elements(struct buf *to, const char *p, const char *end, struct slice start,
              bool is_wanted)
