@@ -58,8 +58,8 @@ static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
 
 /* The reading that is under way. `is_reread`: the next reading reads the
  * document again, even if it has not changed, because `seen` does not have
- * exactly its resources. Documents that share a resource are such: it is noted
- * with one of them alone. */
+ * exactly its resources. `seen` notes a resource with the last document that
+ * has it, so the trigger marks all documents that share a resource. */
 static const char scratch[] =
     "CREATE TEMP TABLE read (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
     " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL,"

@@ -322,8 +322,8 @@ TEST(a_resource_of_two_documents_is_deleted_with_both)
     assert_changes(s, 3, "4 deleted b;");
 }
 
-/* Each of the documents that share a resource is read again, however many they
- * are: it is noted with one of them alone. */
+/* Any number of documents may share a resource. The next reading reads all of
+ * them again. */
 TEST(a_resource_of_three_documents_is_deleted_with_all)
 {
     struct stage *s = *state;
