@@ -5,9 +5,7 @@
  * a body is, and nothing is sent of a source that cannot be read to its end.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,30 +14,12 @@
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/set_url.h"
+#include "client/lib/temporary_file.h"
 #include "client/publish/gather.h"
 #include "client/publish/post.h"
 
 /* The broker says nothing while it compares. */
 #define SILENCE_S 3600
-
-/* A file without a name. */
-static int
-open_temporary(struct td_client *client)
-{
-    const char *dir = getenv("TMPDIR");
-    char path[4096];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/tidings-XXXXXX",
-             dir && dir[0] ? dir : "/tmp");
-    fd = mkostemp(path, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(path);
-    else
-        client_fail(client, TD_IO, "cannot make a temporary file in %.600s: %s",
-                    dir && dir[0] ? dir : "/tmp", strerror(errno));
-    return fd;
-}
 
 static bool
 read_receipt(struct slice body, struct td_full_receipt *receipt)
@@ -137,10 +117,12 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     char target[SET_URL_MAX + 64];
     unsigned max_delete = options ? options->max_delete : 0;
     char *known = options ? options->known : NULL;
-    int fd = -1;
+    struct failure why;
+    int fd;
     enum td_status rc;
 
     receipt = receipt ? receipt : &unwanted;
+    failure_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
     rc = set_url_read(client, set_url, &url);
@@ -157,8 +139,9 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     else
         snprintf(target, sizeof(target), "%s/resources", url.text);
 
-    fd = open_temporary(client);
-    rc = fd < 0 ? TD_IO : gather(client, from, known, fd, &gathered);
+    fd = temporary_file_open(&why);
+    rc = fd < 0 ? client_told(client, &why)
+                : gather(client, from, known, fd, &gathered);
     if (!rc && gathered.is_same)
         receipt->is_same = 1;
     else if (!rc)

@@ -10,6 +10,8 @@
 
 #include <sqlite3.h>
 
+#include "client/lib/temporary_file.h"
+
 /* SQLite deletes the file of the database "" when it is closed, or the process
  * ends: nothing of it has to survive. */
 static const char schema[] =
@@ -20,7 +22,7 @@ static const char schema[] =
 struct relay_resources {
     sqlite3 *db;
     sqlite3_stmt *insert;
-    char trouble[512];
+    char trouble[1024];
 };
 
 static bool
@@ -87,21 +89,6 @@ relay_resources_add(struct relay_resources *r, const char *text, size_t size)
 
 /* Writing */
 
-static int
-open_temporary(void)
-{
-    const char *dir = getenv("TMPDIR");
-    char path[4096];
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/tidings-XXXXXX",
-             dir && dir[0] ? dir : "/tmp");
-    fd = mkostemp(path, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(path);
-    return fd;
-}
-
 static bool
 write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
           const struct relay_rules *rules)
@@ -158,12 +145,15 @@ bool
 relay_resources_write(struct relay_resources *r,
                       const struct relay_rules *rules, int *fd)
 {
+    struct failure why;
     int copy;
     FILE *to;
     bool is_good;
 
-    *fd = open_temporary();
-    copy = *fd < 0 ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    *fd = temporary_file_open(&why);
+    if (*fd < 0)
+        return fail(r, "%s", why.text);
+    copy = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
     to = copy < 0 ? NULL : fdopen(copy, "w");
     if (!to) {
         if (copy >= 0)
@@ -178,8 +168,7 @@ relay_resources_write(struct relay_resources *r,
         return true;
 
 failed:
-    if (*fd >= 0)
-        close(*fd);
+    close(*fd);
     *fd = -1;
     return false;
 }

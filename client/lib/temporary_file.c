@@ -1,0 +1,42 @@
+#include "client/lib/temporary_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *
+temporary_directory(void)
+{
+    const char *const paths[] = {getenv("SQLITE_TMPDIR"), getenv("TMPDIR"),
+                                 "/var/tmp", "/usr/tmp", "/tmp"};
+    struct stat is;
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (paths[i] && !stat(paths[i], &is) && S_ISDIR(is.st_mode) &&
+            !access(paths[i], W_OK | X_OK))
+            return paths[i];
+    return ".";
+}
+
+int
+temporary_file_open(struct failure *why)
+{
+    const char *dir = temporary_directory();
+    char path[4096];
+    int fd = -1;
+
+    errno = ENAMETOOLONG;
+    if (snprintf(path, sizeof(path), "%s/tidings-XXXXXX", dir) <
+        (int)sizeof(path))
+        fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    else
+        failure_set(why, TD_IO, "cannot make a temporary file in %.600s: %s",
+                    dir, strerror(errno));
+    return fd;
+}

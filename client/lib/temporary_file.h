@@ -1,0 +1,21 @@
+/*
+ * temporary_file.h - files that are gone when they are closed.
+ *
+ * They are in the directory where SQLite has its own temporary files, so that
+ * one look at its file system (room_look_at) tells for both.
+ */
+#ifndef CLIENT_LIB_TEMPORARY_FILE_H
+#define CLIENT_LIB_TEMPORARY_FILE_H
+
+#include "client/lib/failure.h"
+
+/* Returns SQLITE_TMPDIR or TMPDIR of the environment, /var/tmp, /usr/tmp or
+ * /tmp: the first directory that can be written, as SQLite chooses it; else
+ * ".". Lent by the environment. */
+const char *temporary_directory(void);
+
+/* Opens a file without a name for reading and writing. The caller closes it.
+ * -1: TD_IO. */
+int temporary_file_open(struct failure *why);
+
+#endif
