@@ -94,6 +94,33 @@ TD_API enum td_status td_header(struct td_client *client, const char *url,
  */
 TD_API void td_allow_private(struct td_client *client);
 
+/* Upper limits of what a source can make the handle read and write; 0: no
+ * limit.
+ */
+struct td_limits {
+    uint64_t max_file_bytes;  /* of a resource that a mirror fetches; the
+                                 mirror gives up a longer one */
+    uint64_t max_total_bytes; /* of all files of a mirror and of those that are
+                                 being fetched; and of each package */
+    uint64_t min_free_bytes;  /* of the file systems of mirrors, of kept lists
+                                 (td_follow_options) and of temporary files:
+                                 stay free */
+    uint64_t max_resources;   /* of a list, and of a mirror */
+};
+
+/*
+ * Sets the limits for all calls of the handle. A call ends with TD_IO before it
+ * exceeds max_total_bytes or min_free_bytes, and with TD_REFUSED where a source
+ * has more than max_resources. It keeps what a mirror or a listing had, and
+ * deletes its temporary files. A new handle has no limits.
+ *
+ * limits  NULL: none, as at the beginning.
+ *
+ * Memory   copied.
+ * Thread   as the handle; not while td_sync or td_audit runs. Since 0.1.
+ */
+TD_API void td_limit(struct td_client *client, const struct td_limits *limits);
+
 /*
  * Why the last call failed: a sentence, UTF-8, "" if it did not.
  *

@@ -228,7 +228,8 @@ struct td_follow_options {
  *                      was removed.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
  *                      does not exist yet is refused with 404. Also a list that
- *                      lacks more than max_delete_percent.
+ *                      lacks more than max_delete_percent, or has more
+ *                      resources than td_limit allows.
  *          TD_INVALID  url, after, since or a filter is malformed; nothing was
  *                      sent.
  *          TD_BROKEN   what came cannot be right: no message, or one of more
@@ -237,7 +238,8 @@ struct td_follow_options {
  *          TD_UNREACHABLE  until_caught_up: nothing new came for patience_ms,
  *                      or a list that was read before cannot be read now;
  *                      td_problem says why.
- *          TD_IO       the scratch directory or the listing cannot be used.
+ *          TD_IO       the scratch directory or the listing cannot be used,
+ *                      or a disk would have less free than td_limit demands.
  *          TD_MEMORY   no memory, or no descriptors.
  * Spec     R-225, R-309, R-342 to R-345, R-349. Since 0.1.
  */

@@ -52,15 +52,6 @@ struct td_sync_event {
     uint64_t bytes_wanted; /* still to be fetched, of known lengths */
 };
 
-/* Upper limits, whatever the source says; 0: no limit. */
-struct td_mirror_limits {
-    uint64_t max_file_bytes;  /* of a resource: a longer one is given up */
-    uint64_t max_total_bytes; /* of all files of the mirror and of those that
-                                 are being fetched; and of each package */
-    uint64_t min_free_bytes;  /* of the file system: stay free */
-    uint64_t max_resources;   /* of a list, and of the mirror */
-};
-
 struct td_sync_options {
     unsigned per_host;      /* downloads at a time from one host; 0: 4 */
     unsigned attempts;      /* for a resource, all its links included; 0: 5 */
@@ -77,7 +68,6 @@ struct td_sync_options {
     unsigned patience_ms;   /* the same; a host of resources that wants to be
                                left alone for longer is not waited for either */
     int has_no_dumps;       /* not 0: Resource Lists, though there are dumps */
-    struct td_mirror_limits limits;
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
 };
@@ -113,10 +103,10 @@ struct td_sync_options {
  * Memory   all arguments are borrowed until return.
  * Thread   blocks; on_event runs on the calling thread.
  * Errors   TD_STOPPED   by td_stop: all that was done is kept.
- *          TD_IO        the directory is in use, full (by the limits, too) or
+ *          TD_IO        the directory is in use, full (by td_limit, too) or
  *                       cannot be written.
  *          TD_REFUSED   by the server; or too much is to be deleted, or there
- *                       are more resources than the limits allow.
+ *                       are more resources than td_limit allows.
  *          TD_GONE      the history does not reach back, and the source has no
  *                       Resource List to begin anew with; the set was removed.
  *          TD_DIFFERENT until_caught_up: some resources were given up.
@@ -142,7 +132,6 @@ struct td_audit_options {
     int repair;         /* not 0: fetch, replace and delete until it is right */
     int max_delete_percent; /* of the repair; as of td_sync_options */
     unsigned per_host;
-    struct td_mirror_limits limits;
     /* loc or path may be NULL. */
     void (*on_finding)(enum td_finding finding, const char *loc,
                        const char *path, const char *why, void *user);

@@ -105,8 +105,9 @@ struct td_full_receipt {
  * set_url     "http(s)://host:port/sets/NAME", UTF-8.
  * from        a file or an http(s) URL: a Resource List or plain Sitemap, or an
  *             index, whose parts are fetched; or resources in NDJSON. In gzip
- *             or not. It is read whole first, into a temporary file in $TMPDIR
- *             (else /tmp), and checked as the broker checks it.
+ *             or not. It is read whole first, into a temporary file in
+ *             $SQLITE_TMPDIR (else $TMPDIR, /var/tmp or /tmp), and checked as
+ *             the broker checks it.
  * options     NULL: all zero.
  * receipt     filled on TD_OK; where max_delete refuses (TD_REFUSED), `deleted`
  *             is how many would be deleted, else it is 0; may be NULL.
@@ -118,12 +119,13 @@ struct td_full_receipt {
  *          a time.
  * Thread   blocks; for as long as the broker takes, up to an hour of silence.
  * Errors   TD_INVALID      set_url is malformed, or max_delete above 100.
- *          TD_IO           a file cannot be read, or the temporary one written.
+ *          TD_IO           a file cannot be read, or the temporary one written;
+ *                          td_limit, too.
  *          TD_BROKEN       a document cannot be read: td_problem says which,
  *                          and why; nothing was sent. Or the broker's answer.
  *          TD_REFUSED      td_problem says why: "409: 300 of 1000 resources
  *                          would be deleted, ...": max_delete allows it. Also
- *                          by the server of `from`.
+ *                          by the server of `from`, and by td_limit.
  *          TD_UNREACHABLE  no answer, or one such as 503: some of the changes
  *                          may have been told.
  *          TD_GONE         the set was removed meanwhile.

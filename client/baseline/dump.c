@@ -147,7 +147,7 @@ fetch(struct dump *d)
         .file = d->file,
         .length = d->length,
         .hash = slice_of(d->hash),
-        .max_bytes = d->client->room.max_total,
+        .max_bytes = d->client->room.limits.max_total_bytes,
         .begins = "PK",
         .kind = "a ZIP package",
         .is_anew = d->was_other,

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "client/cli/limits.h"
 #include "client/cli/mirrored.h"
 
 enum {
@@ -11,7 +12,7 @@ enum {
     OPTION_MAX_DELETE,
     OPTION_PER_HOST,
     OPTION_LIMITS,
-    OPTION_JSON = OPTION_LIMITS + 4
+    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS
 };
 
 static const struct option_row options[] = {
@@ -22,7 +23,7 @@ static const struct option_row options[] = {
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "refuse to delete more; 20, \"none\": no limit"},
     [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
-    [OPTION_LIMITS] = MIRRORED_LIMIT_ROWS,
+    [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, "each finding and event as a line of JSON"},
     {NULL, NULL, NULL},
 };
@@ -104,8 +105,7 @@ run(const struct arguments *arguments)
     if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
                              &how.max_delete_percent) ||
         !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
-                         &how.per_host) ||
-        !mirrored_limits(given + OPTION_LIMITS, &how.limits))
+                         &how.per_host))
         return EXIT_USAGE;
     progress_init(&m.progress);
     m.progress.is_on = m.progress.is_on && !m.is_json;

@@ -42,7 +42,8 @@ struct arguments {
     char *const *operands;
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
-    bool allows_private; /* --allow-private, likewise */
+    bool allows_private;     /* --allow-private, likewise */
+    struct td_limits limits; /* limits.h */
 };
 
 /* One row per command. */
@@ -105,8 +106,8 @@ bool rest(struct td_client *client, unsigned ms);
 bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
                        unsigned most_ms);
 
-/* A handle for the server at `url`, which gets the --headers. NULL: *code says
- * how the program ends, and why was said. */
+/* A handle with the limits, for the server at `url`, which gets the --headers.
+ * NULL: *code says how the program ends, and why was said. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 

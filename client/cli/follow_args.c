@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/limits.h"
 #include "client/cli/mirrored.h"
 
 enum {
@@ -25,7 +26,8 @@ enum {
     OPTION_TRANSPORT,
     OPTION_POLL,
     OPTION_MAX_DELETE,
-    OPTION_CALLBACK_LISTEN,
+    OPTION_LIMITS,
+    OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_CALLBACK_URL,
     OPTION_VERBOSE
 };
@@ -55,6 +57,7 @@ const struct option_row follow_options[] = {
     [OPTION_POLL] = {"poll", "SECONDS", "between two looks at lists; 60"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "of a list, more is an error (or none); 20"},
+    [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_CALLBACK_LISTEN] = {"callback-listen", "HOST:PORT",
                                 "be told by the source's hub (WebSub), there"},
     [OPTION_CALLBACK_URL] = {"callback-url", "URL",

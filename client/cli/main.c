@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/limits.h"
 
 #define OPTIONS_MAX 32
 #define HELP_COLUMN 24
@@ -233,6 +234,7 @@ open_client(const struct arguments *arguments, const char *url,
     }
     if (arguments->allows_private)
         td_allow_private(client);
+    td_limit(client, &arguments->limits);
     for (size_t i = 0; !rc && i < arguments->n_headers; i++)
         rc = td_header(client, url, arguments->headers[i]);
     *code = exit_of(client, rc);
@@ -345,7 +347,9 @@ run(const struct command *command, int argc, char **argv)
     }
     arguments.n_operands = argc - optind;
     arguments.operands = argv + optind;
-    code = command->run(&arguments);
+    code = limits_read(command->options, given, &arguments.limits)
+               ? command->run(&arguments)
+               : EXIT_USAGE;
 
 out:
     free(in_order);

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that stay free of the disk, unless it is said otherwise. */
-#define MIN_FREE ((uint64_t)1 << 30)
-
 /* For the signal handler, which cannot be given anything. */
 static struct td_client *stopped;
 
@@ -68,51 +65,6 @@ mirrored_number(const char *option, const char *text, unsigned most,
         return true;
     say("--%s is a number from 1 to %u", option, most);
     return false;
-}
-
-/* "4096", "64K", "50M", "1G", "2T"; "none" is 0. False: none of these. */
-static bool
-read_bytes(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "KMGT";
-    size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-
-    *bytes = 0;
-    if (!strcmp(text, "none"))
-        return true;
-    if (digits == 0 || digits > 18 || (text[digits] && !unit) ||
-        (unit && text[digits + 1]))
-        return false;
-    *bytes = strtoull(text, NULL, 10);
-    if (*bytes == 0 || *bytes > UINT64_MAX >> shift)
-        return false;
-    *bytes <<= shift;
-    return true;
-}
-
-bool
-mirrored_limits(const char *const given[4], struct td_mirror_limits *limits)
-{
-    static const struct option_row rows[] = {MIRRORED_LIMIT_ROWS};
-    uint64_t *const values[] = {
-        &limits->max_file_bytes, &limits->max_total_bytes,
-        &limits->min_free_bytes, &limits->max_resources};
-
-    limits->min_free_bytes = MIN_FREE;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        bool is_count = !strcmp(rows[i].argument, "N");
-
-        if (!given[i] || (read_bytes(given[i], values[i]) &&
-                          !(is_count && strpbrk(given[i], "KMGT"))))
-            continue;
-        say(is_count ? "--%s is a number from 1 on, or none"
-                     : "--%s is a number of bytes from 1 on, as 500M, or none",
-            rows[i].name);
-        return false;
-    }
-    return true;
 }
 
 bool

@@ -22,19 +22,6 @@ struct td_client *mirrored_open(const struct arguments *arguments,
 bool mirrored_number(const char *option, const char *text, unsigned most,
                      unsigned *number);
 
-/* The limits of a mirror: rows of options, in this order, and what they say.
- * False: one makes no sense, and that was said. */
-#define MIRRORED_LIMIT_ROWS                                                    \
-    {"max-file", "BYTES", "give up a resource that is longer; none"},          \
-        {"max-total", "BYTES", "stop where the mirror would be larger; none"}, \
-        {"min-free", "BYTES", "stop where the disk has less; 1G"},             \
-    {                                                                          \
-        "max-entries", "N", "stop where there are more resources; none"        \
-    }
-
-bool mirrored_limits(const char *const given[4],
-                     struct td_mirror_limits *limits);
-
 /* --max-delete: 1 to 100, or "none", which is -1. */
 bool mirrored_max_delete(const char *text, int *percent);
 

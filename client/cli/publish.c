@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/limits.h"
 
 /* What is posted is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
@@ -32,7 +33,8 @@ enum {
     OPTION_FULL,
     OPTION_EVERY,
     OPTION_MAX_DELETE,
-    OPTION_VERBOSE
+    OPTION_LIMITS,
+    OPTION_VERBOSE = OPTION_LIMITS + N_LIMIT_ROWS
 };
 
 static const struct option_row options[] = {
@@ -57,6 +59,7 @@ static const struct option_row options[] = {
                       "with --full: again and again; 90 (seconds), 10m, 1.5h"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "how many of them may be deleted by --full; 20"},
+    [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_VERBOSE] = {"verbose", NULL, "say why it tries again"},
     {NULL, NULL, NULL},
 };
@@ -431,7 +434,8 @@ fault_of_full(const struct arguments *arguments)
 
     for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
         if (given[i])
-            return "--full goes with --every and --max-delete alone";
+            return "--full goes with --every, --max-delete, --min-free and "
+                   "--max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names what is published: no FILE and no LOC beside it";
     if (percent && (!is_made_of(percent, "0123456789") || strlen(percent) > 3 ||
@@ -594,9 +598,9 @@ run(const struct arguments *arguments)
         return bad_usage("publish needs a SET-URL; see tidings publish --help");
     if (arguments->options[OPTION_FULL])
         return post_full(arguments);
-    if (arguments->options[OPTION_MAX_DELETE] ||
-        arguments->options[OPTION_EVERY])
-        return bad_usage("--max-delete and --every need --full");
+    for (int i = OPTION_EVERY; i < OPTION_VERBOSE; i++)
+        if (arguments->options[i])
+            return bad_usage("--%s needs --full", options[i].name);
     if (!arguments->options[OPTION_CHANGE]) {
         for (int i = OPTION_LASTMOD; i <= OPTION_CONTENT; i++)
             if (arguments->options[i])
@@ -645,7 +649,10 @@ const struct command publish_command = {
         "on "
         "until it is interrupted, and prints a line whenever something was\n"
         "different; the server of a URL is asked for another list only. What "
-        "goes wrong\nafter the first time is said, and tried again.\n",
+        "goes wrong\nafter the first time is said, and tried again. A source "
+        "that is\n"
+        "too large is refused: N resources, or BYTES (500M, 2G or none) that "
+        "stay free of\nthe disk of temporary files.\n",
     .options = options,
     .run = run,
 };

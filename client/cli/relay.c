@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/limits.h"
 #include "client/cli/mirrored.h"
 #include "client/relay/entry.h"
 #include "client/relay/resources.h"
@@ -46,7 +47,8 @@ enum {
     OPTION_AFTER,
     OPTION_POLL,
     OPTION_MAX_DELETE,
-    OPTION_KEEP_LINKS,
+    OPTION_LIMITS,
+    OPTION_KEEP_LINKS = OPTION_LIMITS + N_LIMIT_ROWS,
     OPTION_UNTIL,
     OPTION_TARGET_HEADER
 };
@@ -60,6 +62,7 @@ static const struct option_row options[] = {
                      "between looks at a source that pushes nothing; 60"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "of the target's resources, at once; 20; or none"},
+    [OPTION_LIMITS] = LIMIT_ROWS,
     [OPTION_KEEP_LINKS] = {"keep-links", NULL,
                            "links collection and canonical, too"},
     [OPTION_UNTIL] = {"until-caught-up", NULL,
@@ -76,6 +79,7 @@ struct relay {
     struct td_client *target;
     struct relay_state *state;
     char *listing; /* the file beside it; of a source that has only a list */
+    const struct td_limits *limits;
     struct relay_resources *resources; /* between begin and end; else NULL */
     bool keeps_links;
     unsigned poll_ms; /* 0: as the library has it */
@@ -435,10 +439,10 @@ begin_resources(struct relay *r, const char *reason)
     if (!relay_owns(r->state))
         return fail_shared(r, reason);
     say("%s; comparing all resources of the source with the target's", reason);
-    r->resources = relay_resources_new();
+    r->resources = relay_resources_new(r->limits);
     if (r->resources)
         return true;
-    say("no memory, or no room for temporary files");
+    say("no memory, or no temporary file can be made");
     return fail(r, EXIT_FAILED);
 }
 
@@ -683,6 +687,8 @@ open_target(const struct arguments *arguments, enum exit_code *code)
         *code = exit_of(client, rc);
         td_close(client);
         return NULL;
+    } else {
+        td_limit(client, &arguments->limits);
     }
     return client;
 }
@@ -692,7 +698,8 @@ run(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     struct sigaction stops = {.sa_handler = on_signal};
-    struct relay r = {.keeps_links = given[OPTION_KEEP_LINKS] != NULL};
+    struct relay r = {.limits = &arguments->limits,
+                      .keeps_links = given[OPTION_KEEP_LINKS] != NULL};
     char why[512];
 
     if (arguments->n_operands != 2)
@@ -765,7 +772,9 @@ const struct command relay_command = {
         "For that\nthe set has to be this relay's alone; and nothing is "
         "deleted "
         "where that would be\nmore than --max-delete allows, and 100 resources "
-        "or more.\n\n"
+        "or more. A list that is\ntoo large, or has no end, ends it with 1: N "
+        "resources, or BYTES (500M, 2G or\nnone) that stay free of the disks "
+        "of FILE and of temporary files.\n\n"
         "An entry that has been in the set is not brought back to it, so that "
         "rings of\nrelays come to rest. The state also keeps the post at work: "
         "without it, --after\nthe position that was reached may post some "

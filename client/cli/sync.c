@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "client/cli/limits.h"
 #include "client/cli/mirrored.h"
 
 enum {
@@ -12,7 +13,7 @@ enum {
     OPTION_POLL,
     OPTION_NO_DUMPS,
     OPTION_LIMITS,
-    OPTION_JSON = OPTION_LIMITS + 4,
+    OPTION_JSON = OPTION_LIMITS + N_MIRROR_LIMIT_ROWS,
     OPTION_VERBOSE
 };
 
@@ -26,7 +27,7 @@ static const struct option_row options[] = {
                      "between looks at a source that pushes nothing; 60"},
     [OPTION_NO_DUMPS] = {"no-dumps", NULL,
                          "fetch files one by one, though there are dumps"},
-    [OPTION_LIMITS] = MIRRORED_LIMIT_ROWS,
+    [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, "each event as a line of JSON"},
     [OPTION_VERBOSE] = {"verbose", NULL,
                         "tell of each file, and of what is tried again"},
@@ -44,8 +45,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
                              &how->max_delete_percent) ||
         !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
                          &how->per_host) ||
-        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s) ||
-        !mirrored_limits(given + OPTION_LIMITS, &how->limits))
+        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s))
         return false;
     how->poll_ms = poll_s * 1000;
     how->until_caught_up = given[OPTION_UNTIL] != NULL;

@@ -85,7 +85,7 @@ history_load_package(struct history *h, const char *url)
         .url = url,
         .file = PACKAGE,
         .length = LENGTH_NONE,
-        .max_bytes = h->client->room.max_total,
+        .max_bytes = h->client->room.limits.max_total_bytes,
         .begins = "PK",
     };
     struct failure why;

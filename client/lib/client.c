@@ -224,6 +224,14 @@ td_allow_private(struct td_client *client)
     reach_allow_all(client->reach);
 }
 
+void
+td_limit(struct td_client *client, const struct td_limits *limits)
+{
+    static const struct td_limits none;
+
+    client->room.limits = limits ? *limits : none;
+}
+
 const char *
 td_problem(const struct td_client *client)
 {

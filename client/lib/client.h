@@ -27,7 +27,7 @@ struct td_client {
     void *found;             /* URLs of sets that td_sets told, a tree */
     struct running *running; /* followers, publishers ...; newest first */
     bool is_idle;            /* there are none: ends td_run */
-    struct room room;        /* no limits but of a mirror's calls */
+    struct room room;        /* td_limit */
     struct failure problem;  /* of the last public call */
 };
 

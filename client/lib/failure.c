@@ -14,6 +14,7 @@ failure_clear(struct failure *failure)
     failure->rc = TD_OK;
     failure->status = 0;
     failure->retry_after_s = 0;
+    failure->is_limit = false;
     failure->text[0] = '\0';
 }
 
@@ -47,6 +48,7 @@ failure_vset(struct failure *failure, enum td_status rc, const char *format,
     int size = vsnprintf(failure->text, sizeof(failure->text), format, args);
 
     failure->rc = rc;
+    failure->is_limit = false;
     clean(failure->text, size >= (int)sizeof(failure->text));
     return rc;
 }

@@ -5,6 +5,7 @@
 #define CLIENT_LIB_FAILURE_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include "client/tidings.h"
 
@@ -12,7 +13,8 @@ struct failure {
     enum td_status rc;
     unsigned status;        /* HTTP, of the last answer; 0: none */
     unsigned retry_after_s; /* what it asked for; 0: nothing */
-    char text[1024];        /* a sentence in UTF-8, no control characters */
+    bool is_limit;   /* of the handle (room.h): another attempt does not help */
+    char text[1024]; /* a sentence in UTF-8, no control characters */
 };
 
 void failure_clear(struct failure *failure);

@@ -1,35 +1,79 @@
 #include "client/lib/room.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 /* Bytes between two looks at the file system. */
 #define STEP ((uint64_t)1024 * 1024)
 
 #define MIB(bytes) ((bytes) / (1024 * 1024))
 
+void
+room_begin(struct room *room)
+{
+    *room = (struct room){.limits = room->limits};
+}
+
+static enum td_status
+judge(struct room *room, const struct statvfs *fs, const char *path, uint64_t n,
+      struct failure *why)
+{
+    uint64_t min_free = room->limits.min_free_bytes;
+    uint64_t free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
+
+    if (free_bytes >= min_free && free_bytes - min_free >= n)
+        return TD_OK;
+    failure_set(why, TD_IO,
+                "%.600s%sthe disk has %" PRIu64
+                " MiB free, and --min-free keeps %" PRIu64 " MiB",
+                path, path[0] ? ": " : "", MIB(free_bytes), MIB(min_free));
+    room->is_exceeded = why->is_limit = true;
+    return why->rc;
+}
+
+enum td_status
+room_look_at(struct room *room, const char *path, uint64_t n,
+             struct failure *why)
+{
+    struct statvfs fs;
+
+    if (!room->limits.min_free_bytes || statvfs(path, &fs))
+        return TD_OK; /* the write will tell */
+    return judge(room, &fs, path, n, why);
+}
+
+/* Writes the path of a directory; "" if the system does not say it. */
+static void
+name_directory(int dir_fd, char *path, size_t size)
+{
+    char link[64];
+    ssize_t n;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+    n = readlink(link, path, size - 1);
+    path[n > 0 ? n : 0] = '\0';
+}
+
 enum td_status
 room_look(struct room *room, int dir_fd, uint64_t n, struct failure *why)
 {
     struct statvfs fs;
-    uint64_t free_bytes;
+    char path[PATH_MAX];
 
     room->unlooked += n;
-    if (!room->min_free || (room->has_looked && room->unlooked < STEP))
+    if (!room->limits.min_free_bytes ||
+        (room->has_looked && room->unlooked < STEP))
         return TD_OK;
     room->has_looked = true;
     room->unlooked = 0;
     if (fstatvfs(dir_fd, &fs))
         return TD_OK; /* the write will tell */
-    free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    if (free_bytes >= room->min_free && free_bytes - room->min_free >= n)
-        return TD_OK;
-    room->has_looked = false;
-    return failure_set(why, TD_IO,
-                       "the disk has %" PRIu64
-                       " MiB free, and --min-free keeps "
-                       "%" PRIu64 " MiB",
-                       MIB(free_bytes), MIB(room->min_free));
+    name_directory(dir_fd, path, sizeof(path));
+    room->has_looked = !judge(room, &fs, path, n, why);
+    return room->has_looked ? TD_OK : why->rc;
 }
 
 enum td_status
@@ -37,23 +81,25 @@ room_check_total(const struct room *room, uint64_t n, struct failure *why)
 {
     uint64_t used = room->kept + room->coming;
 
-    if (!room->max_total ||
-        (used <= room->max_total && n <= room->max_total - used))
+    if (!room->limits.max_total_bytes ||
+        (used <= room->limits.max_total_bytes &&
+         n <= room->limits.max_total_bytes - used))
         return TD_OK;
     return failure_set(why, TD_IO,
                        "the mirror would have more than the %" PRIu64
                        " bytes that --max-total allows",
-                       room->max_total);
+                       room->limits.max_total_bytes);
 }
 
 enum td_status
 room_check_resources(struct room *room, uint64_t n, struct failure *why)
 {
-    if (!room->max_resources || n <= room->max_resources)
+    if (!room->limits.max_resources || n <= room->limits.max_resources)
         return TD_OK;
-    room->has_too_many = true;
-    return failure_set(why, TD_REFUSED,
-                       "there are more than the %" PRIu64
-                       " resources that --max-entries allows",
-                       room->max_resources);
+    failure_set(why, TD_REFUSED,
+                "there are more than the %" PRIu64
+                " resources that --max-entries allows",
+                room->limits.max_resources);
+    room->is_exceeded = why->is_limit = true;
+    return why->rc;
 }

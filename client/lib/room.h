@@ -2,8 +2,8 @@
  * room.h - bounds for a source: its resources, its bytes, and the free bytes of
  * the disk.
  *
- * Each handle has one room. A download asks it before it writes to a file. A
- * bound of 0 means that there is none.
+ * Each handle has one room, whose limits td_limit sets. Code that writes what a
+ * source sends asks it before it writes to a file.
  */
 #ifndef CLIENT_LIB_ROOM_H
 #define CLIENT_LIB_ROOM_H
@@ -14,22 +14,27 @@
 #include "client/lib/failure.h"
 
 struct room {
-    uint64_t max_file;      /* bytes of one resource */
-    uint64_t max_total;     /* bytes of `kept` and `coming` */
-    uint64_t min_free;      /* bytes of the file system */
-    uint64_t max_resources; /* of a list, and of a mirror */
+    struct td_limits limits;
 
     uint64_t kept;     /* bytes of the files of a mirror, whole ones */
     uint64_t coming;   /* bytes that were fetched for it and are not whole */
     uint64_t unlooked; /* bytes written since the free ones were looked at */
     bool has_looked;
-    bool has_too_many; /* room_check_resources said so */
+    bool is_exceeded; /* something ended by a limit, but for a long file */
 };
+
+/* Forgets the bytes of an earlier mirror, and keeps the limits. */
+void room_begin(struct room *room);
 
 /* May `n` bytes be written in the directory `dir_fd`? TD_IO: they would leave
  * less free than has to stay. The file system is asked once in a MiB. */
 enum td_status room_look(struct room *room, int dir_fd, uint64_t n,
                          struct failure *why);
+
+/* The same for the file or directory `path`, which `why` names; the file system
+ * is asked each time. */
+enum td_status room_look_at(struct room *room, const char *path, uint64_t n,
+                            struct failure *why);
 
 /* May `n` bytes more come for the mirror? TD_IO: it would have too many. */
 enum td_status room_check_total(const struct room *room, uint64_t n,

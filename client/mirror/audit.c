@@ -395,12 +395,10 @@ td_audit(struct td_client *client, const char *url, const char *dir,
         .per_host = a.options->per_host,
         .max_delete_percent = a.options->max_delete_percent,
         .until_caught_up = 1,
-        .limits = a.options->limits,
         .on_event = a.options->on_event,
         .user = a.options->user,
     };
-    struct td_sync_options asking = {
-        .limits = a.options->limits, .on_event = on_asking, .user = &a};
+    struct td_sync_options asking = {.on_event = on_asking, .user = &a};
 
     client_begin(client);
     mirror_defaults(&a.following, &asking);

@@ -101,6 +101,7 @@ static bool
 take_file(struct feed *f, const struct td_change *c, int64_t id)
 {
     struct mirror *m = f->m;
+    uint64_t max_file = m->client->room.limits.max_file_bytes;
     struct book_resource r;
     bool is_found;
     bool is_there = false;
@@ -114,8 +115,7 @@ take_file(struct feed *f, const struct td_change *c, int64_t id)
     }
     if (!is_found || r.todo != BOOK_FETCH || r.length != c->length ||
         !slice_equal(r.hash, buf_slice(&f->hash)) ||
-        (m->options->limits.max_file_bytes && c->length != LENGTH_NONE &&
-         c->length > m->options->limits.max_file_bytes))
+        (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
     if (!mirror_write(m) ||
         (!r.is_there && !mirror_make_way(m, &r, &is_there)) ||
@@ -397,7 +397,7 @@ on_end(enum td_status rc, const char *why, void *user)
     timer_stop(f->quiet);
     if (!f->why.rc)
         failure_set(&f->why, rc, "%s", why ? why : "");
-    if (f->m->client->room.has_too_many) /* nothing of them is fetched */
+    if (f->m->client->room.is_exceeded) /* nothing more is fetched */
         mirror_fail(f->m, &f->why);
     f->events.on_end(f, &f->why, f->events.user);
 }

@@ -147,15 +147,8 @@ bool
 mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
-    const struct td_mirror_limits *limits = &options->limits;
-
     *m = (struct mirror){.client = client, .options = options};
-    client->room = (struct room){
-        .max_file = limits->max_file_bytes,
-        .max_total = limits->max_total_bytes,
-        .min_free = limits->min_free_bytes,
-        .max_resources = limits->max_resources,
-    };
+    room_begin(&client->room);
     m->progress = timer_new(client->loop, on_progress, m);
     if (!m->progress) {
         failure_memory(&m->why);
@@ -170,6 +163,4 @@ void
 mirror_fini(struct mirror *m)
 {
     timer_free(m->progress);
-    if (m->client)
-        m->client->room = (struct room){.max_file = 0};
 }

@@ -49,8 +49,7 @@ struct mirror {
 void mirror_defaults(struct td_sync_options *to,
                      const struct td_sync_options *from);
 
-/* The limits of `options` are the handle's until mirror_fini. No memory: false,
- * and `why` says so. */
+/* False: no memory, and `why` says so. */
 bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
 void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */

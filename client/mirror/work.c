@@ -290,7 +290,7 @@ drop_overtaken(struct work *w)
 static bool
 is_too_long(const struct work *w, const struct book_resource *r)
 {
-    uint64_t most = w->m->options->limits.max_file_bytes;
+    uint64_t most = w->m->client->room.limits.max_file_bytes;
 
     return most && r->length > most;
 }
@@ -565,7 +565,7 @@ work_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     struct downloads_limits limits = {
         .per_host = m->options->per_host,
         .attempts = m->options->attempts,
-        .max_bytes = m->options->limits.max_file_bytes,
+        .max_bytes = m->client->room.limits.max_file_bytes,
     };
 
     if (!w)

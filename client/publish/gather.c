@@ -10,6 +10,7 @@
 
 #include "client/lib/fetch.h"
 #include "client/lib/httpdate.h"
+#include "client/lib/temporary_file.h"
 #include "client/source/document.h"
 #include "client/source/unpack.h"
 #include "proto/formats.h"
@@ -38,7 +39,9 @@ struct gather {
     const char *asks_with; /* a header line; NULL: none */
     struct gathered *gathered;
     struct buf out;
-    char **parts; /* URLs, in the order of their index */
+    uint64_t n;           /* resources */
+    struct failure limit; /* of the handle, that was met */
+    char **parts;         /* URLs, in the order of their index */
     size_t n_parts, parts_capacity;
 
     /* The document that is being read */
@@ -60,8 +63,12 @@ struct gather {
 static enum status
 flush(struct gather *g, struct problem *why)
 {
+    struct room *room = &g->client->room;
     size_t at = 0;
 
+    if (g->out.size > 0 &&
+        room_look_at(room, temporary_directory(), g->out.size, &g->limit))
+        return STATUS_IO;
     while (at < g->out.size) {
         ssize_t n = write(g->fd, g->out.data + at, g->out.size - at);
 
@@ -82,6 +89,8 @@ on_change(const struct change *change, void *user, struct problem *why)
 {
     struct gather *g = user;
 
+    if (room_check_resources(&g->client->room, ++g->n, &g->limit))
+        return STATUS_TOO_LARGE;
     json_resource(&g->out, change);
     BUF_ADD(&g->out, "\n");
     if (g->out.failed)
@@ -206,6 +215,8 @@ tell_fault(struct gather *g)
 
     if (!g->rc)
         return TD_OK;
+    if (g->limit.rc)
+        return client_told(g->client, &g->limit);
     if (g->rc == STATUS_MEMORY)
         return client_fail(g->client, TD_MEMORY, "no memory");
     if (g->rc == STATUS_IO)
@@ -389,6 +400,7 @@ gather(struct td_client *client, const char *from, const char *known, int fd,
     enum td_status rc;
 
     memset(gathered, 0, sizeof(*gathered));
+    failure_clear(&g.limit);
     buf_init(&g.out, SIZE_MAX);
     rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
     for (size_t i = 0; !rc && i < g.n_parts; i++)

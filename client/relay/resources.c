@@ -10,6 +10,7 @@
 
 #include <sqlite3.h>
 
+#include "client/lib/room.h"
 #include "client/lib/temporary_file.h"
 
 /* SQLite deletes the file of the database "" when it is closed, or the process
@@ -19,9 +20,14 @@ static const char schema[] =
     "CREATE TABLE resource (loc TEXT PRIMARY KEY, entry TEXT NOT NULL);"
     "BEGIN";
 
+/* Bytes between two looks at the free bytes of the disk. */
+#define LOOK_BYTES 65536
+
 struct relay_resources {
     sqlite3 *db;
     sqlite3_stmt *insert;
+    struct room room;
+    uint64_t unlooked; /* bytes since the last look at the disk */
     char trouble[1024];
 };
 
@@ -43,11 +49,29 @@ fail_database(struct relay_resources *r)
                 sqlite3_errmsg(r->db));
 }
 
+/* True if `size` more bytes leave enough of the disk free. */
+static bool
+has_room(struct relay_resources *r, uint64_t size)
+{
+    struct failure why;
+
+    r->unlooked += size;
+    if (r->unlooked < LOOK_BYTES)
+        return true;
+    r->unlooked = 0;
+    return !room_look_at(&r->room, temporary_directory(), size, &why) ||
+           fail(r, "%s", why.text);
+}
+
 struct relay_resources *
-relay_resources_new(void)
+relay_resources_new(const struct td_limits *limits)
 {
     struct relay_resources *r = calloc(1, sizeof(*r));
 
+    if (r) {
+        r->room.limits = *limits;
+        r->unlooked = LOOK_BYTES; /* the first one looks */
+    }
     if (r && (sqlite3_open("", &r->db) ||
               sqlite3_exec(r->db, schema, NULL, NULL, NULL) ||
               sqlite3_prepare_v2(
@@ -78,6 +102,8 @@ relay_resources_add(struct relay_resources *r, const char *text, size_t size)
 
     if (!relay_loc(text, size, &loc, &loc_size))
         return fail(r, "a resource without a loc");
+    if (!has_room(r, size))
+        return false;
     sqlite3_bind_text64(r->insert, 1, loc, loc_size, SQLITE_STATIC,
                         SQLITE_UTF8);
     sqlite3_bind_text64(r->insert, 2, text, size, SQLITE_STATIC, SQLITE_UTF8);
@@ -98,6 +124,8 @@ write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
     const char *loc = "";
     size_t loc_size = 0;
 
+    if (!has_room(r, size))
+        return false;
     switch (relay_entry(to, "", text ? text : "", size, rules)) {
     case RELAY_WRITTEN:
         /* The error of any piece of it: a later piece may be written again. */

@@ -15,15 +15,18 @@
 #include <stdint.h>
 
 #include "client/relay/entry.h"
+#include "client/tidings.h"
 
 struct relay_resources;
 
-/* NULL: no memory, or no room for a temporary file. */
-struct relay_resources *relay_resources_new(void);
+/* `limits` has the bytes that stay free on the disk of temporary files. NULL:
+ * no memory, or the temporary file cannot be made. */
+struct relay_resources *relay_resources_new(const struct td_limits *limits);
 void relay_resources_free(struct relay_resources *r); /* NULL is allowed */
 
 /* Adds a resource, a JSON object that is copied. False: it has no loc, or the
- * disk refuses; relay_resources_trouble says why. */
+ * disk is full, or is as full as the limits allow; relay_resources_trouble says
+ * why. */
 bool relay_resources_add(struct relay_resources *r, const char *text,
                          size_t size);
 

@@ -1,5 +1,6 @@
 #include "client/lib/room.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/tempdir.h"
@@ -29,7 +30,8 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
         {50, 49, 1, TD_OK},         {50, 50, 1, TD_IO}, {101, 0, 0, TD_IO},
         {50, 0, UINT64_MAX, TD_IO}, /* whatever a source tells */
     };
-    struct room room = {.max_total = 100, .max_resources = 10};
+    struct room room = {
+        .limits = {.max_total_bytes = 100, .max_resources = 10}};
     struct failure why;
 
     failure_clear(&why);
@@ -40,26 +42,50 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
                          rows[i].rc);
     }
     assert_int_equal(room_check_resources(&room, 10, &why), TD_OK);
-    assert_false(room.has_too_many);
+    assert_false(room.is_exceeded);
     assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
-    assert_true(room.has_too_many);
+    assert_true(room.is_exceeded);
+    assert_true(why.is_limit);
+    room_begin(&room);
+    assert_false(room.is_exceeded);
+    assert_int_equal(room.kept, 0);
+    assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
 }
 
 /* No disk has that much. It is asked again once a MiB was written, and at once
  * after it had too little. */
 TEST(a_disk_keeps_what_is_to_stay_free)
 {
-    struct room room = {.min_free = 1};
+    struct room room = {.limits = {.min_free_bytes = 1}};
     struct failure why;
     int dir = tempdir_fd(state);
 
     failure_clear(&why);
     assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
-    room.min_free = UINT64_MAX - 1;
+    room.limits.min_free_bytes = UINT64_MAX - 1;
     assert_int_equal(room_look(&room, dir, 1024 * 1024 - 1, &why), TD_OK);
     assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
     assert_non_null(strstr(why.text, "--min-free"));
     assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
-    room.min_free = 1;
+    room.limits.min_free_bytes = 1;
     assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
+    assert_int_equal(room_look_at(&room, tempdir_path(state), 1, &why), TD_OK);
+}
+
+/* The name of the directory, the limit and the option are in the message. */
+TEST(a_message_names_the_disk_that_has_too_little)
+{
+    struct room room = {.limits = {.min_free_bytes = UINT64_MAX}};
+    struct failure why;
+    char expected[400];
+
+    failure_clear(&why);
+    assert_int_equal(room_look_at(&room, tempdir_path(state), 0, &why), TD_IO);
+    assert_true(why.is_limit);
+    snprintf(expected, sizeof(expected), "%s: the disk has ",
+             tempdir_path(state));
+    assert_int_equal(strncmp(why.text, expected, strlen(expected)), 0);
+    assert_non_null(
+        strstr(why.text, "and --min-free keeps 17592186044415 MiB"));
+    assert_int_equal(room_look_at(&room, "/no/such/file", 0, &why), TD_OK);
 }

@@ -5,8 +5,10 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -17,6 +19,27 @@
     "\"name\":\"path\",\"value\":\"" path "\"}]"
 
 static const struct relay_rules rules = {"", "bbbb", false};
+
+static const struct td_limits limits = {.min_free_bytes = 100};
+static unsigned free_bytes; /* of every disk */
+
+int
+statvfs(const char *path, struct statvfs *fs)
+{
+    (void)path;
+    *fs = (struct statvfs){.f_frsize = 1, .f_bavail = free_bytes};
+    return 0;
+}
+
+static int
+set_disk(void **state)
+{
+    (void)state;
+    free_bytes = 1 << 20;
+    return 0;
+}
+
+FIXTURE(set_disk, set_disk);
 
 static void
 add(struct relay_resources *r, const char *text)
@@ -42,7 +65,7 @@ assert_written(struct relay_resources *r, const char *expected)
 /* A resource that comes twice counts once, as it came last. */
 TEST(writes_each_resource_once)
 {
-    struct relay_resources *r = relay_resources_new();
+    struct relay_resources *r = relay_resources_new(&limits);
 
     assert_non_null(r);
     add(r, "{\"loc\":\"u:1\",\"length\":1}");
@@ -59,7 +82,7 @@ TEST(writes_each_resource_once)
 /* td_publish_full takes no document that does not say what it is. */
 TEST(writes_a_list_where_there_are_none)
 {
-    struct relay_resources *r = relay_resources_new();
+    struct relay_resources *r = relay_resources_new(&limits);
 
     assert_non_null(r);
     assert_written(
@@ -71,7 +94,7 @@ TEST(writes_a_list_where_there_are_none)
  * target would delete it. */
 TEST(refuses_resources_of_the_target_itself)
 {
-    struct relay_resources *r = relay_resources_new();
+    struct relay_resources *r = relay_resources_new(&limits);
     int fd;
 
     assert_non_null(r);
@@ -98,7 +121,7 @@ on_full(int number)
 TEST(a_document_with_a_hole_is_not_written)
 {
     const struct rlimit few = {4096, RLIM_INFINITY};
-    struct relay_resources *r = relay_resources_new();
+    struct relay_resources *r = relay_resources_new(&limits);
     char text[64];
     int fd;
 
@@ -115,5 +138,28 @@ TEST(a_document_with_a_hole_is_not_written)
                         "cannot write a temporary file: File too large");
     assert_true(relay_resources_write(r, &rules, &fd));
     close(fd);
+    relay_resources_free(r);
+}
+
+/* Neither the resources nor the document take what has to stay free. */
+TEST(leaves_the_disk_its_free_bytes)
+{
+    struct relay_resources *r = relay_resources_new(&limits);
+    char loc[40];
+    int fd;
+
+    assert_non_null(r);
+    free_bytes = 99;
+    assert_false(relay_resources_add(r, "{\"loc\":\"u:1\"}", 13));
+    assert_non_null(strstr(relay_resources_trouble(r), "--min-free keeps"));
+    free_bytes = 1 << 20;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(loc, sizeof(loc), "{\"loc\":\"u:%d\"}", 10000 + i);
+        add(r, loc);
+    }
+    free_bytes = 99;
+    assert_false(relay_resources_write(r, &rules, &fd));
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(relay_resources_trouble(r), "--min-free keeps"));
     relay_resources_free(r);
 }
