@@ -38,8 +38,8 @@ survey_open(struct td_follower *f)
 
     if (f->listing)
         return true;
-    f->listing =
-        listing_open(f->wish.listing, f->wish.url, f->client->stop_fd, &why);
+    f->listing = listing_open(f->wish.listing, f->wish.url, &f->client->room,
+                              f->client->stop_fd, &why);
     return f->listing || follower_end(f, &why);
 }
 
@@ -174,7 +174,7 @@ static bool
 failed(struct td_follower *f, const struct failure *why)
 {
     bool is_passing = why->rc != TD_MEMORY && why->rc != TD_IO &&
-                      why->rc != TD_STOPPED &&
+                      why->rc != TD_STOPPED && !why->is_limit &&
                       listing_extent(f->listing)->is_read;
     struct failure told = *why;
 

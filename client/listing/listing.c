@@ -18,6 +18,7 @@
 
 #include <sqlite3.h>
 
+#include "client/lib/temporary_file.h"
 #include "proto/fragment.h"
 #include "proto/hash.h"
 
@@ -26,6 +27,9 @@
 
 /* Steps of SQLite's machine between two looks at stop_fd: some 50 us. */
 #define STOP_STEPS 1000
+
+/* Bytes of resources between two looks at the free bytes of the disk. */
+#define LOOK_BYTES 65536
 
 /* Removals that never are too many. */
 #define FEW 100
@@ -48,9 +52,11 @@ static const char schema[] =
 /* Of the schema: user_version. */
 #define VERSION 1
 
-/* The lock is taken with the first transaction and kept. */
+/* The lock is taken with the first transaction and kept. No WAL: the end of a
+ * transaction would copy it into the file, where nobody looks at the free bytes
+ * of the disk. */
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
-                               "PRAGMA journal_mode = WAL;"
+                               "PRAGMA journal_mode = DELETE;"
                                "PRAGMA synchronous = FULL;"
                                "PRAGMA temp_store = FILE;"
                                "PRAGMA trusted_schema = OFF;"
@@ -93,7 +99,11 @@ struct listing {
     struct listing_extent extent;
     int64_t document; /* that is read */
     int stop_fd;
-    struct buf line; /* a fragment */
+    char *path;        /* NULL: a temporary file */
+    struct room *room; /* the handle's; NULL: no limits */
+    uint64_t unlooked; /* bytes of resources since the last look at the disk */
+    bool is_seeing;    /* see_unchanged works */
+    struct buf line;   /* a fragment */
     struct failure why;
 };
 
@@ -106,12 +116,12 @@ fail(struct listing *l)
 
     if (code == SQLITE_NOMEM)
         failure_memory(&l->why);
-    else if (code == SQLITE_INTERRUPT)
-        failure_set(&l->why, TD_STOPPED, "stopped");
-    else
+    else if (code != SQLITE_INTERRUPT)
         failure_set(&l->why, TD_IO, "the last list of the source: %s",
                     code == SQLITE_BUSY ? "another process works with it"
                                         : sqlite3_errmsg(l->db));
+    else if (!l->why.is_limit) /* else is_ending has set it */
+        failure_set(&l->why, TD_STOPPED, "stopped");
     if (l->db && !sqlite3_get_autocommit(l->db))
         sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
     return false;
@@ -294,19 +304,54 @@ count_resources(struct listing *l)
     return ask(l, "SELECT count(*) FROM resource", &l->extent.n_resources);
 }
 
-/* A list of 200,000 resources is compared for a second or more. */
-static int
-is_stopped(void *user)
+/* The limits of the handle */
+
+/* True if the disks of the file and of the temporary tables have enough free
+ * bytes. */
+static bool
+has_room(struct listing *l)
 {
-    const struct listing *l = user;
+    l->unlooked = 0;
+    return !l->room ||
+           (!(l->path && room_look_at(l->room, l->path, 0, &l->why)) &&
+            !room_look_at(l->room, temporary_directory(), 0, &l->why));
+}
+
+/* The same for a resource, but not for each one. */
+static bool
+has_room_for(struct listing *l, uint64_t size)
+{
+    l->unlooked += size;
+    return l->unlooked < LOOK_BYTES || has_room(l);
+}
+
+/* True if the reading, with the documents that have not changed, has no more
+ * resources than the handle allows. */
+static bool
+has_allowed_size(struct listing *l)
+{
+    uint64_t n;
+
+    return !l->room || !l->room->limits.max_resources ||
+           (ask(l, "SELECT count(*) FROM seen", &n) &&
+            !room_check_resources(l->room, n, &l->why));
+}
+
+/* SQLite asks this while it works: a list of 200,000 resources is compared for
+ * a second or more. Writing ends before it fills the disk. */
+static int
+is_ending(void *user)
+{
+    struct listing *l = user;
     struct pollfd stop = {.fd = l->stop_fd, .events = POLLIN};
 
-    return poll(&stop, 1, 0) > 0;
+    return poll(&stop, 1, 0) > 0 ||
+           ((l->is_seeing || !sqlite3_get_autocommit(l->db)) && !has_room(l));
 }
 
 struct listing *
-listing_open(const char *path, const char *source, int stop_fd,
-             struct failure *why)
+listing_open(const char *path, const char *source, struct room *room,
+             int stop_fd, struct failure *why)
 {
     struct listing *l = calloc(1, sizeof(*l));
     bool is_good;
@@ -318,16 +363,19 @@ listing_open(const char *path, const char *source, int stop_fd,
     }
     failure_clear(&l->why);
     buf_init(&l->line, 2 * FRAGMENT_MAX);
-    is_good = !sqlite3_open_v2(path ? path : "", &l->db,
+    l->path = path ? strdup(path) : NULL;
+    is_good = (!path || l->path) &&
+              !sqlite3_open_v2(path ? path : "", &l->db,
                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                                    SQLITE_OPEN_NOMUTEX,
-                               NULL) ||
-              fail(l);
+                               NULL);
+    is_good = is_good || fail(l);
     is_good = is_good && exec(l, settings) && settle_file(l, source) &&
               exec(l, "COMMIT") && exec(l, scratch) && count_resources(l);
+    l->room = room;
     l->stop_fd = stop_fd;
-    if (is_good && stop_fd >= 0)
-        sqlite3_progress_handler(l->db, STOP_STEPS, is_stopped, l);
+    if (is_good)
+        sqlite3_progress_handler(l->db, STOP_STEPS, is_ending, l);
     if (is_good)
         return l;
     *why = l->why;
@@ -346,6 +394,7 @@ listing_close(struct listing *l)
         sqlite3_finalize(l->statements[i]);
     sqlite3_close(l->db);
     buf_fini(&l->line);
+    free(l->path);
     free(l);
 }
 
@@ -367,6 +416,7 @@ bool
 listing_begin(struct listing *l)
 {
     failure_clear(&l->why);
+    l->unlooked = LOOK_BYTES; /* the first resource looks */
     return exec(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
@@ -556,6 +606,7 @@ listing_add(struct listing *l, const struct document_entry *entry)
     bind_text(s, 4, now->hash);
     if (now->length != LENGTH_NONE)
         sqlite3_bind_int64(s, 5, (sqlite3_int64)now->length);
+    buf_clear(&l->line);
     if (!is_it) {
         if (!write_fragment(l, entry,
                             is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
@@ -563,7 +614,7 @@ listing_add(struct listing *l, const struct document_entry *entry)
         sqlite3_bind_int64(s, 6, f.hole);
         sqlite3_bind_blob(s, 7, l->line.data, (int)f.size, SQLITE_STATIC);
     }
-    return run(l, s);
+    return run(l, s) && has_room_for(l, now->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -580,6 +631,17 @@ static const char see_same[] =
     "INSERT OR IGNORE INTO seen (loc, document, lastmod, hash, length)"
     " SELECT loc, document, lastmod, hash, length FROM resource"
     " WHERE document IN (SELECT id FROM read WHERE is_same);";
+
+static bool
+see_unchanged(struct listing *l)
+{
+    bool is_good;
+
+    l->is_seeing = true;
+    is_good = has_room(l) && exec(l, see_same);
+    l->is_seeing = false;
+    return is_good && has_allowed_size(l);
+}
 
 /* The reading becomes the last complete one. */
 static const char replace[] =
@@ -651,8 +713,8 @@ listing_take(struct listing *l)
 {
     uint64_t last = l->extent.last + l->extent.is_read;
 
-    return exec(l, see_same) && exec(l, "BEGIN IMMEDIATE") &&
-           exec(l, replace) && commit(l, last, last, last, now_us());
+    return see_unchanged(l) && exec(l, "BEGIN IMMEDIATE") && exec(l, replace) &&
+           commit(l, last, last, last, now_us());
 }
 
 /* A difference gets its number. */
@@ -779,7 +841,7 @@ listing_compare(struct listing *l, int max_percent, const char *name)
         return false;
     if (is)
         return true;
-    if (!exec(l, see_same) || !is_allowed(l, max_percent, name) ||
+    if (!see_unchanged(l) || !is_allowed(l, max_percent, name) ||
         !find_time(l, &when_us) || !exec(l, "BEGIN IMMEDIATE") ||
         !write_changed(l, &seq, when_us) || !write_deleted(l, &seq, when_us) ||
         !exec(l, replace))

@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "client/lib/failure.h"
+#include "client/lib/room.h"
 #include "client/source/document.h"
 #include "proto/position.h"
 
@@ -43,16 +44,19 @@ struct listing;
 
 /* Life cycle */
 
-/* Opens a listing. `stop_fd`: when it is readable, calls that take long fail
- * with TD_STOPPED; -1: none. `path`: made if it is not there; NULL: a temporary
- * file without a name. `source` names what is read: a file of another source is
- * refused. NULL: `why` says why (TD_IO, TD_INVALID, TD_MEMORY). */
-struct listing *listing_open(const char *path, const char *source, int stop_fd,
+/* Opens a listing. `room`: the limits of the handle: it fails with TD_IO before
+ * it leaves less of a disk free, and with TD_REFUSED where a list has more
+ * resources; NULL: none. `stop_fd`: when it is readable, calls that take long
+ * fail with TD_STOPPED; -1: none. `path`: made if it is not there; NULL: a
+ * temporary file without a name. `source` names what is read: a file of another
+ * source is refused. NULL: `why` says why (TD_IO, TD_INVALID, TD_MEMORY). */
+struct listing *listing_open(const char *path, const char *source,
+                             struct room *room, int stop_fd,
                              struct failure *why);
 void listing_close(struct listing *listing); /* NULL is allowed */
 
 /* Why the last call returned false: TD_IO, TD_MEMORY, TD_STOPPED, TD_REFUSED
- * (listing_compare). */
+ * (listing_take, listing_compare). */
 const struct failure *listing_failure(const struct listing *listing);
 
 /* Returns the extent of its history: lent, updated by listing_take,

@@ -1,10 +1,13 @@
-"""`tidings sync` and `audit --repair` of sources that are enormous, or have no end: they
-are stopped, and say why; what is there is whole."""
+"""Sources that are enormous, or have no end: `tidings` stops, and says why; what is there
+is whole."""
+
+import itertools
 
 import pytest
 
 from tidings_test.content import multipart
-from tidings_test.layouts import HEAD, NS
+from tidings_test.broker import PROGRAMS
+from tidings_test.layouts import HEAD, NS, Sitemap
 from tidings_test.mirrored import entry
 from tidings_test.servers import Server
 from tidings_test.sets import change
@@ -12,19 +15,27 @@ from tidings_test.sets import change
 pytestmark = pytest.mark.broker("--heartbeat", "0.2")
 
 KIB = 1 << 10
+TIME = "2026-01-01T00:00:00Z"
+ENTRY = b"<url><loc>http://127.0.0.1:1/%d</loc></url>\n"
+BASELINE = "a baseline is taken"
+FEW = {"/a.txt": "a", "/b.txt": "b"}
 
 
 class Endless(Server):
-    """Answers with `start`, and then `piece` again and again."""
-
-    start = b""
-    piece = b"x" * 65536
+    """Answers with bytes again and again; for /list.xml with a Resource List."""
 
     async def serve(self, peer):
-        if await peer.request():
-            await peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + self.start)
+        request = await peer.request()
+        if not request:
+            return
+        await peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        if request.target != "/list.xml":
             while True:
-                await peer.send(self.piece)
+                await peer.send(b"x" * 65536)
+        start = f'{HEAD}<urlset {NS}><rs:md capability="resourcelist" at="{TIME}"/>\n'
+        await peer.send(start.encode())
+        for n in itertools.count(step=1000):
+            await peer.send(b"".join(ENTRY % i for i in range(n, n + 1000)))
 
 
 @pytest.fixture
@@ -32,6 +43,60 @@ def endless():
     server = Endless()
     yield server
     server.close()
+
+
+class Command:
+    """A command that reads a source, with all that it writes on the disk below `home`."""
+
+    def __init__(self, words, home, news):
+        self.words = words
+        self.news = news
+        self.names = {
+            "DIR": home / "mirror",
+            "STATE": home / "state",
+            "SET": news.url,
+        }
+        self.temporary = home / "temporary"
+        home.mkdir()
+        self.temporary.mkdir()
+
+    def given(self, url, *more):
+        names = {"URL": url, **self.names}
+        return (*(names.get(word, word) for word in self.words.split()), *more)
+
+    def check_clean(self):
+        """No temporary files are left, and the set has nothing."""
+        assert list(self.temporary.iterdir()) == []
+        assert self.news.last() == 0
+
+
+COMMANDS = [
+    "sync URL DIR --until-caught-up",
+    "follow URL --from-start",
+    "follow URL --from-start --state STATE",
+    "relay URL SET --state STATE",
+    "publish SET --full URL",
+]
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request, tmp_path, news):
+    return Command(request.param, tmp_path / "home", news)
+
+
+@pytest.fixture
+def stop(command, run):
+    """stop(url, "--max-entries", "1"): the command ends with 1; the one line that says why."""
+
+    def stop(url, *more):
+        where = {"TMPDIR": str(command.temporary)}
+        done = run("tidings", *command.given(url, *more), status=1, env=where)
+        command.check_clean()
+        said = [line for line in done.errors().split("\n") if BASELINE not in line]
+        assert len(said) == 1
+        return said[0]
+
+    return stop
 
 
 def incoming(mirrored):
@@ -126,19 +191,63 @@ def test_a_source_with_too_many_resources_is_refused(mirrored, site, endless):
     assert "--max-entries" in done.errors()
 
 
-def test_a_list_without_an_end_is_refused(endless, run, tmp_path):
-    endless.start = f'{HEAD}<urlset {NS}><rs:md capability="resourcelist"/>\n'.encode()
-    endless.piece = f"<url><loc>{endless.url}/a.txt</loc></url>\n".encode() * 1000
-    url = f"{endless.url}/resourcelist.xml"
-    arguments = ("sync", url, tmp_path / "m", "--until-caught-up")
-    done = run("tidings", *arguments, "--max-entries", "5000", status=1)
-    assert "more than the 5000 resources that --max-entries allows" in done.errors()
+def test_a_list_without_an_end_is_refused(endless, stop):
+    said = stop(f"{endless.url}/list.xml", "--max-entries", "5000")
+    assert "more than the 5000 resources that --max-entries allows" in said
+
+
+# Also where an earlier list was good, and a broken one would be read again.
+@pytest.mark.parametrize("words", ["follow URL --poll 0.1", COMMANDS[3] + " --poll 0.1"])
+def test_a_list_that_becomes_too_long_ends_it(words, site, start, tmp_path, news):
+    command = Command(words, tmp_path / "home", news)
+    sitemap = Sitemap(site)
+    sitemap.publish(FEW)
+    program = start("tidings", *command.given(sitemap.url, "--max-entries", "2"))
+    site.asked("/sitemap.xml").wait(3)
+    sitemap.publish({**FEW, "/c.txt": "c"})
+    assert program.wait() == 1
+    assert "the 2 resources that --max-entries allows" in program.errors()
+
+
+def test_a_list_leaves_a_full_disk_alone(stop, command, site):
+    sitemap = Sitemap(site)
+    sitemap.publish(FEW)
+    said = stop(sitemap.url, "--min-free", "1000000T")
+    assert "and --min-free keeps 1048576000000 MiB" in said
+
+
+# On a small disk of its own: what stays free is not written to, whoever writes.
+def test_a_list_without_an_end_fills_no_disk(endless, command, start):
+    home = command.temporary.parent
+    shell = (
+        f"mount -t tmpfs -o size=40m tmpfs '{home}' || exit 77; "
+        f"mkdir '{command.temporary}'; \"$@\"; code=$?; "
+        f"ls -A '{command.temporary}'; exit $code"
+    )
+    within = "/usr/bin/unshare --user --map-root-user --mount /bin/sh -c".split()
+    given = command.given(f"{endless.url}/list.xml", "--min-free", "30M")
+    where = {"TMPDIR": str(command.temporary)}
+    program = start(*within, shell, "sh", PROGRAMS["tidings"], *given, env=where)
+    status = program.wait()
+    if status == 77 or "unshare" in program.errors():
+        pytest.skip("no small disk to be had")
+    assert status == 1
+    said = program.errors().split("\n")[-1]
+    assert said.startswith(f"tidings: {home}/")
+    assert said.endswith("MiB free, and --min-free keeps 30 MiB")
+    assert program.output() == ""
+    command.check_clean()
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("given", ["--min-free -1", "--max-entries 1K"])
+def test_a_limit_that_makes_no_sense_is_bad_usage(run, words, given):
+    done = run("tidings", *words.split(), *given.split(), status=2)
+    assert f"{given.split()[0]} is a number" in done.errors()
 
 
 @pytest.mark.parametrize("command", ["sync", "audit"])
-@pytest.mark.parametrize(
-    "given", ["--max-file 0", "--max-total 5X", "--min-free -1", "--max-entries 1K"]
-)
+@pytest.mark.parametrize("given", ["--max-file 0", "--max-total 5X"])
 def test_a_bound_that_makes_no_sense_is_bad_usage(run, command, given):
     arguments = ["http://127.0.0.1:1/", "m"]
     done = run("tidings", command, *arguments, *given.split(), status=2)

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -21,17 +23,41 @@ struct stage {
     struct tempdir dir;
     char path[300];
     struct listing *listing;
+    struct room room;
     struct failure why;
     int stop_fd;
     struct buf told; /* "SEQ KIND NAME;" of differences */
     int64_t when_us; /* of the last one */
 };
 
+/* The disks: the file system of `full_path` is full from look `full_at` on. */
+static unsigned full_at; /* 0: never */
+static unsigned n_looks; /* at that file system */
+static const char *full_path;
+
+int
+statvfs(const char *path, struct statvfs *fs)
+{
+    bool is_it = full_path && !strcmp(path, full_path);
+    bool is_full = is_it && full_at && ++n_looks >= full_at;
+
+    *fs = (struct statvfs){.f_frsize = 1, .f_bavail = is_full ? 99 : 100};
+    return 0;
+}
+
+static void
+fill_disk(const char *path, unsigned at)
+{
+    full_path = path;
+    full_at = at;
+    n_looks = 0;
+}
+
 static void
 open_listing(struct stage *s)
 {
     listing_close(s->listing);
-    s->listing = listing_open(s->path, SOURCE, s->stop_fd, &s->why);
+    s->listing = listing_open(s->path, SOURCE, &s->room, s->stop_fd, &s->why);
 }
 
 static int
@@ -41,6 +67,7 @@ set_stage(void **state)
 
     assert_non_null(s);
     tempdir_open(&s->dir);
+    fill_disk(NULL, 0);
     snprintf(s->path, sizeof(s->path), "%s/list", s->dir.path);
     buf_init(&s->told, 1 << 20);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -66,8 +93,8 @@ clear_stage(void **state)
 FIXTURE(set_stage, clear_stage);
 
 /* A resource "NAME", "NAME@DAY", "NAME#LENGTH" or "NAME=HASH". */
-static void
-add(struct stage *s, const char *word, size_t size)
+static bool
+try_to_add(struct stage *s, const char *word, size_t size)
 {
     struct document_entry entry = {.when_us = DATETIME_NONE};
     char loc[80];
@@ -87,7 +114,13 @@ add(struct stage *s, const char *word, size_t size)
                  word + name + 1);
         entry.change.hash = slice_of(hash);
     }
-    assert_true(listing_add(s->listing, &entry));
+    return listing_add(s->listing, &entry);
+}
+
+static void
+add(struct stage *s, const char *word, size_t size)
+{
+    assert_true(try_to_add(s, word, size));
 }
 
 /* A document with resources. `version` NULL: its answer has no validator. */
@@ -378,18 +411,26 @@ TEST(the_later_of_two_entries_counts)
     assert_changes(s, 2, "");
 }
 
-static void
-fill(struct stage *s, unsigned from, unsigned to)
+static bool
+try_to_fill(struct stage *s, unsigned from, unsigned to)
 {
     struct listing_version known;
     char name[20];
+    bool is_good = true;
 
     assert_true(listing_begin(s->listing));
     assert_true(listing_document(s->listing, SOURCE, &known));
-    for (; from < to; from++) {
+    for (; is_good && from < to; from++) {
         snprintf(name, sizeof(name), "%u", from);
-        add(s, name, strlen(name));
+        is_good = try_to_add(s, name, strlen(name));
     }
+    return is_good;
+}
+
+static void
+fill(struct stage *s, unsigned from, unsigned to)
+{
+    assert_true(try_to_fill(s, from, to));
 }
 
 /* Too much is missing: the last reading stays, and is compared with again. */
@@ -433,6 +474,95 @@ TEST(a_long_comparison_is_stopped)
     assert_int_equal(listing_extent(s->listing)->last, 2004);
 }
 
+/* The disk is full at each moment in turn: the message says which, and the last
+ * reading stays. */
+static void
+check_full_disk(struct stage *s, const char *path)
+{
+    char expected[300];
+    unsigned n_unread = 0;
+    unsigned at = 1;
+
+    snprintf(expected, sizeof(expected), "%s: the disk has ", path);
+    for (;; at++) {
+        bool is_read;
+
+        fill_disk(path, at);
+        is_read = try_to_fill(s, 0, 2000);
+        if (is_read && listing_compare(s->listing, -1, "it"))
+            break;
+        n_unread += !is_read;
+        assert_int_equal(listing_failure(s->listing)->rc, TD_IO);
+        assert_true(listing_failure(s->listing)->is_limit);
+        assert_ptr_equal(strstr(listing_failure(s->listing)->text, expected),
+                         listing_failure(s->listing)->text);
+        fill_disk(NULL, 0);
+        open_listing(s);
+        assert_changes(s, 0, "1 created a;2 created b;");
+    }
+    assert_in_range(n_unread, 2, 100);
+    assert_in_range(at, 20, 10000); /* most of them in the transaction */
+    assert_int_equal(listing_extent(s->listing)->last, 2004);
+}
+
+TEST(a_disk_keeps_its_free_bytes)
+{
+    struct stage *s = *state;
+
+    s->room.limits.min_free_bytes = 100;
+    read_list(s, "a b");
+    check_full_disk(s, s->path);
+}
+
+TEST(the_disk_of_temporary_tables_keeps_its_free_bytes)
+{
+    struct stage *s = *state;
+
+    s->room.limits.min_free_bytes = 100;
+    assert_int_equal(setenv("SQLITE_TMPDIR", s->dir.path, true), 0);
+    read_list(s, "a b");
+    check_full_disk(s, s->dir.path);
+    assert_int_equal(unsetenv("SQLITE_TMPDIR"), 0);
+}
+
+/* Nothing is written: nobody asks how full the disk is. */
+TEST(a_full_disk_does_no_harm_to_a_list_that_is_the_same)
+{
+    struct stage *s = *state;
+
+    s->room.limits.min_free_bytes = 100;
+    assert_true(listing_begin(s->listing));
+    document(s, SOURCE, "v1", "a b");
+    compare(s);
+    fill_disk(s->path, 1);
+    assert_true(listing_begin(s->listing));
+    same(s, SOURCE, "v1");
+    compare(s);
+    assert_changes(s, 0, "1 created a;2 created b;");
+}
+
+/* Documents that have not changed count, too. */
+TEST(a_list_has_no_more_resources_than_are_allowed)
+{
+    struct stage *s = *state;
+
+    s->room.limits.max_resources = 3;
+    assert_true(listing_begin(s->listing));
+    document(s, "http://e.org/1", "v1", "a b");
+    document(s, "http://e.org/2", "v1", "c");
+    compare(s);
+    assert_true(listing_begin(s->listing));
+    same(s, "http://e.org/1", "v1");
+    document(s, "http://e.org/2", "v2", "c d");
+    assert_false(listing_compare(s->listing, -1, "it"));
+    assert_int_equal(listing_failure(s->listing)->rc, TD_REFUSED);
+    assert_non_null(strstr(listing_failure(s->listing)->text,
+                           "the 3 resources that --max-entries allows"));
+    assert_false(listing_take(s->listing));
+    open_listing(s);
+    assert_changes(s, 0, "1 created a;2 created b;3 created c;");
+}
+
 /* The time of a difference is when it was found, and never goes back. */
 TEST(times_of_differences_do_not_go_back)
 {
@@ -452,14 +582,14 @@ TEST(what_is_not_its_own_is_refused)
 
     read_list(s, "a");
     listing_close(s->listing);
-    s->listing = listing_open(s->path, "http://other.org/", -1, &s->why);
+    s->listing = listing_open(s->path, "http://other.org/", NULL, -1, &s->why);
     assert_null(s->listing);
     assert_int_equal(s->why.rc, TD_INVALID);
     assert_non_null(strstr(s->why.text, "of another source: " SOURCE));
     open_listing(s);
     assert_changes(s, 0, "1 created a;");
-    assert_null(
-        listing_open(s->path, SOURCE, s->stop_fd, &s->why)); /* one at a time */
+    assert_null(listing_open(s->path, SOURCE, &s->room, s->stop_fd,
+                             &s->why)); /* one at a time */
     assert_int_equal(s->why.rc, TD_IO);
     assert_non_null(strstr(s->why.text, "another process"));
 
@@ -500,7 +630,7 @@ TEST(a_temporary_one_is_gone_at_the_end)
     struct stage *s = *state;
 
     listing_close(s->listing);
-    s->listing = listing_open(NULL, SOURCE, -1, &s->why);
+    s->listing = listing_open(NULL, SOURCE, &s->room, -1, &s->why);
     assert_non_null(s->listing);
     read_list(s, "a b");
     assert_changes(s, 0, "1 created a;2 created b;");
