@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "proto/token.h"
+
 /*
  *   BODY --delimiter--> BEHIND --LWSP CR LF--> HEADERS --empty line--> BODY
  *     ^                   |
@@ -39,17 +41,6 @@ refuse(const struct multipart *m, enum status rc, struct problem *why,
 static const struct slice nothing = {NULL, 0};
 
 /* Content-Type */
-
-/* tchar of RFC 9110 section 5.6.2 */
-static bool
-is_token(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!isalnum((unsigned char)text.data[i]) &&
-            (!text.data[i] || !strchr("!#$%&'*+-.^_`|~", text.data[i])))
-            return false;
-    return text.size > 0;
-}
 
 /* bchars of RFC 2046, a space not at the end. */
 static bool
@@ -140,7 +131,7 @@ take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,
         to = type->start;
         size = sizeof(type->start);
     }
-    if (!equals || !is_token(name))
+    if (!equals || !token_is(name))
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: a parameter is NAME=VALUE, not \"%s\"",
                        problem_quote(name).text);
@@ -230,8 +221,7 @@ static bool
 has_control(struct slice text)
 {
     for (size_t i = 0; i < text.size; i++)
-        if (((unsigned char)text.data[i] < ' ' && text.data[i] != '\t') ||
-            text.data[i] == 0x7f)
+        if (slice_is_control(text.data[i]))
             return true;
     return false;
 }
@@ -252,7 +242,7 @@ read_header(struct multipart *m, struct slice line, struct multipart_part *part,
     struct slice value = line;
     struct slice name = slice_take(&value, ':');
 
-    if (name.size == line.size || !is_token(name) || has_control(value))
+    if (name.size == line.size || !token_is(name) || has_control(value))
         return refuse(m, STATUS_MALFORMED, why, "this is no header", line);
     value = slice_trimmed(value);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

@@ -78,6 +78,14 @@ slice_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+/* True if `c` is a control character other than the tab: no field of a head may
+ * have one (RFC 9110 section 5.5). */
+static inline bool
+slice_is_control(char c)
+{
+    return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
+}
+
 static inline struct slice
 slice_trimmed(struct slice s)
 {

@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 
+#include "proto/token.h"
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
@@ -105,23 +106,11 @@ is_priority(struct slice text)
     return true;
 }
 
-/* What a token of HTTP may hold: letters, digits and !#$%&'*+-.^_`|~ */
-static const bool token_char[256] = {
-    ['!'] = true,         ['#'] = true,         ['$'] = true,
-    ['%'] = true,         ['&'] = true,         ['\''] = true,
-    ['*'] = true,         ['+'] = true,         ['-'] = true,
-    ['.'] = true,         ['^'] = true,         ['_'] = true,
-    ['`'] = true,         ['|'] = true,         ['~'] = true,
-    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
-};
-
 static bool
 take_token(struct slice *text)
 {
-    size_t size = 0;
+    size_t size = token_size(*text);
 
-    while (size < text->size && token_char[(unsigned char)text->data[size]])
-        size++;
     text->data += size;
     text->size -= size;
     return size > 0;
