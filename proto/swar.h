@@ -24,18 +24,31 @@ swar_load(const char *p)
     return v;
 }
 
-/* Not 0 if a byte is below `limit`, which is at most 128. */
+/* Marks, by their highest bit, the bytes that are below `limit`, which is at
+ * most 128. No carry leaves a byte. */
 static inline uint64_t
 swar_below(uint64_t v, unsigned char limit)
 {
-    return (v - SWAR_ONES * limit) & ~v & SWAR_HIGHS;
+    return ~(((v & ~SWAR_HIGHS) + SWAR_ONES * (0x80u - limit)) | v) &
+           SWAR_HIGHS;
 }
 
-/* Not 0 if a byte is `c`. */
+/* Marks the bytes that are `c`. */
 static inline uint64_t
 swar_equal(uint64_t v, unsigned char c)
 {
     return swar_below(v ^ SWAR_ONES * c, 1);
+}
+
+/* Returns the index of the first byte that `found`, which is not 0, marks. */
+static inline size_t
+swar_first(uint64_t found)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (size_t)__builtin_ctzll(found) / 8;
+#else
+    return (size_t)__builtin_clzll(found) / 8;
+#endif
 }
 
 /* Is `test`, a function of eight bytes, 0 everywhere in `text`? A shorter text
