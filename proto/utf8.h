@@ -4,6 +4,7 @@
 #ifndef PROTO_UTF8_H
 #define PROTO_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,41 @@ utf8_read(const char *text, size_t size, uint32_t *character)
 
     *character = c;
     return n;
+}
+
+/* A place in a text that arrives in pieces; all 0: at the beginning. */
+struct utf8_place {
+    uint8_t n_missing; /* bytes to come of the character */
+    uint8_t low, high; /* what the next of them may be */
+};
+
+/* Moves the place behind `byte`. False: no valid text has that byte there. A
+ * text may end where n_missing is 0. */
+static inline bool
+utf8_advance(struct utf8_place *place, unsigned char byte)
+{
+    if (place->n_missing > 0) {
+        bool is_good = byte >= place->low && byte <= place->high;
+
+        *place = (struct utf8_place){place->n_missing - 1, 0x80, 0xbf};
+        return is_good;
+    }
+    if (byte < 0x80)
+        return true;
+    /* The second byte shows overlong forms, surrogates and numbers beyond
+     * U+10FFFF. */
+    *place = (struct utf8_place){
+        .n_missing = byte >= 0xf0   ? 3
+                     : byte >= 0xe0 ? 2
+                                    : 1,
+        .low = byte == 0xe0   ? 0xa0
+               : byte == 0xf0 ? 0x90
+                              : 0x80,
+        .high = byte == 0xed   ? 0x9f
+                : byte == 0xf4 ? 0x8f
+                               : 0xbf,
+    };
+    return byte >= 0xc2 && byte <= 0xf4;
 }
 
 #endif
