@@ -18,10 +18,11 @@
  *     default:            answer h.refusal with `why`, and close
  *     }
  *
- * Nothing is decoded, normalised or guessed: the path is routed as the client
- * sent it, and a head that two readers could understand differently is refused.
- * The result depends on the bytes alone, not on how they were cut. The first
- * bad line decides; what several fields mean together is judged last.
+ * The reader decodes, normalises and guesses nothing: the caller routes the
+ * path that the client sent. The reader refuses a head that two readers could
+ * understand differently. The result depends on the bytes alone, not on how
+ * they were cut: the first bad line decides, and errors that need several
+ * fields (two Hosts) come last.
  *
  * Pure, any thread. Allocates nothing.
  */
@@ -36,8 +37,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* The whole head in bytes, with an empty line before it and the one that ends
- * it: longer is 431. A caller with room for so many bytes can read any head. */
+/* Bytes of a head, including the empty line before it and the empty line at its
+ * end: a longer head is 431. A buffer of this size can hold every head. */
 #define REQUEST_HEAD_MAX 16384
 
 #define REQUEST_TARGET_MAX 8192 /* bytes; longer is 414 */
@@ -56,17 +57,17 @@ enum request_upgrade {
     REQUEST_UPGRADE_OTHER
 };
 
-/* All slices point into the bytes that were read, except a path that was not
- * sent (see there). */
+/* All slices point into the caller's bytes, except the path of an absolute form
+ * without one. */
 struct request_head {
     size_t size; /* bytes of the head, with the empty line that ends it */
 
     struct slice method; /* any token, case as sent: "GET" */
-    struct slice path;   /* begins with "/", escapes as sent: well-formed, none
-                            is %00. "*": OPTIONS of the server. In absolute form
-                            an empty path means "/", or "*" for OPTIONS. */
-    struct slice query;  /* behind "?", escapes as sent; may be empty */
-    bool has_query;      /* there was a "?" */
+    struct slice path;   /* begins with "/"; escapes as sent, well-formed, never
+                            %00. "*": OPTIONS of the server. For an absolute form
+                            without a path "/", or "*" for OPTIONS. */
+    struct slice query;  /* behind "?"; escapes as those of the path */
+    bool has_query;      /* the target has a "?" */
     unsigned minor;      /* version: HTTP/1.0 or HTTP/1.1 */
 
     struct slice host; /* Host: host[:port], never empty in HTTP/1.1; size 0:
@@ -77,9 +78,9 @@ struct request_head {
     bool has_length;
     uint64_t length; /* at most INT64_MAX; 0 if not has_length */
 
-    bool is_kept;     /* the client expects that the connection stays (RFC 9112
+    bool is_kept;     /* the connection stays open for another request (RFC 9112
                          section 9.3) */
-    bool is_continue; /* there is a body, and the client waits for 100 */
+    bool is_continue; /* a body follows, and the client waits for 100 */
     enum request_upgrade upgrade;
 
     unsigned refusal; /* the status to answer if the head is refused, 400, 414,
@@ -89,33 +90,35 @@ struct request_head {
     struct request_field fields[REQUEST_FIELDS_MAX]; /* in the order sent */
 };
 
-/* What is known of a head that is not whole: how far it was looked at. All 0
+/* The place up to which the reader has seen a head that is not whole. All 0
  * before the first byte of a head. */
 struct request_seen {
-    uint16_t line;     /* where the line begins that is not whole */
-    uint16_t scanned;  /* where the search for its end goes on */
-    uint16_t n_fields; /* field lines before it */
+    uint16_t line;     /* offset of the first line without an end */
+    uint16_t scanned;  /* offset at which the search for its end continues */
+    uint16_t n_fields; /* field lines before that line */
 };
 
 /*
- * Reads the head that `bytes` begin with: all bytes since the beginning of the
- * head, of which `seen` knows the earlier ones. One empty line before it is
- * read over (RFC 9112 section 2.2).
+ * Reads the head at the front of `bytes`, which are all bytes since the
+ * beginning of the head. `seen` is that of the last call for this head. Skips
+ * one empty line before the head (RFC 9112 section 2.2).
  *
- * STATUS_OK: `h` is the head; the caller sets `seen` to 0 for the next one.
- * STATUS_AGAIN: it is not whole; only `seen` is set. Bytes that no head can
- * begin with are refused as soon as their line has ended, control characters at
- * once.
- * STATUS_INVALID: h->refusal and `why` say what to answer; the rest of `h` is
- * not set. Where the next request begins is unknown: close.
+ * STATUS_OK: `h` is the head, and `seen` is all 0 again for the next one.
+ *
+ * STATUS_AGAIN: the head is not whole; `h` has nothing to rely on. A bad line
+ * does not wait for the end of the head, nor a control character for the end of
+ * its line.
+ *
+ * STATUS_INVALID: answer h->refusal with `why` and close, because nobody knows
+ * where the next request begins. The rest of `h` has nothing to rely on.
  */
 MUST_CHECK enum status request_head_read(struct request_head *h,
                                          struct slice bytes,
                                          struct request_seen *seen,
                                          struct problem *why);
 
-/* Returns the first field of that name (any case) from field *at on, and sets
- * *at behind it; NULL: there is none. To see all of a name, begin with 0:
+/* Returns the first field of that name (any case) from fields[*at] on and sets
+ * *at behind it, or returns NULL. To see all fields of a name, begin with 0:
  *
  *     for (size_t at = 0; (f = request_head_field(h, "Accept", &at));)
  */
