@@ -7,7 +7,7 @@
  *     Digest: x CR LF         trailers
  *     CR LF
  *
- * Extensions and trailers are checked and read over.
+ * The reader checks extensions and trailers, and drops them.
  *
  *     struct chunked body;
  *
@@ -38,7 +38,7 @@
 #define CHUNKED_TRAILERS_MAX 8192
 
 struct chunked {
-    uint64_t left;       /* bytes of the chunk that have not been read */
+    uint64_t left;       /* bytes to come of the chunk */
     uint16_t extensions; /* bytes so far, in the body */
     uint16_t line;       /* bytes so far: digits, the extensions of this chunk,
                             or all trailers */
@@ -48,9 +48,9 @@ struct chunked {
 void chunked_init(struct chunked *c);
 
 enum chunked_next {
-    CHUNKED_DATA,  /* `*data`, not empty, points into `*bytes` as it was */
-    CHUNKED_MORE,  /* all bytes were taken; the body has not ended */
-    CHUNKED_END,   /* the body has ended; what follows it is left in `*bytes` */
+    CHUNKED_DATA, /* `*data`, not empty, points to bytes that were taken */
+    CHUNKED_MORE, /* the call took all bytes; the body goes on */
+    CHUNKED_END,  /* the body has ended; `*bytes` begin with the next request */
     CHUNKED_BROKEN /* answer 400 with `why`, and close */
 };
 
