@@ -2,19 +2,19 @@
  * ws_frames.h - the WebSocket frames of a client (RFC 6455 section 5), for a
  * server that takes no messages.
  *
- *     bytes --> ws_frames_read --> ping, pong, close: handed over
+ *     bytes --> ws_frames_read --> pings, pongs, the close frame
  *                        |-------> messages: checked and dropped
  *                        +-------> a broken rule: the code to close with
  *
- * The reader keeps the place within a message and nothing else: 24 bytes for
- * each connection. So bytes of a header or of a control frame that is not whole
- * stay with the caller, at most WS_FRAMES_REST_MAX of them:
+ * The reader holds a place within a message and no bytes: 24 bytes for each
+ * connection. The caller keeps the bytes of a header or a control frame that is
+ * not whole, at most WS_FRAMES_REST_MAX of them:
  *
- *     struct slice bytes = rest of the last time, then what has arrived;
+ *     struct slice bytes = the rest of the last time and the new bytes;
  *
  *     while ((next = ws_frames_read(&f, &bytes, &frame)) != WS_FRAMES_MORE)
  *         ... frame ...
- *     keep bytes.data, bytes.size                 often 0
+ *     keep `bytes` for the next time              mostly empty
  *
  * The frames depend on the bytes alone, not on how they were cut. Pure, any
  * thread. Allocates nothing.
@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "proto/slice.h"
+#include "proto/utf8.h"
 
 /* Payload of a control frame (RFC 6455 section 5.5). */
 #define WS_CONTROL_MAX 125
@@ -47,17 +48,17 @@ enum {
 
 struct ws_frames {
     uint32_t message_max;
-    uint32_t message;  /* bytes so far of the message, its frames' lengths */
+    uint32_t message;  /* sum of the lengths of its frames so far */
     uint32_t left;     /* bytes to come of the data frame */
-    uint8_t mask[4];   /* of the next byte of it first */
+    uint8_t mask[4];   /* mask[0] is that of the next byte */
     uint16_t n_frames; /* of the message; 0: in none */
     uint8_t state;
-    uint8_t utf8[3]; /* struct utf8_place of a text */
+    struct utf8_place utf8; /* in a text */
 };
 
-/* A message may have `message_max` bytes as sent. `has_deflate`: the client was
- * granted permessage-deflate, so a message may be compressed (RSV1); what is in
- * such a message is not looked at. */
+/* `message_max`: bytes that a message may have on the wire. `has_deflate`: the
+ * handshake agreed on permessage-deflate, so the client may send compressed
+ * messages (RSV1). The reader does not look into these. */
 void ws_frames_init(struct ws_frames *f, uint32_t message_max,
                     bool has_deflate);
 
@@ -80,11 +81,11 @@ enum ws_frames_next {
 
 /*
  * Takes frames off the front of `*bytes`, up to a control frame or an error,
- * and fills in `*frame`. WS_FRAMES_MORE: nothing more can be said of the bytes;
- * what is left of them has to come again, with more behind it. After CLOSE and
- * BROKEN it takes all bytes and returns MORE.
+ * and fills in `*frame`. WS_FRAMES_MORE leaves `*frame` undefined; give the
+ * bytes that are left again, with more behind them. After CLOSE and BROKEN the
+ * reader takes all bytes and returns MORE.
  *
- * Pings are not counted: it is the caller that bounds the answers it owes.
+ * The reader does not count pings: the caller bounds the answers that it owes.
  */
 enum ws_frames_next ws_frames_read(struct ws_frames *f, struct slice *bytes,
                                    struct ws_frame *frame);
