@@ -36,7 +36,7 @@
 #define FILTER_VALUES_MAX 32
 
 /* Longest text of a filter: it stands in the URL of a page's `next`, which has
- * to fit in a request line of libwebsockets' client, 2,048 bytes. */
+ * to fit in a request line of clients that take 2,048 bytes. */
 #define FILTER_TEXT_MAX 1024
 
 /* A value: where it stands in `raw`, and in `escaped` as in a fragment. */

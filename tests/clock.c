@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -231,41 +230,9 @@ REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *,
 
 /* The two clocks */
 
-/* Where libwebsockets is. A timer of its own that is due now it holds to be due
- * a microsecond later, and turns in libuv's timers until then: so its clock
- * goes on by one whenever it looks. */
-static uintptr_t lws_begin, lws_end;
-static _Atomic int64_t n_lws_looks;
-
-static int
-find_lws(struct dl_phdr_info *info, size_t size, void *user)
-{
-    (void)size;
-    (void)user;
-    if (!strstr(info->dlpi_name, "/libwebsockets.so"))
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-
-        if (info->dlpi_phdr[i].p_type != PT_LOAD ||
-            !(info->dlpi_phdr[i].p_flags & PF_X))
-            continue;
-        lws_begin = begin;
-        lws_end = begin + info->dlpi_phdr[i].p_memsz;
-    }
-    return 1;
-}
-
-__attribute__((constructor(102))) static void
-begin_lws(void)
-{
-    dl_iterate_phdr(find_lws, NULL);
-}
-
 int
 clock_gettime(clockid_t id, struct timespec *now)
 {
-    uintptr_t caller = (uintptr_t)__builtin_return_address(0);
     int64_t us;
 
     switch (id) {
@@ -278,8 +245,6 @@ clock_gettime(clockid_t id, struct timespec *now)
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_BOOTTIME:
         us = steady_now_us();
-        if (caller >= lws_begin && caller < lws_end)
-            us += atomic_fetch_add(&n_lws_looks, 1);
         break;
     default: /* what a thread has worked */
         return (int)syscall(SYS_clock_gettime, id, now);

@@ -4,7 +4,7 @@
  * clock.c replaces what a process asks the system for the time, and what waits
  * with a limit: clock_gettime, time, gettimeofday, pthread_cond_timedwait,
  * sem_timedwait, nanosleep, poll, select, epoll_wait and their kin. So the code
- * under test, libuv, libcurl, libwebsockets and libmosquitto live in the time
+ * under test, libuv, libcurl and libmosquitto live in the time
  * of the test. Nothing times out on a slow machine, and an hour passes at once:
  *
  *     send_half_a_request(w);

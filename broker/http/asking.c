@@ -220,7 +220,6 @@ asking_receive(struct request *rq, struct asking *a, uint64_t max,
 {
     struct problem why = {""};
 
-    /* The length is always announced, and kept to: net sees to it. */
     if (request_content_length(rq) > max) {
         problem_set(&why, "%s has at most %" PRIu64 " bytes, not %" PRIu64,
                     what, max, request_content_length(rq));
@@ -232,5 +231,5 @@ asking_receive(struct request *rq, struct asking *a, uint64_t max,
     if (!a->is_counted && request_content_length(rq) > 0)
         (void)buf_room(&a->body, (size_t)request_content_length(rq));
     request_set_user(rq, a);
-    request_receive(rq, &received);
+    request_receive(rq, &received, max);
 }

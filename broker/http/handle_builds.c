@@ -164,7 +164,7 @@ post(struct http *http, struct request *rq, const struct holes *holes,
     b->order.kind = kind;
     b->order.done = on_done;
     request_set_user(rq, b);
-    request_receive(rq, &handlers);
+    request_receive(rq, &handlers, ROUTES_NOTHING_MAX);
 }
 
 void

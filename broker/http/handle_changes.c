@@ -203,5 +203,6 @@ handle_changes_post(struct http *http, struct request *rq,
     }
     p->task.run = on_behind;
     request_set_user(rq, p);
-    request_receive(rq, &post_handlers);
+    request_receive(rq, &post_handlers,
+                    registry_config(http->registry)->max_body);
 }

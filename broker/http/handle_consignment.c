@@ -309,11 +309,19 @@ void
 handle_consignment_post(struct http *http, struct request *rq,
                         const struct holes *holes)
 {
-    struct consigning *c = calloc(1, sizeof(*c));
+    struct consigning *c = NULL;
     struct problem why = {"the broker has no memory left"};
     const char *allow = NULL;
     enum status rc = STATUS_BUSY;
 
+    /* Room on the disk is looked for in advance, for all of it. */
+    if (request_has_body(rq) && !request_content_length(rq)) {
+        problem_set(&why, "a post with its content has to announce its length "
+                          "(Content-Length)");
+        request_answer_problem(rq, 411, &why, NULL, NULL);
+        return;
+    }
+    c = calloc(1, sizeof(*c));
     if (c) {
         c->http = http;
         c->service = request_service(rq);
@@ -329,5 +337,5 @@ handle_consignment_post(struct http *http, struct request *rq,
         return;
     }
     request_set_user(rq, c);
-    request_receive(rq, &handlers);
+    request_receive(rq, &handlers, request_content_length(rq));
 }

@@ -575,5 +575,6 @@ handle_resources_put(struct http *http, struct request *rq,
         return;
     }
     request_set_user(rq, p);
-    request_receive(rq, &handlers);
+    request_receive(rq, &handlers,
+                    registry_config(http->registry)->max_resources_body);
 }

@@ -214,7 +214,7 @@ is_type_of_settings(struct request *rq, enum alter_mode mode)
     if (mode == ALTER_CHANGE && slice_is(type, MERGE_PATCH))
         return true;
     return slice_is(type, "application/json") ||
-           (mode != ALTER_CHANGE && request_content_length(rq) == 0);
+           (mode != ALTER_CHANGE && !request_has_body(rq));
 }
 
 /* Answers 415. Of a PATCH the answer names the media types that the broker
@@ -285,7 +285,7 @@ receive_settings(struct http *http, struct request *rq, struct slice name,
     memcpy(p->name, name.data, name.size);
     buf_init(&p->body, SETTINGS_BYTES_MAX);
     request_set_user(rq, p);
-    request_receive(rq, &settings_handlers);
+    request_receive(rq, &settings_handlers, SETTINGS_BYTES_MAX);
 }
 
 void

@@ -198,7 +198,7 @@ routes_receive_nothing(struct http *http, struct request *rq, struct slice name,
     if (!set)
         return;
     request_set_user(rq, set);
-    request_receive(rq, handlers);
+    request_receive(rq, handlers, ROUTES_NOTHING_MAX);
 }
 
 void

@@ -3,7 +3,7 @@
  *
  *     request_answer --> answer_send --> room left? next piece, or done
  *                          ^   ^   |
- *           HTTP_WRITEABLE-+   |   +--> not in memory: job on the worker pool
+ *                     room-+   |   +--> not in memory: job on the worker pool
  *                              +------------- job done
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "broker/net/service.h"
 #include "proto/buf.h"
 
-/* Given to the library at once: what it does not send it has to copy. */
+/* Written at once: what the socket does not take has to be copied. */
 #define WRITE_MAX 65536
 
 /* Then the other connections get their turn. */
@@ -114,8 +114,7 @@ work_done(struct job *job)
         return;
     }
     connection_set_progress(c);
-    if (answer_send(c) < 0)
-        connection_kill(c);
+    answer_send(c);
 }
 
 /* What the body says next. BODY_WAITS: the worker pool has been asked. */
@@ -155,49 +154,31 @@ write_some(struct connection *c)
     return true;
 }
 
-static int
-await_room(struct connection *c)
-{
-    connection_set_progress(c);
-    connection_await_room(c);
-    return 0;
-}
-
 /* All is given away. The connection goes on, or ends so that the client can
  * read what it was sent. */
-static int
+static void
 finish(struct connection *c)
 {
     struct request *rq = c->request;
-    bool is_coming = rq->has_body && !rq->is_complete;
+    bool is_coming = rq->is_open_ended || (rq->has_body && !rq->is_complete);
 
-    /* The library waits for room before it reads the next request, and turns in
-     * its loop when the next is there, but no room. The end of a TLS connection
-     * is a record that needs room as well. */
-    if ((!rq->is_closing || connection_is_tls(c)) && connection_is_full(c))
-        return await_room(c);
-    if (!rq->is_closing)
-        return exchange_next(c);
-    if (rq->is_upgrade)
-        return -1;
-    if (!is_coming && !rq->is_open_ended && !connection_has_unread(c))
-        return -1;
-    /* What is not a body the library would not read. */
-    connection_set_flow(c, is_coming ? FLOW_OPEN : FLOW_HELD);
-    c->request = NULL;
-    request_free(rq);
-    connection_linger(c);
-    return 0;
+    if (!rq->is_closing) {
+        exchange_next(c);
+    } else if (is_coming || connection_has_unread(c)) {
+        c->request = NULL;
+        request_free(rq);
+        connection_linger(c);
+    } else {
+        socket_end(&c->socket);
+        connection_kill(c);
+    }
 }
 
-int
+void
 answer_send(struct connection *c)
 {
     struct request *rq = c->request;
 
-    /* A long one waits for its turn, in which nothing is read any more. */
-    if (rq->body && c->inside != INSIDE_WRITABLE && c->flow != FLOW_QUIET)
-        return await_room(c);
     for (int i = 0; i < WRITES_AT_ONCE && rq->body && !rq->is_working; i++) {
         enum body_result result = BODY_DATA;
 
@@ -207,18 +188,38 @@ answer_send(struct connection *c)
             result = advance(rq);
         if (result == BODY_FAILED) {
             diag(DIAG_WARNING, "net", "an answer could not be read to its end");
-            return -1;
+            connection_kill(c);
+            return;
         }
         if (result == BODY_END)
             drop_body(rq);
         else if (result == BODY_DATA && !write_some(c))
-            return -1;
+            return;
     }
-    if (rq->is_working)
-        return 0;
-    if (rq->body || connection_is_choked(c))
-        return await_room(c);
-    return finish(c);
+    if (rq->is_working || c->phase == PHASE_GONE)
+        return;
+    if (rq->body || connection_is_choked(c)) {
+        connection_set_progress(c);
+        connection_await_room(c);
+        return;
+    }
+    finish(c);
+}
+
+void
+answer_upgrade(struct request *rq, const char *lines)
+{
+    char head[512];
+    int n = snprintf(head, sizeof(head),
+                     "HTTP/1.1 101 Switching Protocols\r\n"
+                     "Date: %s\r\n"
+                     "Upgrade: websocket\r\n"
+                     "Connection: upgrade\r\n"
+                     "%s\r\n",
+                     service_date(rq->service), lines);
+
+    metrics_add_label(METRIC_RESPONSES, metrics_code(101), 1);
+    connection_write(rq->connection, head, (size_t)n);
 }
 
 void
@@ -330,7 +331,6 @@ request_answer(struct request *rq, struct response *r)
     if (!connection_write(c, rq->service->scratch, size))
         return;
 
-    /* Within a callback of this connection, its end goes on from here. */
-    if (c->inside == INSIDE_NOTHING && answer_send(c) < 0)
-        connection_kill(c);
+    if (!c->is_inside)
+        answer_send(c);
 }

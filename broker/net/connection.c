@@ -1,62 +1,76 @@
 #include "broker/net/connection.h"
 
 #include <stdlib.h>
-#include <sys/socket.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
-#include "broker/net/socket.h"
-#include "broker/net/tls.h"
+#include "broker/net/tcp.h"
 
-struct connection *
-connection_of(struct lws *wsi)
+/* The least capacity for bytes that wait: most often these are a part of a
+ * WebSocket frame. */
+#define WAITING_LEAST 256
+
+/* Bytes that wait */
+
+static struct slice
+waiting_slice(const struct waiting *w)
 {
-    return lws_get_opaque_user_data(wsi);
+    return (struct slice){w->data ? w->data + w->at : NULL, w->size};
 }
 
-int
-connection_new(struct lws *wsi)
+static void
+waiting_fini(struct waiting *w)
 {
-    struct service *service = lws_context_user(lws_get_context(wsi));
-    struct connection *c = calloc(1, sizeof(*c));
-
-    if (!c)
-        return -1;
-    c->wsi = wsi;
-    c->service = service;
-    list_init(&c->ready);
-    list_append(&service->timed, &c->node);
-    connection_enter(c, PHASE_HEAD,
-                     clock_steady_us() +
-                         service->server->options.request_timeout_us);
-    lws_set_opaque_user_data(wsi, c);
-    metrics_add(METRIC_CONNECTIONS, 1);
-    metrics_add(METRIC_ACCEPTED, 1);
-    return 0;
+    free(w->data);
+    *w = (struct waiting){NULL, 0, 0, 0};
 }
 
-void
-connection_gone(struct connection *c)
+/* Leaves the last `size` bytes. */
+static void
+waiting_leave(struct waiting *w, size_t size)
 {
-    connection_enter(c, PHASE_GONE, 0);
-    list_remove(&c->ready);
-    if (c->request)
-        exchange_gone(c);
-    if (c->stream)
-        stream_gone(c);
+    if (!size) {
+        waiting_fini(w);
+        return;
+    }
+    w->at += w->size - (uint32_t)size;
+    w->size = (uint32_t)size;
 }
 
-void
-connection_free(struct connection *c)
+/* false: no memory. */
+static bool
+waiting_add(struct waiting *w, struct slice bytes)
 {
-    connection_gone(c);
-    lws_set_opaque_user_data(c->wsi, NULL);
-    list_remove(&c->node);
-    metrics_add(METRIC_CONNECTIONS, -1);
-    free(c);
+    size_t size = w->size + bytes.size, capacity = w->capacity;
+    char *data = NULL;
+
+    if (!bytes.size)
+        return true;
+    if (w->at)
+        memmove(w->data, w->data + w->at, w->size);
+    w->at = 0;
+    if (size > UINT32_MAX)
+        return false;
+    if (size > capacity) {
+        capacity = 2 * capacity > size ? 2 * capacity : size;
+        if (capacity < WAITING_LEAST)
+            capacity = WAITING_LEAST;
+        data = realloc(w->data, capacity);
+        if (!data)
+            return false;
+        w->data = data;
+        w->capacity = (uint32_t)capacity;
+    }
+    memcpy(w->data + w->size, bytes.data, bytes.size);
+    w->size = (uint32_t)size;
+    return true;
 }
+
+/* Phases */
 
 void
 connection_set_busy(struct connection *c, bool is_busy)
@@ -99,6 +113,264 @@ connection_set_progress(struct connection *c)
     c->deadline_us = clock_steady_us() + (stall_us ? stall_us : STALL_US);
 }
 
+static bool
+wants_input(const struct connection *c)
+{
+    switch (c->phase) {
+    case PHASE_HEAD:
+    case PHASE_LINGER:
+        return true;
+    case PHASE_BODY:
+        return !c->request->is_paused;
+    case PHASE_STREAM:
+        /* Who does not read what he is sent is not listened to: his pings would
+         * pile up the answers. */
+        return !connection_is_choked(c);
+    case PHASE_FAREWELL:
+        return !stream_is_long(c);
+    case PHASE_HANDLER:
+    case PHASE_ANSWER:
+    case PHASE_LONG:
+    case PHASE_GONE:
+        break;
+    }
+    return false;
+}
+
+/* Input */
+
+static size_t
+drain(struct connection *c, size_t size)
+{
+    c->drained += size;
+    if (c->drained > LINGER_BYTES)
+        connection_kill(c);
+    return size;
+}
+
+/* Hands bytes over to the phase; returns the number of bytes that it took. */
+static size_t
+take(struct connection *c, struct slice bytes)
+{
+    switch (c->phase) {
+    case PHASE_HEAD:
+        return exchange_head(c, bytes);
+    case PHASE_BODY:
+        return exchange_body(c, bytes);
+    case PHASE_STREAM:
+    case PHASE_FAREWELL:
+        return stream_received(c, bytes);
+    default:
+        return drain(c, bytes.size);
+    }
+}
+
+/* Goes through `bytes`, the last of which may be those that wait, and keeps
+ * what nobody wants yet. */
+static void
+feed(struct connection *c, struct slice bytes)
+{
+    bool is_kept = c->in.data != NULL;
+
+    c->is_inside = true;
+    while (bytes.size && wants_input(c)) {
+        size_t n = take(c, bytes);
+
+        if (!n)
+            break;
+        bytes.data += n;
+        bytes.size -= n;
+    }
+    c->is_inside = false;
+    if (c->phase == PHASE_GONE)
+        return;
+    if (is_kept)
+        waiting_leave(&c->in, bytes.size);
+    else if (!waiting_add(&c->in, bytes))
+        connection_kill(c);
+}
+
+static void
+on_readable(struct connection *c)
+{
+    struct service *s = c->service;
+    struct slice bytes = {s->input, 0};
+    ssize_t n;
+
+    if (!wants_input(c)) {
+        socket_set_reading(&c->socket, false);
+        return;
+    }
+    n = socket_read(&c->socket, s->input, sizeof(s->input));
+    if (n < 0)
+        connection_kill(c);
+    if (n <= 0)
+        return;
+    if (c->socket.is_plain) {
+        exchange_refuse_plain(c);
+        return;
+    }
+    bytes.size = (size_t)n;
+    if (c->in.data) {
+        if (!waiting_add(&c->in, bytes)) {
+            connection_kill(c);
+            return;
+        }
+        bytes = waiting_slice(&c->in);
+    }
+    feed(c, bytes);
+}
+
+void
+connection_set_ready(struct connection *c)
+{
+    list_remove(&c->ready);
+    list_append(&c->service->ready, &c->ready);
+}
+
+void
+connection_read_on(struct connection *c)
+{
+    if (c->phase == PHASE_GONE)
+        return;
+    socket_set_reading(&c->socket, true);
+    if (c->in.data && !c->is_inside)
+        connection_set_ready(c);
+}
+
+void
+connection_proceed(struct connection *c)
+{
+    if (c->phase == PHASE_LONG)
+        stream_opened(c);
+    else if (c->in.data)
+        feed(c, waiting_slice(&c->in));
+}
+
+bool
+connection_has_unread(const struct connection *c)
+{
+    return c->in.data || socket_has_unread(&c->socket);
+}
+
+/* Output */
+
+bool
+connection_is_choked(const struct connection *c)
+{
+    return c->out.data != NULL;
+}
+
+bool
+connection_write(struct connection *c, const void *data, size_t size)
+{
+    ssize_t n = 0;
+
+    if (c->phase == PHASE_GONE)
+        return false;
+    if (!c->out.data)
+        n = socket_write(&c->socket, data, size);
+    if (n < 0 || !waiting_add(&c->out, (struct slice){(const char *)data + n,
+                                                      size - (size_t)n})) {
+        connection_kill(c);
+        return false;
+    }
+    if (c->out.data)
+        socket_set_writing(&c->socket, true);
+    metrics_add(METRIC_SENT, (int64_t)size);
+    return true;
+}
+
+void
+connection_await_room(struct connection *c)
+{
+    c->is_awaiting_room = true;
+    socket_set_writing(&c->socket, true);
+}
+
+/* Sends what was kept back, as far as there is room. */
+static void
+flush(struct connection *c)
+{
+    ssize_t n = 0;
+
+    if (c->out.data)
+        n = socket_write(&c->socket, c->out.data + c->out.at, c->out.size);
+    if (n < 0)
+        connection_kill(c);
+    else if (c->out.data)
+        waiting_leave(&c->out, c->out.size - (size_t)n);
+}
+
+static void
+on_writable(struct connection *c)
+{
+    flush(c);
+    if (c->phase == PHASE_GONE || c->out.data)
+        return;
+    c->is_awaiting_room = false;
+    if (wants_input(c))
+        connection_read_on(c);
+    if (c->stream)
+        stream_writable(c);
+    else if (c->phase == PHASE_ANSWER)
+        answer_send(c);
+    if (c->phase != PHASE_GONE && !c->is_awaiting_room && !c->out.data)
+        socket_set_writing(&c->socket, false);
+}
+
+static void
+on_ready(struct socket *socket, bool is_writable, bool is_readable)
+{
+    struct connection *c = list_entry(socket, struct connection, socket);
+
+    if (is_writable)
+        on_writable(c);
+    if (is_readable && c->phase != PHASE_GONE)
+        on_readable(c);
+}
+
+/* Life */
+
+void
+connection_new(struct service *service, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (!c || !socket_open(&c->socket, &service->loop, fd, service->server->tls,
+                           on_ready)) {
+        free(c);
+        close(fd);
+        return;
+    }
+    c->service = service;
+    list_init(&c->ready);
+    list_append(&service->timed, &c->node);
+    connection_enter(c, PHASE_HEAD,
+                     clock_steady_us() +
+                         service->server->options.request_timeout_us);
+    metrics_add(METRIC_CONNECTIONS, 1);
+    metrics_add(METRIC_ACCEPTED, 1);
+    socket_set_reading(&c->socket, true);
+}
+
+static void
+on_closed(uv_handle_t *handle)
+{
+    struct socket *socket = handle->data;
+    struct connection *c = list_entry(socket, struct connection, socket);
+
+    if (c->request)
+        exchange_gone(c);
+    if (c->stream)
+        stream_gone(c);
+    list_remove(&c->node);
+    metrics_add(METRIC_CONNECTIONS, -1);
+    waiting_fini(&c->in);
+    waiting_fini(&c->out);
+    free(c);
+}
+
 void
 connection_kill(struct connection *c)
 {
@@ -109,132 +381,18 @@ connection_kill(struct connection *c)
     if (c->phase == PHASE_GONE)
         return;
     if (is_good && !connection_is_choked(c))
-        tls_say_end(c->wsi);
+        socket_end(&c->socket);
     connection_enter(c, PHASE_GONE, 0);
-    lws_set_timeout(c->wsi, PENDING_TIMEOUT_CLOSE_SEND, LWS_TO_KILL_ASYNC);
-    /* The library looks at its timers only after some event of its own. */
-    lws_cancel_service(c->service->context);
-}
-
-/* lws_rx_flow_control(0) stops the reading, but then the library does not look
- * at room to write either, and the loop spins on it. What is needed in between
- * it does not offer; but a callback for HTTP_WRITEABLE that returns 1 may leave
- * a permission to read pending, not carried out. */
-void
-connection_set_flow(struct connection *c, enum flow flow)
-{
-    if (flow == c->flow)
-        return;
-    switch (flow) {
-    case FLOW_OPEN:
-        if (c->flow == FLOW_QUIET)
-            lws_rx_flow_control(c->wsi, 0); /* withdraws the pending one */
-        lws_rx_flow_control(c->wsi, 1);
-        break;
-    case FLOW_HELD:
-        lws_rx_flow_control(c->wsi, 0);
-        break;
-    case FLOW_QUIET:
-        lws_rx_flow_control(c->wsi, LWS_RXFLOW_REASON_APPLIES_DISABLE |
-                                        LWS_RXFLOW_REASON_USER_BOOL |
-                                        LWS_RXFLOW_REASON_FLAG_PROCESS_NOW);
-        lws_rx_flow_control(c->wsi, 1);
-        break;
-    }
-    c->flow = flow;
-}
-
-/* LWS_WRITE_HTTP sends bytes as they are, in every role, and never writes into
- * them, whatever its prototype says. */
-bool
-connection_write(struct connection *c, const void *data, size_t size)
-{
-    if (c->phase == PHASE_GONE)
-        return false;
-    if (lws_write(c->wsi, (unsigned char *)data, size, LWS_WRITE_HTTP) < 0) {
-        connection_kill(c);
-        return false;
-    }
-    metrics_add(METRIC_SENT, (int64_t)size);
-    return true;
-}
-
-bool
-connection_is_choked(const struct connection *c)
-{
-    return lws_partial_buffered(c->wsi);
-}
-
-void
-connection_flush(struct connection *c)
-{
-    if (connection_is_choked(c))
-        connection_write(c, NULL, 0);
-}
-
-static int
-fd_of(const struct connection *c)
-{
-    return (int)lws_get_socket_fd(c->wsi);
-}
-
-void
-connection_peer(const struct connection *c, char *to, size_t size)
-{
-    socket_peer(fd_of(c), to, size);
-}
-
-bool
-connection_has_unread(const struct connection *c)
-{
-    return socket_has_unread(fd_of(c)) || tls_has_unread(c->wsi);
-}
-
-bool
-connection_is_tls(const struct connection *c)
-{
-    return tls_is_used(c->wsi);
-}
-
-void
-connection_set_ready(struct connection *c)
-{
     list_remove(&c->ready);
-    list_append(&c->service->ready, &c->ready);
-}
-
-bool
-connection_is_full(const struct connection *c)
-{
-    return lws_send_pipe_choked(c->wsi);
-}
-
-/* Three ways, since the library cannot be told to look at room to write only,
- * and a client that sends on without reading would keep its loop turning: quiet
- * already; where there is room now, open for the one turn in which it becomes
- * quiet (exchange_writable); else not through the library at all. */
-void
-connection_await_room(struct connection *c)
-{
-    if (c->flow == FLOW_QUIET) {
-        lws_callback_on_writable(c->wsi);
-    } else if (!connection_is_full(c)) {
-        connection_set_flow(c, FLOW_OPEN);
-        lws_callback_on_writable(c->wsi);
-    } else {
-        connection_set_flow(c, FLOW_HELD);
-        list_remove(&c->ready);
-        list_append(&c->service->blocked, &c->ready);
-        service_watch_blocked(c->service);
-    }
+    socket_close(&c->socket, on_closed);
 }
 
 void
 connection_linger(struct connection *c)
 {
-    tls_say_end(c->wsi);
-    shutdown(fd_of(c), SHUT_WR);
+    socket_end(&c->socket);
     connection_enter(c, PHASE_LINGER, clock_steady_us() + LINGER_US);
+    connection_read_on(c);
 }
 
 /* Has the client acknowledged anything since it was last asked? */
@@ -243,7 +401,7 @@ has_progress(struct connection *c)
 {
     uint64_t before = c->acked;
 
-    c->acked = socket_acked(fd_of(c));
+    c->acked = tcp_acked(c->socket.fd);
     return c->acked > before;
 }
 
@@ -252,7 +410,7 @@ has_progress(struct connection *c)
 static bool
 may_stay(struct connection *c)
 {
-    c->is_spared = !c->is_spared && connection_has_unread(c);
+    c->is_spared = !c->is_spared && socket_has_unread(&c->socket);
     return c->is_spared;
 }
 
@@ -274,7 +432,7 @@ connection_check(struct connection *c, int64_t now_us)
     case PHASE_HANDLER:
     case PHASE_LONG:
         /* Nothing is read meanwhile, so nobody would hear of the end. */
-        if (socket_is_ended(fd_of(c)))
+        if (tcp_is_ended(c->socket.fd))
             connection_kill(c);
         break;
     case PHASE_ANSWER:
@@ -284,8 +442,7 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_LINGER:
-        if (is_late || (c->flow == FLOW_HELD &&
-                        !socket_drain(fd_of(c), &c->drained, LINGER_BYTES)))
+        if (is_late)
             connection_kill(c);
         break;
     case PHASE_STREAM:

@@ -8,17 +8,21 @@
  *       |    |            |                               |             ^
  *       |    |            +--- refused early -------------+--> PHASE_LINGER
  *       |    +--> PHASE_HANDLER (no body) ...
- *       +--> PHASE_STREAM --> PHASE_FAREWELL --> closed
+ *       +--> PHASE_STREAM --> PHASE_FAREWELL --> PHASE_LINGER
  *       +--> PHASE_LONG ----> PHASE_FAREWELL --> PHASE_LINGER
  *
  * connection_enter alone changes the phase. Every phase but HANDLER, STREAM and
- * LONG has a deadline, which service_second looks at: the library's own timers
- * are in one sorted list per thread, too slow to be touched for each request.
+ * LONG has a deadline, which service_second looks at.
  *
- * A connection belongs to its service thread. libwebsockets knows it as the
- * opaque user data of its struct lws, which survives from request to request
- * (session data do not); it is freed in LWS_CALLBACK_WSI_DESTROY and nowhere
- * else, after connection_gone has told whoever was served.
+ * Bytes that come while an answer is owed or sent stay with the connection, at
+ * most one read of them (SERVICE_INPUT); the rest stays with the kernel. What
+ * the socket does not take of a write stays here too, at most one piece
+ * (WRITE_MAX of answer.c, STREAM_FRAME_MAX): nothing more is written until it
+ * is gone.
+ *
+ * A connection belongs to its service thread. It is freed in the turn of the
+ * loop in which it was closed, after connection_gone has told whoever was
+ * served.
  */
 #ifndef BROKER_NET_CONNECTION_H
 #define BROKER_NET_CONNECTION_H
@@ -26,9 +30,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <libwebsockets.h>
-
 #include "broker/base/list.h"
+#include "broker/net/socket.h"
+#include "proto/request_head.h"
 #include "proto/slice.h"
 
 struct request;
@@ -64,57 +68,35 @@ enum phase {
     PHASE_GONE      /* closed, or as good as */
 };
 
-/* In which callback of libwebsockets about this connection the thread is: there
- * a return value says how to go on, elsewhere a call. */
-enum inside {
-    INSIDE_NOTHING,
-    INSIDE_HEAD,    /* a request has come */
-    INSIDE_BODY,    /* more of its body, or its end */
-    INSIDE_WRITABLE /* there is room to write */
-};
-
-/* What is read. While an answer is owed or sent nothing may be: libwebsockets
- * would turn in its loop without taking it. */
-enum flow {
-    FLOW_OPEN,
-    FLOW_HELD, /* nothing is read, and nobody hears of room to write either */
-    FLOW_QUIET /* nothing is read */
+/* Bytes that wait: `data` from `at` on. NULL: none. */
+struct waiting {
+    char *data;
+    uint32_t at, size, capacity;
 };
 
 struct connection {
     struct list node;  /* service->timed or ->untimed */
-    struct list ready; /* service->ready or ->blocked, or none */
-    struct lws *wsi;
+    struct list ready; /* service->ready, or none */
+    struct socket socket;
     struct service *service;
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: neither WebSocket nor long answer */
     enum phase phase;
-    enum inside inside;
-    enum flow flow;
-    bool is_busy; /* counted in service->n_busy */
-    /* "POST ": how the head of the request began, until the first bytes of its
-     * body were seen; see is_own_head in exchange.c. */
-    const char *own_head;
+    bool is_busy;   /* counted in service->n_busy */
+    bool is_inside; /* feed() reads its input, and goes on with an answer that a
+                       handler gives meanwhile */
+    bool is_spared; /* late, but with one more turn; see connection_check */
+    bool is_awaiting_room;
     int64_t deadline_us;
-    bool is_spared;   /* late, but with one more turn; see connection_check */
-    uint64_t acked;   /* PHASE_ANSWER: bytes the client has acknowledged */
-    uint64_t drained; /* PHASE_LINGER: bytes read and dropped */
-    uint64_t turn;    /* see is_looping in exchange.c */
-    unsigned n_turns;
+    uint64_t acked;           /* PHASE_ANSWER: bytes the client has taken */
+    uint64_t drained;         /* PHASE_LINGER: bytes read and dropped */
+    struct request_seen seen; /* PHASE_HEAD */
+    struct waiting in;        /* read, and not yet understood */
+    struct waiting out;       /* to be sent when there is room */
 };
 
-/* 0, or -1: close it (no memory). */
-int connection_new(struct lws *wsi);
-
-/* The one to which `wsi` belongs; NULL: none (a listener). */
-struct connection *connection_of(struct lws *wsi);
-
-/* The connection is closed: whoever was served is told. Harmless if repeated.
- */
-void connection_gone(struct connection *c);
-
-/* Frees it. */
-void connection_free(struct connection *c);
+/* Takes over `fd`, an accepted socket; closes it if there is no memory. */
+void connection_new(struct service *service, int fd);
 
 /* `deadline_us` is on the steady clock; 0: none. */
 void connection_enter(struct connection *c, enum phase phase,
@@ -127,52 +109,40 @@ void connection_set_progress(struct connection *c);
 /* Should the end of the server wait for it? */
 void connection_set_busy(struct connection *c, bool is_busy);
 
-/* Ends it, soon: its callbacks come later, never from within this call. */
+/* Closes it. Whoever is served hears of it later, never within this call. */
 void connection_kill(struct connection *c);
 
-/* Tries to send what is kept back. */
-void connection_flush(struct connection *c);
+/* Reads again, first of all what waits: in this turn of the loop, but not
+ * within this call. */
+void connection_read_on(struct connection *c);
 
-/* Changes what is read; FLOW_QUIET only within INSIDE_WRITABLE, whose callback
- * then has to return 1. */
-void connection_set_flow(struct connection *c, enum flow flow);
+/* Has exchange_ready or stream_ready called, likewise. */
+void connection_set_ready(struct connection *c);
 
-/* Writes bytes as they are; libwebsockets keeps what the socket does not take.
- * false: the connection is dead, and killed. */
+/* Writes bytes as they are, and keeps what the socket does not take. false: the
+ * connection is dead, and killed. */
 bool connection_write(struct connection *c, const void *data, size_t size);
 
 /* Is something kept back, so that nothing more should be written? */
 bool connection_is_choked(const struct connection *c);
 
-/* The answer goes on soon, outside of all callbacks of the library. */
-void connection_set_ready(struct connection *c);
-
-/* The answer goes on when there is room to write. */
+/* Has exchange_writable or stream_writable called when there is room and
+ * nothing is kept back: in a later turn of the loop. */
 void connection_await_room(struct connection *c);
-
-/* Is there none now? Costs a system call. */
-bool connection_is_full(const struct connection *c);
-
-/* Does it speak TLS? Then its end is something to be sent, too. */
-bool connection_is_tls(const struct connection *c);
 
 /* Ends what is sent, and reads what still comes for a short while, so that the
  * client can read its answer: closed with unread bytes, a socket is reset, and
  * what was sent may be lost. */
 void connection_linger(struct connection *c);
 
-/* Has it sent bytes that nobody has read yet? */
+/* Has the client sent bytes that nobody has read yet? */
 bool connection_has_unread(const struct connection *c);
 
-/* The address at its other end, without a port; "": not known. */
-void connection_peer(const struct connection *c, char *to, size_t size);
+/* Goes on with what connection_set_ready put off. */
+void connection_proceed(struct connection *c);
 
 /* Once a second: looks at the deadline, and whether the client is still there.
  */
 void connection_check(struct connection *c, int64_t now_us);
-
-/* libwebsockets calls back about a connection. */
-int connection_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
-                        void *user, void *in, size_t size);
 
 #endif

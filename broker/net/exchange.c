@@ -1,38 +1,16 @@
-/*
- * exchange.c - a request and its answer, callback by callback.
- *
- * What libwebsockets 4.1.6 does badly, and what keeps it from doing it here:
- *
- * A request with a body that was read together with the request before it gets
- * its own head as its body, and then lws_http_action loops for ever. Three
- * things stand against it: is_own_head ends the connection at the first such
- * byte; is_looping, when a complete body is told again and again; and a
- * transaction is never completed within the reading of a body
- * (connection_set_ready), after which the loop would no longer call back. Under
- * libuv only: the library closes twice, and libuv frees late.
- *
- * Bytes that come while an answer is pending make it turn in its loop: nothing
- * is read meanwhile (connection_set_flow).
- *
- * lws_http_transaction_completed before the body is through, or with bytes
- * still unsent, defers itself into states of its own: never done.
- *
- * A return of -1 with bytes still unsent makes it wait without reading: never
- * done, but for the few bytes of a refusal.
- */
 #include "broker/net/exchange.h"
-
-#include <strings.h>
 
 #include "broker/base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
-#include "broker/net/stream.h"
 
 /* A body gets one second more for each of these. */
 #define SLOWEST_BYTES 65536
+
+/* RFC 6455 section 4.1: 16 bytes in base64. */
+#define KEY_SIZE 24
 
 static bool
 is_gone(const struct connection *c)
@@ -40,9 +18,11 @@ is_gone(const struct connection *c)
     return c->phase == PHASE_GONE;
 }
 
-void
-exchange_abandon(struct request *rq)
+/* Ends the request for its handler. */
+static void
+give_up(struct request *rq)
 {
+    ticket_drop(rq);
     if (!rq->is_answered && rq->handlers && rq->handlers->on_gone)
         rq->handlers->on_gone(rq);
     rq->handlers = NULL;
@@ -54,24 +34,98 @@ exchange_gone(struct connection *c)
     struct request *rq = c->request;
 
     c->request = NULL;
-    ticket_drop(rq);
-    exchange_abandon(rq);
+    give_up(rq);
     rq->connection = NULL;
     if (!rq->is_working) /* else when the job is back: answer.c */
         request_free(rq);
 }
 
-int
+void
 exchange_next(struct connection *c)
 {
     request_free(c->request);
     c->request = NULL;
     connection_enter(c, PHASE_HEAD, clock_steady_us() + IDLE_US);
-    if (lws_http_transaction_completed(c->wsi))
-        return -1;
-    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-    connection_set_flow(c, FLOW_OPEN);
-    return 0;
+    connection_read_on(c);
+}
+
+/* Heads */
+
+/* Whatever a refused head was meant to announce may still come. */
+static bool
+refuse(struct request *rq, unsigned status, const char *text)
+{
+    struct problem why = {"", 0, 0};
+
+    rq->is_closing = true;
+    rq->is_open_ended = true;
+    problem_set(&why, "%s", text);
+    request_answer_problem(rq, status, &why, NULL, NULL);
+    return true;
+}
+
+static bool
+refuse_version(struct request *rq)
+{
+    struct response r;
+
+    rq->is_closing = true;
+    response_init(&r, 426, NULL);
+    response_header(&r, "Sec-WebSocket-Version", "13");
+    request_answer(rq, &r);
+    return true;
+}
+
+/* RFC 6455 section 4.2.1. */
+static bool
+refuse_upgrade(struct request *rq)
+{
+    struct slice value = {NULL, 0};
+
+    if (rq->method != METHOD_GET || rq->has_body ||
+        !request_header(rq, "sec-websocket-key", &value) ||
+        value.size != KEY_SIZE)
+        return refuse(rq, 400, "not a handshake of RFC 6455");
+    if (!request_header(rq, "sec-websocket-version", &value) ||
+        !slice_is(value, "13"))
+        return refuse_version(rq);
+    return false;
+}
+
+/* Answers what no handler needs to see; true if it did. */
+static bool
+refuse_here(struct request *rq)
+{
+    static const struct {
+        const char *name;
+        enum method method;
+    } methods[] = {
+        {"GET", METHOD_GET},     {"POST", METHOD_POST},
+        {"PUT", METHOD_PUT},     {"DELETE", METHOD_DELETE},
+        {"HEAD", METHOD_HEAD},   {"OPTIONS", METHOD_OPTIONS},
+        {"PATCH", METHOD_PATCH},
+    };
+
+    const size_t n = sizeof(methods) / sizeof(methods[0]);
+    struct problem stopping = {"the server is stopping", 0, 0};
+    size_t i = 0;
+
+    while (i < n && !slice_is(rq->fields->method, methods[i].name))
+        i++;
+    if (i == n)
+        return refuse(rq, 501, "no such method");
+    rq->method = methods[i].method;
+    if (rq->has_body && rq->method != METHOD_POST && rq->method != METHOD_PUT &&
+        rq->method != METHOD_PATCH)
+        return refuse(rq, 400, "this method takes no body");
+    if (rq->is_upgrade && refuse_upgrade(rq))
+        return true;
+    if (!atomic_load(&rq->service->server->is_stopping))
+        return false;
+    rq->is_closing = true;
+    if (!request_answer_events_later(rq))
+        request_answer_problem(rq, 503, &stopping, NULL, NULL);
+    return true;
 }
 
 static void
@@ -100,226 +154,151 @@ end_body(struct connection *c)
     rq->handlers->on_end(rq);
 }
 
-/* Asks the handler, unless the answer is clear without it. */
+/* The handler has decided: the body is awaited, the answer, or nothing. */
 static void
-decide(struct request *rq)
+go_on(struct connection *c)
 {
-    struct server *server = rq->service->server;
-    struct problem why = {"the server is stopping", 0, 0};
+    struct request *rq = c->request;
 
-    if (head_refuse(rq))
+    if (is_gone(c))
         return;
-    if (atomic_load(&server->is_stopping)) {
-        rq->is_closing = true;
-        if (!request_answer_events_later(rq))
-            request_answer_problem(rq, 503, &why, NULL, NULL);
+    if (c->stream) {
+        c->request = NULL;
+        request_free(rq);
+        if (stream_is_long(c))
+            connection_set_ready(c);
+        else
+            stream_opened(c);
         return;
     }
-    server->options.on_request(rq, server->options.user);
-    rq->is_head_there = false;
-}
-
-int
-exchange_begin(struct connection *c)
-{
-    struct request *rq = NULL;
-
-    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-    if (is_gone(c) || c->request || c->stream)
-        return -1;
-    rq = c->request = head_read(c, false);
-    if (!rq)
-        return -1;
-
-    c->inside = INSIDE_HEAD;
-    decide(rq);
-    if (!is_gone(c) && !rq->is_answered && rq->is_receiving && rq->has_body)
+    if (!rq->is_answered && rq->is_receiving && rq->has_body)
         await_body(c);
-    else if (!is_gone(c) && !rq->is_answered && rq->is_receiving)
+    else if (!rq->is_answered && rq->is_receiving)
         end_body(c);
-    else if (!is_gone(c) && !rq->is_answered)
+    else if (!rq->is_answered)
         connection_enter(c, PHASE_HANDLER, 0);
-    c->inside = INSIDE_NOTHING;
-
-    if (is_gone(c))
-        return -1;
-    if (c->stream) {
-        request_free(rq);
-        c->request = NULL;
-        lws_http_headers_detach(c->wsi);
-        stream_await_opening(c);
-        return 0;
-    }
-    if (rq->is_answered && answer_send(c) < 0)
-        return -1;
-    if (c->phase == PHASE_HANDLER)
-        connection_set_flow(c, FLOW_HELD);
-    /* What follows may take long: the library need not keep the headers, except
-     * where it is to read a body (it would think that it reads a head). */
-    if ((c->phase == PHASE_HANDLER || c->phase == PHASE_ANSWER) &&
-        !rq->has_body && !rq->is_open_ended)
-        lws_http_headers_detach(c->wsi);
-    return 0;
+    if (!is_gone(c) && rq->is_answered)
+        answer_send(c);
 }
 
-int
-exchange_upgrade(struct connection *c)
+size_t
+exchange_head(struct connection *c, struct slice bytes)
 {
+    struct service *s = c->service;
+    struct server *server = s->server;
+    struct problem why = {"", 0, 0};
+    enum status rc = request_head_read(&s->head, bytes, &c->seen, &why);
     struct request *rq = NULL;
 
-    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-    if (is_gone(c) || c->request)
-        return -1;
-    rq = c->request = head_read(c, true);
-    if (!rq)
-        return -1;
+    if (rc == STATUS_AGAIN) {
+        /* A head that has begun is not to take as long as silence may. */
+        int64_t by_us = clock_steady_us() + server->options.request_timeout_us;
 
-    c->inside = INSIDE_HEAD;
-    decide(rq);
-    c->inside = INSIDE_NOTHING;
-
-    /* Only these two ways: > 0 would go on with the connection as if nothing
-     * had been asked, and for h2c or unknown names with freed memory. */
-    if (!is_gone(c) && c->stream && stream_is_accepted(c)) {
-        request_free(rq);
-        c->request = NULL;
-        connection_enter(c, PHASE_STREAM, 0);
+        if (c->deadline_us > by_us)
+            c->deadline_us = by_us;
         return 0;
     }
-    return -1;
-}
-
-/* Does the body of a request begin with the request's own head? Nobody else's
- * body does: it would have to be that of a request in a request. */
-static bool
-is_own_head(const struct connection *c, const char *data, size_t size)
-{
-    size_t n = strlen(c->own_head);
-
-    /* A short first piece that is not all of the body is the client's. */
-    if (size < n && c->request && size < c->request->content_length)
-        return false;
-    return !strncasecmp(data, c->own_head, size < n ? size : n);
-}
-
-/* The request was not understood, and nothing of it was done. */
-static int
-refuse_pipelined(struct connection *c)
-{
-    struct problem why = {"a request with a body must wait for the answer to "
-                          "the request before it",
-                          0, 0};
-    struct request *rq = c->request;
-
-    if (rq && !rq->is_answered) {
-        ticket_drop(rq);
-        exchange_abandon(rq);
-        rq->is_closing = true;
-        c->inside = INSIDE_BODY;
-        request_answer_problem(rq, 503, &why, NULL, NULL);
-        c->inside = INSIDE_NOTHING;
-    }
-    return -1;
-}
-
-int
-exchange_body(struct connection *c, const void *data, size_t size)
-{
-    struct request *rq = c->request;
-    bool is_first = c->own_head != NULL;
-
-    if (!size)
-        return is_gone(c) ? -1 : 0;
-    if (is_first && is_own_head(c, data, size))
-        return refuse_pipelined(c);
-    c->own_head = NULL;
-    metrics_add(METRIC_RECEIVED, (int64_t)size);
-    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
-
-    if (c->phase == PHASE_LINGER || c->phase == PHASE_ANSWER) {
-        c->drained += size;
-        return c->drained > LINGER_BYTES ? -1 : 0;
-    }
-    if (c->phase != PHASE_BODY)
-        return -1;
-
-    c->inside = INSIDE_BODY;
-    if (rq->handlers->on_data)
-        rq->handlers->on_data(rq, (struct slice){data, size});
-    c->inside = INSIDE_NOTHING;
-    if (is_gone(c))
-        return -1;
-    return rq->is_answered ? answer_send(c) : 0;
-}
-
-/* While an answer is owed or sent, bytes that come make the library say again
- * that the body is complete: once, each time it looks. If it says so a hundred
- * times within one turn of the event loop, it is in a loop of its own. */
-static bool
-is_looping(struct connection *c)
-{
-    uint64_t turn = uv_now(&c->service->loop);
-
-    if (c->turn != turn)
-        c->n_turns = 0;
-    c->turn = turn;
-    return ++c->n_turns > 100;
-}
-
-int
-exchange_body_end(struct connection *c)
-{
-    struct request *rq = c->request;
-
-    if (is_gone(c))
-        return -1;
-    if (c->phase == PHASE_LINGER)
-        return c->flow == FLOW_HELD ? 0 : -1;
-    if (c->phase == PHASE_ANSWER && rq->has_body)
-        rq->is_complete = true; /* of a refused one, too */
-    if (c->phase != PHASE_BODY)
-        return is_looping(c) ? -1 : 0;
-
-    c->inside = INSIDE_BODY;
-    end_body(c);
-    c->inside = INSIDE_NOTHING;
-    if (is_gone(c))
-        return -1;
-    /* Nothing is read before the answer is through: the next request would come
-     * out of the library's buffer, where its body is not safe. */
-    connection_set_flow(c, FLOW_HELD);
-    if (rq->is_answered)
-        connection_set_ready(c);
-    return 0;
-}
-
-int
-exchange_writable(struct connection *c)
-{
-    int rc = 0;
-
-    if (is_gone(c))
-        return -1;
-    if (c->phase != PHASE_ANSWER && !c->stream)
+    rq = c->request = request_new(c, rc ? NULL : &s->head, bytes);
+    if (!rq) {
+        connection_kill(c);
         return 0;
-    c->inside = INSIDE_WRITABLE;
-    if (c->stream) {
-        rc = stream_writable(c);
-    } else {
-        connection_set_flow(c, FLOW_QUIET);
-        rc = answer_send(c);
     }
-    c->inside = INSIDE_NOTHING;
-    return !rc && c->flow == FLOW_QUIET ? 1 : rc;
+    if (rc)
+        refuse(rq, s->head.refusal, why.text);
+    else if (!refuse_here(rq))
+        server->options.on_request(rq, server->options.user);
+    rq->fields = NULL;
+    go_on(c);
+    return rc ? bytes.size : s->head.size;
 }
 
 void
-exchange_ready(struct connection *c)
+exchange_refuse_plain(struct connection *c)
 {
-    if (c->phase == PHASE_LONG)
-        stream_await_opening(c);
-    else if (c->phase == PHASE_ANSWER && answer_send(c) < 0)
+    c->request = request_new(c, NULL, (struct slice){NULL, 0});
+    if (!c->request) {
         connection_kill(c);
+        return;
+    }
+    refuse(c->request, 400,
+           "this port speaks TLS only: ask for https:// or wss://");
+}
+
+/* Bodies */
+
+static void
+hand_over(struct connection *c, struct slice data)
+{
+    struct request *rq = c->request;
+
+    metrics_add(METRIC_RECEIVED, (int64_t)data.size);
+    if (rq->is_chunked) /* its length was not known in advance */
+        c->deadline_us += (int64_t)data.size * 1000000 / SLOWEST_BYTES;
+    if (rq->handlers->on_data)
+        rq->handlers->on_data(rq, data);
+}
+
+static bool
+is_wanted(const struct connection *c)
+{
+    return c->phase == PHASE_BODY && !c->request->is_paused;
+}
+
+static size_t
+read_chunked(struct connection *c, struct slice bytes)
+{
+    struct request *rq = c->request;
+    struct problem why = {"", 0, 0};
+    struct slice rest = bytes, data;
+
+    while (is_wanted(c)) {
+        switch (chunked_read(&rq->chunked, &rest, &data, &why)) {
+        case CHUNKED_DATA:
+            if (data.size > rq->body_max) {
+                give_up(rq);
+                refuse(rq, 413, "the body is longer than is taken here");
+                return bytes.size;
+            }
+            rq->body_max -= data.size;
+            hand_over(c, data);
+            break;
+        case CHUNKED_MORE:
+            return bytes.size;
+        case CHUNKED_END:
+            end_body(c);
+            break;
+        case CHUNKED_BROKEN:
+            give_up(rq);
+            refuse(rq, 400, why.text);
+            return bytes.size;
+        }
+    }
+    return bytes.size - rest.size;
+}
+
+static size_t
+read_plain(struct connection *c, struct slice bytes)
+{
+    struct request *rq = c->request;
+
+    if (bytes.size > rq->body_left)
+        bytes.size = (size_t)rq->body_left;
+    rq->body_left -= bytes.size;
+    hand_over(c, bytes);
+    if (!rq->body_left && c->phase == PHASE_BODY)
+        end_body(c);
+    return bytes.size;
+}
+
+size_t
+exchange_body(struct connection *c, struct slice bytes)
+{
+    struct request *rq = c->request;
+    size_t n = rq->is_chunked ? read_chunked(c, bytes) : read_plain(c, bytes);
+
+    if (!is_gone(c) && rq->is_answered)
+        answer_send(c);
+    return n;
 }
 
 void
@@ -328,8 +307,7 @@ exchange_timed_out(struct connection *c)
     struct problem why = {"the body did not come in time", 0, 0};
     struct request *rq = c->request;
 
-    ticket_drop(rq);
-    exchange_abandon(rq);
+    give_up(rq);
     rq->is_closing = true;
     request_answer_problem(rq, 408, &why, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /*
  * exchange.h - a request and its answer on their way through a connection. For
  * this folder only.
- *
- * The functions that libwebsockets' callbacks end in return 0, or -1: the
- * connection is to be closed.
  */
 #ifndef BROKER_NET_EXCHANGE_H
 #define BROKER_NET_EXCHANGE_H
@@ -14,6 +11,8 @@
 #include "broker/base/body.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "proto/chunked.h"
+#include "proto/request_head.h"
 #include "proto/slice.h"
 
 struct connection;
@@ -27,15 +26,19 @@ struct request {
     /* What was asked: head.c */
     enum method method;
     bool is_upgrade;
-    bool is_head_there; /* request_header works */
     bool is_1_0;
     bool is_continue; /* waits for "100 Continue" */
-    bool has_length;
-    bool has_body;      /* libwebsockets is going to read one, wanted or not */
-    bool is_open_ended; /* nobody knows what still comes */
-    uint64_t content_length;
-    struct slice path, query; /* percent-encoded where necessary */
-    struct memory *memory;    /* what lives as long as the request */
+    bool is_chunked;
+    bool has_body;           /* one comes, wanted or not */
+    bool is_open_ended;      /* refused: nobody knows what still comes */
+    uint64_t content_length; /* 0: none, or chunked */
+    uint64_t body_left;      /* of it */
+    uint64_t body_max;       /* of a chunked one, what may still come */
+    struct chunked chunked;
+    struct slice path, query;          /* as sent */
+    const struct request_head *fields; /* during on_request only; else NULL */
+    const char *sent;                  /* the bytes behind its slices */
+    struct memory *memory;             /* lives as long as the request */
 
     /* The handler's */
     const struct request_handlers *handlers;
@@ -55,20 +58,22 @@ struct request {
     bool is_working;         /* the job is on the worker pool */
     bool is_closing;         /* the connection ends with this answer */
     enum body_result result; /* of the job; BODY_WAITS: ask again */
+
+    char head[]; /* as sent */
 };
 
 /* exchange.c */
 
-/* A request's head is here. */
-int exchange_begin(struct connection *c);
-int exchange_upgrade(struct connection *c);
+/* Reads a head, or what follows one in a body; both return how many bytes they
+ * took, 0: more have to come first. */
+size_t exchange_head(struct connection *c, struct slice bytes);
+size_t exchange_body(struct connection *c, struct slice bytes);
 
-int exchange_body(struct connection *c, const void *data, size_t size);
-int exchange_body_end(struct connection *c);
-int exchange_writable(struct connection *c);
+/* Refuses a client that does not speak TLS where TLS is spoken. */
+void exchange_refuse_plain(struct connection *c);
 
-/* Goes on with an answer that was given within the reading of the body. */
-void exchange_ready(struct connection *c);
+/* Frees the request and makes the connection ready for the next one. */
+void exchange_next(struct connection *c);
 
 /* The connection is gone. */
 void exchange_gone(struct connection *c);
@@ -76,24 +81,12 @@ void exchange_gone(struct connection *c);
 /* The body has not come in time. */
 void exchange_timed_out(struct connection *c);
 
-/* Frees the request and makes the connection ready for the next one. */
-int exchange_next(struct connection *c);
-
-/* Tells the handler that nothing more comes of the request. */
-void exchange_abandon(struct request *rq);
-
-/* head.c */
-
-/* A header, or a path with its parameters, that is longer is answered 431. */
-#define HEADER_MAX 8192
-
-/* Reads what was asked. NULL: no memory. */
-struct request *head_read(struct connection *c, bool is_upgrade);
-
-/* Answers what nobody here wants to see; true if it did. */
-bool head_refuse(struct request *rq);
-
 /* request.c */
+
+/* Keeps a copy of the head `h`, which begins `bytes`. `h` NULL: the head was
+ * refused. Returns NULL: no memory. */
+struct request *request_new(struct connection *c, const struct request_head *h,
+                            struct slice bytes);
 
 /* Also frees an answer that is still there. A job must not be out. */
 void request_free(struct request *rq);
@@ -111,22 +104,25 @@ void ticket_drop(struct request *rq);
 void answer_begin_long(struct request *rq, const struct response *r,
                        struct slice opening);
 
+/* Agrees to a WebSocket (RFC 6455 section 4.2.2). `lines` are further header
+ * lines. */
+void answer_upgrade(struct request *rq, const char *lines);
+
 /* Sends the rest of an answer as far as there is room, and then goes on. */
-int answer_send(struct connection *c);
+void answer_send(struct connection *c);
 
 /* stream.c */
 
-/* The handler has accepted the upgrade; libwebsockets goes on with it. false:
- * it would answer otherwise than the handler said. */
-bool stream_is_accepted(const struct connection *c);
+/* Is it an HTTP answer, or no stream? */
+bool stream_is_long(const struct connection *c);
 
-/* A long answer has begun: waits for the room in which it opens. */
-void stream_await_opening(struct connection *c);
+/* Its owner may begin. */
+void stream_opened(struct connection *c);
 
-int stream_opened(struct connection *c);
-int stream_received(struct connection *c, size_t size);
-int stream_closing(struct connection *c);
-int stream_writable(struct connection *c);
+/* Reads frames of a WebSocket; returns how many bytes it took. */
+size_t stream_received(struct connection *c, struct slice bytes);
+
+void stream_writable(struct connection *c);
 void stream_gone(struct connection *c);
 
 #endif

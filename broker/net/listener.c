@@ -31,9 +31,6 @@
 /* A lasting shortage is reported so often. */
 #define TELL_AGAIN_US 60000000
 
-/* The name of the protocol in the context, context.c. */
-static const char protocol[] = "tidings listener";
-
 /* Addresses */
 
 static void
@@ -187,71 +184,13 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
     return STATUS_IO;
 }
 
-/* Listening */
-
-enum status
-listeners_open(struct service *service, const struct addresses *addresses,
-               struct problem *why)
-{
-    struct listeners *l = &service->listeners;
-
-    for (unsigned i = 0; i < addresses->n; i++) {
-        lws_sock_file_fd_type file = {.filefd = -1};
-
-        file.filefd = bound_socket(addresses, i, true);
-        if (file.filefd < 0 || listen(file.filefd, BACKLOG)) {
-            problem_errno(why, "cannot listen on",
-                          service->server->options.host);
-            if (file.filefd >= 0)
-                close(file.filefd);
-            return STATUS_IO;
-        }
-        l->wsi[i] = lws_adopt_descriptor_vhost(
-            service->vhost, LWS_ADOPT_RAW_FILE_DESC, file, protocol, NULL);
-        if (!l->wsi[i]) {
-            close(file.filefd);
-            return problem(why, STATUS_MEMORY, "no memory for a listener");
-        }
-        l->n++;
-        l->n_open++;
-    }
-    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return STATUS_OK;
-}
-
-void
-listeners_resume(struct service *service)
-{
-    struct listeners *l = &service->listeners;
-
-    if (!l->is_paused)
-        return;
-    l->is_paused = false;
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->wsi[i])
-            lws_rx_flow_control(l->wsi[i], 1);
-}
-
-void
-listeners_close(struct service *service)
-{
-    struct listeners *l = &service->listeners;
-
-    for (unsigned i = 0; i < l->n; i++) {
-        if (!l->wsi[i])
-            continue;
-        lws_set_timeout(l->wsi[i], PENDING_TIMEOUT_CLOSE_SEND,
-                        LWS_TO_KILL_ASYNC);
-        lws_cancel_service(service->context);
-        l->wsi[i] = NULL;
-    }
-}
+/* Accepting */
 
 /* No descriptor is left. The spare one makes room to take one connection and
  * hang up, so that its client need not wait; the others wait in the backlog
  * until the next second. Without the pause the loop would spin. */
 static void
-pause_accepting(struct service *service, struct lws *wsi, int fd)
+pause_accepting(struct service *service, int fd)
 {
     struct listeners *l = &service->listeners;
     int refused = -1;
@@ -269,53 +208,90 @@ pause_accepting(struct service *service, struct lws *wsi, int fd)
         l->told_us = clock_steady_us();
     }
     l->is_paused = true;
-    lws_rx_flow_control(wsi, 0);
+    for (unsigned i = 0; i < l->n; i++)
+        uv_poll_stop(&l->polls[i]);
 }
 
 static void
-accept_some(struct service *service, struct lws *wsi)
+accept_some(uv_poll_t *poll, int status, int events)
 {
-    int listener = (int)lws_get_socket_fd(wsi);
+    struct service *service = poll->loop->data;
+    int listener = service->listeners.fds[poll - service->listeners.polls];
 
+    (void)status;
+    (void)events;
+    if (atomic_load(&service->server->is_stopping))
+        return;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        struct lws *client = NULL;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                        errno == ENOMEM)) {
-            pause_accepting(service, wsi, listener);
+            pause_accepting(service, listener);
             return;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
-        if (fd < 0)
-            continue; /* that connection has failed, not the listener */
-
-        /* Closes fd when it fails. */
-        client = lws_adopt_socket_vhost(service->vhost, fd);
-        if (client)
-            lws_set_timeout(client, NO_PENDING_TIMEOUT, 0); /* connection.c */
+        if (fd >= 0) /* else that connection has failed, not the listener */
+            connection_new(service, fd);
     }
 }
 
-int
-listeners_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
-                   void *user, void *in, size_t size)
-{
-    struct service *service = NULL;
+/* Listening */
 
-    (void)user;
-    (void)in;
-    (void)size;
-    if (reason != LWS_CALLBACK_RAW_RX_FILE &&
-        reason != LWS_CALLBACK_RAW_CLOSE_FILE)
-        return 0;
-    service = lws_context_user(lws_get_context(wsi));
-    if (reason == LWS_CALLBACK_RAW_CLOSE_FILE) {
-        service->listeners.n_open--; /* its descriptor goes in this turn */
-        return 0;
+static void
+accept_on(struct listeners *l)
+{
+    for (unsigned i = 0; i < l->n; i++)
+        uv_poll_start(&l->polls[i], UV_READABLE, accept_some);
+}
+
+enum status
+listeners_open(struct service *service, const struct addresses *addresses,
+               struct problem *why)
+{
+    struct listeners *l = &service->listeners;
+
+    for (unsigned i = 0; i < addresses->n; i++) {
+        int fd = bound_socket(addresses, i, true);
+
+        if (fd < 0 || listen(fd, BACKLOG)) {
+            problem_errno(why, "cannot listen on",
+                          service->server->options.host);
+            if (fd >= 0)
+                close(fd);
+            return STATUS_IO;
+        }
+        if (uv_poll_init(&service->loop, &l->polls[i], fd)) {
+            close(fd);
+            return problem(why, STATUS_MEMORY, "no memory for a listener");
+        }
+        l->fds[l->n++] = fd;
     }
-    if (!atomic_load(&service->server->is_stopping))
-        accept_some(service, wsi);
-    return 0;
+    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    accept_on(l);
+    return STATUS_OK;
+}
+
+void
+listeners_resume(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    if (!l->is_paused || l->is_closed)
+        return;
+    l->is_paused = false;
+    accept_on(l);
+}
+
+void
+listeners_close(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    for (unsigned i = 0; i < l->n && !l->is_closed; i++) {
+        uv_close((uv_handle_t *)&l->polls[i], NULL);
+        close(l->fds[i]);
+    }
+    l->is_closed = true;
 }

@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
-
-#include <libwebsockets.h>
+#include <uv.h>
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -33,15 +32,16 @@ MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
                                       unsigned *port, struct problem *why);
 
 struct listeners {
-    struct lws *wsi[ADDRESSES_MAX]; /* NULL: closed */
+    uv_poll_t polls[ADDRESSES_MAX];
+    int fds[ADDRESSES_MAX];
     unsigned n;
-    unsigned n_open; /* not yet closed by the library */
+    bool is_closed;
     int spare;       /* a descriptor kept for the moment when there is none */
     bool is_paused;  /* out of descriptors; until the next second */
     int64_t told_us; /* when that was last reported */
 };
 
-/* Listens on `addresses` within the service's context. */
+/* Listens on `addresses` on the service's loop. */
 MUST_CHECK enum status listeners_open(struct service *service,
                                       const struct addresses *addresses,
                                       struct problem *why);
@@ -49,11 +49,7 @@ MUST_CHECK enum status listeners_open(struct service *service,
 /* Accepting goes on after a pause. */
 void listeners_resume(struct service *service);
 
-/* The sockets are closed by libwebsockets, a moment later. */
+/* Harmless if repeated. */
 void listeners_close(struct service *service);
-
-/* libwebsockets calls back about a listening socket. */
-int listeners_dispatch(struct lws *wsi, enum lws_callback_reasons reason,
-                       void *user, void *in, size_t size);
 
 #endif

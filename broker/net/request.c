@@ -6,6 +6,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "broker/net/tcp.h"
 #include "proto/address.h"
 
 /* Slots are added so many at a time. */
@@ -28,6 +29,50 @@ request_memory(struct request *rq, size_t size)
     m->next = rq->memory;
     rq->memory = m;
     return m->bytes;
+}
+
+/* The same bytes in the copy that the request keeps. */
+static struct slice
+kept(const struct request *rq, struct slice sent)
+{
+    return (struct slice){rq->head + (sent.data - rq->sent), sent.size};
+}
+
+struct request *
+request_new(struct connection *c, const struct request_head *h,
+            struct slice bytes)
+{
+    size_t size = h ? h->size : 0;
+    struct request *rq = malloc(sizeof(*rq) + size);
+
+    if (!rq)
+        return NULL;
+    memset(rq, 0, sizeof(*rq));
+    rq->connection = c;
+    rq->service = c->service;
+    rq->method = METHOD_GET;
+    if (!h) {
+        rq->is_closing = true;
+        return rq;
+    }
+    memcpy(rq->head, bytes.data, size);
+    rq->sent = bytes.data;
+    rq->fields = h;
+    /* The path may be one that was not sent. */
+    rq->path = h->path.data >= bytes.data && h->path.data < bytes.data + size
+                   ? kept(rq, h->path)
+                   : h->path;
+    if (h->query.size)
+        rq->query = kept(rq, h->query);
+    rq->is_1_0 = h->minor == 0;
+    rq->is_upgrade = h->upgrade == REQUEST_UPGRADE_WEBSOCKET;
+    rq->is_continue = h->is_continue;
+    rq->is_closing = !h->is_kept;
+    rq->is_chunked = h->is_chunked;
+    rq->has_body = h->is_chunked || h->length;
+    rq->content_length = rq->body_left = h->length;
+    chunked_init(&rq->chunked);
+    return rq;
 }
 
 void
@@ -109,6 +154,34 @@ ticket_request(struct ticket ticket)
     return slot->generation == ticket.generation ? slot->request : NULL;
 }
 
+/* Fields */
+
+bool
+request_header(struct request *rq, const char *name, struct slice *value)
+{
+    const struct request_field *f, *next;
+    size_t at = 0, size = 0;
+    char *joined = NULL;
+
+    if (!rq->fields)
+        return false;
+    f = request_head_field(rq->fields, name, &at);
+    if (!f)
+        return false;
+    *value = kept(rq, f->value);
+    while ((next = request_head_field(rq->fields, name, &at))) {
+        size = value->size + 2 + next->value.size;
+        joined = request_memory(rq, size);
+        if (!joined)
+            return false;
+        memcpy(joined, value->data, value->size);
+        memcpy(joined + value->size, ", ", 2);
+        memcpy(joined + value->size + 2, next->value.data, next->value.size);
+        *value = (struct slice){joined, size};
+    }
+    return true;
+}
+
 /* Parameters */
 
 static int
@@ -182,9 +255,11 @@ request_parameter(struct request *rq, const char *name, struct slice *value,
 /* The handler's side */
 
 void
-request_receive(struct request *rq, const struct request_handlers *handlers)
+request_receive(struct request *rq, const struct request_handlers *handlers,
+                uint64_t max)
 {
     rq->handlers = handlers;
+    rq->body_max = max;
     rq->is_receiving = true;
 }
 
@@ -198,7 +273,6 @@ request_pause(struct request *rq)
     rq->is_paused = true;
     rq->left_us = c->deadline_us - clock_steady_us();
     c->deadline_us = 0;
-    connection_set_flow(c, FLOW_HELD);
 }
 
 void
@@ -212,7 +286,7 @@ request_resume(struct request *rq)
     if (!c || c->phase != PHASE_BODY)
         return;
     c->deadline_us = clock_steady_us() + rq->left_us;
-    connection_set_flow(c, FLOW_OPEN);
+    connection_read_on(c);
 }
 
 void
@@ -244,7 +318,7 @@ request_peer(const struct request *rq, char to[PEER_SIZE])
 {
     to[0] = '\0';
     if (rq->connection)
-        connection_peer(rq->connection, to, PEER_SIZE);
+        tcp_peer(rq->connection->socket.fd, to, PEER_SIZE);
 }
 
 void
@@ -252,6 +326,12 @@ request_client(const struct request *rq, char to[PEER_SIZE])
 {
     request_peer(rq, to);
     address_widen(to, PEER_SIZE);
+}
+
+bool
+request_has_body(const struct request *rq)
+{
+    return rq->has_body;
 }
 
 uint64_t

@@ -13,10 +13,11 @@
  * belongs to net: no further callback comes, except on_gone where on_gone is
  * set and the answer was not yet given.
  *
- * net answers by itself what no handler needs to see: a head it does not trust
- * (400, 411, 431, 501), and requests that come while the server is stopping or
- * with their body behind another request's (503). A method without a name here
- * is answered 501.
+ * net answers by itself what no handler needs to see: a head that is not as RFC
+ * 9112 wants it (400, 414, 417, 431, 505; proto/request_head.h), a method
+ * without a name here (501), a chunked body that is broken (400) or too long
+ * (413), one that does not come in time (408), and requests that come while the
+ * server is stopping (503).
  *
  * Other threads never hold a request: they hold a ticket (request_ticket),
  * which the service thread turns back into the request, or into NULL if it has
@@ -47,13 +48,13 @@ enum method {
 
 enum method request_method(const struct request *rq);
 
-/* "/sets/demo/changes": percent-encoded where necessary and nowhere else,
- * without "//", "/./" and "/../", however it was sent (%2F is a "/", too). Lent
- * until the answer. */
+/* "/sets/demo/changes": as it was sent, nothing decoded or left out, so that
+ * what a proxy has seen is what is routed (proto/request_head.h). Lent until
+ * the answer. */
 struct slice request_path(const struct request *rq);
 
-/* What stands behind "?", in the same spelling; empty if nothing. Lent until
- * the answer. */
+/* What stands behind "?", as it was sent; empty if nothing. Lent until the
+ * answer. */
 struct slice request_query(const struct request *rq);
 
 /* The value of query parameter `name`, the first of that name, percent-decoded
@@ -63,14 +64,8 @@ bool request_parameter(struct request *rq, const char *name,
                        struct slice *value, bool *is_bad);
 
 /* A header's value, without the white space around it, and where it was sent
- * several times, all of them with commas between; false: not sent. Name in
- * lower case: one of "host" "origin" "content-type" "content-encoding" "accept"
- * "accept-encoding" "authorization" "if-none-match" "if-modified-since"
- * "if-match" "if-unmodified-since" "if-range" "range" "idempotency-key"
- * "tidings-delivery" "last-event-id" "link" "user-agent" "forwarded"
- * "via" "x-forwarded-for" "x-forwarded-host" "x-forwarded-proto" "x-real-ip"
- * "sec-websocket-protocol". To be called during on_request only; the value is
- * lent until the answer. */
+ * several times, all of them with commas between; false: not sent. To be called
+ * during on_request only; the value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
 /* The address at the other end of the connection, without a port: "127.0.0.1",
@@ -83,7 +78,10 @@ void request_peer(const struct request *rq, char to[PEER_SIZE]);
 /* The same as limits per client go by it: of IPv6 the first 64 bits. */
 void request_client(const struct request *rq, char to[PEER_SIZE]);
 
-/* The announced length of the body; 0 if none. */
+/* Has it a body, of 1 byte at least or of unknown length (chunked)? */
+bool request_has_body(const struct request *rq);
+
+/* The announced length of the body; 0: none, or chunked. */
 uint64_t request_content_length(const struct request *rq);
 
 /* Did it ask to become a WebSocket? Then only request_answer (a refusal) or
@@ -106,18 +104,20 @@ struct request_handlers {
     void (*on_gone)(struct request *rq); /* see above; free what user holds */
 };
 
-/* Accepts the body. Called in on_request; `handlers` lives on. After on_data
- * has answered (a refusal) no more data is handed over: the rest of the body is
+/* Accepts the body, of at most `max` bytes: one that was announced as longer
+ * the caller refuses itself, one that turns out to be longer net answers 413,
+ * after on_gone. Called in on_request; `handlers` lives on. After on_data has
+ * answered (a refusal) no more data is handed over: the rest of the body is
  * drained for a short while, so that the answer is read, then the connection is
  * closed. */
 void request_receive(struct request *rq,
-                     const struct request_handlers *handlers);
+                     const struct request_handlers *handlers, uint64_t max);
 
 /* Reads no more of the body until request_resume: its bytes go where they
- * cannot be taken as fast as they come. What was read already is still handed
- * over (less than 100 KB), and on_end with it, perhaps. The time does not count
- * towards the body's deadline. Within on_data, or later. Harmless if repeated,
- * or if nothing of the body is left. */
+ * cannot be taken as fast as they come. Within on_data of its last bytes on_end
+ * still comes. The time does not count towards the body's deadline. Within
+ * on_data, or later. Harmless if repeated, or if nothing of the body is left.
+ */
 void request_pause(struct request *rq);
 void request_resume(struct request *rq);
 
@@ -139,9 +139,8 @@ struct ticket request_ticket(struct request *rq);
 /* On the ticket's service thread only. NULL: it has gone. */
 struct request *ticket_request(struct ticket ticket);
 
-/* Accepts the upgrade: stream.h. `subprotocol` has to be the first of those
- * asked for that is "resourcesync.json" or "resourcesync.xml"; NULL if none was
- * asked for. Where others only were asked for, answer instead. */
+/* Accepts the upgrade: stream.h. `subprotocol` is one of those asked for; NULL:
+ * none is chosen. */
 struct stream_handlers;
 void request_accept_stream(struct request *rq, const char *subprotocol,
                            const struct stream_handlers *handlers, void *user);

@@ -179,10 +179,13 @@ response_reason(unsigned status)
         {408, "Request Timeout"},
         {409, "Conflict"},
         {410, "Gone"},
+        {411, "Length Required"},
         {412, "Precondition Failed"},
         {413, "Content Too Large"},
+        {414, "URI Too Long"},
         {415, "Unsupported Media Type"},
         {416, "Range Not Satisfiable"},
+        {417, "Expectation Failed"},
         {421, "Misdirected Request"},
         {422, "Unprocessable Content"},
         {426, "Upgrade Required"},
@@ -192,6 +195,7 @@ response_reason(unsigned status)
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
         {503, "Service Unavailable"},
+        {505, "HTTP Version Not Supported"},
         {507, "Insufficient Storage"},
     };
 

@@ -1,14 +1,11 @@
 /*
  * server.h - bytes on the wire: listeners and service threads.
  *
- * N service threads; each has its own libuv loop, its own libwebsockets context
- * and its own SO_REUSEPORT listener. A connection lives and dies on the thread
- * that accepted it; everything in request.h, response.h and stream.h is called
- * on that thread, and calls back on it. The only calls other threads may make
- * are those that say "any thread".
- *
- * libwebsockets is included in this folder only. What it does badly, and what
- * keeps it from doing it, stands in server.c and request.c.
+ * N service threads; each has its own libuv loop and its own SO_REUSEPORT
+ * listener. A connection lives and dies on the thread that accepted it;
+ * everything in request.h, response.h and stream.h is called on that thread,
+ * and calls back on it. The only calls other threads may make are those that
+ * say "any thread".
  */
 #ifndef BROKER_NET_SERVER_H
 #define BROKER_NET_SERVER_H

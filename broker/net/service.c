@@ -12,13 +12,6 @@
 
 #define SECOND_MS 1000
 
-/* How often connections are looked at that cannot wait for room otherwise. */
-#define BLOCKED_MS 50
-
-/* Sockets that were cut are gone at once; should one not be, the context
- * takes it along. */
-#define GONE_US 1000000
-
 /*
  * The end
 
@@ -30,11 +23,6 @@
  * (on_async): the farewell to those who are connected is such a task, and makes
  * them busy. A timer or a job that came round between the two calls, and went
  * by the second alone, would find nobody busy and cut them off without a word.
- *
- * The context goes afterwards, in service_fini, when every thread of the server
- * has been joined: while it is destroyed the library closes the descriptor of
- * its event pipe twice, and whatever another thread had opened meanwhile under
- * the same number would be closed with it.
  */
 
 static void
@@ -58,10 +46,9 @@ cut(struct service *s)
 }
 
 static bool
-has_sockets(const struct service *s)
+has_connections(const struct service *s)
 {
-    return s->listeners.n_open > 0 || !list_is_empty(&s->timed) ||
-           !list_is_empty(&s->untimed);
+    return !list_is_empty(&s->timed) || !list_is_empty(&s->untimed);
 }
 
 /* Is the mailbox empty, and to stay so? */
@@ -104,24 +91,42 @@ end_if_possible(struct service *s)
 
     if (!s->is_cut && (!s->n_busy || now_us >= cut_at_us)) {
         s->is_cut = true;
-        s->gone_at_us = now_us + GONE_US;
-        set_end_timer(s, s->gone_at_us);
         cut(s);
     }
-    if (!s->is_cut)
-        return;
-    if (now_us < s->gone_at_us && has_sockets(s))
-        return;
-    if (!s->jobs.n && close_mailbox(s))
+    if (s->is_cut && !has_connections(s) && !s->jobs.n && close_mailbox(s))
         uv_stop(&s->loop);
 }
 
-/* Runs before the loop sleeps, while the service is ending: whatever the end
- * waits for happens in a turn of the loop. */
+/* Goes on with what this turn of the loop put off. That may put off more, but
+ * only for bytes that were read already, so the loop below ends. */
+static void
+end_turn(struct service *s)
+{
+    struct list *node = NULL;
+
+    while ((node = list_first(&s->ready))) {
+        list_remove(node);
+        connection_proceed(list_entry(node, struct connection, ready));
+    }
+    if (s->server->options.on_turn)
+        s->server->options.on_turn(s, s->server->options.user);
+}
+
+/* Before the sleep, too: timers and closed sockets may have put off something.
+ * Whatever the end waits for happens in a turn of the loop. */
 static void
 on_prepare(uv_prepare_t *prepare)
 {
-    end_if_possible(prepare->data);
+    struct service *s = prepare->data;
+
+    end_turn(s);
+    end_if_possible(s);
+}
+
+static void
+on_check(uv_check_t *check)
+{
+    end_turn(check->data);
 }
 
 static void
@@ -133,7 +138,6 @@ begin_end(struct service *s)
     cut_at_us = s->cut_at_us;
     pthread_mutex_unlock(&s->mutex);
     s->is_ending = true;
-    uv_prepare_start(&s->prepare, on_prepare);
     set_end_timer(s, cut_at_us);
 }
 
@@ -204,57 +208,6 @@ service_wake_later(struct service *s, int64_t wait_us)
                         uv_timer_get_due_in(&s->wake_timer) <= wait_ms))
         return;
     uv_timer_start(&s->wake_timer, on_wake_timer, wait_ms, 0);
-}
-
-static void
-end_turn(struct service *s)
-{
-    if (s->server->options.on_turn)
-        s->server->options.on_turn(s, s->server->options.user);
-}
-
-static void
-on_check(uv_check_t *check)
-{
-    struct service *s = check->data;
-    struct list *node = NULL;
-
-    while ((node = list_first(&s->ready))) {
-        list_remove(node);
-        exchange_ready(list_entry(node, struct connection, ready));
-    }
-    end_turn(s);
-}
-
-static void
-on_blocked_timer(uv_timer_t *timer)
-{
-    struct service *s = timer->data;
-    struct list batch, *node = NULL;
-
-    list_init(&batch);
-    list_move(&batch, &s->blocked);
-    while ((node = list_first(&batch))) {
-        struct connection *c = list_entry(node, struct connection, ready);
-
-        list_remove(node);
-        connection_flush(c);
-        if (connection_is_full(c))
-            list_append(&s->blocked, node);
-        else
-            exchange_ready(c);
-    }
-    if (list_is_empty(&s->blocked))
-        uv_timer_stop(timer);
-    end_turn(s); /* the loop sleeps before its check comes round */
-}
-
-void
-service_watch_blocked(struct service *s)
-{
-    if (!uv_is_active((uv_handle_t *)&s->blocked_timer))
-        uv_timer_start(&s->blocked_timer, on_blocked_timer, BLOCKED_MS,
-                       BLOCKED_MS);
 }
 
 /* Wakes and tasks */
@@ -361,7 +314,6 @@ service_init(struct service *s, struct server *server, unsigned number,
     list_init(&s->timed);
     list_init(&s->untimed);
     list_init(&s->ready);
-    list_init(&s->blocked);
     list_init(&s->mailbox);
     pthread_mutex_init(&s->mutex, NULL);
     s->is_ended = true; /* until there is a handle */
@@ -381,18 +333,15 @@ service_init(struct service *s, struct server *server, unsigned number,
     uv_check_init(&s->loop, &s->check);
     uv_timer_init(&s->loop, &s->timer);
     uv_timer_init(&s->loop, &s->end_timer);
-    uv_timer_init(&s->loop, &s->blocked_timer);
     uv_timer_init(&s->loop, &s->tick_timer);
     uv_timer_init(&s->loop, &s->wake_timer);
     s->async.data = s->prepare.data = s->check.data = s->timer.data = s;
-    s->end_timer.data = s->blocked_timer.data = s;
-    s->tick_timer.data = s->wake_timer.data = s;
+    s->end_timer.data = s->tick_timer.data = s->wake_timer.data = s;
+    uv_prepare_start(&s->prepare, on_prepare);
     uv_check_start(&s->check, on_check);
     uv_timer_start(&s->timer, on_timer, SECOND_MS, SECOND_MS);
     uv_timer_start(&s->tick_timer, on_tick_timer, tick_ms, tick_ms);
 
-    if (context_init(s, why))
-        return STATUS_IO;
     return listeners_open(s, addresses, why);
 }
 
@@ -430,13 +379,11 @@ close_loop(struct service *s)
     uv_close((uv_handle_t *)&s->check, NULL);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->end_timer, NULL);
-    uv_close((uv_handle_t *)&s->blocked_timer, NULL);
     uv_close((uv_handle_t *)&s->tick_timer, NULL);
     uv_close((uv_handle_t *)&s->wake_timer, NULL);
     uv_close((uv_handle_t *)&s->async, NULL);
-    context_begin_end(s);
+    listeners_close(s);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    context_end(s);
     if (uv_loop_close(&s->loop))
         diag(DIAG_ERROR, "net", "an event loop has not come to its end");
 }

@@ -1,13 +1,13 @@
 /*
- * service.h - one service thread: its loop, its context, what it keeps.
+ * service.h - one service thread: its loop, and what it keeps.
  *
  * For this folder only. Everything in a struct service belongs to its thread,
  * except what stands under "Other threads".
  *
- *     uv_loop --+-- lws_context -- listeners, connections (dispatch.c)
+ *     uv_loop --+-- poll         listeners, connections
  *               +-- async        wakes, posted tasks, the end
- *               +-- prepare      at the end: before each sleep
- *               +-- check        after each round: answers that go on
+ *               +-- prepare      before each sleep: what was put off, the end
+ *               +-- check        after each round: what was put off
  *               +-- timer        once a second: deadlines
  *               +-- worker pool  service_work
  */
@@ -20,8 +20,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include <libwebsockets.h>
-
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/net/date.h"
@@ -29,9 +27,13 @@
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "proto/request_head.h"
 
 /* The head of an answer and a body that goes along with it in one write. */
 #define SCRATCH_SIZE (36 * 1024)
+
+/* Read at once. Over TLS a record of 16 KB has to have room. */
+#define INPUT_SIZE 65536
 
 struct tls;
 
@@ -49,32 +51,27 @@ struct service {
 
     uv_loop_t loop;
     uv_async_t async;
-    uv_prepare_t prepare; /* runs while the service is ending */
+    uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t timer;
-    uv_timer_t end_timer;        /* the end waits no longer */
-    uv_timer_t blocked_timer;    /* runs while there are any */
-    uv_timer_t tick_timer;       /* on_tick */
-    uv_timer_t wake_timer;       /* service_wake_later */
-    struct lws_context *context; /* the library clears it in the end */
-    struct lws_vhost *vhost;
+    uv_timer_t end_timer;  /* the end waits no longer */
+    uv_timer_t tick_timer; /* on_tick */
+    uv_timer_t wake_timer; /* service_wake_later */
     struct listeners listeners;
 
     /* All connections are in one of these: those that service_second looks at,
      * and the streams, which have no deadlines. */
     struct list timed;
     struct list untimed;
-    struct list ready;   /* see connection_set_ready */
-    struct list blocked; /* see connection_await_room */
+    struct list ready; /* see connection_set_ready */
 
     /* Connections that the end waits for: see connection_set_busy. */
     unsigned n_busy;
 
     struct jobs jobs;
-    bool has_loop;      /* the loop and its handles were made */
-    bool is_ending;     /* service_end was called; see service.c, "The end" */
-    bool is_cut;        /* at the end: all connections have been killed */
-    int64_t gone_at_us; /* and waited for so long */
+    bool has_loop;  /* the loop and its handles were made */
+    bool is_ending; /* service_end was called; see service.c, "The end" */
+    bool is_cut;    /* at the end: all connections have been killed */
 
     struct slot *slots; /* the first is never used */
     uint32_t n_slots;
@@ -83,6 +80,8 @@ struct service {
     char date[DATE_SIZE]; /* see service_date; "": none yet */
     int64_t date_of;      /* the second that it names */
     char scratch[SCRATCH_SIZE];
+    struct request_head head; /* of the request at hand, in on_request */
+    char input[INPUT_SIZE];   /* bytes of one read */
 
     /* Other threads */
 
@@ -103,7 +102,7 @@ struct server {
     struct service services[];
 };
 
-/* Makes loop, context and listeners; the thread is not started yet. On failure
+/* Makes loop and listeners; the thread is not started yet. On failure
  * service_fini is still due. */
 MUST_CHECK enum status service_init(struct service *service,
                                     struct server *server, unsigned number,
@@ -126,23 +125,7 @@ void service_fini(struct service *service);
 /* The Date header of this second; lent until the next call. */
 const char *service_date(struct service *service);
 
-/* There is a connection in `blocked`. */
-void service_watch_blocked(struct service *service);
-
 /* Makes the service look at what has changed. Any thread. */
 void service_poke(struct service *service);
-
-/* context.c */
-
-MUST_CHECK enum status context_init(struct service *service,
-                                    struct problem *why);
-
-/* Begins to take the context down, and frees what is left of it after a last
- * run of its loop. Without a context both do nothing. */
-void context_begin_end(struct service *service);
-void context_end(struct service *service);
-
-/* The subprotocols that can be accepted; NULL ends them. */
-const char *const *context_subprotocols(void);
 
 #endif

@@ -1,89 +1,224 @@
 #include "broker/net/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked */
-#include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-/* <netinet/tcp.h> has their names, but not beside <linux/tcp.h>. */
-#define STATE_CLOSED     7
-#define STATE_CLOSE_WAIT 8
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
-static struct tcp_info
-info_of(int fd)
+#include "broker/net/tcp.h"
+#include "broker/net/tls.h"
+
+/* The first byte of a TLS handshake (RFC 8446 section 5.1). */
+#define TLS_HANDSHAKE 0x16
+
+/* What the loop looks for */
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+static void
+watch(struct socket *s)
 {
-    struct tcp_info info = {.tcpi_bytes_acked = 0};
-    socklen_t size = sizeof(info);
+    int events =
+        (s->is_reading ? s->read_on : 0) | (s->is_writing ? s->write_on : 0);
 
-    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
-    return info;
+    if (events == s->watched)
+        return;
+    s->watched = (uint8_t)events;
+    if (events)
+        uv_poll_start(&s->poll, events, on_event);
+    else
+        uv_poll_stop(&s->poll);
 }
 
-uint64_t
-socket_acked(int fd)
+static void
+on_event(uv_poll_t *poll, int status, int events)
 {
-    return info_of(fd).tcpi_bytes_acked;
-}
+    struct socket *s = poll->data;
+    bool is_readable, is_writable;
 
-bool
-socket_has_unread(int fd)
-{
-    int n = 0;
-
-    return !ioctl(fd, FIONREAD, &n) && n > 0;
-}
-
-bool
-socket_is_ended(int fd)
-{
-    struct tcp_info info = info_of(fd);
-
-    return info.tcpi_state == STATE_CLOSE_WAIT ||
-           info.tcpi_state == STATE_CLOSED;
-}
-
-bool
-socket_drain(int fd, uint64_t *drained, uint64_t max)
-{
-    char bytes[16384];
-
-    while (*drained < max) {
-        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-        if (n <= 0)
-            return n < 0 && (errno == EAGAIN || errno == EINTR);
-        *drained += (uint64_t)n;
+    if (status < 0) { /* a reset, say: the loop looks for nothing any more */
+        s->watched = 0;
+        events = UV_READABLE | UV_WRITABLE;
     }
-    return false;
+    is_readable = s->is_reading && (events & s->read_on);
+    is_writable = s->is_writing && (events & s->write_on);
+    s->on_ready(s, is_writable, is_readable);
+    if (s->fd >= 0) /* bytes come before the error that ends them */
+        watch(s);
 }
 
 void
-socket_peer(int fd, char *to, size_t size)
+socket_set_reading(struct socket *s, bool is_reading)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer = {.any = {.sa_family = AF_UNSPEC}};
+    s->is_reading = is_reading;
+    watch(s);
+}
 
-    socklen_t length = sizeof(peer);
-    int family = AF_UNSPEC;
-    const void *address = NULL;
+void
+socket_set_writing(struct socket *s, bool is_writing)
+{
+    s->is_writing = is_writing;
+    watch(s);
+}
 
-    to[0] = '\0';
-    if (getpeername(fd, &peer.any, &length))
-        return;
-    family = peer.any.sa_family;
-    if (family == AF_INET) {
-        address = &peer.v4.sin_addr;
-    } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr)) {
-        address = &peer.v6.sin6_addr.s6_addr[12];
-        family = AF_INET;
-    } else if (family == AF_INET6) {
-        address = &peer.v6.sin6_addr;
+/* Life */
+
+bool
+socket_open(struct socket *s, uv_loop_t *loop, int fd, struct tls *tls,
+            socket_ready_fn *on_ready)
+{
+    if (tls) {
+        s->ssl = tls_session(tls, fd);
+        if (!s->ssl)
+            return false;
     }
-    if (!address || !inet_ntop(family, address, to, (socklen_t)size))
-        to[0] = '\0';
+    if (uv_poll_init(loop, &s->poll, fd)) {
+        SSL_free(s->ssl);
+        return false;
+    }
+    s->poll.data = s;
+    s->fd = fd;
+    s->is_tls_due = tls != NULL;
+    s->read_on = UV_READABLE;
+    s->write_on = UV_WRITABLE;
+    s->on_ready = on_ready;
+    return true;
+}
+
+void
+socket_close(struct socket *s, uv_close_cb closed)
+{
+    uv_close((uv_handle_t *)&s->poll, closed);
+    SSL_free(s->ssl);
+    s->ssl = NULL;
+    close(s->fd);
+    s->fd = -1;
+}
+
+/* Bytes */
+
+/* What an operation of OpenSSL that returned `rc` <= 0 waits for: 0, and *on;
+ * or -1: the connection has ended or failed. */
+static int
+tls_result(struct socket *s, int rc, uint8_t *on)
+{
+    int error = SSL_get_error(s->ssl, rc);
+
+    ERR_clear_error();
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
+        return -1;
+    *on = error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE;
+    watch(s);
+    return 0;
+}
+
+static ssize_t
+plain_read(int fd, void *to, size_t size, int flags)
+{
+    ssize_t n;
+
+    do
+        n = recv(fd, to, size, flags);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+    return n ? n : -1;
+}
+
+/* Does TLS begin? -1, 0: nothing is there. */
+static ssize_t
+look_for_tls(struct socket *s)
+{
+    unsigned char first = 0;
+    ssize_t n = plain_read(s->fd, &first, 1, MSG_PEEK);
+
+    if (n <= 0)
+        return n;
+    s->is_tls_due = false;
+    if (first != TLS_HANDSHAKE) {
+        SSL_free(s->ssl);
+        s->ssl = NULL;
+        s->is_plain = true;
+    }
+    return n;
+}
+
+ssize_t
+socket_read(struct socket *s, void *to, size_t size)
+{
+    ssize_t n = s->is_tls_due ? look_for_tls(s) : 1;
+    int rc;
+
+    if (n <= 0)
+        return n;
+    if (!s->ssl)
+        return plain_read(s->fd, to, size, 0);
+    ERR_clear_error();
+    rc = SSL_read(s->ssl, to, size < INT32_MAX ? (int)size : INT32_MAX);
+    if (rc <= 0)
+        return tls_result(s, rc, &s->read_on);
+    if (s->read_on != UV_READABLE) {
+        s->read_on = UV_READABLE;
+        watch(s);
+    }
+    return rc;
+}
+
+/* SSL_write ends behind each record (SSL_MODE_ENABLE_PARTIAL_WRITE). */
+static ssize_t
+tls_write(struct socket *s, const char *data, size_t size)
+{
+    size_t sent = 0;
+
+    ERR_clear_error();
+    while (sent < size) {
+        size_t left = size - sent;
+        int rc = SSL_write(s->ssl, data + sent,
+                           left < INT32_MAX ? (int)left : INT32_MAX);
+
+        if (rc <= 0 && tls_result(s, rc, &s->write_on))
+            return -1;
+        if (rc <= 0)
+            return (ssize_t)sent;
+        sent += (size_t)rc;
+    }
+    if (s->write_on != UV_WRITABLE) {
+        s->write_on = UV_WRITABLE;
+        watch(s);
+    }
+    return (ssize_t)sent;
+}
+
+ssize_t
+socket_write(struct socket *s, const void *data, size_t size)
+{
+    ssize_t n;
+
+    if (s->ssl)
+        return tls_write(s, data, size);
+    do
+        n = send(s->fd, data, size, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+    return n;
+}
+
+void
+socket_end(struct socket *s)
+{
+    if (s->ssl && SSL_is_init_finished(s->ssl)) {
+        ERR_clear_error();
+        SSL_shutdown(s->ssl); /* a first one only sends, and does not block */
+        ERR_clear_error();
+    }
+    shutdown(s->fd, SHUT_WR);
+}
+
+bool
+socket_has_unread(const struct socket *s)
+{
+    return tcp_has_unread(s->fd) || (s->ssl && SSL_has_pending(s->ssl));
 }

@@ -1,60 +1,38 @@
 #include "broker/net/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <libwebsockets.h>
-
 #include "broker/base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
+#include "proto/upgrade.h"
+#include "proto/ws_frames.h"
 
 /* What a client may send in one message; we read none of it. */
 #define MESSAGE_MAX 65536
 
 #define REASON_MAX 123
 
+enum {
+    OPCODE_CLOSE = 0x88, /* with the bit of a last frame */
+    OPCODE_PONG = 0x8a
+};
+
 struct stream {
     struct connection *connection;
     const struct stream_handlers *handlers;
     void *user;
-    bool is_accepted; /* libwebsockets will say what we would say */
-    bool is_long;     /* an HTTP answer */
-    bool is_open;     /* HTTP: on_open was called */
-    bool is_waiting;  /* for room */
-    bool is_closing;  /* nothing may be written any more */
-    size_t received;  /* of the client's message at hand */
+    bool is_long;    /* an HTTP answer */
+    bool is_open;    /* on_open was called */
+    bool is_waiting; /* for room */
+    bool is_closing; /* nothing may be written any more */
+    bool is_closed;  /* WebSocket: the client has sent its close frame */
+    struct ws_frames frames;
 };
-
-/* The library answers with the first of the client's subprotocols that stands
- * in its table of protocols (context.c); other than that cannot be said. */
-static bool
-is_what_is_said(struct request *rq, const char *subprotocol)
-{
-    const char *const *known = context_subprotocols();
-    struct slice list = {NULL, 0};
-
-    if (!request_header(rq, "sec-websocket-protocol", &list))
-        return !subprotocol;
-    while (list.size) {
-        size_t skip = 0, size = 0;
-
-        while (skip < list.size && strchr(" \t,", list.data[skip]))
-            skip++;
-        while (skip + size < list.size &&
-               !strchr(" \t,", list.data[skip + size]))
-            size++;
-        for (size_t i = 0; known[i]; i++)
-            if (slice_is((struct slice){list.data + skip, size}, known[i]))
-                return subprotocol && !strcmp(subprotocol, known[i]);
-        list.data += skip + size;
-        list.size -= skip + size;
-    }
-    return false;
-}
 
 /* The stream that answers a request; NULL: no memory, and all is said. */
 static struct stream *
@@ -82,12 +60,24 @@ request_accept_stream(struct request *rq, const char *subprotocol,
                       const struct stream_handlers *handlers, void *user)
 {
     struct stream *stream = begin(rq, handlers, user);
+    char key[UPGRADE_KEY_SIZE] = "", accept[UPGRADE_ACCEPT_SIZE];
+    struct slice sent = {NULL, 0};
+    char lines[200];
+    int n;
 
     if (!stream)
         return;
-    stream->is_accepted = is_what_is_said(rq, subprotocol);
-    if (!stream->is_accepted)
-        diag(DIAG_ERROR, "net", "a subprotocol that cannot be chosen");
+    ws_frames_init(&stream->frames, MESSAGE_MAX, false);
+    if (request_header(rq, "sec-websocket-key", &sent) &&
+        sent.size < sizeof(key))
+        memcpy(key, sent.data, sent.size);
+    upgrade_accept(accept, key);
+    n = snprintf(lines, sizeof(lines), "Sec-WebSocket-Accept: %s\r\n", accept);
+    if (subprotocol)
+        snprintf(lines + n, sizeof(lines) - (size_t)n,
+                 "Sec-WebSocket-Protocol: %s\r\n", subprotocol);
+    connection_enter(rq->connection, PHASE_STREAM, 0);
+    answer_upgrade(rq, lines);
 }
 
 void
@@ -108,93 +98,98 @@ request_accept_long(struct request *rq, const struct response *head,
 }
 
 bool
-stream_is_accepted(const struct connection *c)
+stream_is_long(const struct connection *c)
 {
-    return c->stream->is_accepted;
+    return !c->stream || c->stream->is_long;
 }
 
-/* What the library calls back for */
-
-int
+void
 stream_opened(struct connection *c)
 {
     struct stream *s = c->stream;
 
-    if (!s || c->phase != PHASE_STREAM)
-        return -1;
+    if (s->is_open || s->is_closing)
+        return;
+    s->is_open = true;
+    if (s->is_long)
+        connection_set_busy(c, false);
     s->handlers->on_open(s, s->user);
-    return c->phase == PHASE_GONE ? -1 : 0;
 }
 
-int
-stream_received(struct connection *c, size_t size)
+/* Frames of the client */
+
+static void
+send_control(struct connection *c, uint8_t opcode, const char *payload,
+             size_t size)
+{
+    uint8_t frame[2 + WS_CONTROL_MAX] = {opcode, (uint8_t)size};
+
+    memcpy(frame + 2, payload, size);
+    connection_write(c, frame, 2 + size);
+}
+
+/* The client has sent a close frame: the answer to ours, or its own, which is
+ * answered with the same code behind all that was begun. */
+static void
+on_close(struct connection *c, const struct ws_frame *frame)
 {
     struct stream *s = c->stream;
 
-    if (!s || c->phase == PHASE_GONE)
-        return -1;
-    if (lws_is_first_fragment(c->wsi))
-        s->received = 0;
-    s->received += size;
-    metrics_add(METRIC_RECEIVED, (int64_t)size);
-    if (s->received > MESSAGE_MAX && !s->is_closing)
-        stream_close(s, 1009, "a message is over 64 KB");
-    return 0;
+    s->is_closed = true;
+    if (c->phase == PHASE_FAREWELL) {
+        connection_kill(c);
+        return;
+    }
+    stream_close(s, frame->code, NULL);
+    if (c->phase == PHASE_FAREWELL && !connection_is_choked(c))
+        connection_linger(c);
 }
 
-/* The client has sent a close frame: the answer to ours, or its own, which the
- * library answers (0) when all is sent that was begun. */
-int
-stream_closing(struct connection *c)
+/* Of several pings at once the last one is answered (RFC 6455 section 5.5.3).
+ */
+size_t
+stream_received(struct connection *c, struct slice bytes)
 {
-    if (c->phase != PHASE_STREAM)
-        return -1;
-    c->stream->is_closing = true;
-    connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
-    return 0;
+    struct stream *s = c->stream;
+    struct slice rest = bytes;
+    struct ws_frame frame, ping = {.size = 0};
+    bool is_pinged = false;
+
+    metrics_add(METRIC_RECEIVED, (int64_t)bytes.size);
+    for (;;) {
+        switch (ws_frames_read(&s->frames, &rest, &frame)) {
+        case WS_FRAMES_PING:
+            ping = frame;
+            is_pinged = true;
+            break;
+        case WS_FRAMES_PONG:
+            break;
+        case WS_FRAMES_CLOSE:
+            on_close(c, &frame);
+            return bytes.size;
+        case WS_FRAMES_BROKEN:
+            stream_close(s, frame.code, frame.reason);
+            return bytes.size;
+        case WS_FRAMES_MORE:
+            if (is_pinged && c->phase == PHASE_STREAM)
+                send_control(c, OPCODE_PONG, ping.payload, ping.size);
+            return bytes.size - rest.size;
+        }
+    }
 }
 
-/* Nothing of a client's is read during a long answer, and this is the only way
- * to hear of room to write all the same: open for one turn, in whose callback
- * the reading stops (FLOW_QUIET). It stays so to the end: nothing that the
- * client sends can turn the library's loop. So a long answer opens, and is
- * written to, only after that turn. */
 void
-stream_await_opening(struct connection *c)
-{
-    connection_await_room(c);
-}
-
-/* All is sent that was to be sent. */
-static void
-end_long(struct connection *c)
-{
-    connection_set_flow(c, FLOW_HELD);
-    connection_linger(c);
-}
-
-int
 stream_writable(struct connection *c)
 {
     struct stream *s = c->stream;
 
-    if (!s || c->phase == PHASE_GONE)
-        return -1;
-    if (c->phase == PHASE_LONG)
-        connection_set_flow(c, FLOW_QUIET);
-    if (s->is_long && !s->is_open) {
-        s->is_open = true;
-        connection_set_busy(c, false);
-        s->handlers->on_open(s, s->user);
-    } else if (s->is_waiting) {
+    if (s->is_waiting) {
         s->is_waiting = false;
         connection_set_busy(c, false);
         s->handlers->on_room(s, s->user);
-    } else if (s->is_long && c->phase == PHASE_FAREWELL &&
-               !connection_is_choked(c)) {
-        end_long(c);
+    } else if (c->phase == PHASE_FAREWELL && (s->is_long || s->is_closed)) {
+        connection_linger(c); /* all is sent that was to be sent */
     }
-    return c->phase == PHASE_GONE ? -1 : 0;
 }
 
 void
@@ -231,19 +226,15 @@ stream_want_room(struct stream *stream)
         return;
     stream->is_waiting = true;
     connection_set_busy(c, true);
-    lws_callback_on_writable(c->wsi);
+    connection_await_room(c);
 }
 
-/* The library has ways of its own to close, but they give up what is still to
- * be sent, and as Debian builds it (with _DEBUG) the close frame as well. A
- * frame that is written goes behind what it keeps back. */
 void
 stream_close(struct stream *stream, unsigned code, const char *reason)
 {
     struct connection *c = stream->connection;
     size_t size = reason ? strnlen(reason, REASON_MAX) : 0;
-    uint8_t frame[4 + REASON_MAX] = {0x88, (uint8_t)(2 + size),
-                                     (uint8_t)(code >> 8), (uint8_t)code};
+    char payload[2 + REASON_MAX] = {(char)(code >> 8), (char)code};
 
     if (stream->is_closing || c->phase != PHASE_STREAM)
         return;
@@ -252,8 +243,9 @@ stream_close(struct stream *stream, unsigned code, const char *reason)
     /* Whoever does not read, or does not answer, is cut by connection_check. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
     if (size)
-        memcpy(frame + 4, reason, size);
-    connection_write(c, frame, 4 + size);
+        memcpy(payload + 2, reason, size);
+    send_control(c, OPCODE_CLOSE, payload,
+                 code == WS_CLOSE_NONE ? 0 : 2 + size);
 }
 
 void
@@ -267,10 +259,8 @@ stream_end(struct stream *stream, const void *last, size_t size)
     stream->is_waiting = false;
     /* Whoever does not take it is cut by connection_check. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
-    /* The end comes with the callback: held while the library still waits for
-     * room, the connection would turn its loop. */
-    if (!size || connection_write(c, last, size))
-        lws_callback_on_writable(c->wsi);
+    if ((!size || connection_write(c, last, size)) && !connection_is_choked(c))
+        connection_linger(c);
 }
 
 size_t

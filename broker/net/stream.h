@@ -29,7 +29,7 @@
 struct stream;
 
 /* Largest frame or chunk that may be written at once, its header included: what
- * libwebsockets may have to keep of a slow client. */
+ * the connection may have to keep for a slow client. */
 #define STREAM_FRAME_MAX 65536
 
 /* Around the bytes of a chunk (RFC 9112 section 7.1): its size before them, a

@@ -15,9 +15,6 @@
 #include "broker/base/openssl.h"
 #include "broker/net/server.h"
 
-/* Name, AES and HMAC key of session tickets. */
-#define TICKET_KEYS_SIZE 80
-
 /* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
 
@@ -30,10 +27,9 @@ struct identity {
 struct tls {
     pthread_mutex_t mutex;
     struct identity *identity; /* of handshakes that begin; under the mutex */
-    SSL_CTX *tried;            /* an SSL_CTX on which tls_apply has worked */
-    /* The same in every thread's SSL_CTX: a client that comes back may be
-     * accepted by another thread. They live as long as the process. */
-    unsigned char ticket_keys[TICKET_KEYS_SIZE];
+    /* Of all connections: its keys of session tickets are those of every
+     * thread, so a client that comes back may be accepted by another one. */
+    SSL_CTX *ctx;
 };
 
 static bool
@@ -210,6 +206,62 @@ is_same(const struct identity *a, const struct identity *b)
     return true;
 }
 
+/* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one of each
+ * kind of key, and would go on to offer the earlier one of another kind: so the
+ * SSL_CTX has none. */
+static int
+on_certificate_wanted(SSL *ssl, void *user)
+{
+    struct tls *tls = user;
+    int is_taken;
+
+    SSL_certs_clear(ssl);
+    pthread_mutex_lock(&tls->mutex);
+    is_taken = SSL_use_cert_and_key(
+        ssl, tls->identity->cert, tls->identity->key, tls->identity->chain, 1);
+    pthread_mutex_unlock(&tls->mutex);
+    return is_taken == 1;
+}
+
+/* We speak HTTP/1.1. A client that names other protocols alone is refused: it
+ * would take our answers for those of another protocol (RFC 7301 section 3.2).
+ */
+static int
+on_protocols(SSL *ssl, const unsigned char **chosen, unsigned char *size,
+             const unsigned char *offered, unsigned offered_size, void *user)
+{
+    static const unsigned char ours[] = "\x08http/1.1";
+    unsigned char *one = NULL;
+
+    (void)ssl;
+    (void)user;
+    if (SSL_select_next_proto(&one, size, ours, sizeof(ours) - 1, offered,
+                              offered_size) != OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *chosen = one;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static bool
+prepare(struct tls *tls)
+{
+    SSL_CTX *ctx = tls->ctx;
+
+    /* Ciphers are OpenSSL's own choice at this level. */
+    raise_security_level(ctx);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                              SSL_MODE_RELEASE_BUFFERS);
+    /* Sessions are resumed by tickets, which the clients keep: a cache would
+     * be memory for those who do not come back. */
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, on_protocols, NULL);
+    SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
+    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1;
+}
+
 enum status
 tls_open(struct tls **tls, const char *cert_path, const char *key_path,
          struct problem *why)
@@ -223,11 +275,8 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
     pthread_mutex_init(&t->mutex, NULL);
     rc = identity_read(&t->identity, cert_path, key_path, why);
     if (!rc) {
-        t->tried = SSL_CTX_new(TLS_server_method());
-        if (!t->tried ||
-            SSL_CTX_get_tlsext_ticket_keys(t->tried, t->ticket_keys,
-                                           TICKET_KEYS_SIZE) != 1 ||
-            !tls_apply(t, t->tried))
+        t->ctx = SSL_CTX_new(TLS_server_method());
+        if (!t->ctx || !prepare(t))
             rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
                          openssl_reason());
     }
@@ -259,75 +308,22 @@ tls_close(struct tls *tls)
 {
     if (!tls)
         return;
-    SSL_CTX_free(tls->tried);
+    SSL_CTX_free(tls->ctx);
     identity_free(tls->identity);
     pthread_mutex_destroy(&tls->mutex);
-    OPENSSL_cleanse(tls->ticket_keys, sizeof(tls->ticket_keys));
     free(tls);
 }
 
-/* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one of each
- * kind of key, and would go on to offer the earlier one of another kind: so the
- * SSL_CTX has none. */
-static int
-on_certificate_wanted(SSL *ssl, void *user)
+SSL *
+tls_session(struct tls *tls, int fd)
 {
-    struct tls *tls = user;
-    int is_taken;
+    SSL *ssl = SSL_new(tls->ctx);
 
-    SSL_certs_clear(ssl);
-    pthread_mutex_lock(&tls->mutex);
-    is_taken = SSL_use_cert_and_key(
-        ssl, tls->identity->cert, tls->identity->key, tls->identity->chain, 1);
-    pthread_mutex_unlock(&tls->mutex);
-    return is_taken == 1;
-}
-
-bool
-tls_apply(struct tls *tls, void *ssl_ctx)
-{
-    SSL_CTX *ctx = ssl_ctx;
-
-    /* Ciphers are OpenSSL's own choice at this level. */
-    raise_security_level(ctx);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    /* Sessions are resumed by tickets, which the clients keep: a cache would
-     * be memory for those who do not come back. */
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
-    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_tlsext_ticket_keys(ctx, tls->ticket_keys,
-                                          TICKET_KEYS_SIZE) == 1;
-}
-
-void *
-tls_client_ctx(const struct tls *tls)
-{
-    return tls->tried;
-}
-
-bool
-tls_is_used(struct lws *wsi)
-{
-    return lws_get_ssl(wsi) != NULL;
-}
-
-bool
-tls_has_unread(struct lws *wsi)
-{
-    SSL *ssl = lws_get_ssl(wsi);
-
-    return ssl && SSL_has_pending(ssl);
-}
-
-void
-tls_say_end(struct lws *wsi)
-{
-    SSL *ssl = lws_get_ssl(wsi);
-
-    if (!ssl || !SSL_is_init_finished(ssl))
-        return;
     ERR_clear_error();
-    SSL_shutdown(ssl); /* a first one only sends, and does not block */
-    ERR_clear_error();
+    if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    SSL_set_accept_state(ssl);
+    return ssl;
 }

@@ -63,7 +63,7 @@ bridge_start(struct bridge *b, const char *keys)
     start(b, keys);
     if (!keys)
         return;
-    b->fd = socket_connect(b->server.port, 0);
+    b->fd = wire_connect(b->server.port, 0);
     while (bridge_metric(b, "tidings_mqtt_connected") == 0)
         poll(NULL, 0, 1);
 }
@@ -72,7 +72,7 @@ void
 bridge_stop(struct bridge *b)
 {
     if (b->fd >= 0)
-        socket_close(b->fd);
+        wire_close(b->fd);
     server_stop(&b->server);
 }
 
@@ -86,11 +86,10 @@ bridge_metric(struct bridge *b, const char *name)
     char line[64];
     const char *at;
 
-    if (socket_send(b->fd, request, sizeof(request) - 1) < 0)
+    if (wire_send(b->fd, request, sizeof(request) - 1) < 0)
         bench_fail("cannot ask for metrics: %s", strerror(errno));
     while (n < all && n + 1 < sizeof(answer)) {
-        ssize_t more =
-            socket_receive(b->fd, answer + n, sizeof(answer) - 1 - n);
+        ssize_t more = wire_receive(b->fd, answer + n, sizeof(answer) - 1 - n);
         const char *end, *length;
 
         if (more <= 0)

@@ -118,14 +118,14 @@ publisher_open_sets(struct publisher *p, unsigned number, unsigned port,
     if (sets > 1)
         p->set_digits = p->request + strlen("POST /sets/bench");
     find_marks(p);
-    p->fd = socket_connect(port, 0);
-    socket_set_nonblocking(p->fd);
+    p->fd = wire_connect(port, 0);
+    wire_set_nonblocking(p->fd);
 }
 
 void
 publisher_close(struct publisher *p)
 {
-    socket_close(p->fd);
+    wire_close(p->fd);
     free(p->request);
     free(p->marks);
 }
@@ -144,7 +144,7 @@ static void
 send_rest(struct publisher *p)
 {
     while (p->sent < p->size) {
-        ssize_t n = socket_send(p->fd, p->request + p->sent, p->size - p->sent);
+        ssize_t n = wire_send(p->fd, p->request + p->sent, p->size - p->sent);
 
         if (n < 0 && errno == EAGAIN)
             return;
@@ -206,7 +206,7 @@ publisher_on_event(struct publisher *p)
         send_rest(p);
     for (;;) {
         size_t room = sizeof(p->answer) - 1 - p->received;
-        ssize_t n = socket_receive(p->fd, p->answer + p->received, room);
+        ssize_t n = wire_receive(p->fd, p->answer + p->received, room);
 
         if (n < 0 && errno == EAGAIN)
             return false;

@@ -45,7 +45,7 @@ wait_until_ready(struct server *s)
     if (!strstr(line, place))
         bench_fail("the server said \"%s\"", line);
     if (strstr(line, "https://"))
-        socket_use_tls();
+        wire_use_tls();
     s->port = (unsigned)strtoul(strstr(line, place) + strlen(place), NULL, 10);
 }
 

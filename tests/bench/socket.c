@@ -26,7 +26,7 @@ static SSL_CTX *tls;             /* NULL: plain */
 static SSL *sessions[FILES_MAX]; /* by descriptor */
 
 void
-socket_use_tls(void)
+wire_use_tls(void)
 {
     signal(SIGPIPE, SIG_IGN);
     tls = SSL_CTX_new(TLS_client_method());
@@ -62,7 +62,7 @@ result(SSL *ssl, int n)
 }
 
 ssize_t
-socket_send(int fd, const void *data, size_t size)
+wire_send(int fd, const void *data, size_t size)
 {
     if (!tls)
         return send(fd, data, size, MSG_NOSIGNAL);
@@ -71,7 +71,7 @@ socket_send(int fd, const void *data, size_t size)
 }
 
 ssize_t
-socket_receive(int fd, void *to, size_t size)
+wire_receive(int fd, void *to, size_t size)
 {
     if (!tls)
         return recv(fd, to, size, 0);
@@ -80,7 +80,7 @@ socket_receive(int fd, void *to, size_t size)
 }
 
 void
-socket_close(int fd)
+wire_close(int fd)
 {
     if (tls) {
         SSL_free(sessions[fd]);
@@ -90,7 +90,7 @@ socket_close(int fd)
 }
 
 int
-socket_connect(unsigned port, int receive_bytes)
+wire_connect(unsigned port, int receive_bytes)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -113,7 +113,7 @@ socket_connect(unsigned port, int receive_bytes)
 }
 
 void
-socket_set_nonblocking(int fd)
+wire_set_nonblocking(int fd)
 {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }

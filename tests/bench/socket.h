@@ -7,17 +7,17 @@
 #include <sys/types.h>
 
 /* From now on connections are over TLS. */
-void socket_use_tls(void);
+void wire_use_tls(void);
 
 /* A blocking connection, without delay; `receive_bytes`: its receive buffer, 0
  * for the kernel's own choice. Ends the program if there is none. */
-int socket_connect(unsigned port, int receive_bytes);
+int wire_connect(unsigned port, int receive_bytes);
 
-void socket_set_nonblocking(int fd);
+void wire_set_nonblocking(int fd);
 
 /* As send, recv (errno is EAGAIN or something else) and close. */
-ssize_t socket_send(int fd, const void *data, size_t size);
-ssize_t socket_receive(int fd, void *to, size_t size);
-void socket_close(int fd);
+ssize_t wire_send(int fd, const void *data, size_t size);
+ssize_t wire_receive(int fd, void *to, size_t size);
+void wire_close(int fd);
 
 #endif

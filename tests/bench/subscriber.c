@@ -142,7 +142,7 @@ send_pong(const struct subscriber *s, const struct frame *ping)
     if (ping->payload_size > 125)
         bench_fail("a ping of %zu bytes came", ping->payload_size);
     memcpy(pong + 6, ping->payload, ping->payload_size);
-    socket_send(s->fd, pong, 6 + ping->payload_size);
+    wire_send(s->fd, pong, 6 + ping->payload_size);
 }
 
 static void
@@ -213,7 +213,7 @@ ask(const struct subscriber *s, unsigned port, const char *subprotocol)
                      port, subprotocol ? "Sec-WebSocket-Protocol: " : "",
                      subprotocol ? subprotocol : "", subprotocol ? "\r\n" : "");
 
-    if (socket_send(s->fd, request, (size_t)n) != n)
+    if (wire_send(s->fd, request, (size_t)n) != n)
         bench_fail("cannot subscribe: %s", strerror(errno));
 }
 
@@ -226,7 +226,7 @@ wait_for_answer(struct subscriber *s)
 
     while (!end) {
         ssize_t n =
-            socket_receive(s->fd, read_buffer + size, READ_BYTES - 1 - size);
+            wire_receive(s->fd, read_buffer + size, READ_BYTES - 1 - size);
 
         if (n <= 0)
             bench_fail("no answer to a subscriber: %s", strerror(errno));
@@ -245,10 +245,10 @@ subscriber_open(struct subscriber *s, unsigned port, const char *subprotocol,
                 bool is_narrow, struct receipts *receipts)
 {
     *s = (struct subscriber){.receipts = receipts};
-    s->fd = socket_connect(port, is_narrow ? NARROW_BYTES : 0);
+    s->fd = wire_connect(port, is_narrow ? NARROW_BYTES : 0);
     ask(s, port, subprotocol);
     wait_for_answer(s);
-    socket_set_nonblocking(s->fd);
+    wire_set_nonblocking(s->fd);
 }
 
 void
@@ -256,7 +256,7 @@ subscriber_close(struct subscriber *s)
 {
     if (s->fd < 0)
         return;
-    socket_close(s->fd);
+    wire_close(s->fd);
     s->fd = -1;
     rest_free(&s->frame);
     rest_free(&s->message);
@@ -265,7 +265,7 @@ subscriber_close(struct subscriber *s)
 bool
 subscriber_read(struct subscriber *s)
 {
-    ssize_t n = socket_receive(s->fd, read_buffer, READ_BYTES);
+    ssize_t n = wire_receive(s->fd, read_buffer, READ_BYTES);
     uint64_t before = s->receipts->entries;
 
     if (n < 0 && errno == EAGAIN)

@@ -262,14 +262,14 @@ ask(int fd, const char *request, size_t size)
     size_t n = 0, all = 0;
 
     for (size_t sent = 0; sent < size;) {
-        ssize_t more = socket_send(fd, request + sent, size - sent);
+        ssize_t more = wire_send(fd, request + sent, size - sent);
 
         if (more < 0)
             bench_fail("cannot subscribe: %s", strerror(errno));
         sent += (size_t)more;
     }
     while (!all || n < all) {
-        ssize_t more = socket_receive(fd, text + n, sizeof(text) - 1 - n);
+        ssize_t more = wire_receive(fd, text + n, sizeof(text) - 1 - n);
         const char *end = NULL, *length = NULL;
 
         if (more <= 0)
@@ -325,7 +325,7 @@ subscribe_all(struct load *load, unsigned port)
         if (askers[i] < 0)
             bench_fail("fork: %s", strerror(errno));
         if (askers[i] == 0) {
-            int fd = socket_connect(port, 0);
+            int fd = wire_connect(port, 0);
 
             for (unsigned number = i; number < n; number += ASKERS)
                 subscribe(load, port, fd, number);

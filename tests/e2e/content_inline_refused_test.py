@@ -150,6 +150,15 @@ def test_what_is_no_good_multipart_is_refused(news):
     check_kept(news, 0)
 
 
+# The broker looks for room on its disk before it takes the first byte.
+def test_a_post_with_content_announces_its_length(news, broker):
+    headers = {"content_type": MULTIPART, "transfer_encoding": "chunked"}
+    with broker.connect() as connection:
+        connection.ask(news.changes, "POST", **headers)
+        check_refused(connection.answer(), 411, "Content-Length")
+    check_kept(news, 0)
+
+
 def test_a_set_that_takes_no_content_says_so(news, broker):
     post = multipart(change(A), [(A, None, b"a")])
     other = broker.set()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tidings_test.http import JSON, ConnectionEnded, check_refused
+from tidings_test.http import JSON, NDJSON, ConnectionEnded, check_refused
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
@@ -212,30 +212,72 @@ def test_half_requests_do_not_keep_others_out(news, broker):
     broker.wait_threads()
 
 
-# The HTTP library would wait, or hang up, or mistake them for something else.
+# Between two servers that read a request differently, a body becomes a request.
 def test_malformed_requests_are_refused(news, broker):
     post = f"POST {news.changes} HTTP/1.1"
     get = "GET /healthz HTTP/1.1"
-    h2c = "Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAA\r\n"
+    chunked = "Transfer-Encoding: chunked\r\n"
     chunks = "1\r\n3\r\n0\r\n\r\n"
     for status, line, headers, body in (
-        (501, post, "Transfer-Encoding: chunked\r\n", chunks),
+        (415, post, chunked, chunks),  # no type
+        (400, post, chunked + "Content-Length: 3\r\n", chunks),
+        (400, post, "X: y\r\nContent-Length: 5\r\nContent-Length: 6\r\n", "hello!"),
         (415, post, "", ""),  # no body, no type
         (400, post, "Content-Length: -1\r\n", ""),
         (400, post, "Content-Length: +5\r\n", ""),
         (400, post, "Content-Length: 5x\r\n", ""),
         (400, post, "Content-Length: 99999999999999999999\r\n", ""),
         (400, get, "Content-Length: 5\r\n", "hello"),
-        (400, get, h2c, ""),
+        (400, get, "X : y\r\n", ""),
+        (400, get, "X: y\n", ""),
         (431, get, f"Accept: {'a' * 9000}\r\n", ""),
-        (501, "CONNECT example.com:80 HTTP/1.1", "", ""),
+        (400, "CONNECT example.com:80 HTTP/1.1", "", ""),
+        (505, "GET /healthz HTTP/3.0", "", ""),
         (501, "BREW /pot HTTP/1.1", "", ""),
     ):
         with broker.connect() as connection:
             host = f"Host: {connection.host}\r\n"
             connection.send(f"{line}\r\n{host}{headers}\r\n{body}")
-            check_refused(connection.answer(), status, "header" * (status == 431))
+            check_refused(connection.answer(), status, "field line" * (status == 431))
         broker.wait_threads()
+    assert hostile(news) == 0
+
+
+# A proxy decides by the path that it saw, and nobody else has another reading of it.
+@pytest.mark.parametrize(
+    "path",
+    ["/%68ealthz", "//healthz", "/./healthz", "/sets/../healthz", "/healthz/", "/%2Fhealthz"],
+)
+def test_a_path_is_routed_as_it_was_sent(broker, path):
+    with broker.connect() as connection:
+        connection.send(f"GET {path} HTTP/1.1\r\nHost: {connection.host}\r\n\r\n")
+        check_refused(connection.answer(), 404)
+
+
+# Bodies without a length in advance, as curl sends them from a pipe.
+def test_a_chunked_post_is_read(news, broker):
+    body = json.dumps([change("http://a.example/1")])
+    half = len(body) // 2
+    chunks = "".join(f"{len(part):x};x\r\n{part}\r\n" for part in (body[:half], body[half:]))
+    with broker.connect() as connection:
+        connection.send(
+            f"POST {news.changes} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            f"{chunks}0\r\nTrailer: x\r\n\r\n"
+        )
+        assert news.receipt(connection.answer()).last == 2
+
+
+# Its length is bounded although nobody announced it: here by --max-body.
+def test_a_chunked_post_has_an_end(news, broker):
+    with broker.connect() as connection:
+        connection.send(
+            f"POST {news.changes} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            f"Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(16):
+            connection.send("10001\r\n" + "\n" * 0x10001 + "\r\n")
+        check_refused(connection.answer(), 413)
     assert hostile(news) == 0
 
 

@@ -85,7 +85,8 @@ connect_with(const char *host, unsigned port, int receive_buffer)
     }
     w->fd = fd;
     w->wait_ms = PATIENCE_MS;
-    snprintf(w->host, sizeof(w->host), "%s:%u", host, port);
+    snprintf(w->host, sizeof(w->host), strchr(host, ':') ? "[%s]:%u" : "%s:%u",
+             host, port);
     return w;
 }
 

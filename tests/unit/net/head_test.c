@@ -21,12 +21,11 @@ TEST(knows_the_methods)
 TEST(leaves_methods_nobody_knows_to_the_handler)
 {
     static const struct served_refusal rows[] = {
-        {"PATCH /small HTTP/1.1\r\n" HEAD_END, 405},
         {"TRACE /small HTTP/1.1\r\n" HEAD_END, 501},
         {"BREW /small HTTP/1.1\r\n" HEAD_END, 501},
-        {"CONNECT a:80 HTTP/1.1\r\n" HEAD_END, 501},
-        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 501},
-        {"\x16\x03\x01\x02\x01 a TLS client", 501},
+        {"CONNECT a:80 HTTP/1.1\r\n" HEAD_END, 400},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
+        {"\x16\x03\x01\x02\x01 a TLS client", 400},
     };
     struct wire *w = served_connect();
     struct wire_answer a;
@@ -41,7 +40,7 @@ TEST(leaves_methods_nobody_knows_to_the_handler)
 TEST(tells_what_was_asked)
 {
     struct wire *w =
-        served_sent("GET /head/../head?a=x%20y%26z&b=%3D+&c HTTP/1.1\r\n"
+        served_sent("GET /head?a=x%20y%26z&b=%3D+&c HTTP/1.1\r\n"
                     "Origin: http://o\r\nContent-Type:  text/xml \r\n"
                     "Idempotency-Key: k 1\r\nLast-Event-ID: e-2\r\n"
                     "If-None-Match: \"t\"\r\n"
@@ -52,12 +51,12 @@ TEST(tells_what_was_asked)
 
     served_assert_answer(w, 200,
                          "path=/head\n"
-                         "query=a=x%20y%26z&b==%20&c\n"
+                         "query=a=x%20y%26z&b=%3D+&c\n"
                          "a=x y&z\n"
                          "host=a\n"
                          "origin=http://o\n"
                          "content-type=text/xml\n"
-                         "accept=text/html,  */*\n"
+                         "accept=text/html, */*\n"
                          "idempotency-key=k 1\n"
                          "last-event-id=e-2\n"
                          "if-none-match=\"t\"\n"
@@ -78,7 +77,7 @@ TEST(joins_links_of_several_lines)
     served_assert_answer(w, 200,
                          "path=/head\nquery=\nhost=a\n"
                          "link=<http://a/?b,c>; rel=\"self\", "
-                         "<http://h>;rel=hub, <x>; rel=up,  <y>; rel=z\n");
+                         "<http://h>;rel=hub, <x>; rel=up, <y>; rel=z\n");
     wire_close(w);
 }
 
@@ -105,12 +104,11 @@ TEST(refuses_a_body_it_cannot_trust)
         {"GET /small HTTP/1.1\r\nContent-Length : 3\r\n" HEAD_END "abc", 400},
         {"GET /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400},
         {"DELETE /small HTTP/1.1\r\nContent-Length: 3\r\n" HEAD_END "abc", 400},
-        {"POST /echo HTTP/1.1\r\n" CHUNKED HEAD_END "3\r\nabc\r\n0\r\n\r\n",
-         501},
         {"POST /echo HTTP/1.1\r\n" CHUNKED "Content-Length: 3\r\n" HEAD_END
          "abc",
-         501},
-        {"GET /small HTTP/1.1\r\n" CHUNKED HEAD_END "0\r\n\r\n", 501},
+         400},
+        {"POST /echo HTTP/1.1\r\n" CHUNKED HEAD_END "3\r\nabcd", 400},
+        {"GET /small HTTP/1.1\r\n" CHUNKED HEAD_END "0\r\n\r\n", 400},
     };
 
     ASSERT_REFUSED(rows);
@@ -127,40 +125,38 @@ TEST(takes_a_length_of_zero_where_there_is_no_body)
     wire_close(w);
 }
 
-/* libwebsockets refuses such a request itself, in its own words. */
-static void
-assert_forbidden(const char *text)
-{
-    struct wire *w = served_sent(text);
-    char answer[13] = "";
-
-    assert_true(wire_read(w, answer, 12));
-    assert_string_equal(answer, "HTTP/1.0 403");
-    served_assert_ended(w);
-    served_assert_alive();
-}
-
-TEST(refuses_upgrades_to_anything_else)
+/* RFC 9110 section 7.8: who asks for another protocol gets this one. */
+TEST(ignores_upgrades_to_anything_else)
 {
     static const struct served_refusal rows[] = {
-        {"GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
-         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END,
-         400},
         {"POST /echo HTTP/1.1\r\nConnection: Upgrade\r\n"
          "Upgrade: websocket\r\nContent-Length: 3\r\n" HEAD_END "abc",
          400},
     };
+    struct wire *w = served_sent(
+        "GET /small HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n" HEAD_END
+        "GET /small HTTP/1.1\r\nConnection: Upgrade\r\n"
+        "Upgrade: foo\r\n" HEAD_END);
 
+    served_assert_answer(w, 200, "hello");
+    served_assert_answer(w, 200, "hello");
+    wire_close(w);
     ASSERT_REFUSED(rows);
-    assert_forbidden("GET /small HTTP/1.1\r\nConnection: Upgrade\r\n"
-                     "Upgrade: foo\r\n" HEAD_END);
 }
 
 TEST(refuses_malformed_targets)
 {
-    assert_forbidden(GET("/sm%zzall"));
-    assert_forbidden(GET("/small?a=%4"));
-    assert_forbidden(GET("http://a/small"));
+    static const struct served_refusal rows[] = {
+        {GET("/sm%zzall"), 400},
+        {GET("/small?a=%4"), 400},
+        {GET("http://b/small"), 400},
+    };
+    struct wire *w = served_sent(GET("http://a/small"));
+
+    served_assert_answer(w, 200, "hello");
+    wire_close(w);
+    ASSERT_REFUSED(rows);
 }
 
 TEST(refuses_headers_that_are_too_long)
@@ -168,12 +164,12 @@ TEST(refuses_headers_that_are_too_long)
     static const struct {
         const char *format;
         int size;
-        unsigned status; /* 0: only the end of the connection is sure */
+        unsigned status;
     } rows[] = {
         {"GET /small HTTP/1.1\r\nCookie: %.*s\r\n" HEAD_END, 7000, 200},
         {"GET /small HTTP/1.1\r\nCookie: %.*s\r\n" HEAD_END, 9000, 431},
-        {GET("/%.*s"), 9000, 431},
-        {"GET /small HTTP/1.1\r\nX-Long: %.*s\r\n" HEAD_END, 199999, 0},
+        {GET("/%.*s"), 9000, 414},
+        {"GET /small HTTP/1.1\r\nX-Long: %.*s\r\n" HEAD_END, 199999, 431},
     };
 
     char *text = malloc(200000);
@@ -184,8 +180,7 @@ TEST(refuses_headers_that_are_too_long)
         struct wire_answer a;
 
         wire_send_format(w, rows[i].format, rows[i].size, text);
-        if (rows[i].status &&
-            (!wire_answer(w, &a, false) || a.status != rows[i].status))
+        if (!wire_answer(w, &a, false) || a.status != rows[i].status)
             fail_msg("row %zu is not answered with %u", i, rows[i].status);
         if (rows[i].status != 200)
             assert_true(wire_is_ended(w));

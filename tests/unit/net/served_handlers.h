@@ -485,7 +485,7 @@ served_on_request(struct request *rq, void *user)
     request_set_user(rq, kept);
     atomic_fetch_add(&served.n_open, 1);
     if (method == METHOD_POST || method == METHOD_PUT) {
-        request_receive(rq, &served_handlers);
+        request_receive(rq, &served_handlers, UINT64_MAX);
         return;
     }
     request_defer(rq, &served_handlers);

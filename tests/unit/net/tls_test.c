@@ -303,7 +303,7 @@ TEST(says_the_end_of_a_connection)
         "CONNECT a:1 HTTP/1.1\r\n" HEAD_END,
         POST("/refuse", "5"),
         "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" HEAD_END
-        "3\r\nabc\r\n0\r\n\r\n",
+        "3\r\nabcd",
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
