@@ -368,6 +368,7 @@ broker_open(struct broker **broker, const struct config *config,
         .tls_cert = config->tls_cert[0] ? config->tls_cert : NULL,
         .tls_key = config->tls_key[0] ? config->tls_key : NULL,
         .request_timeout_us = config->request_timeout_us,
+        .min_rate = config->min_rate,
         .on_request = on_request,
         .on_wake = on_wake,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4

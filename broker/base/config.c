@@ -120,7 +120,10 @@ static const struct option rows[] = {
      "20", "a subscriber hears at least this often, also when nothing changes"},
     {"request-timeout", "SECONDS",
      SECONDS(request_timeout_us, SECOND / 10, 3600 * SECOND), "30",
-     "how long a request may take to arrive"},
+     "the head of a request has to arrive in so long"},
+    {"min-rate", "BYTES", BYTES(min_rate, 0, GIB), "1K",
+     "a body, an answer or a stream has to move so many a second, over each "
+     "--request-timeout, or it ends"},
 
     {"hub-lease-min", "SECONDS",
      SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",

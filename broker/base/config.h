@@ -69,7 +69,10 @@ struct config {
     uint64_t message_bytes; /* largest message */
     int64_t linger_us;      /* how long a commit waits for company */
     int64_t heartbeat_us;
-    int64_t request_timeout_us; /* a request must have arrived by then */
+    int64_t request_timeout_us; /* of a head; and see min_rate */
+    uint64_t
+        min_rate; /* bytes a second that have to move where some wait, looked
+                     at over each request_timeout_us; 0: no matter */
 
     /* The hub */
     int64_t hub_lease_min_us; /* min <= default <= max: broker_check looks */

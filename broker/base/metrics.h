@@ -205,6 +205,8 @@ enum metric_kind {
         "Connections that were accepted") \
     ROW(ACCEPT_PAUSES, COUNTER, LABEL_NONE, "tidings_accept_pauses_total", \
         "Pauses of accepting for want of file descriptors") \
+    ROW(SLOW, COUNTER, LABEL_NONE, "tidings_slow_connections_total", \
+        "Connections that ended because too little moved on them") \
     ROW(RESPONSES, COUNTER, LABEL_CODE, "tidings_http_responses_total", \
         "Answers, by status") \
     ROW(RECEIVED, COUNTER, LABEL_NONE, "tidings_received_bytes_total", \

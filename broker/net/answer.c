@@ -113,7 +113,7 @@ work_done(struct job *job)
         request_free(rq);
         return;
     }
-    connection_set_progress(c);
+    connection_excuse(c);
     answer_send(c);
 }
 
@@ -132,7 +132,6 @@ advance(struct request *rq)
         result = BODY_FAILED;
     if (result == BODY_WAITS) {
         rq->is_working = true;
-        rq->connection->deadline_us = 0;
         rq->job = (struct job){work, work_done};
         service_work(rq->service, &rq->job);
     }
@@ -199,7 +198,6 @@ answer_send(struct connection *c)
     if (rq->is_working || c->phase == PHASE_GONE)
         return;
     if (rq->body || connection_is_choked(c)) {
-        connection_set_progress(c);
         connection_await_room(c);
         return;
     }
@@ -322,7 +320,6 @@ request_answer(struct request *rq, struct response *r)
         rq->is_closing = true;
 
     connection_enter(c, PHASE_ANSWER, 0);
-    connection_set_progress(c);
     size = compose_head(rq, r, r->body ? r->body->size : r->text.size);
     if (!take_body(rq, r, &size)) {
         connection_kill(c);

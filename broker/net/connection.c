@@ -80,6 +80,15 @@ connection_set_busy(struct connection *c, bool is_busy)
     c->is_busy = is_busy;
 }
 
+/* Does connection_check look at it? A WebSocket is looked at only while bytes
+ * wait for room. */
+static void
+set_timed(struct connection *c, bool is_timed)
+{
+    list_remove(&c->node);
+    list_append(is_timed ? &c->service->timed : &c->service->untimed, &c->node);
+}
+
 void
 connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
 {
@@ -93,24 +102,18 @@ connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
         [PHASE_GONE] = {false, false},
     };
 
-    if (phases[phase].is_timed != phases[c->phase].is_timed) {
-        list_remove(&c->node);
-        list_append(phases[phase].is_timed ? &c->service->timed
-                                           : &c->service->untimed,
-                    &c->node);
-    }
+    set_timed(c, phases[phase].is_timed);
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
+    connection_excuse(c);
     connection_set_busy(c, phases[phase].is_busy);
 }
 
 void
-connection_set_progress(struct connection *c)
+connection_excuse(struct connection *c)
 {
-    int64_t stall_us = c->service->server->options.stall_timeout_us;
-
-    c->deadline_us = clock_steady_us() + (stall_us ? stall_us : STALL_US);
+    c->measured_us = 0;
 }
 
 static bool
@@ -261,6 +264,25 @@ connection_is_choked(const struct connection *c)
     return c->out.data != NULL;
 }
 
+static void
+await(struct connection *c)
+{
+    if (!c->socket.is_writing && c->phase == PHASE_STREAM) {
+        connection_excuse(c);
+        set_timed(c, true);
+    }
+    socket_set_writing(&c->socket, true);
+}
+
+/* Nothing is kept back, and nobody waits for room. */
+static void
+end_wait(struct connection *c)
+{
+    if (c->phase == PHASE_STREAM)
+        set_timed(c, false);
+    socket_set_writing(&c->socket, false);
+}
+
 bool
 connection_write(struct connection *c, const void *data, size_t size)
 {
@@ -276,7 +298,7 @@ connection_write(struct connection *c, const void *data, size_t size)
         return false;
     }
     if (c->out.data)
-        socket_set_writing(&c->socket, true);
+        await(c);
     metrics_add(METRIC_SENT, (int64_t)size);
     return true;
 }
@@ -285,7 +307,7 @@ void
 connection_await_room(struct connection *c)
 {
     c->is_awaiting_room = true;
-    socket_set_writing(&c->socket, true);
+    await(c);
 }
 
 /* Sends what was kept back, as far as there is room. */
@@ -316,7 +338,7 @@ on_writable(struct connection *c)
     else if (c->phase == PHASE_ANSWER)
         answer_send(c);
     if (c->phase != PHASE_GONE && !c->is_awaiting_room && !c->out.data)
-        socket_set_writing(&c->socket, false);
+        end_wait(c);
 }
 
 static void
@@ -395,14 +417,31 @@ connection_linger(struct connection *c)
     connection_read_on(c);
 }
 
-/* Has the client acknowledged anything since it was last asked? */
+/* Do so many bytes move as have to? Also where they have time still. */
 static bool
-has_progress(struct connection *c)
+moves(struct connection *c, int64_t now_us)
 {
-    uint64_t before = c->acked;
+    const struct server_options *o = &c->service->server->options;
+    uint64_t least = o->min_rate * (uint64_t)o->request_timeout_us / 1000000;
+    uint64_t before = c->moved;
+    bool is_first = !c->measured_us;
 
-    c->acked = tcp_acked(c->socket.fd);
-    return c->acked > before;
+    if (!is_first && now_us - c->measured_us < o->request_timeout_us)
+        return true;
+    c->moved = c->phase == PHASE_BODY ? c->received : tcp_acked(c->socket.fd);
+    c->measured_us = now_us;
+    return is_first || c->moved - before >= least;
+}
+
+/* Ends a connection on which too little moves. */
+static void
+end_slow(struct connection *c)
+{
+    metrics_add(METRIC_SLOW, 1);
+    if (c->phase == PHASE_BODY)
+        exchange_timed_out(c);
+    else
+        connection_kill(c);
 }
 
 /* A thread that was held up looks at the clock before it reads: what lies there
@@ -426,26 +465,36 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_BODY:
-        if (is_late && !may_stay(c))
-            exchange_timed_out(c);
+        if (!c->request->is_paused && !moves(c, now_us) && !may_stay(c))
+            end_slow(c);
         break;
     case PHASE_HANDLER:
-    case PHASE_LONG:
         /* Nothing is read meanwhile, so nobody would hear of the end. */
         if (tcp_is_ended(c->socket.fd))
             connection_kill(c);
         break;
     case PHASE_ANSWER:
-        if (c->deadline_us && has_progress(c))
-            connection_set_progress(c);
-        else if (is_late)
+        if (!c->request->is_working && !moves(c, now_us))
+            end_slow(c);
+        break;
+    case PHASE_LONG:
+        if (tcp_is_ended(c->socket.fd)) {
             connection_kill(c);
+            break;
+        }
+        if (!c->socket.is_writing) {
+            connection_excuse(c);
+            break;
+        }
+        /* fall through */
+    case PHASE_STREAM:
+        if (!moves(c, now_us))
+            end_slow(c);
         break;
     case PHASE_LINGER:
         if (is_late)
             connection_kill(c);
         break;
-    case PHASE_STREAM:
     case PHASE_GONE:
         break;
     }

@@ -11,8 +11,10 @@
  *       +--> PHASE_STREAM --> PHASE_FAREWELL --> PHASE_LINGER
  *       +--> PHASE_LONG ----> PHASE_FAREWELL --> PHASE_LINGER
  *
- * connection_enter alone changes the phase. Every phase but HANDLER, STREAM and
- * LONG has a deadline, which service_second looks at.
+ * connection_enter alone changes the phase. Heads, lingering and farewells have
+ * a deadline. Where bytes are to move, of a body or to a client, so many have
+ * to in each server_options.request_timeout_us: who is silent or slow holds
+ * nothing for long. connection_check looks at both, once a second.
  *
  * Bytes that come while an answer is owed or sent stay with the connection, at
  * most one read of them (SERVICE_INPUT); the rest stays with the kernel. What
@@ -41,9 +43,6 @@ struct stream;
 
 /* A kept connection may be silent for so long between two requests. */
 #define IDLE_US 75000000
-
-/* The default of server_options.stall_timeout_us. */
-#define STALL_US 60000000
 
 /* After a refusal, what still comes is read for so long and up to so much: more
  * than both sides' buffers take (some 10 MB on Linux), which a client may have
@@ -88,7 +87,10 @@ struct connection {
     bool is_spared; /* late, but with one more turn; see connection_check */
     bool is_awaiting_room;
     int64_t deadline_us;
-    uint64_t acked;           /* PHASE_ANSWER: bytes the client has taken */
+    int64_t measured_us;      /* when `moved` was noted; 0: begin anew */
+    uint64_t moved;           /* bytes of the body, or that the client has
+                                 acknowledged */
+    uint64_t received;        /* bytes of bodies */
     uint64_t drained;         /* PHASE_LINGER: bytes read and dropped */
     struct request_seen seen; /* PHASE_HEAD */
     struct waiting in;        /* read, and not yet understood */
@@ -102,9 +104,8 @@ void connection_new(struct service *service, int fd);
 void connection_enter(struct connection *c, enum phase phase,
                       int64_t deadline_us);
 
-/* The client has taken some of its answer, or only now gets any: it has time
- * again. */
-void connection_set_progress(struct connection *c);
+/* The broker itself held up the bytes: the client has all its time again. */
+void connection_excuse(struct connection *c);
 
 /* Should the end of the server wait for it? */
 void connection_set_busy(struct connection *c, bool is_busy);

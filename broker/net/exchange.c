@@ -6,9 +6,6 @@
 #include "broker/net/response.h"
 #include "broker/net/service.h"
 
-/* A body gets one second more for each of these. */
-#define SLOWEST_BYTES 65536
-
 /* RFC 6455 section 4.1: 16 bytes in base64. */
 #define KEY_SIZE 24
 
@@ -132,10 +129,8 @@ static void
 await_body(struct connection *c)
 {
     struct request *rq = c->request;
-    int64_t limit_us = c->service->server->options.request_timeout_us;
 
-    limit_us += (int64_t)(rq->content_length / SLOWEST_BYTES) * 1000000;
-    connection_enter(c, PHASE_BODY, clock_steady_us() + limit_us);
+    connection_enter(c, PHASE_BODY, 0);
     if (rq->is_continue) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -232,8 +227,7 @@ hand_over(struct connection *c, struct slice data)
     struct request *rq = c->request;
 
     metrics_add(METRIC_RECEIVED, (int64_t)data.size);
-    if (rq->is_chunked) /* its length was not known in advance */
-        c->deadline_us += (int64_t)data.size * 1000000 / SLOWEST_BYTES;
+    c->received += data.size;
     if (rq->handlers->on_data)
         rq->handlers->on_data(rq, data);
 }
@@ -304,7 +298,7 @@ exchange_body(struct connection *c, struct slice bytes)
 void
 exchange_timed_out(struct connection *c)
 {
-    struct problem why = {"the body did not come in time", 0, 0};
+    struct problem why = {"too little of the body came in time", 0, 0};
     struct request *rq = c->request;
 
     give_up(rq);

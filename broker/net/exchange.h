@@ -46,7 +46,6 @@ struct request {
     bool is_receiving;
     bool is_complete; /* the body is here */
     bool is_paused;   /* it is not read on */
-    int64_t left_us;  /* then, the time it has when it is */
     bool is_answered;
     uint32_t slot; /* of its ticket; 0: none */
 

@@ -28,6 +28,10 @@
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT      6
 
+/* What the kernel keeps for a client that does not read; it counts twice as
+ * much. Left to itself it would keep megabytes. */
+#define SEND_ROOM (256 * 1024)
+
 /* A lasting shortage is reported so often. */
 #define TELL_AGAIN_US 60000000
 
@@ -56,7 +60,8 @@ static int
 bound_socket(const struct addresses *a, unsigned i, bool is_shared)
 {
     static const int on = 1, idle = KEEPALIVE_IDLE_S,
-                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
+                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT,
+                     room = SEND_ROOM;
     const struct sockaddr *at = (const struct sockaddr *)&a->at[i];
     int fd =
         socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -65,6 +70,7 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -186,23 +192,29 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
 
 /* Accepting */
 
-/* No descriptor is left. The spare one makes room to take one connection and
- * hang up, so that its client need not wait; the others wait in the backlog
- * until the next second. Without the pause the loop would spin. */
+/* The process has no descriptor left at all. The spare one makes room to take
+ * one connection and hang up, so that its client need not wait. */
 static void
-pause_accepting(struct service *service, int fd)
+refuse_one(struct listeners *l, int listener)
 {
-    struct listeners *l = &service->listeners;
     int refused = -1;
 
-    metrics_add(METRIC_ACCEPT_PAUSES, 1);
     if (l->spare >= 0)
         close(l->spare);
-    refused = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    refused = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (refused >= 0)
         close(refused);
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
+/* No descriptor is left for connections: they wait in the backlog until the
+ * next second. Without the pause the loop would spin. */
+static void
+pause_accepting(struct service *service)
+{
+    struct listeners *l = &service->listeners;
+
+    metrics_add(METRIC_ACCEPT_PAUSES, 1);
     if (!l->told_us || clock_steady_us() - l->told_us > TELL_AGAIN_US) {
         diag(DIAG_WARNING, "net", "out of file descriptors: not accepting");
         l->told_us = clock_steady_us();
@@ -227,11 +239,17 @@ accept_some(uv_poll_t *poll, int status, int events)
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                        errno == ENOMEM)) {
-            pause_accepting(service, listener);
+            refuse_one(&service->listeners, listener);
+            pause_accepting(service);
             return;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
+        if (fd >= service->server->fd_end) {
+            close(fd);
+            pause_accepting(service);
+            return;
+        }
         if (fd >= 0) /* else that connection has failed, not the listener */
             connection_new(service, fd);
     }

@@ -271,8 +271,6 @@ request_pause(struct request *rq)
     if (!c || c->phase != PHASE_BODY || rq->is_paused)
         return;
     rq->is_paused = true;
-    rq->left_us = c->deadline_us - clock_steady_us();
-    c->deadline_us = 0;
 }
 
 void
@@ -285,7 +283,7 @@ request_resume(struct request *rq)
     rq->is_paused = false;
     if (!c || c->phase != PHASE_BODY)
         return;
-    c->deadline_us = clock_steady_us() + rq->left_us;
+    connection_excuse(c);
     connection_read_on(c);
 }
 

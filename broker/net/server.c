@@ -1,5 +1,6 @@
 #include "broker/net/server.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -30,6 +31,17 @@ end(struct server *server, int64_t cut_at_us)
 #define FILES_LEAST     60
 #define FILES_OF_THREAD 12
 
+/* Connections leave the broker a tenth of the descriptors. */
+static int
+find_fd_end(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > INT_MAX)
+        return INT_MAX;
+    return (int)(files.rlim_cur - files.rlim_cur / 10);
+}
+
 /* The worker pool is the process's: each thread's reads for its subscribers
  * (two at once, push/reads.h) and as much again for documents must find a
  * place. libuv looks when the pool is first used. */
@@ -58,6 +70,7 @@ server_open(struct server **server, const struct server_options *options,
     s->n_services = n;
     size_pool(n);
     s->port = options->port;
+    s->fd_end = find_fd_end();
     if (options->tls_cert)
         rc = tls_open(&s->tls, options->tls_cert, options->tls_key, why);
     if (!rc)

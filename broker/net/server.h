@@ -31,12 +31,11 @@ struct server_options {
     const char *tls_cert;
     const char *tls_key;
 
-    int64_t request_timeout_us; /* TLS handshake, headers and body must be here
-                                   by then; a body gets one more second per 64
-                                   KiB announced */
-
-    int64_t stall_timeout_us; /* an answer of which the client takes nothing for
-                                 so long is given up; 0: 60 seconds */
+    /* A TLS handshake and the head of a request have to be here by then. A
+     * body, and a stream or an answer for which bytes wait, have to move
+     * `min_rate` bytes a second, looked at over each such time. */
+    int64_t request_timeout_us;
+    uint64_t min_rate;
 
     /* Called once per request, when its headers are there: decides, and either
      * answers or sets the request's handlers (request.h). */

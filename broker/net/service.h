@@ -97,6 +97,8 @@ struct server {
     struct server_options options;
     struct tls *tls; /* NULL: none */
     unsigned port;
+    int fd_end; /* no connection has this descriptor, or one above it: the rest
+                   is kept for the broker's own files */
     unsigned n_services;
     atomic_bool is_stopping; /* nothing new is accepted or answered */
     struct service services[];

@@ -251,6 +251,26 @@ TEST(ends_behind_what_was_begun)
     served_pass_until(&n_gone, 1);
 }
 
+TEST(cuts_an_answer_that_does_not_move)
+{
+    struct wire *w = begun_narrow();
+
+    streamed_choke();
+    assert_in_range(served_pass_until(&n_gone, 1), 10, 12);
+    wire_close(w);
+}
+
+TEST(leaves_an_answer_that_waits_for_nothing)
+{
+    struct wire *w = begun_narrow();
+
+    read_large(w, streamed_choke());
+    served_await(&n_rooms, 1);
+    served_pass_seconds(30);
+    assert_int_equal(atomic_load(&n_gone), 0);
+    wire_close(w);
+}
+
 TEST(cuts_who_does_not_even_read)
 {
     struct wire *w = begun_narrow();

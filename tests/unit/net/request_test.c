@@ -285,7 +285,7 @@ TEST(cuts_a_body_that_drips, open_impatient, served_close)
     struct wire *w = served_sent(POST("/echo", "1000"));
 
     served_await(&served.n_open, 1);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         assert_true(wire_is_silent(w));
         assert_true(wire_send_text(w, "x"));
         served_turn();
@@ -307,7 +307,7 @@ TEST(the_time_in_which_a_body_is_not_read_does_not_count, open_impatient,
     served_await(&served.n_pauses, 1);
     drips = served_sent(POST("/echo", "1000"));
     served_await(&served.n_open, 2);
-    served_pass_seconds(3);
+    served_pass_seconds(4);
     served_assert_answer(drips, 408, NULL);
     assert_int_equal(atomic_load(&served.n_gone), 1);
     assert_true(wire_send_text(held, "def"));

@@ -73,6 +73,7 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
         .host = "127.0.0.1",
         .threads = threads,
         .request_timeout_us = request_timeout_us,
+        .min_rate = 1024,
         .on_request = served_on_request,
         .on_wake = served_on_wake,
         .on_tick = served_on_tick,

@@ -12,22 +12,27 @@
 SERVED_GROUPS;
 
 /* A server that may have few files, until the other end of `end` is closed. At
- * each byte a second passes; when the server rests again, the byte goes back.
- */
+ * each byte a second passes; when the server rests again and a file can be
+ * opened, the byte goes back. */
 static void
 serve_with_few_files(int to, int end)
 {
     struct rlimit files = {1000, 1000};
     char byte = 0;
+    int own;
 
     served_open_with(2, 60000000);
     files.rlim_cur = (rlim_t)dup(end) + 20;
     setrlimit(RLIMIT_NOFILE, &files);
+    served_reopen(); /* it looks at the limit when it opens */
     if (write(to, &served.port, sizeof(served.port)) < 0)
         _exit(2);
     while (read(end, &byte, 1) == 1) {
         served_pass_seconds(1);
         served_assert_rest();
+        own = open("/dev/null", O_RDONLY);
+        if (own < 0 || close(own))
+            _exit(3); /* connections have taken all */
         if (write(to, &byte, 1) != 1)
             _exit(2);
     }

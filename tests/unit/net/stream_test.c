@@ -375,6 +375,30 @@ TEST(closes_behind_what_was_begun)
     served_await(&n_gone, 1);
 }
 
+/* Bytes wait for room, and none of them moves: 10 seconds, and the two between
+ * which the server looks. */
+TEST(cuts_a_stream_that_does_not_move)
+{
+    struct wire *w = stuck();
+
+    streamed_choke();
+    assert_in_range(served_pass_until(&n_gone, 1), 10, 12);
+    wire_close(w);
+}
+
+TEST(leaves_a_stream_that_waits_for_nothing)
+{
+    struct wire *w = stuck();
+    struct wire_frame f;
+
+    for (unsigned n = streamed_choke(); n; n--)
+        assert_true(wire_frame(w, &f));
+    served_await(&n_rooms, 1);
+    served_pass_seconds(30);
+    assert_int_equal(atomic_load(&n_gone), 0);
+    wire_close(w);
+}
+
 TEST(cuts_who_does_not_even_read)
 {
     struct wire *w = stuck();
