@@ -35,19 +35,24 @@ def is_sanitized():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
+# Lists that are built by themselves would come in between, and a client of a test may
+# read as late as it likes.
+DEFAULTS = {"--resource-list-every": "0", "--min-rate": "0"}
+
+
 class Broker(http.Client):
     """A broker that runs, unless it was stopped or killed.
 
-    --listen and --data are given, and --resource-list-every as 0 unless it is among
-    the options: lists that are built by themselves would come in between.
+    --listen and --data are given, and DEFAULTS unless they are among the options.
     """
 
     def __init__(self, directory, options=(), env=None, tls=None):
         self.directory = pathlib.Path(directory)
         self.data = self.directory / "data"
         self.options = [str(option) for option in options]
-        if "--resource-list-every" not in self.options:
-            self.options += ["--resource-list-every", "0"]
+        for name, value in DEFAULTS.items():
+            if name not in self.options:
+                self.options += [name, value]
         self.env = env or {}
         self._earlier = []  # the log of the processes before this one
         self._sets = []
