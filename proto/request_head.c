@@ -181,7 +181,7 @@ starts_with_word(struct slice text, struct slice word)
 
 /* Takes "http://host:port" off the front of `target`. */
 static bool
-take_authority(struct slice *target, struct slice *authority)
+take_authority(struct reading *r, struct slice *target)
 {
     struct slice rest = *target;
     size_t size = 0;
@@ -192,9 +192,10 @@ take_authority(struct slice *target, struct slice *authority)
         rest = slice_from(rest, 8);
     else
         return false;
+    r->head->is_https = rest.data == target->data + 8;
     while (size < rest.size && rest.data[size] != '/' && rest.data[size] != '?')
         size++;
-    *authority = (struct slice){rest.data, size};
+    r->authority = (struct slice){rest.data, size};
     *target = slice_from(rest, size);
     return size > 0;
 }
@@ -211,7 +212,7 @@ read_target(struct reading *r, struct slice target)
         h->path = target;
         return STATUS_OK;
     }
-    if (rest.data[0] != '/' && !take_authority(&rest, &r->authority))
+    if (rest.data[0] != '/' && !take_authority(r, &rest))
         return refuse(r, 400, "the target is no path", target);
     size = span(rest, IN_PATH);
     h->path = (struct slice){rest.data, size};

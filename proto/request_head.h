@@ -68,6 +68,8 @@ struct request_head {
                             without a path "/", or "*" for OPTIONS. */
     struct slice query;  /* behind "?"; escapes as those of the path */
     bool has_query;      /* the target has a "?" */
+    bool is_https;       /* absolute form of https: refuse it without TLS (RFC
+                            9110 section 7.4) */
     unsigned minor;      /* version: HTTP/1.0 or HTTP/1.1 */
 
     struct slice host; /* Host: host[:port], never empty in HTTP/1.1; size 0:

@@ -107,6 +107,10 @@ refuse_here(struct request *rq)
     struct problem stopping = {"the server is stopping", 0, 0};
     size_t i = 0;
 
+    /* Some proxies pass on such a target as the client sent it, and none of
+     * their rules about paths has looked into it. */
+    if (rq->fields->is_https && !rq->connection->socket.ssl)
+        return refuse(rq, 400, "https:// on a connection without TLS");
     while (i < n && !slice_is(rq->fields->method, methods[i].name))
         i++;
     if (i == n)

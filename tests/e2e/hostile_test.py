@@ -254,6 +254,14 @@ def test_a_path_is_routed_as_it_was_sent(broker, path):
         check_refused(connection.answer(), 404)
 
 
+# RFC 9110 section 7.4
+def test_an_https_target_needs_tls(broker):
+    for scheme, status in (("http", 200), ("https", 400), ("HTTPS", 400)):
+        with broker.connect() as connection:
+            answer = connection.request(f"{scheme}://{connection.host}/healthz")
+        assert answer.status == status, answer
+
+
 # Bodies without a length in advance, as curl sends them from a pipe.
 def test_a_chunked_post_is_read(news, broker):
     body = json.dumps([change("http://a.example/1")])

@@ -58,6 +58,13 @@ def check_end_of_tls(connection):
     assert connection.socket.recv(1) == b""
 
 
+# RFC 9112 section 3.2.2
+def test_an_https_target_is_answered(broker):
+    with broker.connect() as connection:
+        answer = connection.request(f"https://{connection.host}/healthz")
+    assert answer.status == 200
+
+
 # Options
 
 

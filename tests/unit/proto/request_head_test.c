@@ -132,6 +132,7 @@ TEST(paths_and_queries_stay_as_they_are)
         assert_true(slice_is(h.path, rows[i].path));
         assert_int_equal(h.has_query, rows[i].query != NULL);
         assert_true(slice_is(h.query, rows[i].query));
+        assert_int_equal(h.is_https, strstr(rows[i].line, "HTTPS:") != NULL);
     }
 }
 
