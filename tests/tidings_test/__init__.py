@@ -53,6 +53,7 @@ The modules:
     documents     ResourceSync documents: XPath, schemas, entries, links
     faults        disks and clocks that fail
     feed          a foreign Source of documents that a broker relays
+    frontends     HAProxy, nginx and Varnish before a broker
     history       what a receiver has got: every entry once, in order
     http          HTTP as the wire has it: answers, connections of raw bytes
     hub           what a subscriber asks of a hub, and the states of subscriptions
@@ -70,6 +71,7 @@ The modules:
     sets          a set: posting changes, reading what it serves
     site          a static web site and the trouble that web servers make
     stream        followers by WebSocket and server-sent events
+    variants      requests that two HTTP servers may read differently
     waiting       lists that grow while a test waits, and looking again and again
     watched       a directory, a watch of it, and what its set comes to
 

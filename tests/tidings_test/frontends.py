@@ -1,0 +1,177 @@
+"""Proxies of Debian before a broker: HAProxy, nginx and Varnish, each a process with a
+configuration and a directory of its own. They keep their connections to the broker.
+
+    nginx = Nginx(tmp_path / "nginx", broker, page_lines("nginx"), denied=["/relays"])
+    nginx.get("/sets")                  it is an http.Client
+    nginx.end()
+
+`page_lines` takes the configuration that doc/operating.md shows. `denied` are prefixes
+of paths that the proxy answers with 403 itself.
+"""
+
+import pathlib
+
+from tidings_test import http
+from tidings_test.process import Process
+from tidings_test.waiting import wait_for
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "doc" / "operating.md"
+PAGE_ADDRESS = "127.0.0.1:8787"  # of the broker, on the page
+
+
+def page_lines(name):
+    """The indented lines of the page that follow a paragraph which begins with the
+    name of the proxy; without their indentation."""
+    _, _, section = PAGE.read_text().partition("\n## Behind a proxy\n")
+    section, _, _ = section.partition("\n## ")
+    blocks = section.split("\n\n")
+    for before, block in zip(blocks, blocks[1:]):
+        is_named = before.strip("\n").startswith(name)
+        if is_named and block.startswith("    "):
+            return [line[4:] for line in block.strip("\n").split("\n")]
+    raise AssertionError(f"doc/operating.md shows no configuration of {name}")
+
+
+class Frontend(http.Client):
+    """A proxy that runs. The arguments behind `broker` are those of configure()."""
+
+    name = None
+
+    def __init__(self, directory, broker, *arguments, **more):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir()
+        self.broker = broker
+        self.data = broker.data  # Set(nginx, "news") is the set as clients see it
+        port, self._keeper = http.keep_port()
+        super().__init__(port)
+        self.url = f"http://127.0.0.1:{port}"
+        self.file = self.directory / "configuration"
+        self.file.write_text(self.configure(*arguments, **more))
+        self.process = Process(*self.command())
+        wait_for(f"{self} to listen", self._is_listening)
+
+    def configure(self, *arguments, **more):
+        """The text of its configuration."""
+        raise NotImplementedError
+
+    def command(self):
+        raise NotImplementedError
+
+    def _is_listening(self):
+        assert self.process.is_running, self.process.errors()
+        try:
+            self.connect().close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    def end(self):
+        self.disconnect()
+        self.process.signal(15)
+        self.process.wait()
+        self._keeper.close()
+
+    def __repr__(self):
+        return f"<{self.name} at {self.url}>"
+
+
+class Nginx(Frontend):
+    """`lines` stand in its server block."""
+
+    name = "nginx"
+
+    def configure(self, lines, denied=()):
+        lines = [line.replace(PAGE_ADDRESS, "tidings") for line in lines]
+        lines += [f"location {prefix} {{ deny all; }}" for prefix in denied]
+        folders = [
+            f"{name}_temp_path {self.directory}/{name};"
+            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        ]
+        return "\n".join(
+            (
+                "daemon off; master_process off; error_log stderr crit;",
+                f"pid {self.directory}/pid;",
+                "events {}",
+                "http {",
+                "access_log off;",
+                *folders,
+                "upstream tidings {",
+                f"server 127.0.0.1:{self.broker.port}; keepalive 8;",
+                "}",
+                "server {",
+                f"listen 127.0.0.1:{self.port};",
+                *lines,
+                "}",
+                "}\n",
+            )
+        )
+
+    def command(self):
+        return "/usr/sbin/nginx", "-p", self.directory, "-e", "stderr", "-c", self.file
+
+
+class Haproxy(Frontend):
+    """`lines` are a frontend and a backend; `server_timeout` is that of the broker where
+    the lines name none."""
+
+    name = "HAProxy"
+
+    def configure(self, lines, denied=(), server_timeout="50s"):
+        here = f"127.0.0.1:{self.port}"
+        lines = [
+            f"    bind {here}"
+            if line.strip().startswith("bind ")
+            else line.replace(PAGE_ADDRESS, f"127.0.0.1:{self.broker.port}")
+            for line in lines
+        ]
+        frontend = next(i for i, line in enumerate(lines) if "frontend" in line)
+        for prefix in denied:
+            deny = f"    http-request deny if {{ path_beg {prefix} }}"
+            lines.insert(frontend + 1, deny)
+        return "\n".join(
+            (
+                # One thread: each client meets the connections that others left.
+                "global",
+                "    nbthread 1",
+                "defaults",
+                "    http-reuse always",
+                "    timeout connect 50s",
+                "    timeout client 50s",
+                f"    timeout server {server_timeout}",
+                *lines,
+                "",
+            )
+        )
+
+    def command(self):
+        return "/usr/sbin/haproxy", "-db", "-f", self.file
+
+
+class Varnish(Frontend):
+    """As Debian has it, but for the address of the broker."""
+
+    name = "Varnish"
+
+    def configure(self, denied=()):
+        rules = [
+            f'if (req.url ~ "^{prefix}") {{ return (synth(403)); }}'
+            for prefix in denied
+        ]
+        return "\n".join(
+            (
+                "vcl 4.1;",
+                "backend default {",
+                f'.host = "127.0.0.1"; .port = "{self.broker.port}";',
+                "}",
+                "sub vcl_recv {",
+                *rules,
+                "}\n",
+            )
+        )
+
+    def command(self):
+        return (
+            *("/usr/sbin/varnishd", "-F", "-j", "none", "-n", self.directory / "work"),
+            *("-a", f"127.0.0.1:{self.port}", "-f", self.file, "-s", "malloc,16m"),
+            *("-T", "none", "-p", "thread_pools=1", "-p", "thread_pool_min=5"),
+        )
