@@ -298,14 +298,16 @@ folding_some(struct folding *f)
     }
     if (rc) {
         metrics_add(METRIC_FOLDS_FAILED, 1);
-        DIAG(DIAG_WARNING, "archive",
-             "the state of a set could not be brought up to date, and will be "
-             "tried again",
-             diag_text("set", set->name), diag_text("error", why.text));
+        if (!set->has_fold_failed)
+            DIAG(DIAG_WARNING, "archive",
+                 "the state of a set could not be brought up to date, and will "
+                 "be tried again",
+                 diag_text("set", set->name), diag_text("error", why.text));
         /* What goes wrong with one set may not with the next; but a full disk
          * is full for all. */
         f->is_due = rc == STATUS_IO;
     }
+    set->has_fold_failed = rc != STATUS_OK;
     f->is_again |= is_more && !rc;
     return f->is_due;
 }

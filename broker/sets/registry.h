@@ -99,6 +99,7 @@ struct set {
      * `folded_kept` are so on the disk, and retention waits for that of those
      * up to `folded_wanted` (archive/folding.h). */
     uint64_t folded, folded_kept, folded_wanted;
+    bool has_fold_failed; /* the last try; it was reported */
 
     /* Likewise, of the bytes of its resources (archive/contents.h): the entries
      * up to `seq` are folded, on the disk, and retention waits for that of

@@ -225,6 +225,14 @@ def test_each_failure_of_a_full_disk_is_reported_once(
     source = Source(tmp_path, start_broker, env=faults.env)
     assert source.try_post()
     one = callbacks.join(source.news)
+
+    faults.arm(WRITE | SYNC, "resources.db", errno.ENOSPC)
+    failures = "tidings_folds_failed_total"
+    for count in range(1, 4):
+        assert source.try_post()
+        wait_for("a try", lambda n=count: source.broker.metrics()[failures] >= n)
+    faults.disarm()
+
     faults.set_disk(1 << 20)
     source.wait_ready(False)
 
