@@ -209,7 +209,7 @@ on_readable(struct connection *c)
         connection_kill(c);
     if (n <= 0)
         return;
-    if (c->socket.is_plain) {
+    if (c->socket.is_plain && c->phase == PHASE_HEAD) {
         exchange_refuse_plain(c);
         return;
     }
