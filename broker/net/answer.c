@@ -163,6 +163,8 @@ finish(struct connection *c)
 
     if (!rq->is_closing) {
         exchange_next(c);
+    } else if (!socket_say_end(&c->socket)) {
+        connection_await_room(c);
     } else if (is_coming || connection_has_unread(c)) {
         c->request = NULL;
         request_free(rq);

@@ -206,14 +206,28 @@ socket_write(struct socket *s, const void *data, size_t size)
     return n;
 }
 
+/* A first SSL_shutdown sends and does not block; another one would read. */
+bool
+socket_say_end(struct socket *s)
+{
+    bool is_said = true;
+    int rc;
+
+    if (!s->ssl || !SSL_is_init_finished(s->ssl) ||
+        (SSL_get_shutdown(s->ssl) & SSL_SENT_SHUTDOWN && !s->is_end_due))
+        return true;
+    ERR_clear_error();
+    rc = SSL_shutdown(s->ssl);
+    is_said = rc >= 0 || SSL_get_error(s->ssl, rc) != SSL_ERROR_WANT_WRITE;
+    s->is_end_due = !is_said;
+    ERR_clear_error();
+    return is_said;
+}
+
 void
 socket_end(struct socket *s)
 {
-    if (s->ssl && SSL_is_init_finished(s->ssl)) {
-        ERR_clear_error();
-        SSL_shutdown(s->ssl); /* a first one only sends, and does not block */
-        ERR_clear_error();
-    }
+    socket_say_end(s);
     shutdown(s->fd, SHUT_WR);
 }
 

@@ -42,6 +42,7 @@ struct socket {
                                   have to write before it can read */
     bool is_tls_due;           /* TLS is spoken here, and nothing was read */
     bool is_plain;             /* then: the client does not speak TLS */
+    bool is_end_due;           /* close_notify waits for room */
     struct ssl_st *ssl;        /* NULL: in the open */
     socket_ready_fn *on_ready;
 };
@@ -69,8 +70,11 @@ ssize_t socket_read(struct socket *s, void *to, size_t size);
  * bytes of the next write. */
 ssize_t socket_write(struct socket *s, const void *data, size_t size);
 
-/* Says that nothing more is sent (over TLS: close_notify), and still reads. All
- * must have been written. */
+/* Over TLS: sends close_notify, so that the peer can tell the end from a cut.
+ * All must have been written. false: there is no room for it yet. */
+bool socket_say_end(struct socket *s);
+
+/* Says the end if there is room for it, and sends nothing more; still reads. */
 void socket_end(struct socket *s);
 
 /* Are there bytes that nobody has read yet? */
