@@ -28,10 +28,6 @@
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT      6
 
-/* What the kernel keeps for a client that does not read; it counts twice as
- * much. Left to itself it would keep megabytes. */
-#define SEND_ROOM (256 * 1024)
-
 /* A lasting shortage is reported so often. */
 #define TELL_AGAIN_US 60000000
 
@@ -60,8 +56,7 @@ static int
 bound_socket(const struct addresses *a, unsigned i, bool is_shared)
 {
     static const int on = 1, idle = KEEPALIVE_IDLE_S,
-                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT,
-                     room = SEND_ROOM;
+                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
     const struct sockaddr *at = (const struct sockaddr *)&a->at[i];
     int fd =
         socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -70,7 +65,6 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));

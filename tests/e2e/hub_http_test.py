@@ -159,7 +159,7 @@ def test_other_methods_types_and_sizes_are_refused(broker):
 
 
 # W-165: a limit on parameters, and a deadline for who sends them slowly.
-@pytest.mark.broker("--request-timeout", "0.5")
+@pytest.mark.broker("--request-timeout", "0.5", "--min-rate", "1K")
 def test_too_many_parameters_and_slow_senders_are_refused(news, broker):
     with broker.connect() as slow:
         head = f"POST /hub HTTP/1.1\r\nHost: {slow.host}\r\nContent-Type: {FORM}\r\n"

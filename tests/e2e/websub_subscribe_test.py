@@ -350,7 +350,7 @@ def test_a_flood_of_requests_is_told_to_wait(news, callbacks, start_callbacks):
 
 
 # W-165: who sends a form too slowly is cut off; others are served meanwhile.
-@pytest.mark.broker(*hub.QUICK, "--request-timeout", "0.5")
+@pytest.mark.broker(*hub.QUICK, "--request-timeout", "0.5", "--min-rate", "1K")
 def test_a_form_that_does_not_come_is_not_waited_for(news, callbacks, broker):
     with broker.connect() as connection:
         head = f"POST /hub HTTP/1.1\r\nHost: {connection.host}\r\n"
