@@ -1,9 +1,11 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,9 @@ static struct counts {
 } * counts;
 
 static volatile sig_atomic_t is_late;
+
+/* There if the program is built with a sanitizer; `fd` is cast to a pointer. */
+extern void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
 
 void
 test_set_fixture(const struct test_fixture *new)
@@ -166,6 +171,17 @@ watchdog_s(void)
     return said ? (unsigned)strtoul(said, NULL, 10) : TEST_WATCHDOG_S;
 }
 
+/* A test may keep what comes to the standard error for itself; the reports of a
+ * sanitizer pass it by. To be called in each process: a child of one that has
+ * called it has no such descriptor. */
+static void
+keep_reports(void)
+{
+    if (__sanitizer_set_report_fd)
+        __sanitizer_set_report_fd(
+            (void *)(intptr_t)fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+}
+
 /* Runs the tests of `file` in a child: a crash ends only that file, and no
  * state of the process is left for the next one. */
 static void
@@ -182,6 +198,7 @@ run_in_child(const struct test_group *group, const char *file, char **filters)
         exit(1);
     }
     if (pid == 0) {
+        keep_reports();
         run_group(group, file, filters);
         exit(counts->failed > failed);
     }

@@ -262,6 +262,17 @@ owner_await(struct owner *o, const unsigned *counter, unsigned n)
     pthread_mutex_unlock(&o->lock);
 }
 
+unsigned
+owner_now(struct owner *o, const unsigned *counter)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&o->lock);
+    n = *counter;
+    pthread_mutex_unlock(&o->lock);
+    return n;
+}
+
 void
 owner_await_why(struct owner *o, const char *part)
 {

@@ -87,6 +87,9 @@ void owner_part(struct owner *o, struct fake_mqtt *f);
 /* Waits until the counter, one of the owner's, is that high. */
 void owner_await(struct owner *o, const unsigned *counter, unsigned n);
 
+/* The counter as it is now; the client's thread may raise it at any time. */
+unsigned owner_now(struct owner *o, const unsigned *counter);
+
 /* Waits until the client is not connected because of something with that in
  * it. */
 void owner_await_why(struct owner *o, const char *part);
