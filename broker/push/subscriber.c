@@ -16,8 +16,8 @@
 /* Closing */
 
 static void
-close_telling(struct subscriber *s, unsigned code, const char *reason,
-              const char *members)
+close_now(struct subscriber *s, unsigned code, const char *reason,
+          const char *members)
 {
     const struct ending ending = {code, reason, members, s->offset > 0};
 
@@ -26,10 +26,28 @@ close_telling(struct subscriber *s, unsigned code, const char *reason,
     s->transport->close(s->stream, &ending);
 }
 
-void
-subscriber_close(struct subscriber *s, unsigned code, const char *reason)
+static void
+close_with(struct subscriber *s, unsigned code)
 {
-    close_telling(s, code, reason, NULL);
+    close_now(s, code,
+              code == CLOSE_SET_REMOVED ? "the set was removed"
+                                        : "the broker is ending",
+              NULL);
+}
+
+/* A subscriber that has let go of its frame does not wait: it would have to
+ * read the rest of its message, from a set that may be removed. */
+void
+subscriber_close(struct subscriber *s, unsigned code)
+{
+    bool waits_for_room = s->state == WRITING && (s->frame || !s->upto);
+
+    if (s->state == CLOSING || s->close_code)
+        return;
+    if (waits_for_room)
+        s->close_code = (uint16_t)code;
+    else
+        close_with(s, code);
 }
 
 void
@@ -44,15 +62,9 @@ subscriber_close_gone(struct subscriber *s)
     snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
     buf_init(&members, MEMBERS_MAX);
     positions_members(s->place->set, &head, &members);
-    close_telling(s, CLOSE_POSITION_GONE, reason,
-                  members.failed ? NULL : members.data);
+    close_now(s, CLOSE_POSITION_GONE, reason,
+              members.failed ? NULL : members.data);
     buf_fini(&members);
-}
-
-void
-subscriber_close_removed(struct subscriber *s)
-{
-    subscriber_close(s, CLOSE_SET_REMOVED, "the set was removed");
 }
 
 void
@@ -62,11 +74,11 @@ subscriber_close_failed(struct subscriber *s, enum status rc)
 
     log_head(s->place->set->log, &head);
     if (head.is_removed)
-        subscriber_close_removed(s);
+        close_with(s, CLOSE_SET_REMOVED);
     else if (rc == STATUS_GONE)
         subscriber_close_gone(s);
     else
-        subscriber_close(s, CLOSE_FAILED, "the broker cannot read its log");
+        close_now(s, CLOSE_FAILED, "the broker cannot read its log", NULL);
 }
 
 /* Sending */
@@ -80,11 +92,13 @@ subscriber_sent(struct subscriber *s, int64_t now_us)
 }
 
 /* Lets go of a frame that cannot be sent now, when the thread has too many.
- * Where it was in it is enough to go on: see message.h. */
+ * Where it was in it is enough to go on: see message.h. A subscriber that is
+ * closed behind its frame keeps it, and takes no other. */
 static void
 let_go(struct subscriber *s)
 {
-    if (s->thread->frames.bytes <= FRAMES_BUDGET || s->frame->wish.is_heartbeat)
+    if (s->thread->frames.bytes <= FRAMES_BUDGET || s->close_code ||
+        s->frame->wish.is_heartbeat)
         return;
     s->upto = s->frame->last;
     s->frame_size = s->frame->size;
@@ -227,10 +241,14 @@ subscriber_advance(struct subscriber *s)
 
     if (s->state == CLOSING)
         return;
+    if (!s->frame && s->close_code) {
+        close_with(s, s->close_code);
+        return;
+    }
     if (!s->frame && !next_frame(s))
         return;
     if (!is_same_frame(s)) {
-        subscriber_close(s, CLOSE_FAILED, "the message cannot be completed");
+        close_now(s, CLOSE_FAILED, "the message cannot be completed", NULL);
         return;
     }
     if (s->frame->size == 0) { /* nothing passes: only further on */
@@ -250,7 +268,7 @@ subscriber_advance(struct subscriber *s)
 
     if (sent == SENT_CHOKED) {
         s->state = WRITING;
-    } else if (subscriber_is_at_head(s)) {
+    } else if (subscriber_is_at_head(s) && !s->close_code) {
         s->state = WAITING;
         list_append(&s->place->waiting, &s->node);
     } else {

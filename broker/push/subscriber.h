@@ -48,10 +48,12 @@ struct subscriber {
     int64_t opened_us;
     int64_t last_sent_us;
     enum state state;
-    bool is_greeted; /* the first heartbeat was made */
-    bool is_gone;    /* the position that it asked for cannot be served */
-    bool has_since;  /* until it is greeted */
-    bool is_due;     /* gets a heartbeat next: it has long got nothing */
+    uint16_t close_code; /* WRITING: closed with it when there is room, behind
+                            its frame; 0: it stays */
+    bool is_greeted;     /* the first heartbeat was made */
+    bool is_gone;        /* the position that it asked for cannot be served */
+    bool has_since;      /* until it is greeted */
+    bool is_due;         /* gets a heartbeat next: it has long got nothing */
 };
 
 struct push_thread {
@@ -81,16 +83,18 @@ bool subscriber_is_at_head(const struct subscriber *s);
 /* It got something, or was looked at instead: the last of the idle ones. */
 void subscriber_sent(struct subscriber *s, int64_t now_us);
 
-/* Closing; nothing of it is sent any more. The codes: transports.h. */
-void subscriber_close(struct subscriber *s, unsigned code, const char *reason);
+/* Closes it with CLOSE_GOING_AWAY or CLOSE_SET_REMOVED. A client that waits for
+ * room gets the rest of its message first: some WebSocket clients take a close
+ * frame between two frames of a message for an error, and an EventSource would
+ * read the reason as a part of the event. A client that does not read fast
+ * enough for --min-rate ends without a reason. The first call counts. */
+void subscriber_close(struct subscriber *s, unsigned code);
+
+/* Each of the next two closes it at once, also within a message. */
 
 /* The position that it asked for, or has come to, cannot be served (any more):
  * it is told which can. */
 void subscriber_close_gone(struct subscriber *s);
-
-/* The set has ended: nothing more comes, and a new one of its name is another
- * log. */
-void subscriber_close_removed(struct subscriber *s);
 
 /* What it needs next cannot be had, for this reason. */
 void subscriber_close_failed(struct subscriber *s, enum status rc);

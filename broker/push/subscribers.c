@@ -86,8 +86,8 @@ serve_removal(struct push_thread *t, const struct place *p)
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
 
-        if (s->place == p && s->state != CLOSING)
-            subscriber_close_removed(s);
+        if (s->place == p)
+            subscriber_close(s, CLOSE_SET_REMOVED);
     }
 }
 
@@ -222,15 +222,16 @@ on_open(struct stream *stream, void *user)
     s->stream = stream;
     s->opened_us = s->last_sent_us = clock_steady_us();
     list_append(&s->thread->idle, &s->idle_node);
-    s->state = WRITING;
-    if (s->is_gone)
+    if (s->is_gone) {
         subscriber_close_gone(s);
-    else if (s->thread->is_ending)
-        subscriber_close(s, CLOSE_GOING_AWAY, "the broker is ending");
-    else if (s->place->is_removed)
-        subscriber_close_removed(s);
-    else
+    } else if (s->thread->is_ending) {
+        subscriber_close(s, CLOSE_GOING_AWAY);
+    } else if (s->place->is_removed) {
+        subscriber_close(s, CLOSE_SET_REMOVED);
+    } else {
+        s->state = WRITING;
         subscriber_advance(s);
+    }
 }
 
 static void
@@ -240,7 +241,7 @@ on_room(struct stream *stream, void *user)
 
     (void)stream;
     if (s->state == WRITING) {
-        if (!s->frame && s->is_greeted && !s->upto &&
+        if (!s->frame && !s->close_code && s->is_greeted && !s->upto &&
             subscriber_is_at_head(s)) {
             s->state = WAITING;
             list_append(&s->place->waiting, &s->node);
@@ -319,8 +320,7 @@ say_farewell(struct task *task)
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
 
-        if (s->state != CLOSING)
-            subscriber_close(s, CLOSE_GOING_AWAY, "the broker is ending");
+        subscriber_close(s, CLOSE_GOING_AWAY);
     }
     polls_end(&t->polls, t->places.service);
 }

@@ -18,6 +18,9 @@
  *              |            v  | on_room                                  |
  *              +-- let go --+--+               commit marks the set ------+
  *
+ * When the set is removed or the broker ends, a subscriber is closed behind the
+ * message that it is being sent (subscriber_close).
+ *
  * Everything here belongs to one service thread, except what is marked.
  */
 #ifndef BROKER_PUSH_SUBSCRIBERS_H

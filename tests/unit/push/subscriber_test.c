@@ -1,0 +1,304 @@
+/*
+ * subscriber_test.c - how the stream of a slow client ends.
+ */
+#include "broker/push/subscriber.h"
+
+#include <semaphore.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "broker/push/subscribers.h"
+#include "proto/number.h"
+#include "tests/clock.h"
+#include "tests/support/posts.h"
+#include "tests/support/sets.h"
+#include "tests/support/tempdir.h"
+#include "tests/support/wire.h"
+#include "tests/test.h"
+
+#define SECOND INT64_C(1000000)
+
+/* A message is larger than what the kernel takes for a client that does not
+ * read, and three of them larger than what a thread keeps for all. */
+#define ENTRIES       200
+#define ENTRY_BYTES   64000
+#define MESSAGE_LEAST (128 * ENTRY_BYTES)
+
+/* A server of one thread; GET /?AFTER is a stream of the set "demo". */
+static struct world {
+    struct sets sets;
+    struct set *set;
+    struct push *push;
+    struct server *server;
+} world;
+
+static void
+on_request(struct request *rq, void *user)
+{
+    struct push_wish wish = {.set = world.set};
+
+    (void)user;
+    assert_true(number_read(request_query(rq), &wish.after));
+    wish.transport =
+        request_is_upgrade(rq)
+            ? transports_of_websocket(false, SLICE(""), &wish.is_named)
+            : transports_of_events(request_is_1_0(rq));
+    push_accept(world.push, rq, &wish);
+}
+
+static void
+on_wake(struct service *service, void *user)
+{
+    (void)user;
+    push_on_wake(world.push, service);
+}
+
+static int
+set_up(void **state)
+{
+    struct server_options options = {.host = "127.0.0.1",
+                                     .threads = 1,
+                                     .request_timeout_us = 10 * SECOND,
+                                     .min_rate = 1024,
+                                     .on_request = on_request,
+                                     .on_wake = on_wake};
+
+    assert_int_equal(tempdir_setup(state), 0);
+    memset(&world, 0, sizeof(world));
+    sets_configure(&world.sets, tempdir_path(state));
+    world.sets.config.message_bytes = MESSAGE_LEAST + 2 * ENTRY_BYTES;
+    sets_open(&world.sets);
+    world.set = sets_post_heavy(&world.sets, "demo", 0, ENTRIES, ENTRY_BYTES);
+    assert_int_equal(push_open(&world.push, world.sets.registry, 1, NULL), 0);
+    assert_int_equal(server_open(&world.server, &options, NULL), 0);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    server_close(world.server, 0);
+    push_close(world.push);
+    sets_close(&world.sets);
+    return tempdir_teardown(state);
+}
+
+FIXTURE(set_up, tear_down);
+
+/* Endings */
+
+static void
+remove_set(void)
+{
+    struct posted p;
+
+    posts_begin(&p, POST_REMOVE, world.set->log);
+    assert_int_equal(log_submit(registry_log(world.sets.registry), &p.post),
+                     STATUS_OK);
+    assert_int_equal(posts_wait(&p), STATUS_OK);
+    posts_end(&p);
+}
+
+/* All that was asked of the service thread has been done. */
+struct errand {
+    struct task task;
+    sem_t is_done;
+};
+
+static void
+run_errand(struct task *task)
+{
+    sem_post(&list_entry(task, struct errand, task)->is_done);
+}
+
+static void
+await_service(void)
+{
+    struct errand errand = {.task = {.run = run_errand}};
+
+    sem_init(&errand.is_done, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        service_post(server_service(world.server, 0), &errand.task);
+        sem_wait(&errand.is_done);
+    }
+    sem_destroy(&errand.is_done);
+}
+
+/* Clients */
+
+static struct wire *
+connected(void)
+{
+    struct wire *w =
+        wire_connect_narrow("127.0.0.1", server_port(world.server));
+
+    assert_non_null(w);
+    return w;
+}
+
+/* A WebSocket that has got the first frame of a message, of many. */
+static struct wire *
+in_a_message(unsigned after)
+{
+    struct wire *w = connected();
+    struct wire_answer a;
+    struct wire_frame f;
+    char path[20];
+
+    snprintf(path, sizeof(path), "/?%u", after);
+    assert_true(wire_upgrade(w, path, NULL, &a));
+    assert_true(wire_message(w, &f)); /* a heartbeat */
+    assert_true(wire_frame(w, &f));
+    assert_int_equal(f.opcode, WIRE_TEXT);
+    assert_false(f.is_last);
+    await_service();
+    return w;
+}
+
+/* From now on it reads fast. */
+static void
+widen(struct wire *w)
+{
+    static const int room = 1 << 20;
+
+    setsockopt(wire_fd(w), SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+}
+
+/* Reads to the close frame, and answers it; returns its code. *is_whole: the
+ * message ended before. */
+static unsigned
+read_close(struct wire *w, bool *is_whole)
+{
+    struct wire_frame f;
+    unsigned code = 0;
+
+    widen(w);
+    for (*is_whole = false;;) {
+        assert_true(wire_frame(w, &f));
+        if (f.opcode == WIRE_CLOSE)
+            break;
+        assert_int_equal(f.opcode, WIRE_CONTINUATION);
+        assert_false(*is_whole); /* nothing follows it */
+        *is_whole = f.is_last;
+    }
+    code = wire_close_code(&f);
+    wire_send_frame(w, WIRE_CLOSE, true, "", 0);
+    assert_true(wire_is_ended(w));
+    wire_close(w);
+    return code;
+}
+
+static void
+assert_closed(struct wire *w, unsigned code)
+{
+    bool is_whole;
+
+    await_service();
+    assert_int_equal(read_close(w, &is_whole), code);
+    assert_true(is_whole);
+}
+
+/* RFC 6455 section 5.4 lets a close frame stand between the frames of a
+ * message, and yet some clients take it for an error. */
+TEST(closes_behind_the_message_that_is_being_sent)
+{
+    struct wire *w = in_a_message(0);
+
+    push_farewell(world.push, world.server);
+    assert_closed(w, CLOSE_GOING_AWAY);
+}
+
+TEST(closes_for_the_first_reason)
+{
+    struct wire *w = in_a_message(0);
+
+    remove_set();
+    await_service();
+    push_farewell(world.push, world.server);
+    assert_closed(w, CLOSE_SET_REMOVED);
+}
+
+/* What a client would read within an event would be a part of that event. */
+TEST(says_farewell_behind_the_event_that_is_being_sent)
+{
+    static const char end[] = "\n\n\r\n37\r\nevent: removed\ndata: {\"detail\":"
+                              "\"the set was removed\"}\n\n\r\n0\r\n\r\n";
+    struct wire *w = connected();
+    struct wire_answer a;
+    size_t size = 0;
+    struct buf all;
+    char some[4096];
+    long n;
+
+    assert_true(wire_send_text(w, "GET /?0 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_true(wire_answer_head(w, &a));
+    assert_int_equal(a.status, 200);
+    buf_init(&all, SIZE_MAX);
+    while (all.size < 1000) { /* in the first event that has entries */
+        n = wire_read_some(w, some, sizeof(some));
+        assert_true(n > 0);
+        buf_add(&all, some, (size_t)n);
+    }
+    await_service();
+    remove_set();
+    await_service();
+    widen(w);
+    while ((n = wire_read_some(w, some, sizeof(some))) > 0)
+        buf_add(&all, some, (size_t)n);
+    wire_close(w);
+    size = strlen(end);
+    assert_true(all.size > MESSAGE_LEAST);
+    assert_memory_equal(all.data + all.size - size, end, size);
+    buf_fini(&all);
+}
+
+/* Nobody waits for a client that does not read. */
+TEST(ends_a_client_that_does_not_take_the_message)
+{
+    struct wire *w = in_a_message(0);
+    struct wire_frame f;
+
+    remove_set();
+    await_service();
+    assert_int_equal(atomic_load(&world.set->subscribers[0]), 1);
+    while (atomic_load(&world.set->subscribers[0]) > 0) {
+        clock_pass_us(SECOND);
+        await_service();
+    }
+    while (wire_frame(w, &f))
+        assert_int_equal(f.opcode, WIRE_CONTINUATION);
+    wire_close(w);
+}
+
+/* A thread that has too many frames lets go of those that cannot be sent, and
+ * cannot make them again of a set that was removed. */
+TEST(closes_at_once_where_the_message_was_let_go)
+{
+    struct wire *w[4];
+    unsigned n_whole = 0;
+
+    for (unsigned i = 0; i < 4; i++)
+        w[i] = in_a_message(i);
+    remove_set();
+    await_service();
+    for (unsigned i = 0; i < 4; i++) {
+        bool is_whole;
+
+        assert_int_equal(read_close(w[i], &is_whole), CLOSE_SET_REMOVED);
+        n_whole += is_whole;
+    }
+    assert_in_range(n_whole, 1, 3);
+}
+
+/* The server ends, and waits for nobody. */
+TEST(is_gone_with_the_server)
+{
+    struct wire *w = in_a_message(0);
+
+    push_farewell(world.push, world.server);
+    await_service();
+    server_close(world.server, 0);
+    world.server = NULL;
+    assert_int_equal(atomic_load(&world.set->subscribers[0]), 0);
+    wire_close(w);
+}
