@@ -113,6 +113,8 @@ static const struct option rows[] = {
     /* At least one largest fragment, in every form. */
     {"message-bytes", "BYTES", BYTES(message_bytes, 512 * KIB, 16 * MIB), "1M",
      "largest message to a subscriber"},
+    {"compress-streams", "off|on", EITHER(compress_streams), "on",
+     "compress the messages to WebSocket clients that offer permessage-deflate"},
 
     {"linger", "MS", MS(linger_us, 0, 10 * SECOND), "0",
      "how long a commit waits for company"},

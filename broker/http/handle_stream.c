@@ -8,6 +8,7 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/accept.h"
+#include "proto/ws_deflate.h"
 
 /* Where the stream begins: ?after=, ?since= or now; and its filter. An
  * EventSource that was cut off asks for the same URL again, and says in
@@ -64,16 +65,26 @@ static enum status
 wanted_transport(struct request *rq, struct push_wish *wish,
                  struct problem *why)
 {
-    struct slice offer = {NULL, 0};
+    struct slice offer = {NULL, 0}, extensions;
     bool has_offer;
+    enum status rc;
 
     if (!request_is_upgrade(rq)) {
         wish->transport = transports_of_events(request_is_1_0(rq));
         return STATUS_OK;
     }
+    if (request_header(rq, "sec-websocket-extensions", &extensions)) {
+        rc = ws_deflate_agree(extensions, &wish->terms.deflate, why);
+        if (rc)
+            return rc;
+        if (!registry_config(wish->set->registry)->compress_streams)
+            wish->terms.deflate = NULL;
+    }
     has_offer = request_header(rq, "sec-websocket-protocol", &offer);
-    wish->transport =
-        transports_of_websocket(has_offer, offer, &wish->is_named);
+    wish->transport = transports_of_websocket(has_offer, offer,
+                                              wish->terms.deflate != NULL);
+    if (wish->transport && has_offer)
+        wish->terms.subprotocol = wish->transport->subprotocol;
     if (wish->transport)
         return STATUS_OK;
     return problem(why, STATUS_MALFORMED,

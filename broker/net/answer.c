@@ -14,6 +14,7 @@
 #include "broker/net/exchange.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
+#include "broker/net/stream.h"
 #include "proto/buf.h"
 
 /* Written at once: what the socket does not take has to be copied. */
@@ -207,16 +208,23 @@ answer_send(struct connection *c)
 }
 
 void
-answer_upgrade(struct request *rq, const char *lines)
+answer_upgrade(struct request *rq, const char *accept,
+               const struct stream_terms *terms)
 {
+    const char *protocol = terms->subprotocol, *deflate = terms->deflate;
     char head[512];
     int n = snprintf(head, sizeof(head),
                      "HTTP/1.1 101 Switching Protocols\r\n"
                      "Date: %s\r\n"
                      "Upgrade: websocket\r\n"
                      "Connection: upgrade\r\n"
-                     "%s\r\n",
-                     service_date(rq->service), lines);
+                     "Sec-WebSocket-Accept: %s\r\n"
+                     "%s%s%s%s%s%s\r\n",
+                     service_date(rq->service), accept,
+                     protocol ? "Sec-WebSocket-Protocol: " : "",
+                     protocol ? protocol : "", protocol ? "\r\n" : "",
+                     deflate ? "Sec-WebSocket-Extensions: " : "",
+                     deflate ? deflate : "", deflate ? "\r\n" : "");
 
     metrics_add_label(METRIC_RESPONSES, metrics_code(101), 1);
     connection_write(rq->connection, head, (size_t)n);

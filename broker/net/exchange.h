@@ -18,6 +18,7 @@
 struct connection;
 struct memory;
 struct response;
+struct stream_terms;
 
 struct request {
     struct connection *connection; /* NULL: gone */
@@ -103,9 +104,10 @@ void ticket_drop(struct request *rq);
 void answer_begin_long(struct request *rq, const struct response *r,
                        struct slice opening);
 
-/* Agrees to a WebSocket (RFC 6455 section 4.2.2). `lines` are further header
- * lines. */
-void answer_upgrade(struct request *rq, const char *lines);
+/* Agrees to a WebSocket (RFC 6455 section 4.2.2); `accept` is the value of
+ * Sec-WebSocket-Accept. */
+void answer_upgrade(struct request *rq, const char *accept,
+                    const struct stream_terms *terms);
 
 /* Sends the rest of an answer as far as there is room, and then goes on. */
 void answer_send(struct connection *c);

@@ -139,10 +139,10 @@ struct ticket request_ticket(struct request *rq);
 /* On the ticket's service thread only. NULL: it has gone. */
 struct request *ticket_request(struct ticket ticket);
 
-/* Accepts the upgrade: stream.h. `subprotocol` is one of those asked for; NULL:
- * none is chosen. */
+/* Accepts the upgrade on these terms: stream.h. */
 struct stream_handlers;
-void request_accept_stream(struct request *rq, const char *subprotocol,
+struct stream_terms;
+void request_accept_stream(struct request *rq, const struct stream_terms *terms,
                            const struct stream_handlers *handlers, void *user);
 
 /* Begins an answer of which nobody knows the end, within on_request of a GET:

@@ -1,6 +1,5 @@
 #include "broker/net/stream.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,28 +55,22 @@ begin(struct request *rq, const struct stream_handlers *handlers, void *user)
 }
 
 void
-request_accept_stream(struct request *rq, const char *subprotocol,
+request_accept_stream(struct request *rq, const struct stream_terms *terms,
                       const struct stream_handlers *handlers, void *user)
 {
     struct stream *stream = begin(rq, handlers, user);
     char key[UPGRADE_KEY_SIZE] = "", accept[UPGRADE_ACCEPT_SIZE];
     struct slice sent = {NULL, 0};
-    char lines[200];
-    int n;
 
     if (!stream)
         return;
-    ws_frames_init(&stream->frames, MESSAGE_MAX, false);
+    ws_frames_init(&stream->frames, MESSAGE_MAX, terms->deflate != NULL);
     if (request_header(rq, "sec-websocket-key", &sent) &&
         sent.size < sizeof(key))
         memcpy(key, sent.data, sent.size);
     upgrade_accept(accept, key);
-    n = snprintf(lines, sizeof(lines), "Sec-WebSocket-Accept: %s\r\n", accept);
-    if (subprotocol)
-        snprintf(lines + n, sizeof(lines) - (size_t)n,
-                 "Sec-WebSocket-Protocol: %s\r\n", subprotocol);
     connection_enter(rq->connection, PHASE_STREAM, 0);
-    answer_upgrade(rq, lines);
+    answer_upgrade(rq, accept, terms);
 }
 
 void

@@ -41,6 +41,13 @@ struct stream;
 /* Longest header of a frame that the server sends. */
 #define STREAM_FRAME_HEADER_MAX 10
 
+/* What the answer to a WebSocket's handshake says; NULL: nothing of it. */
+struct stream_terms {
+    const char *subprotocol; /* from the client's list */
+    const char *deflate;     /* the answer of ws_deflate_agree: both sides may
+                                send compressed messages */
+};
+
 struct stream_handlers {
     void (*on_open)(struct stream *stream, void *user);
     void (*on_room)(struct stream *stream, void *user);
@@ -60,6 +67,10 @@ enum stream_result {
  */
 enum stream_result stream_write(struct stream *stream, const void *frame,
                                 size_t size);
+
+/* In the first byte of a message's first frame: the message is compressed
+ * (RSV1, RFC 7692 section 6). */
+#define STREAM_FRAME_DEFLATED 0x40
 
 /* Composes the header of a text frame (RFC 6455 section 5.2) of `size` payload
  * bytes; returns its size. is_first: opcode text, else continuation. */

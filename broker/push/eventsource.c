@@ -110,17 +110,15 @@ eventsource_head(struct response *r)
 }
 
 void
-eventsource_accept(struct request *rq, const struct transport *transport,
-                   bool is_named, const struct stream_handlers *handlers,
-                   void *user)
+eventsource_accept(struct request *rq, const struct stream_terms *terms,
+                   const struct stream_handlers *handlers, void *user)
 {
     struct response r;
     struct buf opening;
     char retry[40];
     struct slice part = {retry, 0};
 
-    (void)transport;
-    (void)is_named;
+    (void)terms;
     part.size = (size_t)snprintf(
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));

@@ -13,6 +13,7 @@ void
 frames_init(struct frames *frames)
 {
     memset(frames, 0, sizeof(*frames));
+    deflater_init(&frames->deflater);
 }
 
 void
@@ -20,6 +21,7 @@ frames_fini(struct frames *frames)
 {
     for (size_t i = 0; i < FRAMES_KEPT; i++)
         frame_unref(frames->kept[i]);
+    deflater_fini(&frames->deflater);
 }
 
 static enum status
@@ -54,10 +56,10 @@ compose(struct buf *message, const struct frame_wish *wish,
 /* Puts what the transport says around the message. */
 static void
 wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
-     uint64_t last)
+     uint64_t last, struct deflater *deflater)
 {
     char position[POSITION_MAX];
-    struct envelope envelope = {position, wish->is_heartbeat};
+    struct envelope envelope = {position, wish->is_heartbeat, deflater};
     struct head head;
 
     log_head(wish->set->log, &head);
@@ -93,7 +95,8 @@ commit_time(const struct frame_wish *wish, uint64_t last)
 
 enum status
 frame_make(struct frame **result, const struct frame_wish *wish,
-           enum log_patience patience, struct problem *why)
+           enum log_patience patience, struct deflater *deflater,
+           struct problem *why)
 {
     struct frame *frame = NULL;
     struct buf message, wire;
@@ -105,8 +108,14 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     rc = compose(&message, wish, patience, &last, why);
     if (rc)
         goto out;
+    /* Composed in vain, but only once: later wishes find the read. */
+    if (wish->transport->is_deflated && patience == LOG_MEMORY &&
+        message.size > DEFLATER_AT_ONCE) {
+        rc = STATUS_AGAIN;
+        goto out;
+    }
     if (message.size > 0)
-        wrap(&wire, wish, buf_slice(&message), last);
+        wrap(&wire, wish, buf_slice(&message), last, deflater);
     frame = calloc(1, sizeof(*frame));
     if (!frame || wire.failed) {
         free(frame);

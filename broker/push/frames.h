@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/push/deflater.h"
 #include "broker/push/transports.h"
 #include "broker/sets/message.h"
 #include "proto/problem.h"
@@ -59,15 +60,19 @@ struct frames {
     size_t next;
     size_t kept_bytes;
     size_t bytes; /* of all frames of the thread that live */
+    struct deflater deflater;
 };
 
 void frames_init(struct frames *frames);
 void frames_fini(struct frames *frames);
 
-/* Makes a frame, with one owner. STATUS_AGAIN as by message_write. */
+/* Makes a frame, with one owner; `deflater` compresses it where the transport
+ * does. STATUS_AGAIN as by message_write, or because the message is large to
+ * compress. */
 MUST_CHECK enum status frame_make(struct frame **frame,
                                   const struct frame_wish *wish,
                                   enum log_patience patience,
+                                  struct deflater *deflater,
                                   struct problem *why);
 
 /* The frame that is kept for a wish, with a reference; or NULL. */

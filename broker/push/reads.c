@@ -34,8 +34,11 @@ static void
 work(struct job *job)
 {
     struct read *r = list_entry(job, struct read, job);
+    struct deflater deflater;
 
-    r->status = frame_make(&r->frame, &r->wish, LOG_DISK, &r->why);
+    deflater_init(&deflater);
+    r->status = frame_make(&r->frame, &r->wish, LOG_DISK, &deflater, &r->why);
+    deflater_fini(&deflater);
 }
 
 /* Begins what may run. From the front each time: what is begun may end at once,
@@ -98,6 +101,12 @@ find(const struct list *reads, const struct frame_wish *wish)
             return r;
     }
     return NULL;
+}
+
+bool
+reads_has(const struct reads *reads, const struct frame_wish *wish)
+{
+    return find(&reads->running, wish) || find(&reads->queued, wish);
 }
 
 enum status

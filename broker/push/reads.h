@@ -1,6 +1,6 @@
 /*
  * reads.h - frames that are made at the worker pool, because what they say is
- * not in memory, or is large to convert.
+ * not in memory, or is large to convert or to compress.
  *
  * Those who wish for the same frame share one read; one that nobody waits for
  * any more is not begun. Of one service thread at most READS_MAX run at once:
@@ -33,6 +33,9 @@ void reads_init(struct reads *reads,
                 void (*on_read)(struct frame *, enum status, struct list *,
                                 void *),
                 void *user);
+
+/* True if that frame is being made. */
+bool reads_has(const struct reads *reads, const struct frame_wish *wish);
 
 /* Has a frame made; puts `waiter` into the list of those who wait for it, from
  * which it may be removed at any time. STATUS_MEMORY. */

@@ -200,7 +200,10 @@ next_frame(struct subscriber *s)
     enum status rc;
 
     if (!frame) {
-        rc = frame_make(&frame, &wish, LOG_MEMORY, &why);
+        rc = reads_has(&s->thread->reads, &wish)
+                 ? STATUS_AGAIN
+                 : frame_make(&frame, &wish, LOG_MEMORY, &frames->deflater,
+                              &why);
         if (rc == STATUS_AGAIN) {
             s->state = READING;
             list_remove(&s->node);

@@ -141,7 +141,8 @@ send_heartbeat(struct subscriber *s)
         *shared = NULL;
     }
     if (!*shared) {
-        if (frame_make(shared, &wish, LOG_MEMORY, NULL)) {
+        if (frame_make(shared, &wish, LOG_MEMORY, &s->thread->frames.deflater,
+                       NULL)) {
             /* The head has moved on: news is coming anyway, but perhaps none
              * that passes; where its last message ended may be on a disk. */
             s->is_due = s->filter != NULL;
@@ -299,7 +300,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     count(s, 1);
-    s->transport->accept(rq, s->transport, wish->is_named, &stream_handlers, s);
+    s->transport->accept(rq, &wish->terms, &stream_handlers, s);
 }
 
 bool

@@ -31,6 +31,7 @@
 
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "broker/net/stream.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
@@ -49,8 +50,8 @@ void push_close(struct push *push);
 struct push_wish {
     struct set *set;
     const struct transport *transport;
-    bool is_named;    /* tell it the subprotocol */
-    uint64_t after;   /* the position where it starts */
+    struct stream_terms terms; /* of a WebSocket */
+    uint64_t after;            /* the position where it starts */
     bool is_gone;     /* that position cannot be served: close with 4410 or
                          `event: gone`, naming the earliest */
     bool has_since;   /* start behind the last entry not later than since_us, */

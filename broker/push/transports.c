@@ -6,13 +6,17 @@
 /* An event stream carries JSON only: the lines of XML would have to be taken
  * apart, and put together again by every client. */
 static const struct transport transports[TRANSPORTS] = {
-    {"resourcesync.json", MESSAGE_JSON, websocket_accept, websocket_wrap,
+    {"resourcesync.json", MESSAGE_JSON, false, websocket_accept, websocket_wrap,
      websocket_close, "websocket-json"},
-    {"resourcesync.xml", MESSAGE_XML, websocket_accept, websocket_wrap,
+    {"resourcesync.xml", MESSAGE_XML, false, websocket_accept, websocket_wrap,
      websocket_close, "websocket-xml"},
-    {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_chunked,
+    {"resourcesync.json", MESSAGE_JSON, true, websocket_accept,
+     websocket_wrap_deflated, websocket_close, "websocket-json-deflate"},
+    {"resourcesync.xml", MESSAGE_XML, true, websocket_accept,
+     websocket_wrap_deflated, websocket_close, "websocket-xml-deflate"},
+    {NULL, MESSAGE_JSON, false, eventsource_accept, eventsource_wrap_chunked,
      eventsource_close_chunked, "eventsource"},
-    {NULL, MESSAGE_JSON, eventsource_accept, eventsource_wrap_plain,
+    {NULL, MESSAGE_JSON, false, eventsource_accept, eventsource_wrap_plain,
      eventsource_close_plain, "eventsource-1.0"},
 };
 
@@ -36,16 +40,16 @@ next_name(struct slice *list)
 }
 
 const struct transport *
-transports_of_websocket(bool has_offer, struct slice offer, bool *is_named)
+transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 {
     struct slice name;
 
-    *is_named = has_offer;
     if (!has_offer)
-        return &transports[0];
+        offer = slice_of(transports[0].subprotocol);
     while ((name = next_name(&offer)).size > 0)
         for (size_t i = 0; i < TRANSPORTS; i++)
             if (transports[i].subprotocol &&
+                transports[i].is_deflated == is_deflated &&
                 slice_is(name, transports[i].subprotocol))
                 return &transports[i];
     return NULL;
@@ -54,7 +58,7 @@ transports_of_websocket(bool has_offer, struct slice offer, bool *is_named)
 const struct transport *
 transports_of_events(bool is_1_0)
 {
-    return &transports[is_1_0 ? 3 : 2];
+    return &transports[TRANSPORTS - (is_1_0 ? 1 : 2)];
 }
 
 size_t

@@ -13,14 +13,16 @@
 #include "proto/status.h"
 
 /* How many rows there are. */
-#define TRANSPORTS 4
+#define TRANSPORTS 6
 
+struct deflater;
 struct transport;
 
 /* What a transport may say around a message. */
 struct envelope {
     const char *position; /* after the message */
     bool is_heartbeat;
+    struct deflater *deflater; /* lent */
 };
 
 /* Why a stream ends. The codes are those of RFC 6455 section 7.4, and two of
@@ -37,10 +39,10 @@ struct ending {
     bool is_within;      /* a frame was sent in part */
 };
 
-/* Accepts the request, and says so; `handlers` from then on. */
-typedef void accept_fn(struct request *rq, const struct transport *transport,
-                       bool is_named, const struct stream_handlers *handlers,
-                       void *user);
+/* Accepts the request, a WebSocket's on these terms, and says so; `handlers`
+ * from then on. */
+typedef void accept_fn(struct request *rq, const struct stream_terms *terms,
+                       const struct stream_handlers *handlers, void *user);
 
 /* Appends a message as it goes out on the wire: the pieces of it that
  * transports_piece cuts are what may be written at once. */
@@ -54,6 +56,7 @@ struct transport {
     const char *subprotocol; /* of a WebSocket: what the client asks for, and is
                                 told; NULL: it is none */
     enum message_form form;
+    bool is_deflated; /* sends compressed messages (deflater.h) */
     accept_fn *accept;
     wrap_fn *wrap;
     close_fn *close;
@@ -61,11 +64,11 @@ struct transport {
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
- * value of Sec-WebSocket-Protocol): the first of its list that we speak.
- * *is_named: whether it is to be told which. No offer at all means JSON. NULL:
- * none of them is spoken here. */
+ * value of Sec-WebSocket-Protocol): the first of its list that we speak. No
+ * offer at all means JSON. NULL: none of them is spoken here. is_deflated: the
+ * client takes compressed messages. */
 const struct transport *
-transports_of_websocket(bool has_offer, struct slice offer, bool *is_named);
+transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 
 /* The transport of an event stream. */
 const struct transport *transports_of_events(bool is_1_0);

@@ -47,7 +47,7 @@ FUZZ_TARGET(ws_deflate, offers)
     FUZZ_ASSERT(!agree(PLAIN ",", offers, "", &other) && other == plain);
     FUZZ_ASSERT(!agree("", offers, "," PLAIN, &other) &&
                 other == (answer ? answer : plain));
-    if (answer) /* what is answered could be offered */
+    if (answer) /* a client could offer the answer */
         FUZZ_ASSERT(!ws_deflate_agree(slice_of(answer), &other, NULL) &&
                     other == answer);
 }

@@ -51,3 +51,30 @@ gzip_add_bomb(struct buf *to, char byte, size_t size)
     memset(block, byte, sizeof(block));
     add_member(to, (struct slice){block, sizeof(block)}, size);
 }
+
+void
+gzip_add_message(struct buf *to, struct slice packed)
+{
+    static const unsigned char tail[] = {0, 0, 0xff, 0xff};
+    z_stream z = {.zalloc = Z_NULL};
+    const struct slice parts[] = {packed, {(const char *)tail, sizeof(tail)}};
+    int code;
+
+    assert_int_equal(inflateInit2(&z, -MAX_WBITS), Z_OK);
+    for (size_t i = 0; i < 2; i++) {
+        z.next_in = (unsigned char *)(uintptr_t)parts[i].data;
+        z.avail_in = (unsigned)parts[i].size;
+        do {
+            char *out = buf_room(to, 65536);
+
+            assert_non_null(out);
+            z.next_out = (unsigned char *)out;
+            z.avail_out = 65536;
+            code = inflate(&z, Z_SYNC_FLUSH);
+            assert_true(code == Z_OK || code == Z_BUF_ERROR);
+            to->size += 65536 - z.avail_out;
+        } while (z.avail_out == 0);
+        assert_int_equal(z.avail_in, 0);
+    }
+    inflateEnd(&z);
+}

@@ -18,6 +18,7 @@ connection before, too), and for the sizes of its frames or chunks.
 import re
 
 from websockets.client import ClientConnection
+from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 from websockets.frames import Close, Frame, Opcode
 from websockets.uri import parse_uri
 
@@ -89,18 +90,22 @@ class Follower:
 class WebSocket(Follower):
     """Follows by WebSocket, on Debian's websockets without its own sockets: every
     frame is seen. `form` is that of the messages; None asks for no subprotocol and
-    gets JSON. Options are those of Connection: narrow, tls."""
+    gets JSON. `deflate` offers permessage-deflate: frames are handed over inflated,
+    and `size_sent` is that of the last message on the wire. Options are those of
+    Connection: narrow, tls."""
 
-    def __init__(self, broker, path, form="json", narrow=False):
+    def __init__(self, broker, path, form="json", narrow=False, deflate=False):
         super().__init__(path)
         self.form = form or "json"
         self.close = None  # the close frame: .code, .reason
         self.frames = self.size = 0  # of the last message; its bytes
         self.text = b""
+        self.size_sent = 0
         self.connection = broker.connect(narrow)
         self.protocol = ClientConnection(
             parse_uri(f"{broker.url.replace('http', 'ws', 1)}{path}"),
             subprotocols=[SUBPROTOCOLS[form]] if form else None,
+            extensions=[_Deflate(self)] if deflate else None,
             max_size=None,
         )
         self._events = []
@@ -135,7 +140,7 @@ class WebSocket(Follower):
 
     def read_text(self):
         text = bytearray()
-        self.frames = 0
+        self.frames = self.size_sent = 0
         while True:
             frame = self.frame()
             assert frame, "the connection ended without a close frame"
@@ -145,13 +150,19 @@ class WebSocket(Follower):
             if frame.opcode in (Opcode.PING, Opcode.PONG):
                 continue
             assert frame.opcode == (Opcode.CONT if self.frames else Opcode.TEXT)
-            assert len(frame.data) + 4 <= PIECE_MAX
+            if not self.protocol.extensions:
+                self.count(len(frame.data))
             text += frame.data
             self.frames += 1
             if frame.fin:
                 self.size = len(text)
                 self.text = bytes(text)
                 return self.text
+
+    def count(self, size):
+        """A frame of a message has come, with so many bytes."""
+        assert size + 4 <= PIECE_MAX
+        self.size_sent += size
 
     def read(self):
         text = self.read_text()
@@ -185,6 +196,26 @@ class WebSocket(Follower):
 
     def __repr__(self):
         return f"<WebSocket, at {self.message}, closed {self.close}>"
+
+
+class _Deflate(ClientPerMessageDeflateFactory):
+    """Offers permessage-deflate, as browsers do, and counts what comes by it."""
+
+    def __init__(self, follower):
+        super().__init__(client_max_window_bits=True)
+        self.follower = follower
+
+    def process_response_params(self, params, accepted):
+        extension = super().process_response_params(params, accepted)
+        decode = extension.decode
+
+        def decode_and_count(frame, **options):
+            if frame.opcode in (Opcode.TEXT, Opcode.CONT):
+                self.follower.count(len(frame.data))
+            return decode(frame, **options)
+
+        extension.decode = decode_and_count
+        return extension
 
 
 class EventSource(Follower):

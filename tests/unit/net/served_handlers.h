@@ -58,6 +58,7 @@ struct served {
     unsigned port;
     struct server_options options;
     const struct stream_handlers *stream_handlers;
+    const char *deflate; /* of its terms */
     const struct stream_handlers *long_handlers;
 
     atomic_uint n_requests; /* on_request calls */
@@ -400,18 +401,19 @@ served_send_body(struct request *rq)
 static inline void
 served_stream(struct request *rq)
 {
+    static const char *const spoken[] = {"resourcesync.xml",
+                                         "resourcesync.json"};
+    struct stream_terms terms = {NULL, served.deflate};
     struct slice list = {NULL, 0};
+    bool has_list = request_header(rq, "sec-websocket-protocol", &list);
 
-    if (!request_header(rq, "sec-websocket-protocol", &list))
-        request_accept_stream(rq, NULL, served.stream_handlers, NULL);
-    else if (slice_starts(list, "resourcesync.xml"))
-        request_accept_stream(rq, "resourcesync.xml", served.stream_handlers,
-                              NULL);
-    else if (slice_starts(list, "resourcesync.json"))
-        request_accept_stream(rq, "resourcesync.json", served.stream_handlers,
-                              NULL);
-    else
+    for (size_t i = 0; i < 2 && has_list && !terms.subprotocol; i++)
+        if (slice_starts(list, spoken[i]))
+            terms.subprotocol = spoken[i];
+    if (has_list && !terms.subprotocol)
         request_answer_problem(rq, 400, NULL, NULL, NULL);
+    else
+        request_accept_stream(rq, &terms, served.stream_handlers, NULL);
 }
 
 static inline void

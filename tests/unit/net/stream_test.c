@@ -84,6 +84,41 @@ TEST(says_the_chosen_subprotocol_alone)
     served_await(&n_gone, 5);
 }
 
+/* RFC 7692: once agreed, a client may send compressed messages, which are
+ * ignored as others are, unless RSV1 stands where it may not. */
+TEST(takes_compressed_messages_if_that_was_agreed)
+{
+    static const struct {
+        const char *deflate;
+        unsigned first, code;
+    } rows[] = {
+        {NULL, 0x40 | WIRE_TEXT, 1002},
+        {"permessage-deflate", 0x40 | WIRE_TEXT, 0},
+        {"permessage-deflate", WIRE_TEXT, 0},
+        {"permessage-deflate", 0x40 | WIRE_PING, 1002},
+        {"permessage-deflate", 0x20 | WIRE_TEXT, 1002},
+    };
+    struct wire_answer a;
+    struct wire_frame f;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire *w = served_connect();
+
+        served.deflate = rows[i].deflate;
+        assert_true(wire_upgrade(w, "/stream", NULL, &a));
+        served_assert_header(&a, "Sec-WebSocket-Extensions", rows[i].deflate);
+        assert_message(w, "welcome");
+        assert_true(wire_send_frame(w, rows[i].first, true, "J\4\0", 3));
+        assert_true(wire_send_frame(w, WIRE_PING, true, "x", 1));
+        assert_true(wire_frame(w, &f));
+        assert_int_equal(f.opcode, rows[i].code ? WIRE_CLOSE : WIRE_PONG);
+        if (rows[i].code)
+            assert_int_equal(wire_close_code(&f), rows[i].code);
+        wire_close(w);
+    }
+    served_await(&n_gone, sizeof(rows) / sizeof(rows[0]));
+}
+
 TEST(lets_the_handler_refuse)
 {
     struct wire *w = served_connect();

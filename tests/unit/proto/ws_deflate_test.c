@@ -22,7 +22,7 @@ assert_agreed(const char *offers, const char *expected)
         fail_msg("%s: %s", offers, found ? found : "no answer");
 }
 
-/* RFC 7692 section 7.1: what a server accepts, and what it declines. */
+/* RFC 7692 section 7.1. */
 TEST(accepts_the_first_offer_that_it_can_keep)
 {
     static const struct {

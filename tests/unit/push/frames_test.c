@@ -46,18 +46,16 @@ tear_down(void **state)
 FIXTURE(set_up, tear_down);
 
 static const struct transport *
-transport(const char *name)
+transport(const char *name, bool is_deflated)
 {
-    bool is_named;
-
-    return transports_of_websocket(true, slice_of(name), &is_named);
+    return transports_of_websocket(true, slice_of(name), is_deflated);
 }
 
 static struct frame_wish
 wish_for(const char *name, uint64_t after, uint64_t upto)
 {
     return (struct frame_wish){.set = w.set,
-                               .transport = transport(name),
+                               .transport = transport(name, false),
                                .after = after,
                                .upto = upto};
 }
@@ -67,7 +65,9 @@ make(const struct frame_wish *wish)
 {
     struct frame *frame = NULL;
 
-    assert_int_equal(frame_make(&frame, wish, LOG_DISK, NULL), STATUS_OK);
+    assert_int_equal(
+        frame_make(&frame, wish, LOG_DISK, &w.frames.deflater, NULL),
+        STATUS_OK);
     assert_non_null(frame);
     return frame;
 }
@@ -283,7 +283,9 @@ TEST(is_the_same_when_it_is_made_again)
     stage_restart();
     w.set = sets_find(&s, "demo");
     wish = wish_for("resourcesync.json", 1, first->last);
-    assert_int_equal(frame_make(&again, &wish, LOG_MEMORY, NULL), STATUS_AGAIN);
+    assert_int_equal(
+        frame_make(&again, &wish, LOG_MEMORY, &w.frames.deflater, NULL),
+        STATUS_AGAIN);
     assert_null(again);
     again = make(&wish);
     assert_int_equal(again->last, 5);
@@ -299,7 +301,9 @@ TEST(makes_no_frame_ahead_of_the_log)
     struct frame_wish wish = wish_for("resourcesync.json", 6, UINT64_MAX);
     struct frame *frame = NULL;
 
-    assert_int_equal(frame_make(&frame, &wish, LOG_DISK, NULL), STATUS_GONE);
+    assert_int_equal(
+        frame_make(&frame, &wish, LOG_DISK, &w.frames.deflater, NULL),
+        STATUS_GONE);
     assert_null(frame);
 }
 
@@ -441,4 +445,54 @@ TEST(a_greeting_finds_its_moment)
     assert_non_null(
         memmem(frame->data, frame->size, "td:after=\"3\" td:last=\"3\"", 24));
     frame_unref(frame);
+}
+
+/* Issue 16, point 2: the compressed frame stands beside the plain one, each
+ * made once. */
+TEST(keeps_a_compressed_frame_beside_the_plain_one)
+{
+    struct frame_wish wish = wish_for("resourcesync.json", 2, UINT64_MAX);
+    struct frame *plain, *deflated, *found;
+
+    plain = make(&wish);
+    frames_adopt(&w.frames, plain);
+    wish.transport = transport("resourcesync.json", true);
+    assert_null(frames_find(&w.frames, &wish));
+    deflated = make(&wish);
+    assert_int_equal(deflated->last, plain->last);
+    assert_in_range(deflated->size, 1, plain->size - 1);
+    frames_adopt(&w.frames, deflated);
+    assert_int_equal(w.frames.bytes, plain->size + deflated->size);
+
+    found = frames_find(&w.frames, &wish);
+    assert_ptr_equal(found, deflated);
+    frame_unref(found);
+    frame_unref(deflated);
+    frame_unref(plain);
+}
+
+/* A service thread leaves a large message to the worker pool, where another
+ * deflater makes the same bytes. */
+TEST(leaves_a_large_message_to_compress_to_the_worker_pool)
+{
+    struct frame_wish wish = wish_for("resourcesync.xml", 5, UINT64_MAX);
+    struct frame *plain = NULL, *first, *again, *none = NULL;
+
+    w.set = sets_post_heavy(&s, "demo", 1, 1, DEFLATER_AT_ONCE);
+    assert_int_equal(
+        frame_make(&plain, &wish, LOG_MEMORY, &w.frames.deflater, NULL),
+        STATUS_OK);
+    wish.transport = transport("resourcesync.xml", true);
+    assert_int_equal(
+        frame_make(&none, &wish, LOG_MEMORY, &w.frames.deflater, NULL),
+        STATUS_AGAIN);
+    assert_null(none);
+    first = make(&wish);
+    again = make(&wish);
+    assert_true(first->size < plain->size);
+    assert_int_equal(first->size, again->size);
+    assert_memory_equal(first->data, again->data, again->size);
+    frame_unref(plain);
+    frame_unref(first);
+    frame_unref(again);
 }

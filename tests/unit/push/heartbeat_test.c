@@ -23,7 +23,8 @@ TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
         struct frame *frame = NULL;
         char id[64];
 
-        assert_int_equal(frame_make(&frame, &wish, LOG_DISK, NULL), STATUS_OK);
+        assert_int_equal(frame_make(&frame, &wish, LOG_DISK, NULL, NULL),
+                         STATUS_OK);
         assert_int_equal(frame->last, wish.after);
         snprintf(id, sizeof(id), "id: %s-%" PRIu64 "\n",
                  sets_head(&s, "demo").epoch, wish.after);

@@ -6,17 +6,13 @@
 static const struct transport *
 json(void)
 {
-    bool is_named;
-
-    return transports_of_websocket(true, SLICE("resourcesync.json"), &is_named);
+    return transports_of_websocket(true, SLICE("resourcesync.json"), false);
 }
 
 static const struct transport *
 xml(void)
 {
-    bool is_named;
-
-    return transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named);
+    return transports_of_websocket(true, SLICE("resourcesync.xml"), false);
 }
 
 static void

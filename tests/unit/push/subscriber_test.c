@@ -39,10 +39,9 @@ on_request(struct request *rq, void *user)
 
     (void)user;
     assert_true(number_read(request_query(rq), &wish.after));
-    wish.transport =
-        request_is_upgrade(rq)
-            ? transports_of_websocket(false, SLICE(""), &wish.is_named)
-            : transports_of_events(request_is_1_0(rq));
+    wish.transport = request_is_upgrade(rq)
+                         ? transports_of_websocket(false, SLICE(""), false)
+                         : transports_of_events(request_is_1_0(rq));
     push_accept(world.push, rq, &wish);
 }
 

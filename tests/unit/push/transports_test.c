@@ -6,30 +6,26 @@
 static void
 assert_chosen(const char *offer, const char *subprotocol)
 {
-    bool is_named = false;
-    const struct transport *t =
-        transports_of_websocket(true, slice_of(offer), &is_named);
+    for (int is_deflated = 0; is_deflated <= 1; is_deflated++) {
+        const struct transport *t =
+            transports_of_websocket(true, slice_of(offer), is_deflated);
 
-    assert_true(is_named);
-    if (!subprotocol) {
-        assert_null(t);
-        return;
+        assert_int_equal(t != NULL, subprotocol != NULL);
+        if (t) {
+            assert_string_equal(t->subprotocol, subprotocol);
+            assert_int_equal(t->is_deflated, is_deflated);
+        }
     }
-    assert_non_null(t);
-    assert_string_equal(t->subprotocol, subprotocol);
-    assert_non_null(t->wrap);
 }
 
 /* Design section 4: no subprotocol asked for means JSON, and none is told. */
 TEST(speaks_json_to_who_asks_for_nothing)
 {
-    bool is_named = true;
     const struct transport *t =
-        transports_of_websocket(false, (struct slice){NULL, 0}, &is_named);
+        transports_of_websocket(false, (struct slice){NULL, 0}, false);
 
     assert_non_null(t);
     assert_int_equal(t->form, MESSAGE_JSON);
-    assert_false(is_named);
 }
 
 /* The client's order counts, not ours. */
@@ -59,15 +55,11 @@ TEST(speaks_nothing_that_was_not_asked_for)
 /* Each subprotocol has its form. */
 TEST(knows_the_form_of_each)
 {
-    bool is_named;
-
     assert_int_equal(
-        transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named)
-            ->form,
+        transports_of_websocket(true, SLICE("resourcesync.xml"), false)->form,
         MESSAGE_XML);
     assert_int_equal(
-        transports_of_websocket(true, SLICE("resourcesync.json"), &is_named)
-            ->form,
+        transports_of_websocket(true, SLICE("resourcesync.json"), true)->form,
         MESSAGE_JSON);
 }
 
@@ -97,10 +89,11 @@ TEST(speaks_events_to_both_versions_of_http)
 /* A heartbeat is shared by number: no two transports have the same. */
 TEST(numbers_them_all)
 {
-    bool is_named;
     const struct transport *all[TRANSPORTS] = {
-        transports_of_websocket(true, SLICE("resourcesync.json"), &is_named),
-        transports_of_websocket(true, SLICE("resourcesync.xml"), &is_named),
+        transports_of_websocket(true, SLICE("resourcesync.json"), false),
+        transports_of_websocket(true, SLICE("resourcesync.xml"), false),
+        transports_of_websocket(true, SLICE("resourcesync.json"), true),
+        transports_of_websocket(true, SLICE("resourcesync.xml"), true),
         transports_of_events(false),
         transports_of_events(true),
     };
@@ -117,15 +110,13 @@ TEST(numbers_them_all)
  * one time series twice. */
 TEST(each_has_its_own_label_in_the_metrics)
 {
-    bool is_named;
-
     for (size_t i = 0; i < TRANSPORTS; i++) {
         assert_non_null(transports_label(i));
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(transports_label(i), transports_label(j));
     }
     assert_string_equal(
-        transports_label(transports_number(transports_of_websocket(
-            true, SLICE("resourcesync.xml"), &is_named))),
+        transports_label(transports_number(
+            transports_of_websocket(true, SLICE("resourcesync.xml"), false))),
         "websocket-xml");
 }

@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "broker/net/stream.h"
+#include "broker/push/deflater.h"
+#include "tests/support/gzip.h"
 #include "tests/test.h"
 
 /* A frame, read as RFC 6455 section 5.2 says. */
 struct frame {
     bool fin;
+    unsigned reserved; /* bits */
     unsigned opcode;
     size_t size; /* with its header */
     struct slice payload;
@@ -17,10 +20,10 @@ static struct frame
 parse(struct slice bytes)
 {
     const uint8_t *b = (const uint8_t *)bytes.data;
-    struct frame f = {.fin = b[0] & 0x80, .opcode = b[0] & 0x0f};
+    struct frame f = {
+        .fin = b[0] & 0x80, .reserved = b[0] & 0x70, .opcode = b[0] & 0x0f};
     size_t header = 2, payload = b[1] & 0x7f;
 
-    assert_int_equal(b[0] & 0x70, 0); /* no extension */
     assert_int_equal(b[1] & 0x80, 0); /* a server does not mask */
     if (payload == 126) {
         header = 4;
@@ -39,13 +42,38 @@ parse(struct slice bytes)
     return f;
 }
 
-/* Wraps a message of `size` bytes; checks every frame, and that they hold the
+/* Checks every frame of a message, of which the first has the reserved bits;
+ * appends their payloads. Returns how many there are. */
+static unsigned
+assert_frames(struct slice wire, unsigned reserved, struct buf *to)
+{
+    unsigned n = 0;
+
+    for (size_t at = 0; at < wire.size; n++) {
+        struct slice rest = {wire.data + at, wire.size - at};
+        struct frame f = parse(rest);
+        struct slice told = transports_piece(wire, at);
+
+        assert_true(f.size <= STREAM_FRAME_MAX);
+        assert_int_equal(f.opcode, at == 0 ? 1 : 0);
+        assert_int_equal(f.reserved, at == 0 ? reserved : 0);
+        assert_int_equal(f.fin, f.size == rest.size);
+        assert_true(f.fin || f.size == STREAM_FRAME_MAX);
+        assert_ptr_equal(told.data, rest.data);
+        assert_int_equal(told.size, f.size);
+        buf_add_slice(to, f.payload);
+        at += f.size;
+    }
+    return n;
+}
+
+/* Wraps a message of `size` bytes; checks its frames, and that they hold the
  * message. Returns how many there are. */
 static unsigned
 assert_wrapped(size_t size)
 {
     struct buf message, wire, unwrapped;
-    unsigned n = 0;
+    unsigned n;
 
     buf_init(&message, SIZE_MAX);
     buf_init(&wire, SIZE_MAX);
@@ -54,20 +82,7 @@ assert_wrapped(size_t size)
         buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
     websocket_wrap(&wire, buf_slice(&message), NULL);
     assert_false(wire.failed);
-    for (size_t at = 0; at < wire.size; n++) {
-        struct slice rest = {wire.data + at, wire.size - at};
-        struct frame f = parse(rest);
-        struct slice told = transports_piece(buf_slice(&wire), at);
-
-        assert_true(f.size <= STREAM_FRAME_MAX);
-        assert_int_equal(f.opcode, at == 0 ? 1 : 0);
-        assert_int_equal(f.fin, f.size == rest.size);
-        assert_true(f.fin || f.size == STREAM_FRAME_MAX);
-        assert_ptr_equal(told.data, rest.data);
-        assert_int_equal(told.size, f.size);
-        buf_add_slice(&unwrapped, f.payload);
-        at += f.size;
-    }
+    n = assert_frames(buf_slice(&wire), 0, &unwrapped);
     assert_true(slice_equal(buf_slice(&unwrapped), buf_slice(&message)));
     buf_fini(&message);
     buf_fini(&wire);
@@ -119,4 +134,44 @@ TEST(appends_to_what_is_there)
     assert_int_equal(wire.size, 10);
     assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
     buf_fini(&wire);
+}
+
+/* RFC 7692 section 6: RSV1 stands on the first frame of a compressed message. A
+ * small message goes out as it is. */
+TEST(marks_a_compressed_message_on_its_first_frame)
+{
+    static const struct {
+        size_t size;
+        unsigned reserved, n_frames;
+    } rows[] = {{100, 0, 1}, {DEFLATER_LEAST, 0x40, 1}, {400000, 0x40, 3}};
+    struct deflater deflater;
+    const struct envelope envelope = {"", false, &deflater};
+
+    deflater_init(&deflater);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buf message, wire, payload, again;
+
+        buf_init(&message, SIZE_MAX);
+        buf_init(&wire, SIZE_MAX);
+        buf_init(&payload, SIZE_MAX);
+        buf_init(&again, SIZE_MAX);
+        for (uint32_t k = 0, x = 0; k < rows[i].size; k++) {
+            x = x * 1664525 + 1013904223;
+            buf_add(&message, &"0123456789abcdef"[x >> 29], 1);
+        }
+        websocket_wrap_deflated(&wire, buf_slice(&message), &envelope);
+        assert_int_equal(
+            assert_frames(buf_slice(&wire), rows[i].reserved, &payload),
+            rows[i].n_frames);
+        if (rows[i].reserved)
+            gzip_add_message(&again, buf_slice(&payload));
+        else
+            buf_add_slice(&again, buf_slice(&payload));
+        assert_true(slice_equal(buf_slice(&again), buf_slice(&message)));
+        buf_fini(&message);
+        buf_fini(&wire);
+        buf_fini(&payload);
+        buf_fini(&again);
+    }
+    deflater_fini(&deflater);
 }
