@@ -10,6 +10,7 @@ import termios
 
 from tidings_test.broker import is_sanitized
 from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 # Two posts of five have 30 KB, one has 300 KB, two have 1 MB: entries, and their size.
 POSTS = [(10, 3000), (16, 65000), (10, 3000), (10, 30000), (16, 65000)]
@@ -155,4 +156,49 @@ def test_followers_that_do_not_read_cost_nobody_anything(start_broker):
     assert seqs == [entry.seq for entry in document.entries] == [*range(1, last + 1)]
     for reader in readers:
         reader.follower.leave()
+    broker.stop()
+
+
+def unsent(port):
+    """How many bytes the system holds for all connections to a port of IPv4."""
+    with open("/proc/net/tcp", encoding="ascii") as sockets:
+        fields = (line.split() for line in list(sockets)[1:])
+        return sum(
+            int(queues.split(":")[0], 16)
+            for _, local, _, _, queues, *_ in fields
+            if int(local.split(":")[1], 16) == port
+        )
+
+
+# An attack: many ask for a long history, and do not read it.
+def test_silent_readers_of_a_history_cost_little_and_end(start_broker):
+    n = soak(50, 1000)
+    broker = start_broker("--min-rate", "1K", "--request-timeout", soak(3, 30))
+    news = broker.set()
+    for _ in range(soak(12, 100)):
+        news.post(16, size=65000)
+    honest = news.websocket()
+    honest.next()
+    silent = []
+    for _ in range(n):
+        silent.append(broker.connect())
+        silent[-1].send(
+            f"GET {news.stream}?after=0 HTTP/1.1\r\nHost: {silent[-1].host}\r\n"
+            "Accept: text/event-stream\r\n\r\n"
+        )
+
+    most = 0
+
+    def look():
+        nonlocal most
+        most = max(most, unsent(broker.port))
+        honest.until(news.post().last)
+        return broker.metrics()["tidings_slow_connections_total"] == n
+
+    wait_for("the end of the silent readers", look)
+    print(f"the system held {most / n / 1024:.0f} KiB for each")
+    assert most < n * 512 * 1024
+    for connection in silent:
+        connection.close()
+    honest.leave()
     broker.stop()
