@@ -15,6 +15,10 @@
  * XML is the same within 5 %, but for one entry: 811 bytes become 499. Levels 2
  * and 3 save 1 to 2 % of the bytes for 3 to 16 % of the time. zlib's memory for
  * each message anew would add 40 us.
+ *
+ * Among 500 subscribers this is lost in the cost of sending: CPU of a delivery
+ * is 5 to 7 us for 1 and 10 entries, compressed or not, and for 100 entries 9.5
+ * us where it was 13, because there are fewer bytes to send.
  */
 #include "broker/push/deflater.h"
 

@@ -394,7 +394,9 @@ url_read(struct url *url, const char *text)
     return true;
 }
 
-/* False: no memory. */
+/* Offers no permessage-deflate. It would save 205 of an entry's 270 bytes, for
+ * 0.6 us of CPU here (4.7 without) and 2.1 us in the broker, which compresses
+ * for this follower alone while it catches up (measured). False: no memory. */
 static bool
 write_request(struct websocket *w, const struct url *url)
 {
