@@ -7,6 +7,12 @@
 
 #include <stdint.h>
 
+/* Bytes of a date, and a NUL. */
+#define HTTPDATE_SIZE 30
+
+/* Writes `seconds` since 1970. */
+void httpdate_write(char to[HTTPDATE_SIZE], int64_t seconds);
+
 /* Microseconds since 1970; DATETIME_NONE: it is no such date. NULL is none. */
 int64_t httpdate_read(const char *text);
 

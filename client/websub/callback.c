@@ -1,13 +1,16 @@
 /*
- * callback.c - the server that hubs call: listening, the loop, its life.
+ * callback.c - the server that hubs call: routes, listening, its life.
  */
 #include "client/websub/callback.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,31 +18,129 @@
 #include "proto/number.h"
 #include "proto/websub.h"
 
+/* One more takes the place of the oldest that receives no body. */
 #define CONNECTIONS_MAX 512
 
-static void
-run(struct td_callback *callback)
-{
-    MHD_UNSIGNED_LONG_LONG ms;
+#define PAUSE_MS 1000
 
-    MHD_run(callback->daemon);
-    if (MHD_get_timeout(callback->daemon, &ms) == MHD_YES)
-        timer_start(callback->due, ms);
-    else
-        timer_stop(callback->due);
+/* Routes */
+
+static bool
+fill_token(char to[TOKEN_SIZE + 1])
+{
+    unsigned char bytes[TOKEN_BYTES];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return false;
+    for (size_t i = 0; i < TOKEN_BYTES; i++)
+        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+struct route *
+route_new(struct td_callback *callback, size_t max_bytes, route_fn *fn,
+          void *user)
+{
+    struct route *route = calloc(1, sizeof(*route));
+    char token[TOKEN_SIZE + 1];
+
+    if (!route || !fill_token(token)) {
+        free(route);
+        return NULL;
+    }
+    route->callback = callback;
+    route->max_bytes = max_bytes;
+    route->fn = fn;
+    route->user = user;
+    snprintf(route->url, sizeof(route->url), "%s/%s", callback->url, token);
+    route->token = route->url + strlen(callback->url) + 1;
+    route->next = callback->routes;
+    callback->routes = route;
+    return route;
+}
+
+void
+route_free(struct route *route)
+{
+    struct route **at;
+
+    if (!route)
+        return;
+    connections_forget(route->callback, route);
+    at = &route->callback->routes;
+    while (*at != route)
+        at = &(*at)->next;
+    *at = route->next;
+    free(route);
+}
+
+const char *
+route_url(const struct route *route)
+{
+    return route->url;
+}
+
+/* A proxy may have put a path before the token, or taken one away. Compares all
+ * routes, and all bytes of each: the time does not depend on the tokens. */
+struct route *
+callback_route(const struct td_callback *callback, struct slice path)
+{
+    const char *token = path.data + path.size - TOKEN_SIZE;
+    struct route *found = NULL;
+
+    if (path.size <= TOKEN_SIZE || token[-1] != '/')
+        return NULL;
+    for (struct route *r = callback->routes; r; r = r->next) {
+        unsigned char difference = 0;
+
+        for (size_t i = 0; i < TOKEN_SIZE; i++)
+            difference |= (unsigned char)(r->token[i] ^ token[i]);
+        if (!difference)
+            found = r;
+    }
+    return found;
+}
+
+/* Listening */
+
+/* Accepts nobody for a while: there are no descriptors, or all connections
+ * receive bodies. New clients wait meanwhile. */
+static void
+pause_accepting(struct td_callback *callback)
+{
+    descriptor_set(callback->descriptor, 0);
+    timer_start(callback->pause, PAUSE_MS);
 }
 
 static void
-on_ready(int events, void *user)
+on_pause(void *user)
 {
+    struct td_callback *callback = user;
+
+    descriptor_set(callback->descriptor, READY_READ);
+}
+
+/* Accepts one connection a turn: the loop reads from all others before it
+ * evicts the next one. */
+static void
+on_connect(int events, void *user)
+{
+    struct td_callback *callback = user;
+    int fd;
+
     (void)events;
-    run(user);
-}
-
-static void
-on_due(void *user)
-{
-    run(user);
+    if (callback->n_connections >= CONNECTIONS_MAX &&
+        !connection_evict(callback)) {
+        pause_accepting(callback);
+        return;
+    }
+    fd = accept4(callback->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        connection_new(callback, fd);
+    else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+              errno == ENOMEM) &&
+             !connection_evict(callback))
+        pause_accepting(callback);
 }
 
 /* "HOST:PORT", "[::1]:PORT"; `host` without the brackets. */
@@ -78,6 +179,7 @@ listen_to(const struct addrinfo *at, unsigned *real_port)
         socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
         bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, SOMAXCONN) ||
         getsockname(fd, (struct sockaddr *)&address, &size) ||
         getnameinfo((struct sockaddr *)&address, size, NULL, 0, service,
@@ -115,33 +217,16 @@ listen_at(const char *host, const char *port, unsigned *real_port)
     return fd;
 }
 
-/* libmicrohttpd takes the socket, and closes it. */
+/* Takes over `fd`. */
 static bool
 start(struct td_callback *callback, int fd)
 {
-    const union MHD_DaemonInfo *info;
+    struct loop *loop = callback->client->loop;
 
-    callback->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_TURBO, 0, NULL, NULL, arrivals_request,
-        callback, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)MEMORY_PER_CONNECTION, MHD_OPTION_URI_LOG_CALLBACK,
-        arrivals_target, callback, MHD_OPTION_NOTIFY_COMPLETED,
-        arrivals_completed, callback, MHD_OPTION_NOTIFY_CONNECTION,
-        arrivals_connection, callback, MHD_OPTION_END);
-    if (!callback->daemon) {
-        close(fd);
-        return false;
-    }
-    info = MHD_get_daemon_info(callback->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    if (!info)
-        return false;
-    callback->due = timer_new(callback->client->loop, on_due, callback);
-    callback->deadline =
-        timer_new(callback->client->loop, arrivals_deadline, callback);
-    callback->descriptor = descriptor_new(callback->client->loop,
-                                          info->epoll_fd, on_ready, callback);
-    if (!callback->due || !callback->deadline || !callback->descriptor)
+    callback->fd = fd;
+    callback->pause = timer_new(loop, on_pause, callback);
+    callback->descriptor = descriptor_new(loop, fd, on_connect, callback);
+    if (!callback->pause || !callback->descriptor)
         return false;
     descriptor_set(callback->descriptor, READY_READ);
     return true;
@@ -195,6 +280,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     if (!c)
         return client_fail(client, TD_MEMORY, "no memory");
     c->client = client;
+    c->fd = -1;
     if (!split_listen(listen, host, &port)) {
         client_fail(client, rc, "not HOST:PORT: \"%.80s\"", listen);
         goto out;
@@ -245,11 +331,12 @@ td_callback_close(struct td_callback *callback)
     client_leaves(callback->client, &callback->running);
     while (callback->tenants)
         callback->tenants->close(callback->tenants->owner);
+    while (callback->connections)
+        connection_close(callback->connections);
     descriptor_free(callback->descriptor);
-    if (callback->daemon)
-        MHD_stop_daemon(callback->daemon);
-    timer_free(callback->due);
-    timer_free(callback->deadline);
+    timer_free(callback->pause);
+    if (callback->fd >= 0)
+        close(callback->fd);
     free(callback);
 }
 

@@ -5,14 +5,14 @@
  *     hub --GET ?hub.challenge--> route_fn: reply     (verification)
  *         --POST notification---> route_fn: reply     (delivery)
  *
- * libmicrohttpd without threads: its epoll descriptor is watched by the
- * handle's loop. Bounded are heads, bodies, connections, what all bodies
- * together hold, and the time a request may take. Who does not know a route
+ * HTTP/1.1 on the handle's loop, by the readers that the broker has (proto).
+ * Bounded are heads, bodies, connections, the memory of all bodies and of those
+ * of one route, and the time that a request may take. Who does not know a route
  * gets the same 404 for everything.
  *
- * A route_fn runs inside libmicrohttpd: it decides what is answered, keeps what
- * came and does all else later, from a timer. That is what makes an answer
- * quick (W-088), and why nothing of the program's own is called from there.
+ * A route_fn decides what is answered, keeps what came and does all else later,
+ * from a timer. That is what makes an answer quick (W-088), and why nothing of
+ * the program's own is called from there.
  */
 #ifndef CLIENT_WEBSUB_CALLBACK_H
 #define CLIENT_WEBSUB_CALLBACK_H
@@ -27,17 +27,17 @@
 /* Bytes of a route's URL: what websub_check_url takes, and a NUL. */
 #define ROUTE_URL_SIZE 2049
 
-/* A request. Lent until the function returns; text is terminated, "" where the
- * request has none. */
+/* A request. Lent until the function returns; a header that the request does
+ * not have is empty. */
 struct arrival {
-    bool is_post;            /* else GET */
-    struct slice query;      /* what stands behind "?", as it came */
-    const char *type;        /* Content-Type */
-    const char *signature;   /* X-Hub-Signature */
-    const char *delivery_id; /* Tidings-Delivery */
-    const char *webhook_id;
-    const char *webhook_timestamp;
-    const char *webhook_signature;
+    bool is_post;             /* else GET */
+    struct slice query;       /* behind "?", as sent */
+    struct slice type;        /* Content-Type */
+    struct slice signature;   /* X-Hub-Signature */
+    struct slice delivery_id; /* Tidings-Delivery */
+    struct slice webhook_id;
+    struct slice webhook_timestamp;
+    struct slice webhook_signature;
     struct buf body; /* of a POST; may be taken: buf_init it again */
 };
 

@@ -1,54 +1,61 @@
 /*
- * callback_inside.h - a server for callbacks, as its two files see it.
+ * callback_inside.h - the server for callbacks, as its two files see it.
  *
- *     callback.c  listening, the loop, its life
- *     arrivals.c  routes, requests, connections
+ *     callback.c    routes, listening, its life
+ *     connection.c  one connection: requests and their answers
  */
 #ifndef CLIENT_WEBSUB_CALLBACK_INSIDE_H
 #define CLIENT_WEBSUB_CALLBACK_INSIDE_H
-
-#include <microhttpd.h>
 
 #include "client/websub/callback.h"
 
 #define TOKEN_BYTES 20 /* 160 bits */
 #define TOKEN_SIZE  (2 * TOKEN_BYTES)
 
-/* Of a request: its head and what libmicrohttpd needs for the answer's. A
- * verification has a topic in it, of at most three times WEBSUB_URL_MAX. */
-#define MEMORY_PER_CONNECTION (32 * 1024)
+struct connection;
 
-struct peer;
+struct route {
+    struct td_callback *callback;
+    struct route *next;
+    size_t max_bytes; /* of one body */
+    size_t n_bodies;  /* bytes of memory of its bodies under way */
+    route_fn *fn;
+    void *user;
+    char url[ROUTE_URL_SIZE];
+    const char *token; /* into url: its last segment */
+};
 
 struct td_callback {
     struct td_client *client;
     struct running running;
-    struct MHD_Daemon *daemon;
+    int fd; /* listens; -1: not yet */
     struct descriptor *descriptor;
-    struct timer *due;      /* libmicrohttpd has something to do */
-    struct timer *deadline; /* somebody's patience is over */
+    struct timer *pause; /* until it accepts again */
     struct route *routes;
-    struct peer *peers;
+    struct connection *connections; /* the newest first */
+    unsigned n_connections;
+    size_t n_bodies; /* bytes of memory of all bodies under way */
     struct tenant *tenants;
-    bool is_empty;   /* there are none */
-    size_t n_bodies; /* bytes of all bodies that are under way */
+    bool is_empty; /* there are none */
     char url[ROUTE_URL_SIZE - TOKEN_SIZE - 1];
 };
 
-/* arrivals.c, for libmicrohttpd; `user` is the callback. */
-void *arrivals_target(void *user, const char *target,
-                      struct MHD_Connection *connection);
-enum MHD_Result arrivals_request(void *user, struct MHD_Connection *connection,
-                                 const char *url, const char *method,
-                                 const char *version, const char *bytes,
-                                 size_t *size, void **context);
-void arrivals_completed(void *user, struct MHD_Connection *connection,
-                        void **context, enum MHD_RequestTerminationCode how);
-void arrivals_connection(void *user, struct MHD_Connection *connection,
-                         void **context,
-                         enum MHD_ConnectionNotificationCode what);
+/* Returns the route that `path` ends with, or NULL. In callback.c. */
+struct route *callback_route(const struct td_callback *callback,
+                             struct slice path);
 
-/* The timer `deadline`. */
-void arrivals_deadline(void *user);
+/* Takes over `fd`, an accepted socket; closes it if there is no memory. */
+void connection_new(struct td_callback *callback, int fd);
+
+void connection_close(struct connection *connection);
+
+/* Closes the oldest connection that receives no body, to make room for another
+ * one. False: all of them receive bodies. */
+bool connection_evict(struct td_callback *callback);
+
+/* Drops the bodies that are under way to `route`, which is about to be freed.
+ */
+void connections_forget(struct td_callback *callback,
+                        const struct route *route);
 
 #endif

@@ -131,17 +131,17 @@ static bool
 is_right_webhook(const struct signer *signer, const struct arrival *arrival,
                  int64_t now_s)
 {
-    struct slice rest = slice_of(arrival->webhook_signature);
+    struct slice rest = arrival->webhook_signature;
     char right[WEBHOOK_SIGNATURE_SIZE];
     uint64_t then_s;
 
-    if (!arrival->webhook_id[0] ||
-        !number_read(slice_of(arrival->webhook_timestamp), &then_s) ||
+    if (!arrival->webhook_id.size ||
+        !number_read(arrival->webhook_timestamp, &then_s) ||
         then_s > INT64_MAX / 2 || (int64_t)then_s < now_s - TOLERANCE_S ||
         (int64_t)then_s > now_s + TOLERANCE_S)
         return false;
-    if (signer_sign_webhook(signer, slice_of(arrival->webhook_id),
-                            (int64_t)then_s, buf_slice(&arrival->body), right))
+    if (signer_sign_webhook(signer, arrival->webhook_id, (int64_t)then_s,
+                            buf_slice(&arrival->body), right))
         return false;
     while (rest.size > 0)
         if (is_equal(slice_take(&rest, ' '), right))
@@ -154,20 +154,20 @@ static unsigned
 judge_signature(struct deliveries *d, struct delivery_key *key,
                 const struct arrival *arrival, int64_t now_s)
 {
-    bool has_webhooks = arrival->webhook_signature[0];
+    bool has_webhooks = arrival->webhook_signature.size > 0;
     struct signer *signer;
     unsigned status = 0;
 
     if (!key->secret)
         return 0;
-    if (!arrival->signature[0]) {
+    if (!arrival->signature.size) {
         d->counts.unsigned_++;
         return 403;
     }
     signer = signer_new(SIGNATURE_SHA256, slice_of(key->secret));
     if (!signer)
         return 503;
-    if (signature_check(slice_of(arrival->signature), slice_of(key->secret),
+    if (signature_check(arrival->signature, slice_of(key->secret),
                         buf_slice(&arrival->body), NULL))
         status = 202;
     else if (signer_is_webhook(signer) && (has_webhooks || key->has_webhooks) &&
@@ -211,15 +211,15 @@ on_hand_over(void *user)
 }
 
 static struct delivery *
-delivery_new(const char *topic, const char *id, struct arrival *arrival)
+delivery_new(const char *topic, struct slice id, struct arrival *arrival)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
 
     if (!delivery)
         return NULL;
     delivery->topic = strdup(topic);
-    delivery->type = strdup(arrival->type);
-    delivery->id = strdup(id);
+    delivery->type = slice_dup(arrival->type);
+    delivery->id = slice_dup(id);
     delivery->body = arrival->body;
     buf_init(&arrival->body, 0);
     if (!delivery->topic || !delivery->type || !delivery->id) {
@@ -234,17 +234,17 @@ deliveries_take(struct deliveries *d, struct delivery_key *key,
                 const char *topic, int64_t now_s, struct arrival *arrival,
                 struct reply *reply)
 {
-    const char *id =
-        arrival->webhook_id[0] ? arrival->webhook_id : arrival->delivery_id;
+    struct slice id = arrival->webhook_id.size > 0 ? arrival->webhook_id
+                                                   : arrival->delivery_id;
     struct remembered new = {
-        .has_id = id[0], .number = key->number, .at_s = now_s};
+        .has_id = id.size > 0, .number = key->number, .at_s = now_s};
     struct delivery *delivery;
 
     reply->status = judge_signature(d, key, arrival, now_s);
     if (reply->status)
         return;
     reply->status = 202;
-    digest_start(&new.id, slice_of(id));
+    digest_start(&new.id, id);
     digest_start(&new.body, buf_slice(&arrival->body));
     if (is_known(d, &new, key)) {
         d->counts.repeated++;

@@ -13,6 +13,24 @@ TEST(a_date_is_read)
     assert_int_equal(httpdate_read("Thu, 01 Jan 1970 00:00:00 GMT"), 0);
 }
 
+TEST(a_date_is_written)
+{
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } rows[] = {
+        {0, "Thu, 01 Jan 1970 00:00:00 GMT"},
+        {784111777, "Sun, 06 Nov 1994 08:49:37 GMT"},
+        {INT64_C(253402300799), "Fri, 31 Dec 9999 23:59:59 GMT"},
+    };
+    char text[HTTPDATE_SIZE];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        httpdate_write(text, rows[i].seconds);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 TEST(what_is_no_date_is_none)
 {
     static const char *const texts[] = {

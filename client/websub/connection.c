@@ -1,0 +1,612 @@
+/*
+ * connection.c - one connection of a hub: its requests and their answers.
+ *
+ *            +-- answered --+
+ *            v              |
+ *     PHASE_HEAD --> PHASE_BODY
+ *         |              |
+ *         +--------------+--- refused, or the last ---> PHASE_LINGER --> closed
+ *
+ * Bytes are read into `in`, at its front the head, which stays there until its
+ * request is answered: the head is read again when the body is whole. An answer
+ * that the socket does not take at once waits in `out`; nothing is read until
+ * the socket has taken it. So pipelined requests are answered in order, and a
+ * client that does not read cannot ask for more.
+ *
+ * Why no library: hubs of the Internet reach a callback, often through a proxy.
+ * If proxy and callback understand a head differently, one client can speak for
+ * another. So one strict reader serves here and in the broker; proto says how
+ * many bad heads the libraries accept. A library would do little more than the
+ * sockets, and its own bounds would have to be watched from outside.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/lib/httpdate.h"
+#include "client/websub/callback_inside.h"
+#include "proto/chunked.h"
+#include "proto/request_head.h"
+
+/* A head has so long from its first byte on, and so has each PROGRESS_BYTES of
+ * a body, an answer, and the silence between two requests. That is 1 KB/s, as
+ * in the broker. */
+#define PATIENCE_MS    60000
+#define PROGRESS_BYTES (60 * 1024)
+
+/* Memory of all bodies that are under way, and the share of one route, unless
+ * its longest body needs more. More is answered with 503. */
+#define BODIES_MAX   ((size_t)256 * 1024 * 1024)
+#define BODIES_SHARE (BODIES_MAX / 4)
+
+/* After the last answer the connection reads for so long, and so much, before
+ * it is closed: a reset would take the answer away from a client that still
+ * sends. Both sides' buffers take some 10 MB. */
+#define LINGER_MS    2000
+#define LINGER_BYTES (16 * 1024 * 1024)
+
+/* The longest head, and so much of a body at once. */
+#define IN_SIZE (2 * REQUEST_HEAD_MAX)
+
+/* Bytes of an answer: the longest text repeats a challenge of the target. */
+#define ANSWER_MAX (REQUEST_TARGET_MAX + 1024)
+
+enum phase { PHASE_HEAD, PHASE_BODY, PHASE_LINGER };
+
+struct connection {
+    struct connection *next, **at;
+    struct td_callback *callback;
+    int fd;
+    struct descriptor *descriptor;
+    struct timer *timer;
+    enum phase phase;
+    bool is_late; /* its time is over */
+    bool is_last; /* after the answer no other request is read */
+    struct request_seen seen;
+
+    /* PHASE_BODY */
+    struct route *route; /* NULL: it is gone */
+    bool is_chunked;
+    struct chunked chunked;
+    uint64_t left;     /* bytes to come, if not is_chunked */
+    size_t n_progress; /* bytes that the next PROGRESS_BYTES have */
+    struct buf body;
+    size_t head_size; /* of `in` */
+
+    struct buf out; /* to be sent from out_at on; size 0: nothing */
+    size_t out_at;
+    size_t drained; /* PHASE_LINGER */
+    size_t in_size;
+    char in[IN_SIZE];
+};
+
+/* Its life */
+
+/* Takes the body's memory out of the bounds. */
+static void
+uncount_body(struct connection *c)
+{
+    c->callback->n_bodies -= c->body.capacity;
+    if (c->route)
+        c->route->n_bodies -= c->body.capacity;
+}
+
+static void
+drop_body(struct connection *c)
+{
+    uncount_body(c);
+    buf_fini(&c->body);
+    c->route = NULL;
+}
+
+void
+connection_close(struct connection *c)
+{
+    drop_body(c);
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    c->callback->n_connections--;
+    descriptor_free(c->descriptor);
+    timer_free(c->timer);
+    close(c->fd);
+    buf_fini(&c->out);
+    free(c);
+}
+
+bool
+connection_evict(struct td_callback *callback)
+{
+    struct connection *oldest = NULL;
+
+    for (struct connection *c = callback->connections; c; c = c->next)
+        if (c->phase != PHASE_BODY)
+            oldest = c;
+    if (oldest)
+        connection_close(oldest);
+    return oldest;
+}
+
+void
+connections_forget(struct td_callback *callback, const struct route *route)
+{
+    for (struct connection *c = callback->connections; c; c = c->next)
+        if (c->route == route)
+            drop_body(c);
+}
+
+/* The client has all its time again. */
+static void
+renew(struct connection *c)
+{
+    c->is_late = false;
+    timer_start(c->timer, PATIENCE_MS);
+}
+
+/* Answers */
+
+static const char *
+reason_of(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {202, "Accepted"},
+        {400, "Bad Request"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {417, "Expectation Failed"},
+        {431, "Request Header Fields Too Large"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {505, "HTTP Version Not Supported"},
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "";
+}
+
+/* Answers the request, and awaits the next one unless this one is the last. A
+ * browser must never take the text for a page (W-058). */
+static void
+answer(struct connection *c, unsigned status, struct slice text)
+{
+    char date[HTTPDATE_SIZE];
+
+    httpdate_write(date, time(NULL));
+    buf_add_format(&c->out,
+                   "HTTP/1.1 %u %s\r\n"
+                   "Date: %s\r\n"
+                   "Content-Type: text/plain\r\n"
+                   "X-Content-Type-Options: nosniff\r\n"
+                   "Content-Length: %zu\r\n"
+                   "%s"
+                   "Connection: %s\r\n"
+                   "\r\n",
+                   status, reason_of(status), date, text.size,
+                   status == 405 ? "Allow: GET, POST\r\n" : "",
+                   c->is_last ? "close" : "keep-alive");
+    buf_add_slice(&c->out, text);
+    c->phase = c->is_last ? PHASE_LINGER : PHASE_HEAD;
+    renew(c);
+}
+
+/* Answers as the last, because nobody knows where the next request begins. */
+static void
+refuse(struct connection *c, unsigned status, const char *text)
+{
+    drop_body(c);
+    c->is_last = true;
+    answer(c, status, slice_of(text));
+}
+
+/* Drops the first `size` bytes that were read. */
+static void
+consume(struct connection *c, size_t size)
+{
+    c->in_size -= size;
+    memmove(c->in, c->in + size, c->in_size);
+}
+
+static struct slice
+field(const struct request_head *h, const char *name)
+{
+    size_t at = 0;
+    const struct request_field *f = request_head_field(h, name, &at);
+
+    return f ? f->value : SLICE("");
+}
+
+/* Hands a whole request over to its route, and answers it. */
+static void
+hand_over(struct connection *c, const struct request_head *h)
+{
+    struct route *route = c->route;
+    struct arrival arrival = {
+        .is_post = slice_is(h->method, "POST"),
+        .query = h->query,
+        .type = field(h, "Content-Type"),
+        .signature = field(h, "X-Hub-Signature"),
+        .delivery_id = field(h, "Tidings-Delivery"),
+        .webhook_id = field(h, "webhook-id"),
+        .webhook_timestamp = field(h, "webhook-timestamp"),
+        .webhook_signature = field(h, "webhook-signature"),
+        .body = c->body,
+    };
+    struct reply reply = {.status = 404};
+
+    uncount_body(c); /* the route may take it */
+    buf_init(&c->body, 0);
+    c->route = NULL;
+    buf_init(&reply.text, REQUEST_TARGET_MAX);
+    route->fn(&arrival, &reply, route->user);
+    answer(c, reply.status, buf_slice(&reply.text));
+    c->out.failed |= reply.text.failed;
+    buf_fini(&reply.text);
+    buf_fini(&arrival.body);
+}
+
+/* Bodies */
+
+/* Bytes of memory that one route's bodies may have. */
+static size_t
+share_of(const struct route *route)
+{
+    return route->max_bytes > BODIES_SHARE ? route->max_bytes : BODIES_SHARE;
+}
+
+static void
+refuse_long(struct connection *c)
+{
+    refuse(c, 413, "the body is longer than is taken here");
+}
+
+static void
+refuse_now(struct connection *c)
+{
+    refuse(c, 503, "too many bodies are under way: try again later");
+}
+
+/* Keeps `data` of the body. False: the body was refused. */
+static bool
+keep(struct connection *c, struct slice data)
+{
+    struct td_callback *callback = c->callback;
+    size_t before = c->body.capacity;
+
+    if (data.size > c->body.max - c->body.size) {
+        refuse_long(c);
+        return false;
+    }
+    buf_add_slice(&c->body, data);
+    callback->n_bodies += c->body.capacity - before;
+    c->route->n_bodies += c->body.capacity - before;
+    if (c->body.failed || callback->n_bodies > BODIES_MAX ||
+        c->route->n_bodies > share_of(c->route)) {
+        refuse_now(c);
+        return false;
+    }
+    c->n_progress += data.size;
+    if (c->n_progress >= PROGRESS_BYTES) {
+        c->n_progress = 0;
+        renew(c);
+    }
+    return true;
+}
+
+/* Takes the body off the front of `bytes`. True: it is whole. False: more has
+ * to come, or it was refused. */
+static bool
+read_plain(struct connection *c, struct slice *bytes)
+{
+    struct slice data = *bytes;
+
+    if (data.size > c->left)
+        data.size = (size_t)c->left;
+    bytes->data += data.size;
+    bytes->size -= data.size;
+    c->left -= data.size;
+    return keep(c, data) && !c->left;
+}
+
+/* The same. */
+static bool
+read_chunked(struct connection *c, struct slice *bytes)
+{
+    struct problem why = {""};
+    struct slice data;
+
+    for (;;)
+        switch (chunked_read(&c->chunked, bytes, &data, &why)) {
+        case CHUNKED_DATA:
+            if (!keep(c, data))
+                return false;
+            break;
+        case CHUNKED_MORE:
+            return false;
+        case CHUNKED_END:
+            return true;
+        case CHUNKED_BROKEN:
+            refuse(c, 400, why.text);
+            return false;
+        }
+}
+
+/* Reads of the body what is there. False: more has to come. */
+static bool
+take_body(struct connection *c)
+{
+    struct slice bytes = {c->in + c->head_size, c->in_size - c->head_size};
+    struct request_seen seen = {0};
+    struct problem why = {""};
+    struct request_head h;
+
+    if (!bytes.size)
+        return false;
+    if (!c->route) {
+        refuse(c, 404, "");
+    } else if (!(c->is_chunked ? read_chunked(c, &bytes)
+                               : read_plain(c, &bytes))) {
+        c->in_size = c->head_size;
+    } else if (request_head_read(&h, (struct slice){c->in, c->head_size}, &seen,
+                                 &why)) {
+        refuse(c, 400, why.text); /* cannot be: it was read before */
+    } else {
+        hand_over(c, &h);
+        consume(c, c->in_size - bytes.size);
+    }
+    return c->phase != PHASE_BODY;
+}
+
+/* Heads */
+
+static bool
+is_known_method(struct slice method)
+{
+    static const char *const methods[] = {"GET",    "POST",    "HEAD", "PUT",
+                                          "DELETE", "OPTIONS", "PATCH"};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (slice_is(method, methods[i]))
+            return true;
+    return false;
+}
+
+/* Answers a request that can be refused before its body has come, and returns
+ * true then. Tests that need the route follow the 404: a client that does not
+ * know one learns nothing (W-029). */
+static bool
+refuse_head(struct connection *c, const struct request_head *h)
+{
+    struct route *route = callback_route(c->callback, h->path);
+    bool is_post = slice_is(h->method, "POST");
+    bool has_body = h->is_chunked || h->length > 0;
+
+    c->is_last = !h->is_kept || has_body;
+    if (h->is_https)
+        refuse(c, 400, "https:// on a connection without TLS");
+    else if (!is_known_method(h->method))
+        refuse(c, 501, "no such method");
+    else if (!route)
+        answer(c, 404, SLICE(""));
+    else if (!is_post && !slice_is(h->method, "GET"))
+        answer(c, 405, SLICE(""));
+    else if (!is_post && has_body)
+        refuse(c, 400, "this method takes no body");
+    else if (is_post && !h->is_chunked && !h->has_length)
+        refuse(c, 411, "a delivery needs a Content-Length, or chunks");
+    else if (h->length > route->max_bytes)
+        refuse_long(c);
+    else if (h->length > BODIES_MAX - c->callback->n_bodies ||
+             h->length > share_of(route) - route->n_bodies)
+        refuse_now(c);
+    else
+        c->route = route;
+    if (c->route)
+        c->is_last = !h->is_kept;
+    return !c->route;
+}
+
+/* Reads the head, as far as it is there. False: more has to come. */
+static bool
+take_head(struct connection *c)
+{
+    struct problem why = {""};
+    struct request_head h;
+    enum status rc = STATUS_AGAIN;
+
+    if (c->in_size > 0)
+        rc = request_head_read(&h, (struct slice){c->in, c->in_size}, &c->seen,
+                               &why);
+    if (rc == STATUS_AGAIN)
+        return false;
+    if (rc) {
+        refuse(c, h.refusal, why.text);
+        return true;
+    }
+    if (refuse_head(c, &h)) {
+        consume(c, h.size);
+        return true;
+    }
+    if (!h.is_chunked && !h.length) {
+        hand_over(c, &h);
+        consume(c, h.size);
+        return true;
+    }
+    buf_init(&c->body, h.is_chunked ? c->route->max_bytes : (size_t)h.length);
+    c->is_chunked = h.is_chunked;
+    chunked_init(&c->chunked);
+    c->left = h.length;
+    c->n_progress = 0;
+    c->head_size = h.size;
+    c->phase = PHASE_BODY;
+    renew(c);
+    if (h.is_continue && c->in_size == h.size)
+        BUF_ADD(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    return true;
+}
+
+/* The loop */
+
+static bool
+is_stuck(const struct connection *c)
+{
+    return c->out.size > 0 || c->out.failed;
+}
+
+/* Sends what waits, as far as the socket takes it. False: the connection was
+ * closed. */
+static bool
+flush(struct connection *c)
+{
+    ssize_t n = -1;
+
+    errno = ENOMEM;
+    if (!c->out.failed)
+        n = send(c->fd, c->out.data + c->out_at, c->out.size - c->out_at,
+                 MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        connection_close(c);
+        return false;
+    }
+    if (n > 0)
+        c->out_at += (size_t)n;
+    if (c->out_at < c->out.size)
+        return true;
+    buf_clear(&c->out);
+    c->out_at = 0;
+    if (c->phase == PHASE_LINGER) {
+        shutdown(c->fd, SHUT_WR);
+        timer_start(c->timer, LINGER_MS);
+    }
+    return true;
+}
+
+/* Takes what was read, as far as that is possible now. False: more has to come.
+ */
+static bool
+take(struct connection *c)
+{
+    switch (c->phase) {
+    case PHASE_HEAD:
+        return take_head(c);
+    case PHASE_BODY:
+        return take_body(c);
+    case PHASE_LINGER:
+        c->drained += c->in_size;
+        c->in_size = 0;
+        break;
+    }
+    return false;
+}
+
+/* Goes on as far as what was read allows. False: the connection was closed. */
+static bool
+go_on(struct connection *c)
+{
+    do {
+        if (is_stuck(c) && !flush(c))
+            return false;
+    } while (!is_stuck(c) && take(c));
+
+    if (c->drained > LINGER_BYTES) {
+        connection_close(c);
+        return false;
+    }
+    descriptor_set(c->descriptor, is_stuck(c) ? READY_WRITE : READY_READ);
+    return true;
+}
+
+/* Reads once. False: the connection was closed. `*n`: bytes. */
+static bool
+receive(struct connection *c, ssize_t *n)
+{
+    *n = recv(c->fd, c->in + c->in_size, IN_SIZE - c->in_size, 0);
+    if (!*n || (*n < 0 && errno != EAGAIN && errno != EINTR)) {
+        connection_close(c);
+        return false;
+    }
+    if (*n < 0)
+        *n = 0;
+    if (*n > 0 && c->phase == PHASE_HEAD && !c->in_size)
+        renew(c); /* a head begins */
+    c->in_size += (size_t)*n;
+    return true;
+}
+
+static void
+on_ready(int events, void *user)
+{
+    struct connection *c = user;
+    ssize_t n;
+
+    (void)events;
+    if (is_stuck(c) || receive(c, &n))
+        go_on(c);
+}
+
+/* The client's time is over. The program may have held up the loop meanwhile:
+ * bytes that came in time are read first. */
+static void
+on_timer(void *user)
+{
+    struct connection *c = user;
+    ssize_t n = 1;
+
+    c->is_late = true;
+    while (c->is_late && n > 0 && c->phase != PHASE_LINGER && !is_stuck(c))
+        if (!receive(c, &n) || !go_on(c))
+            return;
+    if (!c->is_late)
+        return;
+    if (is_stuck(c) || c->phase == PHASE_LINGER ||
+        (c->phase == PHASE_HEAD && !c->in_size)) {
+        connection_close(c);
+        return;
+    }
+    refuse(c, 408, "too little of the request came in time");
+    go_on(c);
+}
+
+void
+connection_new(struct td_callback *callback, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    struct loop *loop = callback->client->loop;
+
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->callback = callback;
+    c->fd = fd;
+    c->descriptor = descriptor_new(loop, fd, on_ready, c);
+    c->timer = timer_new(loop, on_timer, c);
+    c->next = callback->connections;
+    c->at = &callback->connections;
+    if (c->next)
+        c->next->at = &c->next;
+    callback->connections = c;
+    callback->n_connections++;
+    buf_init(&c->out, ANSWER_MAX);
+    if (!c->descriptor || !c->timer) {
+        connection_close(c);
+        return;
+    }
+    renew(c);
+    descriptor_set(c->descriptor, READY_READ);
+}
