@@ -321,7 +321,7 @@ start_archiver(struct broker *b, struct problem *why)
  */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
-            const struct server_options *net, struct problem *why)
+            struct server_options *net, struct problem *why)
 {
     enum status rc = broker_check(b->config, why);
 
@@ -332,8 +332,10 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
-    if (!rc)
+    if (!rc) {
+        net->clients = registry_clients(b->registry);
         rc = server_open(&b->server, net, why);
+    }
     if (rc)
         return rc;
     file_modes_settle(b->config->data, b->config->list_readers);

@@ -21,6 +21,7 @@ enum status {
     STATUS_NOT_FOUND,   /* no such thing */
     STATUS_GONE,        /* it was there, or belongs to another epoch */
     STATUS_BUSY,        /* no room now, later perhaps */
+    STATUS_LIMITED,     /* the client has its share; later perhaps */
     STATUS_STOPPED,     /* the process is ending */
     STATUS_RUNNING,     /* the same is being done at this moment: ask again */
     STATUS_CONFLICT     /* something that is there forbids it */

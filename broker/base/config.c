@@ -126,6 +126,16 @@ static const struct option rows[] = {
     {"min-rate", "BYTES", BYTES(min_rate, 0, GIB), "1K",
      "a body, an answer or a stream has to move so many a second, over each "
      "--request-timeout, or it ends"},
+    {"client-connections", "N", COUNT(client_connections, 1, 1000000), "2000",
+     "connections of one client at most: of one address, of IPv6 the first 64 "
+     "bits"},
+    {"client-half-heads", "N", COUNT(client_half_heads, 1, 1000000), "1000",
+     "of these, connections whose request has not come whole"},
+    {"client-streams", "N", COUNT(client_streams, 1, 1000000), "2000",
+     "of these, streams"},
+    {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
+     "what one client may have of the memory for posts and for answers, of the "
+     "disk and of the filters"},
 
     {"hub-lease-min", "SECONDS",
      SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",

@@ -74,6 +74,10 @@ struct config {
     uint64_t
         min_rate; /* bytes a second that have to move where some wait, looked
                      at over each request_timeout_us; 0: no matter */
+    uint64_t client_connections; /* of one client at most (clients.h) */
+    uint64_t client_half_heads;  /* likewise */
+    uint64_t client_streams;     /* likewise */
+    uint64_t client_share;       /* percent of what all share */
 
     /* The hub */
     int64_t hub_lease_min_us; /* min <= default <= max: broker_check looks */

@@ -22,7 +22,7 @@ static const struct row {
 static const char *const label_names[METRIC_LABELS] = {
     [LABEL_CODE] = "code",     [LABEL_TRANSPORT] = "transport",
     [LABEL_LEVEL] = "level",   [LABEL_VERSION] = "version",
-    [LABEL_REASON] = "reason",
+    [LABEL_REASON] = "reason", [LABEL_LIMIT] = "limit",
 };
 
 /* NULL ends them. */
@@ -34,6 +34,8 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_VERSION] = {TIDINGS_VERSION},
     [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
                       "differs", "too-large", "room"},
+    [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
+                     "answers", "filters"},
 };
 
 /* Upper ends of a histogram's buckets: from a push within one machine to a disk

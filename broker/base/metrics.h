@@ -38,6 +38,7 @@ enum metric_label {
     LABEL_LEVEL,     /* of diagnostics */
     LABEL_VERSION,
     LABEL_REASON, /* of enum fetch_reason (archive/fetcher.h) */
+    LABEL_LIMIT,  /* of enum client_kind (clients.h) */
     METRIC_LABELS
 };
 
@@ -207,6 +208,11 @@ enum metric_kind {
         "Pauses of accepting for want of file descriptors") \
     ROW(SLOW, COUNTER, LABEL_NONE, "tidings_slow_connections_total", \
         "Connections that ended because too little moved on them") \
+    ROW(DISPLACED, COUNTER, LABEL_NONE, "tidings_displaced_connections_total", \
+        "Connections that waited for a request, and ended to make room") \
+    ROW(CLIENT_REFUSALS, COUNTER, LABEL_LIMIT, \
+        "tidings_client_refusals_total", \
+        "Refusals because a client has its share, by the limit") \
     ROW(RESPONSES, COUNTER, LABEL_CODE, "tidings_http_responses_total", \
         "Answers, by status") \
     ROW(RECEIVED, COUNTER, LABEL_NONE, "tidings_received_bytes_total", \

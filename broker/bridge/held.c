@@ -172,6 +172,7 @@ held_is_passing(enum status rc)
     case STATUS_IO: /* the log's disk, nothing of the message's */
     case STATUS_GONE:
     case STATUS_BUSY:
+    case STATUS_LIMITED:
     case STATUS_STOPPED:
     case STATUS_RUNNING:
         return true;

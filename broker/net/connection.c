@@ -1,5 +1,6 @@
 #include "broker/net/connection.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,9 @@
 /* The least capacity for bytes that wait: most often these are a part of a
  * WebSocket frame. */
 #define WAITING_LEAST 256
+
+/* Looked at for one to be displaced. */
+#define DISPLACE_LOOKS 64
 
 /* Bytes that wait */
 
@@ -80,13 +84,28 @@ connection_set_busy(struct connection *c, bool is_busy)
     c->is_busy = is_busy;
 }
 
+static void
+set_list(struct connection *c, struct list *list)
+{
+    list_remove(&c->node);
+    list_append(list, &c->node);
+}
+
 /* Does connection_check look at it? A WebSocket is looked at only while bytes
  * wait for room. */
 static void
 set_timed(struct connection *c, bool is_timed)
 {
-    list_remove(&c->node);
-    list_append(is_timed ? &c->service->timed : &c->service->untimed, &c->node);
+    set_list(c, is_timed ? &c->service->timed : &c->service->untimed);
+}
+
+static void
+end_half(struct connection *c)
+{
+    if (c->is_half)
+        clients_give(c->service->server->clients, c->client, CLIENT_HALF_HEADS,
+                     1);
+    c->is_half = false;
 }
 
 void
@@ -102,7 +121,12 @@ connection_enter(struct connection *c, enum phase phase, int64_t deadline_us)
         [PHASE_GONE] = {false, false},
     };
 
-    set_timed(c, phases[phase].is_timed);
+    if (phase == PHASE_HEAD)
+        set_list(c, &c->service->heads);
+    else
+        set_timed(c, phases[phase].is_timed);
+    if (phase != PHASE_HEAD)
+        end_half(c);
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
@@ -352,28 +376,170 @@ on_ready(struct socket *socket, bool is_writable, bool is_readable)
         on_readable(c);
 }
 
+/* Clients */
+
+enum status
+connection_count_half(struct connection *c)
+{
+    enum status rc = STATUS_OK;
+
+    if (!c->is_half)
+        rc = clients_take(c->service->server->clients, c->client,
+                          CLIENT_HALF_HEADS, 1, NULL);
+    c->is_half = !rc;
+    return rc;
+}
+
+enum status
+connection_count_stream(struct connection *c, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (!c->is_streaming)
+        rc = clients_take(c->service->server->clients, c->client,
+                          CLIENT_STREAMS, 1, why);
+    c->is_streaming = !rc;
+    return rc;
+}
+
+static void
+count_off(struct connection *c)
+{
+    struct clients *clients = c->service->server->clients;
+
+    end_half(c);
+    if (c->is_streaming)
+        clients_give(clients, c->client, CLIENT_STREAMS, 1);
+    if (c->is_counted)
+        clients_give(clients, c->client, CLIENT_CONNECTIONS, 1);
+    client_unref(c->client);
+    c->client = NULL;
+    c->is_streaming = c->is_counted = false;
+}
+
+static enum status
+count_new(struct connection *c, const struct sockaddr *peer)
+{
+    struct clients *clients = c->service->server->clients;
+    enum status rc;
+
+    c->client = client_at(clients, peer);
+    rc = clients_take(clients, c->client, CLIENT_CONNECTIONS, 1, NULL);
+    c->is_counted = !rc;
+    return rc ? rc : connection_count_half(c);
+}
+
+/* Looks at the connections that have waited longest for a request, and returns
+ * one of the client that has most. A connection that has just sent something
+ * stays. NULL: none can be displaced. */
+static struct connection *
+find_displaceable(struct service *s)
+{
+    struct list *node, *next;
+    struct connection *found = NULL;
+    uint64_t most = 0;
+    unsigned looks = 0;
+
+    list_foreach (node, next, &s->heads) {
+        struct connection *c = list_entry(node, struct connection, node);
+        uint64_t n = client_held(c->client, CLIENT_CONNECTIONS);
+
+        if ((!found || n > most) && !socket_has_unread(&c->socket)) {
+            found = c;
+            most = n;
+        }
+        if (++looks == DISPLACE_LOOKS)
+            break;
+    }
+    return found;
+}
+
+static void
+displace(struct connection *c)
+{
+    metrics_add(METRIC_DISPLACED, 1);
+    connection_kill(c);
+}
+
+bool
+connection_displace(struct service *s)
+{
+    struct connection *c = find_displaceable(s);
+
+    if (c)
+        displace(c);
+    return c != NULL;
+}
+
+/* Makes `*fd` a descriptor that connections may have, if need be that of
+ * another one. STATUS_LIMITED: all that could be displaced are of clients that
+ * have less; STATUS_BUSY: none can be. */
+static enum status
+find_descriptor(struct connection *c, int *fd)
+{
+    struct server *server = c->service->server;
+    struct connection *other;
+    int low;
+
+    if (*fd < server->fd_end)
+        return STATUS_OK;
+    other = find_displaceable(c->service);
+    if (!other)
+        return STATUS_BUSY;
+    if (client_held(other->client, CLIENT_CONNECTIONS) <
+        client_held(c->client, CLIENT_CONNECTIONS))
+        return STATUS_LIMITED;
+    displace(other);
+    low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    if (low < 0)
+        return STATUS_BUSY;
+    close(*fd);
+    *fd = low;
+    return low < server->fd_end ? STATUS_OK : STATUS_BUSY;
+}
+
 /* Life */
 
-void
-connection_new(struct service *service, int fd)
+static enum status
+open_new(struct connection *c, int *fd, const struct sockaddr *peer)
+{
+    struct service *s = c->service;
+    enum status rc = count_new(c, peer);
+
+    if (!rc)
+        rc = find_descriptor(c, fd);
+    if (!rc &&
+        !socket_open(&c->socket, &s->loop, *fd, s->server->tls, on_ready))
+        rc = STATUS_MEMORY;
+    return rc;
+}
+
+bool
+connection_new(struct service *service, int fd, const struct sockaddr *peer)
 {
     struct connection *c = calloc(1, sizeof(*c));
+    enum status rc = STATUS_MEMORY;
 
-    if (!c || !socket_open(&c->socket, &service->loop, fd, service->server->tls,
-                           on_ready)) {
+    if (c) {
+        c->service = service;
+        list_init(&c->node);
+        list_init(&c->ready);
+        rc = open_new(c, &fd, peer);
+    }
+    if (rc) {
+        if (c)
+            count_off(c);
         free(c);
         close(fd);
-        return;
+        return rc != STATUS_BUSY;
     }
-    c->service = service;
-    list_init(&c->ready);
-    list_append(&service->timed, &c->node);
     connection_enter(c, PHASE_HEAD,
                      clock_steady_us() +
                          service->server->options.request_timeout_us);
     metrics_add(METRIC_CONNECTIONS, 1);
     metrics_add(METRIC_ACCEPTED, 1);
     socket_set_reading(&c->socket, true);
+    return true;
 }
 
 static void
@@ -386,6 +552,7 @@ on_closed(uv_handle_t *handle)
         exchange_gone(c);
     if (c->stream)
         stream_gone(c);
+    count_off(c);
     list_remove(&c->node);
     metrics_add(METRIC_CONNECTIONS, -1);
     waiting_fini(&c->in);

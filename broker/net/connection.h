@@ -22,6 +22,11 @@
  * (WRITE_MAX of answer.c, STREAM_FRAME_MAX): nothing more is written until it
  * is gone.
  *
+ * A connection counts for a client (clients.h): as a connection, until its
+ * first request has come whole, and while it has begun another one, as a half
+ * head, and as a stream while it is one. Where no descriptor is left, a new one
+ * takes the place of one in PHASE_HEAD.
+ *
  * A connection belongs to its service thread. It is freed in the turn of the
  * loop in which it was closed, after connection_gone has told whoever was
  * served.
@@ -32,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/clients.h"
 #include "broker/base/list.h"
 #include "broker/net/socket.h"
 #include "proto/request_head.h"
@@ -74,10 +80,11 @@ struct waiting {
 };
 
 struct connection {
-    struct list node;  /* service->timed or ->untimed */
+    struct list node;  /* service->heads, ->timed or ->untimed */
     struct list ready; /* service->ready, or none */
     struct socket socket;
     struct service *service;
+    struct client *client;   /* whom it counts for; NULL: nobody */
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: neither WebSocket nor long answer */
     enum phase phase;
@@ -86,6 +93,9 @@ struct connection {
                        handler gives meanwhile */
     bool is_spared; /* late, but with one more turn; see connection_check */
     bool is_awaiting_room;
+    bool is_counted;   /* as a connection of its client */
+    bool is_half;      /* as a half head */
+    bool is_streaming; /* as a stream */
     int64_t deadline_us;
     int64_t measured_us;      /* when `moved` was noted; 0: begin anew */
     uint64_t moved;           /* bytes of the body, or that the client has
@@ -97,8 +107,22 @@ struct connection {
     struct waiting out;       /* to be sent when there is room */
 };
 
-/* Takes over `fd`, an accepted socket; closes it if there is no memory. */
-void connection_new(struct service *service, int fd);
+/* Takes over `fd`, an accepted socket of `peer`; closes it if its client has
+ * its share, or if there is no memory. Where no descriptor is left, it
+ * displaces a connection of a client that has as many as its own, or more.
+ * False: closed, for no descriptor is left, and no connection can be displaced.
+ */
+MUST_CHECK bool connection_new(struct service *service, int fd,
+                               const struct sockaddr *peer);
+
+/* Ends a connection that waits for a request, so that its descriptor is free.
+ * False: none waits. */
+bool connection_displace(struct service *service);
+
+/* Counts it as a half head, or as a stream. STATUS_LIMITED. */
+MUST_CHECK enum status connection_count_half(struct connection *c);
+MUST_CHECK enum status connection_count_stream(struct connection *c,
+                                               struct problem *why);
 
 /* `deadline_us` is on the steady clock; 0: none. */
 void connection_enter(struct connection *c, enum phase phase,

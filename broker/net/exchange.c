@@ -195,6 +195,8 @@ exchange_head(struct connection *c, struct slice bytes)
 
         if (c->deadline_us > by_us)
             c->deadline_us = by_us;
+        if (connection_count_half(c))
+            connection_kill(c);
         return 0;
     }
     rq = c->request = request_new(c, rc ? NULL : &s->head, bytes);

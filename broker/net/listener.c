@@ -212,8 +212,9 @@ refuse_one(struct listeners *l, int listener)
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* No descriptor is left for connections: they wait in the backlog until the
- * next second. Without the pause the loop would spin. */
+/* No descriptor is left for connections, and none of them can be displaced:
+ * they wait in the backlog until the next second. Without the pause the loop
+ * would spin. */
 static void
 pause_accepting(struct service *service)
 {
@@ -234,29 +235,32 @@ accept_some(uv_poll_t *poll, int status, int events)
 {
     struct service *service = poll->loop->data;
     int listener = service->listeners.fds[poll - service->listeners.polls];
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 
     (void)status;
     (void)events;
     if (atomic_load(&service->server->is_stopping))
         return;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        socklen_t size = sizeof(peer);
+        int fd = accept4(listener, (struct sockaddr *)&peer, &size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                        errno == ENOMEM)) {
+            if (connection_displace(service))
+                continue;
             refuse_one(&service->listeners, listener);
             pause_accepting(service);
             return;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
-        if (fd >= service->server->fd_end) {
-            close(fd);
+        /* Without one that connection has failed, not the listener. */
+        if (fd >= 0 && !connection_new(service, fd, (struct sockaddr *)&peer)) {
             pause_accepting(service);
             return;
         }
-        if (fd >= 0) /* else that connection has failed, not the listener */
-            connection_new(service, fd);
     }
 }
 

@@ -65,6 +65,8 @@ response_status_of(enum status status)
         return 415;
     case STATUS_INVALID:
         return 422;
+    case STATUS_LIMITED:
+        return 429;
     case STATUS_BUSY:
     case STATUS_STOPPED:
         return 503;

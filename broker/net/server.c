@@ -22,6 +22,7 @@ end(struct server *server, int64_t cut_at_us)
     for (unsigned i = 0; i < server->n_services; i++)
         service_fini(&server->services[i]);
     tls_close(server->tls);
+    clients_fini(&server->unlimited);
     free(server);
 }
 
@@ -40,6 +41,16 @@ find_fd_end(void)
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > INT_MAX)
         return INT_MAX;
     return (int)(files.rlim_cur - files.rlim_cur / 10);
+}
+
+/* One client leaves half of the descriptors to others. */
+static void
+limit_connections(struct server *s)
+{
+    uint64_t most = (uint64_t)s->fd_end / 2;
+
+    if (clients_limit_of_each(s->options.clients, CLIENT_CONNECTIONS) > most)
+        clients_limit_each(s->options.clients, CLIENT_CONNECTIONS, most);
 }
 
 /* The worker pool is the process's: each thread's reads for its subscribers
@@ -71,6 +82,10 @@ server_open(struct server **server, const struct server_options *options,
     size_pool(n);
     s->port = options->port;
     s->fd_end = find_fd_end();
+    clients_init(&s->unlimited, 100);
+    s->clients = options->clients ? options->clients : &s->unlimited;
+    if (options->clients)
+        limit_connections(s);
     if (options->tls_cert)
         rc = tls_open(&s->tls, options->tls_cert, options->tls_key, why);
     if (!rc)

@@ -17,6 +17,7 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+struct clients;
 struct server;
 struct service; /* one service thread */
 struct request;
@@ -36,6 +37,10 @@ struct server_options {
      * `min_rate` bytes a second, looked at over each such time. */
     int64_t request_timeout_us;
     uint64_t min_rate;
+
+    /* Whom connections and streams count for; lent. No client has more than
+     * half of the descriptors that connections may have. NULL: no limits. */
+    struct clients *clients;
 
     /* Called once per request, when its headers are there: decides, and either
      * answers or sets the request's handlers (request.h). */

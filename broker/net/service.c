@@ -28,9 +28,9 @@
 static void
 cut(struct service *s)
 {
-    struct list *lists[] = {&s->timed, &s->untimed};
+    struct list *lists[] = {&s->heads, &s->timed, &s->untimed};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct list all, *node = NULL;
 
         list_init(&all);
@@ -48,7 +48,8 @@ cut(struct service *s)
 static bool
 has_connections(const struct service *s)
 {
-    return !list_is_empty(&s->timed) || !list_is_empty(&s->untimed);
+    return !list_is_empty(&s->heads) || !list_is_empty(&s->timed) ||
+           !list_is_empty(&s->untimed);
 }
 
 /* Is the mailbox empty, and to stay so? */
@@ -160,16 +161,15 @@ service_date(struct service *s)
 /* A check may end in a handler, which may change any connection: so walk a list
  * of our own, from which whatever changes disappears. */
 static void
-check_connections(struct service *s)
+check_connections(struct list *list, int64_t now_us)
 {
-    int64_t now_us = clock_steady_us();
     struct list batch, *node = NULL;
 
     list_init(&batch);
-    list_move(&batch, &s->timed);
+    list_move(&batch, list);
     while ((node = list_first(&batch))) {
         list_remove(node);
-        list_append(&s->timed, node);
+        list_append(list, node);
         connection_check(list_entry(node, struct connection, node), now_us);
     }
 }
@@ -178,8 +178,10 @@ static void
 on_timer(uv_timer_t *timer)
 {
     struct service *s = timer->data;
+    int64_t now_us = clock_steady_us();
 
-    check_connections(s);
+    check_connections(&s->heads, now_us);
+    check_connections(&s->timed, now_us);
     listeners_resume(s);
 }
 
@@ -311,6 +313,7 @@ service_init(struct service *s, struct server *server, unsigned number,
     s->server = server;
     s->number = number;
     s->listeners.spare = -1;
+    list_init(&s->heads);
     list_init(&s->timed);
     list_init(&s->untimed);
     list_init(&s->ready);

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "broker/base/clients.h"
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
 #include "broker/net/date.h"
@@ -59,8 +60,10 @@ struct service {
     uv_timer_t wake_timer; /* service_wake_later */
     struct listeners listeners;
 
-    /* All connections are in one of these: those that service_second looks at,
-     * and the streams, which have no deadlines. */
+    /* All connections are in one of these: those that wait for a request, since
+     * longest first; others that connection_check looks at; and the streams,
+     * which have no deadlines. */
+    struct list heads;
     struct list timed;
     struct list untimed;
     struct list ready; /* see connection_set_ready */
@@ -96,6 +99,8 @@ struct service {
 struct server {
     struct server_options options;
     struct tls *tls; /* NULL: none */
+    struct clients *clients;
+    struct clients unlimited; /* where the options have none */
     unsigned port;
     int fd_end; /* no connection has this descriptor, or one above it: the rest
                    is kept for the broker's own files */

@@ -7,6 +7,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
+#include "broker/net/response.h"
 #include "broker/net/service.h"
 #include "proto/upgrade.h"
 #include "proto/ws_frames.h"
@@ -33,13 +34,21 @@ struct stream {
     struct ws_frames frames;
 };
 
-/* The stream that answers a request; NULL: no memory, and all is said. */
+/* The stream that answers a request; NULL: its client has its share of them, or
+ * no memory, and all is said. */
 static struct stream *
 begin(struct request *rq, const struct stream_handlers *handlers, void *user)
 {
     struct connection *c = rq->connection;
-    struct stream *stream = calloc(1, sizeof(*stream));
+    struct problem why = {"", 0, 0};
+    struct stream *stream = NULL;
 
+    if (connection_count_stream(c, &why)) {
+        request_answer_problem(rq, 429, &why, NULL, NULL);
+        handlers->on_gone(NULL, user);
+        return NULL;
+    }
+    stream = calloc(1, sizeof(*stream));
     rq->is_answered = true;
     ticket_drop(rq);
     if (!stream) {

@@ -56,6 +56,7 @@ struct registry {
     void *check_user;
     struct filters filters;
     struct budgets budgets;
+    struct clients clients;
 };
 
 static struct set *
@@ -221,6 +222,15 @@ on_closed(void *user)
         r->options.on_closed(r->options.user);
 }
 
+static void
+limit_clients(struct clients *c, const struct config *config)
+{
+    clients_init(c, (unsigned)config->client_share);
+    clients_limit_each(c, CLIENT_CONNECTIONS, config->client_connections);
+    clients_limit_each(c, CLIENT_HALF_HEADS, config->client_half_heads);
+    clients_limit_each(c, CLIENT_STREAMS, config->client_streams);
+}
+
 enum status
 registry_open(struct registry **registry,
               const struct registry_options *options, struct problem *why)
@@ -253,6 +263,7 @@ registry_open(struct registry **registry,
     filters_init(&r->filters);
     announcer_init(&r->announcer, r);
     budgets_init(&r->budgets, (size_t)config->ingest_bytes);
+    limit_clients(&r->clients, config);
     rc = log_open(&r->log, &log_options, why);
     announcer_begin(&r->announcer);
     if (!rc && !r->framework)
@@ -296,6 +307,7 @@ registry_close(struct registry *r)
     table_fini(&r->sets);
     announcer_fini(&r->announcer);
     filters_fini(&r->filters);
+    clients_fini(&r->clients);
     readers_fini(&r->readers);
     running_fini(&r->running);
     configured_fini(&r->configured);
@@ -384,6 +396,12 @@ struct budgets *
 registry_budgets(struct registry *r)
 {
     return &r->budgets;
+}
+
+struct clients *
+registry_clients(struct registry *r)
+{
+    return &r->clients;
 }
 
 void

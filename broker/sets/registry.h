@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "broker/base/clients.h"
 #include "broker/base/config.h"
 #include "broker/log/log.h"
 #include "broker/sets/budgets.h"
@@ -286,6 +287,10 @@ struct running *registry_running(struct registry *registry);
 
 /* What the posts and answers of all clients hold. */
 struct budgets *registry_budgets(struct registry *registry);
+
+/* Whom limits count for, with the limits of the options. It lives as long as
+ * the registry. */
+struct clients *registry_clients(struct registry *registry);
 
 /* Who sees whether the content is there that a post without any tells of
  * (ingest.h): `check` takes it over, or fails. Before anything is posted. */

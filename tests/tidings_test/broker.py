@@ -35,9 +35,16 @@ def is_sanitized():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
-# Lists that are built by themselves would come in between, and a client of a test may
-# read as late as it likes.
-DEFAULTS = {"--resource-list-every": "0", "--min-rate": "0"}
+# Lists that are built by themselves would come in between, a client of a test may read
+# as late as it likes, and most tests have all their clients at one address.
+DEFAULTS = {
+    "--resource-list-every": "0",
+    "--min-rate": "0",
+    "--client-connections": "1000000",
+    "--client-half-heads": "1000000",
+    "--client-streams": "1000000",
+    "--client-share": "100",
+}
 
 
 class Broker(http.Client):

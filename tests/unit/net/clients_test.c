@@ -1,0 +1,139 @@
+/*
+ * What connections count for: limits per client. (All clients here are one
+ * address; others: e2e/clients_test.py.)
+ */
+#include "broker/base/clients.h"
+
+#include "tests/unit/net/streamed.h"
+
+SERVED_GROUPS;
+
+static struct clients clients;
+
+static int
+limited_open(void **state)
+{
+    streamed_open(state);
+    clients_init(&clients, 25);
+    served.options.clients = &clients;
+    served_reopen();
+    return 0;
+}
+
+static int
+limited_close(void **state)
+{
+    streamed_close(state);
+    for (int i = 0; i < CLIENT_KINDS; i++)
+        assert_int_equal(clients_held(&clients, (enum client_kind)i), 0);
+    assert_null(clients.tree);
+    clients_fini(&clients);
+    return 0;
+}
+
+FIXTURE(limited_open, limited_close);
+
+static struct wire *
+connect_silently(void)
+{
+    struct wire *w = wire_connect("127.0.0.1", served.port);
+
+    assert_non_null(w);
+    return w;
+}
+
+static void
+await_held(enum client_kind kind, unsigned n)
+{
+    for (unsigned looks = 0; clients_held(&clients, kind) != n; looks++) {
+        clock_run_on(looks == 0);
+        test_yield(looks);
+    }
+}
+
+/* Issue 16.3: what is over the limit is closed at once, without a handshake. */
+TEST(a_client_has_so_many_connections)
+{
+    struct wire *w[2];
+
+    clients_limit_each(&clients, CLIENT_CONNECTIONS, 2);
+    for (int i = 0; i < 2; i++) {
+        w[i] = served_connect();
+        served_assert_kept(w[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        served_assert_ended(connect_silently());
+    served_assert_kept(w[0]);
+    wire_close(w[1]);
+    await_held(CLIENT_CONNECTIONS, 1);
+
+    w[1] = served_connect();
+    served_assert_kept(w[1]);
+    wire_close(w[0]);
+    wire_close(w[1]);
+    await_held(CLIENT_CONNECTIONS, 0);
+}
+
+/* Issue 16.3: half heads are what has connected and not asked yet, handshakes
+ * included, and what has begun to ask again. */
+TEST(a_client_has_so_many_half_heads)
+{
+    struct wire *silent, *asking, *kept;
+
+    clients_limit_each(&clients, CLIENT_HALF_HEADS, 2);
+    kept = served_connect();
+    served_assert_kept(kept);
+    silent = connect_silently();
+    asking = served_connect();
+    await_held(CLIENT_HALF_HEADS, 2);
+    served_assert_ended(connect_silently());
+    served_assert_kept(asking);
+    assert_int_equal(clients_held(&clients, CLIENT_HALF_HEADS), 1);
+
+    assert_true(wire_send_text(asking, "GET /small HTT"));
+    await_held(CLIENT_HALF_HEADS, 2);
+    served_assert_kept(kept);
+    assert_true(wire_send_text(kept, "GET /small HTT"));
+    served_assert_ended(kept);
+
+    assert_true(wire_send_text(asking, "P/1.1\r\n" HEAD_END));
+    served_assert_answer(asking, 200, "hello");
+    wire_close(silent);
+    wire_close(asking);
+    await_held(CLIENT_CONNECTIONS, 0);
+}
+
+/* Issue 16.3: what is over the limit is answered 429. */
+TEST(a_client_has_so_many_streams)
+{
+    struct wire *stream, *more, *other = served_connect();
+    struct wire_answer a;
+
+    clients_limit_each(&clients, CLIENT_STREAMS, 1);
+    for (int is_long = 0; is_long < 2; is_long++) {
+        stream = served_connect();
+        if (is_long) {
+            assert_true(wire_send_text(stream, GET("/long")));
+            assert_true(wire_answer_head(stream, &a));
+        } else {
+            assert_true(wire_upgrade(stream, "/", NULL, &a));
+        }
+        await_held(CLIENT_STREAMS, 1);
+        more = served_connect();
+        assert_false(wire_upgrade(more, "/", NULL, &a));
+        assert_int_equal(a.status, 429);
+        served_assert_header(&a, "Retry-After", "10");
+        assert_non_null(strstr(a.body, "streams as one client may have: 1"));
+        wire_close(more);
+        assert_true(wire_request(other, "GET", "/long", NULL, NULL, &a));
+        assert_int_equal(a.status, 429);
+        wire_close(stream);
+        served_pass_seconds(1);
+        await_held(CLIENT_STREAMS, 0);
+        served_assert_kept(other);
+    }
+    wire_close(other);
+    /* The handlers heard of the end of those, too, that never began. */
+    served_await(&n_gone, 6);
+    atomic_store(&n_gone, atomic_load(&n_opened));
+}
