@@ -44,8 +44,8 @@ def post_random(news, n):
 # The handshake. unit/proto/ws_deflate has more offers.
 
 
-# Issue 16, point 2: a client that limits the broker's window gets no compression, unless
-# it has another offer.
+# Issue 16, point 2: a client that limits the broker's window gets no compression,
+# unless it has another offer.
 def test_agrees_with_clients_that_offer_it(news):
     bits = f"{AGREED}; server_max_window_bits=15"
     for offers, agreed in (
@@ -103,8 +103,8 @@ def test_compressed_messages_say_the_same(form, news):
             assert follower.size_sent < plain.size_sent * (0.8 if n < 10 else 0.4)
 
 
-# A subscriber that comes later, one that reads slowly, and those who were there read the
-# same history, in messages of several frames.
+# A subscriber that comes later, one that reads slowly, and those who were there read
+# the same history, in messages of several frames.
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.broker("--threads", "1")
 def test_long_messages_come_in_several_frames(form, news):
@@ -121,6 +121,24 @@ def test_long_messages_come_in_several_frames(form, news):
             frames = max(frames, follower.frames)
         assert frames > 1
         assert follower.message.digest == plain.message.digest
+
+
+# A thread that has more than 16 MB of frames lets go of those that wait. The broker
+# compresses them again when their subscribers read on, to the same bytes.
+@pytest.mark.broker("--threads", "1", "--message-bytes", "16M")
+def test_goes_on_with_a_message_that_was_let_go(news):
+    post_random(news, 40000)
+    followers = [
+        news.websocket(f"after={after}", deflate=True, narrow=True)
+        for after in range(10)
+    ]
+    for follower in followers:
+        follower.read_text()
+        assert follower.connection.receive()  # of the message, which gets stuck
+    for follower in followers:
+        follower.connection.widen()
+        assert follower.read_text().endswith(b'"seq":40000}]}\n')
+        assert follower.size_sent * len(followers) > 16 << 20
 
 
 @pytest.mark.broker("--heartbeat", "0.1")
@@ -155,8 +173,8 @@ def pack(data):
     return (packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4]
 
 
-# The broker drops what clients send and inflates none of it: 50 MB in 49 KB cost as much
-# as 49 KB.
+# The broker drops what clients send and inflates none of it: 50 MB in 49 KB cost as
+# much as 49 KB.
 def test_drops_what_a_client_sends_compressed(news):
     follower = news.websocket(deflate=True)
     follower.next()
