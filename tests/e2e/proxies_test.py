@@ -262,9 +262,11 @@ def test_others_may_wait(others, news):
         assert connection.answer().message().last == 1
 
 
-def test_others_may_follow_by_websocket(others, news):
-    follower = others.websocket()
+@pytest.mark.parametrize("deflate", [False, True])
+def test_others_may_follow_by_websocket(others, news, deflate):
+    follower = others.websocket(deflate=deflate)
     follower.next()
+    assert (follower.size_sent < follower.size) == deflate
     for last in (1, 2):
         news.post()
         follower.until(last)
