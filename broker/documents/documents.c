@@ -139,6 +139,16 @@ row_matches(const struct row *row, struct slice path,
     return path.size == 0;
 }
 
+const char *
+documents_row(size_t i, const char **content_type, bool *has_forms)
+{
+    if (i >= sizeof(documents) / sizeof(documents[0]))
+        return NULL;
+    *content_type = documents[i].content_type;
+    *has_forms = documents[i].has_forms;
+    return documents[i].path;
+}
+
 enum status
 documents_find(struct slice path, struct document_found *found)
 {

@@ -4,6 +4,8 @@
 #ifndef BROKER_DOCUMENTS_DOCUMENTS_H
 #define BROKER_DOCUMENTS_DOCUMENTS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/base/body.h"
@@ -84,6 +86,11 @@ struct document_found {
     enum generation_kind kind;
     uint64_t number, last;
 };
+
+/* Row `i` of the table, for who prints it: its path, with {set} and other names
+ * for what differs, and its media type; has_forms: text/html, too. NULL: there
+ * are not so many. */
+const char *documents_row(size_t i, const char **content_type, bool *has_forms);
 
 /* STATUS_NOT_FOUND: no document can be there. */
 MUST_CHECK enum status documents_find(struct slice path,

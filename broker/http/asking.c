@@ -215,17 +215,8 @@ asking_take_body(struct asking *a)
 }
 
 void
-asking_receive(struct request *rq, struct asking *a, uint64_t max,
-               const char *what)
+asking_receive(struct request *rq, struct asking *a, uint64_t max)
 {
-    struct problem why = {""};
-
-    if (request_content_length(rq) > max) {
-        problem_set(&why, "%s has at most %" PRIu64 " bytes, not %" PRIu64,
-                    what, max, request_content_length(rq));
-        asking_refuse(rq, a, STATUS_TOO_LARGE, &why);
-        return;
-    }
     buf_init(&a->body, (size_t)max);
     /* At once where it is small: what grows leaves copies behind. */
     if (!a->is_counted && request_content_length(rq) > 0)

@@ -3,7 +3,7 @@
  * the delivery thread and back.
  *
  *     asking_new --+-- asking_receive --> whole ... asking_submit --+
- *                  +-- asking_defer (GET) --------------------------+
+ *                  +-- asking_defer (GET, DELETE) ------------------+
  *                                                                   |
  *     answered <-- service thread <-- order->done <-- delivery thread
  *
@@ -44,15 +44,13 @@ struct asking {
 struct asking *asking_new(struct http *http, struct request *rq,
                           enum order_kind kind, size_t max, bool is_text);
 
-/* Receives a body of at most `max` bytes, then asking->whole; refuses a longer
- * one with 413, as `what` ("a form"). */
-void asking_receive(struct request *rq, struct asking *asking, uint64_t max,
-                    const char *what);
+/* Receives a body of at most `max` bytes, then asking->whole. */
+void asking_receive(struct request *rq, struct asking *asking, uint64_t max);
 
 /* The order gets the body as its own. */
 void asking_take_body(struct asking *asking);
 
-/* For a GET: submits at once. */
+/* Where no body comes: submits at once. */
 void asking_defer(struct request *rq, struct asking *asking);
 
 /* Hands the order to the hub; from here on the asking answers by itself. */

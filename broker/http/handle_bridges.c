@@ -17,8 +17,8 @@ write_bridges(struct http *http, struct buf *to)
 
 void
 handle_bridges_get(struct http *http, struct request *rq,
-                   const struct holes *holes)
+                   const struct route_target *target)
 {
-    (void)holes;
+    (void)target;
     made_answer(http, rq, "application/json", TEXT_MAX, write_bridges);
 }

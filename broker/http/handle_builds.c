@@ -136,23 +136,16 @@ on_gone(struct request *rq)
 }
 
 static const struct request_handlers handlers = {
-    .on_data = routes_ignore_data,
     .on_end = on_end,
     .on_gone = on_gone,
 };
 
 static void
-post(struct http *http, struct request *rq, const struct holes *holes,
+post(struct http *http, struct request *rq, const struct route_target *target,
      enum generation_kind kind)
 {
-    struct set *set = routes_set_of_nothing(
-        http, rq, holes->name,
-        "to build a list or a dump needs no body to speak of");
-    struct building *b;
+    struct building *b = calloc(1, sizeof(*b));
 
-    if (!set)
-        return;
-    b = calloc(1, sizeof(*b));
     if (!b) {
         routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
         return;
@@ -160,23 +153,23 @@ post(struct http *http, struct request *rq, const struct holes *holes,
     b->archiver = http->archiver;
     b->ticket = request_ticket(rq);
     b->task.run = on_answered;
-    b->order.set = set;
+    b->order.set = target->set;
     b->order.kind = kind;
     b->order.done = on_done;
     request_set_user(rq, b);
-    request_receive(rq, &handlers, ROUTES_NOTHING_MAX);
+    request_receive(rq, &handlers, target->body_max);
 }
 
 void
 handle_resourcelist_post(struct http *http, struct request *rq,
-                         const struct holes *holes)
+                         const struct route_target *target)
 {
-    post(http, rq, holes, GENERATION_RESOURCELIST);
+    post(http, rq, target, GENERATION_RESOURCELIST);
 }
 
 void
 handle_resourcedump_post(struct http *http, struct request *rq,
-                         const struct holes *holes)
+                         const struct route_target *target)
 {
-    post(http, rq, holes, GENERATION_RESOURCEDUMP);
+    post(http, rq, target, GENERATION_RESOURCEDUMP);
 }

@@ -8,9 +8,7 @@
 #include "broker/http/posted.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "broker/sets/decoding.h"
 #include "broker/sets/ingest.h"
-#include "proto/multipart.h"
 
 /* The body is read as it arrives; the answer comes back from the log
  * thread. The ingest outlives a connection that breaks meanwhile: what was
@@ -168,41 +166,32 @@ set_key(struct request *rq, struct ingest *ingest, struct problem *why)
 
 void
 handle_changes_post(struct http *http, struct request *rq,
-                    const struct holes *holes)
+                    const struct route_target *target)
 {
     struct slice type = {NULL, 0}, encoding;
     struct problem why = {""};
-    const char *allow = NULL;
-    struct posting *p;
+    struct posting *p = calloc(1, sizeof(*p));
     enum status rc = STATUS_OK;
 
     request_header(rq, "content-type", &type);
-    if (multipart_is(type)) {
-        handle_consignment_post(http, rq, holes);
-        return;
-    }
-    p = calloc(1, sizeof(*p));
     if (!p)
         rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
     else
         rc = posted_check_publisher(rq, &why);
     if (!rc)
-        rc = ingest_begin(&p->ingest, http->registry, holes->name, type,
+        rc = ingest_begin(&p->ingest, http->registry, target->name, type,
                           request_content_length(rq), &why);
-    if (!rc && request_header(rq, "content-encoding", &encoding)) {
+    if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, &why);
-        allow = rc == STATUS_UNSUPPORTED ? DECODING_OFFERED : NULL;
-    }
     if (!rc)
         rc = set_key(rq, p->ingest, &why);
     if (rc) {
         posted_count_rejected(rc);
         posting_free(p);
-        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
+        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;
     }
     p->task.run = on_behind;
     request_set_user(rq, p);
-    request_receive(rq, &post_handlers,
-                    registry_config(http->registry)->max_body);
+    request_receive(rq, &post_handlers, target->body_max);
 }

@@ -261,25 +261,9 @@ static const struct request_handlers handlers = {
     .on_gone = on_gone,
 };
 
-/* What comes is streamed as it is, and mostly bytes that are compressed. */
-static enum status
-check_coding(struct request *rq, const char **allow, struct problem *why)
-{
-    struct slice coding;
-
-    if (!request_header(rq, "content-encoding", &coding) ||
-        slice_is_word(coding, "identity"))
-        return STATUS_OK;
-    *allow = "identity";
-    return problem(why, STATUS_UNSUPPORTED,
-                   "multipart/related is read without a Content-Encoding, not "
-                   "in \"%s\"",
-                   problem_quote(coding).text);
-}
-
 static enum status
 begin(struct consigning *c, struct request *rq, struct slice name,
-      const char **allow, struct problem *why)
+      struct problem *why)
 {
     struct registry *registry = c->http->registry;
     struct slice type = {NULL, 0};
@@ -287,8 +271,6 @@ begin(struct consigning *c, struct request *rq, struct slice name,
     enum status rc = posted_check_publisher(rq, why);
 
     request_header(rq, "content-type", &type);
-    if (!rc)
-        rc = check_coding(rq, allow, why);
     if (!rc)
         rc = posted_key(rq, &key, why);
     if (!rc)
@@ -307,35 +289,26 @@ begin(struct consigning *c, struct request *rq, struct slice name,
 
 void
 handle_consignment_post(struct http *http, struct request *rq,
-                        const struct holes *holes)
+                        const struct route_target *target)
 {
-    struct consigning *c = NULL;
+    struct consigning *c = calloc(1, sizeof(*c));
     struct problem why = {"the broker has no memory left"};
-    const char *allow = NULL;
     enum status rc = STATUS_BUSY;
 
-    /* Room on the disk is looked for in advance, for all of it. */
-    if (request_has_body(rq) && !request_content_length(rq)) {
-        problem_set(&why, "a post with its content has to announce its length "
-                          "(Content-Length)");
-        request_answer_problem(rq, 411, &why, NULL, NULL);
-        return;
-    }
-    c = calloc(1, sizeof(*c));
     if (c) {
         c->http = http;
         c->service = request_service(rq);
         c->rq = rq;
         buf_init(&c->arrived, BLOCK_MAX);
         buf_init(&c->block, BLOCK_MAX);
-        rc = begin(c, rq, holes->name, &allow, &why);
+        rc = begin(c, rq, target->name, &why);
     }
     if (rc) {
         posted_count_rejected(rc);
         consigning_free(c);
-        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
+        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;
     }
     request_set_user(rq, c);
-    request_receive(rq, &handlers, request_content_length(rq));
+    request_receive(rq, &handlers, target->body_max);
 }

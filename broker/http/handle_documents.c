@@ -214,15 +214,6 @@ open_done(struct job *job)
     free(o);
 }
 
-/* The ticket tells the job that the request is gone. */
-static void
-on_gone(struct request *rq)
-{
-    (void)rq;
-}
-
-static const struct request_handlers handlers = {.on_gone = on_gone};
-
 static void
 open_later(struct request *rq, const struct opening *asked)
 {
@@ -237,7 +228,6 @@ open_later(struct request *rq, const struct opening *asked)
     o->ticket = request_ticket(rq);
     o->job.work = open_work;
     o->job.done = open_done;
-    request_defer(rq, &handlers);
     service_work(request_service(rq), &o->job);
 }
 
@@ -288,14 +278,14 @@ read_form(struct request *rq, struct opening *o)
 
 void
 handle_documents_get(struct http *http, struct request *rq,
-                     const struct holes *holes)
+                     const struct route_target *target)
 {
     struct opening o = {
         .wish = {.registry = http->registry, .patience = LOG_MEMORY}};
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
-        o.wish.set = routes_set(http, rq, holes->name, &o.wish.head);
+        o.wish.set = routes_set(http, rq, target->name, &o.wish.head);
         if (!o.wish.set)
             return;
     }

@@ -9,12 +9,12 @@
 
 void
 handle_health_get(struct http *http, struct request *rq,
-                  const struct holes *holes)
+                  const struct route_target *target)
 {
     struct response r;
 
     (void)http;
-    (void)holes;
+    (void)target;
     response_init(&r, 200, "text/plain");
     r.text = SLICE("ok\n");
     request_answer(rq, &r);
@@ -82,7 +82,7 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
  * called. */
 void
 handle_ready_get(struct http *http, struct request *rq,
-                 const struct holes *holes)
+                 const struct route_target *target)
 {
     struct problem reasons[REASONS_MAX];
     struct log_health health;
@@ -90,7 +90,7 @@ handle_ready_get(struct http *http, struct request *rq,
     struct buf text;
     size_t n;
 
-    (void)holes;
+    (void)target;
     log_health(registry_log(http->registry), &health);
     n = reasons_of(http, &health, reasons);
     if (n > 0) {

@@ -12,12 +12,8 @@
 #include "proto/key.h"
 #include "proto/weblink.h"
 
-/* Topic, callback, secret and filters, all of them percent-encoded; or a few
- * hundred topics that are published. */
-#define FORM_MAX 16384
-
-/* What an order keeps of a form beside its own bytes. */
-#define KEPT_MAX (3 * FORM_MAX)
+/* What an order keeps of a form beside its own bytes: three times those. */
+#define KEPT(max) (3 * (size_t)(max))
 
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
@@ -50,55 +46,19 @@ read_simple(struct request *rq, struct asking *a)
         asking_submit(rq, a);
 }
 
-static bool
-is_encoded(struct request *rq)
-{
-    struct slice coding;
-
-    return request_header(rq, "content-encoding", &coding) &&
-           !slice_is_word(coding, "identity");
-}
-
-static void
-refuse_coding(struct request *rq, struct asking *a)
-{
-    struct problem why = {"this is read as it is, without a Content-Encoding"};
-
-    asking_refuse(rq, a, STATUS_UNSUPPORTED, &why);
-}
-
-static void
-receive_form(struct request *rq, struct asking *a)
-{
-    if (is_encoded(rq))
-        refuse_coding(rq, a);
-    else
-        asking_receive(rq, a, FORM_MAX, "a form");
-}
-
 void
 handle_subscribe_post(struct http *http, struct request *rq,
-                      const struct holes *holes)
+                      const struct route_target *target)
 {
-    struct slice type = routes_media_type(rq);
-    struct problem why = {""};
-    struct asking *a;
+    struct asking *a =
+        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max), false);
 
-    if (!routes_set(http, rq, holes->name, NULL))
-        return;
-    if (!slice_is_word(type, FORM_TYPE)) {
-        problem_set(&why, "a subscription is read as %s, not as \"%s\"",
-                    FORM_TYPE, problem_quote(type).text);
-        request_answer_problem(rq, 415, &why, NULL, NULL);
-        return;
-    }
-    a = asking_new(http, rq, ORDER_SUBSCRIBE, KEPT_MAX, false);
     if (!a)
         return;
-    memcpy(a->order->name, holes->name.data, holes->name.size);
+    memcpy(a->order->name, target->name.data, target->name.size);
     a->order->is_simple = true;
     a->whole = read_simple;
-    receive_form(rq, a);
+    asking_receive(rq, a, target->body_max);
 }
 
 /* Notifications */
@@ -157,7 +117,7 @@ keep_head(struct request *rq, struct order *order, struct slice type,
 
 static void
 receive_notification(struct http *http, struct request *rq, struct slice type,
-                     struct slice links)
+                     struct slice links, uint64_t max)
 {
     struct problem why = {""};
     struct asking *a;
@@ -176,40 +136,42 @@ receive_notification(struct http *http, struct request *rq, struct slice type,
         rc = keep_head(rq, a->order, type, links, &why);
     if (rc) {
         asking_refuse(rq, a, rc, &why);
-    } else if (is_encoded(rq)) {
-        refuse_coding(rq, a);
     } else {
         a->is_counted = true;
         a->whole = take_notification;
-        asking_receive(rq, a, registry_config(http->registry)->max_body,
-                       "a notification");
+        asking_receive(rq, a, max);
     }
 }
 
 void
-handle_hub_post(struct http *http, struct request *rq,
-                const struct holes *holes)
+handle_hub_form(struct http *http, struct request *rq,
+                const struct route_target *target)
+{
+    struct asking *a =
+        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max), true);
+
+    if (!a)
+        return;
+    a->whole = read_form;
+    asking_receive(rq, a, target->body_max);
+}
+
+void
+handle_hub_notification(struct http *http, struct request *rq,
+                        const struct route_target *target)
 {
     struct slice type = {NULL, 0}, links = {NULL, 0};
     struct problem why = {""};
-    struct asking *a;
 
-    (void)holes;
     request_header(rq, "content-type", &type);
-    if (slice_is_word(routes_media_type(rq), FORM_TYPE)) {
-        a = asking_new(http, rq, ORDER_SUBSCRIBE, KEPT_MAX, true);
-        if (!a)
-            return;
-        a->whole = read_form;
-        receive_form(rq, a);
-    } else if (type.size > 0 && request_header(rq, "link", &links)) {
-        receive_notification(http, rq, type, links);
-    } else {
-        problem_set(&why,
-                    "subscriptions come as %s, notifications with their own "
-                    "Content-Type and Link headers rel=\"self\" and "
-                    "rel=\"hub\"; the Content-Type is \"%s\"",
-                    FORM_TYPE, problem_quote(type).text);
-        request_answer_sentence(rq, 415, &why, NULL);
+    if (type.size > 0 && request_header(rq, "link", &links)) {
+        receive_notification(http, rq, type, links, target->body_max);
+        return;
     }
+    problem_set(&why,
+                "subscriptions come as %s, notifications with their own "
+                "Content-Type and Link headers rel=\"self\" and "
+                "rel=\"hub\"; the Content-Type is \"%s\"",
+                FORM_TYPE, problem_quote(type).text);
+    request_answer_sentence(rq, 415, &why, NULL);
 }

@@ -190,15 +190,6 @@ read_done(struct job *job)
     reading_free(r);
 }
 
-/* A request that waits for a job: the ticket tells the job that it is gone. */
-static void
-on_get_gone(struct request *rq)
-{
-    (void)rq;
-}
-
-static const struct request_handlers get_handlers = {.on_gone = on_get_gone};
-
 /* Chooses the form; answers 406 and returns false if there is none. */
 static bool
 choose_form(struct request *rq, struct reading *r)
@@ -281,13 +272,12 @@ read_or_wait(struct request *rq, struct reading *r)
     r->ticket = request_ticket(rq);
     r->job.work = read_work;
     r->job.done = read_done;
-    request_defer(rq, &get_handlers);
     service_work(request_service(rq), &r->job);
 }
 
 void
 handle_memory_get(struct http *http, struct request *rq,
-                  const struct holes *holes)
+                  const struct route_target *target)
 {
     struct reading *r = calloc(1, sizeof(*r));
     int64_t wait_us = 0;
@@ -297,8 +287,9 @@ handle_memory_get(struct http *http, struct request *rq,
         return;
     }
     r->http = http;
-    r->wish.set = routes_set(http, rq, holes->name, &r->head);
-    if (!r->wish.set || !choose_form(rq, r)) {
+    r->wish.set = target->set;
+    r->head = target->head;
+    if (!choose_form(rq, r)) {
         reading_free(r);
         return;
     }

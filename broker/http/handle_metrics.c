@@ -23,8 +23,8 @@ scrape(struct http *http, struct buf *to)
 
 void
 handle_metrics_get(struct http *http, struct request *rq,
-                   const struct holes *holes)
+                   const struct route_target *target)
 {
-    (void)holes;
+    (void)target;
     made_answer(http, rq, METRICS_TYPE, TEXT_MAX, scrape);
 }

@@ -10,49 +10,36 @@
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
-/* Two URLs, written with escapes. */
-#define RELAY_MAX 16384
-
 /* NULL: answered. */
 static struct asking *
-ask(struct http *http, struct request *rq, const struct holes *holes,
+ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind)
 {
-    struct problem why = {""};
-    struct asking *a;
+    struct asking *a = asking_new(http, rq, kind, 0, false);
 
-    if (!set_name_is_valid(holes->name)) {
-        problem_set(&why,
-                    "no relay can be called \"%s\": a name is 1 to 64 of a-z "
-                    "0-9 . _ - and begins with a letter or digit",
-                    problem_quote(holes->name).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
-        return NULL;
-    }
-    a = asking_new(http, rq, kind, 0, false);
     if (!a)
         return NULL;
-    memcpy(a->order->name, holes->name.data, holes->name.size);
+    memcpy(a->order->name, target->name.data, target->name.size);
     a->order->is_relay = true;
     return a;
 }
 
 void
 handle_relays_get(struct http *http, struct request *rq,
-                  const struct holes *holes)
+                  const struct route_target *target)
 {
     struct asking *a = asking_new(http, rq, ORDER_RELAY_LIST, 0, false);
 
-    (void)holes;
+    (void)target;
     if (a)
         asking_defer(rq, a);
 }
 
 void
 handle_relay_get(struct http *http, struct request *rq,
-                 const struct holes *holes)
+                 const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, holes, ORDER_RELAY_SHOW);
+    struct asking *a = ask(http, rq, target, ORDER_RELAY_SHOW);
 
     if (a)
         asking_defer(rq, a);
@@ -67,41 +54,22 @@ take_terms(struct request *rq, struct asking *a)
 
 void
 handle_relay_put(struct http *http, struct request *rq,
-                 const struct holes *holes)
+                 const struct route_target *target)
 {
-    struct slice type = routes_media_type(rq);
-    struct problem why = {""};
-    struct asking *a;
+    struct asking *a = ask(http, rq, target, ORDER_RELAY_PUT);
 
-    if (routes_may_publish(http, &why)) {
-        request_answer_problem(rq, 403, &why, NULL, NULL);
-        return;
-    }
-    if (!slice_is_word(type, "application/json")) {
-        problem_set(&why, "a relay is read as application/json, not as \"%s\"",
-                    problem_quote(type).text);
-        request_answer_problem(rq, 415, &why, NULL, NULL);
-        return;
-    }
-    a = ask(http, rq, holes, ORDER_RELAY_PUT);
     if (!a)
         return;
     a->whole = take_terms;
-    asking_receive(rq, a, RELAY_MAX, "a relay");
+    asking_receive(rq, a, target->body_max);
 }
 
 void
 handle_relay_delete(struct http *http, struct request *rq,
-                    const struct holes *holes)
+                    const struct route_target *target)
 {
-    struct problem why = {""};
-    struct asking *a;
+    struct asking *a = ask(http, rq, target, ORDER_RELAY_REMOVE);
 
-    if (routes_may_publish(http, &why)) {
-        request_answer_problem(rq, 403, &why, NULL, NULL);
-        return;
-    }
-    a = ask(http, rq, holes, ORDER_RELAY_REMOVE);
     if (a)
-        asking_receive(rq, a, ROUTES_NOTHING_MAX, "a removal");
+        asking_defer(rq, a);
 }

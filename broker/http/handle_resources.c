@@ -11,7 +11,6 @@
 #include "broker/base/metrics.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "broker/sets/alter.h"
 #include "broker/sets/decoding.h"
 #include "broker/state/staging.h"
 #include "proto/json.h"
@@ -483,19 +482,6 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 }
 
 static enum status
-check_size(struct request *rq, uint64_t max, struct problem *why)
-{
-    uint64_t size = request_content_length(rq);
-
-    if (size > max)
-        return problem(why, STATUS_TOO_LARGE,
-                       "the resources of a set have at most %" PRIu64
-                       " bytes, not %" PRIu64,
-                       max, size);
-    return STATUS_OK;
-}
-
-static enum status
 reserve(struct putting *p, struct problem *why)
 {
     struct log_health health;
@@ -512,27 +498,19 @@ reserve(struct putting *p, struct problem *why)
 }
 
 static enum status
-begin(struct putting *p, struct request *rq, struct slice name,
-      const char **allow, struct problem *why)
+begin(struct putting *p, struct request *rq, struct slice name, uint64_t max,
+      struct problem *why)
 {
     struct registry *registry = p->http->registry;
-    uint64_t max = registry_config(registry)->max_resources_body;
     struct slice coding;
     struct head head;
-    enum status rc = alter_check_name(name, why);
+    enum status rc = read_max_delete(rq, &p->about.max_delete, why);
 
-    if (!rc)
-        memcpy(p->name, name.data, name.size);
-    if (!rc)
-        rc = read_max_delete(rq, &p->about.max_delete, why);
-    if (!rc)
-        rc = check_size(rq, max, why);
+    memcpy(p->name, name.data, name.size);
     if (!rc)
         rc = make_reader(p, rq, why);
-    if (!rc && request_header(rq, "content-encoding", &coding)) {
+    if (!rc && request_header(rq, "content-encoding", &coding))
         rc = decoding_decode(&p->decoding, coding, max, why);
-        *allow = rc == STATUS_UNSUPPORTED ? DECODING_OFFERED : NULL;
-    }
     if (!rc)
         rc = reserve(p, why);
     if (!rc)
@@ -549,11 +527,10 @@ begin(struct putting *p, struct request *rq, struct slice name,
 
 void
 handle_resources_put(struct http *http, struct request *rq,
-                     const struct holes *holes)
+                     const struct route_target *target)
 {
     struct putting *p = calloc(1, sizeof(*p));
     struct problem why = {""};
-    const char *allow = NULL;
     enum status rc;
 
     if (!p) {
@@ -567,14 +544,13 @@ handle_resources_put(struct http *http, struct request *rq,
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
     buf_init(&p->waiting, WAITING_MAX);
-    rc = begin(p, rq, holes->name, &allow, &why);
+    rc = begin(p, rq, target->name, target->body_max, &why);
     if (rc) {
         putting_free(p);
         count_rejected(response_status_of(rc));
-        request_answer_problem(rq, response_status_of(rc), &why, allow, NULL);
+        request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;
     }
     request_set_user(rq, p);
-    request_receive(rq, &handlers,
-                    registry_config(http->registry)->max_resources_body);
+    request_receive(rq, &handlers, target->body_max);
 }

@@ -91,16 +91,13 @@ on_end(struct request *rq)
     }
 }
 
-static const struct request_handlers handlers = {
-    .on_data = routes_ignore_data,
-    .on_end = on_end,
-    .on_gone = routes_ignore_gone,
-};
+static const struct request_handlers handlers = {.on_end = on_end};
 
 void
 handle_rotate_post(struct http *http, struct request *rq,
-                   const struct holes *holes)
+                   const struct route_target *target)
 {
-    routes_receive_nothing(http, rq, holes->name, &handlers,
-                           "a rotation has no body to speak of");
+    (void)http;
+    request_set_user(rq, target->set);
+    request_receive(rq, &handlers, target->body_max);
 }

@@ -19,9 +19,6 @@
 /* Sets in one page of GET /sets: described without a disk, in a millisecond. */
 #define PAGE_SETS 1000
 
-/* The media type of a change of settings: RFC 7396. */
-#define MERGE_PATCH "application/merge-patch+json"
-
 /* PUT and PATCH: the settings are read when they are whole. */
 struct putting {
     struct task task; /* from the log thread to the connection's */
@@ -72,13 +69,11 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
 }
 
 void
-handle_set_get(struct http *http, struct request *rq, const struct holes *holes)
+handle_set_get(struct http *http, struct request *rq,
+               const struct route_target *target)
 {
-    struct head head;
-    struct set *set = routes_set(http, rq, holes->name, &head);
-
-    if (set)
-        answer_set(rq, 200, set, &head);
+    (void)http;
+    answer_set(rq, 200, target->set, &target->head);
 }
 
 /* No time mends it: no Retry-After. */
@@ -147,13 +142,11 @@ static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct putting *p = request_user(rq);
-    struct problem why = {""};
+    struct problem why = {"the broker has no memory left"};
 
     buf_add_slice(&p->body, bytes);
-    if (!p->body.failed)
-        return;
-    problem_set(&why, "settings have at most %d bytes", SETTINGS_BYTES_MAX);
-    refuse(rq, p, STATUS_TOO_LARGE, &why);
+    if (p->body.failed)
+        refuse(rq, p, STATUS_BUSY, &why);
 }
 
 /* Foreign hubs are told without being asked whether they want it, so who may
@@ -204,37 +197,6 @@ static const struct request_handlers settings_handlers = {
     .on_gone = on_gone,
 };
 
-/* A change may also come as plain JSON: that is what most clients send.
- * Settings that are none need no type. */
-static bool
-is_type_of_settings(struct request *rq, enum alter_mode mode)
-{
-    struct slice type = routes_media_type(rq);
-
-    if (mode == ALTER_CHANGE && slice_is(type, MERGE_PATCH))
-        return true;
-    return slice_is(type, "application/json") ||
-           (mode != ALTER_CHANGE && !request_has_body(rq));
-}
-
-/* Answers 415. Of a PATCH the answer names the media types that the broker
- * reads (RFC 5789 section 3.1). */
-static void
-refuse_type(struct request *rq, enum alter_mode mode)
-{
-    struct slice type = routes_media_type(rq);
-    struct problem why = {""};
-    struct response r;
-
-    problem_set(&why, "settings are read as %sapplication/json, not as \"%s\"",
-                mode == ALTER_CHANGE ? MERGE_PATCH " or " : "",
-                problem_quote(type).text);
-    response_init(&r, 415, NULL);
-    if (mode == ALTER_CHANGE)
-        response_header(&r, "Accept-Patch", MERGE_PATCH ", application/json");
-    response_answer_problem(rq, &r, &why, NULL);
-}
-
 /* Reads ?NAME=yes; "no" is what it is without it. */
 static enum status
 read_yes(struct request *rq, const char *name, bool *is_yes,
@@ -254,23 +216,14 @@ read_yes(struct request *rq, const char *name, bool *is_yes,
 }
 
 static void
-receive_settings(struct http *http, struct request *rq, struct slice name,
-                 enum alter_mode mode)
+receive_settings(struct http *http, struct request *rq,
+                 const struct route_target *target, enum alter_mode mode)
 {
     struct problem why = {"the broker has no memory left"};
     struct putting *p = NULL;
     bool may_discard = false;
-    enum status rc = alter_check_name(name, &why);
+    enum status rc = read_yes(rq, "discard", &may_discard, &why);
 
-    if (!rc && !is_type_of_settings(rq, mode)) {
-        refuse_type(rq, mode);
-        return;
-    }
-    if (!rc)
-        rc = read_yes(rq, "discard", &may_discard, &why);
-    if (!rc && request_content_length(rq) > SETTINGS_BYTES_MAX)
-        rc = problem(&why, STATUS_TOO_LARGE, "settings have at most %d bytes",
-                     SETTINGS_BYTES_MAX);
     if (!rc) {
         p = calloc(1, sizeof(*p));
         rc = p ? STATUS_OK : STATUS_BUSY;
@@ -282,14 +235,15 @@ receive_settings(struct http *http, struct request *rq, struct slice name,
     p->http = http;
     p->mode = mode;
     p->may_discard = may_discard;
-    memcpy(p->name, name.data, name.size);
-    buf_init(&p->body, SETTINGS_BYTES_MAX);
+    memcpy(p->name, target->name.data, target->name.size);
+    buf_init(&p->body, (size_t)target->body_max);
     request_set_user(rq, p);
-    request_receive(rq, &settings_handlers, SETTINGS_BYTES_MAX);
+    request_receive(rq, &settings_handlers, target->body_max);
 }
 
 void
-handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
+handle_set_put(struct http *http, struct request *rq,
+               const struct route_target *target)
 {
     struct problem why = {""};
     bool is_new;
@@ -298,16 +252,15 @@ handle_set_put(struct http *http, struct request *rq, const struct holes *holes)
     if (rc)
         routes_answer_failure(rq, rc, &why, NULL, NULL);
     else
-        receive_settings(http, rq, holes->name,
+        receive_settings(http, rq, target,
                          is_new ? ALTER_CREATE : ALTER_REPLACE);
 }
 
 void
 handle_set_patch(struct http *http, struct request *rq,
-                 const struct holes *holes)
+                 const struct route_target *target)
 {
-    if (routes_set(http, rq, holes->name, NULL))
-        receive_settings(http, rq, holes->name, ALTER_CHANGE);
+    receive_settings(http, rq, target, ALTER_CHANGE);
 }
 
 /* DELETE: 204 when the removal is on disk. */
@@ -346,7 +299,7 @@ on_removal(struct alteration *alteration, void *user)
 }
 
 static void
-begin_removal(struct request *rq)
+begin_removal(struct request *rq, struct set *set)
 {
     struct removing *d = calloc(1, sizeof(*d));
     struct problem why = {"the broker has no memory left"};
@@ -355,7 +308,7 @@ begin_removal(struct request *rq)
     if (d) {
         d->task.run = on_removed;
         d->ticket = request_ticket(rq);
-        rc = alter_remove(request_user(rq), on_removal, d, &why);
+        rc = alter_remove(set, on_removal, d, &why);
     }
     if (rc) {
         free(d);
@@ -363,18 +316,12 @@ begin_removal(struct request *rq)
     }
 }
 
-static const struct request_handlers delete_handlers = {
-    .on_data = routes_ignore_data,
-    .on_end = begin_removal,
-    .on_gone = routes_ignore_gone,
-};
-
 void
 handle_set_delete(struct http *http, struct request *rq,
-                  const struct holes *holes)
+                  const struct route_target *target)
 {
-    routes_receive_nothing(http, rq, holes->name, &delete_handlers,
-                           "a removal has no body to speak of");
+    (void)http;
+    begin_removal(rq, target->set);
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"} */
@@ -407,7 +354,7 @@ write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
 
 void
 handle_sets_get(struct http *http, struct request *rq,
-                const struct holes *holes)
+                const struct route_target *target)
 {
     struct page *page = NULL;
     struct slice after = {"", 0};
@@ -417,7 +364,7 @@ handle_sets_get(struct http *http, struct request *rq,
     struct buf text;
     size_t n = PAGE_SETS;
 
-    (void)holes;
+    (void)target;
     if (request_parameter(rq, "after", &after, &is_bad) &&
         (is_bad || (after.size > 0 && !set_name_is_valid(after)))) {
         problem_set(&why, "after: \"%s\" is not the name of a set",

@@ -81,8 +81,8 @@ wanted_transport(struct request *rq, struct push_wish *wish,
             wish->terms.deflate = NULL;
     }
     has_offer = request_header(rq, "sec-websocket-protocol", &offer);
-    wish->transport = transports_of_websocket(has_offer, offer,
-                                              wish->terms.deflate != NULL);
+    wish->transport =
+        transports_of_websocket(has_offer, offer, wish->terms.deflate != NULL);
     if (wish->transport && has_offer)
         wish->terms.subprotocol = wish->transport->subprotocol;
     if (wish->transport)
@@ -95,12 +95,11 @@ wanted_transport(struct request *rq, struct push_wish *wish,
 
 void
 handle_stream_get(struct http *http, struct request *rq,
-                  const struct holes *holes)
+                  const struct route_target *target)
 {
-    struct push_wish wish = {NULL};
+    struct push_wish wish = {.set = target->set};
     struct problem why = {""};
     struct response r;
-    struct head head;
     enum status rc;
 
     if (!request_is_upgrade(rq) && !is_for_events(rq)) {
@@ -109,16 +108,13 @@ handle_stream_get(struct http *http, struct request *rq,
         request_answer_problem(rq, 426, &why, NULL, NULL);
         return;
     }
-    wish.set = routes_set(http, rq, holes->name, &head);
-    if (!wish.set)
-        return;
     if (!request_is_upgrade(rq) && was_told(rq)) {
         /* For this one only: kept by a cache it would stop everybody. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);
     } else if ((rc = wanted_transport(rq, &wish, &why)) ||
-               (rc = read_wish(rq, &head, &wish, &why))) {
+               (rc = read_wish(rq, &target->head, &wish, &why))) {
         routes_answer_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);

@@ -30,29 +30,19 @@ read_id(struct slice text, uint64_t *id)
 
 /* An order about the set or relay that the path names; NULL: answered. */
 static struct asking *
-ask(struct http *http, struct request *rq, const struct holes *holes,
+ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind, size_t max)
 {
-    bool is_relay = slice_starts(request_path(rq), "/relays/");
+    struct asking *a = asking_new(http, rq, kind, max, false);
     struct problem why = {""};
-    struct asking *a;
 
-    if (!is_relay && !routes_set(http, rq, holes->name, NULL))
-        return NULL;
-    if (is_relay && !set_name_is_valid(holes->name)) {
-        problem_set(&why, "there is no relay \"%s\"",
-                    problem_quote(holes->name).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
-        return NULL;
-    }
-    a = asking_new(http, rq, kind, max, false);
     if (!a)
         return NULL;
-    memcpy(a->order->name, holes->name.data, holes->name.size);
-    a->order->is_relay = is_relay;
-    if (holes->id.size > 0 && !read_id(holes->id, &a->order->id)) {
+    memcpy(a->order->name, target->name.data, target->name.size);
+    a->order->is_relay = !target->set;
+    if (target->id.size > 0 && !read_id(target->id, &a->order->id)) {
         problem_set(&why, "there is no subscription \"%s\"",
-                    problem_quote(holes->id).text);
+                    problem_quote(target->id).text);
         asking_refuse(rq, a, STATUS_NOT_FOUND, &why);
         return NULL;
     }
@@ -61,9 +51,10 @@ ask(struct http *http, struct request *rq, const struct holes *holes,
 
 void
 handle_subscriptions_get(struct http *http, struct request *rq,
-                         const struct holes *holes)
+                         const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, holes, ORDER_LIST, request_query(rq).size);
+    struct asking *a =
+        ask(http, rq, target, ORDER_LIST, request_query(rq).size);
     struct problem why = {""};
     struct slice after, callback;
     bool is_bad;
@@ -91,9 +82,9 @@ handle_subscriptions_get(struct http *http, struct request *rq,
 
 void
 handle_subscription_get(struct http *http, struct request *rq,
-                        const struct holes *holes)
+                        const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, holes, ORDER_SHOW, 0);
+    struct asking *a = ask(http, rq, target, ORDER_SHOW, 0);
 
     if (a)
         asking_defer(rq, a);
@@ -101,20 +92,20 @@ handle_subscription_get(struct http *http, struct request *rq,
 
 void
 handle_subscription_delete(struct http *http, struct request *rq,
-                           const struct holes *holes)
+                           const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, holes, ORDER_END, 0);
+    struct asking *a = ask(http, rq, target, ORDER_END, 0);
 
     if (a)
-        asking_receive(rq, a, ROUTES_NOTHING_MAX, "the end of a subscription");
+        asking_defer(rq, a);
 }
 
 void
 handle_redeliver_post(struct http *http, struct request *rq,
-                      const struct holes *holes)
+                      const struct route_target *target)
 {
     struct asking *a =
-        ask(http, rq, holes, ORDER_REDELIVER, request_query(rq).size);
+        ask(http, rq, target, ORDER_REDELIVER, request_query(rq).size);
     struct problem why = {""};
     struct slice after;
     bool is_bad;
@@ -130,5 +121,5 @@ handle_redeliver_post(struct http *http, struct request *rq,
     }
     a->order->after = order_keep(a->order, after);
     a->order->has_after = true;
-    asking_receive(rq, a, ROUTES_NOTHING_MAX, "a redelivery");
+    asking_receive(rq, a, target->body_max);
 }

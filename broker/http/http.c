@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 
@@ -158,7 +159,7 @@ http_on_request(struct request *rq, void *user)
         if (slice_is(request_path(rq), "/healthz") &&
             (request_method(rq) == METHOD_GET ||
              request_method(rq) == METHOD_HEAD)) {
-            handle_health_get(NULL, rq, &(struct holes){{NULL, 0}, {NULL, 0}});
+            handle_health_get(NULL, rq, NULL);
             return;
         }
         problem_set(&why, "the broker is starting");
@@ -171,17 +172,20 @@ http_on_request(struct request *rq, void *user)
         return;
     }
     routes_find(request_method(rq), request_path(rq), &found);
-    if (!found.allow[0]) {
+    if (request_method(rq) == METHOD_OPTIONS &&
+        (found.allow[0] || slice_is(request_path(rq), "*"))) {
+        routes_answer_options(rq, &found);
+    } else if (!found.allow[0]) {
         problem_set(&why, "there is nothing at \"%s\"",
                     problem_quote(request_path(rq)).text);
         refuse(rq, 404, &why, NULL);
-    } else if (!found.handler) {
+    } else if (!found.route) {
         problem_set(&why, "this address answers to %s", found.allow);
         refuse(rq, 405, &why, found.allow);
-    } else if (request_is_upgrade(rq) && found.handler != handle_stream_get) {
+    } else if (request_is_upgrade(rq) && !found.route->is_stream) {
         problem_set(&why, "no WebSocket begins here");
         refuse(rq, 400, &why, NULL);
     } else {
-        found.handler(http, rq, &found.holes);
+        routes_run(http, rq, &found);
     }
 }

@@ -41,10 +41,6 @@ done(struct job *job)
     free(m);
 }
 
-static const struct request_handlers handlers = {
-    .on_gone = routes_ignore_gone,
-};
-
 void
 made_answer(struct http *http, struct request *rq, const char *content_type,
             size_t max, void (*make)(struct http *http, struct buf *to))
@@ -61,6 +57,5 @@ made_answer(struct http *http, struct request *rq, const char *content_type,
     m->content_type = content_type;
     m->make = make;
     buf_init(&m->text, max);
-    request_defer(rq, &handlers);
     service_work(request_service(rq), &m->job);
 }

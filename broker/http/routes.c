@@ -1,55 +1,14 @@
 #include "broker/http/routes.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
+#include "broker/http/route_table.h"
 #include "broker/net/response.h"
+#include "broker/sets/alter.h"
 #include "broker/sets/positions.h"
-
-/* HEAD is allowed where GET is. Documents have rows of their own, in
- * documents.c: what is not here is looked for there. */
-static const struct route {
-    enum method method;
-    const char *path;
-    handler_fn *handler;
-} routes[] = {
-    {METHOD_GET, "/bridges", handle_bridges_get},
-    {METHOD_GET, "/healthz", handle_health_get},
-    {METHOD_GET, "/metrics", handle_metrics_get},
-    {METHOD_GET, "/readyz", handle_ready_get},
-    {METHOD_GET, "/sets/{name}/changes", handle_memory_get},
-    {METHOD_POST, "/sets/{name}/changes", handle_changes_post},
-    {METHOD_PUT, "/sets/{name}/resources", handle_resources_put},
-    {METHOD_POST, "/sets/{name}/rotate", handle_rotate_post},
-    {METHOD_POST, "/sets/{name}/resourcelist", handle_resourcelist_post},
-    {METHOD_POST, "/sets/{name}/resourcedump", handle_resourcedump_post},
-    {METHOD_GET, "/sets/{name}/stream", handle_stream_get},
-    {METHOD_GET, "/sets", handle_sets_get},
-    {METHOD_GET, "/sets/{name}", handle_set_get},
-    {METHOD_PUT, "/sets/{name}", handle_set_put},
-    {METHOD_PATCH, "/sets/{name}", handle_set_patch},
-    {METHOD_DELETE, "/sets/{name}", handle_set_delete},
-
-    {METHOD_POST, "/hub", handle_hub_post},
-    {METHOD_POST, "/sets/{name}/subscribe", handle_subscribe_post},
-    {METHOD_GET, "/sets/{name}/subscriptions", handle_subscriptions_get},
-    {METHOD_GET, "/sets/{name}/subscriptions/{id}", handle_subscription_get},
-    {METHOD_DELETE, "/sets/{name}/subscriptions/{id}",
-     handle_subscription_delete},
-    {METHOD_POST, "/sets/{name}/subscriptions/{id}/redeliver",
-     handle_redeliver_post},
-    {METHOD_GET, "/relays", handle_relays_get},
-    {METHOD_GET, "/relays/{name}", handle_relay_get},
-    {METHOD_PUT, "/relays/{name}", handle_relay_put},
-    {METHOD_DELETE, "/relays/{name}", handle_relay_delete},
-    {METHOD_GET, "/relays/{name}/subscriptions", handle_subscriptions_get},
-    {METHOD_GET, "/relays/{name}/subscriptions/{id}", handle_subscription_get},
-    {METHOD_DELETE, "/relays/{name}/subscriptions/{id}",
-     handle_subscription_delete},
-    {METHOD_POST, "/relays/{name}/subscriptions/{id}/redeliver",
-     handle_redeliver_post},
-};
 
 static const char *const method_names[] = {
     [METHOD_GET] = "GET, HEAD", [METHOD_HEAD] = "HEAD",
@@ -58,18 +17,19 @@ static const char *const method_names[] = {
     [METHOD_PATCH] = "PATCH",
 };
 
-/* Does `path` have the form of `pattern`? A hole is a whole segment, and not an
- * empty one. */
+/* True if `path` has the form of `pattern`. "{set}" and its like match one
+ * whole segment, which is not empty. */
 static bool
-matches(const char *pattern, struct slice path, struct holes *holes)
+matches(const char *pattern, struct slice path, struct slice *name,
+        struct slice *id)
 {
-    *holes = (struct holes){{NULL, 0}, {NULL, 0}};
+    *name = *id = (struct slice){NULL, 0};
     for (; *pattern; pattern++) {
         struct slice rest = path;
         size_t size = 1;
 
         if (*pattern == '{') {
-            struct slice *hole = pattern[1] == 'n' ? &holes->name : &holes->id;
+            struct slice *hole = pattern[1] == 'i' ? id : name;
 
             *hole = slice_take(&rest, '/');
             size = hole->size;
@@ -85,12 +45,18 @@ matches(const char *pattern, struct slice path, struct holes *holes)
     return path.size == 0;
 }
 
+const char *
+route_method(enum method method)
+{
+    return method_names[method];
+}
+
 static void
 allow(struct route_found *found, enum method method)
 {
     if (found->allow[0])
         strcat(found->allow, ", ");
-    strcat(found->allow, method_names[method]);
+    strcat(found->allow, route_method(method));
 }
 
 void
@@ -98,26 +64,226 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 {
     enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
     struct document_found document;
-    struct holes holes;
+    struct slice name, id;
 
     memset(found, 0, sizeof(*found));
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (!matches(routes[i].path, path, &holes))
+    for (size_t i = 0; i < route_table_size; i++) {
+        const struct route *route = &route_table[i];
+
+        if (!matches(route->path, path, &name, &id))
             continue;
-        allow(found, routes[i].method);
-        if (routes[i].method == wanted) {
-            found->handler = routes[i].handler;
-            found->holes = holes;
+        allow(found, route->method);
+        if (route->method == METHOD_PATCH)
+            found->patch = route;
+        if (route->method == wanted) {
+            found->route = route;
+            found->name = name;
+            found->id = id;
         }
     }
     if (found->allow[0] || documents_find(path, &document))
         return;
     allow(found, METHOD_GET);
     if (wanted == METHOD_GET) {
-        found->handler = handle_documents_get;
-        found->holes.name = document.set;
+        found->route = &route_documents;
+        found->name = document.set;
     }
 }
+
+/* Refusing by the row */
+
+/* `accept` names what could have been sent instead: the codings. */
+static void
+refuse(struct request *rq, const struct route *route, unsigned status,
+       const struct problem *why, const char *accept)
+{
+    if (route->rejected)
+        metrics_add_label(route->rejected, metrics_code(status), 1);
+    if (route->is_text)
+        request_answer_sentence(rq, status, why, accept);
+    else
+        request_answer_problem(rq, status, why, accept, NULL);
+}
+
+static bool
+names_type(const char *types, struct slice type)
+{
+    struct slice rest = slice_of(types);
+
+    while (rest.size) {
+        struct slice one = slice_trimmed(slice_take(&rest, ','));
+
+        if (one.size == type.size &&
+            !strncasecmp(one.data, type.data, one.size))
+            return true;
+    }
+    return false;
+}
+
+/* The body of the row that the request brings; NULL: the route takes none of
+ * its media type. */
+static const struct route_body *
+find_body(const struct route *route, struct request *rq)
+{
+    const struct route_body *body = route->bodies;
+    struct slice type = routes_media_type(rq);
+
+    if (!body->types || (body->is_optional && !request_has_body(rq)))
+        return body;
+    for (size_t i = 0; i < ROUTE_BODIES && body[i].types; i++)
+        if (!strcmp(body[i].types, "any") || names_type(body[i].types, type))
+            return &body[i];
+    return NULL;
+}
+
+static void
+refuse_type(struct request *rq, const struct route *route)
+{
+    const struct route_body *body = route->bodies;
+    bool has_two = body[1].types != NULL;
+    struct problem why = {""};
+    struct response r;
+
+    problem_set(&why, "the body is read as %s%s%s, not as \"%s\"",
+                body[0].types, has_two ? ", " : "",
+                has_two ? body[1].types : "",
+                problem_quote(routes_media_type(rq)).text);
+    if (route->rejected)
+        metrics_add_label(route->rejected, metrics_code(415), 1);
+    response_init(&r, 415, NULL);
+    /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
+    response_header(
+        &r, route->method == METHOD_PATCH ? "Accept-Patch" : "Accept", "%s%s%s",
+        body[0].types, has_two ? ", " : "", has_two ? body[1].types : "");
+    response_answer_problem(rq, &r, &why, NULL);
+}
+
+/* RFC 9110 section 8.4.1.3: "x-gzip" is "gzip". */
+static bool
+reads_coding(const struct route_body *body, struct slice coding)
+{
+    return slice_is_word(coding, "identity") ||
+           (body->coding && (slice_is_word(coding, body->coding) ||
+                             slice_is_word(coding, "x-gzip")));
+}
+
+/* False: answered. */
+static bool
+check_body(struct request *rq, const struct route *route,
+           const struct route_body *body, uint64_t max)
+{
+    uint64_t size = request_content_length(rq);
+    struct problem why = {""};
+    struct slice coding;
+
+    if (body->needs_length && request_has_body(rq) && !size) {
+        problem_set(&why, "this body has to announce its length "
+                          "(Content-Length)");
+        refuse(rq, route, 411, &why, NULL);
+    } else if (body->types && request_header(rq, "content-encoding", &coding) &&
+               !reads_coding(body, coding)) {
+        problem_set(&why, "the body is read %s, not in \"%s\"",
+                    body->coding ? "as it is, or in gzip"
+                                 : "without a Content-Encoding",
+                    problem_quote(coding).text);
+        refuse(rq, route, 415, &why, body->coding ? body->coding : "identity");
+    } else if (size > max) {
+        problem_set(&why,
+                    "the body has at most %" PRIu64 " bytes%s%s%s, not "
+                    "%" PRIu64,
+                    max, body->option ? " (" : "",
+                    body->option ? body->option : "", body->option ? ")" : "",
+                    size);
+        refuse(rq, route, 413, &why, NULL);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* Is the name of the path one of what the row is of? False: answered. */
+static bool
+check_name(struct http *http, struct request *rq, const struct route *route,
+           struct route_target *target)
+{
+    struct problem why = {""};
+    bool is_good = true;
+
+    switch (route->of) {
+    case OF_NOTHING:
+        break;
+    case OF_SET:
+        target->set = routes_set(http, rq, target->name, &target->head);
+        return target->set != NULL;
+    case OF_NEW_SET:
+        is_good = !alter_check_name(target->name, &why);
+        break;
+    case OF_RELAY:
+        is_good = set_name_is_valid(target->name);
+        if (!is_good)
+            problem_set(&why,
+                        "no relay can be called \"%s\": a name is 1 to 64 of "
+                        "a-z 0-9 . _ - and begins with a letter or digit",
+                        problem_quote(target->name).text);
+        break;
+    }
+    if (!is_good)
+        refuse(rq, route, 404, &why, NULL);
+    return is_good;
+}
+
+static bool
+may_answer(const void *route, unsigned status)
+{
+    return route_may_answer(route, status);
+}
+
+void
+routes_run(struct http *http, struct request *rq,
+           const struct route_found *found)
+{
+    const struct route *route = found->route;
+    const struct route_body *body = NULL;
+    struct route_target target = {.name = found->name, .id = found->id};
+    struct problem why = {""};
+
+    request_expect(rq, may_answer, route);
+    if (route->is_publisher && routes_may_publish(http, &why)) {
+        refuse(rq, route, 403, &why, NULL);
+        return;
+    }
+    if (!check_name(http, rq, route, &target))
+        return;
+    if (route_takes_body(route)) {
+        body = find_body(route, rq);
+        if (!body) {
+            refuse_type(rq, route);
+            return;
+        }
+        target.body_max = route_body_max(body, registry_config(http->registry));
+        if (!check_body(rq, route, body, target.body_max))
+            return;
+    }
+    if (body && body->handler)
+        body->handler(http, rq, &target);
+    else
+        route->handler(http, rq, &target);
+}
+
+void
+routes_answer_options(struct request *rq, const struct route_found *found)
+{
+    struct response r;
+
+    response_init(&r, 204, NULL);
+    if (found->allow[0])
+        response_header(&r, "Allow", "%s", found->allow);
+    if (found->patch) /* RFC 5789 section 3.1 */
+        response_header(&r, "Accept-Patch", "%s", found->patch->bodies->types);
+    request_answer(rq, &r);
+}
+
+/* What handlers share */
 
 struct set *
 routes_set(struct http *http, struct request *rq, struct slice name,
@@ -159,46 +325,6 @@ routes_may_publish(const struct http *http, struct problem *why)
                    "upstreamTopic or hubs are for a broker that only its own "
                    "machine can reach; this one was started with "
                    "--insecure-open");
-}
-
-void
-routes_ignore_data(struct request *rq, struct slice bytes)
-{
-    (void)rq;
-    (void)bytes; /* nothing is asked for in it */
-}
-
-void
-routes_ignore_gone(struct request *rq)
-{
-    (void)rq; /* the ticket tells the log's answer */
-}
-
-struct set *
-routes_set_of_nothing(struct http *http, struct request *rq, struct slice name,
-                      const char *why_not)
-{
-    struct set *set = routes_set(http, rq, name, NULL);
-    struct problem why = {""};
-
-    if (!set || request_content_length(rq) <= ROUTES_NOTHING_MAX)
-        return set;
-    problem_set(&why, "%s", why_not);
-    routes_answer_failure(rq, STATUS_TOO_LARGE, &why, NULL, NULL);
-    return NULL;
-}
-
-void
-routes_receive_nothing(struct http *http, struct request *rq, struct slice name,
-                       const struct request_handlers *handlers,
-                       const char *why_not)
-{
-    struct set *set = routes_set_of_nothing(http, rq, name, why_not);
-
-    if (!set)
-        return;
-    request_set_user(rq, set);
-    request_receive(rq, handlers, ROUTES_NOTHING_MAX);
 }
 
 void

@@ -1,5 +1,8 @@
 /*
- * routes.h - method + path -> handler: one row each, in routes.c.
+ * routes.h - from a request to its handler, and what handlers share.
+ *
+ * The rows are in route_table.c. The router checks the request against its row
+ * before it calls the handler.
  */
 #ifndef BROKER_HTTP_ROUTES_H
 #define BROKER_HTTP_ROUTES_H
@@ -8,19 +11,22 @@
 #include "broker/net/request.h"
 #include "proto/slice.h"
 
-/* What stands in a path where its row has holes: "{name}", then "{id}"; empty
- * where it has none. Without "/". */
-struct holes {
-    struct slice name; /* of a set or a relay, or what is none */
-    struct slice id;
+struct route;
+
+/* What a handler is called for. All slices are lent until the answer. */
+struct route_target {
+    struct slice name; /* of {set} or {relay} in the path; empty: none */
+    struct slice id;   /* of {id} */
+    struct set *set;   /* of OF_SET, with its head; else NULL */
+    struct head head;
+    uint64_t body_max; /* bytes, for request_receive */
 };
 
-/* The holes are lent until the answer. */
 typedef void handler_fn(struct http *http, struct request *rq,
-                        const struct holes *holes);
+                        const struct route_target *target);
 
 handler_fn handle_changes_post;
-handler_fn handle_consignment_post; /* of handle_changes_post's */
+handler_fn handle_consignment_post;
 handler_fn handle_memory_get;
 handler_fn handle_documents_get;
 handler_fn handle_resources_put;
@@ -36,7 +42,8 @@ handler_fn handle_set_get;
 handler_fn handle_set_put;
 handler_fn handle_set_patch;
 handler_fn handle_set_delete;
-handler_fn handle_hub_post;
+handler_fn handle_hub_form;
+handler_fn handle_hub_notification;
 handler_fn handle_subscribe_post;
 handler_fn handle_subscriptions_get;
 handler_fn handle_subscription_get;
@@ -50,16 +57,27 @@ handler_fn handle_relay_delete;
 
 /* What a path and a method come to. */
 struct route_found {
-    handler_fn *handler; /* NULL: no such path, or not with this method */
-    struct holes holes;
+    const struct route *route; /* NULL: no such path, or not with this method */
+    struct slice name, id;     /* of struct route_target */
     char allow[64]; /* "" if the path does not exist, else its methods */
+    const struct route *patch; /* the route of PATCH, if there is one */
 };
 
 void routes_find(enum method method, struct slice path,
                  struct route_found *found);
 
-/* The set that a handler was called for, with its head; answers 404, or 410 if
- * it was removed, and returns NULL if it does not exist. */
+/* Answers what the row refuses, or calls the handler. */
+void routes_run(struct http *http, struct request *rq,
+                const struct route_found *found);
+
+/* The methods of a GET route are "GET, HEAD". */
+const char *route_method(enum method method);
+
+/* Answers OPTIONS: 204, with the methods of the path. */
+void routes_answer_options(struct request *rq, const struct route_found *found);
+
+/* The set of that name, with its head; answers 404, or 410 if it was removed,
+ * and returns NULL if it does not exist. */
 struct set *routes_set(struct http *http, struct request *rq, struct slice name,
                        struct head *head);
 
@@ -72,24 +90,6 @@ struct slice routes_media_type(struct request *rq);
  * `why`. */
 MUST_CHECK enum status routes_may_publish(const struct http *http,
                                           struct problem *why);
-
-/* Bytes of a body in which nothing is asked for. */
-#define ROUTES_NOTHING_MAX 1024
-
-/* The set of a request that says all in its path; answers what routes_set does,
- * or refuses a body that is more than an empty form with `why_not`, and returns
- * NULL. */
-struct set *routes_set_of_nothing(struct http *http, struct request *rq,
-                                  struct slice name, const char *why_not);
-
-/* Receives such a request: `handlers` have the set as the request's user, and
- * these two beside their on_end. */
-void routes_receive_nothing(struct http *http, struct request *rq,
-                            struct slice name,
-                            const struct request_handlers *handlers,
-                            const char *why_not);
-void routes_ignore_data(struct request *rq, struct slice bytes);
-void routes_ignore_gone(struct request *rq);
 
 /* Answers a failure: the HTTP status that goes with it, and for STATUS_GONE the
  * members that tell where to go on. `set` and `head` may be NULL. */

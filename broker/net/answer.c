@@ -6,6 +6,7 @@
  *                     room-+   |   +--> not in memory: job on the worker pool
  *                              +------------- job done
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "broker/base/diag.h"
@@ -226,6 +227,7 @@ answer_upgrade(struct request *rq, const char *accept,
                      deflate ? "Sec-WebSocket-Extensions: " : "",
                      deflate ? deflate : "", deflate ? "\r\n" : "");
 
+    assert(request_may_answer(rq, 101));
     metrics_add_label(METRIC_RESPONSES, metrics_code(101), 1);
     connection_write(rq->connection, head, (size_t)n);
 }
@@ -237,6 +239,7 @@ answer_begin_long(struct request *rq, const struct response *r,
     char *scratch = rq->service->scratch;
     size_t size;
 
+    assert(request_may_answer(rq, r->status));
     rq->is_closing = true;
     metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     size = compose_head(rq, r, 0);
@@ -321,6 +324,7 @@ request_answer(struct request *rq, struct response *r)
         rq->is_answered = true;
         return;
     }
+    assert(request_may_answer(rq, r->status));
     rq->is_answered = true;
     rq->handlers = NULL;
     metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);

@@ -23,6 +23,7 @@ give_up(struct request *rq)
     if (!rq->is_answered && rq->handlers && rq->handlers->on_gone)
         rq->handlers->on_gone(rq);
     rq->handlers = NULL;
+    rq->may_answer = NULL;
 }
 
 void

@@ -44,6 +44,8 @@ struct request {
     /* The handler's */
     const struct request_handlers *handlers;
     void *user;
+    may_answer_fn *may_answer; /* NULL: net answers; or anything goes */
+    const void *route;
     bool is_receiving;
     bool is_complete; /* the body is here */
     bool is_paused;   /* it is not read on */
@@ -96,6 +98,9 @@ char *request_memory(struct request *rq, size_t size);
 
 /* Ends the validity of the ticket, if there is one. */
 void ticket_drop(struct request *rq);
+
+/* True if the handler may answer with this status: request_expect. */
+bool request_may_answer(const struct request *rq, unsigned status);
 
 /* answer.c */
 

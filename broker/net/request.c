@@ -264,6 +264,19 @@ request_receive(struct request *rq, const struct request_handlers *handlers,
 }
 
 void
+request_expect(struct request *rq, may_answer_fn *may_answer, const void *route)
+{
+    rq->may_answer = may_answer;
+    rq->route = route;
+}
+
+bool
+request_may_answer(const struct request *rq, unsigned status)
+{
+    return !rq->may_answer || rq->may_answer(rq->route, status);
+}
+
+void
 request_pause(struct request *rq)
 {
     struct connection *c = rq->connection;

@@ -121,8 +121,16 @@ void request_receive(struct request *rq,
 void request_pause(struct request *rq);
 void request_resume(struct request *rq);
 
-/* For answers that come later without a body to receive (GET): on_gone only. */
+/* For answers that come later without a body to receive (GET): on_gone only.
+ * Not needed where a ticket alone shows that the request is gone. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
+
+/* From now on debug builds end the process (assert) if the handler answers with
+ * a status for which `may_answer` is false. `route` is given to it. Refusals
+ * by net itself (a broken or slow body) are not checked. */
+typedef bool may_answer_fn(const void *route, unsigned status);
+void request_expect(struct request *rq, may_answer_fn *may_answer,
+                    const void *route);
 
 /* Gives the answer: response.h. Takes over what `response` holds. */
 void request_answer(struct request *rq, struct response *response);

@@ -1,0 +1,469 @@
+#include "broker/http/route_table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "broker/base/metrics.h"
+#include "broker/documents/documents.h"
+#include "broker/sets/settings.h"
+#include "proto/request_head.h"
+
+#define JSON        "application/json"
+#define TEXT        "text/plain"
+#define FORM        "application/x-www-form-urlencoded"
+#define MERGE_PATCH "application/merge-patch+json"
+
+/* Of a subscription: topic, callback, secret and filters, all of them
+ * percent-encoded. Or a few hundred topics that are published. */
+#define FORM_MAX 16384
+
+/* Two URLs, written with escapes. */
+#define RELAY_MAX 16384
+
+/* The route needs no body, and ignores what curl or a form may send. */
+#define IGNORED_MAX 1024
+
+#define OPTION(name, of) \
+    .option = "--" name, .member = offsetof(struct config, of)
+
+#define FILTERS "change, prefix, type, tag"
+
+/* The readers of proto/formats.h. */
+#define CHANGES                                                           \
+    "application/xml, application/json, application/x-ndjson, text/xml, " \
+    "application/ndjson, application/jsonl"
+#define RESOURCES                                                           \
+    "application/xml, application/x-ndjson, text/xml, application/ndjson, " \
+    "application/jsonl"
+
+/* Texts of several rows */
+#define BAD_QUERY  "a parameter is malformed"
+#define BAD_JSON   "a parameter or the JSON is malformed"
+#define NO_AFTER   "`after` is missing or malformed"
+#define NOT_KNOWN  "there is no such subscription"
+#define NOT_ACTIVE "the subscription is not verified"
+#define GONE       "the set was removed, or is removed meanwhile"
+#define LOST       "the set was removed, or has lost what came before its lists began"
+#define POSITION_GONE                                                \
+    "the set was removed, or the broker cannot serve the position: " \
+    "`earliest`, `last` and `restart` say where to go on"
+#define OPEN        "the broker has `--insecure-open`"
+#define PEERS       "settings that name foreign hubs or topics, and " OPEN
+#define BAD_SETTING "a setting that the broker cannot take"
+#define NO_SERVICE \
+    "a topic, callback, secret or filter that the hub cannot serve"
+#define FLOOD "too many requests wait for their verification"
+
+const struct route route_table[] = {
+    {METHOD_GET, "/sets", handle_sets_get, .parameters = "after",
+     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+    {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
+     .statuses = {{200, JSON}}},
+    {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
+     .parameters = "new, discard",
+     .bodies = {{JSON, .bytes = SETTINGS_BYTES_MAX, .is_optional = true}},
+     .statuses = {{200, JSON},
+                  {201, JSON},
+                  {400, BAD_JSON},
+                  {403, PEERS},
+                  {409, "`new=yes`, and the set exists; or stored bytes would "
+                        "be deleted (`discards`) without `discard=yes`"},
+                  {422, BAD_SETTING}}},
+    {METHOD_PATCH, "/sets/{set}", handle_set_patch, OF_SET,
+     .parameters = "discard",
+     .bodies = {{MERGE_PATCH ", " JSON, .bytes = SETTINGS_BYTES_MAX}},
+     .statuses = {{200, JSON},
+                  {400, BAD_JSON},
+                  {403, PEERS},
+                  {409, "stored bytes would be deleted (`discards`) without "
+                        "`discard=yes`"},
+                  {410, GONE},
+                  {422, BAD_SETTING}}},
+    {METHOD_DELETE, "/sets/{set}", handle_set_delete, OF_SET,
+     .statuses = {{204, ""}, {410, GONE}}},
+
+    {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
+     .parameters = "after, since, wait, " FILTERS, .fields = "Accept",
+     .statuses = {{200, JSON ", application/xml, text/xml"},
+                  {400, BAD_QUERY},
+                  {406, "`Accept` refuses JSON and XML"},
+                  {410, POSITION_GONE}}},
+    {METHOD_POST, "/sets/{set}/changes", handle_changes_post, OF_NEW_SET,
+     .rejected = METRIC_POSTS_REJECTED, .fields = "Idempotency-Key",
+     .bodies = {{CHANGES, OPTION("max-body", max_body), .coding = "gzip"},
+                {"multipart/related", OPTION("max-content", max_content),
+                 .needs_length = true, .handler = handle_consignment_post}},
+     .statuses = {{200, JSON},
+                  {400, "the body or the Idempotency-Key is malformed"},
+                  {409, "a post with this Idempotency-Key is at work"},
+                  {410, GONE},
+                  {413, "also more than 50,000 entries of XML"},
+                  {415, "also a charset other than UTF-8"},
+                  {422, "an entry that the broker cannot take (`entry`, "
+                        "`line`); content that is missing or differs; an "
+                        "Idempotency-Key that other entries had"}}},
+    {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
+     .is_stream = true, .parameters = "after, since, " FILTERS,
+     .fields = "Upgrade, Sec-WebSocket-Protocol, "
+               "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
+     .statuses = {{101, "WebSocket"},
+                  {200, "text/event-stream"},
+                  {204, ""},
+                  {400, "a parameter is malformed, or the broker speaks none "
+                        "of the subprotocols"},
+                  {426, "neither a WebSocket nor an event stream"}}},
+    {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
+     .rejected = METRIC_UPLOADS_REJECTED, .parameters = "max-delete",
+     .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
+                 .coding = "gzip"}},
+     .statuses = {{200, JSON},
+                  {400, "a parameter or the body is malformed"},
+                  {409, "another request tells the resources of this set; or "
+                        "more than `max-delete` percent would be deleted"},
+                  {410, GONE},
+                  {415, "also a charset other than UTF-8"},
+                  {422, "an entry that the broker cannot take, or content "
+                        "that is missing"}}},
+    {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON}, {410, GONE}}},
+    {METHOD_POST, "/sets/{set}/resourcelist", handle_resourcelist_post, OF_SET,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON}, {202, JSON}, {410, LOST}}},
+    {METHOD_POST, "/sets/{set}/resourcedump", handle_resourcedump_post, OF_SET,
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON},
+                  {202, JSON},
+                  {409, "content of some resources is not there (`missing`)"},
+                  {410, LOST}}},
+
+    {METHOD_POST, "/hub", handle_hub_form, .is_text = true,
+     .fields = "Link, Idempotency-Key",
+     .bodies = {{FORM, .bytes = FORM_MAX},
+                {"any", OPTION("max-body", max_body),
+                 .handler = handle_hub_notification}},
+     .statuses = {{200, "notifications"},
+                  {202, "subscriptions"},
+                  {204, "pings"},
+                  {400, "a parameter or a link is missing or malformed"},
+                  {403, "a notification of a topic that nobody registered, or "
+                        "whose Source does not name it and this hub; any "
+                        "notification or ping where " OPEN},
+                  {404, "there is no such topic"},
+                  {410, POSITION_GONE},
+                  {422, NO_SERVICE},
+                  {429, FLOOD},
+                  {502, "the Source of the topic does not answer well"},
+                  {504, "the Source of the topic does not answer in time"}}},
+    {METHOD_POST, "/sets/{set}/subscribe", handle_subscribe_post, OF_SET,
+     .bodies = {{FORM, .bytes = FORM_MAX}},
+     .statuses = {{202, ""},
+                  {400, "a parameter is missing or malformed"},
+                  {410, POSITION_GONE},
+                  {422, NO_SERVICE},
+                  {429, FLOOD}}},
+    {METHOD_GET, "/sets/{set}/subscriptions", handle_subscriptions_get, OF_SET,
+     .parameters = "after, callback",
+     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+    {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_subscription_get,
+     OF_SET, .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
+    {METHOD_DELETE, "/sets/{set}/subscriptions/{id}",
+     handle_subscription_delete, OF_SET,
+     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
+    {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
+     handle_redeliver_post, OF_SET, .parameters = "after",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON},
+                  {400, NO_AFTER},
+                  {404, NOT_KNOWN},
+                  {410, POSITION_GONE},
+                  {422, NOT_ACTIVE}}},
+
+    {METHOD_GET, "/relays", handle_relays_get, .statuses = {{200, JSON}}},
+    {METHOD_GET, "/relays/{relay}", handle_relay_get, OF_RELAY,
+     .statuses = {{200, JSON}}},
+    {METHOD_PUT, "/relays/{relay}", handle_relay_put, OF_RELAY,
+     .is_publisher = true, .bodies = {{JSON, .bytes = RELAY_MAX}},
+     .statuses = {{200, JSON},
+                  {201, JSON},
+                  {400, "the JSON is malformed"},
+                  {403, OPEN},
+                  {409, "the relay has another topic, or another relay or set "
+                        "has the topic"},
+                  {422, "a topic or hub that the broker cannot take"}}},
+    {METHOD_DELETE, "/relays/{relay}", handle_relay_delete, OF_RELAY,
+     .is_publisher = true,
+     .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
+    {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
+     OF_RELAY, .parameters = "after, callback",
+     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+    {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_subscription_get,
+     OF_RELAY, .statuses = {{200, JSON}, {404, NOT_KNOWN}}},
+    {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}",
+     handle_subscription_delete, OF_RELAY,
+     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
+    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
+     handle_redeliver_post, OF_RELAY, .parameters = "after",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JSON},
+                  {400, NO_AFTER},
+                  {404, NOT_KNOWN},
+                  {410, POSITION_GONE},
+                  {422, NOT_ACTIVE}}},
+
+    {METHOD_GET, "/bridges", handle_bridges_get, .statuses = {{200, JSON}}},
+    {METHOD_GET, "/healthz", handle_health_get, .statuses = {{200, TEXT}}},
+    {METHOD_GET, "/readyz", handle_ready_get,
+     .statuses = {{200, TEXT},
+                  {503, "the broker refuses posts, or soon will (`reasons`)"}}},
+    {METHOD_GET, "/metrics", handle_metrics_get, .statuses = {{200, TEXT}}},
+};
+
+const size_t route_table_size = sizeof(route_table) / sizeof(route_table[0]);
+
+/* Some have a set, which 404 and 410 may be of. */
+const struct route route_documents = {
+    METHOD_GET,
+    NULL,
+    handle_documents_get,
+    .fields = "Accept, Accept-Encoding, Range, If-Range, If-Match, "
+              "If-None-Match, If-Modified-Since, If-Unmodified-Since",
+    .parameters = "page, plain",
+    .statuses = {{200, "the document"},
+                 {206, "the `Range` of it"},
+                 {304, ""},
+                 {400, "`page` is not a number"},
+                 {404, "there is no such document or set"},
+                 {406, "`Accept-Encoding` refuses the only form"},
+                 {410, "the document is no longer kept, or the set was "
+                       "removed"},
+                 {412, "`If-Match` or `If-Unmodified-Since` names another "
+                       "version"},
+                 {416, "`Range` lies behind the end"}},
+};
+
+/* What the router, or the reader of HTTP below it, refuses by itself. */
+static const struct {
+    unsigned status;
+    const char *where, *when;
+} refusals[] = {
+    {400, "any",
+     "the head is not strict HTTP/1.1, or the chunks of the body are not; a "
+     "body with a method that takes none; a WebSocket where none begins, or a "
+     "malformed handshake; no TLS where the broker speaks TLS"},
+    {403, "any",
+     "an `Origin` that is not the broker's; without `--insecure-open` also a "
+     "`Host` that is not the broker's, and a request that came by a proxy"},
+    {404, "any",
+     "there is nothing at this path; there is no such set or relay, or none "
+     "can have this name"},
+    {405, "any", "the path takes other methods: `Allow` names them"},
+    {408, "a body",
+     "less than `--min-rate` bytes a second came, over `--request-timeout`"},
+    {410, "{set}", "the set was removed"},
+    {411, "a body", "this body has to announce its `Content-Length`"},
+    {413, "a body",
+     "the body is larger than the table says, also when "
+     "inflated"},
+    {414, "any", "the target has more than 8,192 bytes"},
+    {415, "a body",
+     "another media type (`Accept`, or for PATCH `Accept-Patch`, names those "
+     "of the table) or Content-Encoding (`Accept-Encoding` names the coding)"},
+    {417, "any", "an `Expect` other than `100-continue`"},
+    {426, "any",
+     "a WebSocket of another version: `Sec-WebSocket-Version` "
+     "names 13"},
+    {429, "any",
+     "the client has its share of streams, memory or other things "
+     "(`--client-streams`, `--client-share`)"},
+    {431, "any",
+     "a field line of more than 8,192 bytes, more than 100 field "
+     "lines, or a head of more than 16,384 bytes"},
+    {500, "any", "the broker failed: its log says why"},
+    {501, "any", "a method that the broker does not know"},
+    {503, "any",
+     "the broker starts or ends; the disk is nearly full; all posts or readers "
+     "together would need more memory than they may have"},
+    {505, "any", "neither HTTP/1.0 nor HTTP/1.1"},
+};
+
+_Static_assert(REQUEST_TARGET_MAX == 8192 && REQUEST_FIELD_MAX == 8192 &&
+                   REQUEST_FIELDS_MAX == 100 && REQUEST_HEAD_MAX == 16384,
+               "the refusals above say so");
+
+static const char *
+own_status(const struct route *route, unsigned status)
+{
+    for (size_t i = 0; i < ROUTE_STATUSES && route->statuses[i].status; i++)
+        if (route->statuses[i].status == status)
+            return route->statuses[i].what;
+    return NULL;
+}
+
+bool
+route_takes_body(const struct route *route)
+{
+    return route->bodies->option || route->bodies->bytes;
+}
+
+/* Does the router answer so, because of what the row says? */
+static bool
+follows(const struct route *route, unsigned status)
+{
+    const struct route_body *body = route->bodies;
+
+    switch (status) {
+    case 403:
+        return route->is_publisher;
+    case 404:
+        return route->of != OF_NOTHING;
+    case 410:
+        return route->of == OF_SET;
+    case 411:
+        return body[0].needs_length || body[1].needs_length;
+    case 413:
+        return route_takes_body(route);
+    case 415:
+        return body->types;
+    }
+    return false;
+}
+
+bool
+route_may_answer(const struct route *route, unsigned status)
+{
+    return status == 429 || status == 500 || status == 503 ||
+           own_status(route, status) || follows(route, status);
+}
+
+uint64_t
+route_body_max(const struct route_body *body, const struct config *config)
+{
+    return body->option
+               ? *(const uint64_t *)(const void *)((const char *)config +
+                                                   body->member)
+               : body->bytes;
+}
+
+/* Printing */
+
+/* "a, b" as "`a`, `b`". */
+static void
+print_words(FILE *to, const char *words)
+{
+    const char *end;
+
+    for (; (end = strstr(words, ", ")); words = end + 2)
+        fprintf(to, "`%.*s`, ", (int)(end - words), words);
+    fprintf(to, "`%s`", words);
+}
+
+static void
+print_body(FILE *to, const struct route_body *body)
+{
+    if (!body->types)
+        fprintf(to, "ignored");
+    else if (!strcmp(body->types, "any"))
+        fprintf(to, "any other type");
+    else
+        print_words(to, body->types);
+    if (body->coding)
+        fprintf(to, ", also in `%s`", body->coding);
+    if (body->option)
+        fprintf(to, ", up to `%s`", body->option);
+    else
+        fprintf(to, ", up to %" PRIu64 " KB", body->bytes / 1024);
+    if (body->needs_length)
+        fprintf(to, ", with `Content-Length`");
+    if (body->is_optional)
+        fprintf(to, ", or none");
+}
+
+static void
+print_answers(FILE *to, const struct route *route)
+{
+    const char *between = "";
+    const struct route_status *s = route->statuses;
+
+    for (; s->status && s->status < 400; s++) {
+        fprintf(to, "%s%u", between, s->status);
+        if (strchr(s->what, '/')) {
+            fprintf(to, " ");
+            print_words(to, s->what);
+        } else if (s->what[0]) {
+            fprintf(to, " %s", s->what);
+        }
+        between = "; ";
+    }
+}
+
+static void
+print_refusals(FILE *to, const struct route *route)
+{
+    const char *between = "";
+
+    for (unsigned status = 400; status < 600; status++) {
+        const char *when = own_status(route, status);
+
+        if (!when && !follows(route, status))
+            continue;
+        fprintf(to, "%s%u", between, status);
+        if (when)
+            fprintf(to, " %s", when);
+        between = "<br>";
+    }
+}
+
+static void
+print_route(FILE *to, const struct route *route)
+{
+    fprintf(to, "| %s ", route_method(route->method));
+    if (route->path)
+        fprintf(to, "`%s` | ", route->path);
+    else
+        fprintf(to, "a document | ");
+    if (route->parameters)
+        print_words(to, route->parameters);
+    fprintf(to, " | ");
+    if (route->fields)
+        print_words(to, route->fields);
+    fprintf(to, " | ");
+    for (size_t i = 0; i < ROUTE_BODIES; i++) {
+        if (!route_takes_body(route) || (i && !route->bodies[i].types))
+            break;
+        fprintf(to, "%s", i ? "<br>" : "");
+        print_body(to, &route->bodies[i]);
+    }
+    fprintf(to, " | ");
+    print_answers(to, route);
+    fprintf(to, " | ");
+    print_refusals(to, route);
+    fprintf(to, " |\n");
+}
+
+static void
+print_documents(FILE *to)
+{
+    const char *path, *type;
+    bool has_forms;
+
+    for (size_t i = 0; (path = documents_row(i, &type, &has_forms)); i++)
+        fprintf(to, "| `%s` | `%.*s`%s |\n", path, (int)strcspn(type, ";"),
+                type, has_forms ? ", `text/html`" : "");
+}
+
+void
+route_table_print(FILE *to)
+{
+    fprintf(to, "| request | parameters | fields | body | answer | refused |\n"
+                "| --- | --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < route_table_size; i++)
+        print_route(to, &route_table[i]);
+    print_route(to, &route_documents);
+    fprintf(to, "\n| document | media type |\n| --- | --- |\n");
+    print_documents(to);
+    fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        fprintf(to, "| %u | %s | %s |\n", refusals[i].status, refusals[i].where,
+                refusals[i].when);
+}

@@ -1,0 +1,90 @@
+/*
+ * route_table.h - the routes: one row for each method of each path, with the
+ * bodies that it takes and the statuses that it answers with.
+ *
+ * The router (routes.h) refuses by its row what a route does not take: a set
+ * that does not exist, a name that none can have, a body of another media type
+ * or coding, a body that is too large. Debug builds check the status of every
+ * answer against the row. doc/http.md is what route_table_print prints.
+ */
+#ifndef BROKER_HTTP_ROUTE_TABLE_H
+#define BROKER_HTTP_ROUTE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "broker/base/config.h"
+#include "broker/http/routes.h"
+
+/* What {set} or {relay} of a path has to be. */
+enum route_of {
+    OF_NOTHING,
+    OF_SET,     /* a set that exists */
+    OF_NEW_SET, /* a name that a set can have */
+    OF_RELAY    /* a name that a relay can have */
+};
+
+/* A body that a route takes. */
+struct route_body {
+    const char *types;  /* media types, ", " between; "any"; NULL: the route
+                           ignores the body */
+    const char *option; /* names the largest size; NULL: `bytes` is it */
+    size_t member;      /* of struct config: the value of the option */
+    uint64_t bytes;
+    const char *coding;  /* the one Content-Encoding; NULL: none */
+    bool is_optional;    /* there may be no body */
+    bool needs_length;   /* chunked is not enough */
+    handler_fn *handler; /* of such a body; NULL: the route's */
+};
+
+#define ROUTE_BODIES 2
+
+/* A status that a route answers with. */
+struct route_status {
+    unsigned status;
+    const char *what; /* below 400 what is sent, else when */
+};
+
+#define ROUTE_STATUSES 12
+
+struct route {
+    enum method method; /* METHOD_GET: HEAD, too */
+    const char *path;   /* NULL: each of the documents (documents.h) */
+    handler_fn *handler;
+    enum route_of of;
+    bool is_publisher;      /* only who may publish (routes_may_publish) */
+    bool is_text;           /* refuses in text/plain (W-032) */
+    bool is_stream;         /* a WebSocket may begin here */
+    unsigned rejected;      /* enum metric of refusals, by status; 0: none */
+    const char *parameters; /* of the query, ", " between; or NULL */
+    const char
+        *fields; /* of the head that matter here, ", " between; or NULL */
+    struct route_body bodies[ROUTE_BODIES];
+    struct route_status statuses[ROUTE_STATUSES]; /* those that its own code
+                                    answers with; see also route_may_answer */
+};
+
+extern const struct route route_table[];
+extern const size_t route_table_size;
+
+/* The row of all documents. */
+extern const struct route route_documents;
+
+/* True if the handler of the route, or the router by its row, may answer with
+ * this status. */
+bool route_may_answer(const struct route *route, unsigned status);
+
+/* True if a body may come, be it ignored. */
+bool route_takes_body(const struct route *route);
+
+/* The largest body in bytes. */
+uint64_t route_body_max(const struct route_body *body,
+                        const struct config *config);
+
+/* Prints the table as Markdown: all routes, all documents, and the statuses
+ * that any of them may have. */
+void route_table_print(FILE *to);
+
+#endif
