@@ -13,6 +13,7 @@
 #include "broker/base/config.h"
 #include "broker/base/diag.h"
 #include "broker/broker.h"
+#include "broker/http/route_table.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -265,6 +266,9 @@ fulfil(struct config *config, enum config_wish wish, int argc, char **argv)
         return end_saying();
     case CONFIG_EXAMPLE:
         config_example(stdout);
+        return end_saying();
+    case CONFIG_ROUTES:
+        route_table_print(stdout);
         return end_saying();
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);

@@ -213,6 +213,8 @@ static const struct option rows[] = {
      "look at the options and their files alone, as before a reload, then end"},
     {"example", NULL, WISH(CONFIG_EXAMPLE), NULL,
      "print a configuration file with every option and its default, then end"},
+    {"routes", NULL, WISH(CONFIG_ROUTES), NULL,
+     "print what the broker takes and answers by HTTP, as tables, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,
      "say which version this is, then end"},
     {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},

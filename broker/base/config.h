@@ -123,6 +123,7 @@ enum config_wish {
     CONFIG_RUN,
     CONFIG_HELP,    /* --help: config_help was asked for */
     CONFIG_EXAMPLE, /* --example: config_example was */
+    CONFIG_ROUTES,  /* --routes */
     CONFIG_VERSION  /* --version */
 };
 

@@ -1,0 +1,581 @@
+"""doc/http.md has what every route takes and answers: it is what `tidingsd --routes`
+prints, and each status of it is provoked here. A broker that is built for debugging
+ends at a status that the row of its route does not have, so every other test of HTTP
+looks for those."""
+
+import collections
+import errno
+import gzip
+import json
+import re
+from functools import cached_property
+
+import pytest
+
+from tidings_test import callbacks as cb
+from tidings_test import hub
+from tidings_test.broker import ROOT
+from tidings_test.content import MULTIPART, multipart
+from tidings_test.feed import Feed
+from tidings_test.http import FORM, JSON, NDJSON, XML, check_refused
+from tidings_test.sets import MERGE_PATCH, change
+from tidings_test.waiting import wait_for
+
+LIMITS = ("--max-body=64K", "--max-resources-body=64K", "--max-content=64K")
+
+pytestmark = pytest.mark.broker(*LIMITS, *hub.QUICK, *hub.LOOPBACK)
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+PAGE = (ROOT / "doc/http.md").read_text()
+
+# The page, read
+
+Route = collections.namedtuple("Route", "methods path answers refused")
+
+
+def read_tables():
+    """The rows of its tables, by the first word of their head."""
+    tables, head = {}, None
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            head = None
+        elif head is None:
+            head = cells[0]
+            tables[head] = []
+        elif not line.startswith("| ---"):
+            tables[head].append(cells)
+    return tables
+
+
+def quoted(text):
+    return re.findall(r"`([^`]*)`", text)
+
+
+def read_route(cells):
+    request, _, _, _, answers, refused = cells
+    return Route(
+        re.findall(r"[A-Z]{3,}", request.split("`")[0]),
+        "".join(quoted(request)) or "a document",
+        {int(item[:3]): quoted(item) for item in answers.split("; ")},
+        {int(item[:3]) for item in refused.split("<br>") if item},
+    )
+
+
+TABLES = read_tables()
+ROUTES = {f"{r.methods[0]} {r.path}": r for r in map(read_route, TABLES["request"])}
+DOCUMENTS = {quoted(path)[0]: quoted(types) for path, types in TABLES["document"]}
+REFUSALS = {int(status) for status, _, _ in TABLES["status"]}
+
+
+# Design section 4
+def test_the_page_has_what_the_broker_prints(run):
+    for table in run("tidingsd", "--routes").output().split("\n\n"):
+        assert table in PAGE, "doc/http.md has another table than tidingsd --routes"
+
+
+# What is asked for
+
+A = "http://example.com/a"
+INLINE = {"content": "inline", "resource_dump_keep": 1}
+
+
+class World:
+    """What the cases ask for, made when the first of them does."""
+
+    def __init__(self, broker, callbacks, site, start_broker, faults):
+        self.broker = broker
+        self.callbacks = callbacks
+        self.site = site
+        self.start_broker = start_broker
+        self.faults = faults
+        self._subscribers = {}
+
+    @cached_property
+    def news(self):
+        """A set with two entries."""
+        news = self.broker.set().create()
+        news.post(2)
+        return news
+
+    @cached_property
+    def gone(self):
+        """A set that was removed."""
+        gone = self.broker.set().create()
+        remove(gone)
+        return gone
+
+    @cached_property
+    def inline(self):
+        """A set that keeps content."""
+        return self.broker.set().create(**INLINE)
+
+    @cached_property
+    def feed(self):
+        """A relay."""
+        return Feed(self.broker, self.site, self.callbacks).register()
+
+    @cached_property
+    def public(self):
+        """A broker that others may reach."""
+        return self.start_broker("--insecure-open")
+
+    def active(self, topic):
+        """The number of a subscription to the topic."""
+        if topic not in self._subscribers:
+            self._subscribers[topic] = self.callbacks.join(topic)
+        return hub.find(topic, self._subscribers[topic])["id"]
+
+    def pending(self, topic):
+        """The number of one that is not verified."""
+        one = self.callbacks.add()
+        one.always(cb.hang, of="verification")
+        hub.check_taken(hub.subscribe(topic, one))
+        return hub.wait_pending(topic, one)["id"]
+
+    def path(self, template, of=None):
+        """The path of a route: of the set or relay that is there, or of another."""
+        name = getattr(self, of).name if of in ("gone", "inline") else of
+        if "{relay}" in template:
+            name = name or self.feed.path.removeprefix("/relays/")
+        elif "{set}" in template:
+            name = name or self.news.name
+        return re.sub(r"{(set|relay)}", name or "", template)
+
+    def topic(self, template):
+        return self.feed if "{relay}" in template else self.news
+
+
+@pytest.fixture
+def world(broker, callbacks, site, start_broker, faults):
+    return World(broker, callbacks, site, start_broker, faults)
+
+
+def remove(one):
+    assert one.delete().status == 204
+    one.is_removed = True
+
+
+# Cases: functions of the world and a route that return an answer.
+
+
+def ask(query="", body=None, type=None, of=None, id=World.active, at="broker", **fields):
+    """A request of the route. `of`: of another set or relay. `id`: the number of a
+    subscription, or what makes one. `at`: "public", the other broker."""
+
+    def send(world, route):
+        path = world.path(route.path, of)
+        if "{id}" in path:
+            number = id(world, world.topic(route.path)) if callable(id) else id
+            path = path.replace("{id}", str(number))
+        path = f"{path}?{query}" if query else path
+        method = route.methods[0]
+        return getattr(world, at).request(method, path, body, type, **fields)
+
+    return send
+
+
+def ask_nobody(**more):
+    """Requests of sets that are not there."""
+    return {404: ask(of="none", id=1, **more), 410: ask(of="gone", id=1, **more)}
+
+
+def head(**fields):
+    """A request of whose answer only the head is read."""
+
+    def send(world, route):
+        with world.broker.connect() as connection:
+            connection.ask(world.path(route.path), route.methods[0], **fields)
+            return connection.answer_head()
+
+    return send
+
+
+def document(path="changelist.xml", of="news", **fields):
+    return lambda world, route: getattr(world, of).get(path, **fields)
+
+
+def form(**parameters):
+    """A form to the hub, about the set that is there unless it says otherwise."""
+
+    def send(world, route):
+        usual = {"mode": "subscribe", "topic": world.news.topic, "callback": CALLBACK}
+        usual.update(parameters)
+        usual = {f"hub.{name}": value for name, value in usual.items()}
+        return hub.send(world.broker, {**usual, "after": parameters.get("after", 0)})
+
+    return send
+
+
+def form_of_none(world, route):
+    return form(topic=f"{world.broker.url}/sets/none/notifications")(world, route)
+
+
+def ping(world, route):
+    return hub.send(world.broker, {"hub.mode": "publish", "hub.url": world.news.topic})
+
+
+def half(connection, path, method, body, type, metric, **fields):
+    """Send all but the end of a request, wait until the metric of the broker says
+    that it is at work, and return the end."""
+    whole = connection.request_bytes(path, method, body, content_type=type, **fields)
+    connection.send(whole[:-20])
+    metrics = connection.broker.metrics
+    wait_for("it to be at work", lambda: metrics()[metric] > 0)
+    return whole[-20:]
+
+
+def connect(world):
+    connection = world.broker.connect()
+    connection.broker = world.broker
+    return connection
+
+
+def key_at_work(world, route):
+    news, key = world.news, {"idempotency_key": "slow"}
+    with connect(world) as slow:
+        half(slow, news.changes, "POST", [CHANGE], JSON, "tidings_ingest_bytes", **key)
+        return news.send([CHANGE], **key)
+
+
+def removed_meanwhile(world, route):
+    path = world.inline.changes
+    with connect(world) as slow:
+        end = half(slow, path, "POST", CONTENT, MULTIPART, "tidings_ingest_bytes")
+        remove(world.inline)
+        slow.send(end)
+        return slow.answer()
+
+
+def told_twice(world, route):
+    path = world.path(route.path)
+    with connect(world) as slow:
+        half(slow, path, "PUT", RESOURCE, NDJSON, "tidings_uploads_at_work")
+        return world.news.put_resources(RESOURCE, NDJSON)
+
+
+def full_disk(world, route):
+    full = world.start_broker(env=world.faults.env)
+    world.faults.set_disk(1)
+    wait_for("a full disk", lambda: full.get(route.path).status == 503)
+    return full.get(route.path)
+
+
+CHANGE = change(A)
+PACKED = gzip.compress(json.dumps(CHANGE).encode())
+RESOURCE = json.dumps({"loc": A})
+CONTENT, _ = multipart([CHANGE], [(A, None, b"x" * 1000)])
+TOPIC = {"topic": "http://b.example/t"}
+CALLBACK = "http://127.0.0.2:1/"
+SIMPLE = {"body": f"callbackURI={CALLBACK}", "type": FORM}
+STRANGE = "<http://a.example/t>; rel=self, <http://a.example/h>; rel=hub"
+LONG = "x" * (65 << 10)
+SHORT = "x" * (2 << 10)
+ELSEWHEN = "0000000000000000-1"  # a position of another epoch
+EVENTS = {"accept": "text/event-stream"}
+UPGRADE = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec_websocket_version": "13",
+    "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+SUBSCRIPTIONS = {200: ask(), 400: ask("after=x")}
+SUBSCRIPTION = {200: ask(), 404: ask(id=99999)}
+ENDING = {204: ask(), 404: ask(id=99999)}
+REDELIVERY = {
+    200: ask("after=0", body=""),
+    400: ask(body=""),
+    404: ask("after=0", body="", id=99999),
+    410: ask(f"after={ELSEWHEN}", body=""),
+    413: ask("after=0", body=SHORT),
+    422: ask("after=0", body="", id=World.pending),
+}
+
+CASES = {
+    "GET /sets": {200: ask(), 400: ask("after=.")},
+    "GET /sets/{set}": {200: ask(), **ask_nobody()},
+    "PUT /sets/{set}": {
+        200: ask(body={}),
+        201: ask(of="born"),
+        400: ask("new=", body={}),
+        403: ask(body={"upstreamTopic": "http://a.example/t"}, at="public"),
+        404: ask(body={}, of="NEWS"),
+        409: ask("new=yes", body={}),
+        413: ask(body=LONG, type=JSON),
+        415: ask(body="{}", type=XML),
+        422: ask(body={"none": 1}),
+    },
+    "PATCH /sets/{set}": {
+        200: ask(body="{}", type=MERGE_PATCH),
+        400: ask(body="{", type=JSON),
+        **ask_nobody(body={}),
+        413: ask(body=LONG, type=JSON),
+        415: ask(body="{}", type=XML),
+        422: ask(body={"none": 1}),
+    },
+    "DELETE /sets/{set}": {204: ask(of="inline"), **ask_nobody()},
+    "GET /sets/{set}/changes": {
+        200: ask("after=0&wait=1&change=created&prefix=http"),
+        400: ask("wait=301"),
+        404: ask(of="none"),
+        406: ask(accept="image/png"),
+        410: ask(f"after={ELSEWHEN}"),
+    },
+    "POST /sets/{set}/changes": {
+        200: ask(body=PACKED, type=JSON, content_encoding="gzip"),
+        400: ask(body="{", type=JSON),
+        404: ask(body=[CHANGE], of="NEWS"),
+        409: key_at_work,
+        410: removed_meanwhile,
+        411: head(content_type=MULTIPART, transfer_encoding="chunked"),
+        413: ask(body=LONG, type=JSON),
+        415: ask(body="a", type="text/plain"),
+        422: ask(body=[change("a")]),
+    },
+    "GET /sets/{set}/stream": {
+        101: head(**UPGRADE),
+        200: head(**EVENTS),
+        204: ask(last_event_id="gone", **EVENTS),
+        400: ask("after=x", **EVENTS),
+        **ask_nobody(**EVENTS),
+        426: ask(),
+    },
+    "PUT /sets/{set}/resources": {
+        200: ask("max-delete=100", body=RESOURCE, type=NDJSON),
+        400: ask("max-delete=101", body=RESOURCE, type=NDJSON),
+        404: ask(body=RESOURCE, type=NDJSON, of="NEWS"),
+        409: told_twice,
+        413: ask(body=LONG, type=NDJSON),
+        415: ask(body=RESOURCE, type=JSON),
+        422: ask(body='{"loc":"a"}', type=NDJSON),
+    },
+    "POST /sets/{set}/rotate": {
+        200: ask(body="as curl -d sends it", type=FORM),
+        **ask_nobody(body=""),
+        413: ask(body=SHORT),
+    },
+    "POST /sets/{set}/resourcelist": {
+        200: lambda world, route: world.inline.build("resourcelist"),
+        **ask_nobody(body=""),
+        413: ask(body=SHORT),
+    },
+    "POST /sets/{set}/resourcedump": {
+        200: lambda world, route: world.inline.build("resourcedump"),
+        **ask_nobody(body=""),
+        409: ask(body=""),
+        413: ask(body=SHORT),
+    },
+    "POST /hub": {
+        200: lambda world, route: world.feed.post("a document"),
+        202: form(),
+        204: ping,
+        400: form(mode="none"),
+        403: ask(body="a", type=XML, link=STRANGE),
+        404: form_of_none,
+        410: form(after=ELSEWHEN),
+        413: ask(body=SHORT * 9, type=FORM),
+        415: ask(body="a", type=FORM, content_encoding="gzip"),
+        422: form(secret="x" * 200),
+    },
+    "POST /sets/{set}/subscribe": {
+        202: ask(**SIMPLE),
+        400: ask(body="callbackURI=x", type=FORM),
+        **ask_nobody(**SIMPLE),
+        413: ask(body=SHORT * 9, type=FORM),
+        415: ask(body={}),
+    },
+    "GET /sets/{set}/subscriptions": {**SUBSCRIPTIONS, **ask_nobody()},
+    "GET /sets/{set}/subscriptions/{id}": {**SUBSCRIPTION, **ask_nobody()},
+    "DELETE /sets/{set}/subscriptions/{id}": {**ENDING, **ask_nobody()},
+    "POST /sets/{set}/subscriptions/{id}/redeliver": REDELIVERY,
+    "GET /relays": {200: ask()},
+    "GET /relays/{relay}": {200: ask(), 404: ask(of="none")},
+    "PUT /relays/{relay}": {
+        200: lambda world, route: world.feed.put(),
+        201: ask(body=TOPIC, of="born"),
+        400: ask(body="{", type=JSON),
+        403: ask(body=TOPIC, at="public"),
+        404: ask(body=TOPIC, of="BORN"),
+        409: ask(body=TOPIC),
+        413: ask(body=SHORT * 9, type=JSON),
+        415: ask(body="{}", type=XML),
+        422: ask(body={}),
+    },
+    "DELETE /relays/{relay}": {
+        403: ask(at="public"),
+        204: ask(),
+        404: ask(of="none"),
+    },
+    "GET /relays/{relay}/subscriptions": {**SUBSCRIPTIONS, 404: ask(of="none")},
+    "GET /relays/{relay}/subscriptions/{id}": SUBSCRIPTION,
+    "DELETE /relays/{relay}/subscriptions/{id}": ENDING,
+    "POST /relays/{relay}/subscriptions/{id}/redeliver": REDELIVERY,
+    "GET /bridges": {200: ask()},
+    "GET /healthz": {200: ask()},
+    "GET /readyz": {200: ask(), 503: full_disk},
+    "GET /metrics": {200: ask()},
+    "GET a document": {
+        200: document(),
+        206: document(range="bytes=0-1"),
+        304: document(if_none_match="*"),
+        400: document("resourcelist.xml?page=x", accept="text/html"),
+        404: document("resourcelist.xml"),
+        406: document(accept_encoding="identity;q=0"),
+        410: document(of="gone"),
+        412: document(if_match='"x"'),
+        416: document(range="bytes=999999-"),
+    },
+}
+
+# Statuses that take many requests, long, or luck, and the tests that see them.
+ELSEWHERE = {
+    "PATCH /sets/{set}": {403: "e2e/upstream", 409: "e2e/sets"},
+    "POST /sets/{set}/resourcelist": {202: "e2e/resourcelist"},
+    "POST /sets/{set}/resourcedump": {202: "e2e/resourcelist"},
+    "PUT /sets/{set}/resources": {410: "e2e/resources_others"},
+    "POST /hub": {429: "e2e/hub_http", 502: "unit/hub/foreign", 504: "unit/hub/foreign"},
+    "POST /sets/{set}/subscribe": {422: "e2e/hub_hostile", 429: "e2e/hub_http"},
+    "DELETE /relays/{relay}": {409: "unit/hub/relay"},
+}
+
+
+# Design section 4
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_route_answers_as_the_page_says(name, world):
+    route, cases = ROUTES[name], CASES[name]
+    statuses = route.answers.keys() | route.refused
+    assert statuses == cases.keys() | ELSEWHERE.get(name, {}).keys()
+    for status, case in cases.items():
+        answer = case(world, route)
+        assert answer.status == status, answer
+        type = (answer["Content-Type"] or "").split(";")[0]
+        types = [word for word in route.answers.get(status, ()) if "/" in word]
+        assert not types or type in types, answer
+
+
+def allowed(path):
+    """The methods of a path, as Allow has them."""
+    if path in DOCUMENTS:
+        return "GET, HEAD"
+    routes = [route for route in ROUTES.values() if route.path == path]
+    return ", ".join(method for route in routes for method in route.methods)
+
+
+# R-025, W-038. RFC 5789 section 3.1: OPTIONS says what a PATCH may be.
+def test_other_methods_are_refused(world, broker):
+    paths = {route.path for route in ROUTES.values()} - {"a document"}
+    for path in [*paths, *DOCUMENTS]:
+        allow = allowed(path)
+        filled = numbered(world.path(path)).replace("{id}", "1")
+        for method in METHODS:
+            if method in allow.split(", "):
+                continue
+            body = b"" if method in ("POST", "PUT", "PATCH") else None
+            answer = broker.request(method, filled, body)
+            assert (answer.status, answer["Allow"]) == (405, allow), (method, path)
+        answer = broker.request("OPTIONS", filled)
+        assert (answer.status, answer["Allow"]) == (204, allow), path
+        patches = f"{MERGE_PATCH}, {JSON}" if "PATCH" in allow else None
+        assert answer["Accept-Patch"] == patches
+    assert broker.request("OPTIONS", "*").status == 204
+
+
+# RFC 9110 section 15.5.16
+def test_a_body_of_another_type_is_told_what_may_come(world):
+    for name, fields in (("PUT", "Accept"), ("PATCH", "Accept-Patch")):
+        answer = ask(body="<a/>", type=XML)(world, ROUTES[f"{name} /sets/{{set}}"])
+        assert answer.status == 415 and JSON in answer[fields], name
+
+
+# Documents
+
+
+def numbered(path):
+    return re.sub(r"{(list|last)}", "000000000001", path)
+
+
+# Only a broker with many sets has one.
+ABSENT = {"/descriptions/{list}-{last}.xml"}
+
+
+def test_documents_have_their_media_types(world, broker):
+    news = world.inline
+    assert news.send(*multipart([CHANGE], [(A, "text/csv", b"hello")])).status == 200
+    news.build("resourcelist")
+    news.build("resourcedump")
+    news.rotate()
+    wait_for("a Change Dump", lambda: news.get("changedump.xml").status == 200)
+    for path, types in DOCUMENTS.items():
+        for type in types:
+            answer = broker.get(numbered(world.path(path, "inline")), accept=type)
+            assert answer.status == (404 if path in ABSENT else 200), (path, answer)
+            got = answer["Content-Type"].split(";")[0]
+            assert path in ABSENT or got == type, path
+
+
+# What any route may be refused with
+
+
+def raw(line, *fields, host=True):
+    """A request as it is."""
+
+    def send(broker):
+        with broker.connect() as connection:
+            lines = [line, f"Host: {connection.host}", *fields] if host else [line]
+            connection.send("\r\n".join([*lines, "", ""]))
+            return connection.answer()
+
+    return send
+
+
+GET = "GET /healthz HTTP/1.1"
+HANDSHAKE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version: 12",
+)
+
+REFUSED = {
+    400: raw(GET, host=False),
+    403: raw(GET, "Origin: http://evil.example"),
+    404: raw("GET /nowhere HTTP/1.1"),
+    405: raw("DELETE /healthz HTTP/1.1"),
+    414: raw(f"GET /{'x' * 8192} HTTP/1.1"),
+    417: raw(GET, "Expect: more"),
+    426: raw("GET /sets/a/stream HTTP/1.1", *HANDSHAKE),
+    431: raw(GET, f"Accept: {'x' * 8192}"),
+    501: raw("BREW / HTTP/1.1"),
+    505: raw("GET / HTTP/3.0"),
+}
+
+# The statuses of all routes that the cases above have provoked.
+OF_ROUTES = {410, 411, 413, 415}
+
+HASTY = ("--request-timeout", "0.5", "--min-rate", "1K", "--client-streams", "1")
+
+
+def test_what_no_route_takes_is_refused(broker, start_broker, faults):
+    assert REFUSALS == REFUSED.keys() | OF_ROUTES | {408, 429, 500, 503}
+    for status, send in REFUSED.items():
+        answer = send(broker)
+        assert answer.status == status, answer
+
+    hasty = start_broker(*HASTY, env=faults.env)
+    with hasty.set().start_post() as connection:
+        check_refused(connection.answer(), 408)
+
+    news = hasty.set().create(content="inline")
+    with hasty.connect() as stream:
+        stream.ask(news.stream, **EVENTS)
+        assert stream.answer_head().status == 200
+        check_refused(news.get("stream", **EVENTS), 429)
+
+    post = multipart([CHANGE], [(A, None, b"hello")])
+    faults.arm(faults.SYNC, "/content/", errno.EIO)
+    check_refused(news.send(*post), 500)
+    faults.disarm()
+    faults.set_disk(1)
+    wait_for("a full disk", lambda: hasty.get("/readyz").status == 503)
+    check_refused(news.send(*post), 503)
