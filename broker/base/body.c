@@ -2,10 +2,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* A file is read in pieces of this size. */
 #define FILE_PIECE 65536
+
+/* A piece that stays in the file may be longer: about as much as a socket has
+ * room for. */
+#define FILE_PART 262144
 
 /* Bytes in memory are one piece. */
 struct memory {
@@ -64,28 +69,108 @@ struct file_body {
     char *piece;
 };
 
+/* Returns how many bytes were read, 0 or -1: none. Unless it may block, it
+ * takes only what is in the page cache; some file systems then take none. */
+static ssize_t
+read_at(int fd, void *to, size_t size, uint64_t at, bool may_block)
+{
+    struct iovec into = {to, size};
+    ssize_t n;
+
+    do
+        n = preadv2(fd, &into, 1, (off_t)at, may_block ? 0 : RWF_NOWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* What a failed read means: a job may wait for the disk. If the job's read
+ * fails too, the file is damaged, or shorter than it was. */
+static enum body_result
+unread(bool may_block)
+{
+    return may_block ? BODY_FAILED : BODY_WAITS;
+}
+
+static size_t
+at_most(const struct file_body *f, size_t size)
+{
+    uint64_t left = f->body.size - f->at;
+
+    return left < size ? (size_t)left : size;
+}
+
+static bool
+has_buffer(struct file_body *f)
+{
+    if (!f->piece)
+        f->piece = malloc(FILE_PIECE);
+    return f->piece != NULL;
+}
+
 static enum body_result
 file_next(struct body *body, bool may_block, struct slice *piece)
 {
     struct file_body *f = (struct file_body *)body;
-    size_t size = FILE_PIECE;
     ssize_t n;
 
     if (f->at == f->body.size)
         return BODY_END;
-    if (!may_block)
-        return BODY_WAITS;
-    if (!f->piece && !(f->piece = malloc(FILE_PIECE)))
+    if (!has_buffer(f))
         return BODY_FAILED;
-    if (size > f->body.size - f->at)
-        size = (size_t)(f->body.size - f->at);
-    do
-        n = pread(f->fd, f->piece, size, (off_t)f->at);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0) /* damaged, or shorter than it was */
-        return BODY_FAILED;
+    n = read_at(f->fd, f->piece, at_most(f, FILE_PIECE), f->at, may_block);
+    if (n <= 0)
+        return unread(may_block);
     f->at += (uint64_t)n;
     *piece = (struct slice){f->piece, (size_t)n};
+    return BODY_DATA;
+}
+
+/* True if `size` bytes from f->at on seem to be in the page cache. The kernel
+ * reads and drops a file from its beginning on, so this function looks at the
+ * first and the last byte alone. */
+static bool
+is_cached(const struct file_body *f, size_t size)
+{
+    char byte;
+
+    return read_at(f->fd, &byte, 1, f->at, false) == 1 &&
+           read_at(f->fd, &byte, 1, f->at + size - 1, false) == 1;
+}
+
+/* Reads `size` bytes from f->at on into the page cache. false: the file does
+ * not have them. */
+static bool
+fill_cache(struct file_body *f, size_t size)
+{
+    size_t done = 0;
+
+    while (has_buffer(f) && done < size) {
+        size_t left = size - done;
+        ssize_t n =
+            read_at(f->fd, f->piece, left < FILE_PIECE ? left : FILE_PIECE,
+                    f->at + done, true);
+
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    free(f->piece);
+    f->piece = NULL;
+    return done == size;
+}
+
+static enum body_result
+file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
+{
+    struct file_body *f = (struct file_body *)body;
+    size_t size = at_most(f, FILE_PART);
+
+    if (!size)
+        return BODY_END;
+    if (!(may_block ? fill_cache(f, size) : is_cached(f, size)))
+        return unread(may_block);
+    *piece = (struct file_part){f->fd, f->at, size};
+    f->at += size;
     return BODY_DATA;
 }
 
@@ -114,7 +199,13 @@ body_of_file(int fd, uint64_t size)
 
     if (!f)
         return NULL;
-    f->body = (struct body){size, file_next, file_free, file_seek};
+    f->body = (struct body){
+        .size = size,
+        .next = file_next,
+        .free = file_free,
+        .seek = file_seek,
+        .next_in_file = file_next_in_file,
+    };
     f->fd = fd;
     return &f->body;
 }
@@ -157,6 +248,23 @@ part_next(struct body *body, bool may_block, struct slice *piece)
     return BODY_DATA;
 }
 
+static enum body_result
+part_next_in_file(struct body *body, bool may_block, struct file_part *piece)
+{
+    struct part *p = (struct part *)body;
+    enum body_result result;
+
+    if (p->left == 0)
+        return BODY_END;
+    result = p->whole->next_in_file(p->whole, may_block, piece);
+    if (result != BODY_DATA)
+        return result;
+    if (piece->size > p->left)
+        piece->size = (size_t)p->left;
+    p->left -= piece->size;
+    return BODY_DATA;
+}
+
 static void
 part_free(struct body *body)
 {
@@ -173,12 +281,14 @@ body_part(struct body *whole, uint64_t first, uint64_t size)
 
     if (!p)
         return NULL;
-    p->body = (struct body){size, part_next, part_free, NULL};
+    p->body = (struct body){.size = size, .next = part_next, .free = part_free};
     p->whole = whole;
     p->left = size;
-    if (whole->seek)
+    if (whole->seek) {
+        p->body.next_in_file = whole->next_in_file ? part_next_in_file : NULL;
         whole->seek(whole, first);
-    else
+    } else {
         p->before = first;
+    }
     return &p->body;
 }

@@ -83,7 +83,14 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
 static enum body_result
 next_piece(struct request *rq, bool may_block)
 {
-    return rq->body->next(rq->body, may_block, &rq->piece);
+    enum body_result result;
+
+    if (!rq->is_from_file)
+        return rq->body->next(rq->body, may_block, &rq->piece);
+    result = rq->body->next_in_file(rq->body, may_block, &rq->in_file);
+    if (result == BODY_DATA)
+        rq->piece = (struct slice){NULL, rq->in_file.size};
+    return result;
 }
 
 static void
@@ -140,6 +147,37 @@ advance(struct request *rq)
     return result;
 }
 
+/* Nobody can read the rest of the body. The connection is cut, so that the
+ * client does not take the part that it has for the whole. */
+static void
+cut_off(struct connection *c)
+{
+    diag(DIAG_WARNING, "net", "an answer could not be read to its end");
+    connection_kill(c);
+}
+
+/* Sends a piece that stays in its file, as far as there is room. Only this
+ * thread sends, and only this thread closes the socket and the file, so both
+ * descriptors are still what they were. A job on the worker pool reads the
+ * bytes into the page cache and sends nothing. The kernel may drop some of them
+ * before there is room: this thread then waits for the disk. */
+static bool
+send_from_file(struct connection *c)
+{
+    struct request *rq = c->request;
+    ssize_t n = connection_send_file(c, &rq->in_file);
+
+    if (n == -2)
+        cut_off(c);
+    if (n < 0)
+        return false;
+    rq->in_file.at += (uint64_t)n;
+    rq->in_file.size -= (size_t)n;
+    rq->piece.size -= (size_t)n;
+    rq->left -= (size_t)n;
+    return true;
+}
+
 /* Writes at most WRITE_MAX bytes of the piece at hand. */
 static bool
 write_some(struct connection *c)
@@ -147,6 +185,8 @@ write_some(struct connection *c)
     struct request *rq = c->request;
     size_t n = rq->piece.size < WRITE_MAX ? rq->piece.size : WRITE_MAX;
 
+    if (rq->is_from_file)
+        return send_from_file(c);
     if (!connection_write(c, rq->piece.data, n))
         return false;
     rq->piece.data += n;
@@ -185,13 +225,12 @@ answer_send(struct connection *c)
     for (int i = 0; i < WRITES_AT_ONCE && rq->body && !rq->is_working; i++) {
         enum body_result result = BODY_DATA;
 
-        if (connection_is_choked(c))
+        if (connection_is_choked(c) || c->is_awaiting_room)
             break;
-        if (!rq->piece.size)
+        if (!rq->piece.size || rq->result != BODY_WAITS)
             result = advance(rq);
         if (result == BODY_FAILED) {
-            diag(DIAG_WARNING, "net", "an answer could not be read to its end");
-            connection_kill(c);
+            cut_off(c);
             return;
         }
         if (result == BODY_END)
@@ -304,6 +343,8 @@ take_body(struct request *rq, struct response *r, size_t *size)
         rq->left = rq->body->size;
         if (rq->left <= SMALL_BODY)
             *size = gather(rq, *size);
+        rq->is_from_file =
+            rq->body && rq->body->next_in_file && !rq->connection->socket.ssl;
     } else if (r->text.size) {
         memcpy(rq->service->scratch + *size, r->text.data, r->text.size);
         *size += r->text.size;

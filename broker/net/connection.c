@@ -334,6 +334,23 @@ connection_await_room(struct connection *c)
     await(c);
 }
 
+ssize_t
+connection_send_file(struct connection *c, const struct file_part *part)
+{
+    ssize_t n = -1;
+
+    if (c->phase != PHASE_GONE)
+        n = socket_send_file(&c->socket, part->fd, part->at, part->size);
+    if (n == -1)
+        connection_kill(c);
+    if (n < 0)
+        return n;
+    if ((size_t)n < part->size)
+        connection_await_room(c);
+    metrics_add(METRIC_SENT, n);
+    return n;
+}
+
 /* Sends what was kept back, as far as there is room. */
 static void
 flush(struct connection *c)

@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/body.h"
 #include "broker/base/clients.h"
 #include "broker/base/list.h"
 #include "broker/net/socket.h"
@@ -147,6 +148,12 @@ void connection_set_ready(struct connection *c);
 /* Writes bytes as they are, and keeps what the socket does not take. false: the
  * connection is dead, and killed. */
 bool connection_write(struct connection *c, const void *data, size_t size);
+
+/* Sends bytes of a file, as far as there is room, and awaits room if not all
+ * were sent; nothing may be kept back. Returns how many bytes were sent. -1:
+ * the connection is dead, and killed; -2: the file cannot be read. */
+ssize_t connection_send_file(struct connection *c,
+                             const struct file_part *part);
 
 /* Is something kept back, so that nothing more should be written? */
 bool connection_is_choked(const struct connection *c);

@@ -53,9 +53,11 @@ struct request {
     uint32_t slot; /* of its ticket; 0: none */
 
     /* The answer's: answer.c */
-    struct body *body;  /* what is left to send */
-    struct slice piece; /* lent by body, not sent yet */
-    uint64_t left;      /* of what was announced */
+    struct body *body;        /* what is left to send */
+    struct slice piece;       /* lent by body, not sent yet */
+    bool is_from_file;        /* pieces stay in their file: */
+    struct file_part in_file; /* then this one, and piece.data is NULL */
+    uint64_t left;            /* of what was announced */
     struct job job;
     bool is_working;         /* the job is on the worker pool */
     bool is_closing;         /* the connection ends with this answer */

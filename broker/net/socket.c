@@ -1,6 +1,7 @@
 #include "broker/net/socket.h"
 
 #include <errno.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -204,6 +205,22 @@ socket_write(struct socket *s, const void *data, size_t size)
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
     return n;
+}
+
+ssize_t
+socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
+{
+    off_t from = (off_t)at;
+    ssize_t n;
+
+    do
+        n = sendfile(s->fd, fd, &from, size);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        return n;
+    if (n == 0 || errno == EIO)
+        return -2;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 }
 
 /* A first SSL_shutdown sends and does not block; another one would read. */

@@ -70,6 +70,12 @@ ssize_t socket_read(struct socket *s, void *to, size_t size);
  * bytes of the next write. */
 ssize_t socket_write(struct socket *s, const void *data, size_t size);
 
+/* The same with bytes of the file `fd`, which the kernel sends from there; in
+ * the open only. -2: the file could not be read, or has no byte there any more.
+ * Waits for the disk if the page cache lacks them. The process ignores or
+ * blocks SIGPIPE. */
+ssize_t socket_send_file(struct socket *s, int fd, uint64_t at, size_t size);
+
 /* Over TLS: sends close_notify, so that the peer can tell the end from a cut.
  * All must have been written. false: there is no room for it yet. */
 bool socket_say_end(struct socket *s);

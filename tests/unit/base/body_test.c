@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/support/bodies.h"
 #include "tests/support/tempdir.h"
@@ -172,7 +173,6 @@ TEST(a_file_is_read_in_pieces_by_those_who_may_wait)
     tempdir_write(tempdir_fd(state), "file", text);
 
     body = open_file(state, size);
-    assert_int_equal(body->next(body, false, &piece), BODY_WAITS);
     assert_int_equal(body->next(body, true, &piece), BODY_DATA);
     assert_true(piece.size < size);
     body->free(body);
@@ -182,6 +182,53 @@ TEST(a_file_is_read_in_pieces_by_those_who_may_wait)
     assert_memory_equal(piece.data, text + 100001, piece.size);
     body->free(body);
     free(text);
+}
+
+/* Asks for all pieces in their file, which stand there one behind the other
+ * from `first` on; returns how the last one ends. */
+static enum body_result
+read_in_file(struct body *body, uint64_t first)
+{
+    struct file_part piece;
+    uint64_t at = first;
+    enum body_result result;
+
+    for (;;) {
+        result = body->next_in_file(body, false, &piece);
+        if (result == BODY_WAITS)
+            result = body->next_in_file(body, true, &piece);
+        if (result != BODY_DATA)
+            break;
+        assert_true(piece.fd >= 0);
+        assert_true(piece.size > 0);
+        assert_int_equal(piece.at, at);
+        at += piece.size;
+    }
+    if (result == BODY_END)
+        assert_int_equal(at - first, body->size);
+    body->free(body);
+    return result;
+}
+
+TEST(a_file_lends_pieces_where_they_stand)
+{
+    static const struct {
+        uint64_t first, size;
+    } parts[] = {{0, 1000000}, {3, 999996}, {0, 7}, {999999, 1}};
+
+    int fd = openat(tempdir_fd(state), "file", O_CREAT | O_RDWR, 0600);
+
+    assert_int_equal(ftruncate(fd, 1000000), 0);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct body *body =
+            body_part(open_file(state, 1000000), parts[i].first, parts[i].size);
+
+        assert_int_equal(fdatasync(fd), 0);
+        posix_fadvise(fd, 0, 0, i % 2 ? POSIX_FADV_DONTNEED : 0);
+        assert_int_equal(read_in_file(body, parts[i].first), BODY_END);
+    }
+    close(fd);
+    assert_int_equal(read_in_file(open_file(state, 1000001), 0), BODY_FAILED);
 }
 
 /* A file that is shorter than it was is not padded. */

@@ -206,13 +206,13 @@ TEST(sends_bodies_of_all_sizes)
     static const size_t sizes[] = {0,      1,       1000,    32767,
                                    32768,  32769,   33000,   65535,
                                    131072, 1000000, 10000000};
-    static const char *const paths[] = {"/big", "/pool"};
+    static const char *const paths[] = {"/big", "/pool", "/file", "/cold"};
     struct wire *w = served_connect();
     struct wire_answer a;
     char path[64];
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        for (size_t j = 0; j < 2; j++) {
+        for (size_t j = 0; j < 4; j++) {
             snprintf(path, sizeof(path), "%s?size=%zu", paths[j], sizes[i]);
             assert_true(wire_request(w, "GET", path, NULL, NULL, &a));
             served_assert_pattern(&a, sizes[i]);
@@ -237,11 +237,11 @@ TEST(sends_only_the_head_for_head)
 TEST(cuts_the_connection_where_a_body_is_not_what_was_announced)
 {
     static const char *const paths[] = {
-        "/short?size=100", "/short?size=1000000", "/broken?size=100",
-        "/broken?size=1000000"};
+        "/short?size=100",      "/short?size=1000000", "/broken?size=100",
+        "/broken?size=1000000", "/cut?size=100",       "/cut?size=1000000"};
     struct wire_answer a;
 
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 6; i++) {
         struct wire *w = served_connect();
 
         assert_false(wire_request(w, "GET", paths[i], NULL, NULL, &a));
@@ -251,35 +251,60 @@ TEST(cuts_the_connection_where_a_body_is_not_what_was_announced)
     served_assert_alive();
 }
 
+/* A file becomes shorter while it is sent. */
+TEST(cuts_the_connection_where_a_file_ends_too_early)
+{
+    struct wire *w = served_connect_narrow();
+    struct wire_answer a;
+    uint64_t size = 0;
+    char byte;
+
+    assert_true(wire_send_text(w, GET("/file?size=" MUCH)));
+    assert_true(wire_answer_head(w, &a));
+    assert_int_equal(ftruncate(served.file, SERVED_FILE - 1), 0);
+    while (wire_read(w, &byte, 1))
+        size++;
+    assert_true(size < SERVED_FILE);
+    wire_close(w);
+    served_await(&served.n_bodies, 0);
+    served_assert_alive();
+}
+
 /* Many clients that do not read, and quick ones between them. */
 TEST(serves_others_while_some_do_not_read)
 {
-    struct wire *w[10];
+    static const char *const requests[] = {
+        GET("/big?size=" MUCH), GET("/pool?size=" MUCH),
+        GET("/file?size=" MUCH), GET("/cold?size=" MUCH)};
+    struct wire *w[12];
     struct wire_answer a;
 
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 12; i++) {
         w[i] = served_connect_narrow();
-        assert_true(wire_send_text(w[i], i % 2 ? GET("/pool?size=" MUCH)
-                                               : GET("/big?size=" MUCH)));
+        assert_true(wire_send_text(w[i], requests[i % 4]));
     }
-    served_await(&served.n_bodies, 10);
+    served_await(&served.n_bodies, 12);
     served_assert_alive();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         assert_true(wire_answer(w[i], &a, false));
         served_assert_pattern(&a, 10000000);
     }
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 12; i++)
         wire_close(w[i]);
     served_await(&served.n_bodies, 0);
 }
 
 TEST(frees_a_body_whose_client_has_gone)
 {
-    for (int i = 0; i < 40; i++) {
+    static const char *const requests[] = {GET("/pool?size=" MUCH),
+                                           GET("/file?size=" MUCH),
+                                           GET("/cold?size=" MUCH)};
+
+    for (int i = 0; i < 60; i++) {
         struct wire *w = served_connect_narrow();
         char some[1000];
 
-        assert_true(wire_send_text(w, GET("/pool?size=" MUCH)));
+        assert_true(wire_send_text(w, requests[i % 3]));
         assert_true(wire_read(w, some, sizeof(some)));
         if (i % 2)
             wire_close(w);
@@ -334,6 +359,7 @@ TEST(waits_without_work_for_a_client_that_does_not_read, open_patient,
         {GET("/big?size=30000"), 3000, 300},
         {GET("/big?size=40000"), 3000, 300},
         {GET("/pool?size=20000"), 3000, 300},
+        {GET("/file?size=40000"), 3000, 300},
         {GET("/later"), 20000, 2000},
     };
 
@@ -366,8 +392,9 @@ open_strict(void **state)
 TEST(gives_up_an_answer_that_stalls, open_strict, served_close)
 {
     static const char *const requests[] = {GET("/big?size=" MUCH),
-                                           GET("/pool?size=" MUCH)};
-    for (int i = 0; i < 2; i++) {
+                                           GET("/pool?size=" MUCH),
+                                           GET("/file?size=" MUCH)};
+    for (int i = 0; i < 3; i++) {
         struct wire *w = served_connect_narrow();
         struct wire_answer a;
 
@@ -399,13 +426,15 @@ TEST(lets_a_slow_reader_have_its_time, open_strict, served_close)
 TEST(answers_what_is_pipelined_behind_a_long_answer)
 {
     struct wire *w = served_sent(GET("/big?size=90000") GET("/pool?size=900000")
-                                     GET("/small"));
+                                     GET("/file?size=900001") GET("/small"));
     struct wire_answer a;
 
     assert_true(wire_answer(w, &a, false));
     served_assert_pattern(&a, 90000);
     assert_true(wire_answer(w, &a, false));
     served_assert_pattern(&a, 900000);
+    assert_true(wire_answer(w, &a, false));
+    served_assert_pattern(&a, 900001);
     served_assert_answer(w, 200, "hello");
     wire_close(w);
 }

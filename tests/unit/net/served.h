@@ -67,6 +67,7 @@ served_open_with(unsigned threads, int64_t request_timeout_us)
 
     memset(&served, 0, sizeof(served));
     served.queue_end = &served.queue;
+    served.file = -1;
     pthread_mutex_init(&served.mutex, NULL);
     pthread_cond_init(&served.changed, NULL);
     served.options = (struct server_options){
@@ -120,6 +121,8 @@ served_close(void **state)
     pthread_join(served.other, NULL);
     pthread_mutex_destroy(&served.mutex);
     pthread_cond_destroy(&served.changed);
+    if (served.file >= 0)
+        close(served.file);
     assert_int_equal(atomic_load(&served.n_open), 0);
     assert_int_equal(atomic_load(&served.n_bodies), 0);
     return 0;

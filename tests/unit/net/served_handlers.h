@@ -6,7 +6,9 @@
  *     GET    /peer           the address of who asks
  *     GET    /big?size=N     N bytes from memory
  *     GET    /pool?size=N    N bytes that have to be asked for on the pool
- *     GET    /short, /broken a body that ends too early, or fails
+ *     GET    /file?size=N    N bytes of a file; /cold: not in the page cache
+ *     GET    /short, /broken a body that ends too early, or fails; /cut: a file
+ *                            that has half of what it should have
  *     GET    /later          200 "later", from another thread, by ticket
  *     GET    /never          no answer
  *     GET    /long           an answer without end; begins with "first\n", then
@@ -24,6 +26,7 @@
 #ifndef TESTS_UNIT_NET_SERVED_HANDLERS_H
 #define TESTS_UNIT_NET_SERVED_HANDLERS_H
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,6 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/net/request.h"
 #include "broker/net/response.h"
@@ -72,6 +76,7 @@ struct served {
     atomic_uint n_seconds;
 
     struct ticket held; /* the last one; of the service thread */
+    int file;           /* of SERVED_FILE bytes; -1: none yet */
 
     /* The other thread, which answers by ticket. */
     pthread_t other;
@@ -143,6 +148,65 @@ served_body(uint64_t size, bool is_pool)
     b->end = BODY_END;
     atomic_fetch_add(&served.n_bodies, 1);
     return &b->base;
+}
+
+/* As long as the longest answer. */
+#define SERVED_FILE 10000000
+
+/* A file without a name that has the first `size` bytes of the pattern. */
+static inline int
+served_file(uint64_t size)
+{
+    const char *dir = getenv("TMPDIR");
+    int fd = open(dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    for (uint64_t left = size; left;) {
+        size_t n = left < sizeof(served_pattern) ? (size_t)left
+                                                 : sizeof(served_pattern);
+
+        assert_int_equal(write(fd, served_pattern, n), n);
+        left -= n;
+    }
+    return fd;
+}
+
+/* A descriptor of the file that all answers share. */
+static inline int
+served_shared_file(void)
+{
+    int fd;
+
+    pthread_mutex_lock(&served.mutex);
+    if (served.file < 0)
+        served.file = served_file(SERVED_FILE);
+    fd = dup(served.file);
+    pthread_mutex_unlock(&served.mutex);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void (*_Atomic served_free_file)(struct body *body);
+
+static inline void
+served_file_free(struct body *body)
+{
+    atomic_fetch_sub(&served.n_bodies, 1);
+    served_free_file(body);
+}
+
+static inline struct body *
+served_file_body(int fd, uint64_t size, bool is_cold)
+{
+    struct body *body = body_of_file(fd, size);
+
+    assert_non_null(body);
+    if (is_cold && !fdatasync(fd))
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    served_free_file = body->free;
+    body->free = served_file_free;
+    atomic_fetch_add(&served.n_bodies, 1);
+    return body;
 }
 
 /* The other thread */
@@ -388,7 +452,13 @@ served_send_body(struct request *rq)
     for (size_t i = 0; i < size.size; i++)
         n = n * 10 + (uint64_t)(size.data[i] - '0');
     response_init(&r, 200, "text/plain");
-    r.body = served_body(n, slice_is(path, "/pool"));
+    if (slice_is(path, "/file") || slice_is(path, "/cold"))
+        r.body =
+            served_file_body(served_shared_file(), n, slice_is(path, "/cold"));
+    else if (slice_is(path, "/cut"))
+        r.body = served_file_body(served_file(n / 2), n, false);
+    else
+        r.body = served_body(n, slice_is(path, "/pool"));
     if (slice_is(path, "/short"))
         ((struct served_body *)r.body)->left = n - 1;
     if (slice_is(path, "/broken")) {
@@ -468,7 +538,9 @@ served_on_request(struct request *rq, void *user)
         return;
     }
     if (slice_is(path, "/big") || slice_is(path, "/pool") ||
-        slice_is(path, "/short") || slice_is(path, "/broken")) {
+        slice_is(path, "/file") || slice_is(path, "/cold") ||
+        slice_is(path, "/short") || slice_is(path, "/broken") ||
+        slice_is(path, "/cut")) {
         served_send_body(rq);
         return;
     }
