@@ -1,14 +1,15 @@
 # The table of tests/bench/run: lines "SCENARIO/WHO KEY=VALUE..." in, per
 # scenario a block out: each figure's median (min-max) over the turns, and what
-# the broker's are in proportion to a floor's of the same turn.
+# the broker's are in proportion to a floor's or nginx's of the same turn.
 
 BEGIN {
-    n_columns = split("entries_s deliveries_s cpu_us net_us log_us " \
+    n_columns = split("entries_s deliveries_s answers_s cpu_us net_us log_us " \
         "checkpoint_us archive_us core_pct p50_us p99_us max_us lead_p99_us " \
-        "stall_p99_us stall_ratio per_message per_read entry_bytes flushes_s " \
-        "idle_bytes grown_kib lost repeated closed", columns, " ")
+        "stall_p99_us stall_ratio per_message per_read entry_bytes " \
+        "answer_bytes flushes_s idle_bytes grown_kib lost repeated closed", \
+        columns, " ")
     # Figures of which a proportion says something.
-    n_compared = split("entries_s deliveries_s cpu_us p50_us p99_us " \
+    n_compared = split("entries_s deliveries_s answers_s cpu_us p50_us p99_us " \
         "stall_p99_us grown_kib", compared, " ")
     for (i = 1; i <= n_compared; i++)
         is_compared[compared[i]] = 1
@@ -75,9 +76,9 @@ function header(scenario,    w, f, line) {
     for (w = 1; w <= n_who[scenario]; w++)
         line = line sprintf(" | %-24s", whos[scenario, w])
     for (f = 1; f <= n_who[scenario]; f++)
-        if (whos[scenario, f] ~ /^floor/)
+        if (whos[scenario, f] ~ /^(floor|nginx)/)
             for (w = 1; w <= n_who[scenario]; w++)
-                if (whos[scenario, w] !~ /^floor/)
+                if (whos[scenario, w] !~ /^(floor|nginx)/)
                     line = line sprintf(" | %-24s", \
                         whos[scenario, w] " : " whos[scenario, f])
     print line
@@ -88,9 +89,9 @@ function row(scenario, key,    w, f, line) {
     for (w = 1; w <= n_who[scenario]; w++)
         line = line sprintf(" | %-24s", figures(scenario, whos[scenario, w], key))
     for (f = 1; f <= n_who[scenario]; f++)
-        if (whos[scenario, f] ~ /^floor/)
+        if (whos[scenario, f] ~ /^(floor|nginx)/)
             for (w = 1; w <= n_who[scenario]; w++)
-                if (whos[scenario, w] !~ /^floor/)
+                if (whos[scenario, w] !~ /^(floor|nginx)/)
                     line = line sprintf(" | %-24s", (key in is_compared) ? \
                         proportions(scenario, whos[scenario, w], \
                             whos[scenario, f], key) : "")
