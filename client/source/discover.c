@@ -224,6 +224,8 @@ end_all(struct discovery *d)
         end(d, &why);
     } else if (d->n_known > 0) {
         end_with(d, TD_BROKEN, "its documents lead in a circle, and to no set");
+    } else if (d->has_source) {
+        end_with(d, TD_REFUSED, "the source has no sets yet");
     } else {
         end_with(d, TD_REFUSED,
                  "there is nothing of ResourceSync there, nor a Sitemap");

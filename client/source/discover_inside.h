@@ -60,6 +60,8 @@ struct discovery {
     bool takes_all;        /* these, too */
     char *robots;          /* the host's robots.txt; NULL: not asked for */
     bool has_sitemap;      /* it names a Sitemap of no set */
+    bool has_source;       /* a Source Description was read, or a list of the
+                              sets: they are all sets that there are */
     char *date;            /* of the first page that has one */
     struct failure first;  /* the first refusal */
     struct failure missed; /* why the first missed document is missed */

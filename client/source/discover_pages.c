@@ -275,6 +275,7 @@ end_document(struct discovery *d, const struct document_head *head)
         return end_capabilities(d);
     if (d->kind == KIND_LIST || d->job->role == ROLE_UP)
         return end_list(d, head);
+    d->has_source = true;
     if (d->index) { /* it is a part: the others have the other sets */
         struct job *index;
         bool is_known;
@@ -510,6 +511,7 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
         return end_other(d, answer);
     if (rc && !d->rc)
         d->rc = TD_MEMORY;
+    d->has_source = true;
     return true;
 }
 

@@ -105,6 +105,11 @@ def test_a_source_that_never_was_one_is_forgotten(mirrored):
     mirrored.audit(mirrored.url)
 
 
+def test_a_broker_without_sets_says_so(broker, run, tmp_path):
+    done = run("tidings", "sync", f"{broker.url}/", tmp_path / "m", status=1)
+    assert done.errors().endswith(f"{broker.url}/: the source has no sets yet")
+
+
 # One of its sets does not repair it: the set knows nothing of the others.
 def test_a_mirror_is_audited_by_the_source_that_it_is_of(source):
     source.sync()

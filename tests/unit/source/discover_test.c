@@ -453,7 +453,27 @@ TEST(what_cannot_be_had_is_told)
     fails(s, "/page", TD_REFUSED, "nothing of ResourceSync");
 
     put(s, "/json", "{\"answer\":42}");
-    fails(s, "/json", TD_REFUSED, NULL);
+    fails(s, "/json", TD_REFUSED, "nothing of ResourceSync");
+}
+
+/* that a source has no sets is no reason to look for a typing error. */
+TEST(a_source_without_sets_says_so)
+{
+    static const char says[] = "the source has no sets yet";
+    struct stage *s = *state;
+
+    put(s, "/", "<html></html>");
+    put(s, "/.well-known/resourcesync", LIST("description", ""));
+    put(s, "/sets", "{\"sets\":[]}");
+    put(s, "/d.xml", INDEX("description", PART("/part.xml")));
+    put(s, "/part.xml", LIST("description", ""));
+    fails(s, "/", TD_REFUSED, says);
+    fails(s, "/.well-known/resourcesync", TD_REFUSED, says);
+    fails(s, "/sets", TD_REFUSED, says);
+    fails(s, "/d.xml", TD_REFUSED, says);
+    fails(s, "/typo", TD_REFUSED, "/typo: 404");
+    site_delete(s->site, "/.well-known/resourcesync");
+    fails(s, "/", TD_REFUSED, "nothing of ResourceSync");
 }
 
 /* Only its root is looked at: the rest of a large list does not come. */
