@@ -174,7 +174,7 @@ take_head(struct reading *r, const struct fetch_answer *answer)
         return;
     r->told.made_us = made_at(answer);
     note_version(&r->told.version, answer);
-    r->document = document_new(answer->url, &events, r);
+    r->document = document_new_moved(r->url, answer->url, &events, r);
     while (r->calls.on_link && weblink_next(&rest, &link)) {
         if (link.is_of_another)
             continue;

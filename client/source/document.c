@@ -255,15 +255,9 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     return rc;
 }
 
-struct document *
-document_new(const char *base, const struct document_events *events, void *user)
-{
-    return document_new_within(DOCUMENT_UNPACKED_MAX, base, events, user);
-}
-
-struct document *
-document_new_within(uint64_t max_bytes, const char *base,
-                    const struct document_events *events, void *user)
+static struct document *
+new_document(uint64_t max_bytes, bool is_lines, const char *base,
+             const struct document_events *events, void *user)
 {
     static const struct xml_events xml_events = {on_start, on_end, on_text};
     struct document *d = calloc(1, sizeof(*d));
@@ -280,14 +274,35 @@ document_new_within(uint64_t max_bytes, const char *base,
     buf_init(&d->text, DOCUMENT_TEXT_MAX);
     buf_init(&d->url, DOCUMENT_TEXT_MAX);
     d->base = slice_dup(slice_of(base));
-    if (!is_robots(base))
+    if (!is_lines)
         d->xml = xml_new(&xml_events, d, NULL, NULL, 0);
     d->unpack = unpack_new(max_bytes, on_bytes, d);
-    if (!d->base || (!d->xml && !is_robots(base)) || !d->unpack) {
+    if (!d->base || (!d->xml && !is_lines) || !d->unpack) {
         document_free(d);
         return NULL;
     }
     return d;
+}
+
+struct document *
+document_new(const char *base, const struct document_events *events, void *user)
+{
+    return document_new_moved(base, base, events, user);
+}
+
+struct document *
+document_new_moved(const char *url, const char *base,
+                   const struct document_events *events, void *user)
+{
+    return new_document(DOCUMENT_UNPACKED_MAX,
+                        is_robots(url) || is_robots(base), base, events, user);
+}
+
+struct document *
+document_new_within(uint64_t max_bytes, const char *base,
+                    const struct document_events *events, void *user)
+{
+    return new_document(max_bytes, is_robots(base), base, events, user);
 }
 
 void

@@ -88,6 +88,12 @@ struct document;
  * NULL: no memory. */
 struct document *document_new(const char *base,
                               const struct document_events *events, void *user);
+
+/* The same for the document that `url` led to by redirects, if any: a host's
+ * robots.txt is one wherever it is kept (RFC 9309 section 2.3.1.2). */
+struct document *document_new_moved(const char *url, const char *base,
+                                    const struct document_events *events,
+                                    void *user);
 void document_free(struct document *document); /* NULL is allowed */
 
 /* STATUS_MALFORMED: it is no such document, `why` says more; STATUS_TOO_LARGE:

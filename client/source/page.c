@@ -42,7 +42,7 @@ static void
 feed(struct page *p, const char *url, struct slice bytes)
 {
     if (!p->document && !p->rc) {
-        p->document = document_new(url, &p->events, p->user);
+        p->document = document_new_moved(p->url, url, &p->events, p->user);
         if (!p->document)
             no_memory(p);
     }

@@ -97,8 +97,8 @@ class Gzip(Layout):
 
 
 class Robots(Layout):
-    """A static site that is known by its address alone: /robots.txt names its Sitemaps
-    (R-262), one plain and one gzip."""
+    """A static site that is known by its address alone: /robots.txt, which is kept
+    elsewhere, names its Sitemaps (R-262), one plain and one gzip."""
 
     start = "/"
 
@@ -109,8 +109,9 @@ class Robots(Layout):
         others = [self.entry(path) for _, paths in rest for path in paths]
         body = gzip.compress(urlset(others).encode(), mtime=0)
         self.put_list("/sitemap-2.xml.gz", body)
+        self.site.status("/robots.txt", 301, "Location: /files/robots")
         self.site.put(
-            "/robots.txt",
+            "/files/robots",
             "User-agent: *\r\nDisallow: /private/\r\n\r\n"
             f"Sitemap: {self.site.link('/sitemap-1.xml')}\r\n"
             f"sitemap:{self.site.link('/sitemap-2.xml.gz')} # the rest",

@@ -570,6 +570,13 @@ TEST(sitemaps_of_a_robots_txt_are_found)
     finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
     site_status(s->site, "/2.xml", 0, NULL, 0);
 
+    /* RFC 9309 section 2.3.1.2: it is the host's wherever it leads to. */
+    site_status(s->site, "/robots.txt", 302, "Location: /files/robots", 0);
+    put(s, "/files/robots", robots);
+    finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
+    finds(s, "/robots.txt", "url=/robots.txt rl=/robots.txt\n");
+    site_status(s->site, "/robots.txt", 0, NULL, 0);
+
     put(s, "/1.xml", LIST("resourcelist", UP("/c.xml") ENTRY("/a")));
     put(s, "/2.xml", LIST("resourcelist", UP("/c.xml") ENTRY("/b")));
     put(s, "/c.xml",
