@@ -182,12 +182,15 @@ on_left(struct td_subscriber *s, struct lease *lease)
 
 /* Leases */
 
-/* True if a refusal, by the hub or the topic, proves a denial. A hub that
- * refuses a mere renewal is asked again. */
+/* True if a refusal, by the hub or the topic, proves a denial: its server has
+ * said no. A page that names no hub says nothing, for it may be one that a
+ * proxy or a network puts before the server. A hub that refuses a mere renewal
+ * is asked again. */
 static bool
 is_proof(const struct td_subscriber *s, const struct failure *why)
 {
-    return s->is_doubted && (why->rc == TD_REFUSED || why->rc == TD_GONE);
+    return s->is_doubted && why->status / 100 == 4 &&
+           (why->rc == TD_REFUSED || why->rc == TD_GONE);
 }
 
 /* W-073: when a quarter of it, more or less, is still to come. */

@@ -202,6 +202,34 @@ TEST(a_topic_that_is_gone_proves_a_denial)
     assert_true(fake_hub_is_idle(&stage.hub));
 }
 
+/* W-043: only the topic's server can say that the topic is gone. A page without
+ * a hub, as proxies and networks put one before a server, says nothing. */
+TEST(a_topic_that_cannot_be_read_proves_no_denial)
+{
+    static const unsigned statuses[] = {503, 429, 302, 200};
+    struct fake_request *r = stage_join(NULL, 7200), *question;
+
+    origin_links(stage.source, NULL);
+    origin_content(stage.source, "text/html", NULL, SLICE("<p>Please log in"));
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        origin_answers(stage.source, statuses[i], NULL, 0);
+        if (i == 0)
+            assert_int_equal(fake_hub_deny(&stage.hub, r, "go away"), 200);
+        else
+            stage_pass_pause();
+        stage_await(TD_TROUBLE, (int)i + 2); /* one is the denial */
+    }
+    assert_non_null(strstr(stage.details[TD_TROUBLE], "no hub"));
+
+    stage_headers(NULL);
+    stage_pass_pause();
+    question = take_question(r);
+    fake_hub_answer(question, 202, NULL, "");
+    assert_int_equal(fake_hub_verify(&stage.hub, question, NULL, 7200), 200);
+    stage_await(TD_ACTIVE, 2);
+    assert_int_equal(stage_count(TD_DENIED), 0);
+}
+
 /* W-043: a denial that the hub knows nothing of costs no delivery, and its
  * sender the callback. */
 TEST(a_false_denial_is_not_believed)
