@@ -131,7 +131,8 @@ send_control(struct connection *c, uint8_t opcode, const char *payload,
 }
 
 /* The client has sent a close frame: the answer to ours, or its own, which is
- * answered with the same code behind all that was begun. */
+ * answered with the same code. The connection ends behind all that was begun.
+ */
 static void
 on_close(struct connection *c, const struct ws_frame *frame)
 {
@@ -139,7 +140,8 @@ on_close(struct connection *c, const struct ws_frame *frame)
 
     s->is_closed = true;
     if (c->phase == PHASE_FAREWELL) {
-        connection_kill(c);
+        if (!connection_is_choked(c))
+            connection_kill(c);
         return;
     }
     stream_close(s, frame->code, NULL);

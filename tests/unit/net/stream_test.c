@@ -393,21 +393,27 @@ TEST(says_when_there_is_room_again)
     wire_close(w);
 }
 
-/* The stream closes behind the frame that is stuck, which arrives whole. */
+/* The stream closes behind the frame that is stuck, which arrives whole; also
+ * where the client closes at the same time. */
 TEST(closes_behind_what_was_begun)
 {
-    struct wire *w = stuck();
-    unsigned written = streamed_choke(), n = 0;
-    struct wire_frame f;
+    for (unsigned i = 0; i < 2; i++) {
+        struct wire *w = stuck();
+        unsigned written = streamed_choke(), n = 0;
+        struct wire_frame f;
 
-    served_on_service(close_4410);
-    while (wire_frame(w, &f) && f.opcode == WIRE_TEXT)
-        n++;
-    assert_int_equal(n, written);
-    assert_int_equal(f.opcode, WIRE_CLOSE);
-    assert_int_equal(wire_close_code(&f), 4410);
-    wire_close(w);
-    served_await(&n_gone, 1);
+        served_on_service(close_4410);
+        if (i == 1)
+            assert_true(wire_send_frame(w, WIRE_CLOSE, true, "", 0));
+        served_turn();
+        while (wire_frame(w, &f) && f.opcode == WIRE_TEXT)
+            n++;
+        assert_int_equal(n, written);
+        assert_int_equal(f.opcode, WIRE_CLOSE);
+        assert_int_equal(wire_close_code(&f), 4410);
+        wire_close(w);
+        served_await(&n_gone, i + 1);
+    }
 }
 
 /* Bytes wait for room, and none of them moves: 10 seconds, and the two between
