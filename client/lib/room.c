@@ -18,8 +18,8 @@ room_begin(struct room *room)
 }
 
 static enum td_status
-judge(struct room *room, const struct statvfs *fs, const char *path, uint64_t n,
-      struct failure *why)
+judge(const struct room *room, const struct statvfs *fs, const char *path,
+      uint64_t n, struct failure *why)
 {
     uint64_t min_free = room->limits.min_free_bytes;
     uint64_t free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
@@ -30,12 +30,12 @@ judge(struct room *room, const struct statvfs *fs, const char *path, uint64_t n,
                 "%.600s%sthe disk has %" PRIu64
                 " MiB free, and --min-free keeps %" PRIu64 " MiB",
                 path, path[0] ? ": " : "", MIB(free_bytes), MIB(min_free));
-    room->is_exceeded = why->is_limit = true;
+    why->is_limit = true;
     return why->rc;
 }
 
 enum td_status
-room_look_at(struct room *room, const char *path, uint64_t n,
+room_look_at(const struct room *room, const char *path, uint64_t n,
              struct failure *why)
 {
     struct statvfs fs;
@@ -92,7 +92,7 @@ room_check_total(const struct room *room, uint64_t n, struct failure *why)
 }
 
 enum td_status
-room_check_resources(struct room *room, uint64_t n, struct failure *why)
+room_check_resources(const struct room *room, uint64_t n, struct failure *why)
 {
     if (!room->limits.max_resources || n <= room->limits.max_resources)
         return TD_OK;
@@ -100,6 +100,6 @@ room_check_resources(struct room *room, uint64_t n, struct failure *why)
                 "there are more than the %" PRIu64
                 " resources that --max-entries allows",
                 room->limits.max_resources);
-    room->is_exceeded = why->is_limit = true;
+    why->is_limit = true;
     return why->rc;
 }

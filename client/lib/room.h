@@ -20,7 +20,6 @@ struct room {
     uint64_t coming;   /* bytes that were fetched for it and are not whole */
     uint64_t unlooked; /* bytes written since the free ones were looked at */
     bool has_looked;
-    bool is_exceeded; /* something ended by a limit, but for a long file */
 };
 
 /* Forgets the bytes of an earlier mirror, and keeps the limits. */
@@ -33,15 +32,15 @@ enum td_status room_look(struct room *room, int dir_fd, uint64_t n,
 
 /* The same for the file or directory `path`, which `why` names; the file system
  * is asked each time. */
-enum td_status room_look_at(struct room *room, const char *path, uint64_t n,
-                            struct failure *why);
+enum td_status room_look_at(const struct room *room, const char *path,
+                            uint64_t n, struct failure *why);
 
 /* May `n` bytes more come for the mirror? TD_IO: it would have too many. */
 enum td_status room_check_total(const struct room *room, uint64_t n,
                                 struct failure *why);
 
 /* May a list, or a mirror, have `n` resources? TD_REFUSED. */
-enum td_status room_check_resources(struct room *room, uint64_t n,
+enum td_status room_check_resources(const struct room *room, uint64_t n,
                                     struct failure *why);
 
 #endif

@@ -388,16 +388,16 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 }
 
 static void
-on_end(enum td_status rc, const char *why, void *user)
+on_end(const struct failure *why, void *user)
 {
     struct feed *f = user;
 
     f->is_behind = false;
-    f->is_current = rc == TD_OK && !f->why.rc;
+    f->is_current = why->rc == TD_OK && !f->why.rc;
     timer_stop(f->quiet);
     if (!f->why.rc)
-        failure_set(&f->why, rc, "%s", why ? why : "");
-    if (f->m->client->room.is_exceeded) /* nothing more is fetched */
+        f->why = *why;
+    if (f->why.is_limit) /* of all sets: nothing more is fetched */
         mirror_fail(f->m, &f->why);
     f->events.on_end(f, &f->why, f->events.user);
 }
@@ -405,7 +405,7 @@ on_end(enum td_status rc, const char *why, void *user)
 /* Life cycle */
 
 static enum td_status
-follow(struct feed *f, bool until_caught_up)
+follow(struct feed *f, bool until_caught_up, struct failure *why)
 {
     const struct td_sync_options *o = f->m->options;
     struct td_follow_options how = {
@@ -420,11 +420,10 @@ follow(struct feed *f, bool until_caught_up)
         .max_delete_percent = o->max_delete_percent,
         .until_caught_up = until_caught_up,
         .patience_ms = o->patience_ms,
-        .on_end = on_end,
     };
 
-    return follower_open(f->m->client, f->url, &how, on_message, f,
-                         &f->follower);
+    return follower_new(f->m->client, f->url, &how, on_message, f, on_end, f,
+                        &f->follower, why);
 }
 
 struct feed *
@@ -432,7 +431,6 @@ feed_open(struct mirror *m, const char *url, bool until_caught_up,
           const struct feed_events *events, struct failure *why)
 {
     struct feed *f = calloc(1, sizeof(*f));
-    enum td_status rc = TD_MEMORY;
 
     failure_clear(why);
     failure_memory(why);
@@ -460,10 +458,8 @@ feed_open(struct mirror *m, const char *url, bool until_caught_up,
     if (m->shelf && !(f->listing = shelf_listing(m->shelf, f->set)))
         goto fail;
     timer_start(f->quiet, QUIET_MS);
-    rc = follow(f, until_caught_up);
-    if (!rc)
+    if (!follow(f, until_caught_up, why))
         return f;
-    failure_set(why, rc, "%s", td_problem(m->client));
 fail:
     feed_close(f);
     return NULL;

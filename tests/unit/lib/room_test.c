@@ -42,12 +42,10 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
                          rows[i].rc);
     }
     assert_int_equal(room_check_resources(&room, 10, &why), TD_OK);
-    assert_false(room.is_exceeded);
+    assert_false(why.is_limit);
     assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
-    assert_true(room.is_exceeded);
     assert_true(why.is_limit);
     room_begin(&room);
-    assert_false(room.is_exceeded);
     assert_int_equal(room.kept, 0);
     assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
 }

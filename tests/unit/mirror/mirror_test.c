@@ -3,7 +3,13 @@
  */
 #include "client/mirror/mirror.h"
 
+#include <stdio.h>
+
+#include "tests/clock.h"
+#include "tests/support/site.h"
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
+#include "tests/unit/lib/transfers.h"
 
 static bool
 is_too_much(int percent, uint64_t n, uint64_t n_of)
@@ -30,4 +36,71 @@ TEST(a_hundred_per_cent_is_no_limit)
     assert_false(is_too_much(100, 500, 400));
     assert_false(is_too_much(-1, 500, 400));
     assert_true(is_too_much(20, 100, 0));
+}
+
+#define DOCUMENT(capability, inside)                                         \
+    "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\""          \
+    " xmlns:rs=\"http://www.openarchives.org/rs/terms/\"><rs:md capability=" \
+    "\"" capability "\"/>" inside "</urlset>"
+#define ENTRY(path, md) "<url><loc>" path "</loc>" md "</url>"
+#define LIST_AT(path)   ENTRY(path, "<rs:md capability=\"resourcelist\"/>")
+
+static const char *const pages[][2] = {
+    {"/source.xml", DOCUMENT("description", ENTRY("/1", "") ENTRY("/2", ""))},
+    {"/1", DOCUMENT("capabilitylist", LIST_AT("/none.xml"))},
+    {"/2", DOCUMENT("capabilitylist", LIST_AT("/list.xml"))},
+    {"/list.xml", DOCUMENT("resourcelist", ENTRY("/a.txt", ""))},
+    {"/a.txt", "a"},
+    {"/long.xml", DOCUMENT("resourcelist", ENTRY("/1", "") ENTRY("/2", ""))},
+};
+
+static int
+ignore(const struct td_message *message, void *user)
+{
+    (void)message;
+    (void)user;
+    return 0;
+}
+
+static void
+on_limit(enum td_status rc, const char *why, void *user)
+{
+    assert_int_equal(rc, TD_REFUSED);
+    assert_non_null(strstr(why, "--max-entries"));
+    site_release(user, "/none.xml"); /* which is 404 */
+}
+
+/* Limits are those of the handle, and so of a follower beside the mirror, too:
+ * where that one has met a limit, the sets of the mirror have not. */
+TEST(a_limit_ends_what_has_met_it_alone)
+{
+    const struct td_limits limits = {.max_resources = 1};
+    const struct td_follow_options follow = {.baseline = TD_BASELINE_FIRST,
+                                             .on_end = on_limit};
+    const struct td_sync_options sync = {.until_caught_up = 1};
+    struct td_client *client = td_open();
+    struct site *site = site_new();
+    struct td_follower *follower;
+    struct tempdir dir;
+    char path[400];
+
+    (void)state;
+    tempdir_open(&dir);
+    clock_skip_waits(transfers_none, NULL);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+        site_put(site, pages[i][0], NULL, slice_of(pages[i][1]));
+    site_hold(site, "/none.xml");
+    td_limit(client, &limits);
+    assert_int_equal(td_follower_open(client, site_link(site, "/long.xml"),
+                                      &follow, ignore, site, &follower),
+                     TD_OK);
+    snprintf(path, sizeof(path), "%s/m", dir.path);
+    assert_int_equal(
+        td_sync(client, site_link(site, "/source.xml"), path, &sync),
+        TD_REFUSED);
+    assert_non_null(strstr(td_problem(client), "/none.xml: 404"));
+    assert_int_equal(site_count(site, "/a.txt"), 1);
+    td_close(client);
+    site_free(site);
+    tempdir_close(&dir);
 }
