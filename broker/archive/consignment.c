@@ -30,7 +30,9 @@ struct consignment {
     bool has_room;      /* it was looked for */
     uint64_t announced; /* of the size: it has not arrived yet */
     struct key key;
-    size_t reserved; /* of the budget */
+    struct holding *holding; /* lent */
+    size_t held;             /* in it */
+    struct holding disk;
 
     /* The root part */
     const struct format *format;
@@ -58,14 +60,15 @@ reserve(struct consignment *c, struct problem *why)
 {
     size_t held = sizeof(*c) + c->root.size + consigned_held(&c->list);
 
-    if (held <= c->reserved)
+    enum status rc;
+
+    if (held <= c->held)
         return STATUS_OK;
-    held = held - c->reserved + RESERVE_STEP;
-    if (!budgets_reserve(registry_budgets(c->registry), BUDGET_POSTS, held))
-        return problem(why, STATUS_BUSY,
-                       "too much is being posted at the moment");
-    c->reserved += held;
-    return STATUS_OK;
+    held = held - c->held + RESERVE_STEP;
+    rc = holding_add(c->holding, held, why);
+    if (!rc)
+        c->held += held;
+    return rc;
 }
 
 /* Of a failure that concerns one entry: names its part and loc. */
@@ -105,6 +108,8 @@ begin_root(struct consignment *c, const struct multipart_part *part,
                        "start \"%s\" of the Content-Type",
                        problem_quote(slice_of(c->type.start)).text);
     rc = ingest_begin(&c->ingest, c->registry, slice_of(c->name), type, 0, why);
+    if (!rc)
+        rc = ingest_count_in(c->ingest, c->holding, why);
     if (!rc && c->key.size > 0)
         rc = ingest_set_key(c->ingest, &c->key, why);
     c->format = format_of(type);
@@ -254,7 +259,8 @@ refuse_set(struct slice name, struct problem *why)
 enum status
 consignment_begin(struct consignment **consignment, struct registry *registry,
                   struct contents *contents, struct slice set_name,
-                  struct slice content_type, uint64_t size, struct problem *why)
+                  struct slice content_type, uint64_t size,
+                  struct holding *holding, struct problem *why)
 {
     uint64_t max = registry_config(registry)->max_content;
     struct multipart_sink to = sink;
@@ -277,6 +283,9 @@ consignment_begin(struct consignment **consignment, struct registry *registry,
     if (!c)
         return no_memory(why);
     c->registry = registry;
+    c->holding = holding;
+    holding_init(&c->disk, registry_clients(registry), holding->client,
+                 CLIENT_DISK);
     c->contents = contents;
     c->set = registry_find(registry, set_name, NULL);
     memcpy(c->name, set_name.data, set_name.size);
@@ -315,8 +324,10 @@ arrived(struct consignment *c, uint64_t bytes)
 static enum status
 look_for_room(struct consignment *c, struct problem *why)
 {
+    struct clients *clients = registry_clients(c->registry);
     struct log_health health;
     uint64_t room, taken;
+    enum status rc;
     int fd;
 
     log_health(registry_log(c->registry), &health);
@@ -332,10 +343,14 @@ look_for_room(struct consignment *c, struct problem *why)
     c->announced = c->size;
     taken = contents_announce(c->contents, c->size) - c->size + LEAVES_BYTES;
     room = room > taken ? room - taken : 0;
-    c->has_room = room >= c->size;
-    if (c->has_room)
-        return STATUS_OK;
-    arrived(c, c->size);
+    clients_limit_all(clients, CLIENT_DISK,
+                      room + clients_held(clients, CLIENT_DISK));
+    rc = holding_add(&c->disk, c->size, why);
+    c->has_room = !rc;
+    if (rc)
+        arrived(c, c->size);
+    if (rc != STATUS_BUSY)
+        return rc;
     return problem(why, STATUS_BUSY,
                    "the disk has no room for %" PRIu64 " bytes, only for "
                    "%" PRIu64,
@@ -509,7 +524,8 @@ consignment_discard(struct consignment *c)
     ingest_free(c->ingest);
     contents_end(c->claim, 0);
     multipart_fini(&c->multipart);
-    budgets_release(registry_budgets(c->registry), BUDGET_POSTS, c->reserved);
+    holding_release(c->holding, c->held);
+    holding_end(&c->disk);
     buf_fini(&c->root);
     buf_fini(&c->hash);
     free(c);

@@ -28,7 +28,9 @@
  * go at the next start (contents.h).
  *
  * What is held in memory is the root part, what its entries tell, and the
- * headers of a part: counted in the budget of posts.
+ * headers of a part: counted in the holding that the caller gives. The bytes of
+ * the whole count as CLIENT_DISK of the same client, until it is freed: one
+ * client's posts have a share of the room that there is.
  *
  * One thread at a time. All but begin and commit may block.
  */
@@ -51,13 +53,13 @@ struct consignment;
 /* `size`: of the whole body. STATUS_NOT_FOUND: no set can have that name;
  * STATUS_INVALID: it does not keep content inline; STATUS_UNSUPPORTED,
  * STATUS_MALFORMED: as multipart_read_type; STATUS_TOO_LARGE: over
- * --max-content; STATUS_BUSY. */
-MUST_CHECK enum status consignment_begin(struct consignment **consignment,
-                                         struct registry *registry,
-                                         struct contents *contents,
-                                         struct slice set_name,
-                                         struct slice content_type,
-                                         uint64_t size, struct problem *why);
+ * --max-content; STATUS_LIMITED, STATUS_BUSY. `holding` is of CLIENT_POSTS, and
+ * lent until consignment_discard. */
+MUST_CHECK enum status
+consignment_begin(struct consignment **consignment, struct registry *registry,
+                  struct contents *contents, struct slice set_name,
+                  struct slice content_type, uint64_t size,
+                  struct holding *holding, struct problem *why);
 
 /* Its idempotency key, before its first byte (ingest_set_key). */
 void consignment_set_key(struct consignment *consignment,

@@ -119,7 +119,9 @@ void
 clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
 {
     store(&c->all[kind], most);
-    store(&c->each[kind], most / 100 * c->share + most % 100 * c->share / 100);
+    store(&c->each[kind],
+          c->share < 100 ? most / 100 * c->share + most % 100 * c->share / 100
+                         : CLIENT_NO_LIMIT);
 }
 
 uint64_t

@@ -212,8 +212,8 @@ make(struct held *h, struct registry *registry, struct post_line *line,
 static bool
 is_alone(struct registry *registry)
 {
-    return budgets_has_room(registry_budgets(registry), BUDGET_POSTS,
-                            (size_t)registry_config(registry)->ingest_bytes);
+    return clients_have_room(registry_clients(registry), CLIENT_POSTS,
+                             registry_config(registry)->ingest_bytes);
 }
 
 enum status

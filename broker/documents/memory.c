@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-/* A page, counted in the answers' budget until its reader has it. */
+/* A page; its memory is held by its client until that has it. */
 struct page {
     struct body body;
-    struct registry *registry;
+    struct holding holding;
     struct buf text;
     bool is_given;
 };
@@ -28,8 +28,7 @@ page_free(struct body *body)
 {
     struct page *p = (struct page *)(void *)body;
 
-    budgets_release(registry_budgets(p->registry), BUDGET_ANSWERS,
-                    p->text.capacity);
+    holding_end(&p->holding);
     buf_fini(&p->text);
     free(p);
 }
@@ -63,24 +62,24 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     if (!p)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     buf_init(&p->text, (size_t)1 << 30);
+    holding_init(&p->holding, registry_clients(registry), wish->client,
+                 CLIENT_ANSWERS);
     /* Without room for the largest nothing is worked out in vain. */
-    if (!budgets_has_room(registry_budgets(registry), BUDGET_ANSWERS,
-                          message.max_bytes))
-        rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
-    else
+    rc = holding_add(&p->holding, message.max_bytes, why);
+    if (!rc)
         rc = message_write(&p->text, &message, &page->last, why);
-    if (!rc && p->text.size > 0 &&
-        !budgets_reserve(registry_budgets(registry), BUDGET_ANSWERS,
-                         p->text.capacity))
-        rc = problem(why, STATUS_BUSY, "too much is being read at the moment");
+    if (!rc && p->text.capacity > p->holding.n)
+        rc = holding_add(&p->holding, p->text.capacity - p->holding.n, why);
+    else if (!rc)
+        holding_release(&p->holding, p->holding.n - p->text.capacity);
     page->body = NULL;
     page->after = message.after;
     if (rc || p->text.size == 0) {
+        holding_end(&p->holding);
         buf_fini(&p->text);
         free(p);
         return rc;
     }
-    p->registry = registry;
     p->body.size = p->text.size;
     p->body.next = page_next;
     p->body.free = page_free;

@@ -20,6 +20,7 @@ struct memory_wish {
     uint64_t reached; /* beyond `after`: none up to this one passes */
     bool is_silent;   /* no page where no entry passes */
     enum log_patience patience;
+    struct client *client; /* whom the page counts for; lent; NULL: nobody */
 };
 
 /* A page: what came of a wish. */

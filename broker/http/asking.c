@@ -13,8 +13,7 @@ asking_free(struct asking *a)
 {
     if (!a)
         return;
-    budgets_release(registry_budgets(a->http->registry), BUDGET_POSTS,
-                    a->reserved);
+    holding_end(&a->holding);
     if (a->body.data && !a->is_counted) /* a form: a secret may stand in it */
         OPENSSL_cleanse(a->body.data, a->body.capacity);
     buf_fini(&a->body);
@@ -128,7 +127,7 @@ asking_submit(struct request *rq, struct asking *a)
     struct problem why = {"the broker is ending"};
     enum status rc;
 
-    request_peer(rq, a->order->from);
+    client_name(request_client(rq), a->order->from);
     a->order->is_local = a->http->is_open; /* may_come_in: nobody else asks */
     a->task.run = on_answered;
     a->ticket = request_ticket(rq);
@@ -157,21 +156,13 @@ asking_defer(struct request *rq, struct asking *a)
     asking_submit(rq, a);
 }
 
-/* Makes the reservation what the body holds, whose memory grows in large steps.
- */
-static bool
-reserve(struct asking *a)
+/* Counts what the body holds, whose memory grows in large steps. */
+static enum status
+count_body(struct asking *a, struct problem *why)
 {
-    size_t more;
-
-    if (!a->is_counted || a->body.capacity <= a->reserved)
-        return true;
-    more = a->body.capacity - a->reserved;
-    if (!budgets_reserve(registry_budgets(a->http->registry), BUDGET_POSTS,
-                         more))
-        return false;
-    a->reserved += more;
-    return true;
+    if (!a->is_counted || a->body.capacity <= a->holding.n)
+        return STATUS_OK;
+    return holding_add(&a->holding, a->body.capacity - a->holding.n, why);
 }
 
 static void
@@ -179,14 +170,13 @@ on_data(struct request *rq, struct slice bytes)
 {
     struct asking *a = request_user(rq);
     struct problem why = {"the broker has no memory left"};
+    enum status rc = STATUS_BUSY;
 
     buf_add_slice(&a->body, bytes);
-    if (a->body.failed) {
-        asking_refuse(rq, a, STATUS_BUSY, &why);
-    } else if (!reserve(a)) {
-        problem_set(&why, "too much is being posted at the moment");
-        asking_refuse(rq, a, STATUS_BUSY, &why);
-    }
+    if (!a->body.failed)
+        rc = count_body(a, &why);
+    if (rc)
+        asking_refuse(rq, a, rc, &why);
 }
 
 static void
@@ -218,6 +208,8 @@ void
 asking_receive(struct request *rq, struct asking *a, uint64_t max)
 {
     buf_init(&a->body, (size_t)max);
+    holding_init(&a->holding, registry_clients(a->http->registry),
+                 request_client(rq), CLIENT_POSTS);
     /* At once where it is small: what grows leaves copies behind. */
     if (!a->is_counted && request_content_length(rq) > 0)
         (void)buf_room(&a->body, (size_t)request_content_length(rq));

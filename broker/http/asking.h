@@ -29,10 +29,10 @@ struct asking {
     struct ticket ticket;
     struct http *http;
     struct order *order;
-    struct buf body; /* of the request, as it arrives */
-    size_t reserved; /* of the budget of posts */
-    bool is_counted; /* the body is counted there: it may be long */
-    bool is_text;    /* failures are told as text/plain: W-032 */
+    struct buf body;        /* of the request, as it arrives */
+    struct holding holding; /* memory of the body */
+    bool is_counted;        /* the body is counted: it may be long */
+    bool is_text;           /* failures are told as text/plain: W-032 */
 
     /* The body is whole: reads it, and asking_submit or asking_refuse. NULL:
      * nothing is asked for in it. */

@@ -22,9 +22,10 @@ struct posting {
     struct task task; /* from the log thread, or this one, to this one */
     struct ticket ticket;
     struct ingest *ingest;
-    struct request *rq; /* while is_behind */
-    bool is_behind;     /* the task is out to catch up */
-    bool is_whole;      /* the body has arrived */
+    struct holding holding; /* what the ingest holds */
+    struct request *rq;     /* while is_behind */
+    bool is_behind;         /* the task is out to catch up */
+    bool is_whole;          /* the body has arrived */
 };
 
 static void
@@ -34,6 +35,7 @@ posting_free(struct posting *p)
         return;
     ingest_free(p->ingest);
     p->ingest = NULL;
+    holding_end(&p->holding);
     if (!p->is_behind)
         free(p);
 }
@@ -181,6 +183,11 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!rc)
         rc = ingest_begin(&p->ingest, http->registry, target->name, type,
                           request_content_length(rq), &why);
+    if (!rc) {
+        holding_init(&p->holding, registry_clients(http->registry),
+                     request_client(rq), CLIENT_POSTS);
+        rc = ingest_count_in(p->ingest, &p->holding, &why);
+    }
     if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, &why);
     if (!rc)

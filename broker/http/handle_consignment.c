@@ -16,7 +16,7 @@
 /* What was read of the connection while it was to be paused comes on top. */
 #define BLOCK_MAX ((size_t)4 << 20)
 
-/* Taken of the budget for posts: two blocks. */
+/* Taken of the memory for posts: two blocks. */
 #define HELD (2 * BLOCK_BYTES + ((size_t)256 << 10))
 
 /*
@@ -44,10 +44,10 @@ struct consigning {
     struct job job;
     struct consignment *consignment;
     struct buf arrived;
-    bool is_reserved;
-    bool is_out;   /* the job is */
-    bool is_whole; /* the body has arrived */
-    bool is_over;  /* it comes to nothing: `rc`, `why` */
+    struct holding holding; /* HELD, and what the consignment holds */
+    bool is_out;            /* the job is */
+    bool is_whole;          /* the body has arrived */
+    bool is_over;           /* it comes to nothing: `rc`, `why` */
 
     /* The job's, while it is out */
     struct buf block;
@@ -62,9 +62,7 @@ consigning_free(struct consigning *c)
     if (!c)
         return;
     consignment_discard(c->consignment);
-    if (c->is_reserved)
-        budgets_release(registry_budgets(c->http->registry), BUDGET_POSTS,
-                        HELD);
+    holding_end(&c->holding);
     buf_fini(&c->arrived);
     buf_fini(&c->block);
     free(c);
@@ -273,18 +271,16 @@ begin(struct consigning *c, struct request *rq, struct slice name,
     request_header(rq, "content-type", &type);
     if (!rc)
         rc = posted_key(rq, &key, why);
+    holding_init(&c->holding, registry_clients(registry), request_client(rq),
+                 CLIENT_POSTS);
     if (!rc)
         rc = consignment_begin(&c->consignment, registry,
                                archiver_contents(c->http->archiver), name, type,
-                               request_content_length(rq), why);
+                               request_content_length(rq), &c->holding, why);
     if (rc)
         return rc;
     consignment_set_key(c->consignment, &key);
-    c->is_reserved =
-        budgets_reserve(registry_budgets(registry), BUDGET_POSTS, HELD);
-    return c->is_reserved ? STATUS_OK
-                          : problem(why, STATUS_BUSY,
-                                    "too much is being posted at the moment");
+    return holding_add(&c->holding, HELD, why);
 }
 
 void

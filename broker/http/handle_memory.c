@@ -99,6 +99,7 @@ static void
 reading_free(struct reading *r)
 {
     filters_leave(r->filter);
+    client_unref(r->wish.client);
     free(r);
 }
 
@@ -160,7 +161,8 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 static void
 end(struct request *rq, struct reading *r)
 {
-    if (r->status == STATUS_BUSY && clock_steady_us() < r->wait_until_us) {
+    if ((r->status == STATUS_BUSY || r->status == STATUS_LIMITED) &&
+        clock_steady_us() < r->wait_until_us) {
         wait_on(rq, r, r->head.last, ROOM_WAIT_US);
         return;
     }
@@ -220,7 +222,6 @@ choose_form(struct request *rq, struct reading *r)
 static enum status
 read_wish(struct request *rq, struct reading *r)
 {
-    char client[PEER_SIZE];
     struct query query;
     enum status rc = query_read(rq, &r->head, &query, &r->why);
 
@@ -229,9 +230,9 @@ read_wish(struct request *rq, struct reading *r)
     r->wish.after = query.has_after ? query.after : r->head.earliest;
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
-    request_client(rq, client);
+    r->wish.client = client_ref(request_client(rq));
     rc = filters_enter_anyhow(registry_filters(r->wish.set->registry),
-                              &query.filter, slice_of(client), &r->filter,
+                              &query.filter, r->wish.client, &r->filter,
                               &r->why);
     r->wish.filter = r->filter;
     return rc;

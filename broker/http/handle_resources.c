@@ -25,7 +25,7 @@
 /* What was read of the connection while a block is written: more than that. */
 #define WAITING_MAX ((size_t)4 << 20)
 
-/* Taken of the budget for posts: a block and its keys, the parser. */
+/* Taken of the memory for posts: a block and its keys, the parser. */
 #define HELD ((size_t)6 << 20)
 
 /*
@@ -61,7 +61,7 @@ struct putting {
     struct decoding decoding;
     struct block block;
     struct buf waiting;
-    bool is_reserved;
+    struct holding holding; /* HELD */
 
     /* Of a set that keeps content inline, and has to have what is told */
     bool is_inline;
@@ -89,9 +89,7 @@ putting_free(struct putting *p)
     buf_fini(&p->digests);
     block_fini(&p->block);
     buf_fini(&p->waiting);
-    if (p->is_reserved)
-        budgets_release(registry_budgets(p->http->registry), BUDGET_POSTS,
-                        HELD);
+    holding_end(&p->holding);
     free(p);
 }
 
@@ -482,19 +480,16 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 }
 
 static enum status
-reserve(struct putting *p, struct problem *why)
+reserve(struct putting *p, struct request *rq, struct problem *why)
 {
     struct log_health health;
 
     log_health(registry_log(p->http->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
-    p->is_reserved = budgets_reserve(registry_budgets(p->http->registry),
-                                     BUDGET_POSTS, HELD);
-    if (!p->is_reserved)
-        return problem(why, STATUS_BUSY,
-                       "too much is being posted at the moment");
-    return STATUS_OK;
+    holding_init(&p->holding, registry_clients(p->http->registry),
+                 request_client(rq), CLIENT_POSTS);
+    return holding_add(&p->holding, HELD, why);
 }
 
 static enum status
@@ -512,7 +507,7 @@ begin(struct putting *p, struct request *rq, struct slice name, uint64_t max,
     if (!rc && request_header(rq, "content-encoding", &coding))
         rc = decoding_decode(&p->decoding, coding, max, why);
     if (!rc)
-        rc = reserve(p, why);
+        rc = reserve(p, rq, why);
     if (!rc)
         rc = uploads_begin(archiver_uploads(p->http->archiver), name,
                            &p->upload, why);

@@ -20,7 +20,6 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
           struct problem *why)
 {
     struct slice id = {NULL, 0};
-    char client[PEER_SIZE];
     struct query query;
     enum status rc = query_read(rq, head, &query, why);
 
@@ -37,9 +36,8 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
     wish->after = query.has_after && !wish->is_gone ? query.after : head->last;
     wish->has_since = query.has_since;
     wish->since_us = query.since_us;
-    request_client(rq, client);
     return filters_enter(registry_filters(wish->set->registry), &query.filter,
-                         slice_of(client), &wish->filter, why);
+                         request_client(rq), &wish->filter, why);
 }
 
 static bool

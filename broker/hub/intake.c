@@ -15,11 +15,11 @@
 struct intake {
     struct list node; /* source->intakes */
     struct source *source;
-    struct target target; /* whose it is */
-    struct order *order;  /* NULL: it was fetched */
-    unsigned n_fetched;   /* then it is this one of the source's */
-    struct buf copy;      /* and this is its body */
-    size_t reserved;      /* for it, of BUDGET_POSTS */
+    struct target target;   /* whose it is */
+    struct order *order;    /* NULL: it was fetched */
+    unsigned n_fetched;     /* then it is this one of the source's */
+    struct buf copy;        /* and this is its body */
+    struct holding holding; /* for it */
     char *type;
     struct slice body;
     struct digest digest; /* of the body */
@@ -37,11 +37,8 @@ struct intake {
 static void
 intake_free(struct intake *in)
 {
-    struct registry *registry = in->source->foreign->hub->registry;
-
     ingest_free(in->ingest);
-    if (in->reserved > 0)
-        budgets_release(registry_budgets(registry), BUDGET_POSTS, in->reserved);
+    holding_end(&in->holding);
     buf_fini(&in->copy);
     free(in->type);
     free(in);
@@ -377,16 +374,17 @@ intake_fetched(struct source *s, const struct target *target, struct slice type,
     if (rc)
         return rc;
     in->n_fetched = s->n_fetched;
-    if (budgets_reserve(registry_budgets(registry), BUDGET_POSTS, body.size))
-        in->reserved = body.size;
+    holding_init(&in->holding, registry_clients(registry), NULL, CLIENT_POSTS);
+    rc = holding_add(&in->holding, body.size, why);
     buf_init(&in->copy, body.size);
-    if (in->reserved == body.size)
+    if (!rc)
         buf_add_slice(&in->copy, body);
-    if (in->copy.size != body.size) {
+    if (!rc && in->copy.failed)
+        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+    if (rc) {
         list_remove(&in->node);
         intake_free(in);
-        return problem(why, STATUS_BUSY,
-                       "too much is being posted at the moment");
+        return rc;
     }
     in->body = buf_slice(&in->copy);
     begin_next(s);

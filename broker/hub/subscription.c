@@ -175,6 +175,8 @@ static enum status
 make_filter(struct hub *hub, const struct terms *terms,
             struct filter_class **class, struct problem *why)
 {
+    struct clients *clients = registry_clients(hub->registry);
+    struct client *client = NULL;
     struct filter *filter;
     enum status rc;
 
@@ -185,9 +187,11 @@ make_filter(struct hub *hub, const struct terms *terms,
     if (!filter)
         return problem(why, STATUS_MEMORY, "the broker has no memory left");
     rc = filter_read(filter, slice_of(terms->filter), why);
+    client = client_of(clients, &(struct client_key){.kind = CLIENT_IS_HUB});
     if (!rc)
         rc = filters_enter_anyhow(registry_filters(hub->registry), filter,
-                                  SLICE("hub"), class, why);
+                                  client, class, why);
+    client_unref(client);
     free(filter);
     return rc;
 }

@@ -6,8 +6,6 @@
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
-#include "broker/net/tcp.h"
-#include "proto/address.h"
 
 /* Slots are added so many at a time. */
 #define SLOTS_AT_ONCE 64
@@ -324,19 +322,10 @@ request_query(const struct request *rq)
     return rq->query;
 }
 
-void
-request_peer(const struct request *rq, char to[PEER_SIZE])
+struct client *
+request_client(const struct request *rq)
 {
-    to[0] = '\0';
-    if (rq->connection)
-        tcp_peer(rq->connection->socket.fd, to, PEER_SIZE);
-}
-
-void
-request_client(const struct request *rq, char to[PEER_SIZE])
-{
-    request_peer(rq, to);
-    address_widen(to, PEER_SIZE);
+    return rq->connection ? rq->connection->client : NULL;
 }
 
 bool

@@ -33,6 +33,7 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
+struct client;
 struct response;
 struct stream;
 
@@ -68,15 +69,9 @@ bool request_parameter(struct request *rq, const char *name,
  * during on_request only; the value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
-/* The address at the other end of the connection, without a port: "127.0.0.1",
- * "2001:db8::1"; IPv4 as itself also on a socket of IPv6. "" if the connection
- * is gone. */
-#define PEER_SIZE 64
-
-void request_peer(const struct request *rq, char to[PEER_SIZE]);
-
-/* The same as limits per client go by it: of IPv6 the first 64 bits. */
-void request_client(const struct request *rq, char to[PEER_SIZE]);
+/* Whom the request counts for. Lent until the answer. NULL: nobody, or the
+ * connection is gone. */
+struct client *request_client(const struct request *rq);
 
 /* Has it a body, of 1 byte at least or of unknown length (chunked)? */
 bool request_has_body(const struct request *rq);

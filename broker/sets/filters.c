@@ -6,18 +6,12 @@
 /* No class that is among them gets so far, and no form has a key of it. */
 #define FILTER_ALONE (UINT64_MAX / 2)
 
-struct filters_client {
-    struct list node;
-    unsigned n; /* classes that it has made */
-    char name[FILTERS_CLIENT_MAX + 1];
-};
-
 void
-filters_init(struct filters *filters)
+filters_init(struct filters *filters, struct clients *clients)
 {
     pthread_mutex_init(&filters->mutex, NULL);
     list_init(&filters->all);
-    list_init(&filters->clients);
+    filters->clients = clients;
     filters->n = 0;
     filters->last_id = 0;
 }
@@ -44,123 +38,81 @@ find(struct filters *filters, const struct filter *filter)
     return NULL;
 }
 
-/* Returns the client of that name, or adds it. NULL: no memory. The mutex is
- * held. */
-static struct filters_client *
-find_client(struct filters *filters, struct slice name)
-{
-    struct list *node, *next;
-    struct filters_client *client;
-
-    if (name.size > FILTERS_CLIENT_MAX)
-        name.size = FILTERS_CLIENT_MAX;
-    list_foreach (node, next, &filters->clients) {
-        client = list_entry(node, struct filters_client, node);
-        if (slice_is(name, client->name))
-            return client;
-    }
-    client = calloc(1, sizeof(*client));
-    if (!client)
-        return NULL;
-    if (name.size > 0)
-        memcpy(client->name, name.data, name.size);
-    list_append(&filters->clients, &client->node);
-    return client;
-}
-
-static void
-leave_client(struct filters_client *client)
-{
-    if (client->n > 0)
-        return;
-    list_remove(&client->node);
-    free(client);
-}
-
-/* Lists the class if the client has room. The mutex is held. */
-static bool
-list_class(struct filters *filters, struct filter_class *class,
-           struct slice name)
-{
-    struct filters_client *client = find_client(filters, name);
-
-    if (!client)
-        return false;
-    if (client->n >= FILTERS_MAX - filters->n) {
-        leave_client(client);
-        return false;
-    }
-    class->client = client;
-    client->n++;
-    list_append(&filters->all, &class->node);
-    filters->n++;
-    return true;
-}
-
-/* Makes a class, and lists it if the client has room. If not: NULL, unless
- * may_be_alone. The mutex is held. */
-static struct filter_class *
-add(struct filters *filters, const struct filter *filter, struct slice client,
-    bool may_be_alone)
+/* Makes a class, and lists it if the client has room. If
+ * not, fails, unless may_be_alone. The mutex is held. */
+static enum status
+add(struct filters *filters, const struct filter *filter, struct client *client,
+    bool may_be_alone, struct filter_class **result, struct problem *why)
 {
     struct filter_class *class = malloc(sizeof(*class));
+    enum status rc = STATUS_OK;
 
     if (!class)
-        return NULL;
+        return problem(why, STATUS_BUSY, "the broker has no memory left");
     filter_class_alone(class);
     list_init(&class->node);
     atomic_init(&class->readers, 0);
     class->filters = filters;
     class->id = ++filters->last_id; /* shared messages go by it */
     class->filter = *filter;
-    if (list_class(filters, class, client) || may_be_alone)
-        return class;
-    free(class);
-    return NULL;
+    holding_init(&class->holding, filters->clients, client, CLIENT_FILTERS);
+    if (!may_be_alone)
+        rc = holding_add(&class->holding, 1, why);
+    else
+        (void)!holding_try(&class->holding, 1);
+    if (rc) {
+        holding_end(&class->holding);
+        free(class);
+        return rc;
+    }
+    if (class->holding.n > 0) {
+        list_append(&filters->all, &class->node);
+        filters->n++;
+    }
+    *result = class;
+    return STATUS_OK;
 }
 
-static bool
-enter(struct filters *filters, const struct filter *filter, struct slice client,
-      bool may_be_alone, struct filter_class **result)
+static enum status
+enter(struct filters *filters, const struct filter *filter,
+      struct client *client, bool may_be_alone, struct filter_class **result,
+      struct problem *why)
 {
     struct filter_class *class = NULL;
+    enum status rc = STATUS_OK;
 
     *result = NULL;
     if (filter_text(filter).size == 0)
-        return true;
+        return STATUS_OK;
     pthread_mutex_lock(&filters->mutex);
     class = find(filters, filter);
     if (!class)
-        class = add(filters, filter, client, may_be_alone);
+        rc = add(filters, filter, client, may_be_alone, &class, why);
     if (class) {
         class->owners++;
         atomic_fetch_add_explicit(&class->readers, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&filters->mutex);
     *result = class;
-    return class != NULL;
+    return rc;
 }
 
 enum status
 filters_enter(struct filters *filters, const struct filter *filter,
-              struct slice client, struct filter_class **class,
+              struct client *client, struct filter_class **class,
               struct problem *why)
 {
-    if (enter(filters, filter, client, false, class))
-        return STATUS_OK;
-    return problem(why, STATUS_BUSY,
-                   "you read with as many filters as there is room for: try "
-                   "again later, or pull");
+    return enter(filters, filter, client, false, class, why);
 }
 
 enum status
 filters_enter_anyhow(struct filters *filters, const struct filter *filter,
-                     struct slice client, struct filter_class **class,
+                     struct client *client, struct filter_class **class,
                      struct problem *why)
 {
-    if (enter(filters, filter, client, true, class))
-        return STATUS_OK;
-    return problem(why, STATUS_MEMORY, "the broker has no memory left");
+    enum status rc = enter(filters, filter, client, true, class, why);
+
+    return rc ? STATUS_MEMORY : STATUS_OK;
 }
 
 void
@@ -193,12 +145,11 @@ filter_class_unref(struct filter_class *class)
      * before it can be freed here. */
     pthread_mutex_lock(&filters->mutex);
     if (--class->owners == 0) {
-        if (class->client) {
+        if (class->holding.n > 0) {
             list_remove(&class->node);
             filters->n--;
-            class->client->n--;
-            leave_client(class->client);
         }
+        holding_end(&class->holding);
     } else {
         class = NULL;
     }

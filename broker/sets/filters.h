@@ -5,11 +5,9 @@
  * several readers are of, and kept with the batch (selection.h). A class is
  * gone with its last reader.
  *
- * The number of classes is limited, and each client's share of it: a client may
- * have as many as are left for others. So one alone gets half, and there is
- * always room for another one. A stream of a client without room is refused,
- * for it would cost work with each commit; a pull gets a class that is not
- * listed.
+ * The number of classes is limited, and each client's share of it (clients.h).
+ * A stream of a client without room is refused, for it would cost work with
+ * each commit; a pull gets a class that is not listed.
  *
  * Any thread.
  */
@@ -21,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/clients.h"
 #include "broker/base/list.h"
 #include "proto/filter.h"
 #include "proto/problem.h"
@@ -31,13 +30,10 @@
  * for each class that follows it. */
 #define FILTERS_MAX 2048
 
-/* Longest name of a client (an address); longer names are cut. */
-#define FILTERS_CLIENT_MAX 63
-
 struct filters {
     pthread_mutex_t mutex; /* guards all, and owners of each class */
     struct list all;
-    struct list clients; /* that have some */
+    struct clients *clients; /* lent */
     unsigned n;
     uint64_t last_id;
 };
@@ -45,23 +41,24 @@ struct filters {
 struct filter_class {
     struct list node;
     struct filters *filters;
-    struct filters_client *client; /* the first reader; NULL: not listed */
-    uint64_t id;                   /* from 1 on; never given twice */
+    struct holding holding; /* of the first reader's client; 0: not listed */
+    uint64_t id;            /* from 1 on; never given twice */
     unsigned owners;
     atomic_uint readers;
     struct filter filter;
 };
 
-void filters_init(struct filters *filters);
+/* `clients` is lent. */
+void filters_init(struct filters *filters, struct clients *clients);
 void filters_fini(struct filters *filters); /* no class is left */
 
 /* One more reader with this sealed filter; sets *class to its class, or to NULL
- * if the filter passes everything. `client` names the reader; a class
- * counts for the client that made it. STATUS_BUSY: the client has as many
- * as there is room for, or no memory. */
+ * if the filter passes everything. A class counts for the client of the
+ * reader that made it. STATUS_LIMITED: the client has its share; STATUS_BUSY:
+ * there is no room, or no memory. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
-                                     struct slice client,
+                                     struct client *client,
                                      struct filter_class **class,
                                      struct problem *why);
 
@@ -69,7 +66,7 @@ MUST_CHECK enum status filters_enter(struct filters *filters,
  * listed. STATUS_MEMORY. */
 MUST_CHECK enum status filters_enter_anyhow(struct filters *filters,
                                             const struct filter *filter,
-                                            struct slice client,
+                                            struct client *client,
                                             struct filter_class **class,
                                             struct problem *why);
 

@@ -33,8 +33,10 @@ struct ingest {
     bool is_message;
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": not there */
     size_t fragments_capacity;
-    size_t reserved; /* of the budget */
-    bool is_read;    /* to its end */
+    struct holding own;      /* until ingest_count_in */
+    struct holding *holding; /* this, or the caller's */
+    size_t held;             /* in it */
+    bool is_read;            /* to its end */
 
     /* Content */
     ingest_fill_fn *fill;
@@ -57,16 +59,17 @@ reserve(struct ingest *in, struct problem *why)
                   in->post.n_fragments * sizeof(*in->post.fragments) +
                   in->told.size + decoding_held(&in->decoding);
 
-    if (held <= in->reserved)
+    enum status rc;
+
+    if (held <= in->held)
         return STATUS_OK;
-    held -= in->reserved;
+    held -= in->held;
     if (in->post.n_fragments > 0)
         held += RESERVE_STEP;
-    if (!budgets_reserve(registry_budgets(in->registry), BUDGET_POSTS, held))
-        return problem(why, STATUS_BUSY,
-                       "too much is being posted at the moment");
-    in->reserved += held;
-    return STATUS_OK;
+    rc = holding_add(in->holding, held, why);
+    if (!rc)
+        in->held += held;
+    return rc;
 }
 
 /* Adds the entry that begins at `start`, the last one, to the digest of all:
@@ -244,6 +247,8 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     if (!in)
         return problem(why, STATUS_BUSY, "the broker has no memory left");
     in->registry = registry;
+    holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
+    in->holding = &in->own;
     in->format = format;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
@@ -251,7 +256,8 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     buf_init(&in->told, (size_t)config->ingest_bytes);
     in->post.kind = POST_CHANGES;
     /* A fragment can be a few times larger than the entry that was posted (five
-     * characters for an ampersand, say); the budget bounds the rest. */
+     * characters for an ampersand, say); the memory for posts bounds the rest.
+     */
     buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
     /* Fragments are about as large as what was posted: no growing in steps. A
      * wish: without memory it grows, or fails, later. */
@@ -272,6 +278,18 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     else
         *ingest = in;
     return rc;
+}
+
+enum status
+ingest_count_in(struct ingest *in, struct holding *holding, struct problem *why)
+{
+    enum status rc = holding_add(holding, in->held, why);
+
+    if (rc)
+        return rc;
+    holding_release(in->holding, in->held);
+    in->holding = holding;
+    return STATUS_OK;
 }
 
 enum status
@@ -564,7 +582,8 @@ ingest_free(struct ingest *in)
     running_end(registry_running(in->registry), &in->running);
     decoding_fini(&in->decoding);
     readers_give(registry_readers(in->registry), in->format, in->reader);
-    budgets_release(registry_budgets(in->registry), BUDGET_POSTS, in->reserved);
+    holding_release(in->holding, in->held);
+    holding_end(&in->own);
     buf_fini(&in->post.bytes);
     buf_fini(&in->told);
     free(in->post.fragments);

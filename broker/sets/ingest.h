@@ -14,9 +14,9 @@
  *
  * One thread at a time; on_done is called on the log thread, or the checker's
  * (below). Whatever is posted, no more than one entry of it is held parsed, and
- * all posts together are bounded by the ingest budget: it counts what a post
- * holds, as that grows. (Not what it announces: a few connections that announce
- * much and send nothing would keep everybody else out.)
+ * the posts of one client, and all together, are bounded (CLIENT_POSTS): what a
+ * post holds counts, as that grows. (Not what it announces: a few connections
+ * that announce much and send nothing would keep everybody else out.)
  */
 #ifndef BROKER_SETS_INGEST_H
 #define BROKER_SETS_INGEST_H
@@ -34,12 +34,19 @@
 struct ingest;
 
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_UNSUPPORTED: nobody reads
- * that media type; STATUS_TOO_LARGE: over --max-body; STATUS_BUSY: the budget
- * is exhausted. */
+ * that media type; STATUS_TOO_LARGE: over --max-body; STATUS_BUSY: all posts
+ * together hold too much. */
 MUST_CHECK enum status
 ingest_begin(struct ingest **ingest, struct registry *registry,
              struct slice set_name, struct slice content_type,
              uint64_t content_length, struct problem *why);
+
+/* What the ingest holds counts in `holding`, of CLIENT_POSTS, from now on, and
+ * no more only for all posts together. `holding` is lent until ingest_free.
+ * STATUS_LIMITED, STATUS_BUSY. */
+MUST_CHECK enum status ingest_count_in(struct ingest *ingest,
+                                       struct holding *holding,
+                                       struct problem *why);
 
 /* The body has this Content-Encoding: decoding.h. Before its first byte.
  * --max-body is then the limit of what comes out, too. STATUS_UNSUPPORTED:
@@ -136,7 +143,8 @@ MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       struct problem *why);
 
 /* Reads some more of the body. STATUS_TOO_LARGE: more than --max-body came out
- * of it. After an error only ingest_free. */
+ * of it; STATUS_LIMITED, STATUS_BUSY: it holds too much. After an error only
+ * ingest_free. */
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
                                    struct problem *why);
 

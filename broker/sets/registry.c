@@ -55,7 +55,6 @@ struct registry {
                          struct problem *why);
     void *check_user;
     struct filters filters;
-    struct budgets budgets;
     struct clients clients;
 };
 
@@ -222,6 +221,11 @@ on_closed(void *user)
         r->options.on_closed(r->options.user);
 }
 
+/* Pages of change memory held for clients that read slowly: a hundred or so of
+ * the largest. Who comes then is asked to come again. */
+#define ANSWERS_BYTES ((uint64_t)128 << 20)
+
+/* (Of CLIENT_DISK the limit is what room a post finds: consignment.c.) */
 static void
 limit_clients(struct clients *c, const struct config *config)
 {
@@ -229,6 +233,9 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_each(c, CLIENT_CONNECTIONS, config->client_connections);
     clients_limit_each(c, CLIENT_HALF_HEADS, config->client_half_heads);
     clients_limit_each(c, CLIENT_STREAMS, config->client_streams);
+    clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
+    clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
+    clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
 }
 
 enum status
@@ -260,10 +267,9 @@ registry_open(struct registry **registry,
     configured_init(&r->configured, options->config);
     readers_init(&r->readers);
     running_init(&r->running);
-    filters_init(&r->filters);
-    announcer_init(&r->announcer, r);
-    budgets_init(&r->budgets, (size_t)config->ingest_bytes);
     limit_clients(&r->clients, config);
+    filters_init(&r->filters, &r->clients);
+    announcer_init(&r->announcer, r);
     rc = log_open(&r->log, &log_options, why);
     announcer_begin(&r->announcer);
     if (!rc && !r->framework)
@@ -390,12 +396,6 @@ struct running *
 registry_running(struct registry *r)
 {
     return &r->running;
-}
-
-struct budgets *
-registry_budgets(struct registry *r)
-{
-    return &r->budgets;
 }
 
 struct clients *
@@ -607,7 +607,9 @@ registry_measure(struct registry *r)
 
     registry_each(r, count_set, &n_sets);
     metrics_set(METRIC_SETS, n_sets);
-    budgets_measure(&r->budgets);
+    metrics_set(METRIC_INGEST,
+                (int64_t)clients_held(&r->clients, CLIENT_POSTS));
+    metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->options.config->ingest_bytes);
     metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->options.config->tail_bytes);
     log_health(r->log, &health);
     metrics_set(METRIC_LOG_AHEAD, health.ahead_us);

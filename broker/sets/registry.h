@@ -27,7 +27,6 @@
 #include "broker/base/clients.h"
 #include "broker/base/config.h"
 #include "broker/log/log.h"
-#include "broker/sets/budgets.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
 #include "broker/sets/readers.h"
@@ -285,9 +284,6 @@ struct readers *registry_readers(struct registry *registry);
 /* The posts with a key that are at work. */
 struct running *registry_running(struct registry *registry);
 
-/* What the posts and answers of all clients hold. */
-struct budgets *registry_budgets(struct registry *registry);
-
 /* Whom limits count for, with the limits of the options. It lives as long as
  * the registry. */
 struct clients *registry_clients(struct registry *registry);
@@ -306,7 +302,7 @@ MUST_CHECK enum status registry_check(struct registry *registry,
                                       struct ingest *ingest,
                                       struct problem *why);
 
-/* Makes the metrics of the budget for posts, and of the number of sets, what
+/* Makes the metrics of the memory for posts, and of the number of sets, what
  * they are now. Any thread. */
 void registry_measure(struct registry *registry);
 

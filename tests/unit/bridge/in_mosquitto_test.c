@@ -247,8 +247,9 @@ TEST(is_sent_again_what_was_not_kept)
 
     buf_init(&expected, SIZE_MAX);
     all = (size_t)s->sets.config.ingest_bytes;
-    assert_true(
-        budgets_reserve(registry_budgets(s->sets.registry), BUDGET_POSTS, all));
+    assert_int_equal(clients_take(registry_clients(s->sets.registry), NULL,
+                                  CLIENT_POSTS, all, NULL),
+                     STATUS_OK);
     for (unsigned i = 1; i <= 30; i++)
         tell_entry(s, i, &expected);
     for (unsigned i = 1; i <= 2; i++) {
@@ -261,7 +262,7 @@ TEST(is_sent_again_what_was_not_kept)
     AWAIT(report(s).mqtt.connections == 3);
     clock_await_us(ROUND_PAUSE_US);
     assert_int_equal(arrived_last(&s->sets, "alpha"), 0);
-    budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, all);
+    clients_give(registry_clients(s->sets.registry), NULL, CLIENT_POSTS, all);
     clock_pass_us(ROUND_PAUSE_US);
     await_arrived(s, 30);
     assert_arrived(s, &expected);

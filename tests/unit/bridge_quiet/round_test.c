@@ -88,15 +88,16 @@ take_budget(struct in_stage *s, size_t rest)
 {
     size_t taken = (size_t)s->sets.config.ingest_bytes - rest;
 
-    assert_true(budgets_reserve(registry_budgets(s->sets.registry),
-                                BUDGET_POSTS, taken));
+    assert_int_equal(clients_take(registry_clients(s->sets.registry), NULL,
+                                  CLIENT_POSTS, taken, NULL),
+                     STATUS_OK);
     return taken;
 }
 
 static void
 give_budget(struct in_stage *s, size_t taken)
 {
-    budgets_release(registry_budgets(s->sets.registry), BUDGET_POSTS, taken);
+    clients_give(registry_clients(s->sets.registry), NULL, CLIENT_POSTS, taken);
 }
 
 FIXTURE(in_stage_setup, in_stage_teardown);

@@ -37,6 +37,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/clients.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
@@ -434,9 +435,9 @@ served_tell_head(struct request *rq)
 static inline void
 served_tell_peer(struct request *rq)
 {
-    char peer[PEER_SIZE];
+    char peer[CLIENT_NAME_SIZE];
 
-    request_peer(rq, peer);
+    client_name(request_client(rq), peer);
     served_answer_text(rq, 200, slice_of(peer));
 }
 

@@ -5,6 +5,25 @@
 
 #include "tests/test.h"
 
+static struct clients clients;
+
+static void
+begin(struct filters *filters)
+{
+    clients_init(&clients, 25);
+    clients_limit_all(&clients, CLIENT_FILTERS, FILTERS_MAX);
+    filters_init(filters, &clients);
+}
+
+static void
+end(struct filters *filters)
+{
+    assert_int_equal(clients_held(&clients, CLIENT_FILTERS), 0);
+    assert_null(clients.tree);
+    filters_fini(filters);
+    clients_fini(&clients);
+}
+
 static struct filter_class *
 enter(struct filters *filters, const char *query)
 {
@@ -12,8 +31,7 @@ enter(struct filters *filters, const char *query)
     struct filter f;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    assert_int_equal(filters_enter(filters, &f, SLICE("me"), &class, NULL),
-                     STATUS_OK);
+    assert_int_equal(filters_enter(filters, &f, NULL, &class, NULL), STATUS_OK);
     return class;
 }
 
@@ -24,7 +42,7 @@ TEST(gives_equal_filters_one_class)
     struct filters filters;
     uint64_t id;
 
-    filters_init(&filters);
+    begin(&filters);
     assert_null(enter(&filters, "after=3"));
     a = enter(&filters, "tag=x&change=deleted");
     assert_false(filter_class_is_shared(a));
@@ -46,7 +64,7 @@ TEST(gives_equal_filters_one_class)
     a = enter(&filters, "tag=x&change=deleted"); /* the same, but another */
     assert_int_not_equal(a->id, id);
     filters_leave(a);
-    filters_fini(&filters);
+    end(&filters);
 }
 
 /* What works for a reader that has gone keeps the class, and is no reader. */
@@ -55,7 +73,7 @@ TEST(lives_as_long_as_somebody_works_with_it)
     struct filter_class *a;
     struct filters filters;
 
-    filters_init(&filters);
+    begin(&filters);
     a = enter(&filters, "tag=x");
     assert_ptr_equal(filter_class_ref(a), a);
     assert_null(filter_class_ref(NULL));
@@ -67,89 +85,95 @@ TEST(lives_as_long_as_somebody_works_with_it)
     filter_class_unref(a);
     filter_class_unref(NULL);
     assert_int_equal(filters.n, 0);
-    filters_fini(&filters);
+    end(&filters);
 }
 
+/* The client number `client`; 0: nobody in particular. */
 static enum status
-enter_as(struct filters *filters, const char *client, const char *query,
+enter_as(struct filters *filters, unsigned client, const char *query,
          struct filter_class **class, struct problem *why)
 {
+    struct client_key key = {.address = {(unsigned char)client}};
+    struct client *is = client ? client_of(&clients, &key) : NULL;
     struct filter f;
+    enum status rc;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    return filters_enter(filters, &f, slice_of(client), class, why);
+    rc = filters_enter(filters, &f, is, class, why);
+    client_unref(is);
+    return rc;
 }
 
 /* Lets a client have as many as it may. */
 static unsigned
-fill(struct filters *filters, const char *client, struct filter_class **classes)
+fill(struct filters *filters, unsigned client, struct filter_class **classes)
 {
     char query[64];
     unsigned n = 0;
 
     for (;; n++) {
-        snprintf(query, sizeof(query), "tag=%s-%u", client, n);
+        snprintf(query, sizeof(query), "tag=%u-%u", client, n);
         if (enter_as(filters, client, query, &classes[n], NULL))
             return n;
     }
 }
 
-/* Rule 8: limited in number, and nobody takes what others need. */
-TEST(each_client_leaves_as_many_as_it_has)
+/* Rule 8: limited in number, and no client has more than its share. */
+TEST(each_client_has_its_share)
 {
-    static struct filter_class *all[3][FILTERS_MAX];
+    enum { CLIENTS = 4, EACH = FILTERS_MAX / CLIENTS };
+    static struct filter_class *all[CLIENTS][EACH + 1];
     struct filter_class *more = NULL;
     struct problem why = {""};
     struct filters filters;
-    unsigned n[3];
 
-    filters_init(&filters);
-    n[0] = fill(&filters, "one", all[0]);
-    assert_int_equal(n[0], FILTERS_MAX / 2);
-    n[1] = fill(&filters, "two", all[1]);
-    assert_int_equal(n[1], FILTERS_MAX / 4);
-    n[2] = fill(&filters, "three", all[2]);
-    assert_int_equal(n[2], FILTERS_MAX / 8);
-
-    assert_int_equal(enter_as(&filters, "one", "tag=x", &more, &why),
-                     STATUS_BUSY);
+    begin(&filters);
+    for (unsigned c = 0; c < CLIENTS; c++)
+        assert_int_equal(fill(&filters, c + 1, all[c]), EACH);
+    assert_int_equal(enter_as(&filters, 1, "tag=x", &more, &why),
+                     STATUS_LIMITED);
     assert_null(more);
-    assert_string_equal(why.text, "you read with as many filters as there is "
-                                  "room for: try again later, or pull");
+    assert_string_equal(why.text,
+                        "your address reads with as many filters as one client "
+                        "may have (try again later, or pull): 512");
+    assert_int_equal(enter_as(&filters, 9, "tag=x", &more, &why), STATUS_BUSY);
+    assert_string_equal(why.text,
+                        "all clients read with as many filters as "
+                        "there is room for: try again later, or pull");
     /* Joining the class of another client needs no room. */
-    assert_int_equal(enter_as(&filters, "one", "tag=two-7", &more, NULL), 0);
+    assert_int_equal(enter_as(&filters, 1, "tag=2-7", &more, NULL), 0);
     assert_ptr_equal(more, all[1][7]);
     filters_leave(more);
     /* When a client leaves its classes, other clients may use the room. */
-    for (unsigned i = 0; i < n[0]; i++)
+    for (unsigned i = 0; i < EACH; i++)
         filters_leave(all[0][i]);
-    assert_int_equal(enter_as(&filters, "two", "tag=x", &more, NULL), 0);
+    assert_int_equal(enter_as(&filters, 9, "tag=x", &more, NULL), 0);
     filters_leave(more);
-    for (unsigned c = 1; c < 3; c++)
-        for (unsigned i = 0; i < n[c]; i++)
+    for (unsigned c = 1; c < CLIENTS; c++)
+        for (unsigned i = 0; i < EACH; i++)
             filters_leave(all[c][i]);
     assert_int_equal(filters.n, 0);
-    filters_fini(&filters);
+    end(&filters);
 }
 
 /* A pull and a subscription always get one. */
 TEST(without_room_a_reader_may_have_one_of_its_own)
 {
-    static struct filter_class *all[FILTERS_MAX];
+    static struct filter_class *all[FILTERS_MAX + 1];
     struct filter_class *own, *again;
     struct filters filters;
     struct filter f;
     unsigned n;
 
-    filters_init(&filters);
-    n = fill(&filters, "one", all);
+    begin(&filters);
+    n = fill(&filters, 0, all);
     assert_int_equal(filter_read(&f, SLICE("tag=x"), NULL), STATUS_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(
-            filters_enter_anyhow(&filters, &f, SLICE("one"), &own, NULL), 0);
+        assert_int_equal(filters_enter_anyhow(&filters, &f, NULL, &own, NULL),
+                         0);
         assert_int_equal(filters.n, n);
-        assert_int_equal(
-            filters_enter_anyhow(&filters, &f, SLICE("one"), &again, NULL), 0);
+        assert_int_equal(filters_enter_anyhow(&filters, &f, NULL, &again, NULL),
+                         0);
         assert_ptr_not_equal(own, again);
         assert_int_not_equal(own->id, again->id); /* bodies are shared by it */
         assert_false(filter_class_is_shared(own));
@@ -160,7 +184,7 @@ TEST(without_room_a_reader_may_have_one_of_its_own)
     }
     for (unsigned i = 0; i < n; i++)
         filters_leave(all[i]);
-    filters_fini(&filters);
+    end(&filters);
 }
 
 /* One that is alone takes nobody's place, and is like none of them. */
@@ -169,7 +193,7 @@ TEST(one_that_is_alone_is_not_among_them)
     struct filter_class alone, *other;
     struct filters filters;
 
-    filters_init(&filters);
+    begin(&filters);
     filter_class_alone(&alone);
     assert_int_equal(filter_add(&alone.filter, SLICE("tag"), SLICE("a"), NULL),
                      STATUS_OK);
@@ -180,5 +204,5 @@ TEST(one_that_is_alone_is_not_among_them)
     assert_int_not_equal(other->id, alone.id);
     assert_int_equal(filters.n, 1);
     filters_leave(other);
-    filters_fini(&filters);
+    end(&filters);
 }

@@ -6,7 +6,7 @@
 FIXTURE(stage_open, ingests_close);
 
 /* log.md, memory: what is announced is judged before a byte of it came; it
- * takes nothing of the budget yet (design rule 6). */
+ * holds nothing yet (design rule 6). */
 TEST(judges_the_announced_length_at_once, stage_configure, ingests_close)
 {
     struct problem why = {""};
@@ -32,7 +32,7 @@ TEST(judges_the_announced_length_at_once, stage_configure, ingests_close)
 }
 
 /* log.md, memory: the reservation grows with the fragments: a body that was
- * announced small, or not at all, cannot hold more than the budget. */
+ * announced small, or not at all, cannot hold more than all posts may. */
 TEST(grows_its_reservation_with_the_fragments, stage_configure, ingests_close)
 {
     struct problem why = {""};
@@ -53,10 +53,11 @@ TEST(grows_its_reservation_with_the_fragments, stage_configure, ingests_close)
     assert_int_equal(rc, STATUS_BUSY);
     assert_true(n > 1000);
     /* Another one finds no room, until this one goes. */
-    assert_false(budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS,
-                                 (1 << 20) - 1000));
+    assert_int_equal(clients_take(registry_clients(s.registry), NULL,
+                                  CLIENT_POSTS, (1 << 20) - 1000, NULL),
+                     STATUS_BUSY);
     ingest_free(in);
-    assert_true(ingests_budget_is_free());
+    assert_true(ingests_hold_nothing());
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
@@ -124,14 +125,15 @@ TEST(reserves_what_waits_to_be_inflated)
     while (zip.size <= 150000)
         buf_add_slice(&zip, buf_slice(&member));
     others = s.config.ingest_bytes - 150000;
-    assert_true(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, others));
+    assert_int_equal(clients_take(registry_clients(s.registry), NULL,
+                                  CLIENT_POSTS, others, NULL),
+                     STATUS_OK);
     in = begin_coded("gzip");
 
     assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
 
     ingest_free(in);
-    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, others);
+    clients_give(registry_clients(s.registry), NULL, CLIENT_POSTS, others);
     buf_fini(&member);
     buf_fini(&zip);
 }
@@ -149,7 +151,7 @@ TEST(forgets_a_post_that_breaks_off)
         ingest_feed(in, SLICE(XML_HEAD XML_ENTRY("1") "<url><lo"), NULL),
         STATUS_OK);
     ingest_free(in);
-    assert_true(ingests_budget_is_free());
+    assert_true(ingests_hold_nothing());
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
     assert_int_equal(
         ingests_post(XML, XML_HEAD XML_ENTRY("2") "</urlset>").first, 1);

@@ -220,7 +220,7 @@ TEST(marks_an_entry_once)
     assert_int_equal(arrive_json("demo", "{\"changes\":[" ENTRY("3") "]}").last,
                      6);
     assert_int_equal(count_tag("demo", "via:"), 5);
-    assert_true(ingests_budget_is_free());
+    assert_true(ingests_hold_nothing());
     sets_close(&s);
 #undef TAGGED
 }

@@ -174,7 +174,7 @@ TEST(refuses_more_entries_than_a_document_has)
     o = sets_post_body(&s, "demo", XML, buf_slice(&body), 65536);
     assert_int_equal(o.rc, STATUS_TOO_LARGE);
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
-    assert_true(ingests_budget_is_free());
+    assert_true(ingests_hold_nothing());
 
     buf_clear(&body);
     BUF_ADD(&body, "[");

@@ -107,26 +107,19 @@ TEST(makes_no_set_of_a_name_that_is_too_long)
         registry_make(s.registry, (struct slice){name, SET_NAME_MAX}));
 }
 
-/* Design rule 8: the budget is never exceeded, and what is released can be
- * reserved again. */
-TEST(reserves_no_more_than_its_budget, stage_configure, stage_close)
+/* Design rule 8: the limits of the options are those of all clients. */
+TEST(limits_clients_as_the_options_say, stage_configure, stage_close)
 {
+    struct clients *clients = NULL;
+
     s.config.ingest_bytes = 1000;
+    s.config.client_share = 10;
+    s.config.client_streams = 7;
     sets_open(&s);
-    assert_true(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 600));
-    assert_false(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 401));
-    assert_true(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 400));
-    assert_false(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 1));
-    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, 600);
-    assert_true(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 600));
-    budgets_release(registry_budgets(s.registry), BUDGET_POSTS, 1000);
-    assert_true(
-        budgets_reserve(registry_budgets(s.registry), BUDGET_POSTS, 1000));
+    clients = registry_clients(s.registry);
+    assert_int_equal(clients_limit_of_all(clients, CLIENT_POSTS), 1000);
+    assert_int_equal(clients_limit_of_each(clients, CLIENT_POSTS), 100);
+    assert_int_equal(clients_limit_of_each(clients, CLIENT_STREAMS), 7);
 }
 
 #define THREADS 4
