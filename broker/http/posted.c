@@ -1,7 +1,5 @@
 #include "broker/http/posted.h"
 
-#include <inttypes.h>
-
 #include "broker/base/metrics.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -50,10 +48,15 @@ answer_posted(struct request *rq, const struct set *set,
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
     json_string(&text, slice_of(set->name));
-    buf_add_format(&text,
-                   ",\"first\":%" PRIu64 ",\"last\":%" PRIu64
-                   ",\"position\":\"%s\",\"datetime\":\"%.*s\"}\n",
-                   post->first, post->last, position, DATETIME_SIZE, datetime);
+    BUF_ADD(&text, ",\"first\":");
+    buf_add_number(&text, post->first);
+    BUF_ADD(&text, ",\"last\":");
+    buf_add_number(&text, post->last);
+    BUF_ADD(&text, ",\"position\":\"");
+    buf_add_text(&text, position);
+    BUF_ADD(&text, "\",\"datetime\":\"");
+    buf_add(&text, datetime, DATETIME_SIZE);
+    BUF_ADD(&text, "\"}\n");
     response_init(&r, 200, "application/json");
     r.text = buf_slice(&text);
     request_answer(rq, &r);

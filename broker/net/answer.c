@@ -48,33 +48,41 @@ connection_lines(const struct request *rq, unsigned status)
     return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
 }
 
+/* Writes the head into the scratch; returns its size. Each answer has one, so
+ * it is put together without printf, which took a third of the time of a small
+ * answer. */
 static size_t
 compose_head(struct request *rq, const struct response *r, uint64_t size)
 {
     struct service *s = rq->service;
-    int n = 0;
+    struct buf head = {
+        .data = s->scratch, .capacity = SCRATCH_SIZE, .max = SCRATCH_SIZE};
 
-    n = snprintf(s->scratch, SCRATCH_SIZE,
-                 "HTTP/1.1 %u %s\r\n"
-                 "Date: %s\r\n"
-                 "X-Content-Type-Options: nosniff\r\n"
-                 "%s",
-                 r->status, response_reason(r->status), service_date(s),
-                 connection_lines(rq, r->status));
+    BUF_ADD(&head, "HTTP/1.1 ");
+    buf_add_number(&head, r->status);
+    BUF_ADD(&head, " ");
+    buf_add_text(&head, response_reason(r->status));
+    BUF_ADD(&head, "\r\nDate: ");
+    buf_add_text(&head, service_date(s));
+    BUF_ADD(&head, "\r\nX-Content-Type-Options: nosniff\r\n");
+    buf_add_text(&head, connection_lines(rq, r->status));
     if (r->is_long && !rq->is_1_0)
-        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
-                      "Transfer-Encoding: chunked\r\n");
+        BUF_ADD(&head, "Transfer-Encoding: chunked\r\n");
     /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
      * what is not sent. */
-    if (r->status != 204 && r->status != 304 && !r->is_long)
-        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
-                      "Content-Length: %llu\r\n", (unsigned long long)size);
-    if (r->content_type)
-        n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n,
-                      "Content-Type: %s\r\n", r->content_type);
-    n += snprintf(s->scratch + n, SCRATCH_SIZE - (size_t)n, "%.*s\r\n",
-                  (int)r->headers_size, r->headers);
-    return (size_t)n;
+    if (r->status != 204 && r->status != 304 && !r->is_long) {
+        BUF_ADD(&head, "Content-Length: ");
+        buf_add_number(&head, size);
+        BUF_ADD(&head, "\r\n");
+    }
+    if (r->content_type) {
+        BUF_ADD(&head, "Content-Type: ");
+        buf_add_text(&head, r->content_type);
+        BUF_ADD(&head, "\r\n");
+    }
+    buf_add(&head, r->headers, r->headers_size);
+    BUF_ADD(&head, "\r\n");
+    return head.size;
 }
 
 /* The body */

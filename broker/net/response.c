@@ -25,23 +25,29 @@ response_init(struct response *r, unsigned status, const char *content_type)
 void
 response_header(struct response *r, const char *name, const char *format, ...)
 {
-    char value[RESPONSE_HEADERS_MAX];
+    const size_t name_size = strlen(name);
     size_t room = sizeof(r->headers) - r->headers_size;
+    char *line = r->headers + r->headers_size, *value = line + name_size + 2;
     va_list args;
     int n = 0;
 
-    va_start(args, format);
-    n = vsnprintf(value, sizeof(value), format, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= sizeof(value))
+    if (room <= name_size + 4)
         return;
-    for (const char *c = value; *c; c++)
+    room -= name_size + 4;
+    memcpy(line, name, name_size);
+    memcpy(line + name_size, ": ", 2);
+    va_start(args, format);
+    n = vsnprintf(value, room, format, args);
+    va_end(args);
+    for (const char *c = value; n >= 0 && *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
-            return;
-
-    n = snprintf(r->headers + r->headers_size, room, "%s: %s\r\n", name, value);
-    if (n > 0 && (size_t)n < room)
-        r->headers_size += (size_t)n;
+            n = -1;
+    if (n < 0 || (size_t)n >= room) {
+        *line = '\0';
+        return;
+    }
+    memcpy(value + n, "\r\n", sizeof("\r\n"));
+    r->headers_size += name_size + 2 + (size_t)n + 2;
 }
 
 unsigned
