@@ -211,7 +211,10 @@ class Set:
 
     def list_files(self):
         """The files of closed lists on the disk."""
-        names = self.folder.glob("changes/[!.]*")
+        try:
+            names = [*self.folder.glob("changes/[!.]*")]
+        except FileNotFoundError:  # the folder was removed meanwhile
+            return []
         return [path for path in names if ".new" not in path.name]
 
     def wait_dated(self, number):
