@@ -100,14 +100,6 @@ unbracketed(struct slice id)
     return id;
 }
 
-bool
-multipart_is(struct slice content_type)
-{
-    struct slice type = slice_trimmed(slice_take(&content_type, ';'));
-
-    return type.size >= 10 && !strncasecmp(type.data, "multipart/", 10);
-}
-
 /* One parameter; `value` is lent to who wants it. */
 static enum status
 take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,

@@ -55,9 +55,6 @@ struct multipart_type {
                                                 "": it is the first part */
 };
 
-/* Is that media type a multipart one, whatever its parameters? */
-bool multipart_is(struct slice content_type);
-
 /* STATUS_UNSUPPORTED: it is not multipart/related. STATUS_MALFORMED: a
  * parameter has no value, is there twice or is too long, or there is no
  * boundary that may be one. */

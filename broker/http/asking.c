@@ -147,15 +147,6 @@ on_gone(struct request *rq)
     asking_free(request_user(rq));
 }
 
-static const struct request_handlers deferred = {.on_gone = on_gone};
-
-void
-asking_defer(struct request *rq, struct asking *a)
-{
-    request_defer(rq, &deferred);
-    asking_submit(rq, a);
-}
-
 /* Counts what the body holds, whose memory grows in large steps. */
 static enum status
 count_body(struct asking *a, struct problem *why)

@@ -2,9 +2,8 @@
  * asking.h - a request that asks something of the hub: its order, on the way to
  * the delivery thread and back.
  *
- *     asking_new --+-- asking_receive --> whole ... asking_submit --+
- *                  +-- asking_defer (GET, DELETE) ------------------+
- *                                                                   |
+ *     asking_new --> asking_receive --> whole ... asking_submit
+ *                                                       |
  *     answered <-- service thread <-- order->done <-- delivery thread
  *
  * The service thread's until asking_submit. If the connection breaks before, an
@@ -49,9 +48,6 @@ void asking_receive(struct request *rq, struct asking *asking, uint64_t max);
 
 /* The order gets the body as its own. */
 void asking_take_body(struct asking *asking);
-
-/* Where no body comes: submits at once. */
-void asking_defer(struct request *rq, struct asking *asking);
 
 /* Hands the order to the hub; from here on the asking answers by itself. */
 void asking_submit(struct request *rq, struct asking *asking);

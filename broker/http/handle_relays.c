@@ -30,9 +30,8 @@ handle_relays_get(struct http *http, struct request *rq,
 {
     struct asking *a = asking_new(http, rq, ORDER_RELAY_LIST, 0, false);
 
-    (void)target;
     if (a)
-        asking_defer(rq, a);
+        asking_receive(rq, a, target->body_max);
 }
 
 void
@@ -42,7 +41,7 @@ handle_relay_get(struct http *http, struct request *rq,
     struct asking *a = ask(http, rq, target, ORDER_RELAY_SHOW);
 
     if (a)
-        asking_defer(rq, a);
+        asking_receive(rq, a, target->body_max);
 }
 
 static void
@@ -71,5 +70,5 @@ handle_relay_delete(struct http *http, struct request *rq,
     struct asking *a = ask(http, rq, target, ORDER_RELAY_REMOVE);
 
     if (a)
-        asking_defer(rq, a);
+        asking_receive(rq, a, target->body_max);
 }

@@ -77,7 +77,7 @@ handle_subscriptions_get(struct http *http, struct request *rq,
         }
         a->order->request.callback = order_keep(a->order, callback);
     }
-    asking_defer(rq, a);
+    asking_receive(rq, a, target->body_max);
 }
 
 void
@@ -87,7 +87,7 @@ handle_subscription_get(struct http *http, struct request *rq,
     struct asking *a = ask(http, rq, target, ORDER_SHOW, 0);
 
     if (a)
-        asking_defer(rq, a);
+        asking_receive(rq, a, target->body_max);
 }
 
 void
@@ -97,7 +97,7 @@ handle_subscription_delete(struct http *http, struct request *rq,
     struct asking *a = ask(http, rq, target, ORDER_END, 0);
 
     if (a)
-        asking_defer(rq, a);
+        asking_receive(rq, a, target->body_max);
 }
 
 void

@@ -10,13 +10,6 @@
 #include "broker/sets/alter.h"
 #include "broker/sets/positions.h"
 
-static const char *const method_names[] = {
-    [METHOD_GET] = "GET, HEAD", [METHOD_HEAD] = "HEAD",
-    [METHOD_POST] = "POST",     [METHOD_PUT] = "PUT",
-    [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
-    [METHOD_PATCH] = "PATCH",
-};
-
 /* True if `path` has the form of `pattern`. "{set}" and its like match one
  * whole segment, which is not empty. */
 static bool
@@ -48,7 +41,7 @@ matches(const char *pattern, struct slice path, struct slice *name,
 const char *
 route_method(enum method method)
 {
-    return method_names[method];
+    return method == METHOD_GET ? "GET, HEAD" : method_name(method);
 }
 
 static void

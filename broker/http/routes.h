@@ -70,7 +70,7 @@ void routes_find(enum method method, struct slice path,
 void routes_run(struct http *http, struct request *rq,
                 const struct route_found *found);
 
-/* The methods of a GET route are "GET, HEAD". */
+/* The methods of a row: of GET "GET, HEAD". */
 const char *route_method(enum method method);
 
 /* Answers OPTIONS: 204, with the methods of the path. */

@@ -378,7 +378,7 @@ request_answer(struct request *rq, struct response *r)
     rq->handlers = NULL;
     metrics_add_label(METRIC_RESPONSES, metrics_code(r->status), 1);
     ticket_drop(rq);
-    if (r->close || rq->is_upgrade || (rq->has_body && !rq->is_complete) ||
+    if (rq->is_upgrade || (rq->has_body && !rq->is_complete) ||
         atomic_load(&rq->service->server->is_stopping))
         rq->is_closing = true;
 

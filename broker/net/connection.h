@@ -17,7 +17,7 @@
  * nothing for long. connection_check looks at both, once a second.
  *
  * Bytes that come while an answer is owed or sent stay with the connection, at
- * most one read of them (SERVICE_INPUT); the rest stays with the kernel. What
+ * most one read of them (INPUT_SIZE); the rest stays with the kernel. What
  * the socket does not take of a write stays here too, at most one piece
  * (WRITE_MAX of answer.c, STREAM_FRAME_MAX): nothing more is written until it
  * is gone.
@@ -28,8 +28,8 @@
  * takes the place of one in PHASE_HEAD.
  *
  * A connection belongs to its service thread. It is freed in the turn of the
- * loop in which it was closed, after connection_gone has told whoever was
- * served.
+ * loop in which it was closed, after exchange_gone or stream_gone has told its
+ * handler.
  */
 #ifndef BROKER_NET_CONNECTION_H
 #define BROKER_NET_CONNECTION_H
@@ -142,7 +142,7 @@ void connection_kill(struct connection *c);
  * within this call. */
 void connection_read_on(struct connection *c);
 
-/* Has exchange_ready or stream_ready called, likewise. */
+/* Has connection_proceed called, likewise. */
 void connection_set_ready(struct connection *c);
 
 /* Writes bytes as they are, and keeps what the socket does not take. false: the
@@ -158,8 +158,8 @@ ssize_t connection_send_file(struct connection *c,
 /* Is something kept back, so that nothing more should be written? */
 bool connection_is_choked(const struct connection *c);
 
-/* Has exchange_writable or stream_writable called when there is room and
- * nothing is kept back: in a later turn of the loop. */
+/* Has answer_send or stream_writable called when there is room and nothing is
+ * kept back: in a later turn of the loop. */
 void connection_await_room(struct connection *c);
 
 /* Ends what is sent, and reads what still comes for a short while, so that the

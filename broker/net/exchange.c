@@ -94,29 +94,19 @@ refuse_upgrade(struct request *rq)
 static bool
 refuse_here(struct request *rq)
 {
-    static const struct {
-        const char *name;
-        enum method method;
-    } methods[] = {
-        {"GET", METHOD_GET},     {"POST", METHOD_POST},
-        {"PUT", METHOD_PUT},     {"DELETE", METHOD_DELETE},
-        {"HEAD", METHOD_HEAD},   {"OPTIONS", METHOD_OPTIONS},
-        {"PATCH", METHOD_PATCH},
-    };
-
-    const size_t n = sizeof(methods) / sizeof(methods[0]);
     struct problem stopping = {"the server is stopping", 0, 0};
-    size_t i = 0;
+    enum method method = METHOD_GET;
 
     /* Some proxies pass on such a target as the client sent it, and none of
      * their rules about paths has looked into it. */
     if (rq->fields->is_https && !rq->connection->socket.ssl)
         return refuse(rq, 400, "https:// on a connection without TLS");
-    while (i < n && !slice_is(rq->fields->method, methods[i].name))
-        i++;
-    if (i == n)
+    while (method < METHODS &&
+           !slice_is(rq->fields->method, method_name(method)))
+        method++;
+    if (method == METHODS)
         return refuse(rq, 501, "no such method");
-    rq->method = methods[i].method;
+    rq->method = method;
     if (rq->has_body && rq->method != METHOD_POST && rq->method != METHOD_PUT &&
         rq->method != METHOD_PATCH)
         return refuse(rq, 400, "this method takes no body");

@@ -24,7 +24,7 @@ struct request {
     struct connection *connection; /* NULL: gone */
     struct service *service;
 
-    /* What was asked: head.c */
+    /* The request: exchange.c */
     enum method method;
     bool is_upgrade;
     bool is_1_0;
@@ -52,7 +52,7 @@ struct request {
     bool is_answered;
     uint32_t slot; /* of its ticket; 0: none */
 
-    /* The answer's: answer.c */
+    /* The answer: answer.c */
     struct body *body;        /* what is left to send */
     struct slice piece;       /* lent by body, not sent yet */
     bool is_from_file;        /* pieces stay in their file: */

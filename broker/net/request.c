@@ -304,6 +304,19 @@ request_defer(struct request *rq, const struct request_handlers *handlers)
     rq->handlers = handlers;
 }
 
+const char *
+method_name(enum method method)
+{
+    static const char *const names[METHODS] = {
+        [METHOD_GET] = "GET",       [METHOD_HEAD] = "HEAD",
+        [METHOD_POST] = "POST",     [METHOD_PUT] = "PUT",
+        [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
+        [METHOD_PATCH] = "PATCH",
+    };
+
+    return names[method];
+}
+
 enum method
 request_method(const struct request *rq)
 {

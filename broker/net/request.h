@@ -44,8 +44,12 @@ enum method {
     METHOD_PUT,
     METHOD_DELETE,
     METHOD_OPTIONS,
-    METHOD_PATCH
+    METHOD_PATCH,
+    METHODS /* how many there are */
 };
+
+/* "GET" */
+const char *method_name(enum method method);
 
 enum method request_method(const struct request *rq);
 

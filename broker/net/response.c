@@ -16,7 +16,6 @@ response_init(struct response *r, unsigned status, const char *content_type)
     r->content_type = content_type;
     r->text = (struct slice){NULL, 0};
     r->body = NULL;
-    r->close = false;
     r->is_long = false;
     r->headers_size = 0;
     r->headers[0] = '\0';
@@ -202,7 +201,9 @@ response_reason(unsigned status)
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
+        {502, "Bad Gateway"},
         {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
         {505, "HTTP Version Not Supported"},
         {507, "Insufficient Storage"},
     };

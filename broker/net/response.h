@@ -24,7 +24,6 @@ struct response {
     const char *content_type; /* NULL: no body */
     struct slice text;        /* a body in memory; copied */
     struct body *body;        /* or this one, which the response takes over */
-    bool close;               /* end the connection after it */
     bool is_long;             /* the head of an answer without a known end; in
                                  request_answer for HEAD only */
     size_t headers_size;

@@ -3,9 +3,9 @@
  *
  * A message goes out as one WebSocket message of frames of at most
  * STREAM_FRAME_MAX bytes, headers included: so a client that reads slowly
- * leaves at most one frame's rest in the library's memory, and pings can cut
- * in. All frames but the last have exactly that size, so that a place in the
- * bytes tells which frame it is in.
+ * leaves at most one frame's rest in the connection's memory, and pongs can
+ * stand between them. All frames but the last have exactly that size, so that a
+ * place in the bytes tells which frame it is in.
  */
 #ifndef BROKER_PUSH_WEBSOCKET_H
 #define BROKER_PUSH_WEBSOCKET_H

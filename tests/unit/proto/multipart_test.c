@@ -322,7 +322,6 @@ TEST(the_boundary_is_read_quoted_or_not)
         struct multipart_type type;
         struct problem why = {""};
 
-        assert_true(multipart_is(text));
         if (multipart_read_type(text, &type, &why) ||
             strcmp(type.boundary, rows[i].boundary) != 0 ||
             strcmp(type.type, rows[i].root) != 0 ||
@@ -377,6 +376,4 @@ TEST(a_content_type_that_cannot_be_read_says_why)
     assert_string_equal(why.text,
                         "changes with their content are multipart/related, not "
                         "\"multipart/mixed\"");
-    assert_false(multipart_is(SLICE("application/xml")));
-    assert_false(multipart_is(SLICE("multipart")));
 }
