@@ -424,6 +424,20 @@ accept_stream(struct request *rq)
     return true;
 }
 
+/* Reads a field that may come several times, and a parameter. */
+static void
+read_head(struct request *rq)
+{
+    struct slice value = {NULL, 0};
+    bool is_bad = false;
+
+    if (request_header(rq, "accept", &value))
+        FUZZ_ASSERT(!memchr(value.data, '\n', value.size));
+    if (request_parameter(rq, "n", &value, &is_bad))
+        FUZZ_ASSERT(value.data && (!is_bad || !value.size));
+    FUZZ_ASSERT(request_client(rq));
+}
+
 /* One request at a time, and none behind the last one. */
 static void
 on_request(struct request *rq, void *user)
@@ -433,6 +447,7 @@ on_request(struct request *rq, void *user)
 
     (void)user;
     FUZZ_ASSERT(!world.open && !world.streaming.kind);
+    read_head(rq);
     if (accept_stream(rq))
         return;
     FUZZ_ASSERT(++world.n_asked < REQUESTS_MAX);
