@@ -254,6 +254,10 @@ def told_twice(world, route):
         return world.news.put_resources(RESOURCE, NDJSON)
 
 
+def public_change(world, route):
+    return world.public.set().create().change(upstream_topic=TOPIC["topic"])
+
+
 def full_disk(world, route):
     full = world.start_broker(env=world.faults.env)
     world.faults.set_disk(1)
@@ -309,6 +313,7 @@ CASES = {
     "PATCH /sets/{set}": {
         200: ask(body="{}", type=MERGE_PATCH),
         400: ask(body="{", type=JSON),
+        403: public_change,
         **ask_nobody(body={}),
         413: ask(body=LONG, type=JSON),
         415: ask(body="{}", type=XML),
@@ -430,7 +435,7 @@ CASES = {
 
 # Statuses that take many requests, long, or luck, and the tests that see them.
 ELSEWHERE = {
-    "PATCH /sets/{set}": {403: "e2e/upstream", 409: "e2e/sets"},
+    "PATCH /sets/{set}": {409: "e2e/sets"},
     "POST /sets/{set}/resourcelist": {202: "e2e/resourcelist"},
     "POST /sets/{set}/resourcedump": {202: "e2e/resourcelist"},
     "PUT /sets/{set}/resources": {410: "e2e/resources_others"},
@@ -445,6 +450,8 @@ ELSEWHERE = {
 def test_a_route_answers_as_the_page_says(name, world):
     route, cases = ROUTES[name], CASES[name]
     statuses = route.answers.keys() | route.refused
+    for test in ELSEWHERE.get(name, {}).values():
+        assert list((ROOT / "tests").glob(f"{test}_test.*")), test
     assert statuses == cases.keys() | ELSEWHERE.get(name, {}).keys()
     for status, case in cases.items():
         answer = case(world, route)
