@@ -19,7 +19,7 @@
 #include "proto/websub.h"
 
 /* One more takes the place of the oldest that receives no body. */
-#define CONNECTIONS_MAX 512
+#define PEERS_MAX 512
 
 #define PAUSE_MS 1000
 
@@ -66,7 +66,7 @@ route_free(struct route *route)
 
     if (!route)
         return;
-    connections_forget(route->callback, route);
+    peers_forget(route->callback, route);
     at = &route->callback->routes;
     while (*at != route)
         at = &(*at)->next;
@@ -129,17 +129,16 @@ on_connect(int events, void *user)
     int fd;
 
     (void)events;
-    if (callback->n_connections >= CONNECTIONS_MAX &&
-        !connection_evict(callback)) {
+    if (callback->n_peers >= PEERS_MAX && !peer_evict(callback)) {
         pause_accepting(callback);
         return;
     }
     fd = accept4(callback->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
-        connection_new(callback, fd);
+        peer_new(callback, fd);
     else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
               errno == ENOMEM) &&
-             !connection_evict(callback))
+             !peer_evict(callback))
         pause_accepting(callback);
 }
 
@@ -331,8 +330,8 @@ td_callback_close(struct td_callback *callback)
     client_leaves(callback->client, &callback->running);
     while (callback->tenants)
         callback->tenants->close(callback->tenants->owner);
-    while (callback->connections)
-        connection_close(callback->connections);
+    while (callback->peers)
+        peer_close(callback->peers);
     descriptor_free(callback->descriptor);
     timer_free(callback->pause);
     if (callback->fd >= 0)

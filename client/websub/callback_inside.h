@@ -2,7 +2,7 @@
  * callback_inside.h - the server for callbacks, as its two files see it.
  *
  *     callback.c    routes, listening, its life
- *     connection.c  one connection: requests and their answers
+ *     peer.c      one connection: requests and their answers
  */
 #ifndef CLIENT_WEBSUB_CALLBACK_INSIDE_H
 #define CLIENT_WEBSUB_CALLBACK_INSIDE_H
@@ -12,7 +12,7 @@
 #define TOKEN_BYTES 20 /* 160 bits */
 #define TOKEN_SIZE  (2 * TOKEN_BYTES)
 
-struct connection;
+struct peer;
 
 struct route {
     struct td_callback *callback;
@@ -32,8 +32,8 @@ struct td_callback {
     struct descriptor *descriptor;
     struct timer *pause; /* until it accepts again */
     struct route *routes;
-    struct connection *connections; /* the newest first */
-    unsigned n_connections;
+    struct peer *peers; /* the newest first */
+    unsigned n_peers;
     size_t n_bodies; /* bytes of memory of all bodies under way */
     struct tenant *tenants;
     bool is_empty; /* there are none */
@@ -45,17 +45,16 @@ struct route *callback_route(const struct td_callback *callback,
                              struct slice path);
 
 /* Takes over `fd`, an accepted socket; closes it if there is no memory. */
-void connection_new(struct td_callback *callback, int fd);
+void peer_new(struct td_callback *callback, int fd);
 
-void connection_close(struct connection *connection);
+void peer_close(struct peer *peer);
 
 /* Closes the oldest connection that receives no body, to make room for another
  * one. False: all of them receive bodies. */
-bool connection_evict(struct td_callback *callback);
+bool peer_evict(struct td_callback *callback);
 
 /* Drops the bodies that are under way to `route`, which is about to be freed.
  */
-void connections_forget(struct td_callback *callback,
-                        const struct route *route);
+void peers_forget(struct td_callback *callback, const struct route *route);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * connection.c - one connection of a hub: its requests and their answers.
+ * peer.c - one connection to a callback: its requests and their answers.
  *
  *            +-- answered --+
  *            v              |
@@ -57,8 +57,8 @@
 
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_LINGER };
 
-struct connection {
-    struct connection *next, **at;
+struct peer {
+    struct peer *next, **at;
     struct td_callback *callback;
     int fd;
     struct descriptor *descriptor;
@@ -88,7 +88,7 @@ struct connection {
 
 /* Takes the body's memory out of the bounds. */
 static void
-uncount_body(struct connection *c)
+uncount_body(struct peer *c)
 {
     c->callback->n_bodies -= c->body.capacity;
     if (c->route)
@@ -96,7 +96,7 @@ uncount_body(struct connection *c)
 }
 
 static void
-drop_body(struct connection *c)
+drop_body(struct peer *c)
 {
     uncount_body(c);
     buf_fini(&c->body);
@@ -104,13 +104,13 @@ drop_body(struct connection *c)
 }
 
 void
-connection_close(struct connection *c)
+peer_close(struct peer *c)
 {
     drop_body(c);
     *c->at = c->next;
     if (c->next)
         c->next->at = c->at;
-    c->callback->n_connections--;
+    c->callback->n_peers--;
     descriptor_free(c->descriptor);
     timer_free(c->timer);
     close(c->fd);
@@ -119,29 +119,29 @@ connection_close(struct connection *c)
 }
 
 bool
-connection_evict(struct td_callback *callback)
+peer_evict(struct td_callback *callback)
 {
-    struct connection *oldest = NULL;
+    struct peer *oldest = NULL;
 
-    for (struct connection *c = callback->connections; c; c = c->next)
+    for (struct peer *c = callback->peers; c; c = c->next)
         if (c->phase != PHASE_BODY)
             oldest = c;
     if (oldest)
-        connection_close(oldest);
+        peer_close(oldest);
     return oldest;
 }
 
 void
-connections_forget(struct td_callback *callback, const struct route *route)
+peers_forget(struct td_callback *callback, const struct route *route)
 {
-    for (struct connection *c = callback->connections; c; c = c->next)
+    for (struct peer *c = callback->peers; c; c = c->next)
         if (c->route == route)
             drop_body(c);
 }
 
 /* The client has all its time again. */
 static void
-renew(struct connection *c)
+renew(struct peer *c)
 {
     c->is_late = false;
     timer_start(c->timer, PATIENCE_MS);
@@ -183,7 +183,7 @@ reason_of(unsigned status)
 /* Answers the request, and awaits the next one unless this one is the last. A
  * browser must never take the text for a page (W-058). */
 static void
-answer(struct connection *c, unsigned status, struct slice text)
+answer(struct peer *c, unsigned status, struct slice text)
 {
     char date[HTTPDATE_SIZE];
 
@@ -207,7 +207,7 @@ answer(struct connection *c, unsigned status, struct slice text)
 
 /* Answers as the last, because nobody knows where the next request begins. */
 static void
-refuse(struct connection *c, unsigned status, const char *text)
+refuse(struct peer *c, unsigned status, const char *text)
 {
     drop_body(c);
     c->is_last = true;
@@ -216,7 +216,7 @@ refuse(struct connection *c, unsigned status, const char *text)
 
 /* Drops the first `size` bytes that were read. */
 static void
-consume(struct connection *c, size_t size)
+consume(struct peer *c, size_t size)
 {
     c->in_size -= size;
     memmove(c->in, c->in + size, c->in_size);
@@ -233,7 +233,7 @@ field(const struct request_head *h, const char *name)
 
 /* Hands a whole request over to its route, and answers it. */
 static void
-hand_over(struct connection *c, const struct request_head *h)
+hand_over(struct peer *c, const struct request_head *h)
 {
     struct route *route = c->route;
     struct arrival arrival = {
@@ -270,20 +270,20 @@ share_of(const struct route *route)
 }
 
 static void
-refuse_long(struct connection *c)
+refuse_long(struct peer *c)
 {
     refuse(c, 413, "the body is longer than is taken here");
 }
 
 static void
-refuse_now(struct connection *c)
+refuse_now(struct peer *c)
 {
     refuse(c, 503, "too many bodies are under way: try again later");
 }
 
 /* Keeps `data` of the body. False: the body was refused. */
 static bool
-keep(struct connection *c, struct slice data)
+keep(struct peer *c, struct slice data)
 {
     struct td_callback *callback = c->callback;
     size_t before = c->body.capacity;
@@ -311,7 +311,7 @@ keep(struct connection *c, struct slice data)
 /* Takes the body off the front of `bytes`. True: it is whole. False: more has
  * to come, or it was refused. */
 static bool
-read_plain(struct connection *c, struct slice *bytes)
+read_plain(struct peer *c, struct slice *bytes)
 {
     struct slice data = *bytes;
 
@@ -325,7 +325,7 @@ read_plain(struct connection *c, struct slice *bytes)
 
 /* The same. */
 static bool
-read_chunked(struct connection *c, struct slice *bytes)
+read_chunked(struct peer *c, struct slice *bytes)
 {
     struct problem why = {""};
     struct slice data;
@@ -348,7 +348,7 @@ read_chunked(struct connection *c, struct slice *bytes)
 
 /* Reads of the body what is there. False: more has to come. */
 static bool
-take_body(struct connection *c)
+take_body(struct peer *c)
 {
     struct slice bytes = {c->in + c->head_size, c->in_size - c->head_size};
     struct request_seen seen = {0};
@@ -390,7 +390,7 @@ is_known_method(struct slice method)
  * true then. Tests that need the route follow the 404: a client that does not
  * know one learns nothing (W-029). */
 static bool
-refuse_head(struct connection *c, const struct request_head *h)
+refuse_head(struct peer *c, const struct request_head *h)
 {
     struct route *route = callback_route(c->callback, h->path);
     bool is_post = slice_is(h->method, "POST");
@@ -423,7 +423,7 @@ refuse_head(struct connection *c, const struct request_head *h)
 
 /* Reads the head, as far as it is there. False: more has to come. */
 static bool
-take_head(struct connection *c)
+take_head(struct peer *c)
 {
     struct problem why = {""};
     struct request_head h;
@@ -463,7 +463,7 @@ take_head(struct connection *c)
 /* The loop */
 
 static bool
-is_stuck(const struct connection *c)
+is_stuck(const struct peer *c)
 {
     return c->out.size > 0 || c->out.failed;
 }
@@ -471,7 +471,7 @@ is_stuck(const struct connection *c)
 /* Sends what waits, as far as the socket takes it. False: the connection was
  * closed. */
 static bool
-flush(struct connection *c)
+flush(struct peer *c)
 {
     ssize_t n = -1;
 
@@ -480,7 +480,7 @@ flush(struct connection *c)
         n = send(c->fd, c->out.data + c->out_at, c->out.size - c->out_at,
                  MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        connection_close(c);
+        peer_close(c);
         return false;
     }
     if (n > 0)
@@ -499,7 +499,7 @@ flush(struct connection *c)
 /* Takes what was read, as far as that is possible now. False: more has to come.
  */
 static bool
-take(struct connection *c)
+take(struct peer *c)
 {
     switch (c->phase) {
     case PHASE_HEAD:
@@ -516,7 +516,7 @@ take(struct connection *c)
 
 /* Goes on as far as what was read allows. False: the connection was closed. */
 static bool
-go_on(struct connection *c)
+go_on(struct peer *c)
 {
     do {
         if (is_stuck(c) && !flush(c))
@@ -524,7 +524,7 @@ go_on(struct connection *c)
     } while (!is_stuck(c) && take(c));
 
     if (c->drained > LINGER_BYTES) {
-        connection_close(c);
+        peer_close(c);
         return false;
     }
     descriptor_set(c->descriptor, is_stuck(c) ? READY_WRITE : READY_READ);
@@ -533,11 +533,11 @@ go_on(struct connection *c)
 
 /* Reads once. False: the connection was closed. `*n`: bytes. */
 static bool
-receive(struct connection *c, ssize_t *n)
+receive(struct peer *c, ssize_t *n)
 {
     *n = recv(c->fd, c->in + c->in_size, IN_SIZE - c->in_size, 0);
     if (!*n || (*n < 0 && errno != EAGAIN && errno != EINTR)) {
-        connection_close(c);
+        peer_close(c);
         return false;
     }
     if (*n < 0)
@@ -551,7 +551,7 @@ receive(struct connection *c, ssize_t *n)
 static void
 on_ready(int events, void *user)
 {
-    struct connection *c = user;
+    struct peer *c = user;
     ssize_t n;
 
     (void)events;
@@ -564,7 +564,7 @@ on_ready(int events, void *user)
 static void
 on_timer(void *user)
 {
-    struct connection *c = user;
+    struct peer *c = user;
     ssize_t n = 1;
 
     c->is_late = true;
@@ -575,7 +575,7 @@ on_timer(void *user)
         return;
     if (is_stuck(c) || c->phase == PHASE_LINGER ||
         (c->phase == PHASE_HEAD && !c->in_size)) {
-        connection_close(c);
+        peer_close(c);
         return;
     }
     refuse(c, 408, "too little of the request came in time");
@@ -583,9 +583,9 @@ on_timer(void *user)
 }
 
 void
-connection_new(struct td_callback *callback, int fd)
+peer_new(struct td_callback *callback, int fd)
 {
-    struct connection *c = calloc(1, sizeof(*c));
+    struct peer *c = calloc(1, sizeof(*c));
     struct loop *loop = callback->client->loop;
 
     if (!c) {
@@ -596,15 +596,15 @@ connection_new(struct td_callback *callback, int fd)
     c->fd = fd;
     c->descriptor = descriptor_new(loop, fd, on_ready, c);
     c->timer = timer_new(loop, on_timer, c);
-    c->next = callback->connections;
-    c->at = &callback->connections;
+    c->next = callback->peers;
+    c->at = &callback->peers;
     if (c->next)
         c->next->at = &c->next;
-    callback->connections = c;
-    callback->n_connections++;
+    callback->peers = c;
+    callback->n_peers++;
     buf_init(&c->out, ANSWER_MAX);
     if (!c->descriptor || !c->timer) {
-        connection_close(c);
+        peer_close(c);
         return;
     }
     renew(c);
