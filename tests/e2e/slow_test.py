@@ -170,7 +170,7 @@ def unsent(port):
         )
 
 
-# An attack: many ask for a long history, and do not read it.
+# many ask for a long history, and do not read it.
 def test_silent_readers_of_a_history_cost_little_and_end(start_broker):
     n = soak(50, 1000)
     broker = start_broker("--min-rate", "1K", "--request-timeout", soak(3, 30))
