@@ -30,7 +30,7 @@
 struct brought {
     struct bridging bridging;
     struct bridge_config *all; /* of `bridging`, to be freed */
-    struct networks networks;
+    struct networks callable, trusted;
     struct brought *earlier;
 };
 
@@ -40,6 +40,7 @@ struct broker {
     char public_url[600];
     struct registry *registry;
     struct networks callable; /* beside public addresses: --allow-callbacks */
+    struct networks trusted;  /* --trusted-proxies */
     struct archiver *archiver;
     _Atomic(struct archiver *) filing; /* the same, for the log thread */
     struct push *push;
@@ -91,9 +92,7 @@ host_of(const char *url)
 static enum status
 check_hub(const struct config *config, struct problem *why)
 {
-    struct problem inner = {""};
     enum signature_method method;
-    struct networks networks;
 
     if (config->hub_lease_min_us > config->hub_lease_max_us)
         return problem(why, STATUS_INVALID,
@@ -116,9 +115,17 @@ check_hub(const struct config *config, struct problem *why)
                        "--hub-signature: \"%s\" is not sha1, sha256, sha384 or "
                        "sha512",
                        problem_quote(slice_of(config->hub_signature)).text);
-    if (networks_read(slice_of(config->allow_callbacks), &networks, &inner))
-        return problem(why, STATUS_INVALID, "--allow-callbacks: %s",
-                       inner.text);
+    return STATUS_OK;
+}
+
+static enum status
+check_networks(const char *option, const char *text, struct problem *why)
+{
+    struct problem inner = {""};
+    struct networks networks;
+
+    if (networks_read(slice_of(text), &networks, &inner))
+        return problem(why, STATUS_INVALID, "--%s: %s", option, inner.text);
     return STATUS_OK;
 }
 
@@ -127,6 +134,10 @@ broker_check(const struct config *config, struct problem *why)
 {
     enum status rc = check_hub(config, why);
 
+    if (!rc)
+        rc = check_networks("allow-callbacks", config->allow_callbacks, why);
+    if (!rc)
+        rc = check_networks("trusted-proxies", config->trusted_proxies, why);
     if (rc)
         return rc;
     if (!config->tls_cert[0] != !config->tls_key[0])
@@ -332,8 +343,12 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
+    if (!rc)
+        rc = networks_read(slice_of(b->config->trusted_proxies), &b->trusted,
+                           why);
     if (!rc) {
         net->clients = registry_clients(b->registry);
+        net->trusted = &b->trusted;
         rc = server_open(&b->server, net, why);
     }
     if (rc)
@@ -468,7 +483,10 @@ bring(struct broker *b, const struct config *next, struct brought **brought,
         return problem(why, STATUS_MEMORY, "no memory for a reload");
     (*brought)->earlier = b->brought;
     b->brought = *brought;
-    return networks_read(slice_of(next->allow_callbacks), &(*brought)->networks,
+    if (networks_read(slice_of(next->allow_callbacks), &(*brought)->callable,
+                      why))
+        return STATUS_INVALID;
+    return networks_read(slice_of(next->trusted_proxies), &(*brought)->trusted,
                          why);
 }
 
@@ -479,7 +497,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
     struct bridging bridging = {next->bridges, next->n_bridges};
     bool has_networks =
-        strcmp(b->config->allow_callbacks, next->allow_callbacks) != 0;
+        strcmp(b->config->allow_callbacks, next->allow_callbacks) != 0 ||
+        strcmp(b->config->trusted_proxies, next->trusted_proxies) != 0;
     bool has_bridges =
         !are_bridges_same(registry_bridging(b->registry), &bridging);
     struct identity *identity = NULL;
@@ -496,8 +515,10 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a reload that failed */
         rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
-    if (!rc && has_networks)
-        networks_replace(&b->callable, &brought->networks);
+    if (!rc && has_networks) {
+        networks_replace(&b->callable, &brought->callable);
+        networks_replace(&b->trusted, &brought->trusted);
+    }
     if (!rc)
         reload_tls(b, next, &identity);
     identity_free(identity);

@@ -114,7 +114,8 @@ static const struct option rows[] = {
     {"message-bytes", "BYTES", BYTES(message_bytes, 512 * KIB, 16 * MIB), "1M",
      "largest message to a subscriber"},
     {"compress-streams", "off|on", EITHER(compress_streams), "on",
-     "compress the messages to WebSocket clients that offer permessage-deflate"},
+     "compress the messages to WebSocket clients that offer "
+     "permessage-deflate"},
 
     {"linger", "MS", MS(linger_us, 0, 10 * SECOND), "0",
      "how long a commit waits for company"},
@@ -136,6 +137,10 @@ static const struct option rows[] = {
     {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
      "what one client may have of the memory for posts and for answers, of the "
      "disk and of the filters"},
+    {"trusted-proxies", "CIDR,...", TEXT(trusted_proxies), NULL,
+     "networks of proxies: a request from there counts for the client that "
+     "Forwarded or X-Forwarded-For names",
+     true},
 
     {"hub-lease-min", "SECONDS",
      SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",

@@ -78,6 +78,8 @@ struct config {
     uint64_t client_half_heads;  /* likewise */
     uint64_t client_streams;     /* likewise */
     uint64_t client_share;       /* percent of what all share */
+    char trusted_proxies[2048];  /* for networks_read, not judged yet; "": none
+                                  */
 
     /* The hub */
     int64_t hub_lease_min_us; /* min <= default <= max: broker_check looks */

@@ -10,6 +10,7 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
+#include "proto/forwarded.h"
 
 /* The least capacity for bytes that wait: most often these are a part of a
  * WebSocket frame. */
@@ -400,6 +401,8 @@ connection_count_half(struct connection *c)
 {
     enum status rc = STATUS_OK;
 
+    if (c->is_proxied) /* nobody knows yet for whom */
+        return STATUS_OK;
     if (!c->is_half)
         rc = clients_take(c->service->server->clients, c->client,
                           CLIENT_HALF_HEADS, 1, NULL);
@@ -435,15 +438,51 @@ count_off(struct connection *c)
 }
 
 static enum status
-count_new(struct connection *c, const struct sockaddr *peer)
+count_for(struct connection *c, const struct sockaddr *address,
+          struct problem *why)
 {
     struct clients *clients = c->service->server->clients;
     enum status rc;
 
-    c->client = client_at(clients, peer);
-    rc = clients_take(clients, c->client, CLIENT_CONNECTIONS, 1, NULL);
+    c->client = client_at(clients, address);
+    rc = clients_take(clients, c->client, CLIENT_CONNECTIONS, 1, why);
     c->is_counted = !rc;
+    return rc;
+}
+
+static enum status
+count_new(struct connection *c, const struct sockaddr *peer)
+{
+    const struct networks *trusted = c->service->server->options.trusted;
+    enum status rc;
+
+    c->is_proxied = trusted && networks_contain(networks_latest(trusted), peer);
+    if (c->is_proxied)
+        return STATUS_OK;
+    rc = count_for(c, peer, NULL);
     return rc ? rc : connection_count_half(c);
+}
+
+enum status
+connection_count_proxied(struct connection *c, struct slice forwarded,
+                         struct slice x_forwarded_for, struct problem *why)
+{
+    const struct networks *trusted = c->service->server->options.trusted;
+    struct sockaddr_storage client;
+
+    if (!c->is_proxied)
+        return STATUS_OK;
+    if (!forwarded_client(forwarded, x_forwarded_for, networks_latest(trusted),
+                          &client))
+        tcp_peer(c->socket.fd, &client);
+    return count_for(c, (struct sockaddr *)&client, why);
+}
+
+void
+connection_end_proxied(struct connection *c)
+{
+    if (c->is_proxied)
+        count_off(c);
 }
 
 /* Looks at the connections that have waited longest for a request, and returns

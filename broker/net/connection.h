@@ -24,8 +24,9 @@
  *
  * A connection counts for a client (clients.h): as a connection, until its
  * first request has come whole, and while it has begun another one, as a half
- * head, and as a stream while it is one. Where no descriptor is left, a new one
- * takes the place of one in PHASE_HEAD.
+ * head, and as a stream while it is one. That of a trusted proxy counts for a
+ * client only as long as it serves a request of it. Where no descriptor is
+ * left, a new one takes the place of one in PHASE_HEAD.
  *
  * A connection belongs to its service thread. It is freed in the turn of the
  * loop in which it was closed, after exchange_gone or stream_gone has told its
@@ -94,6 +95,7 @@ struct connection {
                        handler gives meanwhile */
     bool is_spared; /* late, but with one more turn; see connection_check */
     bool is_awaiting_room;
+    bool is_proxied;   /* by a trusted proxy */
     bool is_counted;   /* as a connection of its client */
     bool is_half;      /* as a half head */
     bool is_streaming; /* as a stream */
@@ -119,6 +121,16 @@ MUST_CHECK bool connection_new(struct service *service, int fd,
 /* Ends a connection that waits for a request, so that its descriptor is free.
  * False: none waits. */
 bool connection_displace(struct service *service);
+
+/* A trusted proxy has sent a request: counts the connection for the client that
+ * `forwarded` and `x_forwarded_for` name (forwarded.h), or for the proxy
+ * itself, until connection_end_proxied. STATUS_LIMITED. Harmless on connections
+ * of others. */
+MUST_CHECK enum status connection_count_proxied(struct connection *c,
+                                                struct slice forwarded,
+                                                struct slice x_forwarded_for,
+                                                struct problem *why);
+void connection_end_proxied(struct connection *c);
 
 /* Counts it as a half head, or as a stream. STATUS_LIMITED. */
 MUST_CHECK enum status connection_count_half(struct connection *c);

@@ -43,6 +43,7 @@ exchange_next(struct connection *c)
 {
     request_free(c->request);
     c->request = NULL;
+    connection_end_proxied(c);
     connection_enter(c, PHASE_HEAD, clock_steady_us() + IDLE_US);
     connection_read_on(c);
 }
@@ -88,6 +89,25 @@ refuse_upgrade(struct request *rq)
         !slice_is(value, "13"))
         return refuse_version(rq);
     return false;
+}
+
+/* Counts the request for the client of a trusted proxy; true if that has its
+ * share, and was told so. */
+static bool
+refuse_client(struct request *rq)
+{
+    struct slice forwarded = {NULL, 0}, x_forwarded_for = {NULL, 0};
+    struct problem why = {"", 0, 0};
+
+    if (!rq->connection->is_proxied)
+        return false;
+    request_header(rq, "forwarded", &forwarded);
+    request_header(rq, "x-forwarded-for", &x_forwarded_for);
+    if (!connection_count_proxied(rq->connection, forwarded, x_forwarded_for,
+                                  &why))
+        return false;
+    request_answer_problem(rq, 429, &why, NULL, NULL);
+    return true;
 }
 
 /* Answers what no handler needs to see; true if it did. */
@@ -197,7 +217,7 @@ exchange_head(struct connection *c, struct slice bytes)
     }
     if (rc)
         refuse(rq, s->head.refusal, why.text);
-    else if (!refuse_here(rq))
+    else if (!refuse_client(rq) && !refuse_here(rq))
         server->options.on_request(rq, server->options.user);
     rq->fields = NULL;
     go_on(c);

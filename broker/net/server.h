@@ -18,6 +18,7 @@
 #include "proto/status.h"
 
 struct clients;
+struct networks;
 struct server;
 struct service; /* one service thread */
 struct request;
@@ -41,6 +42,11 @@ struct server_options {
     /* Whom connections and streams count for; lent. No client has more than
      * half of the descriptors that connections may have. NULL: no limits. */
     struct clients *clients;
+
+    /* Proxies: their connections count for nobody, their requests for the
+     * clients that they name (proto/forwarded.h). Lent; looked at with each new
+     * connection (networks_latest). NULL: none. */
+    const struct networks *trusted;
 
     /* Called once per request, when its headers are there: decides, and either
      * answers or sets the request's handlers (request.h). */

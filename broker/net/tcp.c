@@ -1,8 +1,8 @@
 #include "broker/net/tcp.h"
 
-#include <arpa/inet.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked */
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -45,30 +45,11 @@ tcp_is_ended(int fd)
 }
 
 void
-tcp_peer(int fd, char *to, size_t size)
+tcp_peer(int fd, struct sockaddr_storage *peer)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t size = sizeof(*peer);
 
-    socklen_t length = sizeof(peer);
-    int family = AF_UNSPEC;
-    const void *address = NULL;
-
-    to[0] = '\0';
-    if (getpeername(fd, &peer.any, &length))
-        return;
-    family = peer.any.sa_family;
-    if (family == AF_INET) {
-        address = &peer.v4.sin_addr;
-    } else if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.v6.sin6_addr)) {
-        address = &peer.v6.sin6_addr.s6_addr[12];
-        family = AF_INET;
-    } else if (family == AF_INET6) {
-        address = &peer.v6.sin6_addr;
-    }
-    if (!address || !inet_ntop(family, address, to, (socklen_t)size))
-        to[0] = '\0';
+    memset(peer, 0, sizeof(*peer));
+    if (getpeername(fd, (struct sockaddr *)peer, &size))
+        peer->ss_family = AF_UNSPEC;
 }

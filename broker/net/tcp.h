@@ -18,8 +18,8 @@ bool tcp_has_unread(int fd);
  * where there are unread bytes before the end. */
 bool tcp_is_ended(int fd);
 
-/* Writes the peer's address, without a port: IPv4 as itself also on a socket of
- * IPv6; "": there is none any more. */
-void tcp_peer(int fd, char *to, size_t size);
+/* The address at the other end; AF_UNSPEC: there is none any more. */
+struct sockaddr_storage;
+void tcp_peer(int fd, struct sockaddr_storage *peer);
 
 #endif

@@ -41,6 +41,7 @@
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
 #include "broker/net/tcp.h"
+#include "proto/address.h"
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -156,10 +157,10 @@ tcp_is_ended(int fd)
 }
 
 void
-tcp_peer(int fd, char *to, size_t size)
+tcp_peer(int fd, struct sockaddr_storage *peer)
 {
     (void)fd;
-    snprintf(to, size, "192.0.2.1");
+    FUZZ_ASSERT(address_read("192.0.2.1", peer));
 }
 
 void

@@ -248,9 +248,9 @@ struct examined {
 static void
 keep_option(const char *name, const char *line, void *user)
 {
-    static const char *const none[] = {"public-url",      "threads",
-                                       "tls-cert",        "tls-key",
-                                       "allow-callbacks", "mqtt"};
+    static const char *const none[] = {
+        "public-url",      "threads",         "tls-cert", "tls-key",
+        "allow-callbacks", "trusted-proxies", "mqtt"};
 
     struct examined *e = user;
     char option[80];

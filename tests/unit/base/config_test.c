@@ -388,10 +388,11 @@ TEST(a_reload_finds_what_differs_and_takes_what_it_can)
          "http://localhost", "--rotate-entries", "3", "--rotate-bytes", "1M",
          "--rotate-age", "1", "--resource-list-keep", "none", "--content",
          "fetch", "--linger", "1", "--insecure-open", "--log-level", "debug",
-         "--tls-cert", "c", "--tls-key", "k", "--allow-callbacks", "10.0.0.1");
+         "--tls-cert", "c", "--tls-key", "k", "--allow-callbacks", "10.0.0.1",
+         "--trusted-proxies", "10.0.0.2");
     assert_difference(&running, &running, "", "");
     assert_difference(
-        &running, &next, "allow-callbacks log-level ",
+        &running, &next, "trusted-proxies allow-callbacks log-level ",
         "listen data public-url tls-cert tls-key rotate-entries rotate-bytes "
         "rotate-age resource-list-keep content linger insecure-open ");
     assert_int_equal(running.log_level, DIAG_DEBUG);

@@ -1,0 +1,247 @@
+"""Clients that take all that they can get, from one address or from two hundred, and
+others beside them. A client is an address; what one may have is limited.
+
+No honest client waits for the attack to end: the broker gives silence an hour, and what
+the attack holds is still held when they have been served.
+"""
+
+import contextlib
+import errno
+import json
+import time
+
+import pytest
+
+from tidings_test.broker import is_sanitized
+from tidings_test.content import arriving, multipart
+from tidings_test.http import JSON, ConnectionEnded, check_refused
+from tidings_test.sets import change
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
+
+LIMITS = ("--client-connections", "2000", "--client-half-heads", "1000")
+LIMITS += ("--client-streams", "2000", "--client-share", "25")
+OPTIONS = ("--threads", "2", "--min-rate", "1K", *LIMITS)
+PATIENT = ("--request-timeout", "3600")
+HASTY = ("--request-timeout", "1")
+ATTACKERS = {"one": ["127.0.0.66"], "many": [f"127.0.66.{i}" for i in range(1, 201)]}
+HONEST = [f"127.0.1.{i}" for i in range(1, 21)]
+EVENTS = {"accept": "text/event-stream"}
+MIB = 1 << 20
+
+post_sizes = {"max_body": soak(1, 50) * MIB, "ingest": soak(8, 256) * MIB}
+POSTS = ("--max-body", post_sizes["max_body"], "--ingest-bytes", post_sizes["ingest"])
+
+
+class Attack:
+    """Connections that are silent after their first bytes."""
+
+    def __init__(self, broker, clients):
+        self.broker = broker
+        self.clients = clients
+        self.connections = []
+
+    def open(self, n, sent):
+        """`n` connections, each of the next client, that send `sent`; the broker may
+        refuse them."""
+        for i in range(n):
+            client = self.clients[i % len(self.clients)]
+            try:
+                connection = self.broker.connect(client=client)
+                self.connections.append(connection)
+                connection.send(sent)
+            except OSError as error:
+                assert error.errno in (errno.ECONNRESET, errno.EPIPE), error
+
+    def is_held(self):
+        """True if the broker still has one of them."""
+        return any(connection.is_silent() for connection in self.connections)
+
+    def end(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def half_heads(attack, news):
+    attack.open(soak(400, 20000), b"GET /healthz HTTP/1.1\r\nHo")
+
+
+def idle(attack, news):
+    attack.open(160, b"")
+
+
+def posts(attack, news):
+    head = f"POST {news.changes} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
+    size = post_sizes["max_body"]
+    entry = json.dumps(change("http://a.example/" + "a" * 1000)) + ","
+    large = f"{head}Content-Length: {size}\r\n\r\n[" + entry * (size // len(entry) * 9 // 10)
+    attack.open(max(7, len(attack.clients)), large.encode())
+    attack.open(400, f"{head}Content-Length: 1000\r\n\r\n[".encode())
+
+
+def parked_content(attack, news):
+    size = soak(1, 30) * MIB
+    loc = "http://a.example/"
+    body, type = multipart([change(loc)], [(loc, "a/b", bytes(size))])
+    head = (
+        f"POST {news.changes} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {type}\r\n"
+        f"Content-Length: {2 * size}\r\n\r\n"
+    )
+    attack.open(max(6, len(attack.clients) // 10), head.encode() + body[:size])
+
+
+# What an attack does, what the broker may have open, options, and kind of set.
+ATTACKS = {
+    "half heads": (half_heads, 300, (), "none"),
+    "idle connections": (idle, 150, (), "none"),
+    "posts that stop": (posts, None, POSTS, "none"),
+    "parked content": (parked_content, None, ("--max-content", "1G"), "inline"),
+}
+
+
+@contextlib.contextmanager
+def under_attack(start_broker, faults, name, clients, *options):
+    """A broker, one of its sets, and the attack on it that has begun."""
+    begin, files, more, content = ATTACKS[name]
+    if files and soak(True, False):
+        faults.limit_files(files)
+    broker = start_broker(*OPTIONS, *more, *options, env=faults.env)
+    news = broker.set().create(content=content)
+    attack = Attack(broker, clients)
+    try:
+        begin(attack, news)
+        yield broker, news, attack
+    finally:
+        attack.end()
+
+
+def serve(broker, news, number):
+    """One honest client: connects, asks and posts; the statuses of both answers."""
+    start = time.monotonic()
+    with broker.connect(client=HONEST[number]) as connection:
+        read = connection.request("/healthz").status
+        body = [change(f"http://honest.example/{number}", "deleted")]
+        wrote = connection.request(news.changes, "POST", body, content_type=JSON).status
+    if soak(False, True):
+        assert time.monotonic() - start < 2
+    return read, wrote
+
+
+# Issue 16.3: none waits, and none is refused. Of two hundred attackers' posts there may
+# be so many that an honest one is asked to come again.
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("whence", ATTACKERS)
+def test_an_attack_keeps_nobody_waiting(start_broker, faults, name, whence):
+    clients = ATTACKERS[whence]
+    with under_attack(start_broker, faults, name, clients, *PATIENT) as (broker, news, attack):
+        for number in range(len(HONEST)):
+            read, wrote = serve(broker, news, number)
+            assert read == 200
+            assert wrote == 200 or (wrote == 503 and whence == "many")
+        assert attack.is_held()
+        if not is_sanitized():
+            assert broker.process.memory_kib("VmHWM") < MEMORY_KIB
+
+
+MEMORY_KIB = soak(100, 600) * 1024
+
+
+# Issue 16.3: once its time is over, nothing of an attack is left.
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("whence", ATTACKERS)
+def test_all_is_free_when_an_attack_is_over(start_broker, faults, name, whence):
+    clients = ATTACKERS[whence]
+    with under_attack(start_broker, faults, name, clients, *HASTY) as (broker, news, attack):
+        for connection in attack.connections:
+            with contextlib.suppress(OSError):
+                connection.read_all()  # an answer, or none
+        wait_for("an end of all that is held", lambda: is_free(broker))
+        assert not arriving(broker)
+        assert serve(broker, news, 0) == (200, 200)
+
+
+def is_free(broker):
+    try:
+        metrics = broker.metrics()
+    except (ConnectionEnded, OSError):
+        return False
+    return metrics["tidings_connections"] <= 2 and metrics["tidings_ingest_bytes"] == 0
+
+
+# Issue 16.3: whoever connects and leaves, again and again.
+def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
+    broker = start_broker(*OPTIONS, *PATIENT)
+    news = broker.set().create()
+    connects = soak(20000, 1000000)
+
+    def storm():
+        for _ in range(connects):
+            broker.connect(client="127.0.0.66").abort()
+
+    storming = background(storm)
+    rounds = 0
+    while storming.is_running:
+        assert serve(broker, news, rounds % len(HONEST)) == (200, 200)
+        rounds += 1
+    storming.join()
+    assert rounds > 0
+    wait_for("an end of all that is held", lambda: is_free(broker))
+
+
+# A refusal is counted and logged, and names the limit.
+def test_refusals_say_what_they_are_for(start_broker):
+    limits = ("--client-connections", "3", "--client-streams", "1")
+    broker = start_broker(*limits)
+    news = broker.set().create()
+    connections = [broker.connect(client="127.0.0.66") for _ in range(3)]
+    connections[0].ask(news.stream, **EVENTS)
+    assert connections[0].answer_head().status == 200
+    refused = connections[1].request(news.stream, **EVENTS)
+    check_refused(refused, 429, "as many streams as one client may have: 1")
+    assert int(refused["Retry-After"]) > 0
+    assert connections[2].request("/healthz").status == 200
+    with broker.connect(client="127.0.0.66") as more:
+        assert more.read_all() == b""
+    said = broker.wait_said("refused more than its share")
+    assert "client=127.0.0.66" in said
+    metrics = broker.metrics()
+    for limit in ("streams", "connections"):
+        assert metrics[f'tidings_client_refusals_total{{limit="{limit}"}}'] == 1
+    for connection in connections:
+        connection.close()
+
+
+PROXY, STRANGER = "127.0.0.9", "127.0.0.66"
+
+
+# Issue 16.3: behind a trusted proxy a request counts for the client that the proxy
+# names. What another client says of itself counts for nothing.
+def test_requests_of_a_proxy_count_for_its_clients(start_broker):
+    trusted = ("--insecure-open", "--trusted-proxies", f"{PROXY},10.0.0.0/8")
+    limits = ("--client-streams", "1", "--client-connections", "2")
+    broker = start_broker(*trusted, *limits)
+    news = broker.set().create()
+    streams = []
+
+    def begin(by, **headers):
+        streams.append(broker.connect(client=by))
+        streams[-1].ask(news.stream, **EVENTS, **headers)
+        return streams[-1].answer_head().status
+
+    assert begin(PROXY, x_forwarded_for="192.0.2.1") == 200
+    assert begin(PROXY, x_forwarded_for="192.0.2.99, 192.0.2.1, 10.0.0.7") == 429
+    assert begin(PROXY, forwarded="for=192.0.2.1") == 429
+    assert begin(PROXY, x_forwarded_for="192.0.2.2") == 200
+    assert begin(PROXY, forwarded='for="[2001:db8::1]:80"') == 200
+    assert begin(PROXY, forwarded='for="[2001:db8::2]"') == 429  # of the same /64
+    assert begin(PROXY, x_forwarded_for="unknown") == 200  # the proxy's own
+    assert begin(PROXY) == 429
+    assert begin(STRANGER, x_forwarded_for="192.0.2.7") == 200
+    assert begin(STRANGER, x_forwarded_for="192.0.2.8") == 429
+    # Its connections are as many as it likes, and their requests are served.
+    kept = [broker.connect(client=PROXY) for _ in range(10)]
+    for i, connection in enumerate(kept * 3):
+        request = connection.request("/healthz", x_forwarded_for=f"192.0.3.{i}")
+        assert request.status == 200
+    for connection in (*streams, *kept):
+        connection.close()
