@@ -76,7 +76,8 @@ def test_pipelined_requests_are_answered_in_order(news, broker):
     kept = 0
     for pipeline in PIPELINES.split(","):
         names = pipeline.split()
-        answered = names[: next((i + 1 for i, n in enumerate(names) if n in UNREAD), None)]
+        unread = [i for i, name in enumerate(names) if name in UNREAD]
+        answered = names[: unread[0] + 1] if unread else names
         with broker.connect() as connection:
             requests = [request_bytes(connection, news, name) for name in names]
             connection.send(b"".join(requests))

@@ -159,7 +159,9 @@ def remove(one):
 # Cases: functions of the world and a route that return an answer.
 
 
-def ask(query="", body=None, type=None, of=None, id=World.active, at="broker", **fields):
+def ask(
+    query="", body=None, type=None, of=None, id=World.active, at="broker", **fields
+):
     """A request of the route. `of`: of another set or relay. `id`: the number of a
     subscription, or what makes one. `at`: "public", the other broker."""
 
@@ -439,7 +441,11 @@ ELSEWHERE = {
     "POST /sets/{set}/resourcelist": {202: "e2e/resourcelist"},
     "POST /sets/{set}/resourcedump": {202: "e2e/resourcelist"},
     "PUT /sets/{set}/resources": {410: "e2e/resources_others"},
-    "POST /hub": {429: "e2e/hub_http", 502: "unit/hub/foreign", 504: "unit/hub/foreign"},
+    "POST /hub": {
+        429: "e2e/hub_http",
+        502: "unit/hub/foreign",
+        504: "unit/hub/foreign",
+    },
     "POST /sets/{set}/subscribe": {422: "e2e/hub_hostile", 429: "e2e/hub_http"},
     "DELETE /relays/{relay}": {409: "unit/hub/relay"},
 }
