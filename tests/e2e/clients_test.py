@@ -8,6 +8,7 @@ the attack holds is still held when they have been served.
 import contextlib
 import errno
 import json
+import resource
 import time
 
 import pytest
@@ -31,6 +32,15 @@ MIB = 1 << 20
 
 post_sizes = {"max_body": soak(1, 50) * MIB, "ingest": soak(8, 256) * MIB}
 POSTS = ("--max-body", post_sizes["max_body"], "--ingest-bytes", post_sizes["ingest"])
+
+
+@pytest.fixture(autouse=True)
+def many_files():
+    """The test may have as many files open as may be."""
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
 
 
 class Attack:
@@ -63,7 +73,8 @@ class Attack:
 
 
 def half_heads(attack, news):
-    attack.open(soak(400, 20000), b"GET /healthz HTTP/1.1\r\nHo")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    attack.open(soak(400, min(20000, most - 500)), b"GET /healthz HTTP/1.1\r\nHo")
 
 
 def idle(attack, news):
@@ -75,7 +86,7 @@ def posts(attack, news):
     size = post_sizes["max_body"]
     entry = json.dumps(change("http://a.example/" + "a" * 1000)) + ","
     large = f"{head}Content-Length: {size}\r\n\r\n[" + entry * (size // len(entry) * 9 // 10)
-    attack.open(max(7, len(attack.clients)), large.encode())
+    attack.open(max(7, len(attack.clients) // 10), large.encode())
     attack.open(400, f"{head}Content-Length: 1000\r\n\r\n[".encode())
 
 
