@@ -1,8 +1,7 @@
-#include "broker/http/route_table.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/http/route_table.h"
 #include "tests/test.h"
 
 static const enum method all_methods[] = {

@@ -23,6 +23,7 @@ TEST(a_date_is_written)
         {784111777, "Sun, 06 Nov 1994 08:49:37 GMT"},
         {INT64_C(253402300799), "Fri, 31 Dec 9999 23:59:59 GMT"},
     };
+
     char text[HTTPDATE_SIZE];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
