@@ -82,10 +82,12 @@ def idle(attack, news):
 
 
 def posts(attack, news):
-    head = f"POST {news.changes} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
+    head = f"POST {news.changes} HTTP/1.1\r\nHost: localhost\r\n"
+    head += f"Content-Type: {JSON}\r\n"
     size = post_sizes["max_body"]
     entry = json.dumps(change("http://a.example/" + "a" * 1000)) + ","
-    large = f"{head}Content-Length: {size}\r\n\r\n[" + entry * (size // len(entry) * 9 // 10)
+    large = f"{head}Content-Length: {size}\r\n\r\n["
+    large += entry * (size // len(entry) * 9 // 10)
     attack.open(max(7, len(attack.clients) // 10), large.encode())
     attack.open(400, f"{head}Content-Length: 1000\r\n\r\n[".encode())
 
@@ -127,15 +129,21 @@ def under_attack(start_broker, faults, name, clients, *options):
 
 
 def serve(broker, news, number):
-    """One honest client: connects, asks and posts; the statuses of both answers."""
+    """One honest client: connects, asks and posts; the statuses of both answers and
+    the seconds that they took."""
     start = time.monotonic()
     with broker.connect(client=HONEST[number]) as connection:
         read = connection.request("/healthz").status
         body = [change(f"http://honest.example/{number}", "deleted")]
         wrote = connection.request(news.changes, "POST", body, content_type=JSON).status
-    if soak(False, True):
-        assert time.monotonic() - start < 2
-    return read, wrote
+    return read, wrote, time.monotonic() - start
+
+
+def check_waits(seconds):
+    """None waits over two seconds. Only the long form looks at a clock, and lets a disk
+    that others use be late once in a thousand times."""
+    late = [wait for wait in seconds if wait > 2]
+    assert soak(True, len(late) <= len(seconds) / 1000), late
 
 
 # Issue 16.3: none waits, and none is refused. Of two hundred attackers' posts there may
@@ -143,13 +151,16 @@ def serve(broker, news, number):
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("whence", ATTACKERS)
 def test_an_attack_keeps_nobody_waiting(start_broker, faults, name, whence):
-    clients = ATTACKERS[whence]
-    with under_attack(start_broker, faults, name, clients, *PATIENT) as (broker, news, attack):
+    attacked = under_attack(start_broker, faults, name, ATTACKERS[whence], *PATIENT)
+    with attacked as (broker, news, attack):
+        waits = []
         for number in range(len(HONEST)):
-            read, wrote = serve(broker, news, number)
+            read, wrote, wait = serve(broker, news, number)
+            waits.append(wait)
             assert read == 200
             assert wrote == 200 or (wrote == 503 and whence == "many")
         assert attack.is_held()
+        check_waits(waits)
         if not is_sanitized():
             assert broker.process.memory_kib("VmHWM") < MEMORY_KIB
 
@@ -161,14 +172,14 @@ MEMORY_KIB = soak(100, 600) * 1024
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("whence", ATTACKERS)
 def test_all_is_free_when_an_attack_is_over(start_broker, faults, name, whence):
-    clients = ATTACKERS[whence]
-    with under_attack(start_broker, faults, name, clients, *HASTY) as (broker, news, attack):
+    attacked = under_attack(start_broker, faults, name, ATTACKERS[whence], *HASTY)
+    with attacked as (broker, news, attack):
         for connection in attack.connections:
             with contextlib.suppress(OSError):
                 connection.read_all()  # an answer, or none
         wait_for("an end of all that is held", lambda: is_free(broker))
         assert not arriving(broker)
-        assert serve(broker, news, 0) == (200, 200)
+        assert serve(broker, news, 0)[:2] == (200, 200)
 
 
 def is_free(broker):
@@ -190,12 +201,14 @@ def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
             broker.connect(client="127.0.0.66").abort()
 
     storming = background(storm)
-    rounds = 0
+    waits = []
     while storming.is_running:
-        assert serve(broker, news, rounds % len(HONEST)) == (200, 200)
-        rounds += 1
+        read, wrote, wait = serve(broker, news, len(waits) % len(HONEST))
+        waits.append(wait)
+        assert (read, wrote) == (200, 200)
     storming.join()
-    assert rounds > 0
+    check_waits(waits)
+    assert waits
     wait_for("an end of all that is held", lambda: is_free(broker))
 
 
