@@ -154,10 +154,22 @@ ticket_request(struct ticket ticket)
 
 /* Fields */
 
+/* The size of all lines of a field, joined, the first of which is `f`. */
+static size_t
+joined_size(const struct request_head *h, const struct request_field *f,
+            const char *name, size_t at)
+{
+    size_t size = f->value.size;
+
+    while ((f = request_head_field(h, name, &at)))
+        size += 2 + f->value.size;
+    return size;
+}
+
 bool
 request_header(struct request *rq, const char *name, struct slice *value)
 {
-    const struct request_field *f, *next;
+    const struct request_field *f;
     size_t at = 0, size = 0;
     char *joined = NULL;
 
@@ -167,15 +179,20 @@ request_header(struct request *rq, const char *name, struct slice *value)
     if (!f)
         return false;
     *value = kept(rq, f->value);
-    while ((next = request_head_field(rq->fields, name, &at))) {
-        size = value->size + 2 + next->value.size;
-        joined = request_memory(rq, size);
-        if (!joined)
-            return false;
-        memcpy(joined, value->data, value->size);
+    size = joined_size(rq->fields, f, name, at);
+    if (size == value->size)
+        return true;
+    /* At once: joined line by line, a hundred lines would hold a hundred copies
+     * until the answer is sent. */
+    joined = request_memory(rq, size);
+    if (!joined)
+        return false;
+    memcpy(joined, value->data, value->size);
+    *value = (struct slice){joined, value->size};
+    while ((f = request_head_field(rq->fields, name, &at))) {
         memcpy(joined + value->size, ", ", 2);
-        memcpy(joined + value->size + 2, next->value.data, next->value.size);
-        *value = (struct slice){joined, size};
+        memcpy(joined + value->size + 2, f->value.data, f->value.size);
+        value->size += 2 + f->value.size;
     }
     return true;
 }
