@@ -92,7 +92,8 @@ refuse_upgrade(struct request *rq)
 }
 
 /* Counts the request for the client of a trusted proxy; true if that has its
- * share, and was told so. */
+ * share, and was told so. The connection is kept, so the answer must fit the
+ * method: HEAD has no body. */
 static bool
 refuse_client(struct request *rq)
 {
@@ -117,16 +118,18 @@ refuse_here(struct request *rq)
     struct problem stopping = {"the server is stopping", 0, 0};
     enum method method = METHOD_GET;
 
-    /* Some proxies pass on such a target as the client sent it, and none of
-     * their rules about paths has looked into it. */
-    if (rq->fields->is_https && !rq->connection->socket.ssl)
-        return refuse(rq, 400, "https:// on a connection without TLS");
     while (method < METHODS &&
            !slice_is(rq->fields->method, method_name(method)))
         method++;
     if (method == METHODS)
         return refuse(rq, 501, "no such method");
     rq->method = method;
+    /* Some proxies pass on such a target as the client sent it, and none of
+     * their rules about paths has looked into it. */
+    if (rq->fields->is_https && !rq->connection->socket.ssl)
+        return refuse(rq, 400, "https:// on a connection without TLS");
+    if (refuse_client(rq))
+        return true;
     if (rq->has_body && rq->method != METHOD_POST && rq->method != METHOD_PUT &&
         rq->method != METHOD_PATCH)
         return refuse(rq, 400, "this method takes no body");
@@ -217,7 +220,7 @@ exchange_head(struct connection *c, struct slice bytes)
     }
     if (rc)
         refuse(rq, s->head.refusal, why.text);
-    else if (!refuse_client(rq) && !refuse_here(rq))
+    else if (!refuse_here(rq))
         server->options.on_request(rq, server->options.user);
     rq->fields = NULL;
     go_on(c);

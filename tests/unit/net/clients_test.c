@@ -4,6 +4,7 @@
  */
 #include "broker/base/clients.h"
 
+#include "proto/address.h"
 #include "tests/unit/net/streamed.h"
 
 SERVED_GROUPS;
@@ -136,4 +137,37 @@ TEST(a_client_has_so_many_streams)
     /* The handlers heard of the end of those, too, that never began. */
     served_await(&n_gone, 6);
     atomic_store(&n_gone, atomic_load(&n_opened));
+}
+
+#define FROM(client) "X-Forwarded-For: " client "\r\n"
+
+/* Issue 16.3: what a trusted proxy passes on for a client that has its share is
+ * answered 429, and the connection goes on with requests of others. RFC 9110
+ * section 9.3.2: the answer to HEAD has no body, which the proxy would take for
+ * the next answer. */
+TEST(a_proxy_hears_of_its_clients_limit)
+{
+    struct networks proxies;
+    struct wire *stream, *kept;
+    struct wire_answer a;
+
+    assert_int_equal(networks_read(SLICE("127.0.0.1/32"), &proxies, NULL), 0);
+    served.options.trusted = &proxies;
+    served_reopen();
+    clients_limit_each(&clients, CLIENT_CONNECTIONS, 1);
+    stream = served_sent("GET /long HTTP/1.1\r\n" FROM("192.0.2.1") HEAD_END);
+    assert_true(wire_answer_head(stream, &a));
+    kept = served_sent("HEAD /small HTTP/1.1\r\n" FROM("192.0.2.1") HEAD_END
+                       "GET /small HTTP/1.1\r\n" FROM("192.0.2.1") HEAD_END
+                       "GET /small HTTP/1.1\r\n" FROM("192.0.2.2") HEAD_END);
+    assert_true(wire_answer(kept, &a, true));
+    assert_int_equal(a.status, 429);
+    assert_true(wire_answer(kept, &a, false));
+    assert_int_equal(a.status, 429);
+    assert_non_null(strstr(a.body, "connections as one client may have: 1"));
+    served_assert_answer(kept, 200, "hello");
+    wire_close(kept);
+    wire_close(stream);
+    served_pass_seconds(1);
+    await_held(CLIENT_CONNECTIONS, 0);
 }
