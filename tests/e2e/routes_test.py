@@ -253,7 +253,12 @@ def told_twice(world, route):
     path = world.path(route.path)
     with connect(world) as slow:
         half(slow, path, "PUT", RESOURCE, NDJSON, "tidings_uploads_at_work")
-        return world.news.put_resources(RESOURCE, NDJSON)
+        answer = world.news.put_resources(RESOURCE, NDJSON)
+    wait_for(
+        "the slow one to be given up",
+        lambda: world.broker.metrics()["tidings_uploads_at_work"] == 0,
+    )
+    return answer
 
 
 def public_change(world, route):
