@@ -21,32 +21,21 @@ asking_free(struct asking *a)
     free(a);
 }
 
-static void
-answer_failure(struct request *rq, bool is_text, unsigned status,
-               const struct problem *why)
-{
-    if (is_text)
-        request_answer_sentence(rq, status, why, NULL);
-    else
-        request_answer_problem(rq, status, why, NULL, NULL);
-}
-
 struct asking *
 asking_new(struct http *http, struct request *rq, enum order_kind kind,
-           size_t max, bool is_text)
+           size_t max)
 {
     struct asking *a = calloc(1, sizeof(*a));
     struct problem why = {"the broker has no memory left"};
 
     if (a) {
         a->http = http;
-        a->is_text = is_text;
         a->order = order_new(kind, max);
     }
     if (a && a->order)
         return a;
     free(a);
-    answer_failure(rq, is_text, 503, &why);
+    request_answer_problem(rq, 503, &why, NULL, NULL);
     return NULL;
 }
 
@@ -54,10 +43,8 @@ void
 asking_refuse_as(struct request *rq, struct asking *a, unsigned status,
                  const struct problem *why)
 {
-    bool is_text = a && a->is_text;
-
     request_set_user(rq, NULL);
-    answer_failure(rq, is_text, status, why);
+    request_answer_problem(rq, status, why, NULL, NULL);
     asking_free(a);
 }
 
@@ -88,7 +75,7 @@ answer_order(struct request *rq, struct asking *a)
         response_header(&r, "Cache-Control", "no-cache");
         r.body = body_of_buf(&order->text);
         if (!r.body) {
-            answer_failure(rq, a->is_text, 503, &why);
+            request_answer_problem(rq, 503, &why, NULL, NULL);
             return;
         }
     }
@@ -106,7 +93,7 @@ on_answered(struct task *task)
     if (order->http == 0)
         order->http = response_status_of(order->status);
     if (rq && (order->status || order->http >= 400))
-        answer_failure(rq, a->is_text, order->http, &order->why);
+        request_answer_problem(rq, order->http, &order->why, NULL, NULL);
     else if (rq)
         answer_order(rq, a);
     asking_free(a);

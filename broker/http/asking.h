@@ -31,7 +31,6 @@ struct asking {
     struct buf body;        /* of the request, as it arrives */
     struct holding holding; /* memory of the body */
     bool is_counted;        /* the body is counted: it may be long */
-    bool is_text;           /* failures are told as text/plain: W-032 */
 
     /* The body is whole: reads it, and asking_submit or asking_refuse. NULL:
      * nothing is asked for in it. */
@@ -41,7 +40,7 @@ struct asking {
 /* `max`: bytes of text that the order is to keep. NULL: no memory, and the
  * request was answered so. */
 struct asking *asking_new(struct http *http, struct request *rq,
-                          enum order_kind kind, size_t max, bool is_text);
+                          enum order_kind kind, size_t max);
 
 /* Receives a body of at most `max` bytes, then asking->whole. */
 void asking_receive(struct request *rq, struct asking *asking, uint64_t max);

@@ -51,7 +51,7 @@ handle_subscribe_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
     struct asking *a =
-        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max), false);
+        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;
@@ -124,11 +124,11 @@ receive_notification(struct http *http, struct request *rq, struct slice type,
     enum status rc;
 
     if (routes_may_publish(http, &why)) {
-        request_answer_sentence(rq, 403, &why, NULL);
+        request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
     a = asking_new(http, rq, ORDER_NOTIFY,
-                   type.size + links.size + sizeof(struct key), true);
+                   type.size + links.size + sizeof(struct key));
     if (!a)
         return;
     rc = check_links(links, &why);
@@ -148,7 +148,7 @@ handle_hub_form(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
     struct asking *a =
-        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max), true);
+        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;
@@ -173,5 +173,5 @@ handle_hub_notification(struct http *http, struct request *rq,
                 "Content-Type and Link headers rel=\"self\" and "
                 "rel=\"hub\"; the Content-Type is \"%s\"",
                 FORM_TYPE, problem_quote(type).text);
-    request_answer_sentence(rq, 415, &why, NULL);
+    request_answer_problem(rq, 415, &why, NULL, NULL);
 }

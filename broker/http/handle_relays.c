@@ -15,7 +15,7 @@ static struct asking *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind)
 {
-    struct asking *a = asking_new(http, rq, kind, 0, false);
+    struct asking *a = asking_new(http, rq, kind, 0);
 
     if (!a)
         return NULL;
@@ -28,7 +28,7 @@ void
 handle_relays_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct asking *a = asking_new(http, rq, ORDER_RELAY_LIST, 0, false);
+    struct asking *a = asking_new(http, rq, ORDER_RELAY_LIST, 0);
 
     if (a)
         asking_receive(rq, a, target->body_max);

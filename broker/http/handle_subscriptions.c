@@ -33,7 +33,7 @@ static struct asking *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind, size_t max)
 {
-    struct asking *a = asking_new(http, rq, kind, max, false);
+    struct asking *a = asking_new(http, rq, kind, max);
     struct problem why = {""};
 
     if (!a)

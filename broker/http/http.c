@@ -136,17 +136,6 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
     return false;
 }
 
-/* Errors at the hub are told as text/plain: W-032. */
-static void
-refuse(struct request *rq, unsigned status, const struct problem *why,
-       const char *allow)
-{
-    if (slice_is(request_path(rq), "/hub"))
-        request_answer_sentence(rq, status, why, allow);
-    else
-        request_answer_problem(rq, status, why, allow, NULL);
-}
-
 void
 http_on_request(struct request *rq, void *user)
 {
@@ -154,6 +143,8 @@ http_on_request(struct request *rq, void *user)
     struct problem why = {""};
     struct route_found found;
 
+    if (slice_is(request_path(rq), "/hub"))
+        request_refuse_in_text(rq); /* W-032 */
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
         /* Who asks whether the process answers has its answer. */
         if (slice_is(request_path(rq), "/healthz") &&
@@ -164,11 +155,11 @@ http_on_request(struct request *rq, void *user)
         }
         problem_set(&why, "the broker is starting");
         if (!request_answer_events_later(rq))
-            refuse(rq, 503, &why, NULL);
+            request_answer_problem(rq, 503, &why, NULL, NULL);
         return;
     }
     if (!may_come_in(http, rq, &why)) {
-        refuse(rq, 403, &why, NULL);
+        request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
     routes_find(request_method(rq), request_path(rq), &found);
@@ -178,13 +169,13 @@ http_on_request(struct request *rq, void *user)
     } else if (!found.allow[0]) {
         problem_set(&why, "there is nothing at \"%s\"",
                     problem_quote(request_path(rq)).text);
-        refuse(rq, 404, &why, NULL);
+        request_answer_problem(rq, 404, &why, NULL, NULL);
     } else if (!found.route) {
         problem_set(&why, "this address answers to %s", found.allow);
-        refuse(rq, 405, &why, found.allow);
+        request_answer_problem(rq, 405, &why, found.allow, NULL);
     } else if (request_is_upgrade(rq) && !found.route->is_stream) {
         problem_set(&why, "no WebSocket begins here");
-        refuse(rq, 400, &why, NULL);
+        request_answer_problem(rq, 400, &why, NULL, NULL);
     } else {
         routes_run(http, rq, &found);
     }

@@ -137,8 +137,7 @@ const struct route route_table[] = {
                   {409, "content of some resources is not there (`missing`)"},
                   {410, LOST}}},
 
-    {METHOD_POST, "/hub", handle_hub_form, .is_text = true,
-     .fields = "Link, Idempotency-Key",
+    {METHOD_POST, "/hub", handle_hub_form, .fields = "Link, Idempotency-Key",
      .bodies = {{FORM, .bytes = FORM_MAX},
                 {"any", OPTION("max-body", max_body),
                  .handler = handle_hub_notification}},

@@ -55,7 +55,6 @@ struct route {
     handler_fn *handler;
     enum route_of of;
     bool is_publisher;      /* only who may publish (routes_may_publish) */
-    bool is_text;           /* refuses in text/plain (W-032) */
     bool is_stream;         /* a WebSocket may begin here */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */

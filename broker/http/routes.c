@@ -92,10 +92,7 @@ refuse(struct request *rq, const struct route *route, unsigned status,
 {
     if (route->rejected)
         metrics_add_label(route->rejected, metrics_code(status), 1);
-    if (route->is_text)
-        request_answer_sentence(rq, status, why, accept);
-    else
-        request_answer_problem(rq, status, why, accept, NULL);
+    request_answer_problem(rq, status, why, accept, NULL);
 }
 
 static bool
@@ -133,14 +130,15 @@ static void
 refuse_type(struct request *rq, const struct route *route)
 {
     const struct route_body *body = route->bodies;
+    struct slice type = routes_media_type(rq);
     bool has_two = body[1].types != NULL;
     struct problem why = {""};
     struct response r;
 
-    problem_set(&why, "the body is read as %s%s%s, not as \"%s\"",
-                body[0].types, has_two ? ", " : "",
-                has_two ? body[1].types : "",
-                problem_quote(routes_media_type(rq)).text);
+    problem_set(&why, "the body is read as %s%s%s, %s%s%s", body[0].types,
+                has_two ? ", " : "", has_two ? body[1].types : "",
+                type.size ? "not as \"" : "and has no Content-Type",
+                problem_quote(type).text, type.size ? "\"" : "");
     if (route->rejected)
         metrics_add_label(route->rejected, metrics_code(415), 1);
     response_init(&r, 415, NULL);

@@ -1,5 +1,7 @@
 #include "broker/net/exchange.h"
 
+#include <inttypes.h>
+
 #include "broker/base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
@@ -268,12 +270,14 @@ read_chunked(struct connection *c, struct slice bytes)
     while (is_wanted(c)) {
         switch (chunked_read(&rq->chunked, &rest, &data, &why)) {
         case CHUNKED_DATA:
-            if (data.size > rq->body_max) {
+            if (data.size > rq->body_max - rq->body_size) {
+                problem_set(&why, "the body has at most %" PRIu64 " bytes here",
+                            rq->body_max);
                 give_up(rq);
-                refuse(rq, 413, "the body is longer than is taken here");
+                refuse(rq, 413, why.text);
                 return bytes.size;
             }
-            rq->body_max -= data.size;
+            rq->body_size += data.size;
             hand_over(c, data);
             break;
         case CHUNKED_MORE:

@@ -32,9 +32,11 @@ struct request {
     bool is_chunked;
     bool has_body;           /* one comes, wanted or not */
     bool is_open_ended;      /* refused: nobody knows what still comes */
+    bool is_text;            /* refusals are text/plain */
     uint64_t content_length; /* 0: none, or chunked */
     uint64_t body_left;      /* of it */
-    uint64_t body_max;       /* of a chunked one, what may still come */
+    uint64_t body_max;       /* of a chunked one */
+    uint64_t body_size;      /* of a chunked one: bytes so far */
     struct chunked chunked;
     struct slice path, query;          /* as sent */
     const struct request_head *fields; /* during on_request only; else NULL */

@@ -279,6 +279,12 @@ request_receive(struct request *rq, const struct request_handlers *handlers,
 }
 
 void
+request_refuse_in_text(struct request *rq)
+{
+    rq->is_text = true;
+}
+
+void
 request_expect(struct request *rq, may_answer_fn *may_answer, const void *route)
 {
     rq->may_answer = may_answer;

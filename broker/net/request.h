@@ -124,6 +124,10 @@ void request_resume(struct request *rq);
  * Not needed where a ticket alone shows that the request is gone. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
 
+/* From now on every refusal of this request is a line of text/plain: its detail
+ * alone, for protocols that want it so. */
+void request_refuse_in_text(struct request *rq);
+
 /* From now on debug builds end the process (assert) if the handler answers with
  * a status for which `may_answer` is false. `route` is given to it. Refusals
  * by net itself (a broken or slow body) are not checked. */

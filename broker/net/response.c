@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "broker/net/exchange.h"
 #include "proto/accept.h"
 #include "proto/buf.h"
 #include "proto/json_problem.h"
@@ -123,36 +124,27 @@ request_answer_events_later(struct request *rq)
 }
 
 void
-request_answer_sentence(struct request *rq, unsigned status,
-                        const struct problem *why, const char *allow)
-{
-    char text[sizeof(why->text) + 2];
-    struct response r;
-
-    begin_refusal(&r, status, allow);
-    r.content_type = "text/plain; charset=utf-8";
-    response_header(&r, "Cache-Control", "no-store");
-    snprintf(text, sizeof(text), "%s\n",
-             why && why->text[0] ? why->text : response_reason(status));
-    r.text = slice_of(text);
-    request_answer(rq, &r);
-}
-
-void
 response_answer_problem(struct request *rq, struct response *r,
                         const struct problem *why, const char *members)
 {
     struct buf text;
 
-    r->content_type = "application/problem+json";
     /* 404, 405 and 410 may be kept by caches that are told nothing (RFC 9110
      * section 15.1): what is not there yet would stay away. */
     response_header(r, "Cache-Control", "no-store");
     buf_init(&text, PROBLEM_MAX);
-    json_problem_begin(&text, r->status, response_reason(r->status), why);
-    if (members)
-        buf_add_text(&text, members);
-    BUF_ADD(&text, "}\n");
+    if (rq->is_text) {
+        r->content_type = "text/plain; charset=utf-8";
+        buf_add_text(&text, why && why->text[0] ? why->text
+                                                : response_reason(r->status));
+        BUF_ADD(&text, "\n");
+    } else {
+        r->content_type = "application/problem+json";
+        json_problem_begin(&text, r->status, response_reason(r->status), why);
+        if (members)
+            buf_add_text(&text, members);
+        BUF_ADD(&text, "}\n");
+    }
     if (!text.failed)
         r->text = buf_slice(&text);
     request_answer(rq, r);

@@ -53,7 +53,7 @@ const char *response_reason(unsigned status);
  * been sent instead: 405 needs methods, 415 of a coding has codings
  * (Accept-Encoding, RFC 9110 section 15.5.16); else NULL. `members` is put in
  * front of the last brace as it is (",\"earliest\":\"...\""), or NULL. No cache
- * keeps it. */
+ * keeps it. After request_refuse_in_text it is a line of text/plain. */
 void request_answer_problem(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
                             const char *members);
@@ -63,11 +63,6 @@ void request_answer_problem(struct request *rq, unsigned status,
  * it connects again after a second (HTML, section 9.2.3). false, and no answer:
  * it is none. */
 bool request_answer_events_later(struct request *rq);
-
-/* The same as text/plain, for protocols that want it so: detail alone, a line.
- */
-void request_answer_sentence(struct request *rq, unsigned status,
-                             const struct problem *why, const char *allow);
 
 /* request_answer_problem with status and headers of the caller's. */
 void response_answer_problem(struct request *rq, struct response *r,

@@ -120,6 +120,7 @@ def test_refuses_other_media_types_and_codings_with_415(news, broker):
     for type in TYPES:
         answer = broker.post(news.changes, GOOD, type)
         check_refused(answer, 415, "application/xml, application/json")
+    check_refused(answer, 415, "no Content-Type")  # the last has none
     for coding in ("zstd", "deflate", "br", "gzip, identity"):
         answer = news.send(GOOD, content_encoding=coding)
         check_refused(answer, 415, coding)

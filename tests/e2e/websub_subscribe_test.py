@@ -172,6 +172,15 @@ def test_what_is_no_form_is_refused_too(news, callbacks, broker):
         hub.check_refused(answer, 405, "POST")
     large = broker.post("/hub", f"{form}&padding={'x' * 100000}", FORM)
     hub.check_refused(large, 413, "")
+    for chunk, status, part in (
+        (f"4001\r\n{'x' * 0x4001}\r\n", 413, "at most 16384 bytes"),
+        ("x\r\n", 400, "chunk"),
+    ):
+        with broker.connect() as connection:
+            chunked = {"content_type": FORM, "transfer_encoding": "chunked"}
+            connection.ask("/hub", "POST", **chunked)
+            connection.send(chunk)
+            hub.check_refused(connection.answer(), status, part)
     check_nobody_called(news, callbacks, one)
 
 
