@@ -61,6 +61,10 @@ static const struct {
          "",
          "all clients read with as many filters as there is "
          "room for: try again later, or pull"},
+    [CLIENT_UPLOADS] = {"uploads",
+                        "tells the resources of as many sets as one client may "
+                        "at a time",
+                        "", "the resources of too many sets are being told"},
 };
 
 /* The table */

@@ -49,6 +49,8 @@ enum client_kind {
     CLIENT_ANSWERS,     /* bytes of pages of change memory that are being sent
                          */
     CLIENT_FILTERS,     /* filter classes (sets/filters.h) */
+    CLIENT_UPLOADS,     /* sets whose resources are being told
+                           (archive/uploads.h) */
     CLIENT_KINDS
 };
 

@@ -35,7 +35,7 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
                       "differs", "too-large", "room"},
     [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
-                     "answers", "filters"},
+                     "answers", "filters", "uploads"},
 };
 
 /* Upper ends of a histogram's buckets: from a push within one machine to a disk

@@ -62,6 +62,7 @@ struct putting {
     struct block block;
     struct buf waiting;
     struct holding holding; /* HELD */
+    struct holding place;   /* one of UPLOADS_MAX */
 
     /* Of a set that keeps content inline, and has to have what is told */
     bool is_inline;
@@ -90,6 +91,7 @@ putting_free(struct putting *p)
     block_fini(&p->block);
     buf_fini(&p->waiting);
     holding_end(&p->holding);
+    holding_end(&p->place);
     free(p);
 }
 
@@ -482,14 +484,18 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 static enum status
 reserve(struct putting *p, struct request *rq, struct problem *why)
 {
+    struct clients *clients = registry_clients(p->http->registry);
+    struct client *client = request_client(rq);
     struct log_health health;
+    enum status rc;
 
     log_health(registry_log(p->http->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
-    holding_init(&p->holding, registry_clients(p->http->registry),
-                 request_client(rq), CLIENT_POSTS);
-    return holding_add(&p->holding, HELD, why);
+    holding_init(&p->holding, clients, client, CLIENT_POSTS);
+    holding_init(&p->place, clients, client, CLIENT_UPLOADS);
+    rc = holding_add(&p->holding, HELD, why);
+    return rc ? rc : holding_add(&p->place, 1, why);
 }
 
 static enum status

@@ -15,7 +15,7 @@ import pytest
 
 from tidings_test.broker import is_sanitized
 from tidings_test.content import arriving, multipart
-from tidings_test.http import JSON, ConnectionEnded, check_refused
+from tidings_test.http import JSON, NDJSON, ConnectionEnded, check_refused
 from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
@@ -146,7 +146,7 @@ def check_waits(seconds):
     assert soak(True, len(late) <= len(seconds) / 1000), late
 
 
-# Issue 16.3: none waits, and none is refused. Of two hundred attackers' posts there may
+# None waits, and none is refused. Of two hundred attackers' posts there may
 # be so many that an honest one is asked to come again.
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("whence", ATTACKERS)
@@ -168,7 +168,7 @@ def test_an_attack_keeps_nobody_waiting(start_broker, faults, name, whence):
 MEMORY_KIB = soak(100, 600) * 1024
 
 
-# Issue 16.3: once its time is over, nothing of an attack is left.
+# Once its time is over, nothing of an attack is left.
 @pytest.mark.parametrize("name", ATTACKS)
 @pytest.mark.parametrize("whence", ATTACKERS)
 def test_all_is_free_when_an_attack_is_over(start_broker, faults, name, whence):
@@ -190,7 +190,7 @@ def is_free(broker):
     return metrics["tidings_connections"] <= 2 and metrics["tidings_ingest_bytes"] == 0
 
 
-# Issue 16.3: whoever connects and leaves, again and again.
+# Whoever connects and leaves, again and again.
 def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     broker = start_broker(*OPTIONS, *PATIENT)
     news = broker.set().create()
@@ -210,6 +210,31 @@ def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     check_waits(waits)
     assert waits
     wait_for("an end of all that is held", lambda: is_free(broker))
+
+
+# A client leaves three quarters of the sixteen uploads to others.
+def test_a_client_tells_the_resources_of_four_sets_at_a_time(start_broker):
+    broker = start_broker("--client-share", "25")
+
+    def tell(number, client, body=b""):
+        connection = broker.connect(client=client)
+        head = f"PUT /sets/s{number}/resources HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Type: {NDJSON}\r\nContent-Length: 10\r\n\r\n"
+        connection.send(head.encode() + body)
+        return connection
+
+    def is_at_work(n):
+        return broker.metrics()["tidings_uploads_at_work"] == n
+
+    kept = [tell(number, STRANGER) for number in range(4)]
+    wait_for("four uploads", lambda: is_at_work(4))
+    with tell(4, STRANGER) as more:
+        check_refused(more.answer(), 429, "of as many sets as one client may at a time: 4")
+    with tell(4, HONEST[0], b"\n" * 10) as other:
+        assert other.answer().status == 200
+    for connection in kept:
+        connection.close()
+    wait_for("an end of all uploads", lambda: is_at_work(0))
 
 
 # A refusal is counted and logged, and names the limit.
@@ -238,7 +263,7 @@ def test_refusals_say_what_they_are_for(start_broker):
 PROXY, STRANGER = "127.0.0.9", "127.0.0.66"
 
 
-# Issue 16.3: behind a trusted proxy a request counts for the client that the proxy
+# Behind a trusted proxy a request counts for the client that the proxy
 # names. What another client says of itself counts for nothing.
 def test_requests_of_a_proxy_count_for_its_clients(start_broker):
     trusted = ("--insecure-open", "--trusted-proxies", f"{PROXY},10.0.0.0/8")

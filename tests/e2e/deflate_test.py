@@ -44,7 +44,7 @@ def post_random(news, n):
 # The handshake. unit/proto/ws_deflate has more offers.
 
 
-# Issue 16, point 2: a client that limits the broker's window gets no compression,
+# A client that limits the broker's window gets no compression,
 # unless it has another offer.
 def test_agrees_with_clients_that_offer_it(news):
     bits = f"{AGREED}; server_max_window_bits=15"

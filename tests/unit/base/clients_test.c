@@ -54,7 +54,7 @@ TEST(clients_are_addresses)
     clients_fini(&clients);
 }
 
-/* Issue 16.3: a limit of each client, and what one has concerns nobody else. */
+/* A limit of each client, and what one has concerns nobody else. */
 TEST(each_client_has_its_own_limit)
 {
     struct problem why = {""};
@@ -91,7 +91,7 @@ TEST(each_client_has_its_own_limit)
     clients_fini(&clients);
 }
 
-/* Issue 16.3: of what all share no client has over a quarter, as long as it has
+/* Of what all share no client has over a quarter, as long as it has
  * more than one post. One alone may have all. */
 TEST(nobody_has_over_a_quarter_unless_by_one_post)
 {

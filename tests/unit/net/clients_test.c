@@ -52,7 +52,7 @@ await_held(enum client_kind kind, unsigned n)
     }
 }
 
-/* Issue 16.3: what is over the limit is closed at once, without a handshake. */
+/* What is over the limit is closed at once, without a handshake. */
 TEST(a_client_has_so_many_connections)
 {
     struct wire *w[2];
@@ -75,7 +75,7 @@ TEST(a_client_has_so_many_connections)
     await_held(CLIENT_CONNECTIONS, 0);
 }
 
-/* Issue 16.3: half heads are what has connected and not asked yet, handshakes
+/* Half heads are what has connected and not asked yet, handshakes
  * included, and what has begun to ask again. */
 TEST(a_client_has_so_many_half_heads)
 {
@@ -104,7 +104,7 @@ TEST(a_client_has_so_many_half_heads)
     await_held(CLIENT_CONNECTIONS, 0);
 }
 
-/* Issue 16.3: what is over the limit is answered 429. */
+/* What is over the limit is answered 429. */
 TEST(a_client_has_so_many_streams)
 {
     struct wire *stream, *more, *other = served_connect();

@@ -17,7 +17,7 @@ name(const struct sockaddr_storage *address)
     return inet_ntop(address->ss_family, at, text, sizeof(text));
 }
 
-/* Issue 16.3: the last address that no trusted proxy has. `client` NULL: nobody
+/* The last address that no trusted proxy has. `client` NULL: nobody
  * can be told. */
 TEST(finds_whom_a_proxy_serves)
 {

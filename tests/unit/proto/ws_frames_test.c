@@ -392,7 +392,7 @@ TEST(a_message_has_a_limit_over_its_frames)
     buf_fini(&bytes);
 }
 
-/* Issue 16, point 2: endless empty fragments end. */
+/* Endless empty fragments end. */
 TEST(a_message_has_1000_frames_at_most)
 {
     struct buf bytes;

@@ -447,7 +447,7 @@ TEST(a_greeting_finds_its_moment)
     frame_unref(frame);
 }
 
-/* Issue 16, point 2: the compressed frame stands beside the plain one, each
+/* The compressed frame stands beside the plain one, each
  * made once. */
 TEST(keeps_a_compressed_frame_beside_the_plain_one)
 {
