@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -182,6 +183,49 @@ keep_reports(void)
             (void *)(intptr_t)fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
 }
 
+/* libcmocka would take a fault for a failed test: on a thread that runs no test
+ * it calls exit(), and nobody hears of the signal. So its handler is not set.
+ */
+static bool
+is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
+           number == SIGILL || number == SIGSYS;
+}
+
+void (*signal(int number, void (*handler)(int)))(int)
+{
+    struct sigaction new = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+
+    if (is_fault(number))
+        return SIG_DFL;
+    return sigaction(number, &new, &old) ? SIG_ERR : old.sa_handler;
+}
+
+/* Says where the fault is, and dies of it. */
+static void
+tell_fault(int number)
+{
+    void *frames[64];
+
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    raise(number);
+}
+
+/* A sanitizer tells of faults by itself. */
+static void
+watch_faults(void)
+{
+    struct sigaction once = {.sa_handler = tell_fault,
+                             .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+    if (__sanitizer_set_report_fd)
+        return;
+    for (int number = 1; number < SIGRTMIN; number++)
+        if (is_fault(number))
+            sigaction(number, &once, NULL);
+}
+
 /* Runs the tests of `file` in a child: a crash ends only that file, and no
  * state of the process is left for the next one. */
 static void
@@ -199,6 +243,7 @@ run_in_child(const struct test_group *group, const char *file, char **filters)
     }
     if (pid == 0) {
         keep_reports();
+        watch_faults();
         run_group(group, file, filters);
         exit(counts->failed > failed);
     }
