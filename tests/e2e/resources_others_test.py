@@ -122,7 +122,7 @@ def test_sixteen_sets_are_told_at_once_and_no_more(start_broker):
     all_uploads = [Upload(broker.set(), sitemap("a")) for _ in range(UPLOADS_MAX)]
     one_more = broker.set()
     answer = one_more.put_resources(sitemap("a"))
-    check_refused(answer, 503, "resources of 16 sets are being told")
+    check_refused(answer, 503, "resources of too many sets are being told")
     assert answer["Retry-After"]
     metrics = broker.metrics()
     assert metrics["tidings_uploads_at_work"] == UPLOADS_MAX
