@@ -55,7 +55,7 @@ def test_finds_the_moment_wherever_it_is_kept(start_broker):
     broker.restart()
     check_finds_all(news, receipts)
     in_the_way.unlink()
-    news.wait_list_files(5)
+    news.wait_list_files(POSTS * 2 // 4)
     broker.stop()
     broker.restart()
     check_finds_all(news, receipts)
