@@ -172,9 +172,9 @@ watchdog_s(void)
     return said ? (unsigned)strtoul(said, NULL, 10) : TEST_WATCHDOG_S;
 }
 
-/* A test may keep what comes to the standard error for itself; the reports of a
- * sanitizer pass it by. To be called in each process: a child of one that has
- * called it has no such descriptor. */
+/* Sends the reports of a sanitizer to the present standard error: a test may
+ * read its own later. Each process calls this for itself, because the sanitizer
+ * closes the descriptor in a child. */
 static void
 keep_reports(void)
 {
@@ -183,9 +183,9 @@ keep_reports(void)
             (void *)(intptr_t)fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
 }
 
-/* libcmocka would take a fault for a failed test: on a thread that runs no test
- * it calls exit(), and nobody hears of the signal. So its handler is not set.
- */
+/* libcmocka handles a fault as a failed test: on a thread that runs no test it
+ * calls exit(), and prints nothing of the signal. signal() below keeps it from
+ * setting its handler. */
 static bool
 is_fault(int number)
 {
@@ -202,7 +202,7 @@ void (*signal(int number, void (*handler)(int)))(int)
     return sigaction(number, &new, &old) ? SIG_ERR : old.sa_handler;
 }
 
-/* Says where the fault is, and dies of it. */
+/* Prints a backtrace, and ends the process by the signal. */
 static void
 tell_fault(int number)
 {
@@ -212,7 +212,7 @@ tell_fault(int number)
     raise(number);
 }
 
-/* A sanitizer tells of faults by itself. */
+/* A sanitizer prints a report of its own. */
 static void
 watch_faults(void)
 {

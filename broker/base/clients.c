@@ -247,7 +247,7 @@ client_unref(struct client *client)
                 memory_order_relaxed))
             return;
     pthread_mutex_lock(&c->mutex);
-    /* Acquire: what others did with it was before they let it go. */
+    /* Acquire: sees all that other threads did before their client_unref. */
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
         tdelete(client, &c->tree, compare);
     else

@@ -1,10 +1,10 @@
 /*
- * clients.h - whom limits count for, and what each client holds at the moment.
+ * clients.h - the clients of limits, and how much each holds at the moment.
  *
  * A client is an address: of IPv4 the address itself, of IPv6 its first 64
  * bits, for whoever has one has all of those (RFC 4291 section 2.5.4). The hub
  * is one client, too. A client is in the table only while somebody refers to
- * it, so the table is bounded by what refers: connections, posts, filters.
+ * it, so connections, posts and filters bound the table.
  *
  * Of each kind of thing there is a limit for one client, and of some kinds one
  * for all clients together. Where many share a limit, no client may have more
@@ -44,12 +44,11 @@ enum client_kind {
                            begun another: --client-half-heads */
     CLIENT_STREAMS,     /* of them, the streams: --client-streams */
     CLIENT_POSTS,       /* bytes of memory for posts; of all: --ingest-bytes */
-    CLIENT_DISK,        /* bytes of posts on the disk before they are committed;
-                           of all: what room there is */
-    CLIENT_ANSWERS,     /* bytes of pages of change memory that are being sent
-                         */
+    CLIENT_DISK,        /* bytes of posts on the disk that wait for their
+                           commit; of all: the room on the disk */
+    CLIENT_ANSWERS,     /* bytes of pages of change memory on their way */
     CLIENT_FILTERS,     /* filter classes (sets/filters.h) */
-    CLIENT_UPLOADS,     /* sets whose resources are being told
+    CLIENT_UPLOADS,     /* uploads of all resources of a set
                            (archive/uploads.h) */
     CLIENT_KINDS
 };

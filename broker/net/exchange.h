@@ -55,11 +55,11 @@ struct request {
     uint32_t slot; /* of its ticket; 0: none */
 
     /* The answer: answer.c */
-    struct body *body;        /* what is left to send */
+    struct body *body;        /* NULL: all is sent */
     struct slice piece;       /* lent by body, not sent yet */
     bool is_from_file;        /* pieces stay in their file: */
     struct file_part in_file; /* then this one, and piece.data is NULL */
-    uint64_t left;            /* of what was announced */
+    uint64_t left;            /* bytes of the body to send */
     struct job job;
     bool is_working;         /* the job is on the worker pool */
     bool is_closing;         /* the connection ends with this answer */

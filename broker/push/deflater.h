@@ -1,11 +1,10 @@
 /*
  * deflater.h - compresses messages, each one alone (RFC 7692 section 7.2.1).
  *
- * A service thread has one deflater, whose 268 KB are allocated with the first
- * message and cleared for each one. A message does not need the one
- * before it (no context takeover), so all subscribers at a place share its
- * bytes, and they are a function of the message: a frame that is made again is
- * the same.
+ * A service thread has one deflater. The first message allocates its 268 KB;
+ * each message begins with them cleared (no context takeover). So the bytes
+ * depend on the message alone: all subscribers at a place share them, and a
+ * frame that is made again is the same.
  *
  * One thread at a time.
  */
@@ -18,8 +17,8 @@
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-/* Bytes of a message; a smaller one is not compressed: it would become 90 bytes
- * shorter at most, and leaves in one packet either way. */
+/* Bytes of a message; the broker sends a smaller one as it is, for
+ * compression would save at most 90 bytes of its one packet. */
 #define DEFLATER_LEAST 256
 
 /* Bytes of the largest message that a service thread compresses itself, in 0.5

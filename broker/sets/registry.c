@@ -221,11 +221,12 @@ on_closed(void *user)
         r->options.on_closed(r->options.user);
 }
 
-/* Pages of change memory held for clients that read slowly: a hundred or so of
- * the largest. Who comes then is asked to come again. */
+/* Bytes of pages of change memory for clients that read slowly: about a hundred
+ * of the largest pages. Beyond that the broker answers 503. */
 #define ANSWERS_BYTES ((uint64_t)128 << 20)
 
-/* (Of CLIENT_DISK the limit is what room a post finds: consignment.c.) */
+/* The limit of CLIENT_DISK depends on the room on the disk: consignment.c sets
+ * it for each post. */
 static void
 limit_clients(struct clients *c, const struct config *config)
 {

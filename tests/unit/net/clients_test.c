@@ -52,7 +52,8 @@ await_held(enum client_kind kind, unsigned n)
     }
 }
 
-/* What is over the limit is closed at once, without a handshake. */
+/* The server closes a connection over the limit at once, without a handshake.
+ */
 TEST(a_client_has_so_many_connections)
 {
     struct wire *w[2];
@@ -75,8 +76,8 @@ TEST(a_client_has_so_many_connections)
     await_held(CLIENT_CONNECTIONS, 0);
 }
 
-/* Half heads are what has connected and not asked yet, handshakes
- * included, and what has begun to ask again. */
+/* A half head is a connection that has not sent its first request yet, also
+ * one in a handshake, or that has begun to send another request. */
 TEST(a_client_has_so_many_half_heads)
 {
     struct wire *silent, *asking, *kept;
@@ -104,7 +105,7 @@ TEST(a_client_has_so_many_half_heads)
     await_held(CLIENT_CONNECTIONS, 0);
 }
 
-/* What is over the limit is answered 429. */
+/* The server answers a stream over the limit with 429. */
 TEST(a_client_has_so_many_streams)
 {
     struct wire *stream, *more, *other = served_connect();

@@ -269,8 +269,8 @@ TEST(ends_a_client_that_does_not_take_the_message)
     wire_close(w);
 }
 
-/* A thread that has too many frames lets go of those that cannot be sent, and
- * cannot make them again of a set that was removed. */
+/* A thread with too many frames lets go of those that wait for room. When the
+ * set is removed, it cannot make them again. */
 TEST(closes_at_once_where_the_message_was_let_go)
 {
     struct wire *w[4];
