@@ -96,26 +96,12 @@ read_x_forwarded_for(struct slice value, const struct networks *trusted,
 
 /* Forwarded, from its beginning */
 
-static void
-skip(struct slice *rest, size_t n)
-{
-    rest->data += n;
-    rest->size -= n;
-}
-
-static void
-skip_blanks(struct slice *rest)
-{
-    while (rest->size > 0 && slice_is_blank(rest->data[0]))
-        skip(rest, 1);
-}
-
 static bool
 take_char(struct slice *rest, char c)
 {
     if (rest->size == 0 || rest->data[0] != c)
         return false;
-    skip(rest, 1);
+    slice_skip(rest, 1);
     return true;
 }
 
@@ -143,7 +129,7 @@ take_value(struct slice *rest, struct text *value)
         size = token_size(*rest);
         for (size_t i = 0; i < size; i++)
             add_byte(value, rest->data[i]);
-        skip(rest, size);
+        slice_skip(rest, size);
         return size > 0;
     }
     while (rest->size > 0 && rest->data[0] != '"') {
@@ -152,7 +138,7 @@ take_value(struct slice *rest, struct text *value)
         if (slice_is_control(rest->data[0]))
             return false;
         add_byte(value, rest->data[0]);
-        skip(rest, 1);
+        slice_skip(rest, 1);
     }
     return take_char(rest, '"');
 }
@@ -170,7 +156,7 @@ take_pair(struct slice *rest, struct element *element)
     struct slice name = {rest->data, token_size(*rest)};
     struct text value;
 
-    skip(rest, name.size);
+    slice_skip(rest, name.size);
     if (name.size == 0 || !take_char(rest, '=') || !take_value(rest, &value))
         return false;
     element->has_pairs = true;
@@ -188,11 +174,11 @@ take_element(struct slice *rest, struct element *element)
 {
     element->has_pairs = element->has_for = false;
     do {
-        skip_blanks(rest);
+        slice_skip_blanks(rest);
         if (rest->size > 0 && rest->data[0] != ';' && rest->data[0] != ',' &&
             !take_pair(rest, element))
             return false;
-        skip_blanks(rest);
+        slice_skip_blanks(rest);
     } while (take_char(rest, ';'));
     return rest->size == 0 || take_char(rest, ',');
 }

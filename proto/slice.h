@@ -86,13 +86,25 @@ slice_is_control(char c)
     return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
 }
 
+/* Drops the first `size` bytes; there are so many. */
+static inline void
+slice_skip(struct slice *rest, size_t size)
+{
+    rest->data += size;
+    rest->size -= size;
+}
+
+static inline void
+slice_skip_blanks(struct slice *rest)
+{
+    while (rest->size > 0 && slice_is_blank(rest->data[0]))
+        slice_skip(rest, 1);
+}
+
 static inline struct slice
 slice_trimmed(struct slice s)
 {
-    while (s.size > 0 && slice_is_blank(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
+    slice_skip_blanks(&s);
     while (s.size > 0 && slice_is_blank(s.data[s.size - 1]))
         s.size--;
     return s;
@@ -108,10 +120,8 @@ slice_take(struct slice *rest, char end)
     struct slice taken = {rest->data,
                           at ? (size_t)(at - rest->data) : rest->size};
 
-    if (rest->size > 0) { /* nothing may be added to NULL, not even 0 */
-        rest->data += taken.size + (at != NULL);
-        rest->size -= taken.size + (at != NULL);
-    }
+    if (rest->size > 0) /* nothing may be added to NULL, not even 0 */
+        slice_skip(rest, taken.size + (at != NULL));
     return taken;
 }
 

@@ -6,20 +6,6 @@ is_at(struct slice rest, char c)
     return rest.size > 0 && rest.data[0] == c;
 }
 
-static void
-skip(struct slice *rest, size_t size)
-{
-    rest->data += size;
-    rest->size -= size;
-}
-
-static void
-skip_blanks(struct slice *rest)
-{
-    while (rest->size > 0 && slice_is_blank(rest->data[0]))
-        skip(rest, 1);
-}
-
 /* What stands before the first of `ends`; that stays. */
 static struct slice
 take_until(struct slice *rest, const char *ends)
@@ -29,7 +15,7 @@ take_until(struct slice *rest, const char *ends)
     while (taken.size < rest->size &&
            !memchr(ends, rest->data[taken.size], strlen(ends)))
         taken.size++;
-    skip(rest, taken.size);
+    slice_skip(rest, taken.size);
     return taken;
 }
 
@@ -44,7 +30,7 @@ take_quoted(struct slice *rest, struct slice *value)
     if (i >= rest->size)
         return false;
     *value = (struct slice){rest->data + 1, i - 1};
-    skip(rest, i + 1);
+    slice_skip(rest, i + 1);
     return true;
 }
 
@@ -52,13 +38,13 @@ take_quoted(struct slice *rest, struct slice *value)
 static bool
 take_parameter(struct slice *rest, struct slice *name, struct slice *value)
 {
-    skip(rest, 1);
+    slice_skip(rest, 1);
     *name = slice_trimmed(take_until(rest, "=;,"));
     *value = (struct slice){NULL, 0};
     if (!is_at(*rest, '='))
         return true;
-    skip(rest, 1);
-    skip_blanks(rest);
+    slice_skip(rest, 1);
+    slice_skip_blanks(rest);
     if (is_at(*rest, '"'))
         return take_quoted(rest, value);
     *value = slice_trimmed(take_until(rest, ";,"));
@@ -75,19 +61,19 @@ weblink_next(struct slice *rest, struct weblink *link)
     *link = (struct weblink){.is_of_another = false};
     while (rest->size > 0 &&
            (slice_is_blank(rest->data[0]) || rest->data[0] == ','))
-        skip(rest, 1);
+        slice_skip(rest, 1);
     if (!is_at(*rest, '<'))
         return false;
-    skip(rest, 1);
+    slice_skip(rest, 1);
     link->target = take_until(rest, ">");
     if (rest->size == 0)
         return false;
-    skip(rest, 1);
+    slice_skip(rest, 1);
 
     for (;;) {
         struct slice name, value;
 
-        skip_blanks(rest);
+        slice_skip_blanks(rest);
         if (rest->size == 0 || is_at(*rest, ','))
             return true;
         if (!is_at(*rest, ';') || !take_parameter(rest, &name, &value))
@@ -107,7 +93,7 @@ weblink_has_rel(const struct weblink *link, const char *word)
 {
     struct slice rest = link->rel;
 
-    for (skip_blanks(&rest); rest.size > 0; skip_blanks(&rest))
+    for (slice_skip_blanks(&rest); rest.size > 0; slice_skip_blanks(&rest))
         if (slice_is_word(take_until(&rest, " \t"), word))
             return true;
     return false;

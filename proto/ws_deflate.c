@@ -55,29 +55,15 @@ struct value {
     size_t size;
 };
 
-static void
-skip(struct slice *rest, size_t size)
-{
-    rest->data += size;
-    rest->size -= size;
-}
-
-static void
-skip_blanks(struct slice *rest)
-{
-    while (rest->size > 0 && slice_is_blank(rest->data[0]))
-        skip(rest, 1);
-}
-
 /* Takes `c` and the white space around it; false: something else is there. */
 static bool
 take_mark(struct slice *rest, char c)
 {
-    skip_blanks(rest);
+    slice_skip_blanks(rest);
     if (rest->size == 0 || rest->data[0] != c)
         return false;
-    skip(rest, 1);
-    skip_blanks(rest);
+    slice_skip(rest, 1);
+    slice_skip_blanks(rest);
     return true;
 }
 
@@ -86,7 +72,7 @@ take_token(struct slice *rest, struct slice *token)
 {
     *token = (struct slice){rest->data, token_size(*rest)};
     if (token->size > 0)
-        skip(rest, token->size);
+        slice_skip(rest, token->size);
     return token->size > 0;
 }
 
@@ -105,15 +91,15 @@ take_quoted(struct slice *rest, struct value *value)
 {
     while (rest->size > 0 && rest->data[0] != '"') {
         if (rest->data[0] == '\\')
-            skip(rest, 1);
+            slice_skip(rest, 1);
         if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
             return false;
         add(value, rest->data[0]);
-        skip(rest, 1);
+        slice_skip(rest, 1);
     }
     if (rest->size == 0 || value->size == 0)
         return false;
-    skip(rest, 1);
+    slice_skip(rest, 1);
     return true;
 }
 
@@ -123,7 +109,7 @@ take_value(struct slice *rest, struct value *value)
     struct slice token;
 
     if (rest->size > 0 && rest->data[0] == '"') {
-        skip(rest, 1);
+        slice_skip(rest, 1);
         return take_quoted(rest, value);
     }
     if (!take_token(rest, &token))

@@ -163,13 +163,6 @@ read_header(const struct ws_frames *f, struct slice bytes, struct header *h,
     return STATUS_OK;
 }
 
-static void
-skip(struct slice *bytes, size_t size)
-{
-    bytes->data += size;
-    bytes->size -= size;
-}
-
 /* Messages */
 
 /* Checks the next piece of a text. */
@@ -239,7 +232,7 @@ read_data(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
             return refuse(frame, WS_CLOSE_UTF8, "a text that is not UTF-8");
         turn_mask(f, piece.size);
     }
-    skip(bytes, piece.size);
+    slice_skip(bytes, piece.size);
     f->left -= (uint32_t)piece.size;
     if (f->left > 0)
         return STATUS_AGAIN;
@@ -297,13 +290,13 @@ static enum ws_frames_next
 read_control(struct ws_frames *f, struct slice *bytes, const struct header *h,
              struct ws_frame *frame)
 {
-    skip(bytes, h->size);
+    slice_skip(bytes, h->size);
     frame->code = 0;
     frame->reason = NULL;
     frame->size = (uint8_t)h->length;
     for (size_t i = 0; i < frame->size; i++)
         frame->payload[i] = (char)(bytes->data[i] ^ h->mask[i % MASK_SIZE]);
-    skip(bytes, frame->size);
+    slice_skip(bytes, frame->size);
     if ((h->first & BITS_OPCODE) == OPCODE_PING)
         return WS_FRAMES_PING;
     if ((h->first & BITS_OPCODE) == OPCODE_PONG)
@@ -331,7 +324,7 @@ ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
                 return read_control(f, bytes, &h, frame);
             }
             if (!rc) {
-                skip(bytes, h.size);
+                slice_skip(bytes, h.size);
                 begin_data(f, &h);
                 if (f->left == 0)
                     rc = read_data(f, bytes, frame);
@@ -345,6 +338,6 @@ ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
         }
     }
     if (bytes->size > 0)
-        skip(bytes, bytes->size);
+        slice_skip(bytes, bytes->size);
     return WS_FRAMES_MORE;
 }
