@@ -10,11 +10,11 @@
 #include "broker/documents/documents.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
-#include "broker/net/date.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/accept.h"
 #include "proto/datetime.h"
+#include "proto/httpdate.h"
 
 /* Digits of a page's number: of the longest list, in pages of one entry. */
 #define PAGE_DIGITS 5
@@ -52,9 +52,9 @@ add_validators(struct response *r, const struct document *document,
 {
     response_header(r, "ETag", "%s", etag);
     if (document->modified_us != DATETIME_NONE) {
-        char date[DATE_SIZE];
+        char date[HTTPDATE_SIZE];
 
-        date_write(date, document->modified_us / 1000000);
+        httpdate_write(date, document->modified_us / 1000000);
         response_header(r, "Last-Modified", "%s", date);
     }
     response_header(r, "Cache-Control", "%s",
@@ -138,7 +138,7 @@ answer_document(struct request *rq, struct opening *o)
         .etag = etag,
         .gzip_etag = document->gzip ? gzip_etag : NULL,
         .modified = document->modified_us == DATETIME_NONE
-                        ? DATE_NONE
+                        ? HTTPDATE_NONE
                         : document->modified_us / 1000000,
         .size = document->body->size,
     };

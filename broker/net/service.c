@@ -7,8 +7,8 @@
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
-#include "broker/net/date.h"
 #include "broker/net/exchange.h"
+#include "proto/httpdate.h"
 
 #define SECOND_MS 1000
 
@@ -151,7 +151,7 @@ service_date(struct service *s)
     int64_t now = clock_now_us() / 1000000;
 
     if (!s->date[0] || now != s->date_of)
-        date_write(s->date, now);
+        httpdate_write(s->date, now);
     s->date_of = now;
     return s->date;
 }

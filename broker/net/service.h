@@ -23,11 +23,11 @@
 #include "broker/base/clients.h"
 #include "broker/base/list.h"
 #include "broker/base/thread.h"
-#include "broker/net/date.h"
 #include "broker/net/jobs.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
+#include "proto/httpdate.h"
 #include "proto/request_head.h"
 
 /* The head of an answer and a body that goes along with it in one write. */
@@ -80,8 +80,8 @@ struct service {
     uint32_t n_slots;
     uint32_t free_slot;
 
-    char date[DATE_SIZE]; /* see service_date; "": none yet */
-    int64_t date_of;      /* the second that it names */
+    char date[HTTPDATE_SIZE]; /* see service_date; "": none yet */
+    int64_t date_of;          /* the second that it names */
     char scratch[SCRATCH_SIZE];
     struct request_head head; /* of the request at hand, in on_request */
     char input[INPUT_SIZE];   /* bytes of one read */

@@ -6,7 +6,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/net/calling.h"
-#include "broker/net/date.h"
+#include "proto/httpdate.h"
 
 /* Pieces that an answer comes in, and a body is sent in that is too long to go
  * along with its headers: many calls are under way at once. */
@@ -376,9 +376,9 @@ retry_after_us(struct slice value)
         if (wait_s <= max_s)
             wait_s = 10 * wait_s + value.data[i] - '0';
     if (i < value.size) {
-        int64_t at_s = date_read(value);
+        int64_t at_s = httpdate_read(value);
 
-        if (at_s == DATE_NONE)
+        if (at_s == HTTPDATE_NONE)
             return 0;
         wait_s = at_s - clock_now_us() / 1000000;
     }

@@ -14,7 +14,7 @@
 
 #include "client/baseline/entries.h"
 #include "client/lib/fetch.h"
-#include "client/lib/httpdate.h"
+#include "proto/httpdate.h"
 #include "proto/weblink.h"
 
 #define REDIRECTS 10
@@ -62,16 +62,16 @@ quoted(const struct reading *r, char to[URL_QUOTED_MAX + 4])
 }
 
 /* The older of both: who writes a file a minute ahead of his own clock does not
- * know better. */
+ * know better. A server that names a time before 1970 names none. */
 static int64_t
 made_at(const struct fetch_answer *answer)
 {
-    int64_t modified = httpdate_read(answer->last_modified);
-    int64_t now = httpdate_read(answer->date);
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t made = httpdate_read(slice_of(answer->date));
 
-    if (modified == DATETIME_NONE || now == DATETIME_NONE)
-        return modified == DATETIME_NONE ? now : modified;
-    return modified < now ? modified : now;
+    if (made < 0 || (modified >= 0 && modified < made))
+        made = modified;
+    return made < 0 ? DATETIME_NONE : made * 1000000;
 }
 
 /* Keeps the validators of the document. Two versions may share a Last-Modified
@@ -79,13 +79,13 @@ made_at(const struct fetch_answer *answer)
 static void
 note_version(struct listing_version *v, const struct fetch_answer *answer)
 {
-    int64_t modified = httpdate_read(answer->last_modified);
-    int64_t now = httpdate_read(answer->date);
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t now = httpdate_read(slice_of(answer->date));
 
     *v = (struct listing_version){.etag = ""};
     if (strlen(answer->etag) < sizeof(v->etag))
         strcpy(v->etag, answer->etag);
-    if (modified != DATETIME_NONE && now != DATETIME_NONE && modified < now &&
+    if (modified != HTTPDATE_NONE && modified < now &&
         strlen(answer->last_modified) < sizeof(v->modified))
         strcpy(v->modified, answer->last_modified);
 }

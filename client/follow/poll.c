@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "client/follow/follower.h"
-#include "client/lib/httpdate.h"
 #include "proto/datetime.h"
+#include "proto/httpdate.h"
 
 /* Looks at lists that end too early, in a row, after which they are believed.
  */
@@ -186,6 +186,7 @@ poll_go_on(struct td_follower *f)
 static void
 begin_now(struct td_follower *f)
 {
+    int64_t date_s = httpdate_read(slice_of(f->offered.date));
     struct timespec now;
     struct place place = {.is_time = true};
 
@@ -194,9 +195,10 @@ begin_now(struct td_follower *f)
         follower_stand(f, &place);
         return;
     }
-    place = (struct place){.is_time = true,
-                           .time_us = httpdate_read(f->offered.date)};
-    if (place.time_us == DATETIME_NONE) { /* ours is better than none */
+    place = (struct place){.is_time = true};
+    if (date_s >= 0) {
+        place.time_us = date_s * 1000000;
+    } else { /* ours is better than none */
         clock_gettime(CLOCK_REALTIME, &now);
         place.time_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
     }

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "client/lib/fetch.h"
-#include "client/lib/httpdate.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/document.h"
 #include "client/source/unpack.h"
 #include "proto/formats.h"
+#include "proto/httpdate.h"
 #include "proto/json_change.h"
 
 /* Parts of an index, at most: R-026. */
@@ -313,14 +313,14 @@ static void
 remember(struct gather *g, const struct fetch_answer *answer)
 {
     struct gathered *to = g->gathered;
-    int64_t modified_us = httpdate_read(answer->last_modified);
-    int64_t date_us = httpdate_read(answer->date);
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t date = httpdate_read(slice_of(answer->date));
     int size = 0;
 
     if (answer->etag[0])
         size = snprintf(to->known, sizeof(to->known), "If-None-Match: %s",
                         answer->etag);
-    else if (modified_us != DATETIME_NONE && date_us > modified_us)
+    else if (modified != HTTPDATE_NONE && date > modified)
         size = snprintf(to->known, sizeof(to->known), "If-Modified-Since: %s",
                         answer->last_modified);
     if (size < 0 || (size_t)size >= sizeof(to->known))

@@ -27,9 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/lib/httpdate.h"
 #include "client/websub/callback_inside.h"
 #include "proto/chunked.h"
+#include "proto/httpdate.h"
 #include "proto/request_head.h"
 
 /* A head has so long from its first byte on, and so has each PROGRESS_BYTES of

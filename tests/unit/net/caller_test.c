@@ -7,7 +7,7 @@
 
 #include "broker/base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/net/date.h"
+#include "proto/httpdate.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"

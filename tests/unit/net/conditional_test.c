@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "broker/net/date.h"
+#include "proto/httpdate.h"
 #include "tests/test.h"
 
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
@@ -17,7 +17,7 @@
 static const struct validators closed = {A, GZIP, 784111777, 1000};
 
 /* One that is there as it is only, and has no time: an open list. */
-static const struct validators open = {A, NULL, DATE_NONE, 1000};
+static const struct validators open = {A, NULL, HTTPDATE_NONE, 1000};
 
 /* A request's headers, NULL: not sent; and what it comes to. */
 struct row {

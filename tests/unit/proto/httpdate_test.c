@@ -1,16 +1,17 @@
-#include "broker/net/date.h"
+#include "proto/httpdate.h"
 
 #include "tests/test.h"
 
 /* RFC 9110 section 5.6.7: we write the first form, and read all three. */
 TEST(reads_the_three_forms_of_a_date)
 {
-    assert_true(date_read(SLICE("Sun, 06 Nov 1994 08:49:37 GMT")) == 784111777);
-    assert_true(date_read(SLICE("Sunday, 06-Nov-94 08:49:37 GMT")) ==
+    assert_true(httpdate_read(SLICE("Sun, 06 Nov 1994 08:49:37 GMT")) ==
                 784111777);
-    assert_true(date_read(SLICE("Sun Nov  6 08:49:37 1994")) == 784111777);
-    assert_true(date_read(SLICE("Thu, 01 Jan 1970 00:00:00 GMT")) == 0);
-    assert_true(date_read(SLICE("Mon, 29 Feb 2016 23:59:60 GMT")) ==
+    assert_true(httpdate_read(SLICE("Sunday, 06-Nov-94 08:49:37 GMT")) ==
+                784111777);
+    assert_true(httpdate_read(SLICE("Sun Nov  6 08:49:37 1994")) == 784111777);
+    assert_true(httpdate_read(SLICE("Thu, 01 Jan 1970 00:00:00 GMT")) == 0);
+    assert_true(httpdate_read(SLICE("Mon, 29 Feb 2016 23:59:60 GMT")) ==
                 1456790399);
 }
 
@@ -18,13 +19,13 @@ TEST(writes_what_it_reads)
 {
     static const int64_t times[] = {0, 784111777, 951782400, 1795517528,
                                     253402300799};
-    char text[DATE_SIZE];
+    char text[HTTPDATE_SIZE];
 
-    date_write(text, 784111777);
+    httpdate_write(text, 784111777);
     assert_string_equal(text, "Sun, 06 Nov 1994 08:49:37 GMT");
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        date_write(text, times[i]);
-        assert_true(date_read(slice_of(text)) == times[i]);
+        httpdate_write(text, times[i]);
+        assert_true(httpdate_read(slice_of(text)) == times[i]);
     }
 }
 
@@ -50,10 +51,12 @@ TEST(knows_what_is_no_date)
         "Sun, -6 Nov 1994 08:49:37 GMT",
         "Sun, 06 Nov 0000 08:49:37 GMT",
         "Sun, 06 Nov 1994 08:49:-1 GMT",
+        "Sun, 06 anF 1994 08:49:37 GMT",
         "Sun Nov  6 08:49:37 1994 and a tail that is longer than any date is",
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (date_read(slice_of(texts[i])) != DATE_NONE)
+        if (httpdate_read(slice_of(texts[i])) != HTTPDATE_NONE)
             fail_msg("\"%s\" is a date", texts[i]);
+    assert_true(httpdate_read((struct slice){NULL, 0}) == HTTPDATE_NONE);
 }

@@ -1,4 +1,4 @@
-#include "broker/net/date.h"
+#include "proto/httpdate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,13 @@ static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 void
-date_write(char to[DATE_SIZE], int64_t seconds)
+httpdate_write(char to[HTTPDATE_SIZE], int64_t seconds)
 {
     time_t t = (time_t)seconds;
     struct tm tm = {0};
 
     gmtime_r(&t, &tm);
-    snprintf(to, DATE_SIZE, "%s, %02u %s %04u %02u:%02u:%02u GMT",
+    snprintf(to, HTTPDATE_SIZE, "%s, %02u %s %04u %02u:%02u:%02u GMT",
              days[tm.tm_wday % 7], (unsigned)tm.tm_mday % 100,
              months[tm.tm_mon % 12], (unsigned)(tm.tm_year + 1900) % 10000,
              (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100,
@@ -46,15 +46,16 @@ whole_year(int year)
 }
 
 int64_t
-date_read(struct slice text)
+httpdate_read(struct slice text)
 {
-    char copy[64], month[4] = "", back[DATE_SIZE];
+    char copy[64], month[4] = "", back[HTTPDATE_SIZE];
     struct tm tm = {0};
     int year = 0, end = 0, n;
     int64_t seconds;
 
-    if (text.size >= sizeof(copy) || memchr(text.data, '\0', text.size))
-        return DATE_NONE;
+    if (!text.size || text.size >= sizeof(copy) ||
+        memchr(text.data, '\0', text.size))
+        return HTTPDATE_NONE;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
 
@@ -77,7 +78,7 @@ date_read(struct slice text)
     tm.tm_mon = month_of(month);
     if (n != 6 || (size_t)end != text.size || tm.tm_mon < 0 || year < 1 ||
         tm.tm_sec < 0 || tm.tm_min < 0 || tm.tm_hour < 0)
-        return DATE_NONE;
+        return HTTPDATE_NONE;
     tm.tm_year = year - 1900;
     if (tm.tm_sec == 60)
         tm.tm_sec = 59; /* a leap second */
@@ -88,6 +89,6 @@ date_read(struct slice text)
              (unsigned)tm.tm_mday, month, (unsigned)year, (unsigned)tm.tm_hour,
              (unsigned)tm.tm_min, (unsigned)tm.tm_sec);
     seconds = timegm(&tm);
-    date_write(back, seconds);
-    return strncmp(back + 5, copy, strlen(copy)) ? DATE_NONE : seconds;
+    httpdate_write(back, seconds);
+    return strncmp(back + 5, copy, strlen(copy)) ? HTTPDATE_NONE : seconds;
 }
