@@ -81,6 +81,14 @@ struct putting {
 
 static void go_on(struct putting *p);
 
+/* Before the answer: who reads it may begin the next upload, on another thread
+ * than this, and needs the place. */
+static void
+give_place(struct putting *p)
+{
+    holding_end(&p->place);
+}
+
 static void
 putting_free(struct putting *p)
 {
@@ -91,7 +99,7 @@ putting_free(struct putting *p)
     block_fini(&p->block);
     buf_fini(&p->waiting);
     holding_end(&p->holding);
-    holding_end(&p->place);
+    give_place(p);
     free(p);
 }
 
@@ -119,6 +127,7 @@ discard_done(struct job *job)
     struct request *rq = p->rq;
 
     uploads_give_up(archiver_uploads(p->http->archiver), p->upload);
+    give_place(p);
     if (rq) {
         request_set_user(rq, NULL);
         request_resume(rq); /* the rest of the body is drained */
@@ -217,6 +226,7 @@ on_answered(struct task *task)
     const struct upload_outcome *o = &p->outcome;
     struct request *rq = ticket_request(p->ticket);
 
+    give_place(p);
     if (rq) {
         request_set_user(rq, NULL);
         if (!o->status)
