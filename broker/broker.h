@@ -4,7 +4,7 @@
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/config.h"
 #include "broker/base/diag.h"
 #include "broker/broker.h"
+#include "broker/config/config.h"
 #include "broker/http/route_table.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };

@@ -18,7 +18,7 @@ counted=$(mktemp)
 trap 'rm -f "$counted"' EXIT
 
 gcovr "$build" --root . --object-directory "$build" --gcov-ignore-parse-errors \
-    --filter 'broker/' --filter 'client/' --filter 'proto/' \
+    --filter 'base/' --filter 'broker/' --filter 'client/' --filter 'proto/' \
     --exclude 'client/examples/' -j "$(nproc)" --csv >"$counted" \
     2>"$build/gcovr.log"
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/thread.h"
 #include "broker/archive/changedumps.h"
 #include "broker/archive/checking.h"
 #include "broker/archive/contents.h"
@@ -12,8 +14,6 @@
 #include "broker/archive/retain.h"
 #include "broker/archive/rotate.h"
 #include "broker/archive/uploads.h"
-#include "broker/base/clock.h"
-#include "broker/base/thread.h"
 
 /* How often lists are looked at for their age. */
 #define ROUND_US 1000000

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/archive/generation.h"
 #include "broker/archive/packing.h"
-#include "broker/base/array.h"
 #include "broker/sets/links.h"
 #include "proto/document.h"
 

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "broker/archive/packing.h"
-#include "broker/base/array.h"
-#include "broker/base/clock.h"
 #include "proto/fragment.h"
 
 /* Entries put into a manifest in one step. */

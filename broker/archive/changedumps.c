@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/archive/build_changedump.h"
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 
 /* How long a set waits whose dump could not be built. */

@@ -19,9 +19,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/archive/contents.h"
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
 #include "broker/sets/registry.h"
 #include "broker/state/staging.h"
 #include "proto/hash.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "broker/archive/contents.h"
-#include "broker/base/array.h"
 
 struct claimed {
     struct claimed *next; /* in its bucket */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content_files.h"
 #include "proto/hash.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "broker/archive/consigned.h"
-#include "broker/base/file.h"
 #include "broker/sets/alter.h"
 #include "proto/formats.h"
 #include "proto/multipart.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "broker/archive/contents_inside.h"
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/base/metrics.h"
 
 /* What a step takes at most in reading; then it is committed. */

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "broker/archive/contents_inside.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 
 /* Files taken off the disk in one step: loose ones; of a set that keeps none;
  * and how many are looked at, a folder at least. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "proto/websub.h"
 
 /* Bytes of one file between two looks at what the disk has left. */

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/net/caller.h"
 #include "broker/state/content_files.h"
 #include "proto/buf.h"

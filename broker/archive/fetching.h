@@ -26,11 +26,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/fetcher.h"
 #include "broker/archive/turn.h"
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
 #include "broker/sets/registry.h"
 #include "proto/address.h"
 

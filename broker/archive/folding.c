@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/base/metrics.h"
 
 /* What a step takes at most in reading; then it is committed. */

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/sets/links.h"
 
 struct generation_writer {

@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/zfile.h"
+#include "broker/archive/zfile.h"
 #include "broker/log/generations.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 
 void
 orders_init(struct orders *o, struct thread *thread)

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/log/generations.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"

@@ -11,7 +11,7 @@
 #include <archive_entry.h>
 #include <openssl/evp.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "proto/document.h"
 #include "proto/vocab.h"
 

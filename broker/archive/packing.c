@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/file.h"
 #include "broker/archive/contents.h"
-#include "broker/base/array.h"
-#include "broker/base/body.h"
-#include "broker/base/file.h"
+#include "broker/net/body.h"
 #include "broker/sets/links.h"
 #include "broker/state/content_files.h"
 #include "proto/fragment.h"

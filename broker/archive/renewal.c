@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/option.h"
 #include "broker/archive/build_resourcedump.h"
 #include "broker/archive/build_resourcelist.h"
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/base/option.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 

@@ -26,11 +26,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/thread.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/folding.h"
 #include "broker/archive/orders.h"
 #include "broker/archive/turn.h"
-#include "broker/base/thread.h"
 #include "broker/log/generations.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"

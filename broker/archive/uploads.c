@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/archive/archiver.h"
 #include "broker/archive/taking.h"
-#include "broker/base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/state/staging.h"

@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "broker/archive/folding.h"
-#include "broker/base/list.h"
 #include "broker/sets/registry.h"
 #include "broker/state/difference.h"
 #include "proto/position.h"

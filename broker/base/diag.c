@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "proto/datetime.h"
 #include "proto/utf8.h"

@@ -22,9 +22,9 @@
 #ifndef BROKER_BRIDGE_BRIDGE_REPORT_H
 #define BROKER_BRIDGE_BRIDGE_REPORT_H
 
-#include "broker/base/bridging.h"
 #include "broker/bridge/in.h"
 #include "broker/bridge/out.h"
+#include "broker/config/bridging.h"
 #include "proto/buf.h"
 
 /* Appends the object above; `out` or `in` NULL: there is no such direction. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/base/thread.h"
 #include "broker/bridge/bridge_report.h"
 #include "broker/bridge/in.h"
 #include "broker/bridge/ledger.h"

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/bridging.h"
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/config/bridging.h"
 #include "broker/sets/ingest.h"
 #include "proto/key.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/array.h"
+#include "base/array.h"
 #include "broker/base/diag.h"
 #include "proto/mqtt_topic.h"
 

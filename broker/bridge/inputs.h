@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/base/bridging.h"
 #include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/config/bridging.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

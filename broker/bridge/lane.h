@@ -32,8 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
-#include "broker/base/marks.h"
+#include "base/list.h"
+#include "base/marks.h"
 #include "broker/bridge/ledger.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
@@ -55,7 +55,7 @@ struct lane {
     struct out *out;
     struct set *set; /* NULL: it was removed */
     struct watch watch;
-    struct mark mark; /* there is something in its log: broker/base/marks.h */
+    struct mark mark; /* there is something in its log: base/marks.h */
 
     uint64_t *ends; /* from first_end on: growing, all > acked */
     uint32_t first_end, n_ends, n_begun, ends_capacity;

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/array.h"
-#include "broker/base/clock.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/out_inside.h"
 

@@ -26,9 +26,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "broker/base/array.h"
-#include "broker/base/clock.h"
-#include "broker/base/db.h"
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/db.h"
+#include "broker/base/diag.h"
 #include "proto/buf.h"
 
 static const char *const steps[] = {
@@ -117,6 +118,9 @@ bridge_ledger_open(struct ledger **ledger, const char *dir, struct problem *why)
     rc = db_check(path, N_STEPS, why);
     if (!rc)
         rc = db_open(&l->db, path, DB_SMALL, why);
+    if (!rc && l->db.is_exposed)
+        DIAG(DIAG_WARNING, "bridge", "other users may open a database",
+             diag_text("file", path));
     if (!rc)
         rc = db_migrate(&l->db, steps, N_STEPS, why);
     l->is_full = true; /* db_open's */

@@ -12,7 +12,7 @@
 
 #include <openssl/x509_vfy.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/bridge/mqtt_inside.h"
 #include "broker/bridge/resolve.h"
 

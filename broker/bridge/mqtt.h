@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/bridging.h"
+#include "broker/config/bridging.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

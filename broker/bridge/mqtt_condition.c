@@ -4,8 +4,8 @@
 
 #include <openssl/rand.h>
 
-#include "broker/base/backoff.h"
-#include "broker/base/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/mqtt_inside.h"

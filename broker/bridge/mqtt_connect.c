@@ -11,7 +11,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "broker/base/openssl.h"
+#include "base/openssl.h"
 #include "broker/bridge/mqtt_inside.h"
 
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */

@@ -21,7 +21,7 @@
 
 #include <mosquitto.h>
 
-#include "broker/base/thread.h"
+#include "base/thread.h"
 #include "broker/bridge/mqtt.h"
 
 /* What the MQTT broker allows: CONNACK. */

@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/bridge/mqtt_inside.h"
 
 /* What a round reads at most, so that whoever sends without end does not keep

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/backoff.h"
-#include "broker/base/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "broker/bridge/out_inside.h"
 
 /* Lanes that wait */

@@ -27,9 +27,9 @@
 
 #include <stdint.h>
 
-#include "broker/base/bridging.h"
 #include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/config/bridging.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"

@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
-#include "broker/base/marks.h"
+#include "base/list.h"
+#include "base/marks.h"
 #include "broker/bridge/lane.h"
 #include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <time.h>
 
-#include "broker/base/clock.h"
-#include "broker/base/thread.h"
+#include "base/clock.h"
+#include "base/thread.h"
 
 enum status
 round_init(struct round *r, struct registry *registry, struct problem *why)

@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/bridge/held.h"
 #include "broker/log/post.h"
 #include "proto/problem.h"

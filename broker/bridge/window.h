@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "proto/status.h"
 
 /* Payloads that are published and not acknowledged, besides at most one. */

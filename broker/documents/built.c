@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
-#include "broker/base/zfile.h"
+#include "base/clock.h"
+#include "broker/archive/zfile.h"
 #include "broker/sets/links.h"
 
 /* The document that is in the file; the file is its bodies' then. */

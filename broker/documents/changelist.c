@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/documents/listing.h"
 #include "broker/sets/header.h"

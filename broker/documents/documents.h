@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/body.h"
 #include "broker/log/log.h"
+#include "broker/net/body.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/hash.h"

@@ -8,7 +8,7 @@
 #ifndef BROKER_DOCUMENTS_PIECES_H
 #define BROKER_DOCUMENTS_PIECES_H
 
-#include "broker/base/body.h"
+#include "broker/net/body.h"
 #include "proto/buf.h"
 #include "proto/status.h"
 

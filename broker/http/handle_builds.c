@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/archive/renewal.h"
-#include "broker/base/clock.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"

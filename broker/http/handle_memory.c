@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/documents/memory.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"

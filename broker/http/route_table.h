@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "broker/http/routes.h"
 
 /* What {set} or {relay} of a path has to be. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/hub/inside.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/array.h"
+#include "base/array.h"
 
 void
 backlog_fini(struct backlog *b)

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/hub/topic.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"

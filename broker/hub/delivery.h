@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/bodies.h"
 #include "broker/hub/inside.h"

@@ -13,7 +13,7 @@
 #ifndef BROKER_HUB_LOADS_H
 #define BROKER_HUB_LOADS_H
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/hub/bodies.h"
 #include "broker/hub/topic.h"
 #include "broker/net/caller.h"

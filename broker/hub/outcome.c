@@ -1,7 +1,7 @@
 #include <openssl/rand.h>
 
-#include "broker/base/backoff.h"
-#include "broker/base/clock.h"
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"

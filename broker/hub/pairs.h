@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -1,4 +1,4 @@
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"

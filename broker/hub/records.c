@@ -44,7 +44,7 @@
 
 #include <openssl/crypto.h>
 
-#include "broker/base/array.h"
+#include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/relay_records.h"
@@ -200,6 +200,9 @@ records_open(struct records **records, const char *dir, struct problem *why)
     rc = db_check(path, N_STEPS, why);
     if (!rc)
         rc = db_open(&r->db, path, DB_SMALL, why);
+    if (!rc && r->db.is_exposed)
+        DIAG(DIAG_WARNING, "hub", "other users may open a database",
+             diag_text("file", path));
     if (!rc) /* no secret outlives its subscription in a free page */
         rc = db_exec(&r->db, "PRAGMA secure_delete=ON", why);
     if (!rc)

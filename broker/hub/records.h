@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
-#include "broker/base/list.h"
+#include "base/db.h"
+#include "base/list.h"
 #include "broker/hub/backlog.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"

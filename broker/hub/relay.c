@@ -6,7 +6,7 @@
 
 #include <openssl/rand.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/topic.h"

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/hub/order.h"
 #include "broker/hub/records.h"
 #include "broker/hub/relay_records.h"

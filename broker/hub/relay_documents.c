@@ -3,7 +3,7 @@
  */
 #include <inttypes.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "proto/key.h"

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "broker/base/suggest.h"
+#include "base/suggest.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/net/response.h"

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "proto/buf.h"
 #include "proto/hash.h"
 #include "proto/key.h"

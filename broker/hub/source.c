@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/hub/fetch.h"
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/hub/order.h"
 #include "broker/hub/relay.h"
 #include "broker/net/caller.h"

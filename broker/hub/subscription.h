@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/clock.h"
-#include "broker/base/list.h"
+#include "base/clock.h"
+#include "base/list.h"
 #include "broker/hub/pairs.h"
 #include "broker/hub/topic.h"
 #include "broker/net/caller.h"

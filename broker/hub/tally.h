@@ -7,7 +7,7 @@
 #ifndef BROKER_HUB_TALLY_H
 #define BROKER_HUB_TALLY_H
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "proto/slice.h"
 
 #define TALLY_BUCKETS 1024

@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
-#include "broker/base/marks.h"
+#include "base/list.h"
+#include "base/marks.h"
 #include "broker/hub/ids.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/filters.h"

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 
 /* Small sets have small batches, many of them: they are looked for by set. */
 #define BUCKETS 1024

@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
-#include "broker/base/thread.h"
+#include "base/db.h"
+#include "base/thread.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

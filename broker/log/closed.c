@@ -12,7 +12,7 @@
 
 #include <zlib.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "proto/document.h"
 
 /* Plain bytes after which a block ends with the batch at hand. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/set.h"

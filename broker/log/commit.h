@@ -29,9 +29,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "broker/base/array.h"
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
+#include "base/array.h"
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/log/engine.h"
 #include "broker/log/keys.h"
 #include "broker/log/log.h"

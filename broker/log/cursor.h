@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/log/log.h"
 
 struct cursor {

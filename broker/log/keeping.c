@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/log/await.h"
 #include "broker/log/closed.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/log/await.h"
 #include "broker/log/cache.h"
 #include "broker/log/closed.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/log/lists.h"
 #include "proto/buf.h"
 #include "proto/fragment.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/log/batch.h"
 #include "broker/log/tail.h"
 #include "proto/uri.h"

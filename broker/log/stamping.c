@@ -5,7 +5,7 @@
 
 #include <openssl/rand.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/log/endings.h"
 #include "broker/log/set.h"
 #include "broker/log/switching.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
-#include "broker/base/db.h"
+#include "base/clock.h"
+#include "base/db.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 #include "broker/log/checkpoint.h"
 #include "broker/log/store_check.h"
 #include "broker/log/store_debts.h"
@@ -549,6 +549,9 @@ open_database(struct store *s, const char *dir, struct problem *why)
 
     if (!rc)
         rc = db_open(&s->db, s->path, DB_WRITER, why);
+    if (!rc && s->db.is_exposed)
+        DIAG(DIAG_WARNING, "log", "other users may open a database",
+             diag_text("file", s->path));
     if (!rc)
         rc = db_migrate(&s->db, migrations, N_MIGRATIONS, why);
     if (!rc)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 
 /* 0.1 s for 400 MB that are in the cache of the system (measured); else what
  * the disk takes. */

@@ -1,6 +1,6 @@
 #include "broker/log/store_keys.h"
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/log/keys.h"
 #include "broker/log/store_read.h"
 

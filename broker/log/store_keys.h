@@ -31,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/engine.h"
 #include "proto/problem.h"
 #include "proto/status.h"

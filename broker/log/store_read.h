@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/log/engine.h"
 #include "broker/log/lists.h"

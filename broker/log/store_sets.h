@@ -7,7 +7,7 @@
 #ifndef BROKER_LOG_STORE_SETS_H
 #define BROKER_LOG_STORE_SETS_H
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/engine.h"
 #include "proto/problem.h"
 #include "proto/status.h"

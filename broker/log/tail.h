@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/log/batch.h"
 #include "broker/log/lists.h"
 #include "proto/status.h"

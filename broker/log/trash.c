@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "broker/log/closed.h"
 #include "broker/log/log.h"
 

@@ -6,7 +6,7 @@
  * `child` is the first of those below, `next` the next beside it; `prev` the
  * one before it, or for the first the one above.
  */
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/calling.h"
 
 /* Rings of one timer; then the loop looks at its sockets. */

@@ -50,7 +50,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/net/server.h"
 #include "proto/address.h"
 #include "proto/buf.h"

@@ -25,7 +25,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/transfer.h"
 

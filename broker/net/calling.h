@@ -34,8 +34,8 @@
 
 #include <curl/curl.h>
 
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/net/caller.h"
 #include "broker/net/jobs.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"

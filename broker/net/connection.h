@@ -38,9 +38,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/body.h"
+#include "base/list.h"
 #include "broker/base/clients.h"
-#include "broker/base/list.h"
+#include "broker/net/body.h"
 #include "broker/net/socket.h"
 #include "proto/request_head.h"
 #include "proto/slice.h"

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/response.h"

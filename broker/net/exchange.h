@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/body.h"
+#include "broker/net/body.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "proto/chunked.h"

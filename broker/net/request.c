@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"

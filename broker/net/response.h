@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/body.h"
+#include "broker/net/body.h"
 #include "broker/net/request.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

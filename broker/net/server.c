@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/listener.h"
 #include "broker/net/service.h"
 #include "broker/net/tls.h"

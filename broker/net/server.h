@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

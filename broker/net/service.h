@@ -20,9 +20,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/list.h"
+#include "base/thread.h"
 #include "broker/base/clients.h"
-#include "broker/base/list.h"
-#include "broker/base/thread.h"
 #include "broker/net/jobs.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"

@@ -11,8 +11,8 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include "base/openssl.h"
 #include "broker/base/diag.h"
-#include "broker/base/openssl.h"
 #include "broker/net/server.h"
 
 /* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */

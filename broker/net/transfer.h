@@ -10,7 +10,7 @@
 
 #include <curl/curl.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/net/caller.h"
 #include "proto/buf.h"
 

@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/calling.h"
 #include "proto/buf.h"
 #include "proto/websub.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/response.h"
 #include "proto/json.h"
 

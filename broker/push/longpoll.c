@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 
 struct poll {
     struct list node;  /* in its place's list, or alone */

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/log/cursor.h"
 #include "broker/net/server.h"
 #include "broker/push/frames.h"

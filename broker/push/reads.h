@@ -10,7 +10,7 @@
 #ifndef BROKER_PUSH_READS_H
 #define BROKER_PUSH_READS_H
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/net/server.h"
 #include "broker/push/frames.h"
 

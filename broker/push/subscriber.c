@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/positions.h"
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
 #include "broker/push/frames.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/upstreams.h"
 #include "proto/problem.h"

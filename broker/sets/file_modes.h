@@ -16,7 +16,7 @@
 #ifndef BROKER_SETS_FILE_MODES_H
 #define BROKER_SETS_FILE_MODES_H
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 
 /* Sets the modes of the data directory `dir` and of all files in it, unless
  * `dir` has the wanted mode. If that fails, logs a warning and leaves `dir`

@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "broker/base/clients.h"
-#include "broker/base/list.h"
 #include "proto/filter.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/sets/channel.h"
 #include "broker/sets/links.h"
 #include "broker/sets/selection.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/base/file.h"
 
 #define NAME "public-url"
 

@@ -25,7 +25,7 @@
 #include <stddef.h>
 
 #include "broker/base/clients.h"
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"

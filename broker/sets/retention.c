@@ -1,6 +1,6 @@
 #include "broker/sets/retention.h"
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 
 uint64_t
 retention_over(const struct retention *r, uint64_t n)

@@ -1,6 +1,6 @@
 #include "broker/sets/running.h"
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 
 void
 running_init(struct running *r)

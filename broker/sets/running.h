@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "proto/slice.h"
 
 /* Longer than a source with a connection is silent in the middle of a body. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/option.h"
+#include "base/option.h"
 #include "broker/sets/peers.h"
 #include "proto/json.h"
 #include "proto/json_parse.h"

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "broker/log/lists.h"
 #include "proto/buf.h"
 #include "proto/problem.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/array.h"
-#include "broker/base/clock.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/state/contentrows.h"
 #include "proto/document.h"

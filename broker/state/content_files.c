@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "broker/state/content.h"
 #include "proto/digests.h"
 

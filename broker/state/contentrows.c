@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
+#include "broker/base/diag.h"
 #include "broker/state/content_files.h"
 #include "broker/state/contentrows_inside.h"
 
@@ -215,6 +216,9 @@ contentrows_open(struct contentrows *r, struct contentrows_at *state,
     memset(state, 0, sizeof(*state));
     memset(r->statements, 0, sizeof(r->statements));
     rc = db_open(&r->db, path, DB_SMALL, why);
+    if (!rc && r->db.is_exposed)
+        DIAG(DIAG_WARNING, "state", "other users may open a database",
+             diag_text("file", path));
     if (!rc)
         rc = prepare(r, state, is_ours, why);
     if (rc && r->db.is_damaged)

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/state/content.h"
 #include "broker/state/gathering.h"
 #include "proto/buf.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/state/gathering.h"
 
 /* Rows that a step looks at. */

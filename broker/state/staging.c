@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/array.h"
-#include "broker/base/db.h"
-#include "broker/base/file.h"
+#include "base/array.h"
+#include "base/db.h"
+#include "base/file.h"
 #include "broker/state/gathering.h"
 #include "proto/fragment.h"
 

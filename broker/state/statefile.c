@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
+#include "broker/base/diag.h"
 
 static const char *const steps[] = {
     "CREATE TABLE resources("
@@ -145,6 +146,9 @@ statefile_open(struct statefile *f, struct statefile_at *state, bool *is_ours,
     memset(state, 0, sizeof(*state));
     memset(f->statements, 0, sizeof(f->statements));
     f->wal_pages = 0;
+    if (!rc && f->db.is_exposed)
+        DIAG(DIAG_WARNING, "state", "other users may open a database",
+             diag_text("file", f->path));
     if (!rc)
         rc = prepare(f, state, is_ours, why);
     if (!rc)

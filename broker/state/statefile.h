@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/state/gathering.h"
 #include "broker/state/resources.h"
 #include "proto/hash.h"

@@ -1,11 +1,11 @@
 /*
- * bodies.h - takes a body (broker/base/body.h) to its end.
+ * bodies.h - takes a body (broker/net/body.h) to its end.
  */
 #ifndef TESTS_SUPPORT_BODIES_H
 #define TESTS_SUPPORT_BODIES_H
 
-#include "broker/base/body.h"
 #include "broker/documents/documents.h"
+#include "broker/net/body.h"
 #include "proto/buf.h"
 
 /* Appends all pieces, checks that they are as many bytes as the body said, and

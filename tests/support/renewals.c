@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/option.h"
+#include "base/option.h"
 #include "proto/datetime.h"
 #include "tests/clock.h"
 #include "tests/support/bodies.h"

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "broker/base/config.h"
+#include "broker/config/config.h"
 #include "broker/log/post.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"

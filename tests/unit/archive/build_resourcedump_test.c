@@ -8,8 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/option.h"
 #include "broker/archive/generation.h"
-#include "broker/base/option.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"

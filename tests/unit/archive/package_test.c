@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "proto/vocab.h"
 #include "tests/support/shell.h"
 #include "tests/support/tempdir.h"

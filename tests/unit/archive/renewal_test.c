@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
-#include "broker/base/clock.h"
 #include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"

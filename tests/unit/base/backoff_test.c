@@ -1,4 +1,4 @@
-#include "broker/base/backoff.h"
+#include "base/backoff.h"
 
 #include "tests/test.h"
 

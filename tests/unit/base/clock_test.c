@@ -1,4 +1,4 @@
-#include "broker/base/clock.h"
+#include "base/clock.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "broker/base/db.h"
+#include "base/db.h"
 
 #include <stdio.h>
 #include <stdlib.h>

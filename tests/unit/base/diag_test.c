@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "tests/clock.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

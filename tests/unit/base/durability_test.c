@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "broker/base/file.h"
+#include "base/file.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/base/syncs.h"

@@ -1,4 +1,4 @@
-#include "broker/base/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <signal.h>

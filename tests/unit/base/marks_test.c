@@ -1,8 +1,8 @@
-#include "broker/base/marks.h"
+#include "base/marks.h"
 
 #include <pthread.h>
 
-#include "broker/base/list.h"
+#include "base/list.h"
 #include "tests/test.h"
 
 TEST(a_mark_is_taken_once)

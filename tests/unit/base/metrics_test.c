@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/process.h"
 #include "tests/support/samples.h"
 #include "tests/test.h"

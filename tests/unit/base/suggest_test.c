@@ -1,4 +1,4 @@
-#include "broker/base/suggest.h"
+#include "base/suggest.h"
 
 #include "tests/test.h"
 

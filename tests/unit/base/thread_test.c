@@ -1,4 +1,4 @@
-#include "broker/base/thread.h"
+#include "base/thread.h"
 
 #include <semaphore.h>
 #include <signal.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
-#include "broker/base/db.h"
+#include "base/clock.h"
+#include "base/db.h"
 #include "proto/buf.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/base/bridging.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/config/bridging.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 
 struct owner_received {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/log.h"
 #include "tests/clock.h"
 #include "tests/test.h"

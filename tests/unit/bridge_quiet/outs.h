@@ -10,9 +10,9 @@
 #ifndef TESTS_UNIT_BRIDGE_OUTS_H
 #define TESTS_UNIT_BRIDGE_OUTS_H
 
-#include "broker/base/bridging.h"
 #include "broker/bridge/ledger.h"
 #include "broker/bridge/out.h"
+#include "broker/config/bridging.h"
 #include "tests/support/alterations.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"

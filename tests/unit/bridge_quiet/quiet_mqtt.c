@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/array.h"
-#include "broker/base/clock.h"
+#include "base/array.h"
+#include "base/clock.h"
 #include "proto/buf.h"
 #include "tests/test.h"
 

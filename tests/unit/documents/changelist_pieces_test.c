@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "tests/unit/documents/stage.h"
 
 #define PIECE_MAX 65536 /* what a slow reader holds, design rule 6 */

@@ -1,9 +1,9 @@
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "base/option.h"
 #include "broker/archive/generation.h"
 #include "broker/archive/retain.h"
-#include "broker/base/clock.h"
-#include "broker/base/option.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"

@@ -1,6 +1,6 @@
 #include "broker/hub/external.h"
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/asked.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

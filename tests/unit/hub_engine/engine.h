@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/deliver.h"
 #include "broker/hub/inside.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 

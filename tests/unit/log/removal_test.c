@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/commit.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/store.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/log/closed.h"
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"

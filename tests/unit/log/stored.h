@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/log/store.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"

@@ -1,5 +1,5 @@
 /* What a caller is asked to do at a time. */
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/caller.h"
 #include "tests/clock.h"
 #include "tests/test.h"

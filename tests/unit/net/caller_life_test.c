@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/caller.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"

@@ -1,5 +1,5 @@
 /* Long answers: handed over in pieces, no faster than they are taken. */
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/caller.h"
 #include "tests/clock.h"
 #include "tests/test.h"

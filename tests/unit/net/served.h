@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
 #include "proto/number.h"

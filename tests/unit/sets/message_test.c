@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "tests/support/channel.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/base/db.h"
+#include "base/db.h"
 #include "broker/state/content.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/base/clock.h"
+#include "base/clock.h"
 #include "broker/state/content_files.h"
 #include "broker/state/contentrows.h"
 #include "tests/support/kept.h"

@@ -1,0 +1,15 @@
+/*
+ * clock.h - what time it is.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Microseconds since 1970, UTC; may be set back by the administrator. */
+int64_t clock_now_us(void);
+
+/* Microseconds since some moment; never goes back: for waiting, measuring. */
+int64_t clock_steady_us(void);
+
+#endif

@@ -1,0 +1,445 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* STATUS_IO, with errno as the reason. */
+static enum status
+failed(struct problem *why, const char *what, const char *name)
+{
+    problem_errno(why, what, name);
+    return STATUS_IO;
+}
+
+static int
+write_all(int fd, struct slice bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t n = write(fd, bytes.data, bytes.size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        bytes.data += n;
+        bytes.size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Permissions */
+
+#define MAY_PASS (S_IXGRP | S_IXOTH) /* a directory's, for other users */
+#define MAY_READ (S_IRGRP | S_IROTH)
+
+/* Adds to the mode of the new `name` the bits of `mask` that the directory
+ * above has. Keeps its other bits: the file system may have set S_ISGID. */
+static int
+inherit_mode(int above_fd, int at_fd, const char *name, mode_t mask)
+{
+    struct stat above, own;
+
+    if (fstat(above_fd, &above) || fstatat(at_fd, name, &own, 0))
+        return -1;
+    if ((above.st_mode & mask & ~own.st_mode) == 0)
+        return 0;
+    return fchmodat(at_fd, name, (own.st_mode & 07777) | (above.st_mode & mask),
+                    0);
+}
+
+enum status
+file_let_passers_read(int dir_fd, struct problem *why)
+{
+    struct stat st;
+    mode_t mode;
+
+    if (fstat(dir_fd, &st))
+        return failed(why, "cannot look at", "the directory");
+    mode = (st.st_mode & 07777) | (st.st_mode & MAY_PASS) << 2;
+    if (mode != (st.st_mode & 07777) && fchmod(dir_fd, mode))
+        return failed(why, "cannot set the mode of", "the directory");
+    return STATUS_OK;
+}
+
+/* Directories */
+
+/* The folder that `path` stands in. */
+static void
+parent_of(const char *path, char parent[PATH_MAX])
+{
+    size_t size = strlen(path);
+    char *slash;
+
+    while (size > 1 && path[size - 1] == '/')
+        size--;
+    snprintf(parent, PATH_MAX, "%.*s", (int)size, path);
+    slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, PATH_MAX, ".");
+    else
+        slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
+}
+
+/* fsyncs the folder that `path` stands in, and if `path` is new, sets its mode.
+ */
+static int
+settle_in_parent(const char *path, bool is_new)
+{
+    char parent[PATH_MAX];
+    int fd, rc, error;
+
+    parent_of(path, parent);
+    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    rc = is_new ? inherit_mode(fd, AT_FDCWD, path, MAY_PASS) : 0;
+    if (!rc)
+        rc = fsync(fd);
+    error = errno;
+    close(fd);
+    errno = error;
+    return rc;
+}
+
+/* One folder. One that stands already may have been made by a process that was
+ * killed before it could sync: its name is synced as well, if that is allowed.
+ */
+static int
+make_dir(const char *dir)
+{
+    struct stat st;
+
+    if (mkdir(dir, 0700) == 0)
+        return settle_in_parent(dir, true);
+    if (errno != EEXIST || stat(dir, &st))
+        return -1;
+    if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return -1;
+    }
+    (void)settle_in_parent(dir, false);
+    return 0;
+}
+
+enum status
+file_make_dir(int dir_fd, const char *name, struct problem *why)
+{
+    if (mkdirat(dir_fd, name, 0700) ||
+        inherit_mode(dir_fd, dir_fd, name, MAY_PASS | MAY_READ))
+        return failed(why, "cannot create the directory", name);
+    return STATUS_OK;
+}
+
+enum status
+file_make_dirs(const char *dir, struct problem *why)
+{
+    char path[PATH_MAX];
+    size_t size = strlen(dir);
+
+    while (size > 1 && dir[size - 1] == '/')
+        size--;
+    if (size == 0 || size >= sizeof(path)) {
+        errno = size == 0 ? ENOENT : ENAMETOOLONG;
+        return failed(why, "cannot create the directory", dir);
+    }
+
+    /* The path, ended before each of its slashes in turn, then at its end. */
+    for (size_t i = 1; i <= size; i++) {
+        if (i < size && (dir[i] != '/' || dir[i - 1] == '/'))
+            continue;
+        memcpy(path, dir, i);
+        path[i] = '\0';
+        if (make_dir(path))
+            return failed(why, "cannot create the directory", path);
+    }
+    return STATUS_OK;
+}
+
+/* Tries with a file that has no name, of which nothing stays. Some file systems
+ * do not know such files (NFS): then only those that hold no files at all, as
+ * /proc, are known to refuse. errno is the reason. */
+static bool
+takes_files(const char *dir)
+{
+    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    struct statvfs fs;
+
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        return false;
+    if (statvfs(dir, &fs))
+        return false;
+    errno = EPERM;
+    return fs.f_blocks > 0;
+}
+
+/* Has the last name of `path` more bytes than a name may have? */
+static bool
+is_name_too_long(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strlen(slash ? slash + 1 : path) > NAME_MAX;
+}
+
+enum status
+file_check_dir(const char *dir, struct problem *why)
+{
+    char path[PATH_MAX], parent[PATH_MAX];
+    struct stat found;
+
+    if (strlen(dir) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return failed(why, "cannot create the directory", dir);
+    }
+    /* Up to the first that is there: the rest would be made in it. */
+    snprintf(path, sizeof(path), "%s", dir);
+    while (stat(path, &found)) {
+        int error = errno;
+        bool is_link = !lstat(path, &found); /* that leads nowhere */
+
+        errno = error;
+        if (error != ENOENT || is_link)
+            return failed(why, "cannot use the directory", path);
+        if (is_name_too_long(path)) { /* found only where its folder exists */
+            errno = ENAMETOOLONG;
+            return failed(why, "cannot create the directory", path);
+        }
+        parent_of(path, parent);
+        memcpy(path, parent, sizeof(path));
+    }
+    if (!S_ISDIR(found.st_mode))
+        errno = ENOTDIR;
+    if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK) ||
+        !takes_files(path))
+        return failed(why, "cannot use the directory", path);
+    return STATUS_OK;
+}
+
+unsigned char
+file_type(int dir_fd, const struct dirent *entry)
+{
+    struct stat st;
+
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type;
+    if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+        return DT_UNKNOWN;
+    return IFTODT(st.st_mode);
+}
+
+/* One name in a folder that is to go. */
+static enum status
+clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
+           struct problem *why)
+{
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+        return STATUS_OK;
+    if (file_type(dir_fd, entry) == DT_DIR)
+        return file_clear(dir_fd, entry->d_name, n_files, why);
+    if (*n_files == 0)
+        return STATUS_AGAIN;
+    --*n_files;
+    if (unlinkat(dir_fd, entry->d_name, 0) && errno != ENOENT)
+        return failed(why, "cannot remove", entry->d_name);
+    return STATUS_OK;
+}
+
+enum status
+file_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
+{
+    int fd =
+        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    enum status rc = STATUS_OK;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return errno == ENOENT ? STATUS_OK : failed(why, "cannot open", name);
+    }
+    while (!rc && (entry = readdir(dir)))
+        rc = clear_name(fd, entry, n_files, why);
+    closedir(dir);
+    if (!rc && unlinkat(dir_fd, name, AT_REMOVEDIR) && errno != ENOENT)
+        rc = failed(why, "cannot remove", name);
+    return rc;
+}
+
+enum status
+file_sync_dir(int dir_fd, struct problem *why)
+{
+    if (fsync(dir_fd))
+        return failed(why, "cannot sync", "the directory");
+    return STATUS_OK;
+}
+
+/* The lock */
+
+/* DIR/lock holds the pid of the last owner, as text, with a line end. */
+static enum status
+busy(int fd, const char *dir, struct problem *why)
+{
+    char text[16] = "";
+    long pid = 0;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+    if (n > 0)
+        pid = strtol(text, NULL, 10);
+    if (pid > 0)
+        return problem(why, STATUS_BUSY, "%s is in use by process %ld", dir,
+                       pid);
+    return problem(why, STATUS_BUSY, "%s is in use by another process", dir);
+}
+
+/*
+ * The lock is on the open file, not on its name or content: it ends with the
+ * process, however that ends, and what a dead owner wrote is without effect.
+ * The file stays; to remove it would let two owners lock two files of a name.
+ */
+enum status
+file_lock(const char *dir, int *lock, struct problem *why)
+{
+    enum status rc = STATUS_IO;
+    char path[PATH_MAX];
+    char pid[16];
+    int fd = -1;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        goto out;
+    }
+    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        goto out;
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EWOULDBLOCK)
+            rc = busy(fd, dir, why);
+        goto out;
+    }
+
+    /* For whoever is refused; a disk that is full is no reason to stop here. */
+    snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) == 0)
+        (void)write_all(fd, slice_of(pid));
+
+    *lock = fd;
+    return STATUS_OK;
+
+out:
+    if (rc == STATUS_IO)
+        problem_errno(why, "cannot lock", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+void
+file_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
+}
+
+enum status
+file_check_lock(const char *dir, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    char path[PATH_MAX];
+    int fd;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
+        errno = ENAMETOOLONG;
+    else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
+        /* Shared: two that look are not in each other's way. */
+        if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+            rc = busy(fd, dir, why);
+        close(fd);
+        return rc;
+    }
+    return errno == ENOENT ? STATUS_OK : failed(why, "cannot lock", path);
+}
+
+/* A file being made */
+
+enum status
+file_begin(struct file_new *f, int dir_fd, const char *name,
+           struct problem *why)
+{
+    *f = (struct file_new){.dir_fd = dir_fd, .fd = -1};
+    if (strlen(name) >= sizeof(f->name)) {
+        errno = ENAMETOOLONG;
+        return failed(why, "cannot write", name);
+    }
+    snprintf(f->name, sizeof(f->name), "%s", name);
+    snprintf(f->temp, sizeof(f->temp), "%s.new", name);
+
+    /* What a killed process left under this name is overwritten; a link that
+     * somebody put there is not followed. */
+    f->fd = openat(dir_fd, f->temp,
+                   O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (f->fd < 0)
+        return failed(why, "cannot write", name);
+    if (inherit_mode(dir_fd, dir_fd, f->temp, MAY_READ)) {
+        problem_errno(why, "cannot set the mode of", name);
+        file_abandon(f);
+        return STATUS_IO;
+    }
+    return STATUS_OK;
+}
+
+enum status
+file_append(struct file_new *f, struct slice bytes, struct problem *why)
+{
+    if (write_all(f->fd, bytes))
+        return failed(why, "cannot write", f->name);
+    return STATUS_OK;
+}
+
+enum status
+file_finish(struct file_new *f, struct problem *why)
+{
+    /* The order is the guarantee: bytes, then name, then, by the caller, the
+     * directory. */
+    if (fsync(f->fd) || renameat(f->dir_fd, f->temp, f->dir_fd, f->name)) {
+        problem_errno(why, "cannot write", f->name);
+        file_abandon(f);
+        return STATUS_IO;
+    }
+    close(f->fd);
+    f->fd = -1;
+    return STATUS_OK;
+}
+
+void
+file_abandon(struct file_new *f)
+{
+    if (f->fd < 0)
+        return;
+    close(f->fd);
+    f->fd = -1;
+    unlinkat(f->dir_fd, f->temp, 0);
+}
+
+uint64_t
+file_free_bytes(int fd)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(fd, &fs))
+        return 0;
+    return (uint64_t)fs.f_bavail * fs.f_frsize;
+}

@@ -1,0 +1,81 @@
+/*
+ * list.h - doubly linked lists whose links live inside the structs they join.
+ *
+ * A list is a ring around a node of its own; a node that is in no list points
+ * at itself, so that list_remove is always allowed.
+ */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *prev, *next;
+};
+
+/* The struct of type `type` whose member `member` is `node`. */
+#define list_entry(node, type, member) \
+    ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+static inline void
+list_init(struct list *l)
+{
+    l->prev = l->next = l;
+}
+
+static inline bool
+list_is_empty(const struct list *l)
+{
+    return l->next == l;
+}
+
+static inline void
+list_append(struct list *l, struct list *node)
+{
+    node->prev = l->prev;
+    node->next = l;
+    l->prev->next = node;
+    l->prev = node;
+}
+
+static inline void
+list_prepend(struct list *l, struct list *node)
+{
+    list_append(l->next, node);
+}
+
+static inline void
+list_remove(struct list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    list_init(node);
+}
+
+/* The first node, or NULL. */
+static inline struct list *
+list_first(const struct list *l)
+{
+    return l->next == l ? NULL : l->next;
+}
+
+/* Moves all nodes of `from` to the end of `to`. */
+static inline void
+list_move(struct list *to, struct list *from)
+{
+    if (list_is_empty(from))
+        return;
+    from->next->prev = to->prev;
+    from->prev->next = to;
+    to->prev->next = from->next;
+    to->prev = from->prev;
+    list_init(from);
+}
+
+/* Walks `l`; the node at hand may be removed, others may not. */
+#define list_foreach(node, after, l)                                \
+    for ((node) = (l)->next, (after) = (node)->next; (node) != (l); \
+         (node) = (after), (after) = (node)->next)
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * option.h - the kinds of options: what their texts look like, how they are
+ * read, and how their limits are said.
+ *
+ * The rows themselves stand in config.c and bridging.c.
+ */
+#ifndef BASE_OPTION_H
+#define BASE_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Room for the longest text that option_limits writes. */
+#define OPTION_LIMITS_SIZE 64
+
+enum option_type {
+    OPTION_WISH,    /* --help, --version: config.c looks at them itself */
+    OPTION_FILE,    /* --config: so is this */
+    OPTION_TEXT,    /* char[max] */
+    OPTION_LISTEN,  /* char[max], and unsigned: "127.0.0.1:80", "[::1]:0" */
+    OPTION_URL,     /* char[max]: http or https, no slash at the end */
+    OPTION_COUNT,   /* uint64_t: "50000" */
+    OPTION_BYTES,   /* uint64_t: "65536", "64K", "50M", "1G" */
+    OPTION_SECONDS, /* int64_t, in microseconds: "86400", "0.25" */
+    OPTION_MILLISECONDS, /* int64_t, in microseconds: "5", "0.5" */
+    OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every so-manyth */
+    OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
+    OPTION_EITHER,       /* bool: is it the second of the argument's words? */
+    OPTION_CHOICE,       /* int, unsigned, enum: which of the words; the first
+                            is min, the next min + 1 */
+    OPTION_OWN           /* has a function that reads it */
+};
+
+/* What the words of OPTION_KEEP stand for; other numbers are counts. */
+#define OPTION_KEEP_NONE  0
+#define OPTION_KEEP_DAILY UINT64_MAX
+
+struct option {
+    const char *name;     /* without "--" */
+    const char *argument; /* how --help calls it: "FILE", or the words that
+                             it may be: "json|xml"; NULL: it has none */
+    enum option_type type;
+    size_t offset;     /* of the value in the struct that holds all */
+    size_t port;       /* OPTION_LISTEN: offset of the port */
+    uint64_t min, max; /* in units of the value; texts: max is their room */
+    enum status (*read)(const char *text, void *values,
+                        struct problem *why); /* OPTION_OWN */
+    const char *standard; /* default, as text; NULL: see help */
+    const char *help;     /* one sentence without a full stop */
+    bool is_live;         /* a reload changes it while the broker runs */
+};
+
+/* Reads `text` and puts the value at `o->offset` of `values`. STATUS_INVALID:
+ * `why` says what is wrong with it ("0 is not between 1 and 50000"), without
+ * the option's name. */
+MUST_CHECK enum status option_read(const struct option *o, const char *text,
+                                   void *values, struct problem *why);
+
+/* True if the value at `o->offset` is the same in both, and for an option
+ * without a value there (OPTION_OWN). */
+bool option_is_same(const struct option *o, const void *a, const void *b);
+
+/* Copies the value at `o->offset`. */
+void option_copy(const struct option *o, const void *from, void *to);
+
+/* The word that a value of OPTION_CHOICE has. */
+struct slice option_word(const struct option *o, unsigned value);
+
+/* The word that a value of OPTION_KEEP has; NULL: it is a count. */
+const char *option_keep_word(uint64_t value);
+
+/* Copies a text that is not empty, if it has room: what OPTION_TEXT is. */
+MUST_CHECK enum status option_text(const char *text, char *to, size_t room,
+                                   struct problem *why);
+
+/* Writes the limits as the option's texts write them ("512K to 50M"); "" where
+ * there are none. */
+void option_limits(const struct option *o, char *to, size_t size);
+
+#endif

@@ -1,0 +1,151 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static void *
+start(void *argument)
+{
+    struct thread *t = argument;
+
+    pthread_setname_np(pthread_self(), t->name);
+    t->run(t);
+    return NULL;
+}
+
+/* Creates the thread with every signal blocked that somebody may send: those
+ * belong to the thread that waits for them. What a thread does to itself (a bad
+ * address, abort) stays deliverable, so that it ends the process at once. */
+static int
+create(struct thread *t)
+{
+    static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                              SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t blocked, before;
+    int error;
+
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        sigdelset(&blocked, own[i]);
+
+    /* The new thread inherits the mask. */
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    error = pthread_create(&t->id, NULL, start, t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int
+thread_init_changed(pthread_cond_t *changed)
+{
+    pthread_condattr_t steady;
+    int error = pthread_condattr_init(&steady);
+
+    if (error)
+        return error;
+    error = pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    if (!error)
+        error = pthread_cond_init(changed, &steady);
+    pthread_condattr_destroy(&steady);
+    return error;
+}
+
+enum status
+thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
+             void *user, struct problem *why)
+{
+    *t = (struct thread){.run = run, .user = user};
+    snprintf(t->name, sizeof(t->name), "%s", name);
+
+    errno = pthread_mutex_init(&t->mutex, NULL);
+    if (errno)
+        goto fail;
+    errno = thread_init_changed(&t->changed);
+    if (errno)
+        goto fail_mutex;
+    t->is_running = true; /* before run(t) may look */
+    errno = create(t);
+    if (errno)
+        goto fail_changed;
+    return STATUS_OK;
+
+fail_changed:
+    t->is_running = false;
+    pthread_cond_destroy(&t->changed);
+fail_mutex:
+    pthread_mutex_destroy(&t->mutex);
+fail:
+    problem_errno(why, "cannot start the thread", name);
+    return STATUS_IO;
+}
+
+void
+thread_wake(struct thread *t)
+{
+    pthread_mutex_lock(&t->mutex);
+    t->is_woken = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+bool
+thread_wait(struct thread *t, int64_t wait_us)
+{
+    int64_t end_us;
+    struct timespec end;
+    bool goes_on;
+
+    /* A time that no clock reaches is no limit. */
+    if (wait_us >= 0 &&
+        __builtin_add_overflow(clock_steady_us(), wait_us, &end_us))
+        wait_us = -1;
+    if (wait_us >= 0) {
+        end.tv_sec = end_us / 1000000;
+        end.tv_nsec = end_us % 1000000 * 1000;
+    }
+
+    pthread_mutex_lock(&t->mutex);
+    while (!t->is_woken && !t->is_stopping) {
+        if (wait_us < 0)
+            pthread_cond_wait(&t->changed, &t->mutex);
+        else if (pthread_cond_timedwait(&t->changed, &t->mutex, &end))
+            break;
+    }
+    t->is_woken = false;
+    goes_on = !t->is_stopping;
+    pthread_mutex_unlock(&t->mutex);
+    return goes_on;
+}
+
+void
+thread_stop(struct thread *t)
+{
+    if (!t->is_running)
+        return;
+
+    pthread_mutex_lock(&t->mutex);
+    t->is_stopping = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->mutex);
+
+    pthread_join(t->id, NULL);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->mutex);
+    t->is_running = false;
+}
+
+void
+thread_lower_priority(void)
+{
+    /* On Linux this is the thread's own. A wish: if it is refused, nothing that
+     * anyone was promised changes. With 10 the thread gets a tenth of a
+     * processor that one other wants; with 19 it got a seventieth, and beside
+     * six busy processes the archive thread folded nothing for minutes. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
+}

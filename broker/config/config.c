@@ -1,0 +1,448 @@
+#include "broker/config/config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "broker/config/config_file.h"
+
+#define ROW_OF struct config
+#include "base/rows.h"
+
+/* --mqtt: looked at now, so that the error names it; a bridge is made of it
+ * when it is known that no other one is given instead. */
+static enum status
+read_mqtt(const char *text, void *values, struct problem *why)
+{
+    struct config *config = values;
+    struct bridge_config bridge;
+    enum status rc = bridge_read_url(&bridge, text, why);
+
+    if (!rc)
+        snprintf(config->mqtt, sizeof(config->mqtt), "%s", bridge.url);
+    return rc;
+}
+
+static const struct option rows[] = {
+    {"config", "FILE", CONFIG_FILE, NULL,
+     "read options from FILE first: lines of NAME = VALUE; SIGHUP reads it "
+     "again"},
+
+    {"listen", "HOST:PORT", LISTEN(listen_host, listen_port), "127.0.0.1:8787",
+     "where to listen; port 0 is any free one"},
+    {"data", "DIR", TEXT(data), "./tidings-data",
+     "the data directory, made when missing"},
+    {"lists-readable-by", "owner|group|all",
+     CHOICE(list_readers, enum list_readers, READERS_OWNER), "owner",
+     "users of this machine who may read the files of closed lists and of "
+     "dumps, such as a web server; the rest of the data directory is the "
+     "owner's alone"},
+    {"public-url", "URL", URL(public_url, 500 + 1), NULL,
+     "what clients put before the paths; the address listened on if not given"},
+    {"tls-cert", "FILE", TEXT(tls_cert), NULL,
+     "certificate and its chain, PEM: speak https and wss, nothing else", true},
+    {"tls-key", "FILE", TEXT(tls_key), NULL,
+     "its private key, PEM, not encrypted", true},
+    {"threads", "N", COUNT(threads, 1, 64), NULL,
+     "service threads; one per core if not given"},
+
+    {"rotate-entries", "N", COUNT(rotate_entries, 1, 50000), "50000",
+     "close a Change List at this many entries"},
+    /* At least one largest fragment (256 KiB) with header and footer. */
+    {"rotate-bytes", "BYTES", BYTES(rotate_bytes, 512 * KIB, 50 * MIB), "50M",
+     "close a Change List at this size"},
+    {"rotate-age", "SECONDS", SECONDS(rotate_age_us, 0, 3650 * DAY), "86400",
+     "close a Change List at this age; 0 is never"},
+    {"retain-lists", "N", COUNT(retain_lists, 0, 1000000), "0",
+     "closed Change Lists kept of a set, the latest; 0 is all"},
+    {"retain-age", "SECONDS", SECONDS(retain_age_us, 0, 36500 * DAY), "0",
+     "closed Change Lists are kept for so long; 0 is for ever"},
+    {"remove-grace", "SECONDS", SECONDS(remove_grace_us, 0, 3650 * DAY), "300",
+     "files of removed sets and lists stay for so long, for who reads them"},
+    {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",
+     "closed lists in the Change List Index, and in one document of the "
+     "archive, which has an index when there are more"},
+
+    /* The longest URLs, all of them escaped, take 10 KB an entry: so no Source
+     * Description has more than 50 MB (R-027). */
+    {"description-sets", "N", COUNT(description_sets, 1, 5000), "5000",
+     "sets in the Source Description, which has an index when there are more"},
+
+    {"resource-list-every", "SECONDS",
+     SECONDS(resource_list_every_us, 0, 3650 * DAY), "3600",
+     "build the Resource List of a set anew so long after the last one, if the "
+     "set has changed; 0 is on demand only"},
+    {"resource-list-keep", "daily|none|N", KEEP(resource_list_keep, 1, 1000000),
+     "daily",
+     "Resource Lists that the archive keeps: the first of each day, none, or "
+     "every Nth"},
+    {"resource-list-entries", "N", COUNT(resource_list_entries, 1, 50000),
+     "50000",
+     "resources in a Resource List, which has an index when there are "
+     "more"},
+
+    {"content", "none|fetch|inline",
+     CHOICE(content, enum content_mode, CONTENT_NONE), "none",
+     "keep the bytes of resources: fetch them after a change, or take them "
+     "inline, with the change"},
+
+    {"resource-dump-every", "SECONDS",
+     SECONDS(resource_dump_every_us, 0, 3650 * DAY), "86400",
+     "build the Resource Dump of a set that keeps content anew so long after "
+     "the last one, if the set has changed; 0 is on demand only"},
+    {"resource-dump-keep", "daily|none|N", KEEP(resource_dump_keep, 1, 1000000),
+     "none",
+     "Resource Dumps that the archive keeps: the first of each day, none, or "
+     "every Nth"},
+    {"package-bytes", "BYTES", BYTES(package_bytes, KIB, 1024 * GIB), "1G",
+     "largest ZIP package of a dump; content that is larger has one of its "
+     "own"},
+
+    {"max-body", "BYTES", BYTES(max_body, KIB, GIB), "50M",
+     "largest body of a request, also when inflated"},
+    {"max-resources-body", "BYTES", BYTES(max_resources_body, KIB, 1024 * GIB),
+     "4G",
+     "largest body that tells all resources of a set, also when inflated"},
+    {"max-content", "BYTES", BYTES(max_content, KIB, 1024 * GIB), "4G",
+     "largest body of a post that brings the content of its changes along, and "
+     "largest content that is fetched"},
+    {"ingest-bytes", "BYTES", BYTES(ingest_bytes, MIB, 1024 * GIB), "256M",
+     "memory for all posts at work; what needs more is answered 503"},
+    {"tail-bytes", "BYTES", BYTES(tail_bytes, MIB, 1024 * GIB), "64M",
+     "memory for the latest changes of all sets"},
+    /* At least one largest fragment, in every form. */
+    {"message-bytes", "BYTES", BYTES(message_bytes, 512 * KIB, 16 * MIB), "1M",
+     "largest message to a subscriber"},
+    {"compress-streams", "off|on", EITHER(compress_streams), "on",
+     "compress the messages to WebSocket clients that offer "
+     "permessage-deflate"},
+
+    {"linger", "MS", MS(linger_us, 0, 10 * SECOND), "0",
+     "how long a commit waits for company"},
+    {"heartbeat", "SECONDS", SECONDS(heartbeat_us, SECOND / 10, 3600 * SECOND),
+     "20", "a subscriber hears at least this often, also when nothing changes"},
+    {"request-timeout", "SECONDS",
+     SECONDS(request_timeout_us, SECOND / 10, 3600 * SECOND), "30",
+     "the head of a request has to arrive in so long"},
+    {"min-rate", "BYTES", BYTES(min_rate, 0, GIB), "1K",
+     "a body, an answer or a stream has to move so many a second, over each "
+     "--request-timeout, or it ends"},
+    {"client-connections", "N", COUNT(client_connections, 1, 1000000), "2000",
+     "connections of one client at most: of one address, of IPv6 the first 64 "
+     "bits"},
+    {"client-half-heads", "N", COUNT(client_half_heads, 1, 1000000), "1000",
+     "of these, connections whose request has not come whole"},
+    {"client-streams", "N", COUNT(client_streams, 1, 1000000), "2000",
+     "of these, streams"},
+    {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
+     "what one client may have of the memory for posts and for answers, of the "
+     "disk and of the filters"},
+    {"trusted-proxies", "CIDR,...", TEXT(trusted_proxies), NULL,
+     "networks of proxies: a request from there counts for the client that "
+     "Forwarded or X-Forwarded-For names",
+     true},
+
+    {"hub-lease-min", "SECONDS",
+     SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",
+     "shortest lease of a subscription; who asks for less gets this"},
+    {"hub-lease-default", "SECONDS",
+     SECONDS(hub_lease_default_us, SECOND / 100, 90 * DAY), "864000",
+     "lease of a subscription that asks for none"},
+    {"hub-lease-max", "SECONDS",
+     SECONDS(hub_lease_max_us, SECOND / 100, 90 * DAY), "2678400",
+     "longest lease; who asks for more gets this"},
+    {"hub-retry-first", "SECONDS",
+     SECONDS(hub_retry_first_us, SECOND / 1000, 3600 * SECOND), "1",
+     "pause after a delivery's first failure; it doubles with each"},
+    {"hub-retry-max", "SECONDS",
+     SECONDS(hub_retry_max_us, SECOND / 1000, 7 * DAY), "3600",
+     "longest pause between two tries of a delivery"},
+    {"hub-give-up", "SECONDS",
+     SECONDS(hub_give_up_us, SECOND / 1000, 365 * DAY), "86400",
+     "a delivery that has failed for so long is skipped"},
+    {"hub-timeout", "SECONDS",
+     SECONDS(hub_timeout_us, SECOND / 100, 600 * SECOND), "10",
+     "how long a callback may take to answer"},
+    {"hub-connections", "N", COUNT(hub_connections, 1, 100000), "1000",
+     "connections to callbacks at most"},
+    {"hub-host-connections", "N", COUNT(hub_host_connections, 1, 100000), "32",
+     "connections to one host and port of them"},
+    {"hub-body-bytes", "BYTES", BYTES(hub_body_bytes, MIB, 1024 * GIB), "64M",
+     "memory for the bodies of deliveries in flight"},
+    {"hub-signature", "METHOD", TEXT(hub_signature), "sha256",
+     "how deliveries are signed: sha1, sha256, sha384 or sha512"},
+    {"hub-trust-simple", NULL, FLAG(hub_trust_simple), "no",
+     "simple subscriptions hold at once, without a verification of intent"},
+    {"hub-subscriptions", "N", COUNT(hub_subscriptions, 1, 10000000), "100000",
+     "subscriptions at most, in all"},
+    {"relay-documents", "N", COUNT(relay_documents, 1, 1000000), "1000",
+     "documents kept of a relay, the latest"},
+    {"relay-bytes", "BYTES", BYTES(relay_bytes, MIB, 1024 * GIB), "256M",
+     "bytes of documents kept of a relay, the latest"},
+    {"allow-callbacks", "CIDR,...", TEXT(allow_callbacks), NULL,
+     "networks that may be called although they are not public, also for "
+     "content",
+     true},
+
+    {"fetch-connections", "N", COUNT(fetch_connections, 1, 1000), "8",
+     "connections for fetching content at most"},
+    {"fetch-host-connections", "N", COUNT(fetch_host_connections, 1, 1000), "2",
+     "connections to one host and port of them"},
+    {"fetch-timeout", "SECONDS",
+     SECONDS(fetch_timeout_us, SECOND / 100, 7 * DAY), "3600",
+     "how long the fetch of one content may take"},
+    {"fetch-stall", "SECONDS",
+     SECONDS(fetch_stall_us, SECOND / 100, 3600 * SECOND), "30",
+     "a fetch ends when no byte has come for so long"},
+    {"fetch-retry-first", "SECONDS",
+     SECONDS(fetch_retry_first_us, SECOND / 1000, 3600 * SECOND), "10",
+     "pause after a fetch's first failure; it doubles with each"},
+    {"fetch-retry-max", "SECONDS",
+     SECONDS(fetch_retry_max_us, SECOND / 1000, 7 * DAY), "3600",
+     "longest pause between two tries of a fetch"},
+    {"fetch-tries", "N", COUNT(fetch_tries, 1, 1000), "12",
+     "content that could not be fetched so often is given up"},
+
+    {"mqtt", "URL", OWN(read_mqtt), NULL,
+     "tell an MQTT broker of all sets: mqtt://HOST[:PORT], or mqtts:// for "
+     "TLS; for more, give a section [mqtt NAME] of the file instead"},
+
+    {"insecure-open", NULL, FLAG(insecure_open), "no",
+     "let everyone publish, although others than this host can connect"},
+    {"log-level", "error|warning|info|debug",
+     CHOICE(log_level, enum diag_level, DIAG_ERROR), "info",
+     "write lines of this level and of graver ones", true},
+    {"check", NULL, FLAG(check), "no",
+     "look at the options and their files, the address and the data directory, "
+     "as a start would, write nothing, then end"},
+    {"check-settings", NULL, FLAG(check_settings), "no",
+     "look at the options and their files alone, as before a reload, then end"},
+    {"example", NULL, WISH(CONFIG_EXAMPLE), NULL,
+     "print a configuration file with every option and its default, then end"},
+    {"routes", NULL, WISH(CONFIG_ROUTES), NULL,
+     "print what the broker takes and answers by HTTP, as tables, then end"},
+    {"version", NULL, WISH(CONFIG_VERSION), NULL,
+     "say which version this is, then end"},
+    {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(N_ROWS <= OPTIONS_MAX, "raise OPTIONS_MAX");
+
+static const struct options options = {rows, N_ROWS};
+
+/* To add an option: a row above, its member in config.h, then
+ *
+ *     tidingsd --help > broker/options.txt
+ *     tidingsd --example > broker/tidingsd.ini
+ *
+ * The test unit/config/config_file compares both. */
+
+/* What the command line says; NULL: nothing. */
+struct given {
+    const char *values[N_ROWS];
+};
+
+static enum status
+set_defaults(struct config *config, struct problem *why)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    *config = (struct config){.threads = 1};
+    if (cores > 1)
+        config->threads = cores > 64 ? 64 : (uint64_t)cores;
+    return options_set_defaults(&options, config, why);
+}
+
+/* The command line */
+
+static enum status
+read_arguments(struct given *given, int argc, char **argv,
+               enum config_wish *wish, struct problem *why)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        const char *equals = strchr(argument, '=');
+        size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
+        struct slice name;
+        const char *value;
+        size_t row;
+
+        if (size <= 2 || !slice_starts(slice_of(argument), "--"))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" is not an option; --help lists them",
+                           problem_quote(slice_of(argument)).text);
+        name = (struct slice){argument + 2, size - 2};
+        row = options_index(&options, name);
+        if (row == N_ROWS)
+            return options_unknown(&options, "--", name, "; --help lists them",
+                                   why);
+        if (given->values[row])
+            return problem(why, STATUS_INVALID, "--%s: is there twice",
+                           rows[row].name);
+
+        if (!rows[row].argument) {
+            if (equals)
+                return problem(why, STATUS_INVALID, "--%s: takes no value",
+                               rows[row].name);
+            value = "yes";
+        } else if (equals) {
+            value = equals + 1;
+        } else {
+            value = i + 1 < argc ? argv[++i] : NULL;
+        }
+        if (!value || (!equals && slice_starts(slice_of(value), "--")))
+            return problem(why, STATUS_INVALID, "--%s: %s is missing",
+                           rows[row].name, rows[row].argument);
+
+        given->values[row] = value;
+        if (rows[row].type == OPTION_WISH) {
+            *wish = (enum config_wish)rows[row].min;
+            return STATUS_OK;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The bridge of --mqtt: in front of all others. */
+static enum status
+add_mqtt(struct config *config, struct problem *why)
+{
+    struct problem inner = {.text = ""};
+    struct bridge_config *bridge;
+    enum status rc;
+
+    if (!config->mqtt[0])
+        return STATUS_OK;
+    rc = bridging_add(&config->bridges, &config->n_bridges, &inner);
+    if (rc)
+        return problem(why, rc, "--mqtt: %s", inner.text);
+    bridge = config->bridges;
+    memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
+    rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
+    if (!rc)
+        rc = bridge_read_url(bridge, config->mqtt, why);
+    memcpy(bridge->out, "*", sizeof("*"));
+    return rc;
+}
+
+static enum status
+read_all(struct config *config, int argc, char **argv, enum config_wish *wish,
+         struct problem *why)
+{
+    struct given given = {{NULL}};
+    size_t file = options_index(&options, SLICE("config"));
+    enum status rc;
+
+    rc = set_defaults(config, why);
+    if (!rc)
+        rc = read_arguments(&given, argc, argv, wish, why);
+    if (rc || *wish != CONFIG_RUN)
+        return rc;
+
+    if (given.values[file])
+        rc = config_file_read(config, &options, given.values[file], why);
+    for (size_t i = 0; !rc && i < N_ROWS; i++)
+        if (given.values[i] && i != file)
+            rc = options_read(&rows[i], "--", given.values[i], config, why);
+    if (!rc)
+        rc = add_mqtt(config, why);
+    if (!rc)
+        rc = bridging_check(config->bridges, config->n_bridges,
+                            given.values[file], why);
+    return rc;
+}
+
+enum status
+config_read(struct config *config, int argc, char **argv,
+            enum config_wish *wish, struct problem *why)
+{
+    enum status rc;
+
+    *wish = CONFIG_RUN;
+    rc = read_all(config, argc, argv, wish, why);
+    if (rc)
+        config_fini(config);
+    return rc;
+}
+
+void
+config_fini(struct config *config)
+{
+    bridging_free(config->bridges, config->n_bridges);
+    config->bridges = NULL;
+    config->n_bridges = 0;
+}
+
+/* TLS itself begins and ends with the broker; its files may be others. */
+static bool
+is_live(const struct option *o, const struct config *running,
+        const struct config *next)
+{
+    return o->is_live && (!slice_starts(slice_of(o->name), "tls-") ||
+                          !running->tls_cert[0] == !next->tls_cert[0]);
+}
+
+void
+config_compare(const struct config *running, const struct config *next,
+               void (*fn)(const char *name, bool is_live, void *user),
+               void *user)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (!option_is_same(&rows[i], running, next))
+            fn(rows[i].name, is_live(&rows[i], running, next), user);
+}
+
+void
+config_take_live(struct config *running, const struct config *next)
+{
+    bool takes[N_ROWS];
+
+    for (size_t i = 0; i < N_ROWS; i++)
+        takes[i] = is_live(&rows[i], running, next);
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (takes[i])
+            option_copy(&rows[i], next, running);
+}
+
+const struct option *
+config_option(const char *name)
+{
+    return options_find(&options, slice_of(name));
+}
+
+/* Help */
+
+#define VALUES                                                         \
+    "BYTES may end in K, M or G (1024 each); SECONDS and MS may have " \
+    "decimals."
+
+void
+config_help(FILE *to)
+{
+    fprintf(to, "usage: tidingsd [OPTION]...\n\n"
+                "Tells the world what changed: takes changes by HTTP POST, "
+                "keeps them in\nResourceSync Change Lists, pushes them to "
+                "subscribers: WebSocket, server-sent\nevents, WebSub "
+                "callbacks, MQTT. Takes them from MQTT brokers, "
+                "too.\n\n");
+    options_help(&options, to);
+    fprintf(to, "\n" VALUES
+                "\n\"--name=value\" is the same as \"--name value\".\n");
+}
+
+void
+config_example(FILE *to)
+{
+    fprintf(to,
+            "# Configuration of tidingsd: tidingsd --config FILE. Every option "
+            "stands here\n# with its default; remove the # before a name to "
+            "change it. An option of the\n# command line wins over the one "
+            "here; tidingsd --config FILE --check looks\n# whether all is "
+            "well.\n#\n# " VALUES "\n");
+    options_example(&options, to);
+    fprintf(to, "\n# Bridges to MQTT brokers: for each a section with a name "
+                "of its own (a-z 0-9\n# _ -), behind all that stands above. "
+                "It has url, and out or in or both.\n\n#[mqtt NAME]\n");
+    options_example(&bridge_options, to);
+}

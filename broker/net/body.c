@@ -1,0 +1,294 @@
+#include "broker/net/body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* A file is read in pieces of this size. */
+#define FILE_PIECE 65536
+
+/* A piece that stays in the file may be longer: about as much as a socket has
+ * room for. */
+#define FILE_PART 262144
+
+/* Bytes in memory are one piece. */
+struct memory {
+    struct body body; /* first: a pointer to it is a pointer to this */
+    struct buf text;
+    bool is_told;
+};
+
+static enum body_result
+memory_next(struct body *body, bool may_block, struct slice *piece)
+{
+    struct memory *m = (struct memory *)body;
+
+    (void)may_block;
+    if (m->is_told || m->text.size == 0)
+        return BODY_END;
+    m->is_told = true;
+    *piece = buf_slice(&m->text);
+    return BODY_DATA;
+}
+
+static void
+memory_free(struct body *body)
+{
+    struct memory *m = (struct memory *)body;
+
+    buf_fini(&m->text);
+    free(m);
+}
+
+struct body *
+body_of_buf(struct buf *text)
+{
+    struct memory *m;
+
+    if (text->failed)
+        return NULL;
+    m = calloc(1, sizeof(*m));
+    if (!m)
+        return NULL;
+
+    m->body.size = text->size;
+    m->body.next = memory_next;
+    m->body.free = memory_free;
+    m->text = *text;
+    buf_init(text, text->max);
+    return &m->body;
+}
+
+/* A file */
+
+struct file_body {
+    struct body body;
+    int fd;
+    uint64_t at;
+    char *piece;
+};
+
+/* Returns how many bytes were read, 0 or -1: none. Unless it may block, it
+ * takes only what is in the page cache; some file systems then take none. */
+static ssize_t
+read_at(int fd, void *to, size_t size, uint64_t at, bool may_block)
+{
+    struct iovec into = {to, size};
+    ssize_t n;
+
+    do
+        n = preadv2(fd, &into, 1, (off_t)at, may_block ? 0 : RWF_NOWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* What a failed read means: a job may wait for the disk. If the job's read
+ * fails too, the file is damaged, or shorter than it was. */
+static enum body_result
+unread(bool may_block)
+{
+    return may_block ? BODY_FAILED : BODY_WAITS;
+}
+
+static size_t
+at_most(const struct file_body *f, size_t size)
+{
+    uint64_t left = f->body.size - f->at;
+
+    return left < size ? (size_t)left : size;
+}
+
+static bool
+has_buffer(struct file_body *f)
+{
+    if (!f->piece)
+        f->piece = malloc(FILE_PIECE);
+    return f->piece != NULL;
+}
+
+static enum body_result
+file_next(struct body *body, bool may_block, struct slice *piece)
+{
+    struct file_body *f = (struct file_body *)body;
+    ssize_t n;
+
+    if (f->at == f->body.size)
+        return BODY_END;
+    if (!has_buffer(f))
+        return BODY_FAILED;
+    n = read_at(f->fd, f->piece, at_most(f, FILE_PIECE), f->at, may_block);
+    if (n <= 0)
+        return unread(may_block);
+    f->at += (uint64_t)n;
+    *piece = (struct slice){f->piece, (size_t)n};
+    return BODY_DATA;
+}
+
+/* True if `size` bytes from f->at on seem to be in the page cache. The kernel
+ * reads and drops a file from its beginning on, so this function looks at the
+ * first and the last byte alone. */
+static bool
+is_cached(const struct file_body *f, size_t size)
+{
+    char byte;
+
+    return read_at(f->fd, &byte, 1, f->at, false) == 1 &&
+           read_at(f->fd, &byte, 1, f->at + size - 1, false) == 1;
+}
+
+/* Reads `size` bytes from f->at on into the page cache. false: the file does
+ * not have them. */
+static bool
+fill_cache(struct file_body *f, size_t size)
+{
+    size_t done = 0;
+
+    while (has_buffer(f) && done < size) {
+        size_t left = size - done;
+        ssize_t n =
+            read_at(f->fd, f->piece, left < FILE_PIECE ? left : FILE_PIECE,
+                    f->at + done, true);
+
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    free(f->piece);
+    f->piece = NULL;
+    return done == size;
+}
+
+static enum body_result
+file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
+{
+    struct file_body *f = (struct file_body *)body;
+    size_t size = at_most(f, FILE_PART);
+
+    if (!size)
+        return BODY_END;
+    if (!(may_block ? fill_cache(f, size) : is_cached(f, size)))
+        return unread(may_block);
+    *piece = (struct file_part){f->fd, f->at, size};
+    f->at += size;
+    return BODY_DATA;
+}
+
+static void
+file_seek(struct body *body, uint64_t first)
+{
+    struct file_body *f = (struct file_body *)body;
+
+    f->at = first;
+}
+
+static void
+file_free(struct body *body)
+{
+    struct file_body *f = (struct file_body *)body;
+
+    close(f->fd);
+    free(f->piece);
+    free(f);
+}
+
+struct body *
+body_of_file(int fd, uint64_t size)
+{
+    struct file_body *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return NULL;
+    f->body = (struct body){
+        .size = size,
+        .next = file_next,
+        .free = file_free,
+        .seek = file_seek,
+        .next_in_file = file_next_in_file,
+    };
+    f->fd = fd;
+    return &f->body;
+}
+
+/* A part of another one */
+
+struct part {
+    struct body body;
+    struct body *whole;
+    uint64_t before; /* bytes still to be dropped */
+    uint64_t left;   /* bytes still to be lent */
+};
+
+static enum body_result
+part_next(struct body *body, bool may_block, struct slice *piece)
+{
+    struct part *p = (struct part *)body;
+    enum body_result result;
+
+    if (p->left == 0)
+        return BODY_END;
+    /* What is dropped may be many megabytes: not where others wait. */
+    if (p->before > 0 && !may_block)
+        return BODY_WAITS;
+    do {
+        result = p->whole->next(p->whole, may_block, piece);
+        if (result != BODY_DATA)
+            return result;
+        if (p->before >= piece->size) {
+            p->before -= piece->size;
+            piece->size = 0;
+        }
+    } while (p->before > 0 && piece->size == 0);
+    piece->data += p->before;
+    piece->size -= (size_t)p->before;
+    p->before = 0;
+    if (piece->size > p->left)
+        piece->size = (size_t)p->left;
+    p->left -= piece->size;
+    return BODY_DATA;
+}
+
+static enum body_result
+part_next_in_file(struct body *body, bool may_block, struct file_part *piece)
+{
+    struct part *p = (struct part *)body;
+    enum body_result result;
+
+    if (p->left == 0)
+        return BODY_END;
+    result = p->whole->next_in_file(p->whole, may_block, piece);
+    if (result != BODY_DATA)
+        return result;
+    if (piece->size > p->left)
+        piece->size = (size_t)p->left;
+    p->left -= piece->size;
+    return BODY_DATA;
+}
+
+static void
+part_free(struct body *body)
+{
+    struct part *p = (struct part *)body;
+
+    p->whole->free(p->whole);
+    free(p);
+}
+
+struct body *
+body_part(struct body *whole, uint64_t first, uint64_t size)
+{
+    struct part *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->body = (struct body){.size = size, .next = part_next, .free = part_free};
+    p->whole = whole;
+    p->left = size;
+    if (whole->seek) {
+        p->body.next_in_file = whole->next_in_file ? part_next_in_file : NULL;
+        whole->seek(whole, first);
+    } else {
+        p->before = first;
+    }
+    return &p->body;
+}
