@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No class that is among them gets so far, and no form has a key of it. */
+/* The id of a class that filter_class_alone makes. Other ids count up from 1
+ * and never reach it; twice the id and one more still fit (selection.c). */
 #define FILTER_ALONE (UINT64_MAX / 2)
 
 void
@@ -38,11 +39,22 @@ find(struct filters *filters, const struct filter *filter)
     return NULL;
 }
 
-/* Makes a class, and lists it if the client has room. If
- * not, fails, unless may_be_alone. The mutex is held. */
+/* Frees a class that is not listed. */
+static void
+discard(struct filter_class *class)
+{
+    holding_end(&class->holding);
+    free(class);
+}
+
+/* Makes a class without readers, and takes a place for it from `client`. If the
+ * client has no room: fails, or returns a class without a place, which must not
+ * be listed, if may_be_alone. The mutex is not held: a refusal may be logged.
+ */
 static enum status
-add(struct filters *filters, const struct filter *filter, struct client *client,
-    bool may_be_alone, struct filter_class **result, struct problem *why)
+make(struct filters *filters, const struct filter *filter,
+     struct client *client, bool may_be_alone, struct filter_class **result,
+     struct problem *why)
 {
     struct filter_class *class = malloc(sizeof(*class));
     enum status rc = STATUS_OK;
@@ -53,24 +65,43 @@ add(struct filters *filters, const struct filter *filter, struct client *client,
     list_init(&class->node);
     atomic_init(&class->readers, 0);
     class->filters = filters;
-    class->id = ++filters->last_id; /* shared messages go by it */
     class->filter = *filter;
     holding_init(&class->holding, filters->clients, client, CLIENT_FILTERS);
     if (!may_be_alone)
         rc = holding_add(&class->holding, 1, why);
     else
         (void)!holding_try(&class->holding, 1);
-    if (rc) {
-        holding_end(&class->holding);
-        free(class);
-        return rc;
+    if (rc)
+        discard(class);
+    else
+        *result = class;
+    return rc;
+}
+
+/* Finds the class of the filter, or lists `made` (NULL: none) as that, and
+ * counts one more reader. Returns NULL if there is neither. */
+static struct filter_class *
+join(struct filters *filters, const struct filter *filter,
+     struct filter_class *made)
+{
+    struct filter_class *class;
+
+    pthread_mutex_lock(&filters->mutex);
+    class = find(filters, filter);
+    if (!class && made) {
+        class = made;
+        class->id = ++filters->last_id; /* shared messages go by it */
+        if (class->holding.n > 0) {
+            list_append(&filters->all, &class->node);
+            filters->n++;
+        }
     }
-    if (class->holding.n > 0) {
-        list_append(&filters->all, &class->node);
-        filters->n++;
+    if (class) {
+        class->owners++;
+        atomic_fetch_add_explicit(&class->readers, 1, memory_order_relaxed);
     }
-    *result = class;
-    return STATUS_OK;
+    pthread_mutex_unlock(&filters->mutex);
+    return class;
 }
 
 static enum status
@@ -78,23 +109,22 @@ enter(struct filters *filters, const struct filter *filter,
       struct client *client, bool may_be_alone, struct filter_class **result,
       struct problem *why)
 {
-    struct filter_class *class = NULL;
-    enum status rc = STATUS_OK;
+    struct filter_class *made = NULL;
+    enum status rc;
 
     *result = NULL;
     if (filter_text(filter).size == 0)
         return STATUS_OK;
-    pthread_mutex_lock(&filters->mutex);
-    class = find(filters, filter);
-    if (!class)
-        rc = add(filters, filter, client, may_be_alone, &class, why);
-    if (class) {
-        class->owners++;
-        atomic_fetch_add_explicit(&class->readers, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&filters->mutex);
-    *result = class;
-    return rc;
+    *result = join(filters, filter, NULL);
+    if (*result)
+        return STATUS_OK;
+    rc = make(filters, filter, client, may_be_alone, &made, why);
+    if (rc)
+        return rc;
+    *result = join(filters, filter, made);
+    if (*result != made) /* another reader was faster */
+        discard(made);
+    return STATUS_OK;
 }
 
 enum status
@@ -141,20 +171,20 @@ filter_class_unref(struct filter_class *class)
 
     if (!class)
         return;
-    /* Found and entered is it under the same mutex: who finds it, owns it
-     * before it can be freed here. */
+    /* join() finds a class and becomes an owner of it under the same mutex, so
+     * that nobody finds one that has no owner any more. */
     pthread_mutex_lock(&filters->mutex);
-    if (--class->owners == 0) {
-        if (class->holding.n > 0) {
-            list_remove(&class->node);
-            filters->n--;
-        }
-        holding_end(&class->holding);
-    } else {
+    if (--class->owners > 0) {
         class = NULL;
+
+    } else if (class->holding.n > 0) {
+        list_remove(&class->node);
+        filters->n--;
     }
+
     pthread_mutex_unlock(&filters->mutex);
-    free(class);
+    if (class)
+        discard(class);
 }
 
 void

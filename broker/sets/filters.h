@@ -9,6 +9,13 @@
  * A stream of a client without room is refused, for it would cost work with
  * each commit; a pull gets a class that is not listed.
  *
+ * A class counts for the client of its first reader until its last reader has
+ * left, even if the first one leaves before. To move it to the client of
+ * another reader, each reader would need a record of its own in the class, and
+ * that client could have no room for it. The harm has an end: others keep at
+ * most those classes that the client itself has made, no more than its share,
+ * and only its streams with further filters are refused meanwhile.
+ *
  * Any thread.
  */
 #ifndef BROKER_SETS_FILTERS_H
@@ -53,9 +60,8 @@ void filters_init(struct filters *filters, struct clients *clients);
 void filters_fini(struct filters *filters); /* no class is left */
 
 /* One more reader with this sealed filter; sets *class to its class, or to NULL
- * if the filter passes everything. A class counts for the client of the
- * reader that made it. STATUS_LIMITED: the client has its share; STATUS_BUSY:
- * there is no room, or no memory. */
+ * if the filter passes everything. STATUS_LIMITED: the client has its share;
+ * STATUS_BUSY: there is no room, or no memory. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
                                      struct client *client,

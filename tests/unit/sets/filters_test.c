@@ -156,6 +156,28 @@ TEST(each_client_has_its_share)
     end(&filters);
 }
 
+/* A shared class counts for the client that made it until nobody reads with it
+ * (filters.h). */
+TEST(a_class_counts_for_its_first_client)
+{
+    const struct client_key key = {.address = {1}};
+    struct filter_class *first, *second;
+    struct filters filters;
+    struct client *client;
+
+    begin(&filters);
+    client = client_of(&clients, &key);
+    assert_int_equal(enter_as(&filters, 1, "tag=x", &first, NULL), 0);
+    assert_int_equal(enter_as(&filters, 2, "tag=x", &second, NULL), 0);
+    assert_ptr_equal(first, second);
+    filters_leave(first);
+    assert_int_equal(client_held(client, CLIENT_FILTERS), 1);
+    filters_leave(second);
+    assert_int_equal(client_held(client, CLIENT_FILTERS), 0);
+    client_unref(client);
+    end(&filters);
+}
+
 /* A pull and a subscription always get one. */
 TEST(without_room_a_reader_may_have_one_of_its_own)
 {
