@@ -33,6 +33,17 @@ page_free(struct body *body)
     free(p);
 }
 
+/* Takes room for the page. A reader that can wait for room asks again, and gets
+ * no refusal that would count. */
+static enum status
+take(struct page *p, uint64_t n, const struct memory_wish *wish,
+     struct problem *why)
+{
+    if (!wish->is_silent)
+        return holding_add(&p->holding, n, why);
+    return holding_try(&p->holding, n) ? STATUS_OK : STATUS_BUSY;
+}
+
 enum status
 memory_open(const struct memory_wish *wish, struct memory_page *page,
             struct problem *why)
@@ -65,11 +76,11 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     holding_init(&p->holding, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);
     /* Without room for the largest nothing is worked out in vain. */
-    rc = holding_add(&p->holding, message.max_bytes, why);
+    rc = take(p, message.max_bytes, wish, why);
     if (!rc)
         rc = message_write(&p->text, &message, &page->last, why);
     if (!rc && p->text.capacity > p->holding.n)
-        rc = holding_add(&p->holding, p->text.capacity - p->holding.n, why);
+        rc = take(p, p->text.capacity - p->holding.n, wish, why);
     else if (!rc)
         holding_release(&p->holding, p->holding.n - p->text.capacity);
     page->body = NULL;

@@ -18,7 +18,9 @@ struct memory_wish {
     int64_t since_us;                  /* ... entry that is not later than it */
     const struct filter_class *filter; /* lent; NULL: all entries pass */
     uint64_t reached; /* beyond `after`: none up to this one passes */
-    bool is_silent;   /* no page where no entry passes */
+    bool is_silent;   /* the reader can wait: no page where no entry passes, and
+                         where there is no room, STATUS_BUSY that does not count
+                         as a refusal */
     enum log_patience patience;
     struct client *client; /* whom the page counts for; lent; NULL: nobody */
 };

@@ -161,8 +161,7 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 static void
 end(struct request *rq, struct reading *r)
 {
-    if ((r->status == STATUS_BUSY || r->status == STATUS_LIMITED) &&
-        clock_steady_us() < r->wait_until_us) {
+    if (r->status == STATUS_BUSY && r->wish.is_silent) {
         wait_on(rq, r, r->head.last, ROOM_WAIT_US);
         return;
     }

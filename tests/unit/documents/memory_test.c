@@ -1,8 +1,10 @@
 #include "broker/documents/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/metrics.h"
 #include "proto/formats.h"
 #include "tests/unit/documents/stage.h"
 
@@ -160,4 +162,58 @@ TEST(refuses_the_future)
     assert_null(page.body);
     assert_string_equal(why.text,
                         "entry 6 is ahead of the log, which ends at 5");
+}
+
+/* How many readers were refused, for having as much as one client may read. */
+static uint64_t
+count_refusals(void)
+{
+    static const char name[] =
+        "tidings_client_refusals_total{limit=\"answers\"} ";
+    const char *found;
+    struct buf text;
+    uint64_t n;
+
+    buf_init(&text, SIZE_MAX);
+    metrics_write(&text);
+    buf_add(&text, "", 1);
+    assert_false(text.failed);
+    found = strstr(text.data, name);
+    assert_non_null(found);
+    n = strtoull(found + strlen(name), NULL, 10);
+    buf_fini(&text);
+    return n;
+}
+
+/* A reader that can wait for its client's share is not refused, and is not
+ * counted as that. */
+TEST(only_a_reader_that_cannot_wait_is_refused)
+{
+    static const struct client_key key = {.address = {1}};
+    struct sets *s = *state;
+    struct memory_wish wish = {.form = MESSAGE_JSON, .patience = LOG_DISK};
+    struct memory_page page = {NULL};
+    struct problem why = {""};
+    struct clients *clients;
+    struct holding other;
+    uint64_t before = count_refusals();
+
+    sets_open(s);
+    wish.set = sets_post(s, "demo", 1, 5);
+    clients = registry_clients(s->registry);
+    clients_limit_each(clients, CLIENT_ANSWERS, 1);
+    wish.client = client_of(clients, &key);
+    holding_init(&other, clients, wish.client, CLIENT_ANSWERS);
+    assert_true(holding_try(&other, 1));
+
+    wish.is_silent = true;
+    assert_int_equal(memory_open(&wish, &page, &why), STATUS_BUSY);
+    assert_int_equal(count_refusals(), before);
+    wish.is_silent = false;
+    assert_int_equal(memory_open(&wish, &page, &why), STATUS_LIMITED);
+    assert_int_equal(count_refusals(), before + 1);
+
+    assert_null(page.body);
+    holding_end(&other);
+    client_unref(wish.client);
 }
