@@ -397,7 +397,7 @@ broker_open(struct broker **broker, const struct config *config,
     enum status rc;
 
     if (!b)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     b->config = config;
     atomic_init(&b->filing, NULL);
     atomic_init(&b->http.is_ready, false);
@@ -480,7 +480,7 @@ bring(struct broker *b, const struct config *next, struct brought **brought,
 {
     *brought = calloc(1, sizeof(**brought));
     if (!*brought)
-        return problem(why, STATUS_MEMORY, "no memory for a reload");
+        return problem_memory(why);
     (*brought)->earlier = b->brought;
     b->brought = *brought;
     if (networks_read(slice_of(next->allow_callbacks), &(*brought)->callable,

@@ -103,7 +103,7 @@ digests_add(struct digests *digests, struct slice bytes, struct problem *why)
     for (size_t i = 0; i < N_ALGORITHMS; i++)
         if (digests->told[i].ctx &&
             !EVP_DigestUpdate(digests->told[i].ctx, bytes.data, bytes.size))
-            return problem(why, STATUS_MEMORY, "no memory");
+            return problem_memory(why);
     return STATUS_OK;
 }
 
@@ -136,7 +136,7 @@ digests_end(struct digests *digests, struct problem *why)
         if (!told->ctx)
             continue;
         if (!EVP_DigestFinal_ex(told->ctx, bytes, &size))
-            return problem(why, STATUS_MEMORY, "no memory");
+            return problem_memory(why);
         if (size == DIGEST_SIZE)
             memcpy(digests->sha256.bytes, bytes, size);
         if (!told->digits[0])

@@ -300,9 +300,7 @@ filter_seal(struct filter *f, struct problem *why)
     if (escaped.size > 0)
         memcpy(f->escaped, escaped.data, escaped.size);
     buf_fini(&escaped);
-    return escaped.failed
-               ? problem(why, STATUS_MEMORY, "no memory for a filter")
-               : STATUS_OK;
+    return escaped.failed ? problem_memory(why) : STATUS_OK;
 }
 
 /* Queries */

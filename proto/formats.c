@@ -179,7 +179,7 @@ reader_feed(struct reader *reader, struct slice bytes, struct problem *why)
     enum status rc;
 
     if (reader->rc == STATUS_MEMORY)
-        return problem(why, STATUS_MEMORY, "no memory left");
+        return problem_memory(why);
     if (reader->rc)
         return reader->rc;
     if (bytes.size == 0)
@@ -193,8 +193,7 @@ reader_feed(struct reader *reader, struct slice bytes, struct problem *why)
         buf_add_slice(pending, bytes);
         if (!pending->failed)
             return STATUS_OK;
-        return place_problem(
-            reader, problem(why, STATUS_MEMORY, "no memory left"), why);
+        return place_problem(reader, problem_memory(why), why);
     }
 
     if (pending->size > 0) {

@@ -294,7 +294,7 @@ read_headers(struct multipart *m, struct slice *bytes, struct problem *why)
         }
         buf_add(&m->headers, bytes->data, size);
         if (b->failed)
-            return problem(why, STATUS_MEMORY, "no memory for headers");
+            return problem_memory(why);
         bytes->data += size;
         bytes->size -= size;
         m->offset += size;

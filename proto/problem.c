@@ -99,3 +99,13 @@ problem_quote(struct slice text)
     quote.text[size] = '\0';
     return quote;
 }
+
+enum status
+problem_memory(struct problem *why)
+{
+    static const struct problem memory = PROBLEM_MEMORY;
+
+    if (why)
+        *why = memory;
+    return STATUS_MEMORY;
+}

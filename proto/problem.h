@@ -30,6 +30,18 @@ MUST_CHECK enum status problem(struct problem *why, enum status rc,
                                const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Nobody says it in other words. */
+#define NO_MEMORY "no memory left"
+
+/* For a problem that begins with it. */
+#define PROBLEM_MEMORY  \
+    {                   \
+        NO_MEMORY, 0, 0 \
+    }
+
+/* NO_MEMORY; returns STATUS_MEMORY. `why` may be NULL. */
+enum status problem_memory(struct problem *why);
+
 /* "WHAT NAME: No such file or directory", from errno as it stands. */
 void problem_errno(struct problem *why, const char *what, const char *name);
 

@@ -226,7 +226,7 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
                            part.size > s->data.max - s->data.size
                        ? problem(why, STATUS_TOO_LARGE,
                                  "an event of more than %zu bytes", s->data.max)
-                       : problem(why, STATUS_MEMORY, "no memory");
+                       : problem_memory(why);
         if (!has_end)
             break;
         s->is_after_cr = end == '\r';

@@ -96,7 +96,7 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     enum status rc;
 
     if (!a)
-        return problem(why, STATUS_MEMORY, "no memory for the archive");
+        return problem_memory(why);
     rotation_init(&a->rotation, registry);
     folding_init(&a->folding, registry);
     rc = uploads_init(&a->uploads, registry, a, why);

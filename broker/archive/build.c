@@ -138,7 +138,7 @@ build_flush(struct build *b, size_t least, struct problem *why)
     enum status rc;
 
     if (b->text.failed)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     if (b->text.size < least)
         return STATUS_OK;
     if (atomic_load_explicit(log_ending(registry_log(b->set->registry)),

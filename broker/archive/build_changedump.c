@@ -75,7 +75,7 @@ build_changedump_begin(struct changedump **dump, struct set *set,
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     d = calloc(1, sizeof(*d));
     if (!d)
-        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+        return problem_memory(why);
     buf_init(&d->text, PIECE_BYTES + DOCUMENT_FRAME_MAX);
     d->set = set;
     d->list = *list;
@@ -232,7 +232,7 @@ plan(struct changedump *d, struct content *content, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (!packages)
-        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+        return problem_memory(why);
     d->packages = packages;
     if (!d->packing)
         rc = packing_plan(&d->packing, d->set, why);
@@ -306,7 +306,7 @@ flush(struct changedump *d, size_t least, struct problem *why)
     enum status rc;
 
     if (d->text.failed)
-        return problem(why, STATUS_MEMORY, "no memory for a Change Dump");
+        return problem_memory(why);
     if (d->text.size < least)
         return STATUS_OK;
     rc = generation_add(d->writer, buf_slice(&d->text), why);

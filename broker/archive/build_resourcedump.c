@@ -126,7 +126,7 @@ copy_some(struct resourcedump *d, struct problem *why)
     enum status rc;
 
     if (!packages)
-        return problem(why, STATUS_MEMORY, "no memory for a Resource Dump");
+        return problem_memory(why);
     d->packages = packages;
     rc = packing_step(d->packing, &is_done, &packages[d->n].file, why);
     if (rc || !is_done)
@@ -197,7 +197,7 @@ build_resourcedump_begin(struct build **build, struct set *set,
     enum status rc;
 
     if (!d)
-        return problem(why, STATUS_MEMORY, "no memory for a Resource Dump");
+        return problem_memory(why);
     d->contents = contents;
     rc = build_begin(&d->build, &rules, set, GENERATION_RESOURCEDUMP,
                      resources_at(resources), is_archived, why);

@@ -132,7 +132,7 @@ build_resourcelist_begin(struct build **build, struct set *set,
     enum status rc;
 
     if (!l)
-        return problem(why, STATUS_MEMORY, "no memory for a Resource List");
+        return problem_memory(why);
     l->part_entries = entries_of_part(registry_config(set->registry), at->n);
     l->has_index = at->n > l->part_entries ||
                    at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;

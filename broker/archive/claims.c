@@ -102,7 +102,7 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
     enum status rc = STATUS_OK;
 
     if (!made)
-        return problem(why, STATUS_MEMORY, "no memory for a claim");
+        return problem_memory(why);
     made->claims = c;
     made->set = set;
     pthread_mutex_lock(&c->mutex);
@@ -142,7 +142,7 @@ add(struct content_claim *claim, const struct digest *digest, bool is_new,
         pthread_mutex_unlock(&c->mutex);
     }
     if (!file)
-        return problem(why, STATUS_MEMORY, "no memory for a claim");
+        return problem_memory(why);
     files[claim->n_files++] = file;
     return STATUS_OK;
 }

@@ -3,12 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status
-no_memory(struct problem *why)
-{
-    return problem(why, STATUS_BUSY, "the broker has no memory left");
-}
-
 void
 consigned_init(struct consigned_list *list, size_t max)
 {
@@ -55,7 +49,7 @@ consigned_add(struct consigned_list *list, const struct change *change,
         struct consigned *all = realloc(list->all, n * sizeof(*all));
 
         if (!all)
-            return no_memory(why);
+            return problem_memory(why);
         list->all = all;
         list->capacity = n;
     }
@@ -65,7 +59,7 @@ consigned_add(struct consigned_list *list, const struct change *change,
     e->length = change->length;
     if (!copy(&list->arena, change->loc, &e->loc) ||
         !copy(&list->arena, change->hash, &e->hash))
-        return no_memory(why);
+        return problem_memory(why);
     list->n++;
     return STATUS_OK;
 }
@@ -95,7 +89,7 @@ consigned_index(struct consigned_list *list, struct problem *why)
         return STATUS_OK;
     list->by_loc = calloc(list->n, sizeof(struct consigned *));
     if (!list->by_loc)
-        return no_memory(why);
+        return problem_memory(why);
     for (size_t i = 0; i < list->n; i++)
         list->by_loc[i] = &list->all[i];
     qsort(list->by_loc, list->n, sizeof(struct consigned *), compare);
@@ -127,5 +121,5 @@ enum status
 consigned_set_type(struct consigned_list *list, struct consigned *e,
                    struct slice type, struct problem *why)
 {
-    return copy(&list->arena, type, &e->type) ? STATUS_OK : no_memory(why);
+    return copy(&list->arena, type, &e->type) ? STATUS_OK : problem_memory(why);
 }

@@ -50,12 +50,6 @@ struct consignment {
 };
 
 static enum status
-no_memory(struct problem *why)
-{
-    return problem(why, STATUS_BUSY, "the broker has no memory left");
-}
-
-static enum status
 reserve(struct consignment *c, struct problem *why)
 {
     size_t held = sizeof(*c) + c->root.size + consigned_held(&c->list);
@@ -132,7 +126,7 @@ add_root(struct consignment *c, struct slice bytes, struct problem *why)
                        "the changes of a post have at most %" PRIu64 " bytes",
                        max);
     buf_add_slice(&c->root, bytes);
-    return c->root.failed ? no_memory(why) : reserve(c, why);
+    return c->root.failed ? problem_memory(why) : reserve(c, why);
 }
 
 static enum status
@@ -156,7 +150,7 @@ end_root(struct consignment *c, struct problem *why)
 
     c->is_root = false;
     if (!reader)
-        return no_memory(why);
+        return problem_memory(why);
     rc = reader_feed(reader, buf_slice(&c->root), why);
     if (!rc)
         rc = reader_end(reader, why);
@@ -281,7 +275,7 @@ consignment_begin(struct consignment **consignment, struct registry *registry,
                        max, size);
     c = calloc(1, sizeof(*c));
     if (!c)
-        return no_memory(why);
+        return problem_memory(why);
     c->registry = registry;
     c->holding = holding;
     holding_init(&c->disk, registry_clients(registry), holding->client,
@@ -474,7 +468,7 @@ fill(struct change *change, void *user, struct problem *why)
         digest_write(text, &e->digest);
         buf_add(&c->hash, text, sizeof(text));
         if (c->hash.failed)
-            return no_memory(why);
+            return problem_memory(why);
         change->hash = buf_slice(&c->hash);
     }
     change->length = e->length;

@@ -61,7 +61,7 @@ contents_new(struct contents **contents, struct registry *registry,
     enum status rc;
 
     if (!c)
-        return problem(why, STATUS_MEMORY, "no memory for contents");
+        return problem_memory(why);
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);

@@ -373,7 +373,7 @@ fetcher_open(struct fetcher **fetcher, const struct fetcher_options *options,
     enum status rc;
 
     if (!f)
-        return problem(why, STATUS_MEMORY, "no memory for a fetcher");
+        return problem_memory(why);
     f->options = *options;
     list_init(&f->under_way);
     list_init(&f->over);

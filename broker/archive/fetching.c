@@ -317,7 +317,7 @@ start(struct fetching *f, struct set *set,
     struct fetch *fetch = fetch_new(url, missing->hash, missing->length);
 
     if (!fetch)
-        return problem(why, STATUS_MEMORY, "no memory for a fetch");
+        return problem_memory(why);
     fetch->set = set;
     fetch->seq = missing->seq;
     fetch->tries = missing->tries;

@@ -106,7 +106,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
     enum status rc = STATUS_OK;
 
     if (!w)
-        return problem(why, STATUS_MEMORY, "no memory for a generation");
+        return problem_memory(why);
     w->set = set;
     w->folder_fd = w->dir_fd = -1;
     if (!log_head(set->log, &head))

@@ -210,7 +210,7 @@ on_write(struct archive *archive, void *user, const void *bytes, size_t size)
         !file_append(&p->file, (struct slice){bytes, size}, &p->failure)) {
         p->length += size;
         if (!EVP_DigestUpdate(p->sha256, bytes, size))
-            problem_set(&p->failure, "no memory for a digest");
+            problem_memory(&p->failure);
     }
     return (la_ssize_t)size;
 }
@@ -267,7 +267,7 @@ package_begin(struct package **package, int dir_fd, const char *name,
     enum status rc;
 
     if (!p)
-        return problem(why, STATUS_MEMORY, "no memory for a package");
+        return problem_memory(why);
     p->source_fd = -1;
     p->time_us = time_us;
     rc = file_begin(&p->file, dir_fd, name, why);
@@ -281,7 +281,7 @@ package_begin(struct package **package, int dir_fd, const char *name,
     p->source_sha256 = EVP_MD_CTX_new();
     if (!p->archive || !p->entry || !p->sha256 || !p->source_sha256 ||
         !EVP_DigestInit_ex(p->sha256, EVP_sha256(), NULL))
-        rc = problem(why, STATUS_MEMORY, "no memory for a package");
+        rc = problem_memory(why);
     else
         rc = check(
             p,
@@ -361,7 +361,7 @@ package_take(struct package *p, const struct package_name *name,
     enum status rc = begin_member(p, name->text, is_deflated, length, why);
 
     if (!rc && !EVP_DigestInit_ex(p->source_sha256, EVP_sha256(), NULL))
-        rc = problem(why, STATUS_MEMORY, "no memory for a digest");
+        rc = problem_memory(why);
     if (rc) {
         close(fd);
         return rc;
@@ -389,7 +389,7 @@ copy_piece(struct package *p, struct problem *why)
                        "the content for %s ends %" PRIu64 " bytes too early",
                        p->member, p->left);
     if (!EVP_DigestUpdate(p->source_sha256, p->piece, (size_t)n))
-        return problem(why, STATUS_MEMORY, "no memory for a digest");
+        return problem_memory(why);
     return package_add(p, (struct slice){p->piece, (size_t)n}, why);
 }
 
@@ -402,7 +402,7 @@ check_source(struct package *p, struct problem *why)
     char more;
 
     if (!EVP_DigestFinal_ex(p->source_sha256, found.bytes, NULL))
-        return problem(why, STATUS_MEMORY, "no memory for a digest");
+        return problem_memory(why);
     if (read(p->source_fd, &more, 1) > 0)
         return problem(why, STATUS_INVALID,
                        "the content for %s is longer than was told", p->member);
@@ -447,7 +447,7 @@ package_finish(struct package *p, struct package_file *file,
         rc = check(p, archive_write_close(p->archive) == ARCHIVE_OK, why);
     *file = (struct package_file){.length = p->length};
     if (!rc && !EVP_DigestFinal_ex(p->sha256, file->digest.bytes, NULL))
-        rc = problem(why, STATUS_MEMORY, "no memory for a digest");
+        rc = problem_memory(why);
     if (rc)
         file_abandon(&p->file);
     else

@@ -81,7 +81,7 @@ flush(struct packing *p, size_t least, struct problem *why)
     enum status rc;
 
     if (p->text.failed)
-        return problem(why, STATUS_MEMORY, "no memory for a manifest");
+        return problem_memory(why);
     if (p->text.size < least)
         return STATUS_OK;
     p->manifest_bytes += p->text.size;
@@ -96,7 +96,7 @@ packing_plan(struct packing **packing, struct set *set, struct problem *why)
     struct packing *p = calloc(1, sizeof(*p));
 
     if (!p)
-        return problem(why, STATUS_MEMORY, "no memory for a package");
+        return problem_memory(why);
     p->set = set;
     p->limit = registry_config(set->registry)->package_bytes;
     buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
@@ -162,7 +162,7 @@ packing_add(struct packing *p, struct slice entry,
     struct member *members = ONE_MORE(p->members, &p->capacity, p->n);
 
     if (!members)
-        return problem(why, STATUS_MEMORY, "no memory for a package");
+        return problem_memory(why);
     p->members = members;
     buf_clear(&p->entry);
     if (bytes)

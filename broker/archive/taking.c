@@ -43,16 +43,15 @@ taking_open(struct taking **taking, struct registry *registry, const char *dir,
     enum status rc;
 
     if (!t)
-        return problem(why, STATUS_MEMORY, "no memory to compare");
+        return problem_memory(why);
     t->registry = registry;
     t->dir = dir;
     snprintf(t->name, sizeof(t->name), "%s", name);
     buf_init(&t->part.bytes, TAKING_BYTES);
     t->part.max = TAKING_ENTRIES;
     t->part.fragments = calloc(t->part.max, sizeof(*t->part.fragments));
-    rc = t->part.fragments
-             ? difference_open(&t->difference, dir, name, why)
-             : problem(why, STATUS_MEMORY, "no memory to compare");
+    rc = t->part.fragments ? difference_open(&t->difference, dir, name, why)
+                           : problem_memory(why);
     if (!rc)
         rc = staging_path(dir, name, path, &t->is_accepted);
     if (rc) {

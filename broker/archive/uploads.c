@@ -115,7 +115,7 @@ uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
     } else {
         *upload = add(u, name);
         if (!*upload)
-            rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+            rc = problem_memory(why);
     }
     pthread_mutex_unlock(&u->mutex);
     return rc;

@@ -120,7 +120,7 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
     enum status rc;
 
     if (!w)
-        return problem(why, STATUS_MEMORY, "no memory for a file");
+        return problem_memory(why);
     rc = file_begin(&w->file, dir_fd, name, why);
     if (rc) {
         writer_free(w);
@@ -132,7 +132,7 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
                                    Z_DEFAULT_STRATEGY) == Z_OK;
     if (!w->sha256 || !w->is_deflating ||
         !EVP_DigestInit_ex(w->sha256, EVP_sha256(), NULL))
-        rc = problem(why, STATUS_MEMORY, "no memory for a file");
+        rc = problem_memory(why);
     else
         rc = append(w, zeros, sizeof(zeros), why);
     if (rc) {
@@ -182,7 +182,7 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     w->crc =
         (uint32_t)crc32(w->crc, (const Bytef *)bytes.data, (uInt)bytes.size);
     if (!EVP_DigestUpdate(w->sha256, bytes.data, bytes.size))
-        return problem(why, STATUS_MEMORY, "no memory for a digest");
+        return problem_memory(why);
     w->plain += bytes.size;
     return squeeze(w, bytes, Z_NO_FLUSH, why);
 }
@@ -224,7 +224,7 @@ zfile_finish(struct zfile_writer *w, struct zfile *zfile, struct problem *why)
         rc = append(w, trailer, sizeof(trailer), why);
     *zfile = (struct zfile){.plain = w->plain, .packed = w->packed};
     if (!rc && !EVP_DigestFinal_ex(w->sha256, zfile->digest.bytes, NULL))
-        rc = problem(why, STATUS_MEMORY, "no memory for a digest");
+        rc = problem_memory(why);
     if (!rc)
         rc = write_header(w, zfile, why);
     if (rc)
@@ -420,7 +420,7 @@ zfile_body(int fd, struct body **body, struct problem *why)
     enum status rc;
 
     if (!b)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     rc = read_header(fd, &b->header, why);
     if (rc) {
         free(b);

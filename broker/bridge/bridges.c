@@ -165,7 +165,7 @@ make(struct bridges *b, const struct bridging *next, struct problem *why)
         return rc;
     all = calloc(next->n + 1, sizeof(*all)); /* not 0 */
     if (!all)
-        return problem(why, STATUS_MEMORY, "no memory for the bridges");
+        return problem_memory(why);
     sort_out(b, next, all, ended);
     stop_some(ended, n_ended);
     for (size_t i = 0; !rc && i < next->n; i++)
@@ -190,7 +190,7 @@ bridges_open(struct bridges **bridges, struct registry *registry,
 
     *bridges = NULL;
     if (!b)
-        return problem(why, STATUS_MEMORY, "no memory for the bridges");
+        return problem_memory(why);
     b->registry = registry;
     pthread_mutex_init(&b->mutex, NULL);
     rc = make(b, registry_bridging(registry), why);

@@ -119,7 +119,7 @@ tell(struct in *in, struct slice topic, struct slice set, struct slice key,
     message.payload = buf_slice(&text);
     in->telling++; /* before it: it may be acknowledged at once */
     if (text.failed) {
-        problem_set(&failure, "no memory");
+        problem_memory(&failure);
         in->telling--;
     } else if (mqtt_publish(in->mqtt, &message, &mid, &failure)) {
         in->telling--;
@@ -307,8 +307,7 @@ on_received(void *user, const struct mqtt_received *message)
     }
     h = held_new(message, input, registry_config(in->registry)->max_body);
     if (!h) {
-        problem_set(&why, "no memory for a message of %zu bytes",
-                    message->payload.size);
+        problem_memory(&why);
         drop(in, &why);
         return;
     }
@@ -391,7 +390,7 @@ in_open(struct in **opened, struct registry *registry, struct ledger *ledger,
     enum status rc;
 
     if (!in)
-        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+        return problem_memory(why);
     in->registry = registry;
     in->ledger = ledger;
     in->config = config;

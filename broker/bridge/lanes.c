@@ -60,7 +60,7 @@ write_rows(struct out *out, struct problem *why)
         struct lane_row *rows = ONE_MORE(out->rows, &out->rows_capacity, n);
 
         if (!rows)
-            return problem(why, STATUS_MEMORY, "no memory");
+            return problem_memory(why);
         out->rows = rows;
         rows[n++] = lane_row(list_entry(node, struct lane, unkept));
     }
@@ -365,7 +365,7 @@ lanes_learn(struct out *out, struct problem *why)
         ledger_lanes(out->ledger, out->config->name, take_row, out, why);
 
     if (rc == STATUS_MEMORY)
-        return problem(why, rc, "no memory for the sets of a bridge");
+        return problem_memory(why);
     if (rc)
         return rc;
     lanes_look(out);

@@ -111,7 +111,7 @@ bridge_ledger_open(struct ledger **ledger, const char *dir, struct problem *why)
     enum status rc;
 
     if (!l)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     pthread_mutex_init(&l->mutex, NULL);
     buf_init(&l->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
@@ -354,7 +354,7 @@ read_ends(struct ledger *l, struct slice blob, struct lane_row *row,
         uint64_t *read = ONE_MORE(l->read, &l->read_capacity, row->n_ends);
 
         if (!read)
-            return problem(why, STATUS_MEMORY, "no memory for a lane");
+            return problem_memory(why);
         l->read = read;
         if (!take_difference(&blob, &difference) || difference > INT64_MAX - at)
             return problem(why, STATUS_IO,
@@ -419,7 +419,7 @@ keep_lane(struct ledger *l, const char *bridge, const struct lane_row *row,
         at = row->ends[i];
     }
     if (l->ends.failed)
-        return problem(why, STATUS_MEMORY, "no memory for a lane");
+        return problem_memory(why);
     bind(s, 1, slice_of(bridge));
     bind(s, 2, row->set);
     bind(s, 3, slice_of(row->epoch));
@@ -481,7 +481,7 @@ read_filter(sqlite3_stmt *s, enum status (*fn)(const char *filter, void *user),
     enum status rc;
 
     if (!filter)
-        return problem(why, STATUS_MEMORY, "no memory for a filter");
+        return problem_memory(why);
     rc = fn(filter, user);
     free(filter);
     return rc;

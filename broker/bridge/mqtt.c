@@ -232,7 +232,7 @@ copy_texts(struct mqtt *mqtt, struct problem *why)
     mqtt->will_payload = o->will_topic ? strdup(o->will_payload) : NULL;
     if (!mqtt->client_id ||
         (o->will_topic && (!mqtt->will_topic || !mqtt->will_payload)))
-        return problem(why, STATUS_MEMORY, "no memory for an MQTT client");
+        return problem_memory(why);
     return STATUS_OK;
 }
 
@@ -261,7 +261,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
         return rc;
     mqtt = calloc(1, sizeof(*mqtt));
     if (!mqtt)
-        return problem(why, STATUS_MEMORY, "no memory for an MQTT client");
+        return problem_memory(why);
     mqtt->options = *options;
     pthread_mutex_init(&mqtt->lock, NULL);
     atomic_init(&mqtt->is_woken, false);

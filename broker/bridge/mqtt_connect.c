@@ -165,7 +165,7 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
     ERR_clear_error();
     ctx = SSL_CTX_new(TLS_client_method());
     if (!ctx)
-        return problem(why, STATUS_MEMORY, "no memory for TLS");
+        return problem_memory(why);
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(ctx, openssl_no_password);
@@ -341,7 +341,7 @@ mqtt_connect(struct mqtt *mqtt, struct problem *why)
     int error;
 
     if (!client)
-        return problem(why, STATUS_MEMORY, "no memory for an MQTT client");
+        return problem_memory(why);
     rc = set_user(client, c, why);
     if (!rc)
         rc = set_tls(mqtt, client, why);

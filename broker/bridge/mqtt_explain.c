@@ -145,7 +145,7 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         mqtt_end(mqtt, "no answer from the MQTT broker within the keepalive");
         break;
     case MOSQ_ERR_NOMEM:
-        mqtt_end(mqtt, "no memory");
+        mqtt_end(mqtt, NO_MEMORY);
         break;
     default:
         mqtt_end(mqtt, "the MQTT broker does not speak MQTT%s: %s%s",

@@ -288,7 +288,7 @@ start(struct out *out, struct problem *why)
     enum status rc;
 
     if (window_init(&out->window, (unsigned)out->config->inflight))
-        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+        return problem_memory(why);
     rc = ledger_bridge(out->ledger, out->config->name, &out->row, why);
     if (rc)
         return rc;
@@ -305,7 +305,7 @@ out_open(struct out **out, struct registry *registry, struct ledger *ledger,
     enum status rc;
 
     if (!o)
-        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+        return problem_memory(why);
     rc = start(o, why);
     if (rc)
         out_close(o);

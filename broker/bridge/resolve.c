@@ -84,7 +84,7 @@ resolve_begin(struct resolve **resolve, const char *host, struct problem *why)
 
     *resolve = NULL;
     if (!r)
-        return problem(why, STATUS_MEMORY, "no memory to look up %s", host);
+        return problem_memory(why);
     snprintf(r->host, sizeof(r->host), "%s", host);
     atomic_init(&r->n_holders, 1);
     atomic_init(&r->is_done, false);

@@ -178,7 +178,7 @@ send_position(struct lane *lane, struct problem *why)
                                   : window_add(&out->window, FLIGHT_POSITION,
                                                lane, message.payload.size);
     if (!flight)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     list_append(&out->window.others, &flight->node);
     return out_publish(out, &message, flight, why);
 }

@@ -27,7 +27,7 @@ pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
     struct flight *flight = flights_add(lane, where, 0);
 
     if (!flight)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     window_skip(&lane->out->window, flight);
     lane_pass(lane, upto);
     out_count(&lane->out->counts.left_out, n);
@@ -133,7 +133,7 @@ add_made(struct lane *lane, struct made *made, uint64_t where,
     made->flight = flights_add(lane, where, made->size);
     if (!made->flight) {
         forget_payload(out, made->offset);
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     }
     out->made[out->n_made++] = *made;
     return STATUS_OK;
@@ -170,7 +170,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
         return rc;
     if (lane_begin(lane, made.last, &is_new)) {
         out_rewind(lane); /* what was made is not published either */
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     }
     if (!tells_changes)
         lane_tell(lane, made.last, &r->covered.digest);

@@ -20,7 +20,7 @@ bridging_add(struct bridge_config **bridges, size_t *n, struct problem *why)
                        BRIDGES_MAX);
     larger = realloc(*bridges, (*n + 1) * sizeof(*larger));
     if (!larger)
-        return problem(why, STATUS_MEMORY, "no memory for a bridge");
+        return problem_memory(why);
     larger[(*n)++] = (struct bridge_config){.line = 0};
     *bridges = larger;
     return STATUS_OK;

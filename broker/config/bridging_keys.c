@@ -310,7 +310,7 @@ read_in(const char *text, void *values, struct problem *why)
                        BRIDGE_INPUT_MAX);
     inputs = realloc(bridge->inputs, (bridge->n_inputs + 1) * sizeof(input));
     if (!inputs)
-        return problem(why, STATUS_MEMORY, "no memory for it");
+        return problem_memory(why);
     bridge->inputs = inputs;
     inputs[bridge->n_inputs++] = input;
     return STATUS_OK;

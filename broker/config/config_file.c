@@ -276,7 +276,7 @@ config_file_read(struct config *config, const struct options *options,
         /* libinih found it by itself. */
         r.rc = at_line(&r, (unsigned)bad, NOT_A_LINE);
     } else if (bad < 0) {
-        r.rc = problem(why, STATUS_MEMORY, "no memory to read %s", path);
+        r.rc = problem_memory(why);
     }
     end_section(&r);
     fclose(r.file);

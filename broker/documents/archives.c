@@ -235,7 +235,7 @@ open_index(const struct document_wish *wish, struct document *document,
         return STATUS_AGAIN;
     x = calloc(1, sizeof(*x));
     if (!x)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     pieces_init(&x->pieces, fill, index_free, true);
     x->document = *wish;
     x->parts = parts_now(wish);

@@ -89,7 +89,7 @@ built_open_package(const struct document_wish *wish, uint64_t number,
     };
     if (!document->body) {
         close(fd);
-        return problem(why, STATUS_MEMORY, "no memory for a package");
+        return problem_memory(why);
     }
     tag_package(&document->tag, wish, number, part, &st);
     return STATUS_OK;

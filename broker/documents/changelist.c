@@ -252,9 +252,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
     l->info = lists_open(&wish->head);
     header_write(&l->header, registry_public_url(wish->registry),
                  wish->set->name, wish->head.epoch, &l->info);
-    return l->header.failed
-               ? problem(why, STATUS_MEMORY, "no memory for a document")
-               : STATUS_OK;
+    return l->header.failed ? problem_memory(why) : STATUS_OK;
 }
 
 /* The tag is made from header and digest, which are all that the bytes depend
@@ -288,7 +286,7 @@ changelist_open(const struct document_wish *wish, struct document *document,
         return STATUS_AGAIN;
     l = calloc(1, sizeof(*l));
     if (!l)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     buf_init(&l->header, DOCUMENT_FRAME_MAX);
     l->log = registry_log(wish->registry);
     l->set = wish->set->log;

@@ -180,7 +180,5 @@ document_of_text(struct document *document, struct buf *text,
         .tag = tag,
         .modified_us = DATETIME_NONE,
     };
-    return document->body
-               ? STATUS_OK
-               : problem(why, STATUS_MEMORY, "no memory for a document");
+    return document->body ? STATUS_OK : problem_memory(why);
 }

@@ -174,7 +174,7 @@ listing_open(const struct listing_wish *wish, struct document *document,
         return STATUS_AGAIN;
     l = calloc(1, sizeof(*l));
     if (!l)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     pieces_init(&l->pieces, fill, listing_free, true);
     l->document = *wish->document;
     l->root = wish->root;

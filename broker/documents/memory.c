@@ -71,7 +71,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
         return rc;
     p = calloc(1, sizeof(*p));
     if (!p)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     buf_init(&p->text, (size_t)1 << 30);
     holding_init(&p->holding, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);

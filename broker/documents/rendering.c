@@ -223,7 +223,7 @@ rendering_plain(struct document *document, uint64_t size, struct problem *why)
     struct plain *p = calloc(1, sizeof(*p));
 
     if (!p)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     p->body = (struct body){size, plain_next, plain_free, NULL};
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
@@ -417,7 +417,7 @@ rendering_html(struct document *document, const struct rendering_page *page,
         text.failed |= p.rows.failed;
         html = body_of_buf(&text);
         if (!html)
-            rc = problem(why, STATUS_MEMORY, "no memory for a page");
+            rc = problem_memory(why);
     }
     if (!rc) {
         replace(document, html,

@@ -173,7 +173,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
 
     d = calloc(1, sizeof(*d));
     if (!d)
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     text = &d->pieces.text;
     pieces_init(&d->pieces, fill, description_free, false);
     d->public_url = registry_public_url(wish->registry);
@@ -195,7 +195,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
         header + d->left + document_footer_of(DOCUMENT_URLSET).size;
     if (d->picked.failed || text->failed) {
         d->pieces.body.free(&d->pieces.body);
-        return problem(why, STATUS_MEMORY, "no memory for a document");
+        return problem_memory(why);
     }
     *document = (struct document){
         .body = &d->pieces.body,

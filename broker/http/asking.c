@@ -26,7 +26,7 @@ asking_new(struct http *http, struct request *rq, enum order_kind kind,
            size_t max)
 {
     struct asking *a = calloc(1, sizeof(*a));
-    struct problem why = {"the broker has no memory left"};
+    struct problem why = PROBLEM_MEMORY;
 
     if (a) {
         a->http = http;
@@ -62,7 +62,7 @@ static void
 answer_order(struct request *rq, struct asking *a)
 {
     struct order *order = a->order;
-    struct problem why = {"the broker has no memory left"};
+    struct problem why = PROBLEM_MEMORY;
     struct response r;
 
     response_init(&r, order->http, NULL);
@@ -147,8 +147,8 @@ static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct asking *a = request_user(rq);
-    struct problem why = {"the broker has no memory left"};
-    enum status rc = STATUS_BUSY;
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     buf_add_slice(&a->body, bytes);
     if (!a->body.failed)

@@ -147,7 +147,7 @@ post(struct http *http, struct request *rq, const struct route_target *target,
     struct building *b = calloc(1, sizeof(*b));
 
     if (!b) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     b->archiver = http->archiver;

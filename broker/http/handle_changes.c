@@ -177,7 +177,7 @@ handle_changes_post(struct http *http, struct request *rq,
 
     request_header(rq, "content-type", &type);
     if (!p)
-        rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(&why);
     else
         rc = posted_check_publisher(rq, &why);
     if (!rc)

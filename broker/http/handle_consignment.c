@@ -193,10 +193,10 @@ read_done(struct job *job)
 static void
 go_on(struct consigning *c)
 {
-    struct problem why = {"the broker has no memory left"};
+    struct problem why = PROBLEM_MEMORY;
 
     if (c->arrived.failed) {
-        refuse(c, STATUS_BUSY, &why);
+        refuse(c, STATUS_MEMORY, &why);
     } else if (c->is_whole || c->arrived.size >= BLOCK_BYTES) {
         struct buf empty = c->block;
 
@@ -288,8 +288,8 @@ handle_consignment_post(struct http *http, struct request *rq,
                         const struct route_target *target)
 {
     struct consigning *c = calloc(1, sizeof(*c));
-    struct problem why = {"the broker has no memory left"};
-    enum status rc = STATUS_BUSY;
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     if (c) {
         c->http = http;

@@ -179,7 +179,7 @@ answer_document(struct request *rq, struct opening *o)
     if (add_body(&r, document, &verdict))
         request_answer(rq, &r);
     else
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
 }
 
 static void
@@ -220,7 +220,7 @@ open_later(struct request *rq, const struct opening *asked)
     struct opening *o = malloc(sizeof(*o));
 
     if (!o) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     *o = *asked;

@@ -111,7 +111,7 @@ keep_head(struct request *rq, struct order *order, struct slice type,
             order->key = order_keep(order, key_slice(&key));
     }
     if (!rc && order->memory.failed)
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
     return rc;
 }
 

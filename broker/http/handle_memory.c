@@ -283,7 +283,7 @@ handle_memory_get(struct http *http, struct request *rq,
     int64_t wait_us = 0;
 
     if (!r) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     r->http = http;

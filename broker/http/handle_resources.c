@@ -342,9 +342,8 @@ on_change(const struct change *change, void *user, struct problem *why)
         return rc;
     if (p->is_inline)
         buf_add(&p->digests, &digest, sizeof(digest));
-    return p->digests.failed
-               ? problem(why, STATUS_BUSY, "the broker has no memory left")
-               : block_add(&p->block, change, why);
+    return p->digests.failed ? problem_memory(why)
+                             : block_add(&p->block, change, why);
 }
 
 static void
@@ -376,7 +375,7 @@ go_on(struct putting *p)
     if (p->is_out)
         return;
     if (p->waiting.failed) {
-        rc = problem(&why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(&why);
     } else if (p->block.bytes.size < BLOCK_BYTES && p->waiting.size > 0) {
         rc = decoding_feed(&p->decoding, buf_slice(&p->waiting), &why);
         buf_clear(&p->waiting);
@@ -486,7 +485,7 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
                        problem_quote(type).text);
     p->reader = reader_new(format, READER_RESOURCES, SIZE_MAX, on_change, p);
     if (!p->reader)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     decoding_init(&p->decoding, p->reader);
     return STATUS_OK;
 }
@@ -545,8 +544,7 @@ handle_resources_put(struct http *http, struct request *rq,
     enum status rc;
 
     if (!p) {
-        problem_set(&why, "the broker has no memory left");
-        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
         return;
     }
     p->http = http;

@@ -71,8 +71,8 @@ static void
 on_end(struct request *rq)
 {
     struct closing *c = calloc(1, sizeof(*c));
-    struct problem why = {"the broker has no memory left"};
-    enum status rc = STATUS_BUSY;
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     if (c) {
         c->set = request_user(rq);

@@ -54,8 +54,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
     buf_init(&text, DESCRIPTION_MAX);
     describe_set(&text, set, head);
     if (text.failed) {
-        problem_set(&why, "the broker has no memory left");
-        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
         buf_fini(&text);
         return;
     }
@@ -142,11 +141,11 @@ static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct putting *p = request_user(rq);
-    struct problem why = {"the broker has no memory left"};
+    struct problem why = PROBLEM_MEMORY;
 
     buf_add_slice(&p->body, bytes);
     if (p->body.failed)
-        refuse(rq, p, STATUS_BUSY, &why);
+        refuse(rq, p, STATUS_MEMORY, &why);
 }
 
 /* Foreign hubs are told without being asked whether they want it, so who may
@@ -219,14 +218,14 @@ static void
 receive_settings(struct http *http, struct request *rq,
                  const struct route_target *target, enum alter_mode mode)
 {
-    struct problem why = {"the broker has no memory left"};
+    struct problem why = PROBLEM_MEMORY;
     struct putting *p = NULL;
     bool may_discard = false;
     enum status rc = read_yes(rq, "discard", &may_discard, &why);
 
     if (!rc) {
         p = calloc(1, sizeof(*p));
-        rc = p ? STATUS_OK : STATUS_BUSY;
+        rc = p ? STATUS_OK : STATUS_MEMORY;
     }
     if (rc) {
         refuse(rq, p, rc, &why);
@@ -302,8 +301,8 @@ static void
 begin_removal(struct request *rq, struct set *set)
 {
     struct removing *d = calloc(1, sizeof(*d));
-    struct problem why = {"the broker has no memory left"};
-    enum status rc = STATUS_BUSY;
+    struct problem why = PROBLEM_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     if (d) {
         d->task.run = on_removed;
@@ -380,8 +379,7 @@ handle_sets_get(struct http *http, struct request *rq,
         write_page(&text, http, page, n, is_more);
     }
     if (!page || text.failed) {
-        problem_set(&why, "the broker has no memory left");
-        routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "no-cache");
@@ -389,7 +387,7 @@ handle_sets_get(struct http *http, struct request *rq,
         if (r.body)
             request_answer(rq, &r);
         else
-            routes_answer_failure(rq, STATUS_BUSY, &why, NULL, NULL);
+            routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
     }
     free(page);
     buf_fini(&text);

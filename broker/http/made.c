@@ -30,7 +30,7 @@ done(struct job *job)
     struct response r;
 
     if (rq && m->text.failed) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
     } else if (rq) {
         response_init(&r, 200, m->content_type);
         response_header(&r, "Cache-Control", "no-store");
@@ -48,7 +48,7 @@ made_answer(struct http *http, struct request *rq, const char *content_type,
     struct making *m = calloc(1, sizeof(*m));
 
     if (!m) {
-        routes_answer_failure(rq, STATUS_BUSY, NULL, NULL, NULL);
+        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     m->job = (struct job){.work = work, .done = done};

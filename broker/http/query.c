@@ -37,7 +37,7 @@ query_read(struct request *rq, const struct head *head, struct query *q,
 
     q->has_after = q->has_since = false;
     if (!room)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     rc = filter_read(&q->filter, text, why);
     if (!rc)
         rc = read_start(text, head, q, room, why);

@@ -99,12 +99,12 @@ shared_body_make(struct shared_body **result, const struct topic *topic,
 
     *result = NULL;
     if (!body)
-        return problem(why, STATUS_MEMORY, "no memory for a message");
+        return problem_memory(why);
     buf_init(&text, BODY_MAX);
     topic_head(topic, &head); /* before it is read: see is_full */
     rc = topic_read(topic, wish, &text, &type, last, why);
     if (!rc && text.failed)
-        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        rc = problem_memory(why);
     if (rc) {
         buf_fini(&text);
         shared_body_free(body);

@@ -304,7 +304,7 @@ deliver_open(struct hub *hub, struct problem *why)
     struct deliveries *all = calloc(1, sizeof(*all));
 
     if (!all)
-        return problem(why, STATUS_MEMORY, "no memory for deliveries");
+        return problem_memory(why);
     all->hub = hub;
     bodies_init(&all->bodies, registry_config(hub->registry)->hub_body_bytes);
     loads_init(&all->loads, hub, &all->bodies, prepare_loaded, all);

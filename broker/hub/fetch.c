@@ -135,7 +135,7 @@ take(struct source *s, struct problem *why)
     if (type.size == 0)
         type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
     rc = intake_fetched(s, &target, type, call->answer, why);
-    return rc == STATUS_BUSY ? STATUS_AGAIN : rc;
+    return rc == STATUS_BUSY || rc == STATUS_MEMORY ? STATUS_AGAIN : rc;
 }
 
 static void

@@ -113,8 +113,7 @@ foreign_notify(struct order *order)
     if (rc) {
         refuse(order, rc, 400, &why);
     } else if (!source) {
-        problem_set(&why, "the broker has no memory left");
-        refuse(order, STATUS_BUSY, 503, &why);
+        refuse(order, problem_memory(&why), 503, &why);
     } else if (is_believed) {
         intake_order(source, &target, order);
     } else {
@@ -199,8 +198,7 @@ foreign_publish(struct order *order)
             continue;
         source = source_of(hub->foreign, url, &target);
         if (!source) {
-            problem_set(&why, "the broker has no memory left");
-            refuse(order, STATUS_BUSY, 503, &why);
+            refuse(order, problem_memory(&why), 503, &why);
             return;
         }
         fetch_ping(source);
@@ -217,7 +215,7 @@ foreign_open(struct hub *hub, struct problem *why)
     struct foreign *f = calloc(1, sizeof(*f));
 
     if (!f)
-        return problem(why, STATUS_MEMORY, "no memory for foreign Sources");
+        return problem_memory(why);
     f->hub = hub;
     for (size_t i = 0; i < SOURCES_LISTS; i++)
         list_init(&f->sources[i]);

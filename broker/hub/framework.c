@@ -60,7 +60,7 @@ framework_enter(struct hub *hub, struct problem *why)
     if (!f) {
         f = calloc(1, sizeof(*f));
         if (!f)
-            return problem(why, STATUS_MEMORY, "no memory for a topic");
+            return problem_memory(why);
         f->hub = hub;
         f->log = registry_framework(hub->registry);
         hub->framework = f;

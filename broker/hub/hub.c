@@ -521,7 +521,7 @@ hub_open(struct hub **hub, struct registry *registry,
     enum status rc;
 
     if (!h)
-        return problem(why, STATUS_MEMORY, "no memory for a hub");
+        return problem_memory(why);
     options.connections = (unsigned)h->config->hub_connections;
     options.host_connections = (unsigned)h->config->hub_host_connections;
     rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);

@@ -334,7 +334,7 @@ enter(struct source *s, const struct target *target, struct slice type,
         in->type = slice_dup(type);
     if (!in || !in->type) {
         free(in);
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     }
     in->source = s;
     in->target = *target;
@@ -380,7 +380,7 @@ intake_fetched(struct source *s, const struct target *target, struct slice type,
     if (!rc)
         buf_add_slice(&in->copy, body);
     if (!rc && in->copy.failed)
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
     if (rc) {
         list_remove(&in->node);
         intake_free(in);

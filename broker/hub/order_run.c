@@ -83,7 +83,7 @@ list(struct order *order)
         report_list(&order->text, order->hub, order->name, order->is_relay,
                     order->id);
     if (order->text.failed)
-        rc = problem(&why, STATUS_MEMORY, "the broker has no memory left");
+        rc = problem_memory(&why);
     order->http = 200;
     hub_answer_now(order, rc, &why);
 }
@@ -128,7 +128,7 @@ show(struct order *order)
         report_request(&order->text, request);
     BUF_ADD(&order->text, "\n");
     if (order->text.failed)
-        rc = problem(&why, STATUS_MEMORY, "the broker has no memory left");
+        rc = problem_memory(&why);
     order->http = 200;
     hub_answer_now(order, rc, &why);
 }

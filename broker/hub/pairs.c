@@ -78,7 +78,7 @@ pairs_enter(struct pairs *pairs, struct pair *pair, const struct topic *topic,
         copy = slice_dup(buf_slice(&text));
     if (!copy) {
         buf_fini(&text);
-        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+        return problem_memory(why);
     }
     pair->topic = topic;
     pair->callback = (struct slice){copy, text.size};

@@ -194,7 +194,7 @@ records_open(struct records **records, const char *dir, struct problem *why)
     enum status rc;
 
     if (!r)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     list_init(&r->hooks);
     name_database(path, sizeof(path), dir);
     rc = db_check(path, N_STEPS, why);
@@ -252,7 +252,7 @@ records_fail(struct records *r, const struct problem *why)
 static void
 fail_for_memory(struct records *r)
 {
-    records_fail(r, &(struct problem){"the broker has no memory left"});
+    records_fail(r, &(struct problem)PROBLEM_MEMORY);
 }
 
 /* This turn writes the row. */

@@ -35,7 +35,7 @@ read_common(sqlite3_stmt *s, struct record *record, struct problem *why)
     if (filter.size > 0) {
         record->terms.filter = slice_dup(filter);
         if (!record->terms.filter)
-            return problem(why, STATUS_MEMORY, "no memory");
+            return problem_memory(why);
     }
     record->terms.interval_us = sqlite3_column_int64(s, 8);
     record->terms.is_simple = sqlite3_column_int(s, 9) != 0;

@@ -107,7 +107,7 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
                        row->id);
     relay = relay_new(hub, row->name, row->topic, row->hub);
     if (!relay)
-        return problem(why, STATUS_MEMORY, "no memory for relays");
+        return problem_memory(why);
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
@@ -234,7 +234,7 @@ relay_load(struct hub *hub, struct problem *why)
     enum status rc;
 
     if (!all)
-        return problem(why, STATUS_MEMORY, "no memory for relays");
+        return problem_memory(why);
     hub->relaying = all;
     all->hub = hub;
     all->alarm.ring = on_alarm;
@@ -384,7 +384,7 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
                        problem_quote(slice_of(relay->topic_url)).text);
     new_hub_url = hub_url_of(relay->hub, hub_url);
     if (!new_hub_url)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     if (relay_touch(relay) &&
         relay_records_set_hub(relay->hub->relaying->records, relay->id, hub_url,
                               why))
@@ -416,7 +416,7 @@ relay_make(struct hub *hub, struct slice name, struct slice topic,
                        RELAYS_MAX);
     *relay = relay_new(hub, name, topic, hub_url);
     if (!*relay)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     rc = make(*relay, hub_url, why);
     if (rc) {
         relay_free(*relay);

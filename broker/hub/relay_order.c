@@ -98,7 +98,7 @@ read_json(struct reading *r, struct slice text, struct problem *why)
     enum status rc;
 
     if (!json)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     rc = json_parse_feed(json, text, why);
     if (!rc)
         rc = json_parse_end(json, why);
@@ -155,7 +155,7 @@ show(struct order *order, unsigned http)
 
     BUF_ADD(&order->text, "\n");
     if (order->text.failed)
-        rc = problem(&order->why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(&order->why);
     set_outcome(order, rc, http);
 }
 
@@ -197,7 +197,7 @@ relay_put(struct order *order)
     if (!rc)
         rc = check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
     if (!rc)
         rc = relay_make(hub, slice_of(order->name),
                         buf_slice(&r.urls[MEMBER_TOPIC]),

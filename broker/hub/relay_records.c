@@ -60,7 +60,7 @@ relay_records_open(struct relay_records **records, struct db *db,
     enum status rc = STATUS_OK;
 
     if (!r)
-        return problem(why, STATUS_MEMORY, "no memory for relays");
+        return problem_memory(why);
     r->db = db;
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(db, &r->statements[i], sql[i], why);
@@ -327,7 +327,7 @@ relay_records_read(struct relay_records *r, uint64_t relay, uint64_t seq,
                  SLICE_ARG(db_column(s, 0)));
         buf_add_slice(to, db_column(s, 1));
         if (to->failed)
-            rc = problem(why, STATUS_MEMORY, "no memory for a document");
+            rc = problem_memory(why);
     }
     sqlite3_reset(s);
     return rc;

@@ -72,7 +72,7 @@ request_enter(struct hub *hub, uint64_t id, struct topic *topic,
     enum status rc;
 
     if (!r)
-        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+        return problem_memory(why);
     r->hub = hub;
     r->id = id;
     r->topic = topic;
@@ -92,7 +92,7 @@ request_enter(struct hub *hub, uint64_t id, struct topic *topic,
     if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
                 !r->of_from || ids_add(&all->by_id, id, r) ||
                 ids_add(&topic->requests_by_id, id, r)))
-        rc = problem(why, STATUS_MEMORY, "the broker has no memory left");
+        rc = problem_memory(why);
     buf_fini(&host);
     if (rc) {
         request_forget(r);

@@ -95,7 +95,7 @@ add_slot(struct subscriptions *all, struct subscription *s, struct problem *why)
         struct slot *slots = realloc(all->slots, capacity * sizeof(*slots));
 
         if (!slots)
-            return problem(why, STATUS_MEMORY, "the broker has no memory left");
+            return problem_memory(why);
         all->slots = slots;
         all->capacity = capacity;
     }
@@ -185,7 +185,7 @@ make_filter(struct hub *hub, const struct terms *terms,
         return STATUS_OK;
     filter = malloc(sizeof(*filter)); /* too large for a stack of a thread */
     if (!filter)
-        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+        return problem_memory(why);
     rc = filter_read(filter, slice_of(terms->filter), why);
     client = client_of(clients, &(struct client_key){.kind = CLIENT_IS_HUB});
     if (!rc)
@@ -210,7 +210,7 @@ make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
     if (effect->signer)
         return STATUS_OK;
     filters_leave(effect->filter);
-    return problem(why, STATUS_MEMORY, "the broker has no memory left");
+    return problem_memory(why);
 }
 
 /* Moves what `terms` holds, and puts it into effect. */
@@ -259,7 +259,7 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     enum status rc;
 
     if (!s)
-        return problem(why, STATUS_MEMORY, "the broker has no memory left");
+        return problem_memory(why);
     s->hub = hub;
     s->id = id;
     s->kind = kind;
@@ -268,9 +268,7 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     list_init(&s->node);
     list_init(&s->moved);
     s->callback = slice_dup(callback);
-    rc = s->callback
-             ? STATUS_OK
-             : problem(why, STATUS_MEMORY, "the broker has no memory left");
+    rc = s->callback ? STATUS_OK : problem_memory(why);
     if (!rc)
         rc = pairs_enter(&hub->subscriptions->pairs, &s->pair, topic, callback,
                          why);
@@ -279,7 +277,7 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     if (!rc) {
         take_terms(s, terms, &effect);
         rc = ids_add(&topic->subscriptions_by_id, id, s)
-                 ? problem(why, STATUS_MEMORY, "the broker has no memory left")
+                 ? problem_memory(why)
                  : add_slot(hub->subscriptions, s, why);
     }
     if (rc) {

@@ -125,7 +125,7 @@ enter(struct topic *topic, struct problem *why)
     if (!tsearch(topic, &topic->hub->topic_tree, compare)) {
         if (topic->kind == TOPIC_FRAMEWORK)
             framework_leave(topic->hub);
-        return problem(why, STATUS_MEMORY, "no memory for a topic");
+        return problem_memory(why);
     }
     list_append(&topic->hub->topics, &topic->node);
     return STATUS_OK;
@@ -147,7 +147,7 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
     log_head(log_of(kind, set), &head);
     topic = make(hub, kind, head.epoch);
     if (!topic)
-        return problem(why, STATUS_MEMORY, "no memory for a topic");
+        return problem_memory(why);
     topic->set = set;
     rc = enter(topic, why);
     if (rc) {
@@ -180,7 +180,7 @@ topic_of_relay(struct hub *hub, struct relay *relay, struct topic **result,
         struct topic *topic = make(hub, TOPIC_RELAY, relay->epoch);
 
         if (!topic)
-            return problem(why, STATUS_MEMORY, "no memory for a topic");
+            return problem_memory(why);
         topic->relay = relay;
         relay->topic = topic;
         list_append(&hub->topics, &topic->node);
@@ -299,7 +299,7 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
         ours.size--; /* what had no path got one */
     rest = buf_slice(&theirs);
     if (ours.failed || theirs.failed)
-        rc = problem(why, STATUS_MEMORY, "no memory for a topic");
+        rc = problem_memory(why);
     else if (!take_prefix(&rest, buf_slice(&ours)) || !slice_starts(rest, "/"))
         rc = not_found(hub, url, why);
     else if (take_prefix(&rest, SLICE("/sets/")))

@@ -184,7 +184,7 @@ ask(struct request *r)
                             (uint64_t)(r->terms.lease_us / 1000000));
     buf_add(&r->url, "", 1);
     if (r->url.failed) {
-        fail(r, "there is no memory for its URL");
+        fail(r, NO_MEMORY);
         return;
     }
     r->call = (struct call){

@@ -93,7 +93,7 @@ make_terms(struct hub *hub, const struct order *order,
     if (filter.size > 0) {
         terms->filter = slice_dup(filter);
         if (!terms->filter)
-            return problem(why, STATUS_MEMORY, "the broker has no memory left");
+            return problem_memory(why);
     }
     return STATUS_OK;
 }
@@ -195,7 +195,7 @@ verify_take(struct hub *hub, struct order *order, struct problem *why)
     if (order->is_simple)
         topic_write_url(&url, topic);
     if (url.failed)
-        rc = problem(why, STATUS_MEMORY, "the broker has no memory left");
+        rc = problem_memory(why);
     if (!rc)
         rc = check_subscriptions(hub, order, topic, why);
     if (!rc)

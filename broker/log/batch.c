@@ -75,7 +75,7 @@ batch_append(struct batch *b, struct slice fragments,
 {
     /* Most fragments have more than 128 bytes: a first guess, grown below. */
     if (batch_reserve(b, fragments.size, fragments.size / 128 + 1))
-        return problem(why, STATUS_MEMORY, "no memory for a batch");
+        return problem_memory(why);
     if (fragments.size > 0)
         memcpy(b->bytes + b->size, fragments.data, fragments.size);
 
@@ -88,7 +88,7 @@ batch_append(struct batch *b, struct slice fragments,
                            "what is kept of entry %llu is damaged",
                            (unsigned long long)(b->last + 1));
         if (batch_reserve(b, 0, 1))
-            return problem(why, STATUS_MEMORY, "no memory for a batch");
+            return problem_memory(why);
         b->entries[b->n_entries++] = (struct batch_entry){
             .offset = (uint32_t)b->size, .stamp = view.stamp};
         b->size += view.size;

@@ -146,7 +146,7 @@ compress_slice(struct writer *w, struct slice plain, int flush)
         char *to = buf_room(&w->out, room);
 
         if (!to)
-            return problem(w->why, STATUS_MEMORY, "no memory for a list");
+            return problem_memory(w->why);
         w->z.next_out = (Bytef *)to;
         w->z.avail_out = (uInt)room;
         if (deflate(&w->z, flush) == Z_STREAM_ERROR)
@@ -243,7 +243,7 @@ closed_write(int dir_fd, const struct list_info *info, struct slice header,
         goto out;
     if (deflateInit2(&w.z, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
-        rc = problem(why, STATUS_MEMORY, "no memory for a list");
+        rc = problem_memory(why);
         file_abandon(&w.file);
         goto out;
     }
@@ -251,7 +251,7 @@ closed_write(int dir_fd, const struct list_info *info, struct slice header,
 
     rc = write_list(&w, info, header, source, user, marks);
     if (!rc && marks->failed)
-        rc = problem(why, STATUS_MEMORY, "no memory for a list's marks");
+        rc = problem_memory(why);
     if (rc)
         file_abandon(&w.file);
     else
@@ -319,7 +319,7 @@ inflate_block(int fd, const char *name, const struct mark *from,
     enum status rc = STATUS_MEMORY;
 
     if (!packed || !room || inflateInit2(&z, -15) != Z_OK) {
-        problem_set(why, "no memory for a block of %s", name);
+        rc = problem_memory(why);
         goto out;
     }
     while (got < packed_size) {
@@ -393,7 +393,7 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
         goto out;
     b = batch_new(from.after, from.after_us, &from.digest, forms_account);
     rc = b ? batch_append(b, buf_slice(&plain), &to.digest, why)
-           : problem(why, STATUS_MEMORY, "no memory for a batch");
+           : problem_memory(why);
     /* Inflate alone would let some damage pass. */
     if (!rc && (b->last != to.after || !batch_is_genuine(b)))
         rc = problem(why, STATUS_IO, "%s is damaged", name);

@@ -146,8 +146,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
     struct list *node, *after;
 
     if (rc) {
-        problem_set(why, "the broker has no memory left");
-        rc = STATUS_BUSY;
+        rc = problem_memory(why);
     } else {
         list_foreach (node, after, &c->touched)
             stamping_finish(list_entry(node, struct log_set, touched));

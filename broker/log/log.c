@@ -112,8 +112,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
                                          log->options.user);
     }
     if (!set || !set->owner)
-        return problem(why, STATUS_MEMORY, "no memory for set %s",
-                       loaded->name);
+        return problem_memory(why);
     return STATUS_OK;
 }
 
@@ -125,7 +124,7 @@ log_open(struct log **result, const struct log_options *options,
     enum status rc;
 
     if (!log)
-        return problem(why, STATUS_MEMORY, "no memory for the log");
+        return problem_memory(why);
     log->options = *options;
     snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
     log->lock = -1;
@@ -143,7 +142,7 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc)
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
     if (!rc && !(log->cache = cache_new(CACHE_BYTES, &log->disk_forms)))
-        rc = problem(why, STATUS_MEMORY, "no memory for the log");
+        rc = problem_memory(why);
     if (!rc) {
         log->committer.engine = log->engine;
         log->committer.tails = &log->tails;

@@ -290,7 +290,7 @@ note_filed(struct store *s, uint32_t set, struct problem *why)
         upto = store_column_u64(q, 0);
     sqlite3_reset(q);
     if (!rc && upto > 0 && store_debts_add(&s->debts, set, upto))
-        rc = problem(why, STATUS_MEMORY, "no memory for a set");
+        rc = problem_memory(why);
     return rc;
 }
 
@@ -591,7 +591,7 @@ store_open(struct engine **engine, const char *dir,
     enum status rc;
 
     if (!s)
-        return problem(why, STATUS_MEMORY, "no memory for the log");
+        return problem_memory(why);
     s->engine.ops = &store_ops;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name_database(s->path, sizeof(s->path), dir);

@@ -153,7 +153,7 @@ connection_take(struct store_readers *r, struct problem *why)
 
     c = calloc(1, sizeof(*c));
     if (!c) {
-        problem_set(why, "no memory to read the log");
+        problem_memory(why);
         return NULL;
     }
     if (db_open(&c->db, r->path, DB_READER, why) ||
@@ -194,7 +194,7 @@ add_row(struct store_readers *r, sqlite3_stmt *q, struct batch **b,
         *b = batch_new(store_column_u64(q, 0) - 1, sqlite3_column_int64(q, 2),
                        &before, r->forms_account);
         if (!*b)
-            return problem(why, STATUS_MEMORY, "no memory for a batch");
+            return problem_memory(why);
     }
     return batch_append(*b, db_column(q, 6), &digest, why);
 }
@@ -292,7 +292,7 @@ one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
         if (extra) {
             buf_add_slice(extra, db_column(q, 9));
             if (extra->failed)
-                rc = problem(why, STATUS_MEMORY, "no memory for a list");
+                rc = problem_memory(why);
         }
         if (set) {
             *set = (uint32_t)store_column_u64(q, 10);

@@ -88,7 +88,7 @@ unlink_rest(const char *path, struct problem *why)
     dir = fdopendir(fd);
     if (!dir) {
         close(fd);
-        return problem(why, STATUS_MEMORY, "no memory to read %s", path);
+        return problem_memory(why);
     }
     while (!rc && (entry = readdir(dir))) {
         unsigned char type = file_type(fd, entry);

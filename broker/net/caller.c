@@ -219,7 +219,7 @@ caller_open(struct caller **caller, const struct caller_options *options,
 
     *caller = NULL;
     if (!c)
-        return problem(why, STATUS_MEMORY, "no memory for a caller");
+        return problem_memory(why);
     c->options = *options;
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->mailbox);

@@ -173,12 +173,12 @@ calling_begin(struct caller *caller, struct call *call)
     struct transfer *t = NULL;
 
     if (!shard->multi && !shard_open(caller, shard)) {
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;
     }
     t = take_spare(caller);
     if (!t) {
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;
     }
     if (!transfer_set(t, call)) {
@@ -187,7 +187,7 @@ calling_begin(struct caller *caller, struct call *call)
     }
     t->shard = shard;
     if (curl_multi_add_handle(shard->multi, t->easy)) {
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
         put_back(caller, t);
         return false;
     }
@@ -453,8 +453,7 @@ calling_init(struct caller *caller, struct problem *why)
         list_init(&g->shards[i].touched);
     }
     g->trusted_path = trusted_path(version);
-    return g->trusted_path ? STATUS_OK
-                           : problem(why, STATUS_MEMORY, "no memory");
+    return g->trusted_path ? STATUS_OK : problem_memory(why);
 }
 
 void

@@ -291,7 +291,7 @@ listeners_open(struct service *service, const struct addresses *addresses,
         }
         if (uv_poll_init(&service->loop, &l->polls[i], fd)) {
             close(fd);
-            return problem(why, STATUS_MEMORY, "no memory for a listener");
+            return problem_memory(why);
         }
         l->fds[l->n++] = fd;
     }

@@ -74,10 +74,10 @@ response_status_of(enum status status)
     case STATUS_LIMITED:
         return 429;
     case STATUS_BUSY:
+    case STATUS_MEMORY:
     case STATUS_STOPPED:
         return 503;
     case STATUS_AGAIN:
-    case STATUS_MEMORY:
     case STATUS_IO:
         return 500;
     }

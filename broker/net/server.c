@@ -76,7 +76,7 @@ server_open(struct server **server, const struct server_options *options,
 
     *server = NULL;
     if (!s)
-        return problem(why, STATUS_MEMORY, "no memory for a server");
+        return problem_memory(why);
     s->options = *options;
     s->n_services = n;
     size_pool(n);

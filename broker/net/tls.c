@@ -79,7 +79,7 @@ read_cert(struct identity *id, const char *path, struct problem *why)
             break;
         }
     if (next)
-        rc = problem(why, STATUS_MEMORY, "no memory for certificates");
+        rc = problem_memory(why);
     else if (!is_end_of_pem())
         rc = problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
                      path, sk_X509_num(id->chain) + 2, openssl_reason());
@@ -137,8 +137,7 @@ try_out(const struct identity *id, const char *cert_path, const char *key_path,
     enum status rc = STATUS_OK;
 
     if (!ctx) {
-        rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
-                     openssl_reason());
+        rc = problem_memory(why);
         goto out;
     }
     raise_security_level(ctx);
@@ -167,7 +166,7 @@ identity_read(struct identity **id, const char *cert_path, const char *key_path,
     if (i)
         i->chain = sk_X509_new_null();
     if (!i || !i->chain)
-        rc = problem(why, STATUS_MEMORY, "no memory for TLS");
+        rc = problem_memory(why);
     if (!rc)
         rc = read_cert(i, cert_path, why);
     if (!rc)
@@ -271,14 +270,13 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
 
     *tls = NULL;
     if (!t)
-        return problem(why, STATUS_MEMORY, "no memory for TLS");
+        return problem_memory(why);
     pthread_mutex_init(&t->mutex, NULL);
     rc = identity_read(&t->identity, cert_path, key_path, why);
     if (!rc) {
         t->ctx = SSL_CTX_new(TLS_server_method());
         if (!t->ctx || !prepare(t))
-            rc = problem(why, STATUS_MEMORY, "no memory for TLS: %s",
-                         openssl_reason());
+            rc = problem_memory(why);
     }
     ERR_clear_error();
     if (rc) {

@@ -332,7 +332,7 @@ transfer_set(struct transfer *t, struct call *call)
         curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
         curl_easy_setopt(e, CURLOPT_FRESH_CONNECT,
                          (long)(call->is_suspect || call->is_unproven))) {
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;
     }
     return true;
@@ -405,7 +405,7 @@ tell_answer(struct transfer *t)
     call->links = links_of(t);
     call->retry_after_us = retry_after_us(header_of(t->easy, "Retry-After"));
     if (t->links.failed)
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
 }
 
 static void
@@ -460,7 +460,7 @@ static void
 tell_full(struct transfer *t)
 {
     if (t->answer.failed)
-        call_fail(t->call, CALL_MEMORY, "no memory for the answer");
+        call_fail(t->call, CALL_MEMORY, NO_MEMORY);
     else if (t->is_foreign)
         tell_foreign(t);
     else
@@ -497,7 +497,7 @@ tell_failure(struct transfer *t, CURLcode result)
         if (first_us > 0)
             tell_full(t);
         else
-            call_fail(call, CALL_MEMORY, "no memory");
+            call_fail(call, CALL_MEMORY, NO_MEMORY);
         break;
     case CURLE_URL_MALFORMAT:
     case CURLE_LOGIN_DENIED: /* user info in the URL */

@@ -349,7 +349,7 @@ caller_start(struct caller *caller, struct call *call)
     if (!write_key(&key, call->url))
         call_fail(call, CALL_REFUSED, "the URL is none that can be called");
     else if (!(host = host_of(t, key.data)))
-        call_fail(call, CALL_MEMORY, "no memory");
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
     buf_fini(&key);
     if (!host) {
         set_failed(t, call);

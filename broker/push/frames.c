@@ -119,7 +119,7 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     frame = calloc(1, sizeof(*frame));
     if (!frame || wire.failed) {
         free(frame);
-        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        rc = problem_memory(why);
         goto out;
     }
     frame->owners = 1;

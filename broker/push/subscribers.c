@@ -283,7 +283,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     if (s)
         s->place = places_enter(&t->places, service, wish->set);
     if (!s || !s->place) {
-        struct problem why = {"the broker has no memory left"};
+        struct problem why = PROBLEM_MEMORY;
 
         free(s);
         filters_leave(wish->filter);
@@ -343,7 +343,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         calloc(1, sizeof(*push) + threads * sizeof(push->threads[0]));
 
     if (!push)
-        return problem(why, STATUS_MEMORY, "no memory for subscribers");
+        return problem_memory(why);
     push->registry = registry;
     push->n_threads = threads;
     for (size_t i = 0; i < TRANSPORTS; i++)

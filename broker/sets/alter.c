@@ -118,7 +118,7 @@ merge(struct alteration *a, const struct settings *before, struct problem *why)
     buf_init(&text, SETTINGS_BYTES_MAX);
     settings_merge(&text, before, a->settings);
     if (!merged || text.failed) {
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
         free(merged);
         goto out;
     }
@@ -180,8 +180,7 @@ prepare(struct post *post)
         return rc;
     settings_write(&a->text, a->settings, false);
     if (a->text.failed)
-        return problem(&post->why, STATUS_BUSY,
-                       "the broker has no memory left");
+        return problem_memory(&post->why);
     post->settings = buf_slice(&a->text);
     post->limits = settings_limits(a->settings);
     return STATUS_OK;
@@ -201,7 +200,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
     if (a)
         a->settings = calloc(1, sizeof(*a->settings));
     if (!a || !a->settings) {
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
         goto out;
     }
     buf_init(&a->text, SETTINGS_BYTES_MAX);
@@ -293,7 +292,7 @@ alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
     enum status rc;
 
     if (!a)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     a->registry = set->registry;
     a->set = set;
     a->on_done = on_done;

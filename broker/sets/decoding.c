@@ -44,7 +44,7 @@ decoding_decode(struct decoding *in, struct slice coding, uint64_t max_bytes,
                        DECODING_OFFERED, problem_quote(coding).text);
     in->gunzip = gunzip_new(max_bytes, on_inflated, in);
     if (!in->gunzip)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     return STATUS_OK;
 }
 

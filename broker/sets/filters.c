@@ -60,7 +60,7 @@ make(struct filters *filters, const struct filter *filter,
     enum status rc = STATUS_OK;
 
     if (!class)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     filter_class_alone(class);
     list_init(&class->node);
     atomic_init(&class->readers, 0);

@@ -96,7 +96,7 @@ inflate_piece(struct gunzip *g, size_t *size, struct problem *why)
         g->is_full = false;
         break;
     case Z_MEM_ERROR:
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     default:
         return problem(why, STATUS_MALFORMED, "not gzip: %s",
                        g->z.msg ? g->z.msg : "damaged");
@@ -150,7 +150,7 @@ gunzip_feed(struct gunzip *g, struct slice bytes, struct problem *why)
         return rc;
     buf_add_slice(&g->rest, bytes);
     if (g->rest.failed)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     return is_first ? STATUS_OK : gunzip_step(g, why);
 }
 

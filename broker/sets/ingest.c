@@ -106,9 +106,7 @@ add_told(struct ingest *in, const struct change *change, struct problem *why)
                        SLICE_ARG(in->set_name),
                        problem_quote(change->loc).text);
     buf_add(&in->told, &told, sizeof(told));
-    return in->told.failed
-               ? problem(why, STATUS_BUSY, "the broker has no memory left")
-               : STATUS_OK;
+    return in->told.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static enum status
@@ -132,7 +130,7 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
             realloc(post->fragments, n * sizeof(*fragments));
 
         if (!fragments)
-            return problem(why, STATUS_BUSY, "the broker has no memory left");
+            return problem_memory(why);
         post->fragments = fragments;
         in->fragments_capacity = n;
     }
@@ -189,9 +187,8 @@ add_via(struct ingest *in, const struct change *change, const char *origin,
     BUF_ADD(&tags, VIA);
     buf_add(&tags, origin, EPOCH_SIZE);
     marked.tags = buf_slice(&tags);
-    rc = tags.failed
-             ? problem(&reason, STATUS_BUSY, "the broker has no memory left")
-             : add_entry(in, &marked, &reason);
+    rc =
+        tags.failed ? problem_memory(&reason) : add_entry(in, &marked, &reason);
     if (rc == STATUS_INVALID)
         rc = problem(why, rc, "with the tag \"" VIA "%s\" %s", origin,
                      reason.text);
@@ -245,7 +242,7 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
 
     in = calloc(1, sizeof(*in));
     if (!in)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     in->registry = registry;
     holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
     in->holding = &in->own;
@@ -270,7 +267,7 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
         in->reader =
             readers_take(registry_readers(registry), format, on_change, in);
         if (!in->reader)
-            rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+            rc = problem_memory(why);
         decoding_init(&in->decoding, in->reader);
     }
     if (rc)

@@ -103,7 +103,7 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
     last = fill(a, &part, whole);
     *is_full = last < whole;
     if (part.n > 0 && add_part(a, &part))
-        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        rc = problem_memory(why);
     if (rc || part.n == 0)
         selection_fini(&part.selection);
     else
@@ -382,8 +382,7 @@ write_all(struct buf *to, const struct assembly *a, const struct coverage *c,
         selection_write(to, &part->selection, part->from, part->n);
     }
     close_message(to, form);
-    return to->failed ? problem(why, STATUS_MEMORY, "no memory for a message")
-                      : STATUS_OK;
+    return to->failed ? problem_memory(why) : STATUS_OK;
 }
 
 static struct assembly

@@ -102,7 +102,7 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
         return rc;
     p->hubs[p->n_hubs] = slice_dup(url);
     if (!p->hubs[p->n_hubs])
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     p->n_hubs++;
     return STATUS_OK;
 }

@@ -165,7 +165,7 @@ make_framework(struct registry *r, struct problem *why)
     if (set)
         set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, set));
     if (!set)
-        return problem(why, STATUS_MEMORY, "no memory for the sets");
+        return problem_memory(why);
     r->framework = set;
     post.set = set->log;
     rc = await_post(r->log, &post, why);
@@ -260,7 +260,7 @@ registry_open(struct registry **registry,
     enum status rc;
 
     if (!r)
-        return problem(why, STATUS_MEMORY, "no memory for the sets");
+        return problem_memory(why);
     r->options = *options;
     r->first_bridging = (struct bridging){config->bridges, config->n_bridges};
     atomic_init(&r->bridging, &r->first_bridging);

@@ -76,7 +76,7 @@ pick(struct selection *s, const struct filter_class *filter,
         goto out;
     found = malloc(b->n_entries * sizeof(*found) + 1);
     if (!found)
-        return problem(why, STATUS_MEMORY, "no memory for a message");
+        return problem_memory(why);
     for (size_t i = 0; i < b->n_entries; i++)
         if (filter_passes(&filter->filter,
                           batch_slice(b, b->first + i - 1, b->first + i),
@@ -87,7 +87,7 @@ pick(struct selection *s, const struct filter_class *filter,
         memcpy(entries, found, n * sizeof(*found));
     free(found);
     if (!form)
-        return problem(why, STATUS_MEMORY, "no memory for a message");
+        return problem_memory(why);
     picked = keep(s, form, filter_class_is_shared(filter), false);
 
 out:
@@ -154,7 +154,7 @@ convert(const struct selection *s, struct converter *c, struct problem *why)
     buf_init(&header, DOCUMENT_FRAME_MAX);
     document_header(&header, &head);
     rc = !reader || header.failed
-             ? problem(why, STATUS_MEMORY, "no memory for a message")
+             ? problem_memory(why)
              : reader_feed(reader, buf_slice(&header), why);
     for (size_t i = 0; !rc && i < s->n;)
         rc = reader_feed(reader, run_of(s, &i), why);
@@ -163,7 +163,7 @@ convert(const struct selection *s, struct converter *c, struct problem *why)
     if (!rc)
         rc = reader_end(reader, why);
     if (!rc && c->text.failed)
-        rc = problem(why, STATUS_MEMORY, "no memory for a message");
+        rc = problem_memory(why);
     if (!rc && c->n != s->n)
         rc = problem(why, STATUS_IO, "a batch has fewer entries than it says");
     reader_free(reader);
@@ -183,13 +183,12 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
 
     buf_init(&c.text, (size_t)1 << 30);
     c.starts = malloc((s->n + 1) * sizeof(*c.starts));
-    rc = c.starts ? convert(s, &c, why)
-                  : problem(why, STATUS_MEMORY, "no memory for a message");
+    rc = c.starts ? convert(s, &c, why) : problem_memory(why);
     if (!rc) {
         form =
             new_form(key, s->n, false, c.text.size, &entries, &starts, &bytes);
         if (!form)
-            rc = problem(why, STATUS_MEMORY, "no memory for a message");
+            rc = problem_memory(why);
     }
     if (!rc) {
         c.starts[s->n] = (uint32_t)c.text.size;

@@ -229,7 +229,7 @@ take_peer(struct reading *r, struct slice url, struct problem *why)
     if (!settings->peers)
         settings->peers = peers_new();
     if (!settings->peers)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     return r->row->kind == ROW_HUBS
                ? peers_add_hub(settings->peers, url, why)
                : peers_set_upstream(settings->peers, url, why);
@@ -322,7 +322,7 @@ read_object(struct reading *r, struct slice text, struct problem *why)
     enum status rc;
 
     if (!json)
-        return problem(why, STATUS_MEMORY, "no memory for settings");
+        return problem_memory(why);
     rc = json_parse_feed(json, text, why);
     if (!rc)
         rc = json_parse_end(json, why);

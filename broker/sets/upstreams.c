@@ -92,7 +92,7 @@ upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
     else if (!at && !topic.failed)
         at = add(u, buf_slice(&topic), owner);
     if (!rc && !at)
-        rc = problem(why, STATUS_BUSY, "the broker has no memory left");
+        rc = problem_memory(why);
     if (!rc) {
         at->n_claims++;
         *claim = at;

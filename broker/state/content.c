@@ -113,7 +113,7 @@ content_open(struct content **content, const char *dir, const char *epoch,
     enum status rc;
 
     if (!c)
-        return problem(why, STATUS_MEMORY, "no memory for content");
+        return problem_memory(why);
     snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
     buf_init(&c->texts, GATHER_MAX);
     buf_init(&c->lent, FRAGMENT_MAX);
@@ -487,7 +487,7 @@ next_due(struct content *c, int64_t now_us, struct content_missing *m,
     if (!rc) {
         lend(c, q, m);
         if (c->lent.failed)
-            rc = problem(why, STATUS_MEMORY, "no memory for what is missing");
+            rc = problem_memory(why);
     }
     contentrows_settle(&c->rows);
     return rc;

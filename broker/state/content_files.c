@@ -75,7 +75,7 @@ arriving_begin(struct arriving *a, const char *folder, struct slice hash,
     a->fd = -1;
     a->digests = digests_new(hash, length);
     if (!a->digests || digests_want_sha256(a->digests))
-        rc = problem(why, STATUS_MEMORY, "no memory for what arrives");
+        rc = problem_memory(why);
     if (!rc)
         rc = make_file(a, why);
     if (rc)

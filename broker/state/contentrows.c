@@ -539,9 +539,7 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
 {
     struct going *going = malloc(n * sizeof(*going));
     size_t room = n;
-    enum status rc = going ? contentrows_start(r, why)
-                           : problem(why, STATUS_MEMORY,
-                                     "no memory for what is to be forgotten");
+    enum status rc = going ? contentrows_start(r, why) : problem_memory(why);
 
     if (!going)
         return rc;

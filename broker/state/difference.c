@@ -150,7 +150,7 @@ difference_open(struct difference **difference, const char *dir,
     enum status rc;
 
     if (!d)
-        return problem(why, STATUS_MEMORY, "no memory to compare");
+        return problem_memory(why);
     buf_init(&d->deleted, FRAGMENT_MAX);
     snprintf(d->work, sizeof(d->work), "%s/%s.work", dir, name);
     rc = staging_path(dir, name, path, &is_taken);
@@ -361,7 +361,7 @@ compare_missing(struct difference *d, int64_t id, struct problem *why)
     if (is_left)
         return STATUS_OK;
     if (d->deleted.failed)
-        return problem(why, STATUS_MEMORY, "no memory to compare");
+        return problem_memory(why);
     return add(d, &found, why);
 }
 
@@ -507,6 +507,6 @@ difference_next(struct difference *d, struct difference_part *part,
     }
     sqlite3_reset(q);
     if (!rc && part->bytes.failed)
-        rc = problem(why, STATUS_MEMORY, "no memory to tell of differences");
+        rc = problem_memory(why);
     return rc;
 }

@@ -101,7 +101,7 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
     enum status rc;
 
     if (!r)
-        return problem(why, STATUS_MEMORY, "no memory for a state");
+        return problem_memory(why);
     snprintf(r->file.path, sizeof(r->file.path), "%s/" RESOURCES_FILE, dir);
     gathering_init(&r->gathering, GATHER_MAX);
     rc = statefile_open(&r->file, &r->state, &is_ours, &reason);

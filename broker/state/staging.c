@@ -49,7 +49,7 @@ block_add(struct block *b, const struct change *change, struct problem *why)
     enum status rc;
 
     if (!rows)
-        return problem(why, STATUS_BUSY, "the broker has no memory left");
+        return problem_memory(why);
     b->rows = rows;
     rc = fragment_write(&b->bytes, change, &f, why);
     if (rc)
@@ -246,7 +246,7 @@ staging_begin(struct staging **staging, const char *dir, const char *name,
     enum status rc;
 
     if (!s)
-        return problem(why, STATUS_MEMORY, "no memory for what arrives");
+        return problem_memory(why);
     snprintf(s->dir, sizeof(s->dir), "%s", dir);
     snprintf(s->name, sizeof(s->name), "%s", name);
     rc = file_make_dirs(dir, why);
@@ -378,7 +378,7 @@ staging_add(struct staging *s, const struct block *b, struct problem *why)
         return STATUS_OK;
     keyed = calloc(b->n, sizeof(*keyed));
     if (!keyed)
-        return problem(why, STATUS_MEMORY, "no memory for what arrives");
+        return problem_memory(why);
     rc = db_exec(&s->db, "BEGIN", why);
     if (!rc)
         rc = insert_rows(s, b, why);

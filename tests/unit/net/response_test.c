@@ -48,7 +48,7 @@ TEST(has_a_status_for_every_failure)
         {STATUS_UNSUPPORTED, 415}, {STATUS_NOT_FOUND, 404},
         {STATUS_RUNNING, 409},     {STATUS_GONE, 410},
         {STATUS_BUSY, 503},        {STATUS_STOPPED, 503},
-        {STATUS_MEMORY, 500},      {STATUS_IO, 500},
+        {STATUS_MEMORY, 503},      {STATUS_IO, 500},
         {STATUS_CONFLICT, 409},
     };
 
