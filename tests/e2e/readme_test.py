@@ -1,5 +1,5 @@
 """The tour of README.md, command by command, as a reader types it, beside an MQTT
-broker, with the configuration that it names; and the options that README.md and doc/
+broker, with the configuration that it names; and the options and files that README.md and doc/
 name."""
 
 import functools
@@ -40,6 +40,13 @@ def test_every_command_of_the_tour_works_as_it_stands(
         done = run(*shell, cwd=ROOT, env={"TMPDIR": str(tmp_path)})
         assert len(done.out) > 0, command
         assert "about:blank" not in done.output(), command  # a problem+json
+
+
+def test_the_description_of_the_house_names_only_files_that_there_are():
+    text = (ROOT / "doc/architecture.md").read_text()
+    named = re.findall(r"`([a-z]+/[a-z_/]+\.[a-z]+)`", text)
+    assert len(named) >= 20
+    assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
 def test_the_documentation_names_only_options_that_there_are(run):
