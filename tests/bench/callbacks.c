@@ -16,7 +16,8 @@
 
 #define FILES_MAX 131072
 
-/* What is kept of a request: its head, and the body as far as its first entry.
+/* The first bytes of a request: its head, and the body as far as its first
+ * entry.
  */
 #define KEPT_SIZE 4096
 
@@ -99,7 +100,8 @@ callbacks_reset(struct callbacks *c)
 
 /* Requests */
 
-/* What follows `name` in the head; or the end of the program. */
+/* Returns the text behind `name` in the head; ends the program if the head has
+ * none. */
 static const char *
 find_in(const struct arrival *a, const char *name)
 {

@@ -45,7 +45,8 @@ unsigned callbacks_healthy(const struct callbacks *c);
 void callbacks_url(const struct callbacks *c, unsigned number,
                    char to[CALLBACK_URL_SIZE]);
 
-/* What epoll says of a descriptor (event.data.fd) that is not its user's own.
+/* Handles an event that epoll reports for a descriptor (event.data.fd) that is
+ * not the user's own.
  */
 void callbacks_on_event(struct callbacks *c, int fd);
 

@@ -11,7 +11,7 @@
 
 #define EVENTS_MAX 512
 
-/* Silence after which nothing more is waited for. */
+/* After this silence the crowd waits for nothing more. */
 #define SILENCE_NS 5000000000
 
 /* epoll knows publishers by their number, subscribers by theirs and this. */

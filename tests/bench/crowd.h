@@ -34,7 +34,7 @@ struct crowd {
     unsigned n_subscribers;
     unsigned n_closed;     /* by the server */
     uint64_t of_closed;    /* entries that those had received */
-    struct receipts quick; /* what those got who always read */
+    struct receipts quick; /* received by subscribers that always read */
     struct receipts slow;
     struct histogram delay; /* from post to receipt, of the quick ones */
     uint64_t posted;        /* entries since crowd_reset */
@@ -56,7 +56,8 @@ void crowd_join(struct crowd *c, unsigned n, const char *subprotocol,
 /* The slow ones stop reading, or go on. */
 void crowd_stall(struct crowd *c, bool is_stalled);
 
-/* Forgets the figures so far. To be called when nothing is under way. */
+/* Forgets the figures so far. Call it when no request and no delivery is under
+ * way. */
 void crowd_reset(struct crowd *c);
 
 /* Reads for so long, without publishing. */

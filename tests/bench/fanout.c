@@ -1,5 +1,5 @@
 /*
- * fanout.c - what it costs to tell everybody.
+ * fanout.c - measures the cost of sending changes to many subscribers.
  *
  *     bench_fanout [OPTION]... -- SERVER [ARGUMENT]...
  *

@@ -36,7 +36,7 @@
 #define EVENTS_MAX 512
 #define POSTS_MAX  1024 /* in one turn */
 
-/* Bytes that grow as needed; those before `from` are done with. */
+/* A buffer that grows as needed; the bytes before `from` are used up. */
 struct bytes {
     char *data;
     size_t from, size, capacity;
@@ -62,8 +62,8 @@ struct server {
     int log_fd; /* -1: no log */
     struct connection **subscribers;
     size_t n_subscribers, subscribers_capacity;
-    struct bytes log;    /* what goes to the file in this turn */
-    struct bytes frames; /* what goes to all subscribers */
+    struct bytes log;    /* to be written to the file in this turn */
+    struct bytes frames; /* to be sent to all subscribers */
     struct post posts[POSTS_MAX];
     size_t n_posts;
 };
@@ -114,7 +114,7 @@ send_bytes(struct server *s, struct connection *c, const void *data,
         if (n == (ssize_t)size)
             return;
         if (n < 0)
-            n = 0; /* no room; one that is dead is seen by epoll */
+            n = 0; /* no room; epoll reports a dead connection */
         want_room(s, c, true);
     }
     bytes_add(&c->out, (const char *)data + n, size - (size_t)n);
@@ -236,7 +236,8 @@ upgrade(struct server *s, struct connection *c, const char *head)
     s->subscribers[s->n_subscribers++] = c;
 }
 
-/* Takes one request from what has come; false: it is not whole. */
+/* Takes one request from the received bytes; false: the request is
+ * incomplete. */
 static bool
 take_request(struct server *s, struct connection *c)
 {

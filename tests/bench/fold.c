@@ -37,10 +37,10 @@ struct bench {
     struct digest digest;
     uint64_t seq;
     uint64_t random;
-    uint64_t step_ns; /* of the step that is under way */
+    uint64_t step_ns; /* of the current step */
 };
 
-/* What one phase has come to. */
+/* The figures of one phase. */
 struct phase {
     uint64_t wall_ns, cpu_ns, longest_ns;
     uint64_t n_steps;

@@ -14,7 +14,7 @@ place_of(uint64_t ns)
            ((unsigned)(ns >> shift) & (HISTOGRAM_STEPS - 1));
 }
 
-/* The middle of what is counted at a place. */
+/* The middle of the range that a place counts. */
 static double
 time_at(unsigned place)
 {

@@ -157,7 +157,7 @@ on_answer(struct load *l, struct publisher *p)
     l->acknowledged += p->entries;
 }
 
-/* Posts for so long; returns when all that was posted is answered. */
+/* Posts for `seconds` and returns when the broker has answered every post. */
 static void
 post_for(struct load *l, double seconds)
 {

@@ -140,8 +140,8 @@ start(const struct settings *s)
     _exit(127);
 }
 
-/* Waits for its end. *baseline_kib: what it had resident when it asked for the
- * first file. */
+/* Waits until the process ends. *baseline_kib: its resident memory when it
+ * asked for the first file. */
 static int
 await(pid_t pid, const struct source_counts *counts, struct rusage *used,
       size_t *baseline_kib)

@@ -13,7 +13,7 @@
  *     tidings   the bridge, from the log: one message a change
  *     merged    the same, as notifications: many changes a message
  *
- * and then, the other way and while nothing else is told:
+ * and then, in the other direction and without other load:
  *
  *     in        plain loops send, a change a message, until all are posted
  *     latency   one post at a time: until its answer, until its message
@@ -207,8 +207,8 @@ run_raw(const struct bench *b, const char *label, bool has_properties)
 
 /* mosquitto_pub */
 
-/* With more lines than there are packet identifiers 2.0.11 ends too early (of
- * 100,000 lines 34,467 arrived). */
+/* mosquitto_pub 2.0.11 ends too early if it has more lines than packet
+ * identifiers (of 100,000 lines 34,467 arrived). */
 #define PUB_MESSAGES_MAX 65535
 
 static void
@@ -287,8 +287,9 @@ report_server(const char *label, const struct usage *from,
     printf("\n");
 }
 
-/* From when it is connected until all is acknowledged; what it has told by then
- * does not count. The log is read from the disk. */
+/* Measures from the connection of the bridge until Mosquitto has acknowledged
+ * everything; earlier messages do not count. The bridge reads the log from the
+ * disk. */
 static void
 run_bridge(const struct bench *b, const char *label, const char *keys)
 {
@@ -335,9 +336,10 @@ send_changes(const struct bench *b, unsigned publisher)
     mqtt_send(&load);
 }
 
-/* From when the bridge is there until everything is posted. What is sent is
- * accepted by mosquitto at once, and waits there for the bridge: it is asked
- * for when the publishers have ended, so that they take no part of it. */
+/* Measures from the start of the bridge until it has posted everything.
+ * Mosquitto accepts each message at once and queues it for the bridge. The
+ * metric is polled only when the publishers have ended, so polling takes no
+ * time from them. */
 static void
 run_in(const struct bench *b)
 {

@@ -13,7 +13,7 @@
 
 #define ARGUMENTS_MAX 32
 
-/* What an earlier one has told is forgotten. */
+/* Writes the configuration and deletes the ledger of an earlier bridge. */
 static void
 configure(const struct bridge *b, const char *keys)
 {

@@ -10,7 +10,7 @@
 #include "tests/bench/server.h"
 
 struct bridge {
-    /* To be set before it is started */
+    /* The caller sets these before bridge_start */
     const char *dir;      /* its data and configuration are put there */
     char *const *command; /* --listen, --data and --config are added */
     int core;
@@ -26,7 +26,8 @@ struct bridge {
 void bridge_start(struct bridge *bridge, const char *keys);
 void bridge_stop(struct bridge *bridge);
 
-/* A metric without labels, of one that was started with a bridge. */
+/* Returns a metric without labels; the broker must have been started with a
+ * bridge. */
 uint64_t bridge_metric(struct bridge *bridge, const char *name);
 
 #endif

@@ -21,13 +21,13 @@ struct mqtt_load {
                             of strings */
 };
 
-/* Sends it, until all of it is acknowledged. */
+/* Sends the load and waits until all of it is acknowledged. */
 void mqtt_send(const struct mqtt_load *load);
 
 /* Ends the program if `rc` of the library is not 0. */
 void mqtt_must(int rc);
 
-/* A client that has subscribed at QoS 1, and was granted it; `on_message` is
+/* Returns a client whose subscription at QoS 1 was granted; `on_message` is
  * called with `user`. For mosquitto_loop. */
 struct mosquitto *
 mqtt_subscriber(unsigned port, const char *filter, void *user,

@@ -6,8 +6,9 @@
 
 #include <sys/types.h>
 
-/* Starts it with a configuration in `dir`; it listens on *port when this
- * returns. `inflight`: that it has unacknowledged at most, either way. */
+/* Starts Mosquitto with a configuration in `dir`; it listens on *port when this
+ * returns. `inflight`: the most messages that it leaves unacknowledged, in
+ * either direction. */
 pid_t peer_start(const char *dir, int core, unsigned inflight, unsigned *port);
 void peer_stop(pid_t pid);
 

@@ -15,7 +15,7 @@
 /* The digits; one slash is within ENTRY_DIGITS. */
 #define DIGITS "0000000000000000/0000000000000000000"
 
-/* What stands around the loc of an entry, and around all entries. */
+/* The text around the loc of an entry, and around all entries. */
 static const struct layout {
     const char *type;
     const char *header;
@@ -50,7 +50,7 @@ static const struct layout {
         },
 };
 
-/* A text that is put together in memory that is large enough. */
+/* Appends `text` to memory that is large enough; returns the end. */
 static char *
 put(char *to, const char *text)
 {

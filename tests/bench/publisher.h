@@ -19,7 +19,8 @@
 
 #define PUBLISHERS_MAX 64
 
-/* What stands before the digits of an entry, and where they are after it. */
+/* The text before the digits of an entry, and the offsets of the digits in
+ * it. */
 #define ENTRY_MARK      "//bench.example/"
 #define ENTRY_NUMBER    2 /* behind the publisher's digits */
 #define ENTRY_TIME      17

@@ -16,7 +16,7 @@ struct server {
     unsigned port;
 };
 
-/* Starts command[0]; NULL ends the command. Tells the pid on standard error,
+/* Starts command[0]; NULL ends the command. Prints the pid on standard error,
  * for a profiler. Ends the program if the server is not ready in time. */
 void server_start(struct server *server, char *const *command, int core);
 

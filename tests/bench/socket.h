@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-/* From now on connections are over TLS. */
+/* All later connections use TLS. */
 void wire_use_tls(void);
 
 /* A blocking connection, without delay; `receive_bytes`: its receive buffer, 0

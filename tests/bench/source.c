@@ -223,7 +223,7 @@ flush(int fd)
         ssize_t n = send(fd, web.out + sent, web.out_size - sent, MSG_NOSIGNAL);
 
         if (n <= 0)
-            break; /* the next recv() tells */
+            break; /* the next recv() reports the error */
         sent += (size_t)n;
     }
     web.out_size = 0;

@@ -23,11 +23,11 @@ struct source_options {
     unsigned files;
     size_t bytes;          /* of a file */
     unsigned in_directory; /* files of a directory */
-    bool has_hashes;       /* the list tells SHA-256 and length */
+    bool has_hashes;       /* the list states SHA-256 and length */
     int core;
 };
 
-/* What it was asked for so far; shared with the process. */
+/* Counts requests; shared with the process. */
 struct source_counts {
     _Atomic uint64_t files;
     _Atomic uint64_t first_ns; /* when a file was asked for first; 0: not yet */

@@ -13,7 +13,7 @@
 
 #define NARROW_BYTES 4096
 
-/* What one read takes at most. */
+/* The most bytes that one read takes. */
 #define READ_BYTES ((size_t)512 << 10)
 
 /* No frame is larger: more waiting means that the framing is broken. */
@@ -217,7 +217,7 @@ ask(const struct subscriber *s, unsigned port, const char *subprotocol)
         bench_fail("cannot subscribe: %s", strerror(errno));
 }
 
-/* Reads the answer, and what already came behind it. */
+/* Reads the answer, and the bytes that already arrived behind it. */
 static void
 wait_for_answer(struct subscriber *s)
 {

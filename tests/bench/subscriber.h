@@ -1,8 +1,8 @@
 /*
  * subscriber.h - a WebSocket that counts the entries that arrive on it.
  *
- * An entry is counted wherever it appears (publisher.h says how it is known),
- * so a server may put one or many into a message, in any form.
+ * An entry is counted wherever it appears (publisher.h describes its mark), so
+ * a server may put one or many into a message, in any form.
  */
 #ifndef TESTS_BENCH_SUBSCRIBER_H
 #define TESTS_BENCH_SUBSCRIBER_H
@@ -27,7 +27,7 @@ struct receipts {
     struct histogram *delay; /* from post to receipt; NULL: not kept */
 };
 
-/* Bytes that wait for what completes them. */
+/* Bytes of an incomplete message. */
 struct rest {
     char *data;
     size_t size, capacity;

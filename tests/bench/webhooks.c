@@ -26,12 +26,12 @@
 
 #define EVENTS_MAX 512
 
-/* Processes that subscribe at once, and how long one that was told to wait
- * waits. */
+/* Processes that subscribe at once, and the pause before one repeats a request
+ * that the hub deferred. */
 #define ASKERS       8
 #define ASK_AGAIN_US 5000
 
-/* How long nothing may come before what is missing is lost. */
+/* After this silence the missing deliveries count as lost. */
 #define PATIENCE_NS 10000000000ULL
 
 #define NS_PER_S 1e9
@@ -48,7 +48,7 @@ struct settings {
     size_t entries;
     size_t bytes;
     unsigned publishers;
-    uint64_t posts; /* so many, whatever they take; 0: for `seconds` */
+    uint64_t posts; /* this many, however long they take; 0: for `seconds` */
     double rate;    /* posts a second; 0: one when everybody has the last */
     double seconds;
     int server_core;
@@ -379,7 +379,7 @@ flood(struct load *load, uint64_t end_ns)
     }
 }
 
-/* A post that is late is stamped with the time it was due. */
+/* A late post carries the time at which it was due. */
 static void
 post_at_pace(struct load *load, uint64_t end_ns)
 {
