@@ -33,8 +33,8 @@ def seq_of(position):
 
 
 class Source:
-    """The only source of a set that keeps content. `told` is what each entry told: the
-    resource and its content, None: it was deleted."""
+    """The only source of a set that keeps content. `told` is the resource and the
+    content of each entry; content None: the entry deleted it."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -82,7 +82,7 @@ class Source:
         return needed
 
     def provoke_kill(self, faults):
-        """Post until the broker is killed by the fault that is armed."""
+        """Post until the armed fault kills the broker."""
         faults.provoke(self.try_post)
         assert self.broker.wait() == 128 + signal.SIGKILL
         faults.disarm()
@@ -164,7 +164,7 @@ def test_a_full_disk_loses_nothing(source, faults):
     assert source.broker.has_said("could not be brought up to date")
 
 
-# What is behind while the disk is nearly full is said once, and caught up with when
+# While the disk is nearly full the archive logs once that it lags; it catches up when
 # there is room again.
 def test_says_once_that_it_is_behind_for_want_of_disk(source, faults):
     source.wait_no_lag()

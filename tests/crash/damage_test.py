@@ -146,7 +146,7 @@ def check_refused_starts(run, broker, cases):
 # The database
 
 
-# what is there is what is left to be rescued.
+# a start does not change a damaged database: somebody may rescue the rest.
 def test_a_start_refuses_a_damaged_database_and_leaves_it(news, run):
     news.broker.stop()
     cases = [
@@ -165,8 +165,8 @@ def test_a_start_refuses_a_damaged_database_and_leaves_it(news, run):
     check_last(news, 350)
 
 
-# The same after a crash, when the WAL has not been copied into it: what cannot be read
-# must not swallow the WAL either.
+# The same after a crash, before SQLite has copied the WAL into the database: an
+# unreadable database must not cost the WAL.
 def test_a_start_after_a_crash_leaves_the_log_of_a_damaged_database(news, run):
     news.broker.stop()
     news.broker.restart()
@@ -219,8 +219,8 @@ def test_a_directory_that_never_had_a_database_is_no_damage(start_broker):
     assert broker.set().post(3).first == 1
 
 
-# Bytes of entries that are other ones now: no page of SQLite's is amiss. They are not
-# told as history, nor filed; everything else is there.
+# The bytes of an entry have changed, but SQLite finds no damaged page. The broker
+# neither serves such entries as history nor files them; it serves everything else.
 def test_entries_that_are_damaged_are_not_served_nor_filed(start_broker):
     broker = start_broker(*OPTIONS)
     news, other = broker.set(), broker.set()
@@ -255,16 +255,17 @@ def put_another_list(path):
     path.write_bytes(gzip.compress(b"<urlset/>\n"))
 
 
-# A clear diagnostic and an error for that document; others are served, changes taken;
-# nothing is written over; and it is there again when the file is. R-139
+# The broker logs a clear diagnostic and answers requests for that list with an error.
+# It serves other lists and accepts changes, overwrites no file, and serves the list
+# again when its file is back. R-139
 def test_a_list_whose_file_is_damaged_is_missing_alone(news):
     broker = news.broker
     other = broker.set()
     lists = {n: news.get(news.list_path(n)).body for n in (1, 2, 3)}
     path, kept = news.list_file(2), broker.directory / "kept"
     shutil.copy2(path, kept)
-    # Status None: the answer breaks off. Where the file is sent as it is, gzip's own
-    # check tells the client.
+    # Status None: the answer breaks off. Where the broker sends the file unchanged, the
+    # client finds the fault by gzip's own check.
     for spoil, status, is_packed in [
         (take_away, 500, False),
         (put_a_directory, 500, False),

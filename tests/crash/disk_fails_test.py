@@ -161,7 +161,7 @@ def test_a_start_that_cannot_recover_serves_nothing(start_broker, faults, run):
 
 
 # a list is the same before its file, without one, and after it;
-# what could not be written is written later.
+# the broker repeats a failed write later.
 def test_a_file_that_cannot_be_written_is_written_later(start_broker, faults):
     source = Source(start_broker, faults, POST)
     for calls, name, outcome in [

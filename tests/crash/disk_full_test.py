@@ -1,5 +1,5 @@
-"""A disk that fills up, and is given room again: a small tmpfs in a mount namespace of
-the test's own. Where that is not permitted, the tests are skipped."""
+"""A disk that fills up and gets room again: a small tmpfs in the test's own mount
+namespace. Where the system permits none, the tests are skipped."""
 
 import ctypes
 import errno
@@ -96,7 +96,8 @@ class Source:
         assert add_ballast(self.disk / name, self.free() - left)
 
     def take_all(self, name):
-        """Somebody else takes all that is free, and what becomes free meanwhile."""
+        """Take all free space, and all space that becomes free meanwhile, as another
+        program does."""
         size = 0
 
         def look():
@@ -183,7 +184,7 @@ def test_posts_are_refused_before_the_disk_is_full_and_taken_again_after(source)
     assert not source.try_post()
     source.check_all()
 
-    # The open list can be closed, and gets its file, with what is reserved.
+    # The reserve is enough to close the open list and to write its file.
     source.news.rotate()
     source.check()
     assert len(source.lists) == source.last // LIST + 2
@@ -196,7 +197,8 @@ def test_posts_are_refused_before_the_disk_is_full_and_taken_again_after(source)
     source.check()
 
 
-# The operator reads it once, and once that it is over, however many posts are refused.
+# The operator reads one line when the disk is full and one when it is not, however many
+# posts are refused.
 def test_a_full_disk_is_reported_once(source):
     source.fill_up()
     for _ in range(20):
@@ -279,9 +281,9 @@ def test_a_disk_without_a_free_byte_loses_nothing(source):
     source.check_all()
 
 
-# log.md: what closed lists' files hold is forgotten, and its space used again, and so
-# is that of the state of a set whose resources are the same again and again: a disk
-# that has room for what is kept does not fill up by going on.
+# log.md: the log deletes entries whose lists have files and uses their space again, and
+# so does the state of a set whose resources stay the same. A disk with room for the
+# retained entries does not fill up in the course of time.
 def test_going_on_does_not_fill_a_disk_that_is_large_enough(source):
     source.resources = 5 * POST
     for _ in range(POSTS):
@@ -290,8 +292,8 @@ def test_going_on_does_not_fill_a_disk_that_is_large_enough(source):
     source.check()
 
 
-# Short entries are several times as large when they are stamped: what such a post would
-# take is not there. R-149
+# Short entries grow several times when they are stamped: the disk has no room for the
+# stamped post. R-149
 def test_a_post_that_the_disk_is_too_small_for_is_refused_alone(source):
     assert source.try_post()
     for _ in range(2):

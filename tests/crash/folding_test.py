@@ -30,8 +30,8 @@ CALLS_MAX = soak(20, 90)
 
 
 def query(database, sql):
-    """The rows that a database of a dead broker has. A copy is asked: the next broker
-    finds what this one has left."""
+    """The rows in a database of a dead broker. Query a copy: the next broker must find
+    the database as the dead one has left it."""
     with tempfile.TemporaryDirectory() as directory:
         for path in database.parent.glob(f"{database.name}*"):
             if not path.name.endswith("-shm"):
@@ -124,9 +124,9 @@ class Source:
         assert self.try_post()
 
     def check(self):
-        """The state that the ended broker has left is whole, and that of one position,
-        of no older one than before; and what retention has let go of was in it. Start
-        the broker again."""
+        """Check that the ended broker has left a complete state of one position, no
+        older than before, with every entry that retention has deleted. Start the broker
+        again."""
         resources_db = self.set.folder / "resources.db"
         log_db = self.broker.data / "tidings.db"
         earliest = dict(query(log_db, "SELECT name, earliest FROM sets"))[self.set.name]

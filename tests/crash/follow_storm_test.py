@@ -19,7 +19,7 @@ FEWER = MANY // 5  # by other ways than the best
 RESOURCES = 20000
 POST = soak(500, 5000)  # entries
 
-# What is retained is more than the follower may be behind: it has to be late for much,
+# The broker retains more than the follower may be behind: it has to be late for much,
 # never for all.
 LIST = soak(500, 10000)  # entries
 RETAINED = 20  # lists
@@ -48,8 +48,8 @@ def nth_change(i):
 
 
 class Keeper:
-    """A follower that is killed, and goes on from the change behind the last one that
-    it has printed, `last`."""
+    """A follower that is killed again and again, and continues after `last`, the last
+    change that it has printed."""
 
     def __init__(self, start, url, transports):
         self._start = start
@@ -90,7 +90,7 @@ class Keeper:
                 assert self.read(), self.process.errors()
 
     def kill(self):
-        """Kill it; what it has printed counts."""
+        """Kill it; changes that it has printed count."""
         self.process.signal(signal.SIGKILL)
         while self.read():
             pass

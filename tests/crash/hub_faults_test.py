@@ -21,7 +21,7 @@ DB = "hub.db"
 WAL = "hub.db-wal"
 PAGE = 4096
 
-# What is kept without an fsync meets no fault of one.
+# The hub keeps some facts without an fsync; a fault of fsync does not meet those.
 FAULTS = [
     (Faults.WRITE, errno.ENOSPC),
     (Faults.WRITE, errno.EIO),
@@ -54,8 +54,8 @@ def check_goes_on(news, callback):
 # A disk that is full, or fails
 
 
-# W-031, W-032: what was refused is not there, nor done later; and nothing is wrong with
-# what is asked for when there is room.
+# W-031, W-032: a refused request leaves no subscription, now or later, and the hub
+# accepts requests when there is room.
 def test_a_request_that_cannot_be_kept_is_refused(news, callbacks, faults):
     for n, (calls, outcome) in enumerate(FAULTS):
         one = callbacks.add()
@@ -89,7 +89,7 @@ def test_an_older_request_does_not_come_back(news, callbacks, faults):
     assert leases.count("1111") == 1 and "2222" not in leases
 
 
-# W-074, R-306: nothing goes out whose range is not kept; and nothing is lost.
+# W-074, R-306: the hub sends no delivery before its range is kept, and loses none.
 def test_a_delivery_waits_until_its_range_is_kept(news, callbacks, faults):
     one = callbacks.join(news)
     for outcome in (errno.ENOSPC, errno.EIO):
@@ -112,7 +112,8 @@ def test_a_delivery_waits_until_its_range_is_kept(news, callbacks, faults):
     check_goes_on(news, one)
 
 
-# W-072, R-305, R-306: who has left, and where the others are, is made good.
+# W-072, R-305, R-306: the hub writes later which subscribers have left, and the
+# positions of the others.
 def test_what_could_not_be_kept_is_kept_later(news, callbacks, faults):
     for calls, outcome in FAULTS:
         stays, leaves = callbacks.join(news), callbacks.join(news)
@@ -129,7 +130,7 @@ def test_what_could_not_be_kept_is_kept_later(news, callbacks, faults):
         faults.wait()
         hub.wait_gone(news, leaves)
         faults.disarm()
-        # Whatever is kept from now on has it.
+        # The next write includes the outstanding ones.
         hub.check_taken(hub.subscribe(news, stays))
         kill(news.broker)
 
@@ -140,9 +141,9 @@ def test_what_could_not_be_kept_is_kept_later(news, callbacks, faults):
         assert len(leaves.deliveries) == 1
 
 
-# a document is answered when it is kept, and delivered when it is kept.
-# (What an fsync that fails has done is not known: after a kill the document may be
-# there. A Source that was answered 503 repeats it, and it is there once.)
+# the broker answers and delivers a document only after it is kept. (After
+# a failed fsync nobody knows whether the document is on the disk: after a kill it may
+# be there. A Source that got 503 repeats the document, and the hub has it once.)
 def test_a_document_that_cannot_be_kept_is_refused(news, site, callbacks, faults):
     feed = Feed(news.broker, site, callbacks)
     for calls, outcome in FAULTS:
@@ -199,8 +200,8 @@ def test_a_kill_at_any_write_loses_nothing(news, callbacks, faults):
         assert callback.history().last == last
 
 
-# W-031, W-042, W-044: the set was removed, and the broker killed before that could be
-# written, or told, to those who belong to it.
+# W-031, W-042, W-044: a fault kills the broker after it has removed the set, before the
+# hub has written the removal or sent a denial.
 def test_who_waited_for_a_removed_set_is_denied_after_a_kill(news, callbacks, faults):
     broker = news.broker
     waits, gets = callbacks.add(), callbacks.join(news)
@@ -212,7 +213,7 @@ def test_who_waited_for_a_removed_set_is_denied_after_a_kill(news, callbacks, fa
         news.delete()
     assert broker.wait() == 128 + 9
     faults.disarm()
-    # Nothing is told that is not kept.
+    # The hub sends no denial before it has written the removal.
     assert not len(waits.denials) and not len(gets.denials)
     broker.restart()
     for callback in (waits, gets):
@@ -253,8 +254,8 @@ def remove_database(broker, name):
         path.unlink()
 
 
-# who has subscribed is not forgotten by mistake. A start ends with 1, names the
-# file, says why, and has not changed it.
+# a damaged database does not make the hub forget its subscribers. A start ends
+# with 1, prints the file and the reason, and leaves the file unchanged.
 def test_a_damaged_database_is_found_at_the_start(news, callbacks, run):
     broker = news.broker
     callbacks.join(news)
@@ -297,7 +298,7 @@ def test_without_its_database_the_hub_begins_anew(news, callbacks):
     one.wait_last(news.post(2).last)
 
 
-# W-042, W-044: another log is another topic, whatever its name.
+# W-042, W-044: a topic of another log is another topic, even under the same name.
 def test_without_the_log_subscriptions_are_ended_and_told(news, callbacks):
     broker = news.broker
     one, waits = callbacks.join(news), callbacks.add()

@@ -84,7 +84,7 @@ def test_the_delivery_in_flight_is_repeated_as_it_was(news, callbacks):
     assert one.holes == 0
 
 
-# W-070, W-074: what was granted holds.
+# W-070, W-074: granted leases and secrets hold.
 def test_subscriptions_leases_and_secrets_outlive_a_kill(news, callbacks):
     cases = [
         (None, None),
@@ -185,7 +185,7 @@ def test_a_redelivery_is_another_delivery(news, callbacks):
 
 
 # R-306; W-074, W-091: SIGTERM waits for no callback (they have 100 seconds here), and
-# what was cut goes on where it was.
+# the hub repeats the interrupted deliveries after the next start.
 def test_an_end_cuts_what_hangs_and_loses_nothing(start_broker, callbacks):
     options = ("--hub-timeout", 100, "--hub-host-connections", 1000)
     news = start_broker(*hub.QUICK, *options).set().create()
@@ -206,8 +206,8 @@ def test_an_end_cuts_what_hangs_and_loses_nothing(start_broker, callbacks):
 
 
 class Mixture:
-    """Everything at once: callbacks that renew, callbacks that come and go, one that
-    fails, and documents of a foreign Source."""
+    """Everything at once: callbacks that renew, callbacks that come and go, a callback
+    that fails, and documents of a foreign Source."""
 
     def __init__(self, news, feed, callbacks, chosen):
         self.news = news
@@ -251,7 +251,7 @@ class Mixture:
             hub.wait_active(self.news, callback)
 
     def check_documents(self):
-        """Whatever was answered with 200 was delivered, in order."""
+        """The hub delivered every document that it answered with 200, in order."""
         self.reader.accepted.find(lambda d: int(d.body) == self.documents - 1)
         following = 0
         for delivery in self.reader.deliveries:

@@ -28,7 +28,7 @@ def post_and_kill(broker, publishers, chosen, least=1, most=ANSWERS_MAX):
 
 
 def hear(follower):
-    """Follow until the broker is killed; what was heard."""
+    """Follow until the broker is killed; return the received history."""
     with pytest.raises(AssertionError, match="ended without a close frame"):
         while follower.next():
             pass
@@ -36,7 +36,7 @@ def hear(follower):
 
 
 def check_heard(heard, kept):
-    """What was pushed before the kill is there, byte for byte."""
+    """Everything that was pushed before the kill is in the log, byte for byte."""
     if heard.after is None:
         return
     assert heard.last <= kept.last
@@ -84,7 +84,8 @@ def test_nothing_acknowledged_is_lost_doubled_or_moved_by_a_kill(
 
 
 def told(callback, news):
-    """How often a callback was told of each change of each Change List of the set."""
+    """Count the notifications that a callback got of each change of each Change
+    List."""
     counts = collections.Counter()
     for delivery in callback.accepted:
         document = Document(delivery.body)
@@ -127,7 +128,7 @@ def test_every_rotation_is_told_once_whatever_was_killed(start_broker, callbacks
         for number in range(1, last + 2):
             path = news.list_path(number)
             assert counts["created", path] == (1 < number <= last)
-            # A list that began and ended in one commit is only told to begin.
+            # A list that began and ended in one commit is only announced as created.
             least = number == 1 and last > 1
             assert least <= counts["updated", path] <= (number < last)
     assert last > 4

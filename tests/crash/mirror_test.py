@@ -72,7 +72,7 @@ def test_a_damaged_download_is_fetched_again(mirrored, came_whole):
     assert len(mirrored.site.asked(A)) == 2
 
 
-# The sync keeps all that there is, and says what is wrong.
+# The sync keeps all files and reports the fault.
 @pytest.mark.parametrize(
     "calls, name",
     [

@@ -13,9 +13,9 @@ from tidings_test.soak import soak
 
 WAL = "tidings.db-wal"
 
-# While nobody asks over HTTP, all that the broker writes to sockets is the bridge's:
-# for each packet that it queues the library wakes itself through a socket; then, in the
-# order in which they were queued, it writes them.
+# While no client asks over HTTP, only the bridge writes to sockets: for each queued
+# packet the library wakes itself through a socket; then it writes the packets in the
+# order in which they were queued.
 SOCKET = "socket:"
 
 KILLED = 128 + 9
@@ -56,7 +56,8 @@ class Bridged:
             self.say("a" if n % 2 else "b", n)
 
     def check_killed(self):
-        """It is killed; it starts again, with a disk and sockets that work."""
+        """Wait for the kill; start the broker again, with a working disk and working
+        sockets."""
         assert self.broker.wait() == KILLED
         assert self.faults.disarm() == 1
         self.broker.restart()
@@ -82,8 +83,8 @@ def bridge(mosquitto, start_bridge, faults):
     return start
 
 
-# Nothing of it is kept, and nothing is acknowledged: it comes again, with a key or
-# without, and is kept once.
+# The broker has neither kept nor acknowledged the message: Mosquitto sends it again,
+# with a key or without, and the broker keeps it once.
 def test_a_kill_before_the_commit_loses_nothing(bridge, faults):
     b = bridge()
     for n, has_key in enumerate((False, True), 1):
@@ -96,14 +97,15 @@ def test_a_kill_before_the_commit_loses_nothing(bridge, faults):
     b.check([1, 2, 3])
 
 
-# It is kept, and not acknowledged, so it comes again: with a key it is known, without
-# one it is kept twice, and counted. Then it is acknowledged, for good.
+# The broker has kept the message without acknowledging it, so Mosquitto sends it again:
+# the broker recognises a key; without one it keeps the message twice, and counts that.
+# Then it acknowledges the message for good.
 @pytest.mark.parametrize("has_key", [False, True])
 def test_a_kill_before_the_acknowledgement_repeats_a_message_without_key(
     bridge, faults, has_key
 ):
     b = bridge()
-    # Behind the wake it is PUBACK itself.
+    # The write after the wake is PUBACK itself.
     faults.arm(faults.WRITE, SOCKET, faults.KILL, after=1)
     b.say("a", 1, has_key)
     b.check_killed()
@@ -118,12 +120,12 @@ def test_a_kill_before_the_acknowledgement_repeats_a_message_without_key(
     assert half(b.broker, "in")["received"] == 1
 
 
-# The problem is published, and the bad message acknowledged, in one go: if that is cut
-# off the message comes again, is rejected again, and stops nothing.
+# The bridge publishes the problem and acknowledges the bad message in one go. If a kill
+# interrupts that, the message comes again, is rejected again, and stops nothing.
 def test_a_kill_before_a_rejection_is_published_repeats_it(bridge, faults, mosquitto):
     b = bridge()
     hearer = mosquitto.hear("a/rejected")
-    # PUBACK is queued, and the problem; PUBACK is written.
+    # PUBACK and the problem are queued; PUBACK is written.
     faults.arm(faults.WRITE, SOCKET, faults.KILL, after=2)
     b.teller.say("a", "nonsense")
     b.check_killed()

@@ -1,4 +1,4 @@
-"""The log is the outbox of a bridge: what holds when the broker dies at any write of
+"""The log is the outbox of a bridge: this holds when the broker dies at any write of
 mqtt.db, when that file cannot be written, when Mosquitto stands still as the broker
 ends, or is away while very much is posted."""
 
@@ -77,8 +77,8 @@ class Receiver:
         assert self.last == last
 
 
-# What is committed is published, whatever becomes of the ledger; and after a kill more
-# is published again, but nothing is passed over.
+# The bridge publishes every committed change even if it cannot write the ledger; after
+# a kill it publishes more of them again, but skips none.
 def test_a_ledger_that_cannot_be_written_stops_nothing(
     bridge, hearer, faults, mosquitto
 ):
@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_written_stops_nothing(
         mosquitto.restart()
         receiver.until(news.posted)
 
-    # With room again it is kept again, without a new start.
+    # When there is room again, the bridge writes the ledger again, without a new start.
     faults.arm(faults.WRITE, LEDGER, errno.ENOSPC)
     news.post()
     faults.wait()

@@ -1,9 +1,9 @@
 """`tidings sync` is killed again and again while the resources of its source change all
-the time. In the end the mirror is what the source is.
+the time. In the end the mirror equals the source.
 
-The source is a set of a broker, which is killed as well, with bad networks before it
-and before the site of its resources; or a web site without Tidings, whose lists are
-rewritten while they are read."""
+The source is either a set of a broker, which is killed as well, with bad networks
+before it and before the site of its resources; or a web site without Tidings that
+rewrites its lists while the mirror reads them."""
 
 import contextlib
 import datetime
@@ -40,8 +40,8 @@ class Resources:
         return f"/files/{id % 37}/{id}.txt"
 
     def content(self, n):
-        """What change number `n` has made of its resource: most are small, one of 32 is
-        large, one of 64 empty."""
+        """The content that change number `n` gives its resource: most are small, one of
+        32 is large, one of 64 empty."""
         chosen = random.Random(n)
         kind = chosen.randrange(64)
         size = 0 if kind == 0 else chosen.randint(20, 3000)
@@ -50,7 +50,8 @@ class Resources:
         return chosen.randbytes(size)
 
     def change(self):
-        """A resource changes; one in ten is deleted, if it is there. Its number."""
+        """Change a resource, or delete it in one of ten cases if it exists. Returns its
+        number."""
         id = self.chosen.randrange(self.n)
         if id in self.now and self.chosen.randrange(10) == 0:
             self.changes.append((id, "deleted"))
@@ -119,14 +120,14 @@ LIVES = soak(4, 24)
 CHANGES = soak(600, 6000)
 POST = 40  # entries, at most
 
-# What is retained is more than the mirror may be behind.
+# The broker retains more than the mirror may be behind.
 LIST = soak(60, 200)  # entries
 RETAINED = 5  # lists
 BEHIND_MAX = LIST * 9 // 2
 
-# What the book of the mirror was told is kept by triggers in its own database, in its
-# own transactions. A member that is told anew replaces its row, which fires no trigger
-# of DELETE.
+# Triggers in the mirror's own database record all changes of its book, in the book's
+# transactions. A new INSERT of a member replaces its row, and fires no trigger of
+# DELETE.
 BOOKED = """
     CREATE TABLE booked (n INTEGER PRIMARY KEY, loc TEXT, hash TEXT, position TEXT);
     CREATE TRIGGER booked_told AFTER INSERT ON members BEGIN
@@ -154,7 +155,7 @@ def reached(mirror):
 
 
 def check_booked(mirror, resources):
-    """What the book was told are the changes behind the first, each once, in order."""
+    """The book recorded the changes behind the first, each once, in order."""
     n = 1
     with mirror.book() as book:
         told = book.execute("SELECT loc, hash, position FROM booked ORDER BY n")
@@ -175,7 +176,7 @@ def check_booked(mirror, resources):
 
 def change_many(news, resources, n):
     """Resources change, then these changes are posted; some resources cannot be had the
-    next time, or not right. What is posted is answered in the end."""
+    next time, or not right. The broker answers all posts in the end."""
     while n:
         size = min(n, resources.chosen.randint(1, POST))
         n -= size
@@ -275,7 +276,8 @@ STATIC_LIVES = soak(4, 14)
 REQUESTS = 60  # of a life, at most
 TURN = 5  # changes before an answer, at most
 
-# What is behind is there for some lives; then it is not.
+# The source retains the changes that the mirror has missed for some lives; then it does
+# not.
 WINDOW = soak(400, 1500)
 FULL_LIST = soak(20, 50)
 AWAY = soak(900, 4000)
