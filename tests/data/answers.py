@@ -6,8 +6,8 @@
 
 An answer is a dictionary, and one line of JSON in the file: `path`; `accept` and `gzip`
 if the request had such headers; `status`; `headers`; `body` if it is a short text, else
-its `size` and `sha256`. What may change is left out: dates, pages for people, the words
-of errors, and of a subscription its deliveries since the start of the broker.
+its `size` and `sha256`. Answers leave out what may change: dates, pages for people, the
+words of errors, and of a subscription its deliveries since the start of the broker.
 """
 
 import hashlib
@@ -128,8 +128,8 @@ def _without_deliveries(body):
 
 
 def _hide_path(subscription):
-    """Keep scheme and host of a callback. Version 0.1.0 showed all of its URL, with
-    which others could post to it."""
+    """Keep scheme and host of a callback. Version 0.1.0 showed the whole URL; with it
+    others could post to the callback."""
     if subscription["kind"] == "callback":
         url = urllib.parse.urlsplit(subscription["callback"])
         subscription["callback"] = f"{url.scheme}://{url.netloc}"
@@ -179,7 +179,7 @@ def name(answer):
 
 
 def difference(recorded, answer):
-    """What differs, in words; None: nothing does."""
+    """The difference in words; None if the answers are equal."""
     recorded, answer = _without_later(recorded), _without_later(answer)
     if recorded == answer:
         return None
@@ -194,7 +194,7 @@ def difference(recorded, answer):
     return "\n".join(said)
 
 
-# What later versions answer otherwise, on purpose. After 0.1.0 every set has a link to
+# Differences that later versions make on purpose. After 0.1.0 every set has a link to
 # where it is described, its own page unless its settings say otherwise (R-046, R-062);
 # and robots.txt names no Change Lists (R-262). A set counts its subscribers by
 # transport: later versions have more of these.

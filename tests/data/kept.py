@@ -34,8 +34,8 @@ def name(archive):
 
 
 class Kept:
-    """A data directory, unpacked in `directory`. `facts`: what its maker recorded
-    (story.py); `answers`: what a broker has to answer."""
+    """A data directory, unpacked in `directory`. `facts`: recorded by its maker
+    (story.py); `answers`: the answers that a broker has to give."""
 
     def __init__(self, archive, directory):
         self.directory = pathlib.Path(directory)

@@ -140,7 +140,8 @@ def version():
 
 
 class Story:
-    """A broker, and what it works with. `names` are the sets that it has, or had."""
+    """A broker, its clients and its files. `names` are all sets, including removed
+    ones."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -234,8 +235,8 @@ class Story:
         self.repeat(news, "~", change("http://example.com/r/2", "deleted"))
 
     def post_books(self):
-        """A set gets another title. Its lists are closed on demand, and only the
-        latest are retained."""
+        """A set gets another title. The broker closes its lists on demand, and retains
+        only the latest."""
         books = self.set("books", title="Books", retainLists=2)
         for n in range(1, 5):
             books.post(n)
@@ -245,7 +246,7 @@ class Story:
         assert books.change(discard=True, title="Bücher", retainLists=2).status == 200
 
     def remove_sets(self):
-        """Two sets are removed, whose files go later; one of them is made again."""
+        """Remove two sets, whose files go later, and make one of them again."""
         for name in ("gone", "again"):
             removed = self.set(name, title="was here")
             removed.post(2)
@@ -446,7 +447,7 @@ class Story:
         return callback
 
     def subscription(self, callback):
-        """What is recorded of it."""
+        """The recorded part of it."""
         recorded = self.facts["subscriptions"]
         return next(one for one in recorded if one["target"] == callback.target)
 
@@ -497,7 +498,7 @@ class Story:
             of = kept.Subscribed(self.broker, one["of"])
             one["position"] = hub.find(of, URL + one["target"])["position"]
         now = time.time()
-        # Before that the last list that was closed has no Last-Modified.
+        # Until then the last closed list has no Last-Modified.
         wait_for("the next second", lambda: time.time() > now + 1)
 
     def wait_lists(self, of_set, lists):
