@@ -1,6 +1,6 @@
 /*
- * faults.c - a disk that fails or is full, and a clock that is set, for a
- * program that knows nothing of it.
+ * faults.c - a disk that fails or is full, and a clock that is set, for an
+ * unchanged program.
  *
  * Loaded with LD_PRELOAD, it stands before the C library's calls and lets them
  * fail as the plan says (plan.h). Whatever the plan does not name goes through.

@@ -17,14 +17,15 @@ enum plan_call {
     PLAN_RENAME = 4 /* counts by the new name */
 };
 
-/* What happens to a call, besides an errno as its result. */
+/* The effect on a call, besides an errno as its result. */
 enum plan_act {
     PLAN_KILL = -1, /* SIGKILL to the process, in place of the call */
-    PLAN_SHORT = -2 /* half of the bytes are written, and that is returned */
+    PLAN_SHORT = -2 /* writes half of the bytes and returns their number */
 };
 
-/* All zero: nothing fails. Filled in before `is_armed`, which is stored with
- * release order and read with acquire order: who sees it sees the rest. */
+/* All zero: nothing fails. The test fills it in before `is_armed`, which it
+ * stores with release order; the program loads that with acquire order, and
+ * then sees the rest. */
 struct plan {
     char name[64];    /* calls on files whose path has this in it */
     int32_t calls;    /* enum plan_call, added up */
@@ -35,7 +36,8 @@ struct plan {
     atomic_int n_met; /* calls that failed */
     atomic_int is_armed;
     _Atomic int64_t clock_us;   /* added to the clock of the day */
-    _Atomic int64_t disk_bytes; /* what disks have free; 0: as it is */
+    _Atomic int64_t disk_bytes; /* free space that disks report; 0: the true
+                                 * value */
 };
 
 #endif
