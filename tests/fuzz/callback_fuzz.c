@@ -24,7 +24,7 @@ static struct td_client *client;
 static struct td_callback *callback;
 static struct route *route;
 
-/* What came of an input. */
+/* Everything that an input has led to. */
 struct talk {
     struct buf arrived; /* the requests that the route got */
     struct buf replies; /* and its answers to them: "202 query;" */
@@ -61,7 +61,7 @@ set_up(void)
     FUZZ_ASSERT(route);
 }
 
-/* The hub reads what there is. False: the end, too. */
+/* The hub reads all available bytes. False at the end. */
 static bool
 hear(int fd)
 {

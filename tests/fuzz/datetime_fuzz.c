@@ -2,7 +2,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* What was read is written in two ways, and both are read as the same moment.
+/* Both ways of writing a date that was read are read as the same moment.
  */
 FUZZ_TARGET(datetime, text)
 {

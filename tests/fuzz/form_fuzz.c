@@ -21,7 +21,7 @@ is_text(struct slice text)
     return true;
 }
 
-/* What was read is written, and reads back equal. */
+/* A form that was read can be written, and reads back equal. */
 static void
 check_again(const struct form_data *form)
 {
@@ -67,7 +67,7 @@ check_comparable(struct slice url)
     if (first.size <= WEBSUB_URL_MAX)
         FUZZ_ASSERT(!websub_check_url(buf_slice(&first), "url", NULL));
 
-    /* Whose it is does not depend on how it is written. */
+    /* The owner of a URL does not depend on its spelling. */
     websub_authority(&host, url);
     FUZZ_ASSERT(!host.failed && host.size <= 260);
     websub_authority(&same_host, buf_slice(&first));
@@ -79,7 +79,8 @@ check_comparable(struct slice url)
     buf_fini(&same_host);
 }
 
-/* What stands behind the callback is a form again, with what was given. */
+/* The parameters behind the callback are a form again, with the same topic and
+ * challenge. */
 static void
 check_parameters(struct slice parameters, struct slice topic,
                  struct slice challenge)
@@ -96,8 +97,8 @@ check_parameters(struct slice parameters, struct slice topic,
     form_fini(&form);
 }
 
-/* The callback stands in front, byte for byte, and what comes behind is one
- * query, which can be called. */
+/* The URL begins with the callback, byte for byte; the rest is one query, and
+ * the hub can call the URL. */
 static void
 check_urls(struct slice callback, struct slice topic, struct slice challenge)
 {
@@ -115,7 +116,7 @@ check_urls(struct slice callback, struct slice topic, struct slice challenge)
     if (url.size <= WEBSUB_URL_MAX)
         FUZZ_ASSERT(!websub_check_url(url, "url", NULL));
 
-    /* Between them: one "?", or one "&" unless there is one already. */
+    /* Between them: one "?", or one "&" unless the callback ends with one. */
     if (!query)
         FUZZ_ASSERT(url.data[offset++] == '?');
     else if (query + 1 < callback.data + callback.size &&

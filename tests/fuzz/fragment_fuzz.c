@@ -2,8 +2,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Fragments are read from the disk: what is taken for one lies within what is
- * there, and so does all that is said about it. */
+/* The broker reads fragments from the disk: a fragment that it recognises, and
+ * all parts of it, lie within the bytes of the file. */
 FUZZ_TARGET(fragment, text)
 {
     struct fragment_view view;

@@ -69,7 +69,8 @@ FUZZ_TARGET(gunzip, bytes)
     buf_init(&pieces, SIZE_MAX);
     buf_init(&whole, SIZE_MAX);
     rc = inflate_in_steps(bytes, 1 + bytes.size % 61, &parts);
-    /* Of two faults, what was let out in between decides which comes first. */
+    /* If the input has two faults, the number of bytes inflated in between
+     * decides which comes first. */
     FUZZ_ASSERT(!inflate_in_steps(bytes, SIZE_MAX, &pieces) == !rc);
     FUZZ_ASSERT(inflate_whole(bytes, &whole) == !rc);
     if (!rc) {

@@ -4,7 +4,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* What is normalised stays as it is, and falls into its parts. */
+/* A normalised hash stays the same when it is normalised again, and is the sum
+ * of its parts. */
 static void
 check_list(struct slice text)
 {

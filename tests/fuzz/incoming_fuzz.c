@@ -53,8 +53,8 @@ relay(struct slice *post, const char *text, size_t size,
     return verdict;
 }
 
-/* What one broker told and another one takes, it takes as well when it was
- * relayed: the same change, in whose path is the log that it comes from. */
+/* A change that one broker sends and another one accepts is also accepted when
+ * relayed: the same change, with the log of its origin in its path. */
 static void
 check_relayed(const struct td_change *told)
 {

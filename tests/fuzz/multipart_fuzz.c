@@ -4,13 +4,13 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* What came of it, in which order. */
+/* All events of a reading, in order. */
 struct seen {
     struct buf text;
     bool is_open;
     uint64_t n;
     uint64_t size; /* of all bodies */
-    uint64_t end;  /* of what was fed, at the most */
+    uint64_t end;  /* upper bound: the bytes fed */
 };
 
 static enum status
@@ -82,8 +82,8 @@ read_in_steps(const struct multipart_type *type, struct slice bytes,
         FUZZ_ASSERT(rc == STATUS_MALFORMED || rc == STATUS_UNSUPPORTED ||
                     rc == STATUS_TOO_LARGE);
         fuzz_check_problem(&why);
-        /* How much of a body came before it was refused depends on the
-         * pieces; what it was refused for does not. */
+        /* The number of body bytes before a refusal depends on the pieces; the
+         * reason of the refusal does not. */
         buf_clear(&seen.text);
         buf_add_text(&seen.text, why.text);
     }

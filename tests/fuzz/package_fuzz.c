@@ -12,7 +12,7 @@
 
 #define PACKAGE "package.zip"
 
-/* Members that are asked for, of those that the manifest tells. */
+/* The members of the manifest that the test takes. */
 #define ASKED_MOST 20
 
 struct asked {
@@ -118,7 +118,7 @@ take(struct package *package, int dir_fd, const char *path)
     FUZZ_ASSERT(!unlinkat(dir_fd, name, 0));
 }
 
-/* What was put aside is gone. */
+/* No file that was set aside is left. */
 static void
 check_empty(int dir_fd)
 {
@@ -153,8 +153,8 @@ FUZZ_TARGET(package, bytes)
         none.package = asked.package;
         read_manifest(&none, &second);
         FUZZ_ASSERT(first == second);
-        /* From the last one on, every other: what lies before it in the archive
-         * is put aside. */
+        /* From the last one on, every other: members before it in the archive
+         * are set aside. */
         for (size_t i = asked.n; i > 0; i -= i > 1 ? 2 : 1)
             take(asked.package, dir_fd, asked.paths[i - 1]);
         package_close(asked.package);

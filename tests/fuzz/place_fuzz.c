@@ -2,8 +2,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* What a file or a caller holds for a place is one, and is written as one that
- * reads back equal, or it is refused. */
+/* A position from a file or a caller is refused, or is written as a position
+ * that reads back equal. */
 FUZZ_TARGET(place, text)
 {
     struct place place, again;

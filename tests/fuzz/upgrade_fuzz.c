@@ -11,8 +11,8 @@ lies_within(struct slice part, struct slice whole)
                               part.data + part.size <= whole.data + whole.size);
 }
 
-/* What is read of a body is no more than came, and of more that came no less is
- * read. */
+/* A part of a body yields no more bytes than it has; the whole of it yields no
+ * fewer than a part. */
 static void
 read_body(const struct upgrade_answer *a, struct slice behind)
 {

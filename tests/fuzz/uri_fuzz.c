@@ -41,8 +41,8 @@ check_decode(struct slice text)
     free(to);
 }
 
-/* The words that stand beside URIs: whatever they are, they do not look beyond
- * their ends. */
+/* The words beside URIs: whatever they are, their readers stay within their
+ * ends. */
 static void
 check_words(struct slice text)
 {

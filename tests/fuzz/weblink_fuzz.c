@@ -11,8 +11,8 @@ lies_within(struct slice part, struct slice whole)
                               part.data + part.size <= whole.data + whole.size);
 }
 
-/* What can be read can be written: the first word of its rel, in a header of
- * two, reads back equal. */
+/* A link that can be read can be written: the first word of its rel, in a
+ * header of two, reads back equal. */
 static void
 check_again(const struct weblink *link)
 {
