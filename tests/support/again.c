@@ -37,7 +37,8 @@ again_close(struct again *a)
     buf_fini(&a->got);
 }
 
-/* What can be read off the fragment without parsing XML is what it says. */
+/* True if the view of a fragment, which parses no XML, agrees with the
+ * change. */
 static bool
 is_viewed(struct slice fragment, const struct change *change)
 {

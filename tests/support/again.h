@@ -10,8 +10,8 @@
  *
  * It goes the way of an entry through the broker: fragment, stamp, Change List;
  * read back from there, JSON message; and each of them posted again, as they
- * are and as NDJSON. It needs nothing but proto/, so that the fuzz targets use
- * it as well.
+ * are and as NDJSON. It needs only proto/, so the fuzz targets can use it as
+ * well.
  */
 #ifndef TESTS_SUPPORT_AGAIN_H
 #define TESTS_SUPPORT_AGAIN_H
@@ -21,13 +21,13 @@
 
 struct again {
     uint64_t n;         /* changes */
-    struct buf told;    /* what our own documents tell of them, described */
-    struct buf posted;  /* what is left of that when it is posted again */
+    struct buf told;    /* the changes as our own documents describe them */
+    struct buf posted;  /* the part of `told` that a post of them keeps */
     struct buf list;    /* the fragments, stamped */
     struct buf entries; /* in JSON, commas between */
     struct buf lines;   /* in JSON, one a line */
-    struct buf got;     /* what was read back last, described */
-    const char *fault;  /* what was wrong already when it was added */
+    struct buf got;     /* the changes that were read back last, described */
+    const char *fault;  /* the fault that again_add found; NULL: none */
 };
 
 void again_open(struct again *a);

@@ -9,8 +9,8 @@
 #include "proto/buf.h"
 
 /* Appends all pieces, checks that they are as many bytes as the body said, and
- * frees it. Asks with may_block only after BODY_WAITS; returns how often that
- * was. BODY_FAILED fails the test. */
+ * frees it. Asks with may_block only after BODY_WAITS; returns how often it
+ * did. BODY_FAILED fails the test. */
 unsigned bodies_read(struct body *body, struct buf *to);
 
 /* Opens a document of which the test wants the bytes only. */

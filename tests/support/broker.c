@@ -81,8 +81,8 @@ start(struct broker *b)
 /* The life of a broker */
 
 /* A free port, and a socket bound to it that never listens: until it is closed,
- * nobody is given the port who asks for any. A broker that names it gets it, as
- * both have SO_REUSEADDR. */
+ * the kernel gives the port to nobody who asks for any. A broker that names the
+ * port gets it, as both have SO_REUSEADDR. */
 static int
 keep_port(unsigned *port)
 {

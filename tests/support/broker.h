@@ -15,7 +15,7 @@
  *
  * What a broker says on standard error is kept in a file, and printed when the
  * test program ends if a test of it failed. A broker dies with the test that
- * started it, also when that is killed.
+ * started it, also if the test is killed.
  */
 #ifndef TESTS_SUPPORT_BROKER_H
 #define TESTS_SUPPORT_BROKER_H
@@ -36,8 +36,8 @@ struct broker {
     unsigned port;
     int keeper;    /* keeps the port while it is down; 0: not opened */
     pid_t pid;     /* 0: not running */
-    int out;       /* its standard output; its end tells that it ended */
-    char log[300]; /* what it says on standard error */
+    int out;       /* its standard output; end of file when it has ended */
+    char log[300]; /* its standard error */
     char listen[64];
     const char *arguments[BROKER_ARGUMENTS_MAX];
 };
@@ -57,7 +57,7 @@ void broker_stop(struct broker *b);
 /* SIGKILL: no chance to write another byte. */
 void broker_kill9(struct broker *b);
 
-/* Starts it again after it was stopped or killed. */
+/* Starts a stopped or killed broker again. */
 void broker_restart(struct broker *b);
 
 /* Waits for its end and returns the exit status; 128 and the signal's number if

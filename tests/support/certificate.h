@@ -7,8 +7,8 @@
  *     ... "--tls-cert", c.cert, "--tls-key", c.key ...
  *     ... curl --cacert c.ca ...
  *
- * P-256 keys. The certificate is signed by an intermediate CA, which stands
- * behind it in the file: whoever trusts only the root needs the chain.
+ * P-256 keys. An intermediate CA, which stands behind the certificate in the
+ * file, signs it: a client that trusts only the root needs the chain.
  */
 #ifndef TESTS_SUPPORT_CERTIFICATE_H
 #define TESTS_SUPPORT_CERTIFICATE_H

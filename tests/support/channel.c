@@ -9,8 +9,8 @@
 #include "tests/support/xpath.h"
 #include "tests/test.h"
 
-/* A post behind all that were answered does nothing, but it comes after what is
- * told of them. */
+/* An empty post to the framework log comes after the events of all posts that
+ * were answered. */
 uint64_t
 channel_last(struct sets *s)
 {
@@ -37,7 +37,7 @@ get(struct xpath *x, size_t i, const char *what)
     return xpath_get(x, question);
 }
 
-/* What stands behind the host. */
+/* The path of a URL, behind the host. */
 static const char *
 path_of(const char *url)
 {

@@ -5,7 +5,7 @@
  *     updated changelist /sets/demo/changes/000000000001.xml <
  * /sets/demo/changelist.xml
  *
- * with the index that its document is under, if any; URLs without SETS_URL.
+ * and the index of its document, if any; URLs without SETS_URL.
  */
 #ifndef TESTS_SUPPORT_CHANNEL_H
 #define TESTS_SUPPORT_CHANNEL_H
@@ -15,8 +15,8 @@
 #include "broker/sets/registry.h"
 #include "tests/support/sets.h"
 
-/* The seq of the last event of all channels, when what follows from everything
- * that was answered is told. */
+/* Returns the seq of the last event of all channels, after the events of all
+ * answered posts. */
 uint64_t channel_last(struct sets *s);
 
 /* The channel of `set` behind entry `after` of the framework log has these

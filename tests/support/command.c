@@ -81,7 +81,7 @@ await_output(struct command *c, int fd)
              PATIENCE_MS);
 }
 
-/* Reads what there is, at least a byte; false at the end. */
+/* Reads the available bytes, at least one; false at the end. */
 static int
 read_more(struct command *c, int fd, char *text, size_t room)
 {

@@ -1,6 +1,6 @@
 /*
- * command.h - a program run by a test: what it is given, what it says, how it
- * ends. It dies with the test that started it.
+ * command.h - a program run by a test: its input, its output, its exit status.
+ * It dies with the test that started it.
  */
 #ifndef TESTS_SUPPORT_COMMAND_H
 #define TESTS_SUPPORT_COMMAND_H
@@ -26,7 +26,8 @@ void command_give(struct command *c, const char *text);
  * newline; lent until the next call. Fails the test where none comes. */
 const char *command_line(struct command *c);
 
-/* Closes its standard output: who writes there gets EPIPE. */
+/* Closes the reading end of its standard output: the program gets EPIPE when it
+ * writes. */
 void command_deafen(struct command *c);
 
 /* Reads all that it still says and waits for its end. The exit status, or 128

@@ -1,6 +1,6 @@
 /*
- * describe.h - a change as text, for tests: whatever it says, one line for the
- * change and one for each link, so that two of them can be compared.
+ * describe.h - a change as text, for tests: one line for the change and one for
+ * each link, so that a test can compare two changes.
  */
 #ifndef TESTS_SUPPORT_DESCRIBE_H
 #define TESTS_SUPPORT_DESCRIBE_H

@@ -322,7 +322,7 @@ dumping_unzip(struct dumping *d, uint64_t number, uint64_t part,
 
 /* Checking */
 
-/* The package is the one that its entry in the dump tells of (R-104, R-184),
+/* The package is the one that its entry in the dump describes (R-104, R-184),
  * and its manifest the one that has an address (R-185). */
 static void
 check_package(struct dumping *d, struct xpath *dump, uint64_t number,
@@ -468,7 +468,7 @@ dumping_check(struct dumping *d, uint64_t number)
 }
 
 /* R-113, R-118: the entries of a manifest stand in that order in the list, too,
- * with the same bytes as far as it tells of them. */
+ * with the same bytes as far as the list states them. */
 static void
 check_resources(struct xpath *manifest, struct xpath *list, size_t *before)
 {

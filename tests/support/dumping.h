@@ -11,9 +11,9 @@
  *     ... dumping_current(&d), dumping_read(...) ...
  *     dumping_end(&d);
  *
- * Documents are those of the set "demo", whose content is inline: Change Dumps,
- * or what d.kind says. Resource Lists and Resource Dumps are built when they
- * are ordered. The test has a tempdir.
+ * Documents belong to the set "demo", whose content is inline: Change Dumps, or
+ * the kind in d.kind. Orders build Resource Lists and Resource Dumps. The test
+ * has a tempdir.
  */
 #ifndef TESTS_SUPPORT_DUMPING_H
 #define TESTS_SUPPORT_DUMPING_H
@@ -46,8 +46,8 @@ void dumping_open(struct dumping *d, void **state);
 void dumping_begin(struct dumping *d);
 void dumping_end(struct dumping *d);
 
-/* One change of http://example.com/r/N.txt, whose bytes are `text`, placed and
- * claimed as a post does it; NULL: none are placed, and none are told of. */
+/* Posts one change of http://example.com/r/N.txt, and places and claims the
+ * bytes `text` as a post does; NULL: the change has no bytes and no hash. */
 void dumping_post(struct dumping *d, unsigned number, const char *change,
                   const char *text);
 

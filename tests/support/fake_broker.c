@@ -62,7 +62,7 @@ struct fake_broker {
     char description[512];
     struct scene *scenes[SCENES_MAX];
     size_t n_scenes;
-    struct arena texts; /* what is to be sent */
+    struct arena texts; /* to be sent */
     pthread_t thread;
     bool is_started;
     sem_t go;
@@ -70,7 +70,7 @@ struct fake_broker {
     pthread_mutex_t lock;
 };
 
-/* Telling it what to do */
+/* Its orders */
 
 static struct slice
 copy(struct fake_broker *b, struct slice text)

@@ -1,7 +1,7 @@
 /*
- * fake_broker.h - a broker that does as it is told, also what no broker does.
+ * fake_broker.h - a broker that follows orders, also to do what no broker does.
  *
- * One thread plays scenes, one for each connection it accepts, in order:
+ * One thread plays scenes, one for each accepted connection, in order:
  *
  *     fake_stream(b);                      the first is a WebSocket:
  *     fake_send(b, history_json(h, 0, 2)); a message,
@@ -37,8 +37,8 @@ void fake_broker_start(struct fake_broker *b);
 const char *fake_broker_url(const struct fake_broker *b);
 unsigned fake_broker_port(const struct fake_broker *b);
 
-/* Scenes. What they are to send is copied: a test may be over, and its memory
- * gone, while the last of it is still being sent. */
+/* Scenes. It copies the texts that it will send: a test may be over, and its
+ * memory gone, while the thread still sends the last of them. */
 
 void fake_answer(struct fake_broker *b, unsigned status, const char *type,
                  const char *body);
@@ -82,8 +82,8 @@ void fake_go(struct fake_broker *b);
  * sent everything that stands before them. */
 unsigned fake_n_rests(struct fake_broker *b);
 
-/* What was asked on connection `i`, head and body; "" if there was none. Those
- * of fake_describe do not count. Valid, and the same, until fake_broker_free.
+/* The request on connection `i`, head and body; "" if there was none. Those of
+ * fake_describe do not count. Valid, and the same, until fake_broker_free.
  */
 const char *fake_request(struct fake_broker *b, size_t i);
 

@@ -10,8 +10,8 @@
  *     ... its next commit fails ...
  *     faults_close(&f);
  *
- * The programs are as they are, with a library before them
- * (tests/faults/faults.c). What is armed holds for all programs that were
+ * The programs are unchanged; a library is loaded before them
+ * (tests/faults/faults.c). An armed fault holds for all programs that were
  * started between open and close.
  */
 #ifndef TESTS_SUPPORT_FAULTS_H

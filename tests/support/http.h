@@ -10,8 +10,9 @@
  *     http_close(&h);
  *
  * Over https it trusts CURL_CA_BUNDLE of the environment, as the programs do.
- * It keeps its connection between requests. Nothing is followed, decoded or
- * repeated: a test sees what was sent. An answer stays until the next request.
+ * It keeps its connection between requests. It follows, decodes and repeats
+ * nothing: a test sees the bytes that were sent. An answer stays until the next
+ * request.
  */
 #ifndef TESTS_SUPPORT_HTTP_H
 #define TESTS_SUPPORT_HTTP_H
@@ -24,12 +25,12 @@
 
 struct http {
     CURL *handle;
-    const char *url;    /* what stands before each path; lent */
+    const char *url;    /* prefix of each path; lent */
     long status;        /* 0: there was no answer, `error` says why */
     struct buf headers; /* as sent, from the status line on */
     struct buf body;
     char error[CURL_ERROR_SIZE];
-    char value[1024]; /* what http_header lends */
+    char value[1024]; /* lent by http_header */
 };
 
 void http_open(struct http *h, const char *url);

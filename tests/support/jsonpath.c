@@ -5,7 +5,7 @@
 
 #include "tests/test.h"
 
-/* How much of a document is shown that cannot be read. */
+/* The most bytes of an unreadable document that a failure shows. */
 #define SHOWN_MAX 300
 
 void

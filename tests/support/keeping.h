@@ -1,7 +1,7 @@
 /*
- * keeping.h - a registry (sets.h) whose set "demo" keeps content, with what the
- * archive thread has beside it, in steps that the test takes; and what was told
- * of the set.
+ * keeping.h - a registry (sets.h) whose set "demo" keeps content, with the
+ * parts of the archive thread that work on it, in steps that the test takes;
+ * and the entries of the set.
  *
  *     w = keeping_open(state, CONTENT_FETCH);
  *     keeping_post_with(w, 1, 7);
@@ -26,7 +26,7 @@
 #define KEEPING_TEXTS     40
 #define KEEPING_ENTRIES   2000
 
-/* What was told of the set demo. */
+/* An entry of the set demo. */
 struct keeping_told {
     unsigned resource, text;
     bool is_deleted;
@@ -67,8 +67,8 @@ struct content *keeping_content(struct keeping *w);
 struct content_claim *keeping_claim(struct keeping *w);
 void keeping_place(struct keeping *w, struct content_claim *claim, unsigned n);
 
-/* Those texts are there that an entry tells of that is retained, or of a
- * resource that has not changed since, and no others. */
+/* Checks that the folder has the texts of all retained entries and of all
+ * resources' latest entries, and no others. */
 void keeping_check(struct keeping *w);
 
 #endif

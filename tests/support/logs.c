@@ -22,7 +22,7 @@ on_set(struct log_set *set, struct slice settings, struct list_limits *limits,
     return l;
 }
 
-/* A header that tells what it was made of. */
+/* Writes a header from all of its inputs. */
 static void
 on_header(struct log_set *set, const char *epoch, const struct list_info *info,
           struct buf *header, void *user)

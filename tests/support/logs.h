@@ -13,7 +13,7 @@
 struct logs {
     struct log *log;
     struct log_options options;
-    struct log_set *sets[8]; /* that existed when it was opened */
+    struct log_set *sets[8]; /* those that existed when the log was opened */
     unsigned n_sets;
     unsigned n_closed; /* lists that ended since */
 };
@@ -22,7 +22,7 @@ struct logs {
 void logs_open(struct logs *l, const char *dir, uint64_t entries);
 void logs_close(struct logs *l);
 
-/* The set of that name, of those that existed at the start; or a new one. */
+/* The set of that name, if it existed at the start; otherwise a new one. */
 struct log_set *logs_set(struct logs *l, const char *name);
 
 /* Posts `n` changes, the first called http://example.com/r/FROM, and waits.

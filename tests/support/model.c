@@ -110,7 +110,7 @@ check_found(const struct model *m, struct resources *r)
     }
 }
 
-/* The walk gives each once: as many as there are, no two alike. */
+/* The walk returns each resource once: as many as there are, no two alike. */
 static void
 check_walked(const struct model *m, struct resources *r, uint64_t n)
 {

@@ -48,9 +48,9 @@ socket_by(int (*call)(int, const struct sockaddr *, socklen_t), unsigned port)
     return -1;
 }
 
-/* Is it at work? It listens before it is: before it looks at any connection,
- * and before it knows what to do about a signal. A client that says nothing
- * more is closed by who is. */
+/* True if Mosquitto is at work. It listens earlier: before it looks at any
+ * connection, and before it handles signals. When it is at work, it closes the
+ * connection of a client that has shut down its side. */
 static bool
 is_at_work(unsigned port, int64_t end_ms)
 {
@@ -120,7 +120,8 @@ write_config(struct mosquittod *m, const struct mosquittod_wish *wish)
     if (wish->asks_certificate)
         fprintf(to, "require_certificate true\ncafile %s\n", m->certificate.ca);
 
-    /* Who is root stays root: the directory is nobody else's. */
+    /* Mosquitto stays root if the test is root: no other user can read the
+     * directory. */
     fprintf(to, "user root\n"
                 "set_tcp_nodelay true\n"
                 "max_queued_messages 0\n"

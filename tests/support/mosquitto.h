@@ -10,9 +10,9 @@
  *     mosquittod_restart(&m);    same directory, same port
  *     mosquittod_close(&m);
  *
- * Its queues have no limit. What it says is kept and printed as that of our
- * broker is (process.h), with which it shares that it dies with the test. It
- * must be started and restarted by a thread that lives as long as it.
+ * Its queues have no limit. A file keeps its log, printed like our broker's
+ * (process.h); it dies with the test, too. The thread that starts or restarts
+ * it must live as long as it.
  *
  * The names are not libmosquitto's: that has mosquitto_... and struct
  * mosquitto.
@@ -28,7 +28,8 @@
 
 /* All text is lent until mosquittod_open returns. */
 struct mosquittod_wish {
-    const char *user, *password; /* who may; NULL: anybody, and no password */
+    const char *user, *password; /* the only user; NULL: anybody, without a
+                                  * password */
     const char *acl;             /* text of its acl_file; NULL: none */
     bool is_tls;                 /* its certificate and CA: m.certificate */
     const char
@@ -42,7 +43,7 @@ struct mosquittod {
     unsigned port;
     char url[64];  /* "mqtt://127.0.0.1:24123", or mqtts: */
     pid_t pid;     /* 0: not running */
-    int out;       /* its standard output; its end tells that it ended */
+    int out;       /* its standard output; end of file when it has ended */
     char log[300]; /* what it says */
     char config[300];
     bool is_tls;

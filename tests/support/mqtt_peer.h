@@ -1,6 +1,6 @@
 /*
- * mqtt_peer.h - clients of an MQTT broker, for tests: one that hears, or one
- * that tells, by MQTT 5 on libmosquitto.
+ * mqtt_peer.h - clients of an MQTT broker, for tests: a subscriber or a
+ * publisher, by MQTT 5 on libmosquitto.
  *
  *     struct mqtt_peer *p = mqtt_peer_hear(&m, "tidings/#", 1);
  *     const struct mqtt_heard *h = mqtt_peer_await(p, "tidings/status", 1);
@@ -54,7 +54,7 @@ struct mqtt_saying {
     struct slice correlation; /* empty: none */
 };
 
-/* Connects, over TLS if the MQTT broker wants that; one that hears waits until
+/* Connects, over TLS if the MQTT broker wants that; a subscriber waits until
  * its filter is granted. */
 struct mqtt_peer *mqtt_peer_hear(const struct mosquittod *m, const char *filter,
                                  int qos);

@@ -1,6 +1,6 @@
 /*
- * origin.h - a foreign Source, for tests: a server with one topic, which says
- * in its Link headers what it is told to.
+ * origin.h - a foreign Source, for tests: a server with one topic, whose Link
+ * headers the test sets.
  *
  *     struct origin *o = origin_new("/feed");
  *
@@ -34,8 +34,8 @@ const char *origin_url(const struct origin *o);
 void origin_links(struct origin *o, const char *links);
 void origin_names(struct origin *o, const char *self, const char *hub);
 
-/* What GET answers from now on; an etag that is asked for is a 304. `type` or
- * `etag` may be NULL. */
+/* Sets the answer to GET; a request with this etag gets 304. `type` or `etag`
+ * may be NULL. */
 void origin_content(struct origin *o, const char *type, const char *etag,
                     struct slice body);
 

@@ -8,8 +8,7 @@
  *     while (!has_file(...))
  *         patience_step(&p);
  *
- * Not to make something likely by a pause: what is waited for has to be looked
- * at.
+ * Do not make an event likely by a pause: wait until the test sees it.
  */
 #ifndef TESTS_SUPPORT_PATIENCE_H
 #define TESTS_SUPPORT_PATIENCE_H

@@ -45,7 +45,8 @@ bool posts_is_done(struct posted *p);
 
 void posts_end(struct posted *p);
 
-/* What was added, as a batch after entry `after`, of times POSTS_TIME. */
+/* Returns the added changes as a batch after entry `after`, of times
+ * POSTS_TIME. */
 struct batch *posts_batch(const struct posted *p, uint64_t after,
                           const struct digest *before, atomic_size_t *account);
 

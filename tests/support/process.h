@@ -1,7 +1,7 @@
 /*
- * process.h - a server that a test starts: it dies with the test, also when
- * that is killed, and what it says on standard error is kept in a file, printed
- * when the test program ends if a test of it failed.
+ * process.h - a server that a test starts: it dies with the test, also if that
+ * is killed. A file keeps its standard error, and is printed when the test
+ * program ends if a test of it failed.
  */
 #ifndef TESTS_SUPPORT_PROCESS_H
 #define TESTS_SUPPORT_PROCESS_H
@@ -17,12 +17,12 @@ int64_t process_now_ms(void);
 /* Names a new file for standard error; removed when the test program ends. */
 void process_log(char *path, size_t size);
 
-/* Does a file of that kind have it in one of its lines? */
+/* True if a line of such a file contains `part`. */
 bool process_said(const char *log, const char *part);
 
 /* Starts arguments[0]; NULL at their end. `log` is appended to; NULL: standard
  * error goes where standard output does. `*out` becomes its standard output,
- * the end of which tells that it ended. */
+ * with end of file when it has ended. */
 pid_t process_start(const char *const *arguments, const char *log, int *out);
 
 /* Reads what comes next; 0 at the end, -1 when it is `end_ms`. */

@@ -126,7 +126,7 @@ renewals_read(struct renewals *w, document_open_fn *open, uint64_t number,
     buf_fini(&text);
 }
 
-/* What stands on the root of each document of a generation. */
+/* Checks the root element of each document of a generation. */
 static void
 check_root(struct renewals *w, struct xpath *x, const struct generation *g)
 {

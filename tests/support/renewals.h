@@ -32,7 +32,7 @@ struct renewals {
     struct folding folding;
     struct renewal renewal;
     uint64_t random;
-    enum document_form form; /* in which documents are asked for */
+    enum document_form form; /* in which the test asks for documents */
     uint64_t page;           /* from 1 on */
 };
 

@@ -8,7 +8,7 @@
 
 #include "tests/test.h"
 
-/* What is known of the family at hand, and of those before it. */
+/* The current family, and all families before it. */
 struct family {
     char name[100], type[20];
     bool has_help;

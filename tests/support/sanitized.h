@@ -5,9 +5,9 @@
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H
 
-/* A sanitizer keeps what is freed, and shadows all memory: a figure of it says
- * nothing of the broker. The preset "coverage" sets it, too: what is compiled
- * there needs a runtime library of the compiler as well. */
+/* A sanitizer keeps freed memory, and shadows all memory: its figures say
+ * nothing of the broker's memory. The preset "coverage" sets it, too: such code
+ * also needs a runtime library of the compiler. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1
 #elif defined(__has_feature)

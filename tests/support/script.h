@@ -27,7 +27,7 @@ char *script_word(char **rest);
 /* The same, of a number: decimal, or hexadecimal behind "0x". */
 unsigned long script_number(char **rest);
 
-/* Fails, and says what there is, unless the two are equal. */
+/* Fails, and prints `seen`, unless the two are equal. */
 void script_expect(const char *seen, const char *wanted);
 void script_expect_number(unsigned long seen, unsigned long wanted);
 

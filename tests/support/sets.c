@@ -41,7 +41,7 @@ sets_close(struct sets *s)
     s->registry = NULL;
 }
 
-/* Who waits for an ingest. */
+/* Waits for an ingest. */
 struct waiter {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

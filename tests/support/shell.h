@@ -4,8 +4,8 @@
 #ifndef TESTS_SUPPORT_SHELL_H
 #define TESTS_SUPPORT_SHELL_H
 
-/* Runs the line with /bin/sh to its end. What it said, on both streams: the
- * caller's, to be freed. Fails the test, with that, if it does not end with 0.
+/* Runs the line with /bin/sh to its end. Returns its output, both streams; the
+ * caller frees it. Fails the test, with that output, if it does not end with 0.
  */
 char *shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

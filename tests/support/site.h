@@ -14,14 +14,14 @@
  *     site_header(s, "/a.xml", 0, "Authorization");
  *     site_free(s);
  *
- * A thread of its own (poll), raw sockets, HTTP/1.1 with keep-alive, GET and
- * HEAD and whatever else is asked (bodies are kept). One site is one host:
+ * A thread of its own (poll), raw sockets, HTTP/1.1 with keep-alive; it takes
+ * GET, HEAD and any other method (and keeps the bodies). One site is one host:
  * several hosts are several sites, on ports of their own.
  *
  * A path is what stands in the request line, its query included; where nothing
  * is known of that, without it. For who uses the site as a proxy a path is the
  * whole URL, "http://example.org/a.xml". Everything may be changed at any time
- * and holds for what is answered from then on. What is given is copied.
+ * and applies to all later answers. The site copies all arguments.
  *
  * A page is as a good server has it: with an ETag, If-None-Match is answered
  * with 304; Range and If-Range with 206 or 416.
@@ -53,7 +53,7 @@ const char *site_link(struct site *s, const char *path);
 
 /* Pages */
 
-/* `type` NULL: no Content-Type. What was there is replaced. */
+/* `type` NULL: no Content-Type. Replaces an earlier page. */
 void site_put(struct site *s, const char *path, const char *type,
               struct slice body);
 void site_putf(struct site *s, const char *path, const char *type,
@@ -85,8 +85,8 @@ void site_ranges(struct site *s, const char *path, bool does); /* on */
 /* Says no Content-Length: chunked, for HTTP/1.1. At first off. */
 void site_chunked(struct site *s, const char *path, bool does);
 
-/* Takes requests and answers none, until it is released. What is answered then
- * is as the page is then. */
+/* Takes requests and answers none, until it is released. The answer then shows
+ * the page as it is then. */
 void site_hold(struct site *s, const char *path);
 void site_release(struct site *s, const char *path);
 
@@ -95,7 +95,7 @@ void site_release(struct site *s, const char *path);
 void site_cut(struct site *s, const char *path, size_t bytes);
 void site_cuts(struct site *s, const char *path, size_t bytes, unsigned times);
 
-/* What was asked, of any method; `path` NULL: all that was asked of the site */
+/* Requests of any method; `path` NULL: all requests of the site */
 
 unsigned site_count(struct site *s, const char *path);
 

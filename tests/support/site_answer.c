@@ -1,6 +1,6 @@
 /*
- * site_answer.c - what a site answers to a request: its page, or the trouble
- * that it was told to make.
+ * site_answer.c - the answer of a site to a request: its page, or the trouble
+ * that the test has ordered.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -29,7 +29,7 @@ site_value(const char *head, const char *name, struct slice *value)
     return false;
 }
 
-/* What there is to say: the page as it is now. */
+/* The content of an answer: the page as it is now. */
 struct found {
     char *bytes; /* to be freed */
     struct slice body;
@@ -131,7 +131,8 @@ find(struct site *s, const struct site_page *p, struct found *to)
         read_file(best, p->path, to);
 }
 
-/* Encodes it and says what it is called, as far as the page does that. */
+/* Encodes the body and adds its type and encoding, as far as the page states
+ * them. */
 static void
 present(struct site *s, const struct site_request *r, struct found *f)
 {
@@ -216,7 +217,8 @@ uses_up(unsigned *times)
     return *times > 0 && --*times == 0;
 }
 
-/* The status that the page, or all, was told to answer with; 0: none. */
+/* The status that the test has ordered for the page, or for all pages; 0:
+ * none. */
 static unsigned
 told_status(struct site_manners *m, struct buf *lines)
 {
@@ -319,7 +321,7 @@ site_answer(struct site *s, struct site_request *r, struct buf *to, size_t *cut)
         buf_add_format(to, "%s\r\n", r->page->lines);
     if (s->all.lines)
         buf_add_format(to, "%s\r\n", s->all.lines);
-    if (status == 304 || status == 204) { /* neither has a length to tell */
+    if (status == 304 || status == 204) { /* neither states a length */
         BUF_ADD(to, "\r\n");
         head_end = to->size;
     } else {

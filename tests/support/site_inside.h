@@ -84,8 +84,9 @@ struct site_page *site_page_asked(struct site *s, struct slice target);
 /* The value of a header of a head; false: it has none. */
 bool site_value(const char *head, const char *name, struct slice *value);
 
-/* site_answer.c: the answer to `r`, whose status is set. Bytes after `*cut` of
- * `to` are not to be sent; SIZE_MAX: all are. The mutex is held. */
+/* site_answer.c: appends the answer to `r`, and sets its status. Bytes after
+ * `*cut` of `to` must not be sent; SIZE_MAX: all are. The caller holds the
+ * mutex. */
 void site_answer(struct site *s, struct site_request *r, struct buf *to,
                  size_t *cut);
 

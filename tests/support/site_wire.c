@@ -107,7 +107,7 @@ take_request(struct site *s, struct site_line *l)
     return true;
 }
 
-/* Sends what there is; the answer is over when all is sent. */
+/* Sends as much as the socket takes; the answer is over when all is sent. */
 static void
 send_some(struct site *s, struct site_line *l)
 {

@@ -1,6 +1,6 @@
 /*
- * telling.h - a log of changes that tell of texts (kept.h), the content that is
- * folded from it (content.h), and the same done one by one, the plain way.
+ * telling.h - a log of changes that mention texts (kept.h), the content that is
+ * folded from it (content.h), and a plain model of the same.
  *
  *     FIXTURE(telling_setup, telling_teardown);
  *
@@ -28,7 +28,7 @@
 #define TELLING_TEXTS     30
 #define TELLING_ENTRIES   2000
 
-/* What was told, and what is to come of it: one by one, the plain way. */
+/* An entry of the model, and its expected result. */
 struct telling_entry {
     unsigned resource;
     bool is_deleted;
@@ -66,7 +66,7 @@ void telling_add_change(struct telling *w, unsigned resource,
                         enum change_kind kind, const char *hash,
                         uint64_t length);
 
-/* Tells of text `text`, or, if it is none, of an end. */
+/* Adds a change to text `text`, or the deletion of the resource. */
 void telling_tell(struct telling *w, unsigned resource, bool is_deleted,
                   bool has_sha256, unsigned text);
 
@@ -82,8 +82,8 @@ void telling_keep(struct telling *w, uint64_t seq);
 /* The log begins behind `earliest`. */
 void telling_forget(struct telling *w, uint64_t earliest);
 
-/* Rows and sums are what they should be, and the files that no row tells of any
- * more are known. */
+/* Checks rows and sums against the model, and that the content knows all files
+ * without a row. */
 void telling_check(struct telling *w);
 
 #endif

@@ -175,8 +175,8 @@ const struct term terms[] = {
              "}b=[2] {urn:foreign:x}a=[1]"
              "\n  via [urn:b] {urn:foreign:x}\xc3\xa5=[\xc3\xa4]"},
 
-    /* R-024: what has to be escaped, in XML or JSON; beyond the BMP; what
-     * XML's readers would make of white space and of line ends */
+    /* R-024: text that XML or JSON has to escape; beyond the BMP; white space
+     * and line ends that readers of XML would normalise */
     {.md = "x:v='&amp;&lt;&gt;&quot;&apos;&#38;amp; \\ /'",
      .json = ",\"attributes\":[{\"ns\":\"urn:foreign:x\",\"name\":\"v\","
              "\"value\":\"&<>\\\"'&amp; \\\\ \\/\"}]",

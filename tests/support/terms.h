@@ -2,8 +2,8 @@
  * terms.h - everything that an entry can say, as a table: Z39.99-2017 sections
  * 7 and 14, foreign attributes, tags.
  *
- * Whatever is a row here is posted in every format, and looked for in every
- * form it can be read in: unit/proto/roundtrip, e2e/roundtrip.
+ * Each row is posted in every format, and read back in every form:
+ * unit/proto/roundtrip, e2e/roundtrip.
  */
 #ifndef TESTS_SUPPORT_TERMS_H
 #define TESTS_SUPPORT_TERMS_H
@@ -16,7 +16,7 @@
 struct term {
     const char *change; /* NULL: "updated" */
 
-    /* In XML: what stands before rs:md, its attributes, and what follows it.
+    /* In XML: the text before rs:md, its attributes, and the text behind it.
      * The prefixes are those of terms_xml_head. */
     const char *before;
     const char *md;
@@ -25,7 +25,7 @@ struct term {
     /* In JSON: members, each with a comma before it. */
     const char *json;
 
-    /* As describe() tells it, behind the loc. */
+    /* As describe() writes it, behind the loc. */
     const char *told;
 };
 

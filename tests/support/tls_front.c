@@ -41,7 +41,7 @@ address_of(const char *host, unsigned port)
     return a;
 }
 
-/* What TLS has, to the server. */
+/* Passes decrypted bytes to the server. */
 static bool
 pass_in(SSL *tls, int inside)
 {

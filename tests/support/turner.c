@@ -13,7 +13,7 @@
 struct turner {
     struct td_client *client;
     pthread_t thread;
-    pthread_mutex_t mutex; /* whoever has it may use the client */
+    pthread_mutex_t mutex; /* its holder may use the client */
     pthread_cond_t turned; /* callbacks may have been called */
     int wake;              /* an eventfd: something was begun on the client */
     bool is_ending;

@@ -31,7 +31,7 @@ int turner_read(struct turner *turner, const int *value);
 void turner_await(struct turner *turner, const int *value, int n);
 
 /* Moves the clock (tests/clock.h) between two turns of the loop: timers that
- * were started before count that time. Calls those that are due before it
+ * were started before count that time. Runs all timers that are due before it
  * returns. */
 void turner_pass_us(struct turner *turner, int64_t us);
 

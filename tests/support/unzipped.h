@@ -33,9 +33,9 @@ void unzipped_close(struct unzipped *u);
 const struct unzipped_member *unzipped_find(const struct unzipped *u,
                                             const char *path);
 
-/* R-110, R-113, R-114, R-117, R-190, R-201: the manifest is at the top level;
- * each other member is named by exactly one entry of it, with safe names, and
- * has the length and the SHA-256 that the entry tells; nothing else is named.
+/* R-110, R-113, R-114, R-117, R-190, R-201: the manifest is at the top level.
+ * Exactly one of its entries names each other member, with a safe name, and
+ * states its length and SHA-256; the manifest names nothing else.
  */
 void unzipped_check(const struct unzipped *u);
 

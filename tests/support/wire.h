@@ -9,9 +9,9 @@
  *     assert_int_equal(a.status, 200);
  *     wire_close(w);
  *
- * It knows nothing of proto/ and broker/, sends whatever it is told, and never
- * waits longer than PATIENCE_MS (wire_set_wait) for anything. Nothing here
- * ends a test: results are the caller's to check. One thread per wire.
+ * It knows nothing of proto/ and broker/, sends any bytes, and never waits
+ * longer than PATIENCE_MS (wire_set_wait). Nothing here ends a test: results
+ * are the caller's to check. One thread per wire.
  */
 #ifndef TESTS_SUPPORT_WIRE_H
 #define TESTS_SUPPORT_WIRE_H
@@ -73,7 +73,7 @@ bool wire_send_format(struct wire *w, const char *format, ...)
 /* Exactly `size` bytes. */
 bool wire_read(struct wire *w, void *to, size_t size);
 
-/* What is there, at least one byte; 0: the peer has ended or reset the
+/* Reads the available bytes, at least one; 0: the peer has ended or reset the
  * connection; -1: nothing came in time. */
 long wire_read_some(struct wire *w, void *to, size_t size);
 
@@ -96,7 +96,7 @@ struct wire_answer {
  * where `is_head` says that a HEAD was asked). false: none came whole. */
 bool wire_answer(struct wire *w, struct wire_answer *a, bool is_head);
 
-/* Only status line and headers; the body is left to be read. */
+/* Reads only status line and headers, and leaves the body. */
 bool wire_answer_head(struct wire *w, struct wire_answer *a);
 
 /* The value of a header, name in any case, into `to` (terminated, cut to fit).

@@ -20,7 +20,7 @@ struct wire {
     unsigned n_records;
     int wait_ms;
     char host[128];  /* as a Host header names the peer */
-    size_t from, to; /* what was read and not yet asked for */
+    size_t from, to; /* received and not yet taken */
     char buffer[65536];
     char *body; /* of the last answer or frame */
 };

@@ -23,8 +23,8 @@
 struct xpath {
     xmlDoc *document;
     xmlXPathContext *context;
-    struct xpath_text *texts; /* what xpath_get lent */
-    xmlNode *entry;           /* the last one that xpath_of was asked for */
+    struct xpath_text *texts; /* lent by xpath_get */
+    xmlNode *entry;           /* the last result of xpath_of */
     size_t number;
 };
 

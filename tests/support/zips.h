@@ -1,6 +1,6 @@
 /*
- * zips.h - ZIP packages for tests, odd ones too: whatever name, twice, links,
- * encrypted.
+ * zips.h - ZIP packages for tests, odd ones too: any name, names twice, links,
+ * encrypted members.
  *
  *     struct zips z;
  *
