@@ -1,4 +1,4 @@
-"""What end-to-end tests are made of.
+"""The parts of end-to-end tests.
 
 An end-to-end test starts the programs of a build, speaks to them as their users do,
 and looks at every byte. It is a function of 5 to 30 lines in tests/e2e/NAME_test.py:
@@ -34,9 +34,9 @@ It says what it wants by the names of its arguments (fixtures, tests/conftest.py
     faults              a failing disk, a full one, a clock that is set
     certificate         TLS: start_broker(*certificate.options, tls=...)
 
-Whatever was started is ended and checked when the test is over: brokers end with 0,
-sanitizers have said nothing, callbacks have got nothing wrong. If the test failed, the
-logs of its programs are shown.
+At the end of a test everything that it started is ended and checked: brokers end with
+0, sanitizers report nothing, callbacks got nothing wrong. If the test failed, the logs
+of its programs are shown.
 
 Nothing has a deadline but the test as a whole (300 seconds; TIDINGS_TEST_SECONDS), and
 nothing sleeps: tests wait for events (a line of a log, a message, a delivery, an exit)
@@ -75,8 +75,8 @@ The modules:
     waiting       lists that grow while a test waits, and looking again and again
     watched       a directory, a watch of it, and what its set comes to
 
-A check that one file needs is a function of that file; what several need comes here,
-in the module of its noun. Requirements are cited in a comment above the test.
+A check for one file is a function of that file; a check for several comes here, in the
+module of its noun. Requirements are cited in a comment above the test.
 
     TIDINGS_BIN=build/dev/bin /usr/bin/python3 -m pytest -q tests/e2e/rotation_test.py
     ... -k when_it_is_full          tests whose names have that in them

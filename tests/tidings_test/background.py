@@ -6,7 +6,7 @@
             ...
         assert posting.join() == 17         what the function returned
 
-What fails there fails the test, at join() or at its end. A client is one thread's:
+A failure there fails the test, at join() or at its end. A client belongs to one thread:
 give it one of its own (broker.client()). Programs are started on the main thread.
 """
 

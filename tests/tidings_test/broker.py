@@ -48,7 +48,7 @@ DEFAULTS = {
 
 
 class Broker(http.Client):
-    """A broker that runs, unless it was stopped or killed.
+    """A broker that runs, unless the test has stopped or killed it.
 
     --listen and --data are given, and DEFAULTS unless they are among the options.
     """
@@ -72,7 +72,7 @@ class Broker(http.Client):
     # The process
 
     def start(self):
-        """Start it again after it was stopped or killed."""
+        """Start it again after a stop or a kill."""
         if self.process:
             self._earlier += self.process.err
         self.process = self.start_process()
@@ -119,7 +119,7 @@ class Broker(http.Client):
         return any(part in line for line in [*self._earlier, *self.process.err])
 
     def wait_said(self, part):
-        """Wait until it logs such a line, and return it."""
+        """Wait until it logs a line with `part`, and return the line."""
         return self.process.err.find(lambda line: part in line, repr(part))
 
     def end(self):
@@ -174,7 +174,7 @@ class Broker(http.Client):
             return False
 
     def metrics(self):
-        """What GET /metrics says now (metrics.py)."""
+        """The current answer to GET /metrics (metrics.py)."""
         from tidings_test.metrics import Metrics
 
         return Metrics(self.get("/metrics"))

@@ -1,4 +1,4 @@
-"""Subscribers of a hub: callbacks that do as they are told, also what no subscriber
+"""Subscribers of a hub: callbacks that follow orders, also to do what no subscriber
 should do.
 
     def test_something(news, callbacks):
@@ -9,9 +9,9 @@ should do.
         assert cb.deliveries.wait(1)["Content-Type"] == "application/xml"
         cb.wait_last(10)
 
-Unless told otherwise a callback confirms each verification and answers deliveries
-with 200. Requests that come to no callback, byte for byte, are strays and answered
-with 404. A delivery counts when it is answered with 2xx, and once for each id.
+Without an order a callback confirms each verification and answers deliveries with 200.
+Requests that come to no callback, byte for byte, are strays and answered with 404. A
+delivery counts when it is answered with 2xx, and once for each id.
 
 How a request is treated is a status, or one of: answer(...), hang, close, reset,
 reset_early, reset_middle, close_middle, garbage, endless_body, endless_head,
@@ -58,8 +58,8 @@ class Callbacks(Server):
         return self.each[target]
 
     def join(self, to, target=None, **form):
-        """A callback that has subscribed to a set (or topic), and is active: what is
-        posted after this is delivered to it."""
+        """A callback with an active subscription to a set (or topic): it gets all later
+        posts."""
         from tidings_test import hub
 
         callback = self.add(target)
@@ -103,7 +103,7 @@ class Callbacks(Server):
 
 
 class Callback:
-    """A callback: what it got, and how it treats what comes."""
+    """A callback: the requests that it got, and its behaviour."""
 
     def __init__(self, server, target):
         self.server = server
@@ -112,7 +112,7 @@ class Callback:
         self.verifications = Arrivals(f"the verifications of {target}")
         self.denials = Arrivals(f"the denials of {target}")
         self.deliveries = Arrivals(f"the deliveries to {target}")
-        # Those that were answered with 2xx, each id once.
+        # Deliveries that it answered with 2xx, each id once.
         self.accepted = Arrivals(f"the deliveries that {target} accepted")
         self.repeats = 0  # deliveries whose id had been accepted before
         self.holes = 0  # deliveries that begin later than the one before ended
@@ -125,8 +125,8 @@ class Callback:
     # How it treats requests
 
     def next(self, *behaviours, of="delivery"):
-        """How to treat the next requests of that kind, one behaviour each; what
-        comes behind them is treated as at the beginning."""
+        """Set the behaviours for the next requests of that kind, one each; later
+        requests get the initial behaviour."""
         self._scripts[of] = list(behaviours), None
 
     def always(self, behaviour, of="delivery"):
@@ -154,11 +154,11 @@ class Callback:
 
     @property
     def last(self):
-        """The last entry that it has accepted; None: it has none."""
+        """The last entry that it has accepted; None if it has none."""
         return self.accepted[-1].last if len(self.accepted) else None
 
     def history(self):
-        """All that it has accepted, as one history, every byte of which is checked."""
+        """All entries that it has accepted, as one history; checks every byte of it."""
         assert not self.faults, self.faults
         history = History(after=self.accepted[0].after if len(self.accepted) else 0)
         for delivery in self.accepted:
@@ -204,7 +204,7 @@ class Callback:
 
 
 class Exchange:
-    """A request to a callback and what becomes of it; on the servers' thread.
+    """A request to a callback and its answer; on the servers' thread.
 
     The request has kind ("verification", "denial", "delivery", "stray") and `added`,
     the query that the hub has added; a delivery has id, epoch, after, last (None: it
@@ -291,8 +291,8 @@ class Exchange:
 
 
 def answer(status=200, headers="", body=None, behind=""):
-    """Answer so. `headers`: more lines, each with its CRLF; `body` None: the
-    challenge, where one is asked for; `behind`: what follows that."""
+    """Answer with these. `headers`: more lines, each with its CRLF; `body` None: the
+    challenge of a verification; `behind`: bytes after that."""
 
     async def behave(exchange):
         await exchange.read()

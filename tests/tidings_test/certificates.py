@@ -4,8 +4,8 @@
         broker = start_broker(*certificate.options, tls=certificate.trust())
         tidings("get", news.url, env=certificate.env)
 
-P-256 keys. The certificate is signed by an intermediate CA, which stands behind it in
-the file: whoever trusts only the root needs the chain.
+P-256 keys. An intermediate CA, which stands behind the certificate in the file, signs
+it: a client that trusts only the root needs the chain.
 """
 
 import os
@@ -43,7 +43,7 @@ class Certificate:
 
     @property
     def options(self):
-        """Those of a broker that speaks TLS with it."""
+        """The options of a broker that speaks TLS with it."""
         return "--tls-cert", self.cert, "--tls-key", self.key
 
     @property

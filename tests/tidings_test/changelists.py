@@ -20,7 +20,7 @@ ENTRIES_MAX = 50000
 
 
 class ChangeList:
-    """A list, by what leads to it, and then by what is in it."""
+    """A list: the facts in the index, and then its content."""
 
     def __init__(self, entry):
         self.url = entry.loc
@@ -58,7 +58,8 @@ class ChangeLists:
         return self.lists[i]
 
     def read(self):
-        """Read everything; compare what was closed before with what is there now."""
+        """Read everything; compare the lists that were closed before with their bytes
+        now."""
         self._closed = {i: l for i, l in enumerate(self.lists) if l.is_closed}
         self.lists = []
         self.indexed = 0
@@ -88,7 +89,7 @@ class ChangeLists:
         return document
 
     def _path(self, url):
-        """What stands behind a public URL."""
+        """The path of a public URL."""
         for base in self.urls:
             if url.startswith(base + "/"):
                 return url[len(base) :]

@@ -36,7 +36,7 @@ def digest(content):
 
 
 def hashes(content):
-    """The SHA-256 of the content, as members of a change tell it."""
+    """The SHA-256 of the content, as members of a change."""
     return {"hash": {"sha-256": hashlib.sha256(content).hexdigest()}}
 
 
@@ -85,9 +85,9 @@ class Package:
         return self.members[path[1:]]
 
     def check(self):
-        """R-110, R-113, R-114, R-117, R-190, R-201: the manifest is at the top level;
-        each other member is named by exactly one entry of it, with safe names, and
-        has the length and the SHA-256 that the entry tells; nothing else is named."""
+        """R-110, R-113, R-114, R-117, R-190, R-201: the manifest is at the top level.
+        Exactly one of its entries names each other member, with a safe name, and states
+        its length and SHA-256; the manifest names nothing else."""
         assert len({name.lower() for name in self.names}) == len(self.names)
         for name in self.names:
             assert name and ".." not in name and not name.startswith("/")

@@ -7,7 +7,7 @@
     list.until, list.links["up"].href, list.entries[0].loc
 
 Read with lxml, so that no fault of proto/ hides on both sides. Prefixes of XPath: s
-(Sitemap), rs (ResourceSync), td (Tidings). What is not there is "".
+(Sitemap), rs (ResourceSync), td (Tidings). A missing value is "".
 """
 
 import collections
@@ -67,7 +67,7 @@ class Document:
         schema = _schema("rs-sitemapindex.xsd" if self.is_index else "rs-urlset.xsd")
         assert schema.validate(self.root), f"{schema.error_log}\n{self}"
 
-    # What it says of itself
+    # Its own metadata
 
     @functools.cached_property
     def md(self):

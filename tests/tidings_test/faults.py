@@ -7,8 +7,8 @@ without room, a clock that is set, a limit of open files.
         ... its next commit fails ...
         faults.disarm()
 
-It is the broker as it is, with a library before it (tests/faults/faults.c). What is
-armed holds for all brokers that were started with faults.env.
+The broker is unchanged; a library is loaded before it (tests/faults/faults.c). An armed
+fault holds for all brokers that were started with faults.env.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ class Faults:
     SYNC = 2  # fsync, fdatasync
     RENAME = 4  # counts by the new name
 
-    # What happens to a call, besides an errno as its result.
+    # The effect on a call, besides an errno as its result.
     KILL = -1  # SIGKILL to the process, in place of the call
     SHORT = -2  # half of the bytes are written, and that is returned
 

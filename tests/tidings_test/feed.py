@@ -47,7 +47,7 @@ class Feed:
         return self.broker.get(f"{self.path}/{path}")
 
     def join(self, target=None, **form):
-        """A callback that gets what is posted after this."""
+        """A callback that gets all later posts."""
         callback = self.callbacks.join(self, target, **form)
         verification = callback.verifications.wait(1)
         assert parameter(verification, "hub.topic") == self.topic

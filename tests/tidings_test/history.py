@@ -1,9 +1,9 @@
 """What a receiver of changes has got: every entry once, in order.
 
-Whatever way the changes came (push, pull, a program), what counts in the end is the
-same: a sequence without gap, repeats dropped by seq, and its digest. The rules of one
-history are checked as it grows: consecutive seqs, increasing times, a repeat that says
-the same as the first time, digests and times that are stated.
+However the changes came (push, pull, a program), the test compares one thing: a
+sequence without gap, repeats dropped by seq, and its digest. It checks the rules of one
+history as it grows: consecutive seqs, increasing times, repeats equal to the first
+time, digests and times as stated.
 """
 
 from tidings_test.messages import first_digest, next_digest

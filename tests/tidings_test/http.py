@@ -1,6 +1,6 @@
 """HTTP/1.1 as the wire has it: a connection of raw bytes, and a client on it.
 
-Nothing is followed, decoded or repeated: a test sees what was sent.
+It follows, decodes and repeats nothing: a test sees the bytes that were sent.
 
     answer = broker.get("/sets/news/changelist.xml", accept_encoding="gzip")
     assert answer.status == 200
@@ -23,7 +23,7 @@ XML = "application/xml"
 NDJSON = "application/x-ndjson"
 FORM = "application/x-www-form-urlencoded"
 
-# A larger body is sent when the broker has said that it wants it.
+# A larger body is sent only after the broker's 100 Continue.
 EXPECT_ABOVE = 1 << 20
 
 
@@ -91,7 +91,8 @@ class Answer(Head):
 
 def check_refused(answer, status, part="", entry=...):
     """The answer is an error of that status as RFC 9457 has it, and `part` is in its
-    detail. With `entry`: it names that entry, counted from 1; None: it names none."""
+    detail. With `entry`: it names that entry, counted from 1; None: it names no
+    entry."""
     assert answer.status == status, answer
     assert answer["Content-Type"] == "application/problem+json", answer
     problem = answer.json()
@@ -210,7 +211,7 @@ class Connection:
         return f"{head}\r\n".encode() + (body or b"")
 
     def ask(self, path, method="GET", body=None, **headers):
-        """Send a request; the answer is left to be read."""
+        """Send a request; leave the answer unread."""
         self.send(self.request_bytes(path, method, body, **headers))
 
     def request(self, path, method="GET", body=None, **headers):
@@ -271,7 +272,7 @@ class Connection:
 
 
 class Client:
-    """Requests to one server, on a connection that is kept between them.
+    """Requests to one server, on one connection.
 
     Keywords are headers: accept="text/html", if_none_match='"1"'. A body is bytes
     or text, or else an object to be sent as JSON.
@@ -353,8 +354,9 @@ def set_reset(sock):
 
 
 def keep_port(host="127.0.0.1"):
-    """A free port, and a socket that keeps it without listening: until it is closed
-    nobody is given the port who asks for any, but a server that names it gets it."""
+    """A free port, and a socket that keeps it without listening: until it is closed the
+    kernel gives the port to nobody who asks for any, but a server that names it gets
+    it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     keeper = socket.socket(family, socket.SOCK_STREAM)
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -144,16 +144,16 @@ def wait_count(of_set, n):
 
 
 def fence(of_set, callback):
-    """Whatever was to be delivered of what was posted so far, was: `callback` is one
-    that joined and is in good order."""
+    """Wait until the hub has delivered everything that was posted so far: `callback` is
+    one that joined and answers well."""
     callback.wait_last(of_set.post().last)
     wait_head(of_set, callback)
 
 
 def settle(of_set, callback, n):
-    """Wait until the answer to the callback's n-th verification was judged: it was
-    sent before that to a callback that subscribes now, and one thread of the hub reads
-    both."""
+    """Wait until the hub has judged the answer to the callback's n-th verification: the
+    answer came before that of a callback that subscribes now, and one thread of the hub
+    reads both."""
     callback.verifications.wait(n)
     callback.server.join(of_set)
 

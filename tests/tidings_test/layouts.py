@@ -32,8 +32,8 @@ def sitemapindex(links, before=""):
 
 
 class Layout:
-    """What all of them have in common: files on a site, each with a time that is later
-    each time that its bytes are others."""
+    """The common part of all layouts: files on a site; the time of a file grows
+    whenever its bytes change."""
 
     start = "/sitemap.xml"
 
@@ -97,8 +97,8 @@ class Gzip(Layout):
 
 
 class Robots(Layout):
-    """A static site that is known by its address alone: /robots.txt, which is kept
-    elsewhere, names its Sitemaps (R-262), one plain and one gzip."""
+    """A static site of which a client knows only the address: /robots.txt, which is
+    kept elsewhere, names its Sitemaps (R-262), one plain and one gzip."""
 
     start = "/"
 
@@ -161,9 +161,9 @@ class Resync(Layout):
 
 
 class Simulator(Layout):
-    """What the reference simulator serves without its Change Lists: a Capability List,
-    and a Resource List that is made anew for each request, with the time of that, so
-    that no ETag and no Last-Modified are told; lastmod has microseconds."""
+    """The documents of the reference simulator without its Change Lists: a Capability
+    List, and a Resource List that it makes anew for each request, with the time of
+    that, so that it sends no ETag and no Last-Modified; lastmod has microseconds."""
 
     start = "/capabilitylist.xml"
 

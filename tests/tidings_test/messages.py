@@ -1,5 +1,5 @@
-"""A message as a subscriber gets it, in JSON or XML, or a page of the change memory:
-what it covers and what is in it.
+"""A message to a subscriber, in JSON or XML, or a page of the change memory: its range
+and its entries.
 
     message = answer.message()
     assert (message.after, message.last) == (3, 5)
@@ -53,10 +53,10 @@ class Message:
         return [entry.loc for entry in self.entries]
 
     def check(self, filtered=False):
-        """It holds together by itself: an entry for every seq that it covers, in
-        order, with times after `from` and not after `until` that grow (R-286, R-290,
-        R-292); the clock and the interval in heartbeats only. `filtered`: it has
-        some of the entries that it covers, or none (R-349)."""
+        """It holds together by itself: an entry for every seq that it covers, in order,
+        with times after `from` and not after `until` that grow (R-286, R-290, R-292);
+        the clock and the interval in heartbeats only. `filtered`: it has some of the
+        entries in its range, or none (R-349)."""
         assert len(self.epoch) == 16, self
         assert DIGEST.fullmatch(self.digest), self
         if not filtered:

@@ -1,5 +1,5 @@
-"""What GET /metrics says, read strictly: by the rules of Prometheus' text format 0.0.4
-and its naming conventions, as promtool checks them.
+"""The answer to GET /metrics, read strictly: by the rules of Prometheus' text format
+0.0.4 and its naming conventions, as promtool checks them.
 
     assert broker.metrics()["tidings_sets"] == 1
     wait_for("two fetches", lambda: broker.metrics()["tidings_fetches"] == 2)

@@ -36,7 +36,7 @@ class Mirrored:
     # The source
 
     def change(self, path, text):
-        """The resource has that text from now on; None: it is deleted."""
+        """Give the resource that text; None: delete it."""
         if text is None:
             self.files.pop(path, None)
             self.site.delete(path)
@@ -66,7 +66,8 @@ class Mirrored:
         self._post = []
 
     def forget_changes(self):
-        """Post none of the changes: the source tells them by other ways."""
+        """Drop the changes without posting them: the source announces them by other
+        ways."""
         self._post = []
 
     # The mirror

@@ -2,7 +2,8 @@
 
     post(news, 1, 250)
     for query, passes in FILTERS:
-        ... what comes by that filter is [n for n in range(1, 251) if passes(n)]
+        ... the entries that pass that filter are [n for n in range(1, 251) if
+        passes(n)]
 
 Entry n (its number is its seq, where nothing else is posted) is of one sort or
 another, each by another period, so that all combinations come about.
@@ -45,7 +46,7 @@ def is_all_of_it(n):
 BLUE_OR_RED = "tag=blue&tag=red%26green"
 ALL_OF_IT = "change=updated&prefix=http://example.com/a&type=image/*"
 
-# A filter, and what passes it.
+# A filter, and the entries that pass it.
 FILTERS = [
     ("change=deleted", lambda n: kind(n) == "deleted"),
     ("prefix=http://example.com/b%26c/", lambda n: folder(n) == "b&c"),

@@ -62,10 +62,10 @@ log_type subscribe
 
 
 class Mosquitto:
-    """A Mosquitto that runs. `user` and `password`: who may; else anybody. `acl` is
-    the text of its acl_file; `more`, lines of its configuration. `certificate`
-    (certificates.py): it speaks TLS, and asks clients for one of the same CA with
-    asks_certificate."""
+    """A Mosquitto that runs. `user` and `password`: the only user; without them
+    anybody. `acl` is the text of its acl_file; `more`, lines of its configuration.
+    `certificate` (certificates.py): it speaks TLS, and asks clients for one of the same
+    CA with asks_certificate."""
 
     def __init__(
         self,
@@ -114,7 +114,8 @@ class Mosquitto:
 
     def _is_at_work(self):
         """It listens before it is at work: before it knows what to do about a signal.
-        When it is, it closes a connection that says that it has nothing to say."""
+        When it is at work, it closes a connection whose client has shut down its
+        side."""
         assert self.process.is_running, self.process.err
         try:
             with socket.create_connection(("127.0.0.1", self.port)) as probe:
@@ -320,9 +321,9 @@ class Hearer(Client):
 
 
 class Teller(Client):
-    """A client that publishes at QoS 1. What was not acknowledged is sent again when
-    it is connected again: it may arrive twice, but arrives. `window`: how many may be
-    unacknowledged."""
+    """A client that publishes at QoS 1. It sends unacknowledged messages again after a
+    reconnection: a message may arrive twice, but arrives. `window`: the most messages
+    that may be unacknowledged."""
 
     def __init__(self, mosquitto, window=20, **joining):
         super().__init__(mosquitto, **joining)
@@ -428,7 +429,7 @@ def bridge_config(mosquitto, *lines):
 
 
 def half(broker, way):
-    """What GET /bridges says of one half, "in" or "out", of the only bridge."""
+    """One half, "in" or "out", of the only bridge in the answer to GET /bridges."""
     (bridge,) = broker.get("/bridges").json()["bridges"]
     return bridge[way]
 

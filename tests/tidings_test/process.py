@@ -1,4 +1,4 @@
-"""Programs that a test runs: they die with it, and what they say is kept."""
+"""Programs that a test runs: they die with it, and their output is kept."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ class Process:
         return self.popen.poll() is None
 
     def give(self, text):
-        """Write to its standard input; who does not read it is no matter."""
+        """Write to its standard input; a program that does not read it is no error."""
         try:
             self.popen.stdin.write(text.encode())
             self.popen.stdin.flush()

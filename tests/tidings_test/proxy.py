@@ -1,4 +1,5 @@
-"""A bad network: a TCP proxy before a port that passes bytes until it is told not to.
+"""A bad network: a TCP proxy before a port that passes bytes until the test orders
+trouble.
 
     def test_something(broker, start_proxy):
         proxy = start_proxy(broker.port)
@@ -32,7 +33,7 @@ UP = "up"
 
 @dataclasses.dataclass
 class Fates:
-    """What happens to each new connection, in percent; the rest is spared. Connections
+    """The fates of new connections, in percent; the proxy spares the rest. Connections
     that are held reach the server after the next connection, or after `hold`
     seconds."""
 
@@ -66,7 +67,8 @@ class Fates:
 
 class Proxy(Server):
     """Passes connections on to a port; point() says it later. `connections` are those
-    that came, `ends` those that the proxy has made; `passed`, bytes each way."""
+    that clients made, `ends` those that the proxy has made; `passed`, bytes each
+    way."""
 
     def __init__(self, port=None, behind="127.0.0.1", host="127.0.0.1", tls=None):
         self.behind = behind, port
@@ -85,7 +87,7 @@ class Proxy(Server):
         self.behind = self.behind[0], port
 
     def end_all(self, how):
-        """End all connections that there are."""
+        """End all open connections."""
         call(lambda: [link.end(how) for link in list(self._links)])
 
     def stall(self, way):
@@ -102,7 +104,7 @@ class Proxy(Server):
         call(self._cut.__setitem__, way, (size, how))
 
     def plan(self, fates):
-        """What happens to new connections from now on; None: they are spared."""
+        """Set the fates of later connections; None: the proxy spares them."""
         self._fates = fates
 
     def wait_passed(self, way, size):

@@ -1,5 +1,5 @@
-"""Several sources that post to one set at once until the broker ends, whatever ends it,
-and what has to be in the set afterwards.
+"""Several sources that post to one set at once until the broker ends for any reason,
+and a check of the set afterwards.
 
     publishers = Publishers(news, choices())
     with publishers.posting():

@@ -125,7 +125,7 @@ class Server:
         self.listen()
 
     async def serve(self, peer):
-        """What to do with a connection; it is closed when this returns."""
+        """Serve a connection; it is closed when this returns."""
         raise NotImplementedError
 
     def listen(self):
@@ -143,7 +143,7 @@ class Server:
         )
 
     def refuse(self):
-        """Refuse new connections until listen(); what is there stays."""
+        """Refuse new connections until listen(); open ones stay."""
         call(self._server.close)
 
     def go_down(self):

@@ -33,8 +33,8 @@ def change(loc, kind="created", **more):
 
 
 def told(answer):
-    """What has come of resources that were told whole (put_resources): how many were
-    created, updated, deleted, unchanged, and newer than what was told."""
+    """The results of an upload of all resources (put_resources): how many were created,
+    updated, deleted, unchanged, and newer than stated."""
     assert answer.status == 200, answer
     facts = answer.json()
     kinds = ("created", "updated", "deleted", "unchanged", "newer")
@@ -42,8 +42,8 @@ def told(answer):
 
 
 def uploads(broker):
-    """The files of resources that are being told whole; before the first large ones
-    there is no folder for them."""
+    """The files of uploads that are under way; before the first large one there is no
+    folder for them."""
     return list(broker.data.glob("uploads/[!.]*"))
 
 
@@ -92,7 +92,7 @@ class Set:
         return self.receipt(self.send(change(loc, kind, **more)))
 
     def start_post(self):
-        """A connection with a post of which only the first byte was sent."""
+        """A connection that has sent only the first byte of a post."""
         connection = self.broker.connect()
         connection.send(
             f"POST {self.changes} HTTP/1.1\r\nHost: {connection.host}\r\n"
@@ -145,7 +145,7 @@ class Set:
         return self.broker.delete(self.path)
 
     def put_resources(self, body, type=XML, query="", **headers):
-        """Tell all resources that the source has."""
+        """Upload all resources that the source has."""
         path = _with_query(f"{self.path}/resources", query)
         return self.broker.put(path, body, type, **headers)
 
@@ -171,7 +171,7 @@ class Set:
         return self.broker.get(self.broker.path_of(url), **headers)
 
     def state(self):
-        """What GET of the set says of it; None if it is not there."""
+        """The answer to GET of the set; None if the set does not exist."""
         answer = self.get(accept=JSON)
         if answer.status == 404:
             return None

@@ -10,9 +10,9 @@ the trouble that web servers make.
         ... the program under test asks for site.link("/a.xml") ...
         assert site.asked("/a.xml").wait(3)["Authorization"] is None
 
-A path is what stands in the request line, its query included; where nothing is known
-of that, without it. For who uses the site as a proxy a path is a whole URL. Everything
-may be changed at any time and holds for what is answered from then on.
+A path is what stands in the request line, its query included; where nothing is known of
+that, without it. For who uses the site as a proxy a path is a whole URL. Everything may
+be changed at any time and applies to all later answers.
 
 A page is as a good server has it: with an ETag; If-None-Match is answered with 304;
 Range and If-Range with 206 or 416. Each can be switched off.
@@ -40,7 +40,7 @@ TYPES = {
 
 
 class Page:
-    """What there is at a path, and its manners."""
+    """The content of a path, and its manners."""
 
     def __init__(self):
         self.body = None  # None: nothing was put
@@ -60,8 +60,8 @@ class Page:
 
 
 class Site(Server):
-    """A site on a port of its own of `host`. `requests` are all that came (Arrivals),
-    each with `status`, the one it was answered with, None before."""
+    """A site on a port of its own of `host`. `requests` are all requests (Arrivals),
+    each with `status`, that of its answer, None before."""
 
     def __init__(self, host="127.0.0.1"):
         self.requests = Arrivals(f"the requests to the site at {host}")
@@ -128,8 +128,8 @@ class Site(Server):
             setattr(page, name, value)
 
     def hold(self, path):
-        """Take requests and answer none, until release(). What is answered then is as
-        the page is then."""
+        """Take requests and answer none, until release(). The answer then shows the
+        page as it is then."""
         call(self._page(path).is_free.clear)
 
     def release(self, path):

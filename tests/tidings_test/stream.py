@@ -28,7 +28,8 @@ from tidings_test.history import History
 PIECE_MAX = 65536  # bytes of a frame or of a chunk, with what is around them
 SUBPROTOCOLS = {"json": "resourcesync.json", "xml": "resourcesync.xml"}
 
-# The headers of a handshake, for one that is refused: broker.get(path, **UPGRADE).
+# The headers of a handshake, for a test that expects a refusal: broker.get(path,
+# **UPGRADE).
 UPGRADE = {
     "upgrade": "websocket",
     "connection": "Upgrade",
@@ -38,7 +39,7 @@ UPGRADE = {
 
 
 class Follower:
-    """What both have: the messages, one after the other.
+    """The common part of both: the messages, one after the other.
 
     `message` is the last one, `history` what all of them come to; of a filter's,
     there is no history.

@@ -146,7 +146,7 @@ def codings():
         yield f"{line!r}, then a request", COMMON + line + "\r\n", BEHIND_CHUNKS
 
 
-# What comes before the hidden request where chunks are read as they should not be.
+# The bytes before the hidden request where a server reads chunks wrongly.
 CHUNKS = (
     *("5;x\r\n", "5 ;x\r\n", "5;x=y\r\n", '5;x="\r\n', '5;x="a\r\nb"\r\n', "5;\n"),
     *("5;x\n",),

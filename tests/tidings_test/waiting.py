@@ -1,4 +1,5 @@
-"""Waiting: for what another thread adds to a list, and for what has to be looked at.
+"""Waiting: for an item that another thread adds to a list, and for a condition that has
+to be polled.
 
 Nothing here has a deadline: the watchdog of conftest.py ends a test that waits in
 vain, and says what it waited for.

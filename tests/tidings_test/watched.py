@@ -175,8 +175,8 @@ class Watched:
         return watching
 
     def mark(self):
-        """What was done before this is posted when it returns: paths are looked at in
-        the order in which they were heard of."""
+        """Everything that was done before this is posted when it returns: the watch
+        looks at paths in the order in which it heard of them."""
         self._marks += 1
         self.write(f"mark-{self._marks}", str(self._marks))
         self.fold.wait_change(f"mark-{self._marks}", "created")
