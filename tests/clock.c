@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The steady clock begins here: far below any time of day, so that the deadline
- * of a condition tells which of the two it is meant for. */
+/* The steady clock begins here, far below any time of day: the deadline of a
+ * condition shows which of the two clocks it means. */
 #define STEADY_BEGIN_US ((int64_t)1000 * 1000000)
 #define DAY_BEGIN_S     1000000000
 
