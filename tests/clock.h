@@ -21,12 +21,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Moves the clock on by `us` microseconds: whoever waits for a time that has
- * come then goes on. Any thread. */
+/* Moves the clock forward by `us` microseconds, and wakes all threads whose
+ * deadline has passed. Any thread. */
 void clock_pass_us(int64_t us);
 
-/* Sets the time of day (UTC) on or back, as an administrator does; what waits
- * for a time does not notice. */
+/* Sets the time of day (UTC) forward or back, as an administrator does; timers
+ * do not notice. */
 void clock_set_us(int64_t by_us);
 
 /* The time of day, in microseconds since 1970. */
