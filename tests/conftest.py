@@ -1,4 +1,4 @@
-"""What end-to-end tests have at hand: see tests/tidings_test/__init__.py."""
+"""Fixtures of the end-to-end tests: see tests/tidings_test/__init__.py."""
 
 import os
 import pathlib
@@ -78,9 +78,9 @@ def _shared_brokers(module_path):
 
 @pytest.fixture
 def broker(request, _shared_brokers, module_path):
-    """A broker with the options of the nearest marker "broker". It may be shared with
-    other tests of the file that want the same options: a test that stops or kills
-    one, or looks at all that there is, uses start_broker."""
+    """A broker with the options of the nearest marker "broker". Other tests of the file
+    that want the same options may share it. A test that stops or kills a broker, or
+    inspects everything in it, uses start_broker."""
     marker = request.node.get_closest_marker("broker")
     options = marker.args if marker else ()
     shared = _shared_brokers.get(options)
