@@ -69,10 +69,13 @@ TD_API void td_close(struct td_client *client);
  * port, and to no other, whoever redirects there. For authentication.
  *
  * url     any URL of that server, "https://host:port/...".
- * header  "Authorization: Bearer ..."; one line, no control characters.
+ * header  "Authorization: Bearer ..."; one line, no control characters. None of
+ *         the fields that the library itself writes: Host, Connection,
+ *         Keep-Alive, Upgrade, Content-Length, Transfer-Encoding, TE, Trailer,
+ *         Sec-WebSocket-....
  *
  * Memory   both are copied.
- * Errors   TD_INVALID, TD_MEMORY. Since 0.1.
+ * Errors   TD_INVALID: td_problem names the field; TD_MEMORY. Since 0.1.
  */
 TD_API enum td_status td_header(struct td_client *client, const char *url,
                                 const char *header);

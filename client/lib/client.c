@@ -206,16 +206,11 @@ td_close(struct td_client *client)
 enum td_status
 td_header(struct td_client *client, const char *url, const char *header)
 {
-    enum td_status rc = headers_add(client->headers, url, header);
+    struct problem why = {""};
+    enum td_status rc = headers_add(client->headers, url, header, &why);
 
     client_begin(client);
-    if (rc == TD_MEMORY)
-        return client_fail(client, rc, "no memory");
-    if (rc)
-        return client_fail(client, rc,
-                           "not a header, Name: value, for a server: \"%.80s\"",
-                           header);
-    return rc;
+    return rc ? client_fail(client, rc, "%s", why.text) : TD_OK;
 }
 
 void

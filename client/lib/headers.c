@@ -84,18 +84,56 @@ is_header(const char *line)
     return true;
 }
 
+/* True if the field frames a message, names its server, or belongs to the
+ * handshake of a WebSocket (RFC 9110, RFC 9112, RFC 6455). The library writes
+ * these fields itself and expects the answer to match. */
+static bool
+is_own(struct slice name)
+{
+    static const char *const own[] = {
+        "Connection", "Content-Length",    "Host",    "Keep-Alive",
+        "TE",         "Transfer-Encoding", "Trailer", "Upgrade",
+    };
+    static const char handshake[] = "Sec-WebSocket-";
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (slice_is_word(name, own[i]))
+            return true;
+    return name.size >= sizeof(handshake) - 1 &&
+           !strncasecmp(name.data, handshake, sizeof(handshake) - 1);
+}
+
+static enum td_status
+check(const struct buf *server, const char *line, struct problem *why)
+{
+    struct slice rest = slice_of(line), name = slice_take(&rest, ':');
+
+    if (!server->size || !is_header(line))
+        problem_set(why, "not a header, Name: value, for a server: \"%s\"",
+                    problem_quote(slice_of(line)).text);
+    else if (is_own(name))
+        problem_set(why, "the library itself writes the field \"%s\"",
+                    problem_quote(name).text);
+    else
+        return TD_OK;
+    return TD_INVALID;
+}
+
 enum td_status
-headers_add(struct headers *headers, const char *url, const char *line)
+headers_add(struct headers *headers, const char *url, const char *line,
+            struct problem *why)
 {
     struct row **end = &headers->rows;
     struct row *row = NULL;
     struct buf server;
-    enum td_status rc = TD_INVALID;
+    enum td_status rc;
 
     write_server(&server, url);
-    if (!server.size || !is_header(line))
+    rc = check(&server, line, why);
+    if (rc)
         goto out;
     rc = TD_MEMORY;
+    problem_set(why, "no memory");
     row = calloc(1, sizeof(*row));
     if (!row || server.failed)
         goto out;

@@ -46,9 +46,10 @@ TEST(only_the_server_they_are_for_gets_them)
 {
     struct headers *h = *state;
 
-    assert_int_equal(headers_add(h, "https://a.example/sets/x", "A: 1"), 0);
-    assert_int_equal(headers_add(h, "https://a.example:443/", "B: 2"), 0);
-    assert_int_equal(headers_add(h, "http://a.example:8080", "C: 3"), 0);
+    assert_int_equal(headers_add(h, "https://a.example/sets/x", "A: 1", NULL),
+                     0);
+    assert_int_equal(headers_add(h, "https://a.example:443/", "B: 2", NULL), 0);
+    assert_int_equal(headers_add(h, "http://a.example:8080", "C: 3", NULL), 0);
 
     assert_lines(h, "https://A.example/elsewhere?q#f", "A: 1;B: 2;");
     assert_lines(h, "http://a.example:8080/", "C: 3;");
@@ -66,10 +67,48 @@ TEST(refuses_what_is_no_header_or_no_server)
         "", "A", ": 1", "A B: 1", "A: 1\r\nB: 2", "A: 1\n"};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(headers_add(h, "http://a.example/", bad[i]),
+        assert_int_equal(headers_add(h, "http://a.example/", bad[i], NULL),
                          TD_INVALID);
-    assert_int_equal(headers_add(h, "a.example", "A: 1"), TD_INVALID);
-    assert_int_equal(headers_add(h, "ftp://a.example/", "A: 1"), TD_INVALID);
+    assert_int_equal(headers_add(h, "a.example", "A: 1", NULL), TD_INVALID);
+    assert_int_equal(headers_add(h, "ftp://a.example/", "A: 1", NULL),
+                     TD_INVALID);
 
     assert_lines(h, "http://a.example/", "");
+}
+
+/* What frames the request or makes the handshake is the library's: with another
+ * value it would not understand the answer. The error names the field. */
+TEST(refuses_fields_that_the_library_writes)
+{
+    struct headers *h = *state;
+    static const char *const own[] = {
+        "Sec-WebSocket-Extensions",
+        "sec-websocket-protocol",
+        "Sec-WebSocket-Key",
+        "Connection",
+        "upgrade",
+        "Host",
+        "Content-Length",
+        "transfer-encoding",
+        "Keep-Alive",
+        "TE",
+        "Trailer",
+    };
+    static const char *const others[] = {"Authorization: a", "Hosts: a",
+                                         "Sec-WebSocket: a", "X-Host: a"};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        struct problem why = {""};
+        char line[100], expected[100];
+
+        snprintf(line, sizeof(line), "%s: x", own[i]);
+        snprintf(expected, sizeof(expected),
+                 "the library itself writes the field \"%s\"", own[i]);
+        assert_int_equal(headers_add(h, "http://a.example/", line, &why),
+                         TD_INVALID);
+        assert_string_equal(why.text, expected);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(headers_add(h, "http://a.example/", others[i], NULL),
+                         TD_OK);
 }
