@@ -85,10 +85,13 @@ route_url(const struct route *route)
 struct route *
 callback_route(const struct td_callback *callback, struct slice path)
 {
-    const char *token = path.data + path.size - TOKEN_SIZE;
     struct route *found = NULL;
+    const char *token;
 
-    if (path.size <= TOKEN_SIZE || token[-1] != '/')
+    if (path.size <= TOKEN_SIZE)
+        return NULL;
+    token = path.data + path.size - TOKEN_SIZE;
+    if (token[-1] != '/')
         return NULL;
     for (struct route *r = callback->routes; r; r = r->next) {
         unsigned char difference = 0;
@@ -374,10 +377,10 @@ td_callback_settle(struct td_callback *callback, unsigned wait_ms)
     client_begin(client);
     callback->is_empty = !callback->tenants;
     if (callback->is_empty)
-        return TD_OK;
+        return client_end(client, TD_OK);
     timer = timer_new(client->loop, on_late, &callback->is_empty);
     if (!timer)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
     timer_start(timer, wait_ms);
     rc = loop_until(client->loop, &callback->is_empty);
     timer_free(timer);

@@ -271,7 +271,7 @@ TEST(what_is_no_route_is_404)
 {
     static const char *const methods[] = {"GET", "POST", "HEAD", "DELETE"};
     struct stage *s = *state;
-    char paths[5][2200] = {"/"};
+    char paths[6][2200] = {"/"};
 
     strcpy(paths[1], s->path);
     alter(&paths[1][strlen(s->path) - 1]);
@@ -279,6 +279,7 @@ TEST(what_is_no_route_is_404)
     alter(&paths[2][1]);
     snprintf(paths[3], sizeof(paths[3]), "%s/", s->path);
     snprintf(paths[4], sizeof(paths[4]), "/?%s", s->path);
+    snprintf(paths[5], sizeof(paths[5]), "%.40s", s->path); /* one less */
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++)
             if (ask(s, methods[i], paths[k], NULL, NULL) != 404)
