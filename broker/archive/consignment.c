@@ -1,12 +1,9 @@
 #include "broker/archive/consignment.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "broker/archive/consigned.h"
 #include "broker/sets/alter.h"
 #include "proto/formats.h"
@@ -15,9 +12,6 @@
 
 /* Reserved in one go. */
 #define RESERVE_STEP 65536
-
-/* Not to be taken of a disk: the log needs it. */
-#define LEAVES_BYTES ((uint64_t)256 << 20)
 
 struct consignment {
     struct registry *registry;
@@ -318,37 +312,21 @@ arrived(struct consignment *c, uint64_t bytes)
 static enum status
 look_for_room(struct consignment *c, struct problem *why)
 {
-    struct clients *clients = registry_clients(c->registry);
     struct log_health health;
-    uint64_t room, taken;
     enum status rc;
-    int fd;
 
     log_health(registry_log(c->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     if (c->has_room)
         return STATUS_OK;
-    fd = open(registry_config(c->registry)->data,
-              O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    room = fd < 0 ? 0 : file_free_bytes(fd);
-    if (fd >= 0)
-        close(fd);
     c->announced = c->size;
-    taken = contents_announce(c->contents, c->size) - c->size + LEAVES_BYTES;
-    room = room > taken ? room - taken : 0;
-    clients_limit_all(clients, CLIENT_DISK,
-                      room + clients_held(clients, CLIENT_DISK));
-    rc = holding_add(&c->disk, c->size, why);
+    contents_announce(c->contents, c->size);
+    rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
     c->has_room = !rc;
     if (rc)
         arrived(c, c->size);
-    if (rc != STATUS_BUSY)
-        return rc;
-    return problem(why, STATUS_BUSY,
-                   "the disk has no room for %" PRIu64 " bytes, only for "
-                   "%" PRIu64,
-                   c->size, room);
+    return rc;
 }
 
 enum status
@@ -509,6 +487,16 @@ consignment_ingest(const struct consignment *c)
 }
 
 void
+consignment_give_back(struct consignment *c)
+{
+    if (c->ingest)
+        ingest_give_back(c->ingest);
+    holding_release(c->holding, c->held);
+    c->held = 0;
+    holding_end(&c->disk);
+}
+
+void
 consignment_discard(struct consignment *c)
 {
     if (!c)
@@ -516,10 +504,10 @@ consignment_discard(struct consignment *c)
     arrived(c, c->size);
     consigned_fini(&c->list);
     ingest_free(c->ingest);
+    c->ingest = NULL;
     contents_end(c->claim, 0);
     multipart_fini(&c->multipart);
-    holding_release(c->holding, c->held);
-    holding_end(&c->disk);
+    consignment_give_back(c);
     buf_fini(&c->root);
     buf_fini(&c->hash);
     free(c);

@@ -85,6 +85,10 @@ MUST_CHECK enum status consignment_commit(struct consignment *consignment,
 /* The outcome, after on_done. */
 const struct ingest *consignment_ingest(const struct consignment *consignment);
 
+/* Gives back what it holds, before the publisher hears of the outcome
+ * (clients.h). After on_done only. */
+void consignment_give_back(struct consignment *consignment);
+
 /* Frees it; what of it was not committed leaves the disk. Does not block after
  * consignment_end. NULL is allowed. */
 void consignment_discard(struct consignment *consignment);

@@ -1,5 +1,7 @@
 #include "broker/archive/contents.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,9 @@
 #include "broker/archive/contents_inside.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+
+/* Not to be taken of a disk: the log needs it. */
+#define LEAVES_BYTES ((uint64_t)256 << 20)
 
 /* What a step takes at most in reading; then it is committed. */
 #define STEP_US 1000000
@@ -34,17 +39,50 @@ contents_arriving(const struct contents *c)
     return c->arriving;
 }
 
-uint64_t
+void
 contents_announce(struct contents *c, uint64_t bytes)
 {
-    return bytes + atomic_fetch_add_explicit(&c->announced, bytes,
-                                             memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->announced, bytes, memory_order_relaxed);
 }
 
 void
 contents_arrived(struct contents *c, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&c->announced, bytes, memory_order_relaxed);
+}
+
+/* Bytes that are free on the disk, and that nobody else is to have. */
+static uint64_t
+find_room(struct contents *c, uint64_t own)
+{
+    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
+                     own + LEAVES_BYTES;
+    int fd = open(registry_config(c->registry)->data,
+                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
+
+    if (fd >= 0)
+        close(fd);
+    return room > taken ? room - taken : 0;
+}
+
+enum status
+contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
+              uint64_t own, struct problem *why)
+{
+    struct clients *clients = registry_clients(c->registry);
+    uint64_t room = find_room(c, own);
+    enum status rc;
+
+    clients_limit_all(clients, CLIENT_DISK,
+                      room + clients_held(clients, CLIENT_DISK));
+    rc = holding_add(disk, bytes, why);
+    if (rc != STATUS_BUSY)
+        return rc;
+    return problem(why, rc,
+                   "the disk has no room for %" PRIu64 " bytes, only for "
+                   "%" PRIu64,
+                   bytes, room);
 }
 
 static void

@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/clients.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
@@ -84,10 +85,18 @@ void contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX]);
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);
 
-/* So many bytes are going to arrive; returns how many are with these, of all
- * who have announced some. And: so many of them have arrived, or never will. */
-uint64_t contents_announce(struct contents *contents, uint64_t bytes);
+/* So many bytes are going to arrive; so many of them have arrived, or never
+ * will. */
+void contents_announce(struct contents *contents, uint64_t bytes);
 void contents_arrived(struct contents *contents, uint64_t bytes);
+
+/* Takes `bytes` of the disk for the client of `disk`, a holding of CLIENT_DISK.
+ * All clients together may have what is free, less what others have announced
+ * (all but `own`), less what the log needs. Looks at the disk. STATUS_LIMITED:
+ * the client has its share of that; STATUS_BUSY: there is no room. */
+MUST_CHECK enum status contents_hold(struct contents *contents,
+                                     struct holding *disk, uint64_t bytes,
+                                     uint64_t own, struct problem *why);
 
 struct content_claim;
 

@@ -47,9 +47,9 @@ static const struct {
     [CLIENT_POSTS] = {"posts", "posts as much at a time as one client may post",
                       " bytes of memory",
                       "too much is being posted at the moment"},
-    [CLIENT_DISK] = {"disk",
-                     "posts as much content at a time as one client may post",
-                     " bytes", "the disk has no room for it"},
+    [CLIENT_DISK] =
+        {"disk", "has as much on its way to the disk as one client may have",
+         " bytes", "the disk has no room for it"},
     [CLIENT_ANSWERS] = {"answers",
                         "reads as much at a time as one client may read",
                         " bytes of memory",
@@ -381,6 +381,8 @@ holding_try(struct holding *h, uint64_t n)
 void
 holding_release(struct holding *h, uint64_t n)
 {
+    if (!n)
+        return;
     clients_give(h->clients, h->client, h->kind, n);
     h->n -= n;
 }

@@ -44,12 +44,12 @@ enum client_kind {
                            begun another: --client-half-heads */
     CLIENT_STREAMS,     /* of them, the streams: --client-streams */
     CLIENT_POSTS,       /* bytes of memory for posts; of all: --ingest-bytes */
-    CLIENT_DISK,        /* bytes of posts on the disk that wait for their
-                           commit; of all: the room on the disk */
-    CLIENT_ANSWERS,     /* bytes of pages of change memory on their way */
-    CLIENT_FILTERS,     /* filter classes (sets/filters.h) */
-    CLIENT_UPLOADS,     /* uploads of all resources of a set
-                           (archive/uploads.h) */
+    CLIENT_DISK,    /* bytes on the disk of posts that wait for their commit,
+                       and of uploads; of all: the room on the disk */
+    CLIENT_ANSWERS, /* bytes of pages of change memory on their way */
+    CLIENT_FILTERS, /* filter classes (sets/filters.h) */
+    CLIENT_UPLOADS, /* uploads of all resources of a set
+                       (archive/uploads.h) */
     CLIENT_KINDS
 };
 
@@ -144,7 +144,10 @@ MUST_CHECK enum status holding_add(struct holding *holding, uint64_t n,
                                    struct problem *why);
 MUST_CHECK bool holding_try(struct holding *holding, uint64_t n);
 
-/* Gives some of it back; all of it, and the client. */
+/* Gives some of it back; all of it, and the client. What a request holds goes
+ * back before its answer: the client may send the next request as soon as it
+ * has read that, to another thread, and must find room. Harmless if nothing is
+ * held. */
 void holding_release(struct holding *holding, uint64_t n);
 void holding_end(struct holding *holding);
 

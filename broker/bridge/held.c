@@ -170,6 +170,7 @@ held_is_passing(enum status rc)
     case STATUS_AGAIN:
     case STATUS_MEMORY:
     case STATUS_IO: /* the log's disk, nothing of the message's */
+    case STATUS_LATE:
     case STATUS_GONE:
     case STATUS_BUSY:
     case STATUS_LIMITED:

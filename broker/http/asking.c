@@ -44,6 +44,7 @@ asking_refuse_as(struct request *rq, struct asking *a, unsigned status,
                  const struct problem *why)
 {
     request_set_user(rq, NULL);
+    holding_end(&a->holding);
     request_answer_problem(rq, status, why, NULL, NULL);
     asking_free(a);
 }
@@ -90,6 +91,7 @@ on_answered(struct task *task)
     struct request *rq = ticket_request(a->ticket);
     struct order *order = a->order;
 
+    holding_end(&a->holding);
     if (order->http == 0)
         order->http = response_status_of(order->status);
     if (rq && (order->status || order->http >= 400))
@@ -168,10 +170,17 @@ on_end(struct request *rq)
         asking_submit(rq, a);
 }
 
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    asking_refuse(rq, request_user(rq), rc, why);
+}
+
 static const struct request_handlers received = {
     .on_data = on_data,
     .on_end = on_end,
     .on_gone = on_gone,
+    .on_broken = on_broken,
 };
 
 void

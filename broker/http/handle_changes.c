@@ -49,6 +49,7 @@ on_answered(struct task *task)
 
     if (rq)
         request_set_user(rq, NULL);
+    ingest_give_back(p->ingest);
     posted_answer(rq, p->ingest);
     posting_free(p);
 }
@@ -151,10 +152,17 @@ on_post_gone(struct request *rq)
     posting_free(request_user(rq));
 }
 
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    refuse(rq, request_user(rq), rc, why);
+}
+
 static const struct request_handlers post_handlers = {
     .on_data = on_data,
     .on_end = on_end,
     .on_gone = on_post_gone,
+    .on_broken = on_broken,
 };
 
 static enum status

@@ -31,8 +31,8 @@
  *    on_end --> last job: consignment_end --> the log --> on_answered
  *
  * Whatever goes wrong before the log has it ends in a job that takes it off the
- * disk, then the answer, so that nothing is left when the client hears of it.
- * What has arrived whole is kept also if the connection breaks meanwhile. `rq`
+ * disk, then the answer, so that nothing is left when the client hears of it:
+ * it may post again at once. What has arrived whole is kept also if the connection breaks meanwhile. `rq`
  * is NULL when that is gone.
  */
 struct consigning {
@@ -47,13 +47,15 @@ struct consigning {
     struct holding holding; /* HELD, and what the consignment holds */
     bool is_out;            /* the job is */
     bool is_whole;          /* the body has arrived */
-    bool is_over;           /* it comes to nothing: `rc`, `why` */
+    bool is_over;           /* it comes to nothing: */
+    enum status rc;
+    struct problem why;
 
     /* The job's, while it is out */
     struct buf block;
     bool is_last;
-    enum status rc;
-    struct problem why;
+    enum status job_rc;
+    struct problem job_why;
 };
 
 static void
@@ -85,6 +87,7 @@ discard_done(struct job *job)
     struct consigning *c = list_entry(job, struct consigning, job);
     struct request *rq = c->rq;
 
+    holding_end(&c->holding);
     if (rq) {
         posted_count_rejected(c->rc);
         request_set_user(rq, NULL);
@@ -98,18 +101,21 @@ discard_done(struct job *job)
 static void
 discard(struct consigning *c)
 {
-    c->is_over = c->is_out = true;
+    c->is_out = true;
     c->job.work = discard_work;
     c->job.done = discard_done;
     service_work(c->service, &c->job);
 }
 
+/* A job that is out comes back first. */
 static void
 refuse(struct consigning *c, enum status rc, const struct problem *why)
 {
+    c->is_over = true;
     c->rc = rc;
     c->why = *why;
-    discard(c);
+    if (!c->is_out)
+        discard(c);
 }
 
 /* The log's turn */
@@ -123,6 +129,8 @@ on_answered(struct task *task)
 
     if (rq)
         request_set_user(rq, NULL);
+    consignment_give_back(c->consignment);
+    holding_end(&c->holding);
     posted_answer(rq, consignment_ingest(c->consignment));
     consigning_free(c);
 }
@@ -167,9 +175,10 @@ read_work(struct job *job)
 {
     struct consigning *c = list_entry(job, struct consigning, job);
 
-    c->rc = consignment_feed(c->consignment, buf_slice(&c->block), &c->why);
-    if (!c->rc && c->is_last)
-        c->rc = consignment_end(c->consignment, &c->why);
+    c->job_rc =
+        consignment_feed(c->consignment, buf_slice(&c->block), &c->job_why);
+    if (!c->job_rc && c->is_last)
+        c->job_rc = consignment_end(c->consignment, &c->job_why);
 }
 
 static void go_on(struct consigning *c);
@@ -181,8 +190,10 @@ read_done(struct job *job)
 
     c->is_out = false;
     buf_clear(&c->block);
-    if (c->rc || c->is_over)
+    if (c->is_over)
         discard(c);
+    else if (c->job_rc)
+        refuse(c, c->job_rc, &c->job_why);
     else if (c->is_last)
         commit(c);
     else
@@ -253,10 +264,20 @@ on_gone(struct request *rq)
         discard(c);
 }
 
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    struct consigning *c = request_user(rq);
+
+    if (!c->is_over)
+        refuse(c, rc, why);
+}
+
 static const struct request_handlers handlers = {
     .on_data = on_data,
     .on_end = on_end,
     .on_gone = on_gone,
+    .on_broken = on_broken,
 };
 
 static enum status

@@ -41,7 +41,8 @@
  *
  * Whatever goes wrong before the archive thread has it ends in a job that takes
  * it off the disk, then the answer, so that nothing is left when the client
- * hears of it. `rq` is NULL when the connection is gone.
+ * hears of it: it may begin again at once. `rq` is NULL when the connection is
+ * gone.
  */
 struct putting {
     struct http *http;
@@ -53,7 +54,9 @@ struct putting {
     struct job job;
     bool is_out;   /* task or job are */
     bool is_whole; /* the body has arrived */
-    bool is_over;  /* it comes to nothing: `rc`, `why` */
+    bool is_over;  /* it comes to nothing: */
+    enum status rc;
+    struct problem why;
 
     struct upload *upload;
     struct staging_about about;
@@ -63,6 +66,8 @@ struct putting {
     struct buf waiting;
     struct holding holding; /* HELD */
     struct holding place;   /* one of UPLOADS_MAX */
+    struct holding disk; /* what the staging has there; the job's, while it is
+                            out */
 
     /* Of a set that keeps content inline, and has to have what is told */
     bool is_inline;
@@ -73,19 +78,20 @@ struct putting {
     struct content_claim *claim; /* then the archive thread's */
     struct staging *staging;
     bool is_last;
-    enum status rc;
-    struct problem why;
+    enum status job_rc;
+    struct problem job_why;
 
     struct upload_outcome outcome;
 };
 
 static void go_on(struct putting *p);
 
-/* Before the answer: who reads it may begin the next upload, on another thread
- * than this, and needs the place. */
+/* Before the answer (clients.h), and when nothing is left on the disk. */
 static void
-give_place(struct putting *p)
+give_back(struct putting *p)
 {
+    holding_end(&p->disk);
+    holding_end(&p->holding);
     holding_end(&p->place);
 }
 
@@ -98,8 +104,7 @@ putting_free(struct putting *p)
     buf_fini(&p->digests);
     block_fini(&p->block);
     buf_fini(&p->waiting);
-    holding_end(&p->holding);
-    give_place(p);
+    give_back(p);
     free(p);
 }
 
@@ -127,7 +132,7 @@ discard_done(struct job *job)
     struct request *rq = p->rq;
 
     uploads_give_up(archiver_uploads(p->http->archiver), p->upload);
-    give_place(p);
+    give_back(p);
     if (rq) {
         request_set_user(rq, NULL);
         request_resume(rq); /* the rest of the body is drained */
@@ -141,18 +146,21 @@ discard_done(struct job *job)
 static void
 discard(struct putting *p)
 {
-    p->is_over = p->is_out = true;
+    p->is_out = true;
     p->job.work = discard_work;
     p->job.done = discard_done;
     service_work(p->service, &p->job);
 }
 
+/* A job or a task that is out comes back first. */
 static void
 refuse(struct putting *p, enum status rc, const struct problem *why)
 {
+    p->is_over = true;
     p->rc = rc;
     p->why = *why;
-    discard(p);
+    if (!p->is_out)
+        discard(p);
 }
 
 /* The archive's answer */
@@ -226,7 +234,7 @@ on_answered(struct task *task)
     const struct upload_outcome *o = &p->outcome;
     struct request *rq = ticket_request(p->ticket);
 
-    give_place(p);
+    give_back(p);
     if (rq) {
         request_set_user(rq, NULL);
         if (!o->status)
@@ -268,14 +276,38 @@ hand_over(struct putting *p)
 /* Writing */
 
 static enum status
-check_content(struct putting *p)
+check_content(struct putting *p, struct problem *why)
 {
     enum status rc = checking_resources(
         p->http->registry, archiver_contents(p->http->archiver),
         slice_of(p->name), &p->block, (struct digest *)(void *)p->digests.data,
-        p->n_checked + 1, &p->claim, &p->why);
+        p->n_checked + 1, &p->claim, why);
 
     p->n_checked += p->block.n;
+    return rc;
+}
+
+static enum status
+stage_block(struct putting *p, struct problem *why)
+{
+    struct contents *contents = archiver_contents(p->http->archiver);
+    enum status rc = p->is_inline ? check_content(p, why) : STATUS_OK;
+
+    if (!rc)
+        rc = contents_hold(contents, &p->disk, staging_size(&p->block), 0, why);
+    if (!rc && !p->staging)
+        rc = staging_begin(&p->staging,
+                           uploads_dir(archiver_uploads(p->http->archiver)),
+                           p->name, why);
+    if (!rc)
+        rc = staging_add(p->staging, &p->block, why);
+    if (!rc && p->is_last && p->claim)
+        rc = contents_sync(p->claim, why);
+    if (!rc && p->is_last) {
+        rc = staging_finish(p->staging, &p->about, why);
+        if (!rc)
+            p->staging = NULL;
+    }
     return rc;
 }
 
@@ -284,20 +316,7 @@ write_work(struct job *job)
 {
     struct putting *p = list_entry(job, struct putting, job);
 
-    p->rc = p->is_inline ? check_content(p) : STATUS_OK;
-    if (!p->rc && !p->staging)
-        p->rc = staging_begin(&p->staging,
-                              uploads_dir(archiver_uploads(p->http->archiver)),
-                              p->name, &p->why);
-    if (!p->rc)
-        p->rc = staging_add(p->staging, &p->block, &p->why);
-    if (!p->rc && p->is_last && p->claim)
-        p->rc = contents_sync(p->claim, &p->why);
-    if (!p->rc && p->is_last) {
-        p->rc = staging_finish(p->staging, &p->about, &p->why);
-        if (!p->rc)
-            p->staging = NULL;
-    }
+    p->job_rc = stage_block(p, &p->job_why);
 }
 
 static void
@@ -306,10 +325,12 @@ write_done(struct job *job)
     struct putting *p = list_entry(job, struct putting, job);
 
     p->is_out = false;
-    if (!p->rc && p->is_last) {
+    if (!p->job_rc && p->is_last) {
         hand_over(p);
-    } else if (p->rc || p->is_over) {
+    } else if (p->is_over) {
         discard(p);
+    } else if (p->job_rc) {
+        refuse(p, p->job_rc, &p->job_why);
     } else {
         block_clear(&p->block);
         buf_clear(&p->digests);
@@ -444,10 +465,20 @@ on_gone(struct request *rq)
         discard(p);
 }
 
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    struct putting *p = request_user(rq);
+
+    if (!p->is_over)
+        refuse(p, rc, why);
+}
+
 static const struct request_handlers handlers = {
     .on_data = on_data,
     .on_end = on_end,
     .on_gone = on_gone,
+    .on_broken = on_broken,
 };
 
 /* What is asked for */
@@ -503,6 +534,7 @@ reserve(struct putting *p, struct request *rq, struct problem *why)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     holding_init(&p->holding, clients, client, CLIENT_POSTS);
     holding_init(&p->place, clients, client, CLIENT_UPLOADS);
+    holding_init(&p->disk, clients, client, CLIENT_DISK);
     rc = holding_add(&p->holding, HELD, why);
     return rc ? rc : holding_add(&p->place, 1, why);
 }

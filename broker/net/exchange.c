@@ -243,6 +243,20 @@ exchange_refuse_plain(struct connection *c)
 
 /* Bodies */
 
+/* No more of the body is read: its handler answers, or net. */
+static void
+break_off(struct request *rq, enum status rc, const struct problem *why)
+{
+    rq->may_answer = NULL;
+    connection_enter(rq->connection, PHASE_HANDLER, 0);
+    if (rq->handlers->on_broken) {
+        rq->handlers->on_broken(rq, rc, why);
+        return;
+    }
+    give_up(rq);
+    request_answer_problem(rq, response_status_of(rc), why, NULL, NULL);
+}
+
 static void
 hand_over(struct connection *c, struct slice data)
 {
@@ -273,8 +287,7 @@ read_chunked(struct connection *c, struct slice bytes)
             if (data.size > rq->body_max - rq->body_size) {
                 problem_set(&why, "the body has at most %" PRIu64 " bytes here",
                             rq->body_max);
-                give_up(rq);
-                refuse(rq, 413, why.text);
+                break_off(rq, STATUS_TOO_LARGE, &why);
                 return bytes.size;
             }
             rq->body_size += data.size;
@@ -286,8 +299,7 @@ read_chunked(struct connection *c, struct slice bytes)
             end_body(c);
             break;
         case CHUNKED_BROKEN:
-            give_up(rq);
-            refuse(rq, 400, why.text);
+            break_off(rq, STATUS_MALFORMED, &why);
             return bytes.size;
         }
     }
@@ -323,9 +335,6 @@ void
 exchange_timed_out(struct connection *c)
 {
     struct problem why = {"too little of the body came in time", 0, 0};
-    struct request *rq = c->request;
 
-    give_up(rq);
-    rq->is_closing = true;
-    request_answer_problem(rq, 408, &why, NULL, NULL);
+    break_off(c->request, STATUS_LATE, &why);
 }

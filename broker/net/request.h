@@ -15,9 +15,11 @@
  *
  * net answers by itself what no handler needs to see: a head that is not as RFC
  * 9112 wants it (400, 414, 417, 431, 505; proto/request_head.h), a method
- * without a name here (501), a chunked body that is broken (400) or too long
- * (413), one that does not come in time (408), and requests that come while the
- * server is stopping (503).
+ * without a name here (501), and requests that come while the server is
+ * stopping (503). A chunked body that is broken (400) or too long (413), and a
+ * body that does not come in time (408), it leaves to on_broken, if there is
+ * one: a handler that holds something for the request gives it back before the
+ * answer, so that the client's next request finds room.
  *
  * Other threads never hold a request: they hold a ticket (request_ticket),
  * which the service thread turns back into the request, or into NULL if it has
@@ -34,6 +36,7 @@
 #include "proto/status.h"
 
 struct client;
+struct problem;
 struct response;
 struct stream;
 
@@ -101,11 +104,19 @@ struct request_handlers {
     void (*on_data)(struct request *rq, struct slice bytes);
     void (*on_end)(struct request *rq);  /* the whole body was handed over */
     void (*on_gone)(struct request *rq); /* see above; free what user holds */
+
+    /* The body is over before its end: its chunks are malformed
+     * (STATUS_MALFORMED), it is too large (STATUS_TOO_LARGE), or it did not
+     * come in time (STATUS_LATE). The handler answers with that status, at once
+     * or later, as if it had refused the request itself. No data comes any
+     * more. NULL: net answers, after on_gone. */
+    void (*on_broken)(struct request *rq, enum status rc,
+                      const struct problem *why);
 };
 
 /* Accepts the body, of at most `max` bytes: one that was announced as longer
- * the caller refuses itself, one that turns out to be longer net answers 413,
- * after on_gone. Called in on_request; `handlers` lives on. After on_data has
+ * the caller refuses itself, one that turns out to be longer is broken
+ * (on_broken). Called in on_request; `handlers` lives on. After on_data has
  * answered (a refusal) no more data is handed over: the rest of the body is
  * drained for a short while, so that the answer is read, then the connection is
  * closed. */

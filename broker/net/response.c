@@ -60,6 +60,8 @@ response_status_of(enum status status)
         return 400;
     case STATUS_NOT_FOUND:
         return 404;
+    case STATUS_LATE:
+        return 408;
     case STATUS_RUNNING:
     case STATUS_CONFLICT:
         return 409;

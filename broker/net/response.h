@@ -39,9 +39,9 @@ void response_init(struct response *r, unsigned status,
 void response_header(struct response *r, const char *name, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/* The HTTP status that goes with a status of ours: 400 malformed, 404, 409
- * running and conflict, 410, 413, 415, 422 invalid, 503 busy and stopped, 500
- * else. */
+/* The HTTP status that goes with a status of ours: 400 malformed, 404, 408
+ * late, 409 running and conflict, 410, 413, 415, 422 invalid, 429 limited, 503
+ * busy and stopped, 500 else. */
 unsigned response_status_of(enum status status);
 
 /* The reason phrase: "Not Found". */

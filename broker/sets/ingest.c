@@ -571,6 +571,14 @@ ingest_set(const struct ingest *in)
 }
 
 void
+ingest_give_back(struct ingest *in)
+{
+    holding_release(in->holding, in->held);
+    in->held = 0;
+    holding_end(&in->own);
+}
+
+void
 ingest_free(struct ingest *in)
 {
     if (!in)
@@ -579,8 +587,7 @@ ingest_free(struct ingest *in)
     running_end(registry_running(in->registry), &in->running);
     decoding_fini(&in->decoding);
     readers_give(registry_readers(in->registry), in->format, in->reader);
-    holding_release(in->holding, in->held);
-    holding_end(&in->own);
+    ingest_give_back(in);
     buf_fini(&in->post.bytes);
     buf_fini(&in->told);
     free(in->post.fragments);

@@ -173,6 +173,10 @@ MUST_CHECK enum status ingest_end(struct ingest *ingest,
 const struct post *ingest_post(const struct ingest *ingest);
 const struct set *ingest_set(const struct ingest *ingest);
 
+/* Gives back what it holds, before the publisher hears of the outcome
+ * (clients.h). After on_done only. */
+void ingest_give_back(struct ingest *ingest);
+
 void ingest_free(struct ingest *ingest); /* NULL is allowed */
 
 #endif

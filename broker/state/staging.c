@@ -274,6 +274,16 @@ staging_discard(struct staging *s)
 
 /* Adding */
 
+/* Of a row, beside its fragment: its head in both tables, its key, and the part
+ * of their pages that stays empty. */
+#define ROW_BYTES (2 * sizeof(struct resource_key) + 32)
+
+uint64_t
+staging_size(const struct block *b)
+{
+    return b->bytes.size + b->n * ROW_BYTES;
+}
+
 struct keyed {
     struct resource_key key;
     uint64_t id;

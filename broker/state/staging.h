@@ -70,6 +70,9 @@ struct staging;
 MUST_CHECK enum status staging_begin(struct staging **staging, const char *dir,
                                      const char *name, struct problem *why);
 
+/* Bytes that a block takes on the disk, about. */
+uint64_t staging_size(const struct block *block);
+
 /* Adds the resources of a block. STATUS_INVALID: a loc was there already; `why`
  * says which, and in which entry. After an error only staging_discard. */
 MUST_CHECK enum status staging_add(struct staging *staging,

@@ -16,7 +16,7 @@ import pytest
 from tidings_test.broker import is_sanitized
 from tidings_test.content import arriving, multipart
 from tidings_test.http import JSON, NDJSON, ConnectionEnded, check_refused
-from tidings_test.sets import change
+from tidings_test.sets import change, uploads
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -212,6 +212,28 @@ def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     wait_for("an end of all that is held", lambda: is_free(broker))
 
 
+# What a request holds is free before its answer can be read: one client that sends one
+# large request after the other, over two connections, has its share for each of them.
+def test_one_request_after_the_other_finds_room(start_broker):
+    share = ("--client-share", "25", "--ingest-bytes", 32 * MIB)  # 8 MiB
+    broker = start_broker("--threads", "2", *share, "--max-body", 6 * MIB)
+    plain, inline = broker.set().create(), broker.set().create(content="inline")
+    empty = broker.set()
+    loc = "http://a.example/"
+    body = [change(loc + "a" * 1000) for _ in range(4000)]
+    parts, type = multipart([change(loc)], [(loc, "a/b", bytes(MIB))])
+    requests = (
+        (plain.changes, "POST", body, JSON),
+        (inline.changes, "POST", parts, type),
+        (f"{empty.path}/resources", "PUT", b"\n", NDJSON),
+    )
+    with broker.connect() as one, broker.connect() as other:
+        for path, method, body, content_type in requests:
+            for connection in (one, other) * soak(4, 200):
+                answer = connection.request(path, method, body, content_type=content_type)
+                assert answer.status == 200, answer
+
+
 # A client leaves three quarters of the sixteen uploads to others.
 def test_a_client_tells_the_resources_of_four_sets_at_a_time(start_broker):
     broker = start_broker("--client-share", "25")
@@ -235,6 +257,40 @@ def test_a_client_tells_the_resources_of_four_sets_at_a_time(start_broker):
     for connection in kept:
         connection.close()
     wait_for("an end of all uploads", lambda: is_at_work(0))
+
+
+# What an upload has on the disk counts for its client until the upload has come to an
+# end. The disk has room for 8 MiB.
+def test_the_bytes_of_uploads_on_the_disk_count(start_broker, faults):
+    broker = start_broker("--client-share", "25", env=faults.env)
+    faults.set_disk((256 + 8) * MIB)
+    body = "".join(
+        json.dumps({"loc": f"http://a.example/{n}/" + "a" * 1000}) + "\n"
+        for n in range(2500)
+    )
+
+    def tell(number, client):
+        """All but the last byte of a body of more than 2 MiB."""
+        connection = broker.connect(client=client)
+        head = f"PUT /sets/s{number}/resources HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Type: {NDJSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.send((head + body[:-1]).encode())
+        return connection
+
+    def finish(connection):
+        connection.send(b"\n")
+        with connection:
+            return connection.answer().status
+
+    first = tell(0, STRANGER)
+    wait_for("a block on the disk", lambda: uploads(broker))
+    with tell(1, STRANGER) as second:
+        refused = "as much on its way to the disk as one client may have: 2"
+        check_refused(second.answer(), 429, refused)
+    assert finish(tell(2, HONEST[0])) == 200
+    assert finish(first) == 200
+    assert finish(tell(1, STRANGER)) == 200
+    assert broker.metrics()['tidings_client_refusals_total{limit="disk"}'] == 1
 
 
 # A refusal is counted and logged, and names the limit.

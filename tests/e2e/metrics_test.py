@@ -3,7 +3,7 @@
 
 import math
 
-from tidings_test.http import as_bytes, check_refused
+from tidings_test.http import NDJSON, as_bytes, check_refused
 from tidings_test.sets import entries
 from tidings_test.waiting import wait_for
 
@@ -40,6 +40,12 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
     assert news.send('{"loc":"x"}').status == 422
     assert news.send("x", "text/css").status == 415
     assert broker.get("/nowhere").status == 404
+    for chunk, status in (("x\r\n", 400), (f"10001\r\n{' ' * 0x10001}\r\n", 413)):
+        with broker.connect() as connection:
+            chunked = {"content_type": NDJSON, "transfer_encoding": "chunked"}
+            connection.ask(news.changes, "POST", **chunked)
+            connection.send(chunk)
+            assert connection.answer().status == status
     with news.start_post():
         wait(broker, "tidings_ingest_bytes", least=1)
     wait(broker, "tidings_posts_incomplete_total", least=1)
@@ -48,7 +54,8 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
     version = run("tidingsd", "--version").out[0].removeprefix("tidingsd ")
     assert now[f'tidings_build_info{{version="{version}"}}'] == 1
     rejected = 'tidings_posts_rejected_total{{code="{}"}}'.format
-    assert [now[rejected(code)] for code in (400, 422, 415, 404)] == [1, 1, 1, 0]
+    counted = [now[rejected(code)] for code in (400, 413, 422, 415, 404)]
+    assert counted == [2, 1, 1, 1, 0]
     assert now['tidings_http_responses_total{code="404"}'] == 1
     check(
         now,
@@ -66,6 +73,16 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
     assert now["tidings_commit_duration_seconds_sum"] > 0
     assert now["tidings_tail_bytes"] > 5 * 80
     assert now["tidings_wal_bytes"] > 0
+
+
+# A post that is cut off in its middle was refused, and counts as nothing else.
+def test_posts_that_are_too_slow_are_counted_as_refused(start_broker):
+    broker = start_broker("--request-timeout", "0.5", "--min-rate", "1K")
+    with broker.set().start_post() as connection:
+        assert connection.answer().status == 408
+    now = broker.metrics()
+    assert now['tidings_posts_rejected_total{code="408"}'] == 1
+    check(now, posts_incomplete_total=0, ingest_bytes=0)
 
 
 def is_every_failure_logged(metrics):

@@ -85,6 +85,21 @@ def test_one_at_a_time_of_a_set(broker):
     assert told(news.put_resources(sitemap("a"))) == (0, 0, 0, 1, 0)
 
 
+# Whose upload is refused in its middle may begin the next one as soon as the answer can
+# be read.
+def test_a_refused_upload_holds_nothing(broker):
+    news = broker.set()
+    chunked = {"content_type": XML, "transfer_encoding": "chunked"}
+    for _ in range(5):
+        with broker.connect() as connection:
+            connection.ask(f"{news.path}/resources", "PUT", **chunked)
+            connection.send("8\r\n<urlset \r\nx\r\n")
+            check_refused(connection.answer(), 400, "chunk")
+        assert news.put_resources(sitemap("a")).status == 200
+    rejected = broker.metrics()['tidings_uploads_rejected_total{code="400"}']
+    assert rejected == 5
+
+
 def test_a_client_that_goes_away_leaves_nothing(start_broker):
     broker = start_broker("--tail-bytes", "4M")
     news = broker.set()

@@ -321,7 +321,18 @@ on_gone(struct request *rq)
     close_request(asked_of(rq));
 }
 
-static const struct request_handlers receiving = {on_data, on_end, on_gone};
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    FUZZ_ASSERT(!asked_of(rq)->is_paused);
+    FUZZ_ASSERT(rc && why->text[0]);
+    world.later = request_ticket(rq);
+}
+
+static const struct request_handlers receiving = {on_data, on_end, on_gone,
+                                                  NULL};
+static const struct request_handlers pausing = {on_data, on_end, on_gone,
+                                                on_broken};
 static const struct request_handlers waiting = {.on_gone = on_gone};
 
 /* Streams */
@@ -470,7 +481,7 @@ on_request(struct request *rq, void *user)
     } else if (request_content_length(rq) > ECHO_MAX) {
         answer(rq, 413);
     } else {
-        request_receive(rq, &receiving, ECHO_MAX);
+        request_receive(rq, m == PAUSES ? &pausing : &receiving, ECHO_MAX);
     }
 }
 

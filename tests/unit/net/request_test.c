@@ -297,6 +297,34 @@ TEST(cuts_a_body_that_drips, open_impatient, served_close)
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
+/* A handler that wants to answer a broken body does so when it likes; nothing
+ * that comes meanwhile is read. */
+TEST(leaves_the_answer_to_a_broken_body_to_its_handler, open_impatient,
+     served_close)
+{
+    static const struct {
+        const char *text;
+        unsigned status;
+    } rows[] = {
+        {CHUNKED("/own-echo") "3\nabc" SMALL, 400},
+        {CHUNKED("/own-echo") "3\r\nabc\r\n3\r\ndef\r\n" SMALL, 413},
+        {CHUNKED("/own-echo") "3\r\nabc\r\n", 408},
+        {POST("/own-echo", "4") "abc", 408},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire *w = served_sent(rows[i].text);
+
+        served_await(&served.n_requests, (unsigned)i + 1);
+        for (int n = 0; rows[i].status == 408 && n < 4; n++)
+            served_pass_seconds(1);
+        served_assert_answer(w, rows[i].status, NULL);
+        served_assert_ended(w);
+    }
+    assert_int_equal(atomic_load(&served.n_gone), 0);
+    assert_int_equal(atomic_load(&served.n_open), 0);
+}
+
 /* A body that drips, begun after it, shows that its time is over. */
 TEST(the_time_in_which_a_body_is_not_read_does_not_count, open_impatient,
      served_close)

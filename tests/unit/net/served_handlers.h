@@ -45,6 +45,9 @@
 #include "proto/buf.h"
 #include "tests/test.h"
 
+/* The largest body of /own-echo. */
+#define SERVED_OWN_MAX 5
+
 /* What a handler keeps of a request. */
 struct served_request {
     struct buf body;
@@ -53,6 +56,8 @@ struct served_request {
     bool is_later;
     bool is_body; /* the answer is a body, not a text */
     bool is_slow, is_held;
+    bool is_own; /* a broken body is answered by the handler, later */
+    enum status broken;
     bool is_paused;
     size_t n_paused; /* bytes that came meanwhile */
     struct served_request *next;
@@ -400,7 +405,38 @@ served_on_gone(struct request *rq)
 }
 
 static const struct request_handlers served_handlers = {
-    served_on_data, served_on_end, served_on_gone};
+    served_on_data, served_on_end, served_on_gone, NULL};
+
+static inline void
+served_answer_broken(struct task *task)
+{
+    struct served_request *kept = list_entry(task, struct served_request, task);
+    struct request *rq = ticket_request(kept->ticket);
+
+    if (rq) {
+        atomic_fetch_sub(&served.n_open, 1);
+        request_answer_problem(rq, response_status_of(kept->broken), NULL, NULL,
+                               NULL);
+    }
+    buf_fini(&kept->body);
+    free(kept);
+}
+
+static inline void
+served_on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    struct served_request *kept = request_user(rq);
+
+    assert_true(why->text[0]);
+    request_set_user(rq, NULL);
+    kept->broken = rc;
+    kept->ticket = request_ticket(rq);
+    kept->task.run = served_answer_broken;
+    service_post(request_service(rq), &kept->task);
+}
+
+static const struct request_handlers served_own_handlers = {
+    served_on_data, served_on_end, served_on_gone, served_on_broken};
 
 static inline void
 served_tell_head(struct request *rq)
@@ -556,11 +592,14 @@ served_on_request(struct request *rq, void *user)
     kept->is_body = slice_is(path, "/later-echo");
     kept->is_held = slice_is(path, "/held-echo");
     kept->is_slow = kept->is_held || slice_is(path, "/slow-echo");
+    kept->is_own = slice_is(path, "/own-echo");
     kept->is_later = kept->is_body || slice_is(path, "/later");
     request_set_user(rq, kept);
     atomic_fetch_add(&served.n_open, 1);
     if (method == METHOD_POST || method == METHOD_PUT) {
-        request_receive(rq, &served_handlers, UINT64_MAX);
+        request_receive(rq,
+                        kept->is_own ? &served_own_handlers : &served_handlers,
+                        kept->is_own ? SERVED_OWN_MAX : UINT64_MAX);
         return;
     }
     request_defer(rq, &served_handlers);
