@@ -1,6 +1,7 @@
 """HAProxy, nginx and Varnish before a broker: no client gets the answer of another one,
 and what a proxy denies stays denied."""
 
+import contextlib
 import json
 import zlib
 
@@ -213,6 +214,27 @@ def ask_alone(proxy, method, target, body):
         head += f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\n" if body else ""
         connection.send(head.encode() + b"Connection: close\r\n\r\n" + body)
         return connection.read_all()
+
+
+# Limits
+
+
+# Each client of a trusted proxy has its own limits, whatever it says of itself.
+@pytest.mark.broker(
+    *("--insecure-open", "--trusted-proxies", "127.0.0.1", "--client-streams", "1")
+)
+def test_a_client_at_its_limit_is_in_nobodys_way(proxy, news):
+    with contextlib.ExitStack() as streams:
+
+        def begin(client, **headers):
+            stream = streams.enter_context(proxy.connect(client=client))
+            stream.ask(news.stream, accept="text/event-stream", **headers)
+            return stream.answer_head().status
+
+        assert begin("127.0.0.66") == 200
+        assert begin("127.0.0.66") == 429
+        assert begin("127.0.0.66", x_forwarded_for="192.0.2.1") == 429
+        assert begin("127.0.0.67") == 200
 
 
 # The lines of doc/operating.md

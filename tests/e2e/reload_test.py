@@ -99,11 +99,33 @@ def test_a_reload_changes_what_it_can_and_names_the_rest(start_reloaded):
     assert not reloaded.broker.has_said('msg="ended"')
 
 
+# Of a proxy that is trusted from now on each request counts for the client that it names.
+def test_a_reload_changes_which_proxies_are_trusted(start_reloaded):
+    reloaded = start_reloaded("", "--insecure-open", "--client-streams", "1")
+    news = reloaded.broker.set().create()
+    changed = [line("info", CHANGED + "trusted-proxies"), line("info", RELOADED)]
+    with contextlib.ExitStack() as streams:
+
+        def begin(forwarded):
+            proxy = streams.enter_context(reloaded.broker.connect(client="127.0.0.9"))
+            events = {"accept": "text/event-stream"}
+            proxy.ask(news.stream, x_forwarded_for=forwarded, **events)
+            return proxy.answer_head().status
+
+        assert [begin("192.0.2.1"), begin("192.0.2.2")] == [200, 429]
+        assert reloaded.write("trusted-proxies = 127.0.0.9\n") == changed
+        assert [begin("192.0.2.1"), begin("192.0.2.2")] == [200, 200]
+        assert begin("192.0.2.1") == 429
+        assert reloaded.write("") == changed
+        assert begin("192.0.2.3") == 429
+
+
 def test_what_is_wrong_is_named_and_the_old_settings_stay(start_reloaded):
     reloaded = start_reloaded("log-level = info\n")
     for text, error in (
         ("log-level = debug\nheartbeat = 0\n", ":2: heartbeat: 0 is not between"),
         ("[mqtt a]\nurl = mqtt://a.org\n", ":1: [mqtt a]: "),
+        ("trusted-proxies = 10.0.0.0/33\n", "--trusted-proxies: "),
         ("hub-lease-min = 7000000\n", "--hub-lease-min is longer than"),
         ("tls-cert = /none\ntls-key = /none\n", "cannot read the certificate /none: "),
     ):
