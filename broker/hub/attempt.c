@@ -14,10 +14,10 @@
 #include "proto/weblink.h"
 #include "proto/websub.h"
 
-/* All headers together: two URLs and another one in the longest. */
+/* All headers together: the longest one holds two URLs and a third. */
 #define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX)
 
-/* FNV-1a: not a secret, only to tell one form from another. */
+/* FNV-1a. No secret: it only distinguishes one form from another. */
 static uint32_t
 digest_of(struct slice text, uint32_t digest)
 {
@@ -60,7 +60,7 @@ attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                  s->generation);
 }
 
-/* Headers: each terminated in the text, one after the other. */
+/* Each header is terminated within the text; they follow one another. */
 
 static void
 end_header(struct attempt *a)
@@ -76,7 +76,7 @@ add(struct attempt *a, const char *name, const char *value)
     end_header(a);
 }
 
-/* In one line (W-083). */
+/* All links in one header line (W-083). */
 static void
 write_links(struct attempt *a, const struct subscription *s)
 {
@@ -106,8 +106,8 @@ write_links(struct attempt *a, const struct subscription *s)
     buf_fini(&url);
 }
 
-/* What callbacks of a set's topic get is made once; a relay may get another
- * hub. */
+/* Callbacks of a set's topic share one Link header, made once. A relay's hub
+ * may change. */
 static void
 add_links(struct attempt *a, const struct subscription *s)
 {
@@ -149,7 +149,7 @@ add_signatures(struct attempt *a, const struct subscription *s,
     return STATUS_OK;
 }
 
-/* The text stands where it stays. */
+/* Fills a->headers with pointers into the text, which no longer moves. */
 static void
 point(struct attempt *a)
 {

@@ -1,6 +1,6 @@
 /*
- * attempt.h - one try of a delivery: what is sent with the body, and what the
- * answer means.
+ * attempt.h - one try of a delivery: its headers, and the meaning of the
+ * answer.
  *
  *   to a callback                       to an external hub (R-293)
  *   Content-Type: application/xml       Content-Type: application/xml
@@ -14,16 +14,16 @@
  *   webhook-timestamp: 1700000000       (W-106); the time of this try
  *   webhook-signature: v1,...
  *
- * The ID is the same for every try, and two deliveries that differ have two:
+ * Every try of a delivery has the same ID; different deliveries have different
+ * IDs:
  *
  *   9f86d081884c7d65-17-4710-4723           epoch, subscription, after, last
  *   9f86d081884c7d65-17-4710-4723-5f3a09c1  and its form, where it is not the
  *                                           plain range: a filter, no links
- *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery that was asked
- *                                           for
+ *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery on request
  *
- * It has no full stop: in Standard Webhooks that is what separates it from the
- * timestamp and the body in what is signed.
+ * An ID contains no full stop: Standard Webhooks signs ID, timestamp and body
+ * with full stops between them.
  */
 #ifndef BROKER_HUB_ATTEMPT_H
 #define BROKER_HUB_ATTEMPT_H
@@ -40,7 +40,7 @@
 
 #define ATTEMPT_HEADERS_MAX 10
 
-/* Bytes of an answer's body that are read, and ignored (W-085). */
+/* The broker reads and ignores so many bytes of an answer's body (W-085). */
 #define ATTEMPT_ANSWER_MAX 4096
 
 struct attempt {
@@ -48,16 +48,16 @@ struct attempt {
     const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
 };
 
-/* In which form a subscription gets a range: 0: all of it, as it is; else a
- * number of filter and links, that says whether they are the same as before. */
+/* The form in which a subscription gets a range. 0: the whole range, unchanged;
+ * else a digest of filter and links, to compare with an earlier form. */
 uint32_t attempt_form(const struct subscription *s);
 
-/* Of the range (after, last] in the form it was fixed in, s->range_form.
+/* Writes the ID of the range (after, last] in the form s->range_form.
  * Terminated. */
 void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                 uint64_t after, uint64_t last);
 
-/* What is sent with the body. STATUS_MEMORY. */
+/* Makes the headers to send with the body. STATUS_MEMORY. */
 MUST_CHECK enum status attempt_make(struct attempt **attempt,
                                     const struct subscription *s,
                                     const struct shared_body *body);
@@ -72,8 +72,8 @@ enum attempt_outcome {
 enum attempt_outcome attempt_judge(const struct call *call,
                                    enum subscription_kind kind);
 
-/* How long the callback asks to be left alone: with 429 and 503 only (W-089);
- * 0: it does not. */
+/* The pause that the callback asks for by Retry-After, with 429 and 503 only
+ * (W-089). 0: none. */
 int64_t attempt_retry_after(const struct call *call);
 
 /* "503 Service Unavailable", "the connection was refused"; terminated. */

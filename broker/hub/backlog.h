@@ -1,12 +1,12 @@
 /*
- * backlog.h - which rows of hub.db memory is ahead of: those that were written
- * in turns that were not kept, to be written again (records.h).
+ * backlog.h - rows of hub.db that are older than memory. A turn wrote them, but
+ * its commit failed; a later turn writes them again (records.h).
  *
  *     backlog_note ...  turn --kept--> backlog_kept     forgotten
  *                            `-not---> backlog_lost     behind, with the others
  *     backlog_take      all that is behind, each row once
  *
- * Where there is no memory to note a row, all rows are behind. The delivery
+ * If there is no memory to note a row, all rows count as behind. The delivery
  * thread's.
  */
 #ifndef BROKER_HUB_BACKLOG_H
@@ -34,12 +34,13 @@ struct backlog_rows {
 struct backlog {
     struct backlog_rows written; /* this turn's */
     struct backlog_rows behind;
-    bool is_behind_by_more; /* than those: there was no memory for all */
+    bool is_behind_by_more; /* than `behind` lists: no memory was left to list
+                               all */
 };
 
 void backlog_fini(struct backlog *backlog);
 
-/* This turn writes the row. STATUS_MEMORY: then the turn must not be kept. */
+/* Notes that this turn writes the row. STATUS_MEMORY: the turn must fail. */
 MUST_CHECK enum status backlog_note(struct backlog *backlog,
                                     enum records_row kind, uint64_t id);
 
@@ -47,14 +48,14 @@ MUST_CHECK enum status backlog_note(struct backlog *backlog,
 void backlog_kept(struct backlog *backlog);
 void backlog_lost(struct backlog *backlog);
 
-/* A row that hub.db has, and memory has not. Without memory it is left to the
- * next start, which finds it again. */
+/* Adds a row that is in hub.db but not in memory. If no memory is left, the row
+ * stays until the next start, which finds it again. */
 void backlog_add(struct backlog *backlog, enum records_row kind, uint64_t id);
 
 bool backlog_is_empty(const struct backlog *backlog);
 
-/* Gives out what is behind, sorted, each row once, and empties it; `rows->all`
- * is the caller's. true: all rows there are, whatever is in `rows`. */
+/* Moves out the rows that are behind, sorted, each once. The caller frees
+ * `rows->all`. Returns true if all rows are behind, whatever `rows` holds. */
 bool backlog_take(struct backlog *backlog, struct backlog_rows *rows);
 
 #endif

@@ -7,9 +7,9 @@
 #include "broker/base/metrics.h"
 #include "broker/log/batch.h"
 
-/* A message may be a little over --message-bytes when one entry is that large;
- * a relay's document, too. A range that was fixed under another limit is at
- * most what a message can be at all. */
+/* A message may exceed --message-bytes a little if one entry is that large; so
+ * may a relay's document. A range that was fixed under another limit is at most
+ * as long as any message may be. */
 #define BODY_MAX ((size_t)256 << 20)
 
 void
@@ -45,8 +45,8 @@ filter_id(const struct topic_wish *wish)
     return wish->filter ? wish->filter->id : 0;
 }
 
-/* When what it begins with was committed; 0: that is not in memory, or a
- * relay's, which has no batches. */
+/* The commit time of the first entry of the body. 0: the entry is not in
+ * memory, or the topic is a relay's, which has no batches. */
 static int64_t
 commit_time(const struct topic *topic, uint64_t start)
 {
@@ -101,7 +101,7 @@ shared_body_make(struct shared_body **result, const struct topic *topic,
     if (!body)
         return problem_memory(why);
     buf_init(&text, BODY_MAX);
-    topic_head(topic, &head); /* before it is read: see is_full */
+    topic_head(topic, &head); /* before reading: see is_full */
     rc = topic_read(topic, wish, &text, &type, last, why);
     if (!rc && text.failed)
         rc = problem_memory(why);
@@ -122,7 +122,7 @@ shared_body_make(struct shared_body **result, const struct topic *topic,
 
 /* Finding */
 
-/* Those that could serve the same wish stand together. */
+/* Bodies that could serve the same wish are in the same bucket. */
 static struct list *
 bucket(struct bodies *bodies, const struct topic *topic, uint64_t filter,
        uint64_t start)
@@ -134,8 +134,8 @@ bucket(struct bodies *bodies, const struct topic *topic, uint64_t filter,
     return &bodies->buckets[key % BODIES_BUCKETS];
 }
 
-/* What is empty serves all who begin to look there, wherever the last message
- * that they got ended. */
+/* An empty body serves every wish that starts at the same entry, wherever the
+ * previous message ended. */
 bool
 shared_body_serves(const struct shared_body *body, const struct topic *topic,
                    const struct topic_wish *wish)
@@ -148,7 +148,7 @@ shared_body_serves(const struct shared_body *body, const struct topic *topic,
            (wish->upto == UINT64_MAX || wish->upto == body->last);
 }
 
-/* It is no longer among those that nobody looks at. */
+/* Removes the body from the idle ones. */
 static void
 wake(struct bodies *bodies, struct shared_body *body)
 {
@@ -197,7 +197,8 @@ drop(struct bodies *bodies, struct shared_body *body)
     shared_body_free(body);
 }
 
-/* Nobody holds it: it is among those that are kept for a while. */
+/* Makes a body that nobody holds idle, and drops the oldest idle ones above the
+ * limits. */
 static void
 rest(struct bodies *bodies, struct shared_body *body)
 {
@@ -272,8 +273,7 @@ bodies_release(struct bodies *bodies, struct shared_body *body, bool is_suspect)
     rest(bodies, body);
 }
 
-/* An entry is a <url>, which nothing else in a message is: what people wrote
- * stands in it escaped. */
+/* Counts <url> elements: one per entry. User text in a message is escaped. */
 static uint64_t
 count_urls(const struct shared_body *body)
 {

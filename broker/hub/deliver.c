@@ -8,7 +8,7 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/framework.h"
 
-/* Lets go of what a delivery has; it is freed at the end of the turn. */
+/* Releases everything that a delivery holds; the end of the turn frees it. */
 void
 delivery_end(struct delivery *d)
 {
@@ -69,15 +69,17 @@ delivery_pause(struct subscription *s, int64_t us)
     delivery_begin_at(s, clock_steady_us() + us);
 }
 
-/* A range that was fixed is to be delivered whatever the head is. */
+/* True if there is something to deliver. A fixed range is delivered whatever
+ * the head is. */
 static bool
 has_more(const struct subscription *s)
 {
     uint64_t head;
 
     if (!topic_head(s->topic, &head))
-        return false; /* it is about to be ended: hub_sets_changed */
-    /* Of what comes behind it is told; but not of a set that is gone. */
+        return false; /* hub_sets_changed is about to end it */
+    /* framework_look marks the topic for events behind `seen`; but no longer
+     * when the set is gone. */
     if (s->topic->kind == TOPIC_FRAMEWORK && !s->topic->is_ending &&
         framework_seen(s->hub) < head)
         head = framework_seen(s->hub);
@@ -101,8 +103,8 @@ on_end(struct alarm *alarm)
                      END_REMOVED);
 }
 
-/* It has everything that there will ever be. Not from here: whoever has called
- * still knows it. */
+/* Ends a subscription that has received its topic's last entry. An alarm does
+ * it, because the caller still uses the subscription. */
 static void
 end_soon(struct subscription *s)
 {
@@ -110,9 +112,9 @@ end_soon(struct subscription *s)
     caller_set_alarm(s->hub->caller, &s->retry_alarm, clock_steady_us());
 }
 
-/* Decides what comes next for a subscription of which nothing is under way. The
- * topic was listened to before its head is looked at here, so a later commit
- * finds those that rest. */
+/* Decides the next step of a subscription that has no delivery. topic_listen
+ * came before this look at the head, so a later commit finds the subscription
+ * if it rests. */
 void
 delivery_go_on(struct subscription *s)
 {
@@ -191,8 +193,8 @@ is_anybody_waiting(const struct deliveries *all)
     return false;
 }
 
-/* Who waits for its room gets it soon, but not from here: its owner is about to
- * be freed, or the thread to end, and then nothing rings. */
+/* Deliveries that wait for the room get it soon, but not from here: the owner
+ * is about to be freed, or the thread to end, and then no alarm rings. */
 void
 deliver_cut(struct subscription *s)
 {
@@ -222,8 +224,8 @@ deliver_look(struct subscription *s)
     delivery_go_on(s);
 }
 
-/* Those who rest in a topic that has news, and those who were to be woken by
- * the news before. */
+/* Wakes the resting subscriptions of a topic that has news, and those that
+ * earlier news left to be woken. */
 static void
 wake_resting(struct topic *topic)
 {
@@ -266,7 +268,8 @@ deliver_turn(struct hub *hub)
     }
 }
 
-/* Ranges once more, for the transaction of the turn that rings. */
+/* Writes ranges once more, in the transaction of the turn in which the alarm
+ * rings. */
 static void
 write_again(struct alarm *alarm)
 {

@@ -7,22 +7,24 @@
  *        +------- at the head -+--- else: backs off, the same bytes again +
  *                                   410: ended;  give-up: the cursor moves on
  *
- * The range of a delivery is fixed when its turn has come (so that all that
- * waited goes out merged), and kept before the first try: every later try, also
- * after a crash, is the same bytes under the same id. Bodies are shared by all
- * who are at the same place (bodies.h) and made again when a retry's turn has
- * come: a subscription that backs off holds none.
+ * The range of a delivery is fixed when its turn comes (so that all waiting
+ * entries go out merged), and kept before the first try: every later try, also
+ * after a crash, sends the same bytes under the same ID. All subscriptions at
+ * the same position share a body (bodies.h). A subscription that backs off
+ * holds none: its body is made again when the turn of the retry comes.
  *
- * How far a filter was found to let nothing through (`reached`) is not kept in
- * hub.db: it saves work, and says nothing to anybody. After a restart that part
- * is looked through once more, at the worker pool.
+ * hub.db does not store `reached`, the position up to which a filter passes
+ * nothing: it only saves work. After a restart the worker pool searches that
+ * part once more.
  *
- * What is given up, or was no longer retained, is counted in entries: with a
- * filter, given up are those that pass; of what is not retained nobody knows
- * which would have, so all count. A message's `after` shows either hole.
+ * `skipped` counts the entries of deliveries that were given up and the entries
+ * that were no longer retained. With a filter, a delivery that is given up
+ * counts only the entries that pass; of entries that are not retained all
+ * count, since the filter cannot be applied. A message's `after` shows either
+ * hole.
  *
- * How long a callback has been failing is not kept either: after a restart it
- * has all of --hub-give-up again.
+ * hub.db does not store how long a callback has been failing, either: after a
+ * restart it has all of --hub-give-up again.
  *
  * The delivery thread's.
  */
@@ -35,31 +37,33 @@
 
 struct hub;
 
-/* Makes hub->deliveries, before there is a thread; frees it, and bodies, when
- * there is none any more: all subscriptions were cut by then. */
+/* deliver_open makes hub->deliveries, before there is a thread. deliver_close
+ * frees it and all bodies when the thread has ended: all subscriptions were cut
+ * by then. */
 MUST_CHECK enum status deliver_open(struct hub *hub, struct problem *why);
 void deliver_close(struct hub *hub);
 
-/* A subscription is there (new, or learnt at the start): deliver to it. */
+/* Begins deliveries to a subscription that is new or was read from hub.db. */
 void deliver_begin(struct subscription *s);
 
-/* It is to be freed, or its cursor moved: whatever is under way is cut, and its
- * failures are forgotten. After a move deliver_look. */
+/* Cuts the delivery of a subscription before the subscription is freed or after
+ * its cursor moved, and forgets its failures. After a move call
+ * deliver_look. */
 void deliver_cut(struct subscription *s);
 
-/* Its terms were replaced, or its cursor moved: looks whether it is due now,
- * also when it was backing off. What is in flight goes on as it is. */
+/* Checks whether a subscription with new terms or a moved cursor is due now,
+ * also if it was backing off. A delivery in flight continues. */
 void deliver_look(struct subscription *s);
 
-/* There may be something new in the topics that are dirty. */
+/* Looks at the dirty topics for news. */
 void deliver_wake(struct hub *hub);
 
-/* At the end of a turn, when the ranges that were fixed in it are kept: sends
- * them. Writes no records. */
+/* Sends the deliveries whose ranges this turn has kept. Called at the end of a
+ * turn; writes no records. */
 void deliver_turn(struct hub *hub);
 
-/* At the end of a turn of which nothing was kept: what was fixed in it is
- * written again a second later, and goes when that is kept. */
+/* At the end of a turn whose commit failed: the ranges of this turn are written
+ * again a second later, and sent when they are kept. */
 void deliver_unkept(struct hub *hub);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * delivery.h - a delivery at work: what deliver.c (when it is due), prepare.c
- * (its turn has come) and outcome.c (what became of it) share. For these only.
- * Where they stand among the others: hub.h.
+ * delivery.h - a delivery at work. Only deliver.c (when it is due), prepare.c
+ * (its turn has come) and outcome.c (its result) include this header. hub.h
+ * shows where they stand among the others.
  *
  *   deliver.c       prepare.c                             outcome.c
  *   due ---------> a body: shared, made, or loaded ------> 2xx, 410, failure
@@ -24,32 +24,32 @@
 #include "broker/hub/loads.h"
 #include "broker/net/caller.h"
 
-/* How long what failed on our own side rests: a disk, memory. */
+/* Pause after a failure of our own: of a disk, or no memory. */
 #define DELIVERY_PAUSE_US ((int64_t)1000000)
 
-/* Subscriptions of one topic that begin in one turn when it has news, which is
- * some milliseconds: the others in the next ones, so that what goes on in other
- * topics waits for no 100,000. */
+/* When a topic has news, so many of its subscriptions begin per turn, which
+ * takes some milliseconds; the others begin in the next turns. So deliveries of
+ * other topics do not wait for 100,000 subscriptions. */
 #define DELIVERY_WAKES_AT_ONCE 2000
 
 struct deliveries {
     struct hub *hub;
     struct bodies bodies;
     struct loads loads;
-    struct list starving[2]; /* their turn has come, but there is no room for
-                                bodies: healthy ones, suspects */
-    struct list fixed;       /* their ranges were written in this turn */
-    struct list unkept;      /* ... in one of which nothing was kept */
-    struct alarm again;      /* writes those once more */
+    struct list starving[2]; /* deliveries whose turn has come, but there is no
+                                room for bodies: healthy ones, suspects */
+    struct list fixed;       /* deliveries whose ranges this turn has written */
+    struct list unkept;      /* the same, of a turn whose commit failed */
+    struct alarm again;      /* writes their ranges once more */
     bool is_again_set;
     struct alarm room; /* serves the starving */
-    struct list ended; /* to be freed when nobody is in a call's function
-                          any more */
+    struct list ended; /* to be freed when no function of a call uses them any
+                          more */
 };
 
 /*
- * A delivery: from when its subscription is due until its outcome, one at most
- * of each. What it is in the list `node` is in:
+ * A delivery: from when its subscription is due until its outcome. A
+ * subscription has at most one. The list that holds `node` gives its state:
  *
  *   (none)    queued with the caller, or under way
  *   starving  its turn has come, and waits for room
@@ -69,17 +69,17 @@ struct delivery {
 
 /* deliver.c */
 
-/* Lets go of what a delivery has; it is freed at the end of the turn. */
+/* Releases everything that a delivery holds; the end of the turn frees it. */
 void delivery_end(struct delivery *d);
 
-/* Puts it into a list of deliveries; always CALL_LATER. */
+/* Moves the delivery to a list; returns CALL_LATER. */
 enum call_turn delivery_wait_in(struct list *list, struct delivery *d);
 
-/* Decides what comes next for a subscription of which nothing is under way. It
- * does not end here. */
+/* Decides the next step of a subscription that has no delivery. Does not end
+ * the subscription. */
 void delivery_go_on(struct subscription *s);
 
-/* Begins a delivery of it then (steady clock), or so much later. */
+/* Begins a delivery at that time (steady clock), or after that pause. */
 void delivery_begin_at(struct subscription *s, int64_t at_us);
 void delivery_pause(struct subscription *s, int64_t us);
 
@@ -88,19 +88,19 @@ void delivery_pause(struct subscription *s, int64_t us);
 /* call.prepare */
 enum call_turn prepare_call(struct call *call);
 
-/* Its range is kept, and it holds its body: makes all that is sent. */
+/* Makes the headers. The range is kept, and the delivery holds its body. */
 enum call_turn prepare_send(struct delivery *d);
 
-/* Tells the caller what was decided later than in `prepare`. */
+/* Gives the caller the decision that `prepare` postponed. */
 void prepare_tell(struct caller *caller, struct delivery *d,
                   enum call_turn turn);
 
-/* loads.on_load, of `user`'s deliveries. */
+/* loads.on_load for the deliveries of `user`. */
 void prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
                     struct list *waiters, void *user);
 
-/* Some room was given back: who waits for it tries again, as long as there is;
- * healthy ones first. */
+/* Retries the deliveries that wait for room, healthy ones first, while there is
+ * room. */
 void prepare_starving(struct deliveries *all);
 
 /* outcome.c */
@@ -108,14 +108,14 @@ void prepare_starving(struct deliveries *all);
 /* call.done */
 void outcome_done(struct call *call);
 
-/* The cursor is at `after`, and nothing was tried from there. */
+/* Moves the cursor to `after`, and forgets the tries. */
 void outcome_move(struct subscription *s, uint64_t after);
 
-/* What follows the cursor is no longer retained: it goes on at the earliest. */
+/* Moves the cursor to the earliest retained entry. */
 void outcome_skip(struct subscription *s, uint64_t earliest);
 
-/* A renewal may have brought another filter: then a range that was tried is no
- * more, for it would have other bytes. */
+/* Forgets a tried range if a renewal has changed its form: with another filter
+ * the range would have other bytes. */
 void outcome_look_at_form(struct subscription *s);
 
 void outcome_forget(struct subscription *s); /* its failures */

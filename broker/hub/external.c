@@ -15,14 +15,14 @@ is_named(const struct peers *peers, const struct subscription *s)
     return false;
 }
 
-/* The list may lose its topic with its last subscription: from the one at hand
- * the next is known before. */
+/* Ending the last subscription may remove the topic from the list; so the loop
+ * takes the next topic before. */
 static void
 end_unnamed(struct topic *topic, const struct peers *peers)
 {
     struct list *node, *after;
 
-    topic->n_requests++; /* it stays until this is done */
+    topic->n_requests++; /* keeps the topic until the end of the loop */
     list_foreach (node, after, &topic->subscriptions) {
         struct subscription *s =
             list_entry(node, struct subscription, of_topic);
@@ -48,10 +48,10 @@ begin(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
     terms_fini(&terms);
 }
 
-/* `after`: the seq of the set's last entry when its settings named the hubs:
- * all that was committed behind it is told, also what came before this thread
- * heard of the settings. Where that is not known (at the start), and of
- * framework events, from now on. */
+/* `after` is the seq of the set's last entry when its settings named the hubs.
+ * A hub gets all later entries, also those from before this thread noticed the
+ * settings. If `after` is not known (at the start), and for framework events,
+ * the hub gets the entries from now on. */
 static void
 sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
            const struct peers *peers, uint64_t after)
@@ -86,8 +86,9 @@ sync_set(struct hub *hub, struct set *set, uint64_t after)
     peers_unref(peers);
 }
 
-/* Sets whose settings were changed when the hub did not hear of it: before a
- * crash. Those that name hubs come by registry_next_changed. */
+/* Ends hubs' subscriptions of sets whose settings changed without the hub
+ * noticing, before a crash. Sets that name hubs come by
+ * registry_next_changed. */
 static void
 end_stale(struct hub *hub)
 {

@@ -11,10 +11,10 @@
 
 struct hub;
 
-/* Looks at the sets whose peers have changed since it was last called, and
- * begins and ends subscriptions of hubs accordingly; the first time, which must
- * be behind the start of all subscriptions that hub.db knows, also at those
- * whose set names no hub any more. Kept with this turn's transaction. */
+/* Looks at the sets whose peers have changed since the last call, and begins
+ * and ends subscriptions of hubs accordingly. The first call, which must follow
+ * the start of all subscriptions of hub.db, also looks at subscriptions whose
+ * set no longer names a hub. This turn's transaction keeps the changes. */
 void external_sync(struct hub *hub);
 
 #endif

@@ -33,8 +33,8 @@ queue(struct source *s)
     begin_waiting(s->foreign);
 }
 
-/* Is the body that the validators are of what we have kept last? Only then may
- * the Source say that there is nothing new. */
+/* True if the body that the validators belong to is what we kept last. Only
+ * then may the Source answer that nothing is new. */
 static bool
 is_kept(const struct source *s, const struct target *target)
 {
@@ -92,7 +92,7 @@ on_retry(struct alarm *alarm)
     queue(list_entry(alarm, struct source, retry));
 }
 
-/* false: it is given up. */
+/* Returns false when the fetch is given up. */
 static bool
 try_again(struct source *s)
 {
@@ -109,7 +109,7 @@ try_again(struct source *s)
     return true;
 }
 
-/* What the answer brings. STATUS_AGAIN: it could be better another time. */
+/* Takes in the answer. STATUS_AGAIN: a later try may succeed. */
 static enum status
 take(struct source *s, struct problem *why)
 {
@@ -167,7 +167,7 @@ begin(struct source *s)
     struct hub *hub = s->foreign->hub;
     struct target target = source_target(hub, slice_of(s->url));
 
-    if (target_is_none(&target)) { /* meanwhile */
+    if (target_is_none(&target)) { /* removed meanwhile */
         s->fetch_tries = 0;
         s->is_fetch_wanted = false;
         return;
@@ -195,7 +195,7 @@ fetch_ping(struct source *s)
         s->is_fetch_wanted = true;
         return;
     }
-    /* What failed a moment ago is tried now, and as often as if it had not. */
+    /* A fetch that failed a moment ago is tried now, with all its tries. */
     caller_clear_alarm(s->foreign->hub->caller, &s->retry);
     s->fetch_tries = 0;
     queue(s);

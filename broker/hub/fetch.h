@@ -1,18 +1,19 @@
 /*
- * fetch.h - a Source has said that its topic has changed: GET, and what is new
- * is taken in (W-121, W-123).
+ * fetch.h - fetches a topic after a ping of its Source, and takes in what is
+ * new (W-121, W-123).
  *
  *     fetch_ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the same again
  *          ^                                      |  \-> taken in
  *          +---- a ping came meanwhile -----------+---- fails: again later, a
  *                                                       few times
  *
- * However often a Source pings, its topic is fetched no faster than it answers:
- * pings that come while one is fetched mean one fetch more. As at most a few
- * are under way, the memory for their bodies (--max-body each) is bounded.
+ * However often a Source pings, its topic is fetched no faster than the Source
+ * answers: all pings during a fetch cause one more fetch. FETCHES_AT_ONCE
+ * bounds the memory for the bodies (--max-body each).
  *
- * What a relay has taken in is fetched again if the turn could not be kept: the
- * Source has said it once, and was answered.
+ * If the turn in which a relay took a document in cannot be kept, the document
+ * is fetched again: the Source pinged once, was answered, and will not repeat
+ * it.
  *
  * The delivery thread's.
  */
@@ -23,8 +24,8 @@
 
 #define FETCHES_AT_ONCE 4
 
-/* A failed fetch is tried so often in all, after --hub-retry-first and then
- * twice as long each time. Then the next ping has to bring it. */
+/* So many tries of a fetch in all: the second after --hub-retry-first, each
+ * later one after twice the pause. Then only the next ping fetches it. */
 #define FETCH_TRIES 5
 
 void fetch_ping(struct source *source);

@@ -21,7 +21,7 @@ refuse(struct order *order, enum status status, unsigned http,
 
 /* Notifications */
 
-/* The topic that a notification is of: its one link with rel=self. */
+/* Finds the topic of a notification: its only link with rel=self. */
 static enum status
 read_self(struct slice links, struct slice *self, struct problem *why)
 {
@@ -44,7 +44,7 @@ read_self(struct slice links, struct slice *self, struct problem *why)
     return websub_check_url(*self, "Link rel=self", why);
 }
 
-/* Is one of the links with rel=hub ours? */
+/* Checks that one of the links with rel=hub is ours. */
 static enum status
 check_hub(struct slice links, struct slice hub, struct problem *why)
 {
@@ -121,7 +121,8 @@ foreign_notify(struct order *order)
     }
 }
 
-/* The Source was asked, which took a while: whose the topic is now? */
+/* Goes on when the Source was asked. That took a while, so the owner of the
+ * topic is looked up again. */
 void
 foreign_go_on(struct source *source, struct order *order)
 {
@@ -140,8 +141,8 @@ foreign_go_on(struct source *source, struct order *order)
 
 /* Pings */
 
-/* A topic of ours needs none: what changes in it, changes here. *target is
- * empty then. */
+/* A ping for a topic of ours needs no fetch: the broker makes its changes.
+ * *target is empty then. */
 static enum status
 judge_ping(struct hub *hub, struct slice url, struct target *target,
            struct problem *why)
@@ -167,7 +168,8 @@ judge_ping(struct hub *hub, struct slice url, struct target *target,
     return STATUS_NOT_FOUND;
 }
 
-/* All of what it names, or nothing: who names one wrong learns of it. */
+/* Takes all topics of the ping or none: so a publisher that names a wrong one
+ * notices it. */
 void
 foreign_publish(struct order *order)
 {

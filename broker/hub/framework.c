@@ -8,8 +8,7 @@
 #include "broker/sets/channel.h"
 #include "proto/fragment.h"
 
-/* Batches that one look takes at most: those that are in memory, and those that
- * a worker reads. */
+/* Most batches that one look takes from memory, and that a worker reads. */
 #define LOOK_BATCHES 64
 #define READ_BATCHES 16
 
@@ -19,14 +18,14 @@ struct framework {
     struct log_set *log;
     atomic_bool has_news;
     unsigned n_topics;
-    uint64_t seen;           /* events up to this one were told */
-    struct reading *reading; /* at work; or NULL */
+    uint64_t seen;           /* the topics of events up to here were marked */
+    struct reading *reading; /* a worker's; NULL: none */
 };
 
-/* What is not in memory. */
+/* Batches that are read from disk. */
 struct reading {
     struct job job;
-    struct framework *framework; /* NULL: it was left meanwhile */
+    struct framework *framework; /* NULL: the last topic left meanwhile */
     struct cursor cursor;
     struct batch *batches[READ_BATCHES];
     unsigned n;
@@ -44,7 +43,7 @@ on_commit(struct watch *watch)
     hub_wake(f->hub);
 }
 
-/* Another look, also where the log's wake came while there was none. */
+/* Requests another look, also if the log woke nobody meanwhile. */
 static void
 look_again(struct framework *f)
 {
@@ -69,7 +68,7 @@ framework_enter(struct hub *hub, struct problem *why)
     return STATUS_OK;
 }
 
-/* The place of the subscription that is furthest behind, or the head. */
+/* The position of the subscription that is furthest behind, or the head. */
 static uint64_t
 find_beginning(const struct hub *hub, uint64_t head)
 {
@@ -128,11 +127,12 @@ framework_leave(struct hub *hub)
     free(f);
 }
 
-/* Event `seq` concerns this topic: those of its subscriptions that rest and
- * have not read it go on there, for none before it does. That holds for the
- * first event of a look only, which marks the topic: from then on nothing is
- * passed over before they are woken. And not where its set is gone: its own
- * events, the one that says so among them, were told to nobody here. */
+/* Marks a topic that event `seq` concerns, and moves its resting subscriptions
+ * that have not read the event up to it: no earlier event concerns them. Only
+ * the first event of a look that marks the topic moves them; later events pass
+ * over nothing before they are woken. If the set is gone nothing is passed over
+ * either: its tag no longer finds this topic, so its own last events, with the
+ * removal among them, marked nothing here. */
 static void
 tell(struct topic *topic, uint64_t seq)
 {
@@ -215,8 +215,9 @@ tell_batch(struct framework *f, const struct batch *b)
     f->seen = b->last;
 }
 
-/* The next events are no longer retained, or cannot be read: all who have not
- * read them look themselves, from where they are, and learn why. */
+/* Marks all topics, because the next events are no longer retained or cannot be
+ * read. Subscriptions that have not read them look themselves, and learn the
+ * reason. */
 static void
 give_up(struct framework *f, enum status rc)
 {
@@ -236,7 +237,7 @@ give_up(struct framework *f, enum status rc)
         look_again(f);
 }
 
-/* Worker. */
+/* On a worker. */
 static void
 read_batches(struct job *job)
 {
@@ -291,7 +292,7 @@ begin_reading(struct framework *f, const struct cursor *cursor)
     caller_work(f->hub->caller, &r->job);
 }
 
-/* While a worker reads, what comes waits for it: has_news stays. */
+/* While a worker reads, new events wait for it: has_news stays set. */
 void
 framework_look(struct hub *hub)
 {
@@ -317,5 +318,5 @@ framework_look(struct hub *hub)
         tell_batch(f, b);
         batch_unref(b);
     }
-    look_again(f); /* others, too */
+    look_again(f); /* other work has its turn before */
 }

@@ -1,25 +1,25 @@
 /*
  * hub.c - the delivery thread, from its start to its end, and its turns.
  *
- * A turn of the loop: orders are run, calls come to their end, alarms ring, and
- * all that is changed in memory is written to hub.db in one transaction. At the
- * end of the turn it is committed, and only then anything is told to anybody:
+ * In a turn of the loop the thread runs orders, ends calls and rings alarms,
+ * and writes every change of memory to hub.db in one transaction. The end of
+ * the turn commits it, and only then do answers and deliveries go out:
  *
  *   records_commit --kept-----> orders are answered, requests are verified,
  *        |                      deliveries whose range is kept are sent
  *        +---not kept---------> orders are refused with 503, requests of this
  *                               turn are forgotten, deliveries wait
  *
- * What if it is not kept? Memory is not rolled back: it is the truth, and
- * hub.db is made equal to it, row by row, as soon as the disk lets us
- * (records_again; with the next order, or a second later). That is sound
- * because of what each change is:
+ * What if the commit fails? Memory is not rolled back: it is the truth, and the
+ * thread makes hub.db equal to it, row by row, as soon as the disk permits
+ * (records_again; with the next order, or a second later). That is sound for
+ * each change:
  *
- * - A request taken is the one thing that is undone: its order is refused, and
- *   nothing else knows of it (verify.c).
+ * - A new request is the one change that is undone: its order is refused, and
+ *   nothing else depends on it (verify.c).
  *
- * - A request's end, or a confirmation: nobody was told. A crash before it is
- *   kept brings the request back, and it is verified again (W-074).
+ * - A request's end, or a confirmation: no answer was sent. A crash before the
+ *   commit brings the request back, and the hub verifies it again (W-074).
  *
  * - A range: no delivery begins before it is kept; deliver_turn is not called
  *   while memory is ahead.
@@ -27,9 +27,9 @@
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
  * - A subscription's end: no delivery from now on, whatever hub.db says. A
- *   denial waits until it is kept (verify_deny.c). After a crash its reason is
- * there again, or it is: the lease ends again, the callback answers 410 again,
- * the operator was told 503.
+ *   denial waits until the end is kept (verify_deny.c). After a crash the end
+ *   is in hub.db, or its reason returns: the lease ends again, the callback
+ *   answers 410 again, the operator got 503.
  */
 #include "broker/hub/hub.h"
 
@@ -62,7 +62,7 @@ write_all(struct hub *hub)
             records_request(hub->records, r);
 }
 
-/* hub.db gets a row as it is in memory, or loses it. */
+/* Writes a row of hub.db as it is in memory, or deletes it. */
 static void
 write_again(enum records_row row, uint64_t id, void *user)
 {
@@ -82,7 +82,7 @@ write_again(enum records_row row, uint64_t id, void *user)
         records_request_gone(hub->records, id);
 }
 
-/* Orders that came in this turn: their outcome stands, or is 503. */
+/* Answers the orders of this turn: with their outcome, or with 503. */
 static void
 answer_orders(struct hub *hub, const struct problem *why)
 {
@@ -113,8 +113,8 @@ on_lost(struct hub *hub, const struct problem *reason)
     answer_orders(hub, &why);
 }
 
-/* While writing hub.db fails, one try a second is enough; but a request that
- * waits for its answer causes a try now. */
+/* True if hub.db is worth a try now. While writing fails one try a second is
+ * enough; but a request that waits for its answer causes a try at once. */
 static bool
 is_worth_a_try(const struct hub *hub)
 {
@@ -162,7 +162,7 @@ end_turn(struct hub *hub)
     verify_turn(hub);
     deliver_turn(hub);
     if (records_is_begun(hub->records))
-        hub_wake(hub); /* that is another turn's */
+        hub_wake(hub); /* commits that in another turn */
 }
 
 static void
@@ -172,13 +172,13 @@ on_turn(struct caller *caller, void *user)
     end_turn(user);
 }
 
-/* A framework topic whose set was removed: who is subscribed gets what is told
- * of that, and is ended then (deliver.c). One that would be subscribed is not.
- */
+/* Ends a framework topic whose set was removed. Its subscribers get the events
+ * of the removal before their subscriptions end (deliver.c). Waiting requests
+ * are denied. */
 static void
 end_framework(struct hub *hub, struct topic *topic)
 {
-    topic->n_requests++; /* it stays until this is done */
+    topic->n_requests++; /* keeps the topic until the end of this function */
     topic_end(topic);
     verify_topic_gone(hub, topic);
     topic->n_requests--;
@@ -191,7 +191,7 @@ hub_end_topic(struct hub *hub, struct topic *topic)
     struct list *node;
     bool more;
 
-    topic->n_requests++; /* it stays until this is done */
+    topic->n_requests++; /* keeps the topic until the end of this function */
     for (int i = 0;
          i < HUB_ENDS_AT_ONCE && (node = list_first(&topic->subscriptions));
          i++)
@@ -218,7 +218,7 @@ look_at_sets(struct hub *hub)
             continue;
         if (topic->kind == TOPIC_CHANGES)
             more |= hub_end_topic(hub, topic);
-        else if (announce_is_over(topic->set)) /* else it is a moment later */
+        else if (announce_is_over(topic->set)) /* else: a moment later */
             end_framework(hub, topic);
     }
     if (more)
@@ -237,8 +237,8 @@ on_wake(struct caller *caller, void *user)
     deliver_wake(hub);
 }
 
-/* Cursors that have moved are kept: what they have delivered is not delivered
- * again, whatever happens, but for the last second's. */
+/* Writes the cursors that have moved. After a crash only the deliveries of the
+ * last second are repeated. */
 static void
 keep_cursors(struct hub *hub)
 {
@@ -277,13 +277,13 @@ on_begin(struct caller *caller, void *user)
     }
     hub->tick.ring = on_tick;
     caller_set_alarm(caller, &hub->tick, clock_steady_us() + HUB_TICK_US);
-    caller_wake(caller); /* a first turn */
+    caller_wake(caller); /* begins a first turn */
 }
 
 /*
- * No call comes to its end any more. What was posted has run: it is kept and
- * answered like in every turn, and so are the cursors. Then all that may still
- * call the caller goes, while there is one.
+ * No call ends any more. Orders that were posted have run: their changes are
+ * kept and answered like in every turn, and the cursors are kept. Then
+ * everything that may still use the caller is freed, while the caller exists.
  */
 static void
 on_end(struct caller *caller, void *user)
@@ -343,10 +343,10 @@ hub_submit(struct hub *hub, struct order *order)
     return rc;
 }
 
-/* Learning, before there is a thread */
+/* Reading hub.db, before there is a thread */
 
-/* The topic that a row is of, if it is still there, and still the same: NULL
- * with STATUS_OK if it is not. */
+/* Finds the topic of a row if it still exists, unchanged; else NULL with
+ * STATUS_OK. */
 static enum status
 find_topic(struct hub *hub, const struct record *record, struct topic **topic,
            struct problem *why)
@@ -372,10 +372,10 @@ find_topic(struct hub *hub, const struct record *record, struct topic **topic,
     return rc;
 }
 
-/* Where the topic is gone the row goes, and its callback is told: it was not by
- * who removed the set or relay, who would have deleted the row, too (killed in
- * that moment, or tidings.db is another one). What a relay's topic was called
- * is gone with it. */
+/* Deletes a row whose topic is gone, and denies its callback. The removal of
+ * the set or relay did not, or it would have deleted the row, too: the broker
+ * was killed in that moment, or tidings.db is another one. The URL of a relay's
+ * topic is lost with the relay. */
 static void
 deny_stale(struct hub *hub, const struct record *record)
 {
@@ -415,7 +415,7 @@ on_subscription(struct record *record, void *user, struct problem *why)
     return STATUS_OK;
 }
 
-/* W-044: it was answered 202, and comes to an end. */
+/* W-044: the request was answered 202, so it must come to an end. */
 static enum status
 on_request(struct record *record, void *user, struct problem *why)
 {
@@ -464,8 +464,8 @@ learn_all(struct hub *hub, struct problem *why)
     return rc;
 }
 
-/* What is wrong is told with the file that it is wrong with; and whatever that
- * is, it is no fault of the options. */
+/* Adds the name of the file to an error. An error in hub.db is no fault of the
+ * options, so STATUS_INVALID becomes STATUS_IO. */
 static enum status
 learn(struct hub *hub, struct problem *why)
 {
@@ -537,7 +537,8 @@ hub_open(struct hub **hub, struct registry *registry,
         return rc;
     }
     atomic_store(&h->woken, caller);
-    caller_wake(caller); /* who found nobody to wake has marked before */
+    caller_wake(caller); /* for topics marked before there was a thread to
+                            wake */
     *hub = h;
     return STATUS_OK;
 }
@@ -565,7 +566,7 @@ hub_close(struct hub *hub)
     deliver_close(hub);
     relay_close(hub);
     foreign_close(hub);
-    caller_close(atomic_load(&hub->woken)); /* topics have woken it until now */
+    caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
     records_close(hub->records);
     pthread_mutex_destroy(&hub->mutex);
     free(hub);

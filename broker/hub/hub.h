@@ -1,10 +1,9 @@
 /*
- * hub.h - the WebSub hub: subscriptions to the topics of sets and relays, as
- * the floors above see it.
+ * hub.h - the WebSub hub: its interface to the folders above.
  *
- * A subscription is a cursor in a topic's log, with one delivery in flight: no
- * queue anywhere. All of it is the delivery thread's (net/caller.h); who wants
- * something of it hands over an order:
+ * A subscription is a cursor in a topic's log, with one delivery in flight:
+ * there are no queues. The delivery thread (net/caller.h) owns everything;
+ * other threads hand over orders:
  *
  *     order_new, hub_submit --> [delivery thread: run, kept] --> order->done
  *
@@ -13,16 +12,16 @@
  *
  * The folder:
  *
- *     order         what is asked of it         hub      the thread, its turns
+ *     order         requests of other threads   hub      the thread, its turns
  *     verify        a request until it is       records  hub.db
  *                   confirmed; denials          report   what operators see
  *     subscription  callback, terms, cursor; found by id, and by pairs
- *     topic         what is read: of a set, of framework (events), of a relay
+ *     topic         messages of a set, of framework (events), of a relay
  *     deliver       prepare, bodies, loads, attempt, outcome
  *     external      other hubs that a set names
- *     foreign       Sources that tell us: source, fetch, intake; relay keeps
+ *     foreign       Sources that notify us: source, fetch, intake; relay keeps
  *
- * The way of one delivery; on the delivery thread but where it says so:
+ * The way of one delivery, on the delivery thread unless stated otherwise:
  *
  *     topic.c    topic_mark      log thread: a commit, so the topic is dirty
  *     hub.c      on_wake
@@ -53,33 +52,33 @@
 
 struct hub;
 
-/* Opens DIR/hub.db, learns what is in it, and starts the delivery thread:
- * cursors go on where they were. `allowed` is lent. On an open broker
- * (without
+/* Opens DIR/hub.db, reads it, and starts the delivery thread: cursors continue
+ * where they were. `allowed` is lent. On an open broker (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
  * loopback, too. */
 MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
                                 const struct networks *allowed,
                                 struct problem *why);
 
-/* Could hub_open use what is in the data directory `dir`? Writes nothing. */
+/* Checks that hub_open can use the data directory `dir`. Writes nothing. */
 MUST_CHECK enum status hub_check(const char *dir, struct problem *why);
 
-/* Hands an order to the delivery thread, whose it is until order->done. Any
- * thread. STATUS_STOPPED: the hub is ending; the order stays the caller's. */
+/* Hands an order to the delivery thread, which owns it until order->done. Any
+ * thread. STATUS_STOPPED: the hub is ending; the caller keeps the order. */
 MUST_CHECK enum status hub_submit(struct hub *hub, struct order *order);
 
-/* Ends the thread: orders that were taken are answered, deliveries in flight
- * are cut (their ranges are known and repeated at the next start), cursors are
- * kept. Before registry_stop... the log can still be read, and before the
- * server's threads end, for they carry answers. Harmless twice. */
+/* Ends the thread: it answers the orders that it has taken, cuts the deliveries
+ * in flight (their ranges are kept; the next start repeats them), and keeps the
+ * cursors. Call it before registry_stop, because the thread still reads the
+ * log, and before the server's threads end, because they send the answers. A
+ * second call does nothing. */
 void hub_stop(struct hub *hub);
 
-/* hub_stop, frees. NULL is allowed. */
+/* Calls hub_stop, and frees. NULL is allowed. */
 void hub_close(struct hub *hub);
 
-/* A set was created, configured or removed: the hub looks at what that means
- * for its topics. Any thread; only wakes. */
+/* Wakes the hub after a set was created, configured or removed, to look at its
+ * topics. Any thread. */
 void hub_sets_changed(struct hub *hub);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The first slot with an id that is not less. */
+/* Returns the first slot whose id is not less. */
 static size_t
 slot_from(const struct ids *ids, uint64_t id)
 {

@@ -1,10 +1,10 @@
 /*
- * ids.h - things by their numbers, in order of them.
+ * ids.h - things by their numbers, in ascending order.
  *
- * Numbers only grow, so that what is new stands at the end. What is removed
- * leaves an empty slot; they are closed up when half are empty. Looking one up,
- * also the first one behind a number, is a binary search: a page of a long list
- * costs what the page has, wherever it begins.
+ * Numbers only grow, so new things are added at the end. A removed thing leaves
+ * an empty slot; when half of the slots are empty they are closed up. A
+ * look-up, also of the first thing behind a number, is a binary search: a page
+ * of a long list costs as much as the page holds, wherever it begins.
  *
  * The delivery thread's.
  */
@@ -27,13 +27,14 @@ struct ids {
     size_t n; /* things */
 };
 
-/* `id` is greater than all that were added. STATUS_MEMORY. */
+/* Adds a thing. `id` must be greater than all earlier ones. STATUS_MEMORY. */
 MUST_CHECK enum status ids_add(struct ids *ids, uint64_t id, void *thing);
-void ids_remove(struct ids *ids, uint64_t id); /* also one that is not there */
+void ids_remove(struct ids *ids, uint64_t id); /* an unknown id is allowed */
 
 void *ids_find(const struct ids *ids, uint64_t id); /* or NULL */
 
-/* The first one with a greater number, or NULL. `after` 0: the first. */
+/* Returns the first thing with a greater number, or NULL. `after` 0: the
+ * first. */
 void *ids_next(const struct ids *ids, uint64_t after);
 
 void ids_fini(struct ids *ids);

@@ -8,18 +8,18 @@
 #include "broker/sets/ingest.h"
 
 /*
- * A document. From begin_next until its job is done it is the worker's, but
- * `landed` and what stands below, which are this thread's; where the log has
- * it, that may be done with it before the worker has said so.
+ * A document. From begin_next until its job is done the worker owns it, except
+ * `landed` and the members below, which the delivery thread owns. The log may
+ * finish with it before the worker reports.
  */
 struct intake {
     struct list node; /* source->intakes */
     struct source *source;
-    struct target target;   /* whose it is */
+    struct target target;   /* the relay or set that takes it */
     struct order *order;    /* NULL: it was fetched */
-    unsigned n_fetched;     /* then it is this one of the source's */
-    struct buf copy;        /* and this is its body */
-    struct holding holding; /* for it */
+    unsigned n_fetched;     /* if fetched: its number at the source, */
+    struct buf copy;        /* and its body */
+    struct holding holding; /* for `copy` */
     char *type;
     struct slice body;
     struct digest digest; /* of the body */
@@ -51,11 +51,12 @@ answer(struct order *order, enum status status, const struct problem *why)
     hub_answer_now(order, status, why);
 }
 
-/* The end of it */
+/* Ending */
 
 static void begin_next(struct source *source);
 
-/* The relay's is kept with this turn. */
+/* Answers the order, or logs a refused fetch. A relay's order waits for the
+ * commit of this turn. */
 static void
 tell(struct intake *in)
 {
@@ -104,9 +105,10 @@ finish(struct intake *in)
     begin_next(s);
 }
 
-/* On the way through the log */
+/* Coming back from the log */
 
-/* The log has answered, and the worker is done: in whatever order. */
+/* Ends an intake when the log has answered and the worker is done, in either
+ * order. */
 static void
 finish_if_done(struct intake *in)
 {
@@ -114,7 +116,7 @@ finish_if_done(struct intake *in)
         finish(in);
 }
 
-/* What came back from the log thread. */
+/* Takes the answers of the log thread. */
 static void
 land(struct foreign *f)
 {
@@ -143,7 +145,7 @@ on_task(struct task *task)
     land(list_entry(task, struct foreign, task));
 }
 
-/* Log thread. The hub waits for it before it ends: n_in_log. */
+/* On the log thread. The hub waits for n_in_log to reach 0 before it ends. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
@@ -171,10 +173,10 @@ count_in_log(struct foreign *f, int more)
     pthread_mutex_unlock(&f->mutex);
 }
 
-/* Has it come the other way just before? A Source may post a document under a
- * key of its own, and also ping: what is fetched then has another key. (The
- * source's `taken` changes at the end of the one at work only, which this is.)
- */
+/* True if the same document has just come the other way. A Source may post a
+ * document with a key of its own, and also ping; the fetched document then has
+ * another key. (source->taken changes only when the intake at work ends, and
+ * this is that intake.) */
 static bool
 is_taken(const struct intake *in)
 {
@@ -185,8 +187,8 @@ is_taken(const struct intake *in)
            !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
 }
 
-/* The digest stands for the body: never another one's, so that a repeat is
- * never refused for being different. */
+/* Makes a key from the digest of the body. No two documents share it, so a
+ * repeat is never refused for being different. */
 static void
 make_key(struct key *key, const struct digest *digest)
 {
@@ -197,7 +199,7 @@ make_key(struct key *key, const struct digest *digest)
     key->size = DIGEST_TEXT_SIZE;
 }
 
-/* Worker: into the set. */
+/* On a worker: into the set. */
 static void
 feed(struct intake *in)
 {
@@ -219,7 +221,7 @@ feed(struct intake *in)
     in->status = rc;
     if (rc)
         return;
-    /* Before the log has it: then it is not this thread's any more. */
+    /* Set before ingest_submit: after it the log owns the intake. */
     in->is_in_log = true;
     count_in_log(f, 1);
     rc = ingest_end(in->ingest, on_committed, in, why);
@@ -232,7 +234,7 @@ feed(struct intake *in)
     log_wake(registry_log(registry));
 }
 
-/* Worker. */
+/* On a worker. */
 static void
 work(struct job *job)
 {
@@ -243,7 +245,8 @@ work(struct job *job)
         feed(in);
 }
 
-/* Is the topic still whose it was when the document came? */
+/* True if the topic still belongs to the target that it had when the document
+ * came. */
 static bool
 is_wanted(struct intake *in)
 {
@@ -268,7 +271,8 @@ on_worked(struct job *job)
         in->status =
             relay_take(in->target.relay, slice_of(in->type),
                        key_slice(&in->key), in->body, &in->digest, &in->why);
-        if (!in->status && !in->order) { /* else nobody would come again */
+        if (!in->status && !in->order) { /* else nothing would begin the next
+                                            one */
             list_remove(&s->fetched_node);
             list_append(&s->foreign->fetched, &s->fetched_node);
         }
@@ -276,7 +280,8 @@ on_worked(struct job *job)
     finish_if_done(in);
 }
 
-/* At the end nothing is begun that nobody would wait for: intakes_free. */
+/* Begins the next document. When the hub is stopping none is begun, because
+ * nobody would wait for it: intakes_free. */
 static void
 begin_next(struct source *s)
 {
@@ -301,8 +306,8 @@ begin_next(struct source *s)
 
 /* Beginning */
 
-/* A Change Notification is XML (R-293); what set of changes it holds and how it
- * names its capability does not matter (W-144). */
+/* A Change Notification is XML (R-293). W-144: the set of changes that it holds
+ * and the name of its capability do not matter. */
 static enum status
 check_type(struct slice type, struct problem *why)
 {
@@ -316,7 +321,7 @@ check_type(struct slice type, struct problem *why)
                    problem_quote(type).text);
 }
 
-/* Puts a document behind those that came before. */
+/* Appends a document to those of the source. */
 static enum status
 enter(struct source *s, const struct target *target, struct slice type,
       struct slice key, struct intake **intake, struct problem *why)
@@ -362,7 +367,7 @@ intake_order(struct source *s, const struct target *target, struct order *order)
     begin_next(s);
 }
 
-/* With a copy, as what was fetched is gone when the call is. */
+/* Copies the body, which is freed with the call. */
 enum status
 intake_fetched(struct source *s, const struct target *target, struct slice type,
                struct slice body, struct problem *why)
@@ -402,9 +407,9 @@ intake_start(struct foreign *f)
     f->task.run = on_task;
 }
 
-/* The log's thread goes on, and answers within a commit. The jobs are done, and
- * no task runs any more: on_committed posts none from is_ending on, and one
- * that it had posted before finds nothing. */
+/* The log thread continues, and answers within a commit. The jobs are done, and
+ * no task runs any more: once is_ending is set on_committed posts none, and an
+ * earlier one finds nothing. */
 void
 intake_end(struct foreign *f)
 {

@@ -12,10 +12,10 @@ struct load {
     struct list node;
     struct list waiters;
     struct loads *loads;
-    struct topic topic; /* what is read of it: it may be gone meanwhile, but its
-                           set is not (registry.h) */
+    struct topic topic; /* a copy: the topic may be freed meanwhile, but not its
+                           set (registry.h) */
     struct topic_wish wish;
-    struct filter_class *filter; /* the wish's, kept */
+    struct filter_class *filter; /* a reference to the wish's */
     struct shared_body *body;
     enum status status;
     uint64_t last;
@@ -54,7 +54,7 @@ loads_fini(struct loads *loads)
             load_free(list_entry(loads->queued[i].next, struct load, node));
 }
 
-/* Worker pool. */
+/* On a worker. */
 static void
 work(struct job *job)
 {
@@ -64,8 +64,8 @@ work(struct job *job)
         shared_body_make(&l->body, &l->topic, &l->wish, &l->last, &l->why);
 }
 
-/* The next one to begin; NULL: none, or there is no room. Those that nobody
- * waits for any more go. */
+/* Finds the next load to begin; NULL: none, or no room. Frees loads that no
+ * delivery waits for any more. */
 static struct load *
 next_load(struct loads *loads)
 {
@@ -86,15 +86,15 @@ next_load(struct loads *loads)
     return NULL;
 }
 
-/* From the front each time: what is begun may end at once, when there is no
- * memory for a job, and change the list. */
+/* Begins at the front each time: a load may end at once, if there is no memory
+ * for a job, and change the list. */
 void
 loads_go_on(struct loads *loads)
 {
     struct load *l;
 
     if (hub_is_stopping(loads->hub))
-        return; /* nothing is begun that the end would wait for */
+        return; /* begin none that the end would wait for */
     while (loads->n_running < LOADS_MAX && (l = next_load(loads))) {
         list_remove(&l->node);
         list_append(&loads->running, &l->node);
@@ -173,7 +173,7 @@ loads_begin(struct loads *loads, const struct topic *topic,
     if (!l)
         l = find(&loads->queued[false], topic, wish);
     if (!l && (l = find(&loads->queued[true], topic, wish)) && !is_suspect) {
-        list_remove(&l->node); /* somebody healthy waits for it, too */
+        list_remove(&l->node); /* a healthy one waits for it, too */
         list_append(&loads->queued[false], &l->node);
     }
     if (!l)

@@ -1,12 +1,12 @@
 /*
- * loads.h - bodies that are made at the worker pool, because what they say is
- * not in memory, or long to look through.
+ * loads.h - makes bodies on the worker pool, if their entries are not in
+ * memory, or take long to search.
  *
- * Those who wish for the same body share one load; one that nobody waits for
- * any more is not begun. At most LOADS_MAX run at once: the rest of the worker
- * pool (net/server.h) stays free for documents when all callbacks are behind. A
- * load begins when there is room for its body (bodies.h), and one that only
- * suspects wait for when there is no other.
+ * Deliveries with the same wish share one load; a load that no delivery waits
+ * for any more is not begun. At most LOADS_MAX run at once: the rest of the
+ * worker pool (net/server.h) stays free for documents when all callbacks are
+ * behind. A load begins when there is room for its body (bodies.h). One that
+ * only suspects wait for begins when there is no other.
  *
  * The delivery thread's.
  */
@@ -22,14 +22,14 @@
 
 struct loads {
     struct hub *hub;
-    const struct bodies *bodies; /* lent: whether there is room */
-    struct list queued[2];       /* somebody healthy waits; suspects only */
+    const struct bodies *bodies; /* lent; says whether there is room */
+    struct list queued[2];       /* for a healthy delivery; for suspects only */
     struct list running;
     unsigned n_running;
 
-    /* A load has ended: `body` is the callee's, or NULL when `rc` says why not;
-     * `last` as by topic_read. `waiters` are the nodes that were given to
-     * loads_begin and are still in the list; the callee empties it. */
+    /* A load has ended. The callee takes `body`, or it is NULL and `rc` gives
+     * the reason; `last` as in topic_read. `waiters` holds those nodes given to
+     * loads_begin that were not removed; the callee empties it. */
     void (*on_load)(struct shared_body *body, enum status rc, uint64_t last,
                     struct list *waiters, void *user);
     void *user;
@@ -41,18 +41,18 @@ void loads_init(struct loads *loads, struct hub *hub,
                                 struct list *, void *),
                 void *user);
 
-/* Those that were never begun; none runs any more. */
+/* Frees the loads that were never begun; none runs any more. */
 void loads_fini(struct loads *loads);
 
-/* Has a body made, of a set's topic; puts `waiter` into the list of those who
- * wait for it, from which it may be removed at any time. The wish's patience is
- * LOG_DISK. STATUS_MEMORY. */
+/* Makes a body of a set's topic, and appends `waiter` to the list of its
+ * waiters, from which the owner may remove it at any time. The wish's patience
+ * is LOG_DISK. STATUS_MEMORY. */
 MUST_CHECK enum status loads_begin(struct loads *loads,
                                    const struct topic *topic,
                                    const struct topic_wish *wish,
                                    bool is_suspect, struct list *waiter);
 
-/* There may be room now. */
+/* Begins loads if there is room now. */
 void loads_go_on(struct loads *loads);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <openssl/crypto.h>
 
-/* Between two deliveries: up to a day. */
+/* The longest interval between two deliveries: a day. */
 #define INTERVAL_MAX_S 86400
 
 struct order *
@@ -19,7 +19,7 @@ order_new(enum order_kind kind, size_t max)
     buf_init(&order->body, SIZE_MAX);
     buf_init(&order->text, SIZE_MAX);
     buf_init(&order->memory, max);
-    /* All at once: what was kept must not move. */
+    /* Makes all room at once: slices point into it, so it must not move. */
     if (max > 0 && !buf_room(&order->memory, max)) {
         order_free(order);
         return NULL;
@@ -33,7 +33,7 @@ order_free(struct order *order)
     if (!order)
         return;
     form_fini(&order->form);
-    if (order->memory.data) /* a secret may stand in it */
+    if (order->memory.data) /* it may hold a secret */
         OPENSSL_cleanse(order->memory.data, order->memory.size);
     buf_fini(&order->memory);
     buf_fini(&order->body);
@@ -53,7 +53,7 @@ order_keep(struct order *order, struct slice text)
     return (struct slice){memory->data + at, text.size};
 }
 
-/* Seconds, with up to six decimals. */
+/* Reads seconds, with up to six decimals. */
 static enum status
 read_interval(struct slice text, int64_t *us)
 {
@@ -65,14 +65,14 @@ read_interval(struct slice text, int64_t *us)
 
         if (c == '.' && !has_point && has_digit) {
             has_point = true;
-            has_digit = false; /* one must follow */
+            has_digit = false; /* a digit must follow */
             continue;
         }
         if (c < '0' || c > '9')
             return STATUS_MALFORMED;
         has_digit = true;
         if (has_point) {
-            unit /= 10; /* 0 behind the sixth decimal: cut */
+            unit /= 10; /* 0 behind the sixth decimal: ignores the rest */
             value += (c - '0') * unit;
         } else {
             value = 10 * value + (int64_t)(c - '0') * 1000000;
@@ -84,7 +84,7 @@ read_interval(struct slice text, int64_t *us)
     return has_digit ? STATUS_OK : STATUS_MALFORMED;
 }
 
-/* A parameter that may be there once, or again with the same value. */
+/* Takes an optional parameter. A repetition must have the same value. */
 static enum status
 take_once(struct slice name, struct slice value, bool *is_there,
           struct slice *taken, struct problem *why)
@@ -105,7 +105,7 @@ is_of_filter(struct slice name)
            slice_is(name, "type") || slice_is(name, "tag");
 }
 
-/* What a subscription may ask for besides. */
+/* Reads the optional parameters of a subscription. */
 static enum status
 read_wishes(struct order *order, struct problem *why)
 {
@@ -134,7 +134,7 @@ read_wishes(struct order *order, struct problem *why)
     return rc;
 }
 
-/* An unsubscription has nothing to ask for. */
+/* An unsubscription has no optional parameters. */
 enum status
 order_read_form(struct order *order, struct slice body, struct problem *why)
 {

@@ -1,11 +1,11 @@
 /*
- * order.h - what the hub is asked to do: from a service thread to the delivery
- * thread and back.
+ * order.h - a request to the hub: from a service thread to the delivery thread
+ * and back.
  *
- * Whoever makes an order fills in what its kind needs; what is text is copied
- * into the order's memory (order_keep). All that can be judged without the
- * hub's state was judged before (order_read_form), so that a flood of bad
- * requests costs the delivery thread nothing.
+ * The maker of an order fills in the members that its kind needs, and copies
+ * texts into the order's memory (order_keep). order_read_form makes every check
+ * that needs no state of the hub, so a flood of bad requests costs the delivery
+ * thread nothing.
  */
 #ifndef BROKER_HUB_ORDER_H
 #define BROKER_HUB_ORDER_H
@@ -46,61 +46,62 @@ struct order {
     struct hub *hub;  /* likewise, set by hub_submit */
     enum order_kind kind;
 
-    /* Whose subscriptions or relay: name of a set, or of a relay. */
+    /* Name of the set or relay. */
     char name[SET_NAME_MAX + 1];
     bool is_relay;
 
     /* ORDER_SUBSCRIBE: lends from `form`, or from `memory`. */
     struct form_data form;
-    struct websub_request request; /* ORDER_LIST: its callback alone counts, and
+    struct websub_request request; /* ORDER_LIST uses only its callback, which
                                       may be empty */
     struct filter filter;
     bool has_after;
-    struct slice after; /* a position, not judged yet; ORDER_REDELIVER too */
+    struct slice after; /* a position, not checked yet; also of
+                           ORDER_REDELIVER */
     int64_t interval_us;
-    bool is_local;  /* asked for on this machine, of an open broker */
+    bool is_local;  /* a client of this machine asked an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
-    char from[64];  /* the requester's address: limits go by it (W-164) */
+    char from[64];  /* the requester's address, for limits (W-164) */
 
-    uint64_t id; /* ORDER_SHOW, _END, _REDELIVER: of a subscription. ORDER_LIST:
-                    those after it */
+    uint64_t id; /* ORDER_SHOW, _END, _REDELIVER: a subscription. ORDER_LIST:
+                    the list begins behind it */
 
     /* ORDER_NOTIFY, ORDER_RELAY_PUT */
     struct buf body;
-    struct slice content_type; /* as it stands */
+    struct slice content_type; /* unchanged */
     struct slice links;        /* all Link headers, joined */
     struct slice key;          /* Idempotency-Key; or empty */
 
-    struct buf memory; /* what slices above lend from; see order_keep */
+    struct buf memory; /* for the texts of the slices above: order_keep */
 
-    /* The outcome: set before `done`, which is called on the delivery thread
-     * (or on the log's); the order is the caller's again. */
+    /* The outcome, set before `done`. The delivery thread (or the log's) calls
+     * `done`, and gives the order back. */
     enum status status;
-    unsigned http; /* the answer's status, also where `status` is good */
+    unsigned http; /* status of the answer, also of a success */
     struct problem why;
-    struct buf text; /* JSON, where the kind has some */
+    struct buf text; /* JSON, for some kinds */
     void (*done)(struct order *order);
     void *user;
 };
 
-/* All zero but its kind, with room to keep `max` bytes of text. NULL: no
- * memory. */
+/* Makes an order, zero except its kind, with room for `max` bytes of text.
+ * NULL: no memory. */
 struct order *order_new(enum order_kind kind, size_t max);
 void order_free(struct order *order); /* NULL is allowed */
 
-/* Copies text into the order's memory (made at once: what was lent stays). Size
- * 0 and failed memory when there is no room. */
+/* Copies text into the order's memory, which never moves, so earlier slices
+ * stay valid. Size 0 and failed memory if there is no room. */
 struct slice order_keep(struct order *order, struct slice text);
 
-/* Reads a form posted to /hub: sets kind, request, and what a subscription may
- * ask for besides: filter (change= prefix= type= tag=), after=, interval=
- * (seconds, up to a day, fractions allowed). Errors as by websub_read and
- * filter_read: all of them are told as text/plain (W-032). */
+/* Reads a form posted to /hub: sets kind, request, and the optional parameters
+ * of a subscription: filter (change= prefix= type= tag=), after=, interval=
+ * (seconds, up to a day, fractions allowed). Errors are those of websub_read
+ * and filter_read; the answer to each is text/plain (W-032). */
 MUST_CHECK enum status order_read_form(struct order *order, struct slice body,
                                        struct problem *why);
 
-/* The same for POST /sets/{set}/subscribe: callbackURI= instead of hub.*
- * (R-350); callbackURI may be there once. `name` is set. */
+/* Reads a form posted to /sets/{set}/subscribe: callbackURI= instead of hub.*
+ * (R-350), at most once. `name` is set. */
 MUST_CHECK enum status order_read_simple(struct order *order, struct slice body,
                                          struct problem *why);
 

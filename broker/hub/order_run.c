@@ -1,10 +1,10 @@
 /*
  * order_run.c - what each kind of order does.
  *
- * Ending and redelivering change memory at once, and are answered when that is
- * kept. If it cannot be kept they are answered 503 and happen all the same: as
- * soon as the disk takes it hub.db is made what memory is (hub.c). Both may be
- * asked for again without harm.
+ * ORDER_END and ORDER_REDELIVER change memory at once; the answer waits for the
+ * commit. If the commit fails the answer is 503, and the change happens all the
+ * same: the hub writes memory to hub.db as soon as the disk permits (hub.c). A
+ * client may repeat both without harm.
  */
 #include <inttypes.h>
 
@@ -56,7 +56,7 @@ subscribe(struct order *order)
     hub_answer(order->hub, order);
 }
 
-/* Does the set or relay exist that the order names? */
+/* Checks that the set or relay of the order exists. */
 static enum status
 check_name(const struct order *order, struct problem *why)
 {
@@ -88,7 +88,7 @@ list(struct order *order)
     hub_answer_now(order, rc, &why);
 }
 
-/* The subscription, or the request that waits, which the order names; one of
+/* Finds the subscription, or the waiting request, that the order names: one of
  * the two, or STATUS_NOT_FOUND. */
 static enum status
 find(const struct order *order, struct subscription **s,
@@ -133,7 +133,7 @@ show(struct order *order)
     hub_answer_now(order, rc, &why);
 }
 
-/* W-042: it ends at once, and its callback is told. */
+/* W-042: ends a subscription at once, and denies its callback. */
 static void
 end(struct order *order)
 {

@@ -32,9 +32,8 @@ count_skipped(struct subscription *s, uint64_t n)
     metrics_add(METRIC_HUB_SKIPPED, (int64_t)n);
 }
 
-/* What follows the cursor is no longer retained: it goes on at the earliest,
- * and the next message's `after` shows the hole. What a filter was known to let
- * through nothing of is not missed. */
+/* Moves the cursor to the earliest retained entry; the next message's `after`
+ * shows the hole. Entries that the filter is known not to pass do not count. */
 void
 outcome_skip(struct subscription *s, uint64_t earliest)
 {
@@ -53,8 +52,8 @@ outcome_skip(struct subscription *s, uint64_t earliest)
     outcome_move(s, earliest);
 }
 
-/* The callback had its time (W-090): only this range is given up, if there was
- * one: a callback that cannot even be called has been shown none. */
+/* Gives up this range only, because the callback had its time (W-090). If no
+ * range was fixed nothing is lost: the callback could not even be called. */
 static void
 give_up(struct subscription *s, uint64_t entries)
 {
@@ -74,8 +73,8 @@ give_up(struct subscription *s, uint64_t entries)
 
 /* Outcomes */
 
-/* From the commit to the 2xx; what was committed before the subscription came
- * is no news, and says nothing of us. */
+/* Measures the time from the commit to the 2xx. Entries from before the
+ * subscription say nothing about our speed, and are not measured. */
 static void
 observe(const struct subscription *s, const struct shared_body *body)
 {
@@ -104,13 +103,13 @@ random_number(void)
     uint32_t number;
 
     if (RAND_bytes((unsigned char *)&number, sizeof(number)) != 1)
-        return UINT32_MAX / 2; /* the middle will do: no secret */
+        return UINT32_MAX / 2; /* the middle: no secret is needed */
     return number;
 }
 
-/* A renewal may have brought another filter: then a range that was tried is no
- * more, for it would have other bytes. What is fixed next has another id. That
- * stands in hub.db with the new terms, or soon after. */
+/* Forgets a tried range if a renewal has changed its form: with another filter
+ * the range would have other bytes. The next range has another ID. hub.db has
+ * this with the new terms, or soon after. */
 void
 outcome_look_at_form(struct subscription *s)
 {
@@ -120,7 +119,7 @@ outcome_look_at_form(struct subscription *s)
     records_range(s->hub->records, s->id, s->after, 0);
 }
 
-/* It failed: it is tried again later, or was for the last time. */
+/* After a failure: sets the next try, or gives up. */
 static void
 fail(struct subscription *s, const struct call *call, uint64_t entries)
 {
@@ -162,10 +161,10 @@ outcome_done(struct call *call)
 
     if (outcome == ATTEMPT_DELIVERED)
         observe(s, d->body);
-    else if (d->body) /* it may have failed before its turn came */
+    else if (d->body) /* a call may fail before its turn comes */
         entries = shared_body_entries(d->body);
     delivery_end(d);
-    if (call->failure == CALL_MEMORY) { /* ours, not the callback's */
+    if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         delivery_pause(s, DELIVERY_PAUSE_US);
         prepare_starving(all);
         return;
@@ -177,7 +176,7 @@ outcome_done(struct call *call)
         succeed(s, call);
         break;
     case ATTEMPT_ENDED:
-        subscription_end(s, END_GONE); /* it is freed */
+        subscription_end(s, END_GONE); /* frees the subscription */
         break;
     case ATTEMPT_FAILED:
         fail(s, call, entries);

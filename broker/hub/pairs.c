@@ -8,11 +8,11 @@
 #include "proto/buf.h"
 #include "proto/websub.h"
 
-/* Escapes may become longer: an unreserved character never does, "%c3" is as
- * long as "%C3", and a path that was empty gets one byte. */
+/* Normal escapes may be longer: an unreserved character never is, "%c3" is as
+ * long as "%C3", and an empty path gets one byte. */
 #define COMPARABLE_MAX (3 * WEBSUB_URL_MAX + 64)
 
-/* Some three pairs per bucket where all are there. */
+/* About three pairs per bucket at the limit. */
 #define PAIRS_PER_BUCKET 3
 
 enum status
@@ -38,8 +38,8 @@ pairs_fini(struct pairs *pairs)
     pairs->buckets = NULL;
 }
 
-/* FNV-1a from a start that nobody knows. Whoever found callbacks that collide
- * all the same would have to confirm each of them. */
+/* FNV-1a from a secret start. A client that found colliding callbacks all the
+ * same would have to confirm each of them. */
 static uint64_t
 hash_of(const struct pairs *pairs, const struct topic *topic,
         struct slice callback)

@@ -3,9 +3,9 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"
 
-/* Its turn has come */
+/* A delivery's turn has come */
 
-/* It is not to be made now; its subscription goes on as was decided. */
+/* Ends a delivery without a call; the subscription continues as decided. */
 static enum call_turn
 leave(struct delivery *d)
 {
@@ -13,7 +13,7 @@ leave(struct delivery *d)
     return CALL_NOT;
 }
 
-/* It would be made, but something of ours failed. */
+/* Ends a delivery because of a failure of our own, and sets a new try. */
 static enum call_turn
 leave_for(struct delivery *d, int64_t pause_us)
 {
@@ -34,7 +34,7 @@ wish_of(const struct subscription *s)
     };
 }
 
-/* Headers and body are there. */
+/* The body is held: makes the headers. */
 enum call_turn
 prepare_send(struct delivery *d)
 {
@@ -49,7 +49,7 @@ prepare_send(struct delivery *d)
     return CALL_READY;
 }
 
-/* The range is fixed, once for all tries. */
+/* Fixes the range, once for all tries. */
 static enum call_turn
 fix(struct delivery *d)
 {
@@ -57,7 +57,7 @@ fix(struct delivery *d)
     struct deliveries *all = s->hub->deliveries;
 
     if (s->range_last == d->body->last)
-        return prepare_send(d); /* it stands in hub.db */
+        return prepare_send(d); /* hub.db has the range */
     s->range_last = d->body->last;
     s->range_form = attempt_form(s);
     records_range(s->hub->records, s->id, s->after, s->range_last);
@@ -77,8 +77,8 @@ load(struct delivery *d, struct topic_wish wish)
     return CALL_LATER;
 }
 
-/* Nothing passes in what was looked at. A long way is looked through elsewhere,
- * step by step. */
+/* Continues when the filter passes nothing of what was searched. Workers search
+ * a long way, step by step. */
 static enum call_turn
 pass_over(struct delivery *d, uint64_t last)
 {
@@ -95,7 +95,7 @@ pass_over(struct delivery *d, uint64_t last)
     return CALL_NOT;
 }
 
-/* It has a body for what it wants. */
+/* Takes a body that serves the delivery's wish. */
 static enum call_turn
 take(struct delivery *d, struct shared_body *body)
 {
@@ -105,13 +105,13 @@ take(struct delivery *d, struct shared_body *body)
     if (body->size == 0 && s->range_last == 0) {
         if (body->is_full && body->last == body->start)
             return leave_for(
-                d, DELIVERY_PAUSE_US); /* there is more, but none came */
+                d, DELIVERY_PAUSE_US); /* more exists, but none was read */
         return pass_over(d, body->last);
     }
     if (s->range_last != 0 &&
         (body->size == 0 || body->last != s->range_last)) {
-        /* The log is not what it was. It goes on with a range, and an id, of
-         * its own. */
+        /* The log has changed. The next try has a range, and an ID, of its
+         * own. */
         DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
              diag_number("id", s->id),
              diag_text("callback", websub_origin(slice_of(s->callback)).text),
@@ -125,7 +125,7 @@ take(struct delivery *d, struct shared_body *body)
     return fix(d);
 }
 
-/* It could not be read: for what reason, and what then. */
+/* Continues after a body could not be read. */
 static enum call_turn
 not_read(struct delivery *d, enum status rc, uint64_t last)
 {
@@ -133,7 +133,7 @@ not_read(struct delivery *d, enum status rc, uint64_t last)
 
     if (rc != STATUS_GONE)
         return leave_for(
-            d, DELIVERY_PAUSE_US); /* or its set is gone, and it will be */
+            d, DELIVERY_PAUSE_US); /* if the set is gone, it ends soon */
     outcome_skip(s, last);
     leave(d);
     delivery_go_on(s);
@@ -153,7 +153,8 @@ advance(struct delivery *d)
     uint64_t head, last = 0;
     enum status rc;
 
-    /* Its alarm ends it (W-072): within an hour, where the clock was set. */
+    /* The lease alarm ends the subscription (W-072): within an hour, if the
+     * clock was set. */
     if (subscription_is_over(s))
         return leave_for(d, 60 * DELIVERY_PAUSE_US);
     if (!topic_head(s->topic, &head))
@@ -189,7 +190,7 @@ prepare_call(struct call *call)
     return advance(list_entry(call, struct delivery, call));
 }
 
-/* Tells the caller what was decided later than in `prepare`. */
+/* Gives the caller the decision that `prepare` postponed. */
 void
 prepare_tell(struct caller *caller, struct delivery *d, enum call_turn turn)
 {
@@ -197,7 +198,7 @@ prepare_tell(struct caller *caller, struct delivery *d, enum call_turn turn)
         caller_go(caller, &d->call, turn == CALL_READY);
 }
 
-/* A load has ended. */
+/* Continues the deliveries that waited for a load. */
 void
 prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
                struct list *waiters, void *user)
@@ -216,7 +217,7 @@ prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
             prepare_tell(caller, d, not_read(d, rc, last));
         else if (!shared_body_serves(body, d->s->topic, &wish))
             prepare_tell(caller, d,
-                         advance(d)); /* its terms are others meanwhile */
+                         advance(d)); /* its terms have changed meanwhile */
         else if (d->call.is_suspect &&
                  !bodies_have_room(&all->bodies, body, true))
             delivery_wait_in(&all->starving[true], d);
@@ -227,8 +228,8 @@ prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
         bodies_settle(&all->bodies, body);
 }
 
-/* Some room was given back: who waits for it tries again, as long as there is;
- * healthy ones first. */
+/* Retries the deliveries that wait for room, healthy ones first, while there is
+ * room. */
 void
 prepare_starving(struct deliveries *all)
 {

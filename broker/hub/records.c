@@ -5,31 +5,29 @@
  *   cursors       (id, after, range_last)              with every delivery
  *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
  *
- * A topic is told by its kind, the name of its set or relay, and the epoch of
- * the log: a set of the same name that was made anew is another topic. Cursors
- * stand apart because they change all the time and are small: some 200 share a
- * page, and a commit writes whole pages.
+ * The kind of a topic, the name of its set or relay, and the epoch of the log
+ * identify it: a set that was removed and made again with the same name is
+ * another topic. Cursors have a table of their own because they change all the
+ * time and are small: some 200 share a page, and a commit writes whole pages.
  *
- * How firmly a commit is kept. `PRAGMA synchronous` can be set outside of a
- * transaction only, so it has to be known before BEGIN. Therefore what needs no
- * fsync, ranges, waits in memory as long as nothing else is written in the
- * turn, and begins no transaction. Whatever else is written begins one with
- * FULL, which takes the ranges that wait along; if there is none by the end of
- * the turn, records_commit writes them in one of their own with NORMAL.
+ * How firmly a commit is kept. `PRAGMA synchronous` can only be set outside of
+ * a transaction, so it must be known before BEGIN. Ranges need no fsync: they
+ * wait in memory and begin no transaction. Any other row begins one with FULL,
+ * which also writes the waiting ranges. If the turn ends without one,
+ * records_commit writes the ranges in a transaction of their own with NORMAL.
  *
  *   NORMAL   COMMIT appends to the WAL by write(): the kernel has it, and the
  *            next open finds it, whatever kills the process.
- *   FULL     COMMIT appends, then fsyncs the file of the WAL, which is all of
- *            it: what NORMAL commits appended before is on disk as well, in
- *            order. A power failure can only cut the end that follows the last
- *            fsync, for SQLite reads a WAL up to its first frame with a wrong
- *            checksum.
+ *   FULL     COMMIT appends, then fsyncs the whole file of the WAL: earlier
+ *            NORMAL commits are on disk as well, in order. A power failure can
+ *            only cut the end behind the last fsync, because SQLite reads a WAL
+ *            up to its first frame with a wrong checksum.
  *
- * Checkpoints are automatic, on this thread, when the WAL has 1,000 pages: two
- * fsyncs and 4 MB, every some tens of thousands of deliveries. That is what a
- * dozen commits of requests cost anyway, and a thread of its own would buy
- * nothing: nobody waits for this thread but callbacks. A checkpoint that fails
- * does not make its COMMIT fail, and is tried again with the next.
+ * SQLite makes a checkpoint on this thread when the WAL has 1,000 pages: two
+ * fsyncs and 4 MB, every some tens of thousands of deliveries. A dozen commits
+ * of requests cost as much, and a thread of its own would gain nothing: only
+ * callbacks wait for this thread. A checkpoint that fails does not make its
+ * COMMIT fail; the next COMMIT tries it again.
  */
 #include "broker/hub/records.h"
 
@@ -50,15 +48,15 @@
 #include "broker/hub/relay_records.h"
 #include "broker/hub/verify.h"
 
-/* How often a subscription's cursor was sent elsewhere. */
+/* How often a redelivery moved a subscription's cursor. */
 #define GENERATION_STEP                                                \
     "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
     " DEFAULT 0;"
 
-/* Which rows are of clients of this machine: their callbacks on loopback may be
+/* Marks the rows of clients of this machine: their callbacks on loopback may be
  * called (read_common looks at the host). A subscription of an earlier version
- * with such a callback has confirmed at a broker that was open. '::' is '::1'
- * as limits go by it (address_widen). */
+ * with such a callback was confirmed at an open broker. Limits see '::1' as
+ * '::' (address_widen). */
 #define LOCAL_STEP                                                         \
     "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"       \
     " DEFAULT 0;"                                                          \
@@ -121,7 +119,7 @@ static const char *const sql[STATEMENTS] = {
         " topic_url, taken, has_after, after, requester)"
         " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [END_REQUEST] = "DELETE FROM requests WHERE id=?",
-    /* Not of one that has ended meanwhile. */
+    /* An UPDATE: does nothing if the subscription has ended meanwhile. */
     [SET_RANGE] = "UPDATE cursors SET after=?2, range_last=?3 WHERE id=?1",
     [CLEAR_SUBSCRIPTIONS] = "DELETE FROM subscriptions",
     [CLEAR_CURSORS] = "DELETE FROM cursors",
@@ -141,10 +139,10 @@ struct records {
     bool is_doubtful; /* an fsync has failed, or a write */
 
     /* This turn */
-    bool is_open; /* a transaction is */
+    bool is_open; /* a transaction has begun */
     bool has_failed;
     struct problem why;
-    struct range *ranges; /* that wait for the transaction */
+    struct range *ranges; /* wait for the transaction */
     size_t n_ranges, ranges_capacity;
 
     struct backlog backlog;
@@ -152,8 +150,8 @@ struct records {
 
 /* Opening and closing */
 
-/* The greatest id that was ever kept; what was given out and not kept, nobody
- * was told of. */
+/* Reads the greatest id that was ever kept. Greater ones may have been used,
+ * but no answer has named them. */
 static enum status
 read_last_id(struct records *r, struct problem *why)
 {
@@ -203,11 +201,11 @@ records_open(struct records **records, const char *dir, struct problem *why)
     if (!rc && r->db.is_exposed)
         DIAG(DIAG_WARNING, "hub", "other users may open a database",
              diag_text("file", path));
-    if (!rc) /* no secret outlives its subscription in a free page */
+    if (!rc) /* overwrites freed secrets */
         rc = db_exec(&r->db, "PRAGMA secure_delete=ON", why);
     if (!rc)
         rc = db_migrate(&r->db, steps, N_STEPS, why);
-    r->is_full = true; /* db_open's */
+    r->is_full = true; /* the setting of db_open */
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&r->db, &r->statements[i], sql[i], why);
     if (!rc)
@@ -245,7 +243,8 @@ void
 records_fail(struct records *r, const struct problem *why)
 {
     if (!r->has_failed)
-        r->why = *why; /* the first is the reason, others follow from it */
+        r->why = *why; /* the first error is the reason; others follow from
+                          it */
     r->has_failed = true;
 }
 
@@ -255,7 +254,7 @@ fail_for_memory(struct records *r)
     records_fail(r, &(struct problem)PROBLEM_MEMORY);
 }
 
-/* This turn writes the row. */
+/* Notes that this turn writes the row. */
 static void
 note(struct records *r, enum records_row kind, uint64_t id)
 {
@@ -271,7 +270,7 @@ run(struct records *r, enum statement which)
     if (!r->has_failed &&
         db_run(&r->db, r->statements[which], "write hub.db", &why))
         records_fail(r, &why);
-    sqlite3_clear_bindings(r->statements[which]); /* a secret was lent */
+    sqlite3_clear_bindings(r->statements[which]); /* a secret may be lent */
 }
 
 static void
@@ -285,11 +284,10 @@ write_range(struct records *r, uint64_t id, uint64_t after, uint64_t last)
     run(r, SET_RANGE);
 }
 
-/* After an error of the disk: nobody knows what the end of the WAL would be
- * after a power failure, and what is appended behind a damaged frame is lost
- * with it, however well it was synced. Nor may what was told to have failed be
- * found there by the next start. So what was kept so far goes into the
- * database, and the WAL begins anew. */
+/* After a disk error a power failure might damage the end of the WAL, and
+ * frames behind a damaged one are lost, however well they were synced. Nor may
+ * the next start find a commit there that was reported as failed. So a
+ * checkpoint moves the kept rows into the database, and the WAL begins anew. */
 static enum status
 begin_wal_anew(struct records *r, struct problem *why)
 {
@@ -302,8 +300,8 @@ begin_wal_anew(struct records *r, struct problem *why)
     return rc;
 }
 
-/* Begins the transaction, and writes the ranges that waited for it: so all
- * stands in hub.db in the order in which it was told. */
+/* Begins the transaction, and writes the ranges that waited for it: so hub.db
+ * receives everything in the order of the calls. */
 static void
 begin(struct records *r, bool is_full)
 {
@@ -394,7 +392,7 @@ bind_text(sqlite3_stmt *s, int at, const char *text)
         sqlite3_bind_null(s, at);
 }
 
-/* Parameters 1 to 11. */
+/* Binds the parameters 1 to 11. */
 static void
 bind_common(sqlite3_stmt *s, uint64_t id, const struct topic *topic,
             const char *callback, const struct terms *terms)
@@ -525,7 +523,7 @@ records_commit(struct records *r, struct problem *why)
     if (!records_is_begun(r))
         return STATUS_OK;
     if (!r->is_open)
-        begin(r, false); /* nothing but ranges */
+        begin(r, false); /* only ranges were written */
     if (!r->has_failed)
         rc = db_exec(&r->db, "COMMIT", &inner);
     if (rc) {
@@ -571,7 +569,7 @@ records_again(struct records *r,
     struct backlog_rows rows;
 
     if (backlog_take(&r->backlog, &rows)) {
-        note(r, RECORDS_ALL, 0); /* it may not be kept either */
+        note(r, RECORDS_ALL, 0); /* that may not be kept either */
         fn(RECORDS_ALL, 0, user);
     } else {
         for (size_t i = 0; i < rows.n; i++)

@@ -1,12 +1,13 @@
 /*
- * records.h - DIR/hub.db: what the hub must know after a crash. SQLite, WAL,
- * one connection, the delivery thread's (and hub_open's, before there is one).
+ * records.h - DIR/hub.db: the state of the hub that survives a crash. SQLite,
+ * WAL, one connection, used by the delivery thread (and by hub_open before
+ * there is one).
  *
- * Not tidings.db: that has one writer, the log thread, which must never wait
- * for the hub, nor the hub for it.
+ * The hub does not use tidings.db: its one writer, the log thread, must never
+ * wait for the hub, nor the hub for it.
  *
- * What is written during a turn of the loop stands in one transaction, which
- * records_commit ends. How firmly:
+ * All writes of a turn of the loop form one transaction, which records_commit
+ * ends. How firmly it is kept:
  *
  *   ranges of deliveries   synchronous=NORMAL: no fsync. The kernel has them,
  *                          kill -9 loses none; after a power failure some may
@@ -15,9 +16,9 @@
  *                          202, subscriptions, relays and their documents
  *                          before their 200, cursors once a second
  *
- * If a disk is full or fails, records_commit says so: what was written in the
- * turn is rolled back, orders are refused with 503, and deliveries that would
- * have begun wait and try again; nothing is told that is not kept.
+ * If a disk is full or fails, records_commit returns the error and rolls the
+ * turn back. The hub then refuses orders with 503, and deliveries of the turn
+ * wait and try again: nothing leaves the hub that is not kept.
  */
 #ifndef BROKER_HUB_RECORDS_H
 #define BROKER_HUB_RECORDS_H
@@ -42,11 +43,11 @@ MUST_CHECK enum status records_open(struct records **records, const char *dir,
                                     struct problem *why);
 void records_close(struct records *records); /* NULL is allowed */
 
-/* Could records_open use what is in `dir`? Writes nothing. */
+/* Checks that records_open can use `dir`. Writes nothing. */
 MUST_CHECK enum status records_check(const char *dir, struct problem *why);
 
-/* A row, at the start: lent, but for its terms, which whoever takes them
- * empties. */
+/* A row, read at the start. Lent, but the callee may take its terms and empty
+ * them. */
 struct record {
     uint64_t id;
     enum topic_kind topic_kind;
@@ -71,35 +72,38 @@ struct record {
 typedef enum status record_fn(struct record *record, void *user,
                               struct problem *why);
 
-/* Reads everything, at the start, in order of ids. What belongs to a set that
- * is gone meanwhile is ended by whoever reads it, afterwards. */
+/* Reads everything at the start, in order of ids. The callee ends what belongs
+ * to a set that is gone, afterwards. */
 MUST_CHECK enum status records_each_subscription(struct records *r,
                                                  record_fn *fn, void *user,
                                                  struct problem *why);
 MUST_CHECK enum status records_each_request(struct records *r, record_fn *fn,
                                             void *user, struct problem *why);
 
-/* All below write within the transaction of this turn, and begin it. An error
- * is remembered, and told by records_commit. */
+/* All functions below write within the transaction of this turn, and begin it.
+ * records_commit returns their first error. */
 void records_subscription(struct records *r, const struct subscription *s);
 void records_subscription_gone(struct records *r, uint64_t id);
 void records_request(struct records *r, const struct request *request);
 void records_request_gone(struct records *r, uint64_t id);
 
-/* The cursor and the range of a delivery that is to be tried. Without fsync. */
+/* Writes the cursor and the range of a delivery that is about to be tried.
+ * Without fsync. */
 void records_range(struct records *r, uint64_t id, uint64_t after,
                    uint64_t range_last);
 
-/* The cursor, lazily. */
+/* Writes the cursor. */
 void records_cursor(struct records *r, const struct subscription *s);
 
-/* Who keeps rows of another kind here (relay.c) adds a step to `steps`
- * (records.c), prepares statements of its own on records_db, and finalises them
- * before records_close. It runs them after records_touch, which begins the
- * transaction of this turn if nobody has; false: this turn cannot be kept, and
- * nothing may be written (it would stand outside of the transaction). What
- * fails is told to records_fail, and then nothing of the turn is kept. `ended`
- * of a hook tells, behind the transaction, whether it was. */
+/* For a part that keeps rows of another kind here (relay.c). It adds a step to
+ * `steps` (records.c), prepares statements of its own on records_db, and
+ * finalises them before records_close.
+ *
+ * It calls records_touch before it writes. records_touch begins the transaction
+ * of this turn if there is none; false: the transaction has failed, and the
+ * part must not write (the rows would be outside of the transaction). The part
+ * gives errors to records_fail, and then nothing of the turn is kept. `ended`
+ * of a hook receives, after the transaction, whether it was kept. */
 struct db *records_db(struct records *r);
 MUST_CHECK bool records_touch(struct records *r);
 void records_fail(struct records *r, const struct problem *why);
@@ -111,32 +115,33 @@ struct records_hook {
 
 void records_add_hook(struct records *r, struct records_hook *hook);
 
-/* Has something been written that no records_commit has ended yet? */
+/* True if rows were written that no records_commit has ended yet. */
 bool records_is_begun(const struct records *r);
 
-/* Ends the transaction, if one was begun, as firmly as anything in it needs.
+/* Ends the transaction, if one was begun, as firmly as its rows need.
  * STATUS_BUSY: nothing of it is kept. */
 MUST_CHECK enum status records_commit(struct records *r, struct problem *why);
 
-/* At the start: the row was read, and there is no such thing in memory. */
+/* At the start: marks a row for which there is nothing in memory. */
 void records_is_stale(struct records *r, enum records_row row, uint64_t id);
 
-/* RECORDS_ALL: before all there is is written. */
+/* Deletes all rows, before all of memory is written: RECORDS_ALL. */
 void records_clear(struct records *r);
 
-/* After a commit that failed: memory is ahead of hub.db by the rows of the
- * turns that were not kept. records_is_behind: there are some; records_again
- * calls `fn` once for each of them, to write it as it is in memory now, or that
- * it is gone (backlog.h). Those of records_touch are their owner's. */
+/* After a failed commit memory is ahead of hub.db by the rows of that turn.
+ * records_is_behind is true if there are such rows. records_again calls `fn`
+ * once for each, to write it as it is in memory now, or to delete it
+ * (backlog.h). Rows of records_touch are their owner's matter. */
 bool records_is_behind(const struct records *r);
 void records_again(struct records *r,
                    void (*fn)(enum records_row row, uint64_t id, void *user),
                    void *user);
 
-/* Gives up the transaction of this turn, as a commit that failed does. */
+/* Gives up the transaction of this turn, as a failed commit does. */
 void records_rollback(struct records *r);
 
-/* The next number of a subscription or request. Never given twice. */
+/* Returns the next number for a subscription or request. No number is used
+ * twice. */
 uint64_t records_next_id(struct records *r);
 
 #endif

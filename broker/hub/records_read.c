@@ -1,5 +1,5 @@
 /*
- * records_read.c - what hub.db has, at the start. The tables: records.c.
+ * records_read.c - reads hub.db at the start. The tables: records.c.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +79,7 @@ read_request(sqlite3_stmt *s, struct record *record, struct problem *why)
     return STATUS_OK;
 }
 
-/* Says which row it was that could not be read, or not be taken over. */
+/* Adds to an error which row could not be read or taken over. */
 static void
 name_row(struct problem *why, const char *what, uint64_t id)
 {

@@ -41,8 +41,7 @@ comparable_of(struct slice url)
     return copy;
 }
 
-/* What the Source calls us: what it was told to, or as we call ourselves now.
- */
+/* The name that the Source has for us: the given one, or our present URL. */
 static char *
 hub_url_of(const struct hub *hub, struct slice given)
 {
@@ -52,7 +51,7 @@ hub_url_of(const struct hub *hub, struct slice given)
     return slice_dup(given.size > 0 ? given : link_slice(&ours));
 }
 
-/* In no list yet. */
+/* Makes a relay, in no list yet. */
 static struct relay *
 relay_new(struct hub *hub, struct slice name, struct slice topic,
           struct slice hub_url)
@@ -121,8 +120,8 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
 
 /* The end of a turn, and of a relay */
 
-/* What a relay that is gone leaves behind: its subscriptions, then its
- * documents, some at a time. true: there is more. */
+/* Deletes a part of what a removed relay leaves behind: first its
+ * subscriptions, then its documents. True if there is more. */
 static bool
 sweep(struct relaying *all, struct relay *relay)
 {
@@ -138,7 +137,7 @@ sweep(struct relaying *all, struct relay *relay)
     return more;
 }
 
-/* If a turn is lost here, the next start deletes what is left. */
+/* If a turn is lost here, the next start deletes the rest. */
 static void
 on_alarm(struct alarm *alarm)
 {
@@ -158,7 +157,7 @@ on_alarm(struct alarm *alarm)
                          clock_steady_us() + 10000);
 }
 
-/* Nobody finds it any more, and its topic is anybody's. */
+/* Hides the relay from all look-ups, and frees its topic for others. */
 static void
 bury(struct relaying *all, struct relay *relay)
 {
@@ -283,7 +282,7 @@ is_there(const struct relay *relay)
     return relay->state == RELAY_KEPT || relay->state == RELAY_LEAVING;
 }
 
-/* Also one that is new. */
+/* Finds also a relay that is new in this turn. */
 static struct relay *
 find_name(struct hub *hub, struct slice name, size_t *n)
 {
@@ -348,7 +347,7 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
     struct relay_record row;
     enum status rc = claim_topic(relay, why);
 
-    /* Somebody else has it: a conflict, not a fault of what was asked for. */
+    /* Another relay or set has the topic: a conflict, not a wrong request. */
     if (rc)
         return rc == STATUS_INVALID ? STATUS_RUNNING : rc;
     rc = random_epoch(relay->epoch, why);
@@ -364,10 +363,10 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
         relay_records_add(relay->hub->relaying->records, &row, why))
         records_fail(relay->hub->records, why);
     relay->id = row.id;
-    return STATUS_OK; /* what was to be kept and is not, is told at the end */
+    return STATUS_OK; /* the end of the turn reports a failure to write */
 }
 
-/* The hub's name is the one thing that can be changed. */
+/* Changes the hub's name; nothing else of a relay can be changed. */
 static enum status
 change(struct relay *relay, struct slice topic, struct slice hub_url,
        struct problem *why)

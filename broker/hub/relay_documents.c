@@ -1,5 +1,5 @@
 /*
- * relay_documents.c - what a relay takes in, and gives out.
+ * relay_documents.c - takes in, keeps and reads the documents of a relay.
  */
 #include <inttypes.h>
 
@@ -8,11 +8,11 @@
 #include "broker/hub/relay.h"
 #include "proto/key.h"
 
-/* Old documents that go when one comes: more than one, so that lower limits are
- * reached soon after a start with them. */
+/* With each new document at most so many old ones go: more than one, so that
+ * lower limits take effect soon after a start. */
 #define DROP_AT_ONCE 100
 
-/* It becomes a header of our deliveries: nothing that could end the line. */
+/* The type becomes a header of our deliveries: it must not end the line. */
 static enum status
 check_type(struct slice type, struct problem *why)
 {
@@ -37,7 +37,7 @@ check_type(struct slice type, struct problem *why)
     return STATUS_OK;
 }
 
-/* Has it come before? */
+/* Sets *is: the document has come before. */
 static enum status
 is_repeat(struct relay *relay, const struct document_record *d, bool *is,
           struct problem *why)
@@ -91,7 +91,7 @@ keep_document(struct relay *relay, struct document_record *d,
     d->seq = sum->last + 1;
     d->received_us = clock_now_us();
     if (!relay_touch(relay))
-        return STATUS_OK; /* that it is not kept is told when the turn ends */
+        return STATUS_OK; /* the end of the turn reports a failure to write */
     rc = relay_records_add_document(relay->hub->relaying->records, d, why);
     if (!rc) {
         sum->last = d->seq;
@@ -149,7 +149,7 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
     if (after >= relay->earliest && relay->state != RELAY_GONE)
         rc = relay_records_read(all->records, relay->id, after + 1, to,
                                 all->type, why);
-    /* Or it is dropped by the turn that is at work. */
+    /* Or the turn at work drops it. */
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_GONE,
                        "document %" PRIu64 " of the relay %s is no longer kept",

@@ -1,6 +1,6 @@
 /*
- * relay_order.c - what is asked of relays: PUT, GET and DELETE /relays/{name},
- * GET /relays.
+ * relay_order.c - requests to relays: PUT, GET and DELETE /relays/{name}, GET
+ * /relays.
  *
  *     {"name":"news","topic":"https://a.example/feed",
  *      "hub":"https://b.example/hub","epoch":"0123456789abcdef","last":7,
@@ -108,7 +108,7 @@ read_json(struct reading *r, struct slice text, struct problem *why)
     return rc;
 }
 
-/* Our own topics need no relay. */
+/* Refuses our own topics: they need no relay. */
 static enum status
 check_topic(const struct reading *r, const char *public_url,
             struct problem *why)

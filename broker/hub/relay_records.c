@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Documents of a removed relay that are deleted at once: this many, or as many
- * as have so many bytes. A page of a large body is visited to be freed. */
+/* One step deletes so many documents of a removed relay, or documents with so
+ * many bytes: SQLite visits each page of a large body to free it. */
 #define FORGET_DOCUMENTS 100
 #define FORGET_BYTES     (16 << 20)
 
@@ -107,7 +107,7 @@ column_number(sqlite3_stmt *s, int column)
     return (uint64_t)sqlite3_column_int64(s, column);
 }
 
-/* STATUS_IO: what is there is no digest. */
+/* STATUS_IO: the column holds no digest. */
 static enum status
 column_digest(sqlite3_stmt *s, int column, struct digest *digest,
               struct problem *why)
@@ -120,7 +120,7 @@ column_digest(sqlite3_stmt *s, int column, struct digest *digest,
     return STATUS_OK;
 }
 
-/* Steps, and ends with a reset: nothing of it is lent afterwards. */
+/* Steps and resets the statement: it lends nothing afterwards. */
 static enum status
 run(struct relay_records *r, sqlite3_stmt *s, const char *what,
     struct problem *why)
@@ -133,7 +133,7 @@ run(struct relay_records *r, sqlite3_stmt *s, const char *what,
 
 /* Relays */
 
-/* Without bodies: an index, and one small row per document. */
+/* Sums up without bodies: reads an index, and one small row per document. */
 static enum status
 sum_up(struct relay_records *r, uint64_t relay, struct documents_sum *sum,
        struct problem *why)

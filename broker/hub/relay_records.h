@@ -1,9 +1,9 @@
 /*
  * relay_records.h - relays and their documents in hub.db (records.h).
  *
- * What writes here does so within the transaction of this turn: begun by
- * records_touch, an error is told to records_fail by the caller. What reads
- * sees what was written, also before it is kept.
+ * Functions that write do so within the transaction of this turn, which
+ * records_touch begins; the caller gives their errors to records_fail.
+ * Functions that read see earlier writes, also before they are kept.
  *
  * The delivery thread's.
  */
@@ -21,8 +21,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* A step of hub.db's migrations (records.c). `body` is the last column: the
- * others are read without it. */
+/* A step of hub.db's migrations (records.c). `body` is the last column, so that
+ * SQLite reads the others without it. */
 #define RELAY_RECORDS_STEP                                                   \
     "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"              \
     " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"    \
@@ -48,20 +48,20 @@ void relay_records_close(struct relay_records *records); /* NULL is allowed */
 struct relay_record {
     uint64_t id;
     struct slice name, topic, epoch;
-    struct slice hub; /* empty: our own, whatever that is */
+    struct slice hub; /* empty: our own URL of the moment */
     uint64_t last;
 };
 
-/* What is kept of a relay's documents: those behind `earliest`. */
+/* The kept documents of a relay: those behind `earliest`. */
 struct documents_sum {
     uint64_t earliest, last;
     uint64_t bytes;
-    int64_t last_us; /* when the last one came; 0: none */
+    int64_t last_us; /* when the last document came; 0: none */
     struct digest last_digest;
 };
 
-/* Every relay, in order of names. Documents of a relay that is no more are
- * deleted first. */
+/* Calls `fn` for every relay, in order of names. First deletes documents of
+ * relays that no longer exist. */
 MUST_CHECK enum status
 relay_records_each(struct relay_records *records,
                    enum status (*fn)(const struct relay_record *relay,
@@ -77,7 +77,7 @@ MUST_CHECK enum status relay_records_set_hub(struct relay_records *records,
                                              uint64_t id, struct slice hub,
                                              struct problem *why);
 
-/* The relay's own row; its documents go by relay_records_forget. */
+/* Deletes the relay's own row; relay_records_forget deletes its documents. */
 MUST_CHECK enum status relay_records_remove(struct relay_records *records,
                                             uint64_t id, struct problem *why);
 
@@ -95,26 +95,25 @@ relay_records_add_document(struct relay_records *records,
                            const struct document_record *document,
                            struct problem *why);
 
-/* Deletes document `seq`, if it is there: its size is taken off *bytes. */
+/* Deletes document `seq`, if it exists, and subtracts its size from *bytes. */
 MUST_CHECK enum status relay_records_drop(struct relay_records *records,
                                           uint64_t relay, uint64_t seq,
                                           uint64_t *bytes, struct problem *why);
 
-/* Deletes some documents of a relay that was removed: *more if there are more.
- */
+/* Deletes some documents of a removed relay. *more: there are more. */
 MUST_CHECK enum status relay_records_forget(struct relay_records *records,
                                             uint64_t relay, bool *more,
                                             struct problem *why);
 
-/* Appends a document's body and writes its type, terminated. STATUS_NOT_FOUND.
- */
+/* Appends a document's body, and writes its type, terminated.
+ * STATUS_NOT_FOUND. */
 MUST_CHECK enum status relay_records_read(struct relay_records *records,
                                           uint64_t relay, uint64_t seq,
                                           struct buf *to,
                                           char type[DOCUMENT_TYPE_MAX + 1],
                                           struct problem *why);
 
-/* The document that was given this key: *found, and its digest. */
+/* Looks for the document with this key: sets *found, and its digest. */
 MUST_CHECK enum status relay_records_find_key(struct relay_records *records,
                                               uint64_t relay, struct slice key,
                                               bool *found,

@@ -57,9 +57,10 @@ add_terms(struct buf *to, const struct terms *terms)
     add_flag(to, "hasSecret", terms->secret_size > 0);
 }
 
-/* Entries up to `head` that it has still to look at. One that rests has looked
- * at all that there was, and the hub may not have heard of what came since; but
- * most of the framework's log is of others (framework.h). */
+/* Counts the entries up to `head` that the subscription has not looked at. A
+ * resting one has looked at all older ones, and the hub may not have noticed
+ * later ones yet; but most of the framework's log concerns others
+ * (framework.h). */
 static uint64_t
 lag_of(const struct subscription *s, uint64_t head)
 {
@@ -88,7 +89,7 @@ add_place(struct buf *to, const struct subscription *s)
         add_number(to, "lag", lag_of(s, head));
 }
 
-/* Of a request: where it would begin, and that nothing has happened yet. */
+/* Adds the position where a request would begin, and zero counters. */
 static void
 add_beginning(struct buf *to, const struct request *r)
 {
@@ -110,7 +111,7 @@ more_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The largest of its subscriptions. */
+/* The largest lag of its subscriptions. */
 static uint64_t
 lag_of_topic(const struct topic *topic)
 {
@@ -137,7 +138,8 @@ report_measure(struct hub *hub)
     metrics_set(METRIC_HUB_LAG, (int64_t)most);
 }
 
-/* Something is in flight, or was tried and waits for its next try. */
+/* Adds the state of a delivery in flight, or of one that waits for its next
+ * try. */
 static void
 add_pending(struct buf *to, const struct subscription *s)
 {
@@ -168,7 +170,8 @@ report_subscription(struct buf *to, const struct subscription *s)
     buf_add_format(to, "{\"id\":%" PRIu64, s->id);
     add_text(to, "topic", buf_slice(&url));
     buf_fini(&url);
-    if (s->kind == SUBSCRIPTION_HUB) { /* which the topic names for all */
+    if (s->kind == SUBSCRIPTION_HUB) { /* public: the Link headers name the
+                                          hub */
         add_text(to, "callback", slice_of(s->callback));
         add_text(to, "kind", SLICE("hub"));
     } else {
@@ -209,7 +212,7 @@ report_request(struct buf *to, const struct request *r)
     BUF_ADD(to, "}");
 }
 
-/* Topics of one set, or relay. */
+/* A set has two topics, a relay one. */
 #define TOPICS_MAX 2
 
 static size_t
@@ -230,16 +233,16 @@ topics_of(struct hub *hub, const char *name, bool is_relay,
     return n;
 }
 
-/* What stands next in a list: one of the two, or none. */
+/* The next row of a list: a subscription, a request, or neither. */
 struct row {
     const struct subscription *s;
     const struct request *r;
     uint64_t id;
 };
 
-/* Subscriptions and requests share their ids, and those of each topic are in
- * order of them: the list is all of these, merged. Other sets' are not looked
- * at. */
+/* Returns the next row. Subscriptions and requests share their ids, and each
+ * topic has both in order of ids: the list merges them. It does not look at
+ * other sets. */
 static struct row
 next_row(struct topic *const topics[], size_t n, uint64_t after)
 {

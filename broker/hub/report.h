@@ -1,5 +1,5 @@
 /*
- * report.h - subscriptions as JSON, for who operates the hub.
+ * report.h - subscriptions as JSON, for operators.
  *
  *   {"id":17,"topic":"http://...","callback":"https://host","kind":"callback",
  *    "simple":false,"state":"active","leaseEnd":"2026-12-01T10:00:00Z",
@@ -9,11 +9,11 @@
  *    "lastStatus":503,"lastError":"503 Service Unavailable",
  *    "filter":"change=deleted","interval":0.5,"hasSecret":true}
  *
- * A request that waits for its verification is told, too, with "state"
- * "pending", its "mode", and when it was "requested"; its position is where it
- * would begin. What is not known is left out. Never a secret (W-166), and of a
- * callback, which is a capability, scheme and host only. Counters and times of
- * deliveries are those since the start of the broker.
+ * The list includes requests that wait for their verification, with "state"
+ * "pending", their "mode", and the time "requested"; their position is where
+ * the subscription would begin. Unknown members are left out. Secrets never
+ * appear (W-166), and of a callback, which is a capability, only scheme and
+ * host. Counters and times of deliveries begin with the start of the broker.
  *
  * The delivery thread's.
  */
@@ -24,21 +24,22 @@
 #include "broker/hub/verify.h"
 #include "proto/buf.h"
 
-/* In one page of a list. */
+/* The most rows of one page of a list. */
 #define REPORT_PAGE 1000
 
 void report_subscription(struct buf *to, const struct subscription *s);
 void report_request(struct buf *to, const struct request *request);
 
-/* Makes the metric of the largest lag what it is now. */
+/* Sets the metric of the largest lag. */
 void report_measure(struct hub *hub);
 
-/* Those of a set, or relay, with ids above `after`: {"subscriptions":[...]},
- * and, where there are more, "next", the id to go on after. */
+/* Appends the subscriptions of a set or relay with ids above `after`:
+ * {"subscriptions":[...]}, and if there are more, "next": the id to continue
+ * after. */
 void report_list(struct buf *to, struct hub *hub, const char *name,
                  bool is_relay, uint64_t after);
 
-/* The same for one callback: for whoever knows its URL. */
+/* The same for one callback, for clients that know its URL. */
 void report_callback(struct buf *to, struct hub *hub, const char *name,
                      bool is_relay, struct slice callback);
 

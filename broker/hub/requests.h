@@ -1,5 +1,5 @@
 /*
- * requests.h - the tables of requests, for the files that verify.h is made of:
+ * requests.h - the tables of requests, for the files that implement verify.h:
  *
  *   requests.c   the tables          verify.c   calling, judging, ending
  *   verify_take.c  from an order     verify_deny.c  denials
@@ -9,10 +9,10 @@
 
 #include "broker/hub/verify.h"
 
-/* In all, per request and per denial. */
+/* The most tries of a request, and of a denial. */
 #define REQUEST_TRIES 3
 
-/* Two URLs, encoded, and some parameters. */
+/* Two encoded URLs and some parameters. */
 #define REQUEST_URL_MAX (8 * WEBSUB_URL_MAX)
 
 #define REQUEST_HOST_MAX (WEBSUB_URL_MAX + 64)
@@ -27,25 +27,27 @@ struct requests {
     struct tallies hosts, froms;
     struct list fresh_denials, denials;
     size_t n_denials;
-    bool has_warned; /* that there are too many, since there were none */
+    bool has_warned; /* the warning about too many denials was logged; reset
+                        when none is left */
 };
 
-/* In the tables, not in a list of the turn. Takes over what
- * `terms` holds. STATUS_MEMORY. */
+/* Makes a request and enters it into the tables, but into no list of the turn.
+ * Takes over what `terms` holds. STATUS_MEMORY. */
 MUST_CHECK enum status
 request_enter(struct hub *hub, uint64_t id, struct topic *topic,
               struct slice topic_url, struct slice callback, struct slice from,
               struct terms *terms, struct request **made, struct problem *why);
 
-/* Out of all tables, and freed; what hub.db has of it is not touched. */
+/* Removes a request from all tables and frees it; its row in hub.db stays. */
 void request_forget(struct request *request);
 
-/* A try that came to no answer: when is the next? 0: there is none. An address
- * that may not be called is no error of transport. */
+/* When to try again after a call without an answer; 0: never. An address that
+ * may not be called is no transport error. */
 int64_t request_next_try(const struct hub *hub, const struct call *call,
                          unsigned tries);
 
-/* At the end of a turn that was kept: tells those that were denied in it. */
+/* Calls the callbacks that were denied in this turn. At the end of a turn that
+ * was kept. */
 void deny_turn(struct requests *all);
 
 /* Forgets all denials. */

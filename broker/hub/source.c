@@ -65,8 +65,7 @@ list_of(struct foreign *foreign, struct slice topic)
     return &foreign->sources[h % SOURCES_LISTS];
 }
 
-/* Its alarms go with it: others that are set or cleared later are linked with
- * them. */
+/* Clears its alarms, too: the caller links alarms with each other. */
 static void
 source_free(struct source *s)
 {
@@ -135,7 +134,8 @@ make(struct foreign *foreign, struct list *list, struct slice comparable_url,
     return s;
 }
 
-/* As it is registered, not as somebody spelled it. */
+/* Makes a source with the URL as it is registered, not as the client spelled
+ * it. */
 static struct source *
 make_registered(struct foreign *foreign, struct list *list, struct slice topic,
                 struct slice url, const struct target *target)
@@ -178,7 +178,7 @@ source_of(struct foreign *foreign, struct slice url,
     return found;
 }
 
-/* Is it believed? */
+/* The answer to HEAD */
 
 bool
 source_is_believed(const struct source *s, struct slice hub)
@@ -187,7 +187,7 @@ source_is_believed(const struct source *s, struct slice hub)
            source_is_same(hub, slice_of(s->believed_hub));
 }
 
-/* A link of the Source's answer with that rel, and that target. */
+/* True if the Source's answer has a link with that rel and that target. */
 static bool
 names(struct slice links, const char *rel, struct slice url)
 {
@@ -202,8 +202,8 @@ names(struct slice links, const char *rel, struct slice url)
     return false;
 }
 
-/* R-295. A Source that cannot be reached may be able to another time: 502, 504.
- * One that answers, and does not name us, refuses: 403. */
+/* R-295. A Source that cannot be reached may be reachable later: 502, 504. One
+ * that answers, but does not name us, refuses: 403. */
 static unsigned
 judge(const struct source *s, struct slice hub, struct problem *why)
 {
@@ -239,7 +239,7 @@ judge(const struct source *s, struct slice hub, struct problem *why)
     return 200;
 }
 
-/* What the answer means for one who waited for it. */
+/* Applies the answer to one order that waited for it. */
 static void
 tell(struct source *s, struct order *order)
 {
@@ -266,7 +266,7 @@ on_head(struct call *call)
     struct source *s = list_entry(call, struct source, head);
     struct list orders, *node;
 
-    /* Who comes from now on asks anew. */
+    /* Orders that come from now on ask anew. */
     list_init(&orders);
     list_move(&orders, &s->asking);
     while ((node = list_first(&orders))) {
@@ -299,7 +299,7 @@ source_ask(struct source *s, struct order *order)
     caller_start(hub->caller, &s->head);
 }
 
-/* The end: calls were cut, jobs are done. */
+/* At the end: calls were cut, jobs are done. */
 void
 sources_free(struct foreign *foreign)
 {

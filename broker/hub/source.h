@@ -1,10 +1,10 @@
 /*
- * source.h - a foreign Source, as far as it has told us something lately: is it
- * believed, what was fetched from it, what is on its way in.
+ * source.h - a foreign Source that was active lately: whether it is believed,
+ * its last fetched document, its documents on their way in.
  *
- * One struct per registered topic that somebody named in a notification or
- * ping; an hour after the last time it is forgotten. (What is forgotten is
- * asked again: HEAD once more, a fetch without conditions.)
+ * There is one struct per registered topic that a notification or ping has
+ * named; an hour after the last one it is freed. (Then the hub asks again: with
+ * another HEAD, and a fetch without conditions.)
  *
  * The delivery thread's.
  */
@@ -27,21 +27,22 @@
 
 struct hub;
 
-/* Lists that sources are spread over. */
+/* Lists that the sources are spread over. */
 #define SOURCES_LISTS 1024
 
-/* Redirects of a Source's topic that are followed. */
+/* The most redirects of a Source's topic that a call follows. */
 #define SOURCE_REDIRECTS 3
 
 struct foreign {
     struct hub *hub;
     struct list sources[SOURCES_LISTS];
 
-    /* fetch.c: sources whose topic is to be fetched, by source->fetch_node. */
+    /* fetch.c: sources whose topic waits to be fetched, by
+     * source->fetch_node. */
     struct list to_fetch;
     unsigned n_fetching;
-    struct list fetched; /* whose document a relay has taken in this turn, by
-                            source->fetched_node */
+    struct list fetched; /* sources whose document a relay has taken in this
+                            turn, by source->fetched_node */
     struct records_hook hook;
 
     /* intake.c: between the log thread and this one. */
@@ -57,43 +58,44 @@ struct foreign {
 struct source {
     struct list node;
     struct foreign *foreign;
-    char *url;        /* as it was registered */
-    char *comparable; /* as it is compared */
+    char *url;        /* as registered */
+    char *comparable; /* in its normal form */
     int64_t used_us;  /* steady */
     struct alarm forget;
 
-    /* source.c: HEAD, and who waits for it, by order->task.node. */
+    /* source.c: HEAD, and the orders that wait for it, by order->task.node. */
     struct call head;
     bool is_asking;
     struct list asking;
     int64_t believed_until_us; /* steady */
-    char *believed_hub;        /* what it calls us; or NULL */
+    char *believed_hub;        /* its name for us; or NULL */
 
     /* fetch.c */
     struct list fetch_node, fetched_node;
     struct call get;
     bool is_fetching;
-    bool is_fetch_wanted; /* a ping came meanwhile: once more */
+    bool is_fetch_wanted; /* another ping came meanwhile: fetch once more */
     unsigned fetch_tries;
     struct alarm retry;
     unsigned n_fetched;         /* bodies */
-    char *etag, *last_modified; /* of the last one; and once that was looked at
-                                   (intake.c), its digest, and which set's log
-                                   has it (a relay tells by itself): */
+    char *etag, *last_modified; /* of the last body. When its intake ended: its
+                                   digest, and the set that took it (a relay
+                                   knows its own): */
     struct digest fetched;
-    const struct set *fetched_into; /* or NULL; only its address is used */
+    const struct set *fetched_into; /* or NULL; only its address is compared */
     char header[2][1100];
     const char *headers[3];
 
-    /* intake.c: documents on their way in, the first one is at work. */
+    /* intake.c: documents on their way in; the first one is at work. */
     struct list intakes;
-    const struct set *taken_into; /* whose log has the last one; or NULL. A set
-                                     that was made anew is another */
+    const struct set *taken_into; /* the set that took the last one; or NULL. A
+                                     set that was removed and made again is
+                                     another set */
     bool is_taken_fetched;
     struct digest taken;
 };
 
-/* Whose topic it is now: one of both, or none. */
+/* The owner of a topic now: a set or a relay, or neither. */
 struct target {
     struct relay *relay;
     struct set *set;
@@ -107,28 +109,28 @@ target_is_none(const struct target *target)
     return !target->relay && !target->set;
 }
 
-/* Appends the URL of the hub that the Source of a target has to name. */
+/* Appends the URL of the hub that the Source of this target must name. */
 void target_write_hub(struct buf *to, struct hub *hub,
                       const struct target *target);
 
-/* Are both the same URL, as W-026 compares? Both are valid. */
+/* True if both valid URLs are the same, compared as in W-026. */
 bool source_is_same(struct slice a, struct slice b);
 
-/* The source of a registered topic; NULL: no memory. */
+/* Finds or makes the source of a registered topic; NULL: no memory. */
 struct source *source_of(struct foreign *foreign, struct slice url,
                          const struct target *target);
 
-/* Has the Source said, not long ago, that we are its hub? */
+/* True if the Source has named us as its hub, not long ago. */
 bool source_is_believed(const struct source *source, struct slice hub);
 
-/* Asks it, by HEAD of its topic (R-295); then `go_on` gets the order back, with
- * order->status and http set if it does not say so. */
+/* Asks the Source by HEAD of its topic (R-295). Then foreign_go_on gets the
+ * order, with order->status and http set if the Source does not name us. */
 void source_ask(struct source *source, struct order *order);
 
-/* At the end: what waits is answered, all is freed. */
+/* At the end: answers waiting orders, and frees all. */
 void sources_free(struct foreign *foreign);
 
-/* foreign.c: the Source of an order was asked. */
+/* foreign.c: goes on with an order when its Source was asked. */
 void foreign_go_on(struct source *source, struct order *order);
 
 #endif

@@ -10,12 +10,13 @@
 #include "broker/hub/deliver.h"
 #include "broker/hub/inside.h"
 
-/* An alarm is set no further ahead than this: the wall clock, by which leases
- * end, may be set meanwhile. */
+/* An alarm looks no further ahead: leases end by the wall clock, which may be
+ * set meanwhile. */
 #define LEASE_LOOK_US 3600000000
 
-/* By id, in order: ids only grow, so that new ones stand at the end. One that
- * has ended leaves an empty slot; they are closed up when half are empty. */
+/* Sorted by id: ids only grow, so new subscriptions are added at the end. An
+ * ended one leaves an empty slot; when half of the slots are empty they are
+ * closed up. */
 struct slot {
     uint64_t id;
     struct subscription *s; /* NULL: it has ended */
@@ -25,7 +26,7 @@ struct subscriptions {
     struct pairs pairs;
     struct slot *slots;
     size_t n_slots, capacity;
-    size_t n; /* that are there */
+    size_t n; /* subscriptions */
 };
 
 void
@@ -56,7 +57,7 @@ subscriptions_count(const struct hub *hub)
     return hub->subscriptions->n;
 }
 
-/* The first slot with an id that is not less. */
+/* Returns the first slot whose id is not less. */
 static size_t
 slot_from(const struct subscriptions *all, uint64_t id)
 {
@@ -164,13 +165,14 @@ subscription_behind(const struct subscription *s)
 
 /* Terms in effect */
 
-/* What subscription_apply makes of terms. */
+/* The results of make_effect. */
 struct effect {
     struct signer *signer;
     struct filter_class *filter;
 };
 
-/* All subscriptions are one client: --hub-subscriptions limits them. */
+/* Makes the filter. --hub-subscriptions limits the number of filters: all
+ * subscriptions are one client. */
 static enum status
 make_filter(struct hub *hub, const struct terms *terms,
             struct filter_class **class, struct problem *why)
@@ -183,7 +185,7 @@ make_filter(struct hub *hub, const struct terms *terms,
     *class = NULL;
     if (!terms->filter)
         return STATUS_OK;
-    filter = malloc(sizeof(*filter)); /* too large for a stack of a thread */
+    filter = malloc(sizeof(*filter)); /* too large for a thread's stack */
     if (!filter)
         return problem_memory(why);
     rc = filter_read(filter, slice_of(terms->filter), why);
@@ -213,7 +215,7 @@ make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
     return problem_memory(why);
 }
 
-/* Moves what `terms` holds, and puts it into effect. */
+/* Moves what `terms` holds into the subscription, and puts it into effect. */
 static void
 take_terms(struct subscription *s, struct terms *terms,
            const struct effect *effect)
@@ -248,7 +250,8 @@ free_subscription(struct subscription *s)
     free(s);
 }
 
-/* One in the tables, with its terms in effect; nothing is begun, nor kept. */
+/* Makes a subscription in the tables, with its terms in effect. Begins no
+ * delivery, and writes no row. */
 static enum status
 make(struct hub *hub, uint64_t id, enum subscription_kind kind,
      struct topic *topic, struct slice callback, struct terms *terms,
@@ -355,12 +358,12 @@ is_same_text(const char *a, const char *b)
 }
 
 /*
- * The same pair again. Its delivery is not interrupted (W-035): what is on its
- * way arrives as it was begun, signed with the secret of that moment. The next
- * try has the new terms.
+ * Renews a subscription without interrupting its delivery (W-035): a try in
+ * flight arrives as it was begun, signed with the secret of that moment. The
+ * next try has the new terms.
  *
- * Where they change what a body looks like, a range that was fixed goes on in
- * the new form, and under another id: the form is part of it (attempt.h).
+ * If the terms change the form of bodies, a fixed range is delivered in the new
+ * form, and under another ID: the form is part of it (attempt.h).
  */
 static enum status
 renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
@@ -376,7 +379,7 @@ renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
     take_terms(s, terms, &effect);
     s->lease_end_us = lease_end_us;
     if (is_other)
-        s->reached = s->after; /* what passes the filter is other now */
+        s->reached = s->after; /* other entries pass the filter now */
     return STATUS_OK;
 }
 
@@ -403,11 +406,11 @@ create(struct hub *hub, struct topic *topic, struct slice callback,
 }
 
 /*
- * Memory is ahead of hub.db from here to the end of the turn, and beyond it
- * where the disk fails; then the row is written again until it is there
- * (hub.c). Nobody is told too early: a confirmation is told to nobody, and a
- * delivery does not begin before its range is kept in a transaction, which then
- * has this row, too.
+ * Memory is ahead of hub.db from here to the end of the turn. If the disk fails
+ * it stays ahead, and the hub writes the row again until hub.db has it (hub.c).
+ * Nothing leaves the hub too early: a confirmation causes no answer, and a
+ * delivery does not begin before a transaction has kept its range, and this row
+ * with it.
  */
 enum status
 subscription_confirm(struct hub *hub, struct topic *topic,
@@ -450,7 +453,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     deliver_look(s);
 }
 
-/* What a callback is told; empty: it knows. */
+/* The reason for the denial; empty: the callback knows it. */
 static struct slice
 reason_of(enum subscription_end how)
 {
@@ -479,11 +482,11 @@ name_of(enum subscription_end how)
 }
 
 /*
- * At once. Where its set was removed: what was left up to the end of the set's
- * log can no longer be read (registry.h: a removed set has its old bytes or
- * nothing), so nothing more is delivered, and the callback is told that it is
- * denied. What the framework channel says of the removal can be, and is
- * delivered before (topic_end).
+ * Ends the subscription at once. If its set was removed nothing more is
+ * delivered, because the rest of the set's log cannot be read (registry.h: a
+ * removed set has its old bytes or nothing), and the callback gets a denial.
+ * The framework events of the removal can be read, and are delivered before
+ * (topic_end).
  */
 void
 subscription_end(struct subscription *s, enum subscription_end how)

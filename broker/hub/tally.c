@@ -10,7 +10,7 @@ tallies_init(struct tallies *tallies)
         list_init(&tallies->buckets[i]);
 }
 
-/* FNV-1a. How many names there are is limited by those who count. */
+/* FNV-1a. The counting parts limit the number of names. */
 static struct list *
 bucket_of(const struct tallies *tallies, struct slice name)
 {

@@ -1,6 +1,6 @@
 /*
- * tally.h - how many of something there are per name: requests per callback
- * host, and per requester (W-164).
+ * tally.h - counts per name: requests per callback host, and per requester
+ * (W-164).
  *
  * The delivery thread's.
  */
@@ -25,13 +25,13 @@ struct tally {
 
 void tallies_init(struct tallies *tallies);
 
-/* How many there are of that name. */
+/* Returns the count of that name. */
 unsigned tally_count(const struct tallies *tallies, struct slice name);
 
-/* One more; NULL: no memory. */
+/* Counts one more; NULL: no memory. */
 struct tally *tally_enter(struct tallies *tallies, struct slice name);
 
-/* One less. NULL is allowed. */
+/* Counts one less. NULL is allowed. */
 void tally_leave(struct tally *tally);
 
 #endif

@@ -14,7 +14,7 @@
 #include "proto/uri.h"
 #include "proto/websub.h"
 
-/* Most bytes of a URL made comparable: an escape takes three for one. */
+/* The most bytes of a URL in its normal form: an escape takes three for one. */
 #define COMPARABLE_MAX ((size_t)3 * WEBSUB_URL_MAX)
 
 #define XML "application/xml"
@@ -41,19 +41,20 @@ topic_next_dirty(struct mark **taken)
 
     if (!mark)
         return NULL;
-    *taken = mark->next; /* before it can be set again */
+    *taken = mark->next; /* before another thread can set the mark again */
     mark_clear(mark);
     return list_entry(mark, struct topic, mark);
 }
 
-/* Log thread, under the set's lock. */
+/* On the log thread, under the set's lock. */
 static void
 on_commit(struct watch *watch)
 {
     topic_mark(list_entry(watch, struct topic, watch));
 }
 
-/* Takes a topic that is to be freed off the stack; nobody marks it any more. */
+/* Takes a topic that is about to be freed off the stack; no thread marks it any
+ * more. */
 static void
 forget_mark(struct topic *topic)
 {
@@ -66,7 +67,7 @@ forget_mark(struct topic *topic)
             topic_mark(other);
 }
 
-/* Those that are there */
+/* Existing topics */
 
 static int
 compare(const void *a, const void *b)
@@ -105,7 +106,7 @@ make(struct hub *hub, enum topic_kind kind, const char *epoch)
     return topic;
 }
 
-/* The log that a set's topic reads. */
+/* The log that messages of a set's topic come from. */
 static struct log_set *
 log_of(enum topic_kind kind, const struct set *set)
 {
@@ -218,8 +219,8 @@ topic_release(struct topic *topic)
 
 /* By its URL */
 
-/* The set whose name begins `rest`, what follows ".../sets/"; the name is taken
- * off. */
+/* Finds the set whose name begins `rest`, the part of a URL behind ".../sets/";
+ * takes the name off. */
 static struct set *
 set_in(struct hub *hub, struct slice *rest)
 {
@@ -245,8 +246,8 @@ not_found(const struct hub *hub, struct slice url, struct problem *why)
                    problem_quote(url).text, registry_public_url(hub->registry));
 }
 
-/* One of our own URLs: `rest` is what follows ".../sets/" in it, made
- * comparable. */
+/* Finds the topic of one of our own URLs: `rest` is the part behind
+ * ".../sets/", in normal form. */
 static enum status
 find_of_set(struct hub *hub, struct slice url, struct slice rest,
             struct topic **topic, struct problem *why)
@@ -270,7 +271,7 @@ find_of_set(struct hub *hub, struct slice url, struct slice rest,
                    problem_quote(url).text, changes.text, framework.text);
 }
 
-/* Is `text` what begins with `prefix`? Then takes it off. */
+/* If `text` begins with `prefix`, takes it off and returns true. */
 static bool
 take_prefix(struct slice *text, struct slice prefix)
 {
@@ -296,7 +297,7 @@ find_own(struct hub *hub, struct slice url, struct topic **topic,
     websub_comparable(&ours, slice_of(public_url));
     websub_comparable(&theirs, url);
     if (ours.size > 0 && ours.data[ours.size - 1] == '/')
-        ours.size--; /* what had no path got one */
+        ours.size--; /* the normal form adds a path */
     rest = buf_slice(&theirs);
     if (ours.failed || theirs.failed)
         rc = problem_memory(why);
@@ -326,7 +327,7 @@ topic_find(struct hub *hub, struct slice url, struct topic **topic,
     return find_own(hub, url, topic, why);
 }
 
-/* What it is called */
+/* URLs */
 
 static void
 write_link(struct buf *to, const struct topic *topic, enum link_kind kind)
@@ -365,8 +366,8 @@ topic_write_hub(struct buf *to, const struct topic *topic)
 
 /* Reading */
 
-/* The head of its log; false: the set is gone. A framework topic ends with its
- * set. */
+/* Looks up the head of the topic's log. Returns false if the set is gone; a
+ * framework topic ends with its set. */
 static bool
 look_at_head(const struct topic *topic, struct head *head)
 {
@@ -377,8 +378,8 @@ look_at_head(const struct topic *topic, struct head *head)
     return exists;
 }
 
-/* The event that tells of the removal was committed with it, and is the last of
- * this set: a later one of its name is another set's. */
+/* The removal's event was committed with the removal, and is the set's last:
+ * later events with its name concern another set. */
 void
 topic_end(struct topic *topic)
 {
@@ -442,8 +443,8 @@ read_relay(const struct topic *topic, const struct topic_wish *wish,
     return rc;
 }
 
-/* A range that was fixed is written whole, whatever the limit is meanwhile: it
- * was within the limit of its time. */
+/* Reads from a set. A fixed range is written whole, whatever the limit is now:
+ * it was within the limit of its time. */
 static enum status
 read_set(const struct topic *topic, const struct topic_wish *wish,
          struct buf *to, uint64_t *last, struct problem *why)
@@ -471,7 +472,7 @@ read_set(const struct topic *topic, const struct topic_wish *wish,
     if (rc != STATUS_GONE)
         return rc;
     if (!look_at_head(topic, &head) && topic->kind != TOPIC_FRAMEWORK)
-        return STATUS_NOT_FOUND; /* `why` says that it was removed */
+        return STATUS_NOT_FOUND; /* `why` says that the set was removed */
     *last = head.earliest;
     return STATUS_GONE;
 }

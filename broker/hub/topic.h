@@ -1,17 +1,17 @@
 /*
- * topic.h - what can be subscribed to: a thing to read from position to
- * position, in messages.
+ * topic.h - topics: messages that a subscription reads from position to
+ * position.
  *
  *   TOPIC_CHANGES     Change Notifications of a set        sets/message.h
  *   TOPIC_FRAMEWORK   its Framework Notifications          likewise
  *   TOPIC_RELAY       documents of a foreign Source        relay.h
  *
- * A struct topic is there as long as it has subscriptions or requests; topics
- * nobody subscribed to cost nothing. The delivery thread's, but topic_mark.
+ * A struct topic exists while it has subscriptions or requests; other topics
+ * cost nothing. The delivery thread's, except topic_mark.
  *
- * How news comes to it: a set's log wakes the topic's watch, and all framework
- * topics share one (framework.h); a relay says so itself. Each marks the topic,
- * and the thread visits the marked ones only.
+ * A set's log wakes the topic's watch when it has news; all framework topics
+ * share one watch (framework.h); a relay calls topic_mark itself. Each marks
+ * the topic, and the thread only visits marked topics.
  */
 #ifndef BROKER_HUB_TOPIC_H
 #define BROKER_HUB_TOPIC_H
@@ -44,31 +44,32 @@ struct topic {
     struct relay *relay; /* of TOPIC_RELAY */
     char epoch[EPOCH_SIZE + 1];
 
-    /* What is new in it is told to the delivery thread: topic_mark. */
+    /* topic_mark notifies the delivery thread of news. */
     struct watch watch; /* of TOPIC_CHANGES */
-    struct mark mark;   /* it is among hub->dirty */
+    struct mark mark;   /* in hub->dirty */
     bool is_listening;
 
-    /* Of TOPIC_FRAMEWORK, when its set was removed: what is told of that can
-     * still be read, up to `end`, and then its subscriptions end. */
+    /* Of TOPIC_FRAMEWORK, when its set was removed: subscriptions still read
+     * the events up to `end`, and then end. */
     bool is_ending;
     uint64_t end;
 
     struct list subscriptions; /* all: subscription->of_topic */
-    struct list resting;       /* those that have read everything that concerns
-                                  them, and wait: subscription->node */
-    struct list waking;        /* those that rested when there was news, and are
-                                  still to look at it */
+    struct list resting;       /* subscriptions that have read everything that
+                                  concerns them: subscription->node */
+    struct list waking;        /* resting ones that have not yet looked at
+                                  news */
     struct list busy;          /* the others */
-    unsigned n_requests;       /* verify.c: requests that wait for it */
+    unsigned n_requests;       /* verify.c: requests for it */
     struct ids subscriptions_by_id, requests_by_id; /* the same, in order */
-    char *links; /* attempt.c: its callbacks' Link header; NULL: not made yet */
+    char *links; /* attempt.c: the Link header of its callbacks; NULL: not made
+                    yet */
 };
 
-/* The topic with that URL: of a set that exists, or of a relay. Compared as
- * W-026 says. *topic is made if it is not there yet: topic_release when nobody
- * uses it. STATUS_NOT_FOUND: none; STATUS_INVALID: it is one of our own URLs,
- * but no topic ("subscribe to .../notifications"), or another spelling... */
+/* Finds the topic with that URL, compared as in W-026: of a set, or of a relay.
+ * Makes *topic if necessary: call topic_release when nothing uses it.
+ * STATUS_NOT_FOUND: none; STATUS_INVALID: one of our own URLs, but no topic
+ * (the message says what to subscribe to), or another spelling... */
 MUST_CHECK enum status topic_find(struct hub *hub, struct slice url,
                                   struct topic **topic, struct problem *why);
 MUST_CHECK enum status topic_of_set(struct hub *hub, enum topic_kind kind,
@@ -78,26 +79,26 @@ MUST_CHECK enum status topic_of_relay(struct hub *hub, struct relay *relay,
                                       struct topic **topic,
                                       struct problem *why);
 
-/* Frees it if it has neither subscriptions nor requests. */
+/* Frees the topic if it has neither subscriptions nor requests. */
 void topic_release(struct topic *topic);
 
-/* The topic of that kind and set that is there already, or NULL. */
+/* Returns the existing topic of that kind and set, or NULL. */
 struct topic *topic_look(struct hub *hub, enum topic_kind kind,
                          const struct set *set);
 
-/* Has it marked from now on when there is something new; look at its head after
- * this call. When the first subscription begins: whom nobody listens to needs
- * no wake, and before there is a thread there is nobody to wake. */
+/* Has news mark the topic from now on; look at its head after this call. Called
+ * when the first subscription begins: without one no wake is needed, and before
+ * there is a thread there is none to wake. */
 void topic_listen(struct topic *topic);
 
-/* There is something new in it, which can be read: it is among the dirty ones,
- * and the hub is woken. Any thread that keeps the topic alive; a set's watch
- * calls it, and a relay that has taken in a document. */
+/* Marks the topic as dirty, because it has readable news, and wakes the hub.
+ * Any thread that keeps the topic alive; a set's watch calls it, and a relay
+ * that has taken in a document. */
 void topic_mark(struct topic *topic);
 
-/* Takes the topics that are dirty now; then topic_next_dirty gives one by one,
- * and NULL at the end. Each is no longer dirty when it is given: look at its
- * head now, not before. No topic is released meanwhile. */
+/* Takes the topics that are dirty now. topic_next_dirty then returns one by
+ * one, and NULL at the end. A returned topic is no longer dirty: look at its
+ * head then, not before. Release no topic meanwhile. */
 struct mark *topic_take_dirty(struct hub *hub);
 struct topic *topic_next_dirty(struct mark **taken);
 
@@ -106,34 +107,37 @@ struct topic *topic_next_dirty(struct mark **taken);
 void topic_write_url(struct buf *to, const struct topic *topic);
 void topic_write_hub(struct buf *to, const struct topic *topic);
 
-/* Its set was removed; of TOPIC_FRAMEWORK: from now on it has what it has. */
+/* Called when its set was removed. A framework topic accepts no further
+ * events. */
 void topic_end(struct topic *topic);
 
-/* The seq of its last entry, 0: none; false: it is gone (its set was removed,
- * or removed and made anew), and does not end in order: topic_end. */
+/* Sets *last to the seq of the last entry, 0: none. Returns false if the topic
+ * is gone (its set was removed, or removed and made again), except after
+ * topic_end. */
 bool topic_head(const struct topic *topic, uint64_t *last);
 
-/* Judges a position that a subscriber gave. As positions_judge. */
+/* Checks a position that a subscriber gave. As positions_judge. */
 MUST_CHECK enum status topic_judge(const struct topic *topic,
                                    struct slice position, uint64_t *after,
                                    struct problem *why);
 
-/* Which message is wanted. */
+/* The message that a subscription wants. */
 struct topic_wish {
     uint64_t after;
-    uint64_t upto; /* the range is fixed; UINT64_MAX: as much as there is */
+    uint64_t upto; /* the end of a fixed range; UINT64_MAX: as much as there
+                      is */
     const struct filter_class *filter; /* of TOPIC_CHANGES; or NULL */
     uint64_t reached;
     bool is_plain; /* without navigation links */
     enum log_patience patience;
 };
 
-/* Appends the message after `after`: *last is where it ends. `to` stays empty
- * where nothing passes the filter up to *last, or at the head (*last = after).
- * Sets *content_type (lent as long as `to` is used). STATUS_AGAIN (LOG_MEMORY);
- * STATUS_GONE: no longer retained, *last is the earliest seq that can be read
- * after. Also on a worker (LOG_DISK), but then not of a relay: those have
- * their documents in hub.db, read at once. */
+/* Appends the message after `after`, and sets *last to its end. `to` stays
+ * empty if the filter passes nothing up to *last, or at the head (*last =
+ * after). Sets *content_type (lent as long as `to` is used). STATUS_AGAIN
+ * (LOG_MEMORY); STATUS_GONE: no longer retained, *last is the earliest seq that
+ * can be read after. Workers may call it (LOG_DISK), but not for a relay:
+ * hub.db has its documents, which the delivery thread reads at once. */
 MUST_CHECK enum status topic_read(const struct topic *topic,
                                   const struct topic_wish *wish, struct buf *to,
                                   const char **content_type, uint64_t *last,

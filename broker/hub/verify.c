@@ -7,16 +7,16 @@
  *                     v                                       REQUEST_TRIES
  *                   forgotten, the order is refused
  *
- * A fresh request changes nothing yet: the older one of its pair is dropped
- * when the new one is kept (their rows change in one transaction), so that a
- * turn that is not kept leaves the older one as it was, at work.
+ * A fresh request changes nothing yet. When its turn is kept, the older request
+ * of its pair is dropped (one transaction changes both rows). If the commit
+ * fails, the older one stays at work.
  *
- * An unsubscription is verified like a subscription, whether there is one or
- * not (W-062): the answer must not tell strangers who is subscribed, and
- * whoever waits for its verification gets it. Confirmed, it changes nothing
- * where there is nothing.
+ * An unsubscription is verified like a subscription, whether a subscription
+ * exists or not (W-062): the answer must not show strangers which callbacks are
+ * subscribed, and a client that waits for the verification gets it. If none
+ * exists the confirmation changes nothing.
  *
- * A failure tells the callback nothing more: it knows what it answered.
+ * A failure causes no further call: the callback knows its own answer.
  */
 #include "broker/hub/verify.h"
 
@@ -106,8 +106,8 @@ fail(struct request *r, const char *reason)
 
 /* Calling */
 
-/* W-055: any 2xx whose body is exactly the challenge. One byte more than that
- * is read, so that a longer body is seen to be longer. */
+/* W-055: true for any 2xx whose body is exactly the challenge. The caller reads
+ * one byte more than that, to detect a longer body. */
 static bool
 is_confirmation(const struct request *r, const struct call *call)
 {
@@ -147,7 +147,7 @@ on_answer(struct call *call)
     }
 }
 
-/* Its turn has come: the lease counts from now (W-054). */
+/* The call's turn has come: the lease counts from now (W-054). */
 static enum call_turn
 on_ready(struct call *call)
 {
@@ -157,7 +157,7 @@ on_ready(struct call *call)
     return CALL_READY;
 }
 
-/* W-053: 256 random bits, for each try others. */
+/* W-053: makes 256 random bits, new for each try. */
 static bool
 make_challenge(struct request *r)
 {
@@ -200,8 +200,8 @@ ask(struct request *r)
     caller_start(r->hub->caller, &r->call);
 }
 
-/* Forgets the requests of its pair that are older: their rows went in the
- * transaction that has kept this one. */
+/* Forgets older requests of the same pair: the transaction that kept this
+ * request has deleted their rows. */
 static void
 replace_older(struct request *r)
 {
@@ -226,7 +226,8 @@ verify_turn(struct hub *hub)
 
     deny_turn(all);
 
-    /* From the newest on: an older one of its pair may be fresh, too. */
+    /* From the newest on: an older request of the same pair may be fresh,
+     * too. */
     while (!list_is_empty(&all->fresh)) {
         struct request *r = list_entry(all->fresh.prev, struct request, turn);
 

@@ -1,10 +1,10 @@
 /*
- * verify_deny.c - callbacks are told that they are denied (W-041).
+ * verify_deny.c - sends denials to callbacks (W-041).
  *
- * Nothing is told that is not kept: a denial goes out at the end of the turn
- * that has kept its reason (verify_turn), or, where that was not kept, of the
- * one that makes up for it. So a crash finds no subscription in hub.db that was
- * told that it has ended.
+ * A denial is sent at the end of the turn that has kept its reason
+ * (verify_turn); if that commit failed, at the end of the turn that makes up
+ * for it. So after a crash hub.db contains no subscription whose callback was
+ * denied.
  */
 #include <stdlib.h>
 
@@ -65,7 +65,7 @@ verify_deny(struct hub *hub, struct slice callback, const struct terms *terms,
     if (hub->requests->n_denials < DENIALS_MAX)
         d = calloc(1, sizeof(*d));
     if (!d) {
-        /* A topic may have had 100,000. */
+        /* 100,000 subscriptions of one topic may end at once. */
         if (!hub->requests->has_warned)
             diag(DIAG_WARNING, "hub",
                  "callbacks are not told that they are denied: too many are");
@@ -87,11 +87,11 @@ verify_deny(struct hub *hub, struct slice callback, const struct terms *terms,
     d->call.url = d->url.data;
     d->call.timeout_us = hub->config->hub_timeout_us;
     d->call.also = hub_also(hub, terms);
-    d->call.is_unproven = true; /* never at the cost of deliveries */
+    d->call.is_unproven = true; /* denials never delay deliveries */
     d->call.done = on_denial_told;
 }
 
-/* What the calls come to is heard later, never within caller_start. */
+/* caller_start never ends a call: its `done` runs later. */
 void
 deny_turn(struct requests *all)
 {
@@ -110,7 +110,7 @@ deny_end(struct requests *all)
     struct list *node;
 
     while ((node = list_first(&all->fresh_denials)))
-        free_denial(list_entry(node, struct denial, node)); /* never began */
+        free_denial(list_entry(node, struct denial, node)); /* never begun */
     while ((node = list_first(&all->denials))) {
         struct denial *d = list_entry(node, struct denial, node);
 

@@ -1,5 +1,6 @@
 /*
- * verify_take.c - an order becomes a request: topic, limits, terms, place.
+ * verify_take.c - makes a request from an order: topic, limits, terms,
+ * position.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,9 +11,9 @@
 #include "broker/hub/requests.h"
 #include "broker/sets/peers.h"
 
-/* A callback below our own public URL is none: nobody there confirms, and what
- * takes a delivery without having confirmed (a set, a hub) would make a loop of
- * it. */
+/* Refuses a callback below our own public URL: nothing there confirms, and a
+ * set or hub that takes deliveries without having confirmed would make a
+ * loop. */
 static enum status
 check_callback(const struct hub *hub, struct slice callback,
                struct problem *why)
@@ -24,7 +25,7 @@ check_callback(const struct hub *hub, struct slice callback,
                    problem_quote(callback).text);
 }
 
-/* W-164. The numbers are those that wait for their verification now. */
+/* W-164. Counts the requests that wait for their verification now. */
 static enum status
 check_room(struct hub *hub, struct order *order, struct problem *why)
 {
@@ -56,7 +57,7 @@ check_room(struct hub *hub, struct order *order, struct problem *why)
     return STATUS_OK;
 }
 
-/* The duration that is granted (W-070, W-071, R-300). */
+/* The lease that the hub grants (W-070, W-071, R-300). */
 static int64_t
 grant(const struct config *config, uint64_t asked_s)
 {
@@ -98,7 +99,7 @@ make_terms(struct hub *hub, const struct order *order,
     return STATUS_OK;
 }
 
-/* Of a simple subscription the topic is that of its set. */
+/* A simple subscription is to the topic of its set. */
 static enum status
 find_topic(struct hub *hub, const struct order *order, struct topic **topic,
            struct problem *why)
@@ -114,8 +115,8 @@ find_topic(struct hub *hub, const struct order *order, struct topic **topic,
     return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
 }
 
-/* Where a new subscription begins: at the head as it is now, so that nothing
- * between request and verification is missed, or where it asks for. */
+/* Finds where a new subscription begins: at the present head, so that it misses
+ * nothing between request and verification, or where the request asks for. */
 static enum status
 find_place(const struct order *order, const struct topic *topic,
            uint64_t *after, struct problem *why)
