@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/archive/archiver.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
 #include "broker/http/http.h"
@@ -374,6 +375,7 @@ broker_open(struct broker **broker, const struct config *config,
     struct registry_options sets = {
         .config = config,
         .public_url = b ? b->public_url : NULL,
+        .notes_size = sizeof(struct notes),
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "broker/archive/build_changedump.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 
 /* How long a set waits whose dump could not be built. */
@@ -37,10 +38,10 @@ mode_of(const struct set *set)
 }
 
 bool
-changedumps_await(const struct set *set, uint64_t list)
+changedumps_needs(const struct set *set, const struct list_info *list)
 {
-    return mode_of(set) != CONTENT_NONE && !set->dumping.is_late &&
-           list >= set->dumping.list;
+    return mode_of(set) != CONTENT_NONE && !set->notes->dump.is_late &&
+           list->number >= set->notes->dump.list;
 }
 
 /* What is due */
@@ -49,8 +50,8 @@ changedumps_await(const struct set *set, uint64_t list)
 static void
 go_to(struct set *set, uint64_t list)
 {
-    set->dumping.list = list;
-    set->dumping.is_late = false;
+    set->notes->dump.list = list;
+    set->notes->dump.is_late = false;
 }
 
 static bool
@@ -60,12 +61,12 @@ look_at(struct set *set, const struct head *head, void *user)
 
     if (mode_of(set) == CONTENT_NONE)
         return true;
-    if (set->dumping.list > 0 && set->dumping.list < head->first_list)
+    if (set->notes->dump.list > 0 && set->notes->dump.list < head->first_list)
         go_to(set, head->first_list);
-    if (set->dumping.list < head->list &&
-        clock_steady_us() >= set->dumping.retry_us)
-        set->dumping.is_due = true;
-    d->is_due |= set->dumping.is_due;
+    if (set->notes->dump.list < head->list &&
+        clock_steady_us() >= set->notes->dump.retry_us)
+        set->notes->dump.is_due = true;
+    d->is_due |= set->notes->dump.is_due;
     return true;
 }
 
@@ -80,7 +81,7 @@ is_due(struct set *set, const struct head *head, void *user)
 {
     (void)head;
     (void)user;
-    return set->dumping.is_due;
+    return set->notes->dump.is_due;
 }
 
 /* The next set in turn; NULL: nothing is due. */
@@ -130,7 +131,7 @@ static enum status
 look_for_list(struct set *set, struct list_info *list, struct problem *why)
 {
     struct head head;
-    uint64_t from = set->dumping.list;
+    uint64_t from = set->notes->dump.list;
     enum status rc;
 
     if (!log_head(set->log, &head))
@@ -142,9 +143,9 @@ look_for_list(struct set *set, struct list_info *list, struct problem *why)
         go_to(set, head.list);
     if (rc)
         return rc;
-    if (set->dumping.list != list->number)
+    if (set->notes->dump.list != list->number)
         go_to(set, list->number);
-    return list->last <= set->content_at.seq ? STATUS_OK : STATUS_NOT_FOUND;
+    return list->last <= contents_seq(set) ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 enum verdict { COMPLETE, COMING, LACKING };
@@ -217,7 +218,7 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     if (!rc)
         rc = contents_open(d->contents, set, &content, why);
     if (rc == STATUS_NOT_FOUND) {
-        set->dumping.is_due = false;
+        set->notes->dump.is_due = false;
         return STATUS_OK;
     }
     if (!rc)
@@ -225,14 +226,14 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     if (rc)
         return rc;
     if (verdict == COMPLETE) {
-        set->dumping.is_late = false; /* it was, while content was coming */
+        set->notes->dump.is_late = false; /* it was, while content was coming */
         return begin(d, set, &list, why);
     }
     if (verdict == LACKING) {
         pass_over(d, set, list.number);
     } else {
-        set->dumping.is_late = true;
-        set->dumping.is_due = false;
+        set->notes->dump.is_late = true;
+        set->notes->dump.is_due = false;
     }
     return STATUS_OK;
 }
@@ -273,9 +274,9 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
         go_on(d, set, d->list);
         return;
     }
-    set->dumping.is_due = false;
-    set->dumping.is_late = true;
-    set->dumping.retry_us = clock_steady_us() + RETRY_US;
+    set->notes->dump.is_due = false;
+    set->notes->dump.is_late = true;
+    set->notes->dump.retry_us = clock_steady_us() + RETRY_US;
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "a Change Dump could not be built, and will be tried again",

@@ -63,7 +63,7 @@ void changedumps_look(struct changedumps *dumps);
  * done, or it could not be done now. */
 bool changedumps_some(struct changedumps *dumps);
 
-/* Is that closed list of the set to stay for its dump? */
-bool changedumps_await(const struct set *set, uint64_t list);
+/* Retention: is that closed list of the set to stay for its dump? */
+bool changedumps_needs(const struct set *set, const struct list_info *list);
 
 #endif

@@ -151,11 +151,11 @@ enum status
 contents_place(struct content_claim *claim, struct arriving *arriving,
                struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     enum status rc = add(claim, &arriving->digest, true, why);
 
     content_touch(&claim->touched, &arriving->digest);
-    contents_dir(claim->set, dir);
+    set_dir(claim->set, dir);
     if (!rc)
         rc = content_file_place(dir, arriving, why);
     return rc;
@@ -176,10 +176,10 @@ enum status
 contents_find(struct content_claim *claim, const struct digest *digest,
               uint64_t *length, struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     enum status rc = add(claim, digest, false, why);
 
-    contents_dir(claim->set, dir);
+    set_dir(claim->set, dir);
     if (!rc)
         rc = content_file_look(dir, digest, length, why);
     if (!rc)
@@ -191,10 +191,10 @@ contents_find(struct content_claim *claim, const struct digest *digest,
 enum status
 contents_sync(struct content_claim *claim, struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     enum status rc;
 
-    contents_dir(claim->set, dir);
+    set_dir(claim->set, dir);
     rc = content_files_sync(dir, &claim->touched, why);
     if (rc)
         return rc;

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/archive/contents_inside.h"
+#include "broker/archive/folding.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
@@ -24,13 +26,6 @@ mode_of(const struct set *set)
 {
     return (enum content_mode)atomic_load_explicit(&set->content,
                                                    memory_order_relaxed);
-}
-
-void
-contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX])
-{
-    snprintf(dir, CONTENTS_DIR_MAX, "%s/sets/%s",
-             registry_config(set->registry)->data, set->name);
 }
 
 const char *
@@ -149,6 +144,28 @@ contents_unshut(struct contents *c)
     claims_unshut(&c->claims);
 }
 
+uint64_t
+contents_seq(const struct set *set)
+{
+    return set->notes->content.seq;
+}
+
+bool
+contents_is_due(const struct set *set, int64_t now_us)
+{
+    return set->notes->content.has == CONTENT_SOME &&
+           set->notes->content.due_us <= now_us;
+}
+
+bool
+contents_needs(struct set *set, const struct list_info *list)
+{
+    if (mode_of(set) == CONTENT_NONE || contents_seq(set) >= list->last)
+        return false;
+    set->notes->content.wanted = list->last;
+    return true;
+}
+
 /* Opening */
 
 static void
@@ -160,12 +177,12 @@ tell(_Atomic(uint64_t) *to, uint64_t number)
 void
 contents_have_none(struct set *set)
 {
-    memset(&set->content_at, 0, sizeof(set->content_at));
-    set->content_at.has = CONTENT_NOTHING;
-    tell(&set->content_last, 0);
-    tell(&set->content_files, 0);
-    tell(&set->content_bytes, 0);
-    tell(&set->content_missing, 0);
+    memset(&set->notes->content, 0, sizeof(set->notes->content));
+    set->notes->content.has = CONTENT_NOTHING;
+    tell(&set->content_counts.last, 0);
+    tell(&set->content_counts.files, 0);
+    tell(&set->content_counts.bytes, 0);
+    tell(&set->content_counts.missing, 0);
 }
 
 /* From what is behind now on, orphans are looked for, and nothing goes before.
@@ -176,10 +193,10 @@ unsettle(struct set *set)
     struct head head = {.last = 0};
 
     log_head(set->log, &head);
-    set->content_at.settled = head.last;
-    set->content_at.sweep = 0;
-    set->content_at.is_loose = true;
-    set->content_at.earliest = 0;
+    set->notes->content.settled = head.last;
+    set->notes->content.sweep = 0;
+    set->notes->content.is_loose = true;
+    set->notes->content.earliest = 0;
 }
 
 void
@@ -187,17 +204,18 @@ contents_note(struct set *set, const struct content *content)
 {
     const struct content_at *at = content_at(content);
 
-    if (at->seq < set->content_at.seq) /* it has begun anew */
+    if (at->seq < set->notes->content.seq) /* it has begun anew */
         unsettle(set);
-    set->content_at.seq = at->seq;
-    set->content_at.due_us = at->due_us;
+    set->notes->content.seq = at->seq;
+    set->notes->content.due_us = at->due_us;
     /* The position last: whoever reads it first (describe.c) has what is
      * missing as of then, or later, and does not take one that is to be fetched
      * for there. */
-    tell(&set->content_files, at->files);
-    tell(&set->content_bytes, at->bytes);
-    tell(&set->content_missing, at->missing);
-    atomic_store_explicit(&set->content_last, at->seq, memory_order_release);
+    tell(&set->content_counts.files, at->files);
+    tell(&set->content_counts.bytes, at->bytes);
+    tell(&set->content_counts.missing, at->missing);
+    atomic_store_explicit(&set->content_counts.last, at->seq,
+                          memory_order_release);
 }
 
 /* The log may no longer go back to where the content is; or not yet to it. */
@@ -206,7 +224,7 @@ fit(struct set *set, struct content *content, const struct head *head,
     struct problem *why)
 {
     const struct content_at *at = content_at(content);
-    bool is_new = set->content_at.has != CONTENT_SOME;
+    bool is_new = set->notes->content.has != CONTENT_SOME;
     enum status rc = STATUS_OK;
 
     if (at->seq < head->earliest || at->seq > head->last) {
@@ -222,7 +240,7 @@ fit(struct set *set, struct content *content, const struct head *head,
         return rc;
     if (is_new)
         unsettle(set);
-    set->content_at.has = CONTENT_SOME;
+    set->notes->content.has = CONTENT_SOME;
     contents_note(set, content);
     return STATUS_OK;
 }
@@ -231,10 +249,10 @@ static enum status
 open_new(struct contents *c, const struct set *set, const char *epoch,
          struct content **content, struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     enum status rc;
 
-    contents_dir(set, dir);
+    set_dir(set, dir);
     rc = file_make_dirs(dir, why);
     if (!rc)
         rc = content_open(content, dir, epoch, why);
@@ -286,7 +304,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 static uint64_t
 target_of(const struct set *set, const struct head *head)
 {
-    uint64_t folded = set->folded == SET_FOLDED_UNKNOWN ? 0 : set->folded;
+    uint64_t folded = folding_seq(set);
 
     return folded < head->last ? folded : head->last;
 }
@@ -295,13 +313,13 @@ target_of(const struct set *set, const struct head *head)
 static bool
 has_any(const struct set *set)
 {
-    char path[CONTENTS_DIR_MAX + 16];
+    char path[SET_DIR_MAX + 16];
 
-    contents_dir(set, path);
+    set_dir(set, path);
     strcat(path, "/" CONTENT_FILE);
     if (!access(path, F_OK))
         return true;
-    contents_dir(set, path);
+    set_dir(set, path);
     strcat(path, "/" CONTENT_FOLDER);
     return !access(path, F_OK);
 }
@@ -313,46 +331,46 @@ is_to_be_cleared(struct set *set)
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
-    if (set->content_at.has == CONTENT_UNKNOWN)
-        set->content_at.has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
-    if (set->content_at.has == CONTENT_NOTHING)
+    if (set->notes->content.has == CONTENT_UNKNOWN)
+        set->notes->content.has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
+    if (set->notes->content.has == CONTENT_NOTHING)
         return false;
-    if (set->content_at.off_us == 0) {
-        set->content_at.off_us = now_us;
+    if (set->notes->content.off_us == 0) {
+        set->notes->content.off_us = now_us;
         DIAG(DIAG_WARNING, "archive",
              "a set keeps no content any more: what it has is going to go",
              diag_text("set", set->name),
              diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
     }
-    return now_us - set->content_at.off_us >= grace_us;
+    return now_us - set->notes->content.off_us >= grace_us;
 }
 
 static bool
 is_settled(const struct set *set)
 {
-    return set->content_at.has == CONTENT_SOME &&
-           set->content_at.seq >= set->content_at.settled;
+    return set->notes->content.has == CONTENT_SOME &&
+           set->notes->content.seq >= set->notes->content.settled;
 }
 
 /* Told once. */
 static void
 tell_if_late(struct set *set, const struct head *head, bool has_room)
 {
-    bool is_late = !has_room && set->content_at.seq < head->last;
+    bool is_late = !has_room && set->notes->content.seq < head->last;
 
-    if (is_late && !set->content_at.is_late)
+    if (is_late && !set->notes->content.is_late)
         DIAG(DIAG_WARNING, "archive",
              "the content of a set is behind, because the disk is nearly full",
              diag_text("set", set->name));
-    set->content_at.is_late = is_late;
+    set->notes->content.is_late = is_late;
 }
 
 /* Has it something to fold, and room for it? Retention makes room. */
 static bool
 can_fold(const struct set *set, const struct head *head, bool has_room)
 {
-    return (has_room || set->content_at.wanted > set->content_at.seq) &&
-           set->content_at.seq < target_of(set, head);
+    return (has_room || set->notes->content.wanted > set->notes->content.seq) &&
+           set->notes->content.seq < target_of(set, head);
 }
 
 /* One that has some is opened whatever room there is: it says how far it is. */
@@ -360,7 +378,7 @@ static bool
 can_open(const struct set *set, const struct head *head, bool has_room)
 {
     return has_any(set) ||
-           (head->last > 0 && (has_room || set->content_at.wanted > 0));
+           (head->last > 0 && (has_room || set->notes->content.wanted > 0));
 }
 
 static bool
@@ -370,14 +388,14 @@ wants(struct set *set, const struct head *head, void *user)
 
     if (mode_of(set) == CONTENT_NONE)
         return is_to_be_cleared(set);
-    set->content_at.off_us = 0;
-    if (set->content_at.has != CONTENT_SOME)
+    set->notes->content.off_us = 0;
+    if (set->notes->content.has != CONTENT_SOME)
         return can_open(set, head, c->has_room);
     tell_if_late(set, head, c->has_room);
     return can_fold(set, head, c->has_room) ||
-           head->earliest > set->content_at.earliest ||
-           (is_settled(set) && (set->content_at.is_loose ||
-                                set->content_at.sweep < CONTENT_FOLDERS));
+           head->earliest > set->notes->content.earliest ||
+           (is_settled(set) && (set->notes->content.is_loose ||
+                                set->notes->content.sweep < CONTENT_FOLDERS));
 }
 
 /* Steps */
@@ -429,9 +447,9 @@ forget(struct set *set, struct content *content, const struct head *head,
     bool is_more = false;
     enum status rc = content_forget(content, head->earliest, &is_more, why);
 
-    set->content_at.is_loose = true;
+    set->notes->content.is_loose = true;
     if (!rc && !is_more)
-        set->content_at.earliest = head->earliest;
+        set->notes->content.earliest = head->earliest;
     return rc;
 }
 
@@ -447,13 +465,13 @@ work(struct contents *c, struct set *set, struct content *content,
         rc = fold(set, content, head, why);
         contents_note(set, content);
         if (head->earliest > 0)
-            set->content_at.earliest = 0;
+            set->notes->content.earliest = 0;
     }
-    if (!rc && head->earliest > set->content_at.earliest)
+    if (!rc && head->earliest > set->notes->content.earliest)
         rc = forget(set, content, head, why);
-    if (!rc && is_settled(set) && set->content_at.is_loose)
+    if (!rc && is_settled(set) && set->notes->content.is_loose)
         rc = contents_take_loose(c, set, content, why);
-    if (!rc && is_settled(set) && set->content_at.sweep < CONTENT_FOLDERS)
+    if (!rc && is_settled(set) && set->notes->content.sweep < CONTENT_FOLDERS)
         rc = contents_sweep(c, set, content, why);
     contents_note(set, content);
     return rc;
@@ -490,7 +508,7 @@ may_end(const struct content_claim *claim, void *user)
     (void)user;
     if (!log_head(set->log, &head) || mode_of(set) == CONTENT_NONE)
         return true;
-    return is_settled(set) && set->content_at.seq >= claim->last;
+    return is_settled(set) && set->notes->content.seq >= claim->last;
 }
 
 /* What no row tells of goes. */
@@ -505,7 +523,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
 
     if (rc == STATUS_GONE || rc == STATUS_NOT_FOUND) {
         if (rc == STATUS_NOT_FOUND)
-            set->content_at.has = CONTENT_UNKNOWN; /* there may be files */
+            set->notes->content.has = CONTENT_UNKNOWN; /* there may be files */
         claims_drop(claim);
         return STATUS_OK;
     }
@@ -515,7 +533,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
     }
     while (!rc && claims_release(claim, &digest)) {
         rc = contents_take_away(c, set, content, &digest, &is_gone, why);
-        set->content_at.is_loose |= is_gone; /* there may be a row */
+        set->notes->content.is_loose |= is_gone; /* there may be a row */
     }
     if (rc) {
         claims_drop(claim);
@@ -597,8 +615,8 @@ add_lag(struct set *set, const struct head *head, void *user)
 {
     int64_t *lag = user;
 
-    if (mode_of(set) != CONTENT_NONE && set->content_at.seq < head->last)
-        *lag += (int64_t)(head->last - set->content_at.seq);
+    if (mode_of(set) != CONTENT_NONE && set->notes->content.seq < head->last)
+        *lag += (int64_t)(head->last - set->notes->content.seq);
     return true;
 }
 

@@ -44,9 +44,6 @@
 
 struct contents; /* archiver_contents */
 
-/* Room for the directory of a set. */
-#define CONTENTS_DIR_MAX (4096 + SET_NAME_MAX + 32)
-
 MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct registry *registry,
                                     struct problem *why);
@@ -77,10 +74,17 @@ void contents_unshut(struct contents *contents);
  * set is known to have is what `content` says. */
 void contents_note(struct set *set, const struct content *content);
 
-/* Any thread */
+/* Up to which entry the content of the set is folded, as far as is known. And:
+ * may some of it be due to be fetched at `now_us`? */
+uint64_t contents_seq(const struct set *set);
+bool contents_is_due(const struct set *set, int64_t now_us);
 
-/* "DATA/sets/NAME": content_file_open. */
-void contents_dir(const struct set *set, char dir[CONTENTS_DIR_MAX]);
+/* Retention: is the list to stay, since what it tells is not in the content
+ * yet? What that is has no other witness: which file an entry told of. Then it
+ * is folded even while the disk is nearly full. */
+bool contents_needs(struct set *set, const struct list_info *list);
+
+/* Any thread */
 
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);

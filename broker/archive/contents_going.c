@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "broker/archive/contents_inside.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 
 /* Files taken off the disk in one step: loose ones; of a set that keeps none;
@@ -19,14 +20,14 @@ contents_take_away(struct contents *c, const struct set *set,
                    struct content *content, const struct digest *digest,
                    bool *is_gone, struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     bool is_told = false;
     enum status rc;
 
     *is_gone = false;
     if (!claims_go(&c->claims, set, digest))
         return STATUS_OK;
-    contents_dir(set, dir);
+    set_dir(set, dir);
     rc = content_is_told(content, digest, &is_told, why);
     if (!rc && !is_told)
         rc = content_file_unlink(dir, digest, why);
@@ -49,7 +50,7 @@ contents_take_loose(struct contents *c, struct set *set,
         n = STEP_LOOSE;
         rc = content_loose(content, after, digests, &n, why);
         if (rc || n == 0) {
-            set->content_at.is_loose = rc != STATUS_OK;
+            set->notes->content.is_loose = rc != STATUS_OK;
             return rc;
         }
         last = digests[n - 1];
@@ -91,14 +92,15 @@ contents_sweep(struct contents *c, struct set *set, struct content *content,
                struct problem *why)
 {
     struct sweep s = {.contents = c, .set = set, .content = content};
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     enum status rc = STATUS_OK;
 
-    contents_dir(set, dir);
-    while (!rc && set->content_at.sweep < CONTENT_FOLDERS && s.n < STEP_SWEEP) {
-        rc =
-            content_files_each(dir, set->content_at.sweep, sweep_file, &s, why);
-        set->content_at.sweep += !rc;
+    set_dir(set, dir);
+    while (!rc && set->notes->content.sweep < CONTENT_FOLDERS &&
+           s.n < STEP_SWEEP) {
+        rc = content_files_each(dir, set->notes->content.sweep, sweep_file, &s,
+                                why);
+        set->notes->content.sweep += !rc;
     }
     if (s.n_gone > 0)
         DIAG(DIAG_INFO, "archive",
@@ -111,7 +113,7 @@ enum status
 contents_clear(struct contents *c, struct set *set, bool *is_more,
                struct problem *why)
 {
-    char dir[CONTENTS_DIR_MAX];
+    char dir[SET_DIR_MAX];
     size_t n_files = STEP_CLEAR;
     enum status rc;
     int fd;
@@ -120,7 +122,7 @@ contents_clear(struct contents *c, struct set *set, bool *is_more,
     if (!*is_more)
         return STATUS_OK; /* a post is at work that began before */
     opened_drop(&c->opened, set);
-    contents_dir(set, dir);
+    set_dir(set, dir);
     rc = content_unlink(dir, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)

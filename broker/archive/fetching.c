@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/websub.h"
@@ -365,8 +366,8 @@ static enum status
 start_some(struct fetching *f, struct set *set, struct problem *why)
 {
     unsigned n_settled = 0;
-    struct content_missing missing = {.due_us = set->content_at.looked_us,
-                                      .seq = set->content_at.looked};
+    struct fetch_notes *looked = &set->notes->fetch;
+    struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
     unsigned n = under_way_of(f, set), share = most(f) / 2;
     int64_t now_us = clock_now_us();
     struct content *content;
@@ -380,8 +381,7 @@ start_some(struct fetching *f, struct set *set, struct problem *why)
         rc = content_missing(content, now_us, &missing, why);
         if (rc)
             break;
-        set->content_at.looked_us = missing.due_us;
-        set->content_at.looked = missing.seq;
+        *looked = (struct fetch_notes){missing.due_us, missing.seq};
         n_settled += missing.is_settled;
         if (!missing.is_settled)
             rc = consider(f, set, content, &missing, why);
@@ -389,7 +389,7 @@ start_some(struct fetching *f, struct set *set, struct problem *why)
     }
     f->is_again |= !rc && n_settled > 0;
     if (rc == STATUS_NOT_FOUND) /* all were looked at: again from the first */
-        set->content_at.looked_us = 0, set->content_at.looked = 0;
+        *looked = (struct fetch_notes){0};
     if (!rc || rc == STATUS_NOT_FOUND)
         contents_note(set, content);
     return rc;
@@ -409,8 +409,7 @@ wants(struct set *set, const struct head *head, void *user)
     const int64_t *now_us = user;
 
     (void)head;
-    return is_fetching(set) && set->content_at.has == CONTENT_SOME &&
-           set->content_at.due_us <= *now_us;
+    return is_fetching(set) && contents_is_due(set, *now_us);
 }
 
 bool

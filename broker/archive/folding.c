@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
@@ -35,30 +36,53 @@ folding_fini(struct folding *f)
 
 /* States */
 
-static void
-set_dir(const struct set *set, char *to, size_t size)
-{
-    snprintf(to, size, "%s/sets/%s", registry_config(set->registry)->data,
-             set->name);
-}
-
 void
 folding_path(const struct set *set, char path[FOLDING_PATH_MAX])
 {
-    set_dir(set, path, FOLDING_PATH_MAX - sizeof(RESOURCES_FILE) - 1);
+    set_dir(set, path);
     strcat(path, "/" RESOURCES_FILE);
+}
+
+uint64_t
+folding_seq(const struct set *set)
+{
+    return set->notes->fold.seq;
+}
+
+bool
+folding_is_known(const struct set *set)
+{
+    return set->notes->fold.is_known;
+}
+
+bool
+folding_needs(struct set *set, const struct list_info *list)
+{
+    if (set->notes->fold.kept >= list->last)
+        return false;
+    set->notes->fold.wanted = list->last;
+    return true;
+}
+
+/* Does retention wait for the state to be kept? */
+static bool
+is_wanted(const struct set *set)
+{
+    return set->notes->fold.wanted > set->notes->fold.kept;
 }
 
 static void
 note(struct set *set, const struct resources *r)
 {
-    uint64_t seq = resources_at(r)->seq, kept = resources_kept(r);
+    struct fold_notes *n = &set->notes->fold;
+    uint64_t kept = resources_kept(r);
 
+    n->is_known = true;
+    n->seq = resources_at(r)->seq;
     /* A state that was closed does not know what it has kept; one that has
      * begun anew has kept nothing. */
-    if (kept > set->folded_kept || seq < set->folded_kept)
-        set->folded_kept = kept;
-    set->folded = seq;
+    if (kept > n->kept || n->seq < n->kept)
+        n->kept = kept;
 }
 
 /* The log may no longer go back to where the state is; or not yet to it: a copy
@@ -69,7 +93,7 @@ fit(struct set *set, struct resources *r, const struct head *head,
     struct problem *why)
 {
     const struct resources_at *at = resources_at(r);
-    bool is_new = set->folded == SET_FOLDED_UNKNOWN;
+    bool is_new = !folding_is_known(set);
     enum status rc = STATUS_OK;
 
     if (at->seq > head->last)
@@ -96,10 +120,10 @@ static enum status
 open_new(struct folding *f, const struct set *set, const char *epoch,
          struct resources **resources, struct problem *why)
 {
-    char dir[4096 + SET_NAME_MAX + 32];
+    char dir[SET_DIR_MAX];
     enum status rc;
 
-    set_dir(set, dir, sizeof(dir));
+    set_dir(set, dir);
     rc = file_make_dirs(dir, why);
     if (!rc)
         rc = resources_open(resources, dir, epoch, why);
@@ -209,14 +233,14 @@ folding_step(struct folding *f, struct set *set, bool *is_more,
         rc = committed;
     if (rc == STATUS_AGAIN) /* it has begun anew */
         rc = STATUS_OK;
-    if (!rc && set->folded_wanted > set->folded_kept)
+    if (!rc && is_wanted(set))
         rc = resources_keep(state, why);
     if (!was_whole && resources_at(state)->is_whole)
         DIAG(DIAG_INFO, "archive",
              "the state of a set is whole again: its source has told all",
              diag_text("set", set->name));
     note(set, state);
-    *is_more = set->folded < head.last;
+    *is_more = set->notes->fold.seq < head.last;
     if (rc)
         opened_drop(&f->states, set);
     return rc;
@@ -238,13 +262,14 @@ static bool
 is_behind(const struct folding *f, struct set *set, const struct head *head,
           bool has_room)
 {
+    struct fold_notes *n = &set->notes->fold;
+
     if (folding_is_held(f, set))
         return false;
-    if (head->last == 0 && set->folded == SET_FOLDED_UNKNOWN && !has_file(set))
-        set->folded = 0;
-    if (set->folded_wanted > set->folded_kept)
-        return true;
-    return has_room && set->folded != head->last;
+    if (head->last == 0 && !n->is_known)
+        n->is_known = !has_file(set);
+    return is_wanted(set) ||
+           (has_room && (!n->is_known || n->seq != head->last));
 }
 
 struct look {
@@ -298,7 +323,7 @@ folding_some(struct folding *f)
     }
     if (rc) {
         metrics_add(METRIC_FOLDS_FAILED, 1);
-        if (!set->has_fold_failed)
+        if (!set->notes->fold.has_failed)
             DIAG(DIAG_WARNING, "archive",
                  "the state of a set could not be brought up to date, and will "
                  "be tried again",
@@ -307,7 +332,7 @@ folding_some(struct folding *f)
          * is full for all. */
         f->is_due = rc == STATUS_IO;
     }
-    set->has_fold_failed = rc != STATUS_OK;
+    set->notes->fold.has_failed = rc != STATUS_OK;
     f->is_again |= is_more && !rc;
     return f->is_due;
 }
@@ -321,10 +346,8 @@ add_lag(struct set *set, const struct head *head, void *user)
 
     /* Of a state that nobody has opened yet, or that cannot be, nothing is
      * known. */
-    if (set->folded == SET_FOLDED_UNKNOWN)
-        *lag += (int64_t)head->last;
-    else if (set->folded < head->last)
-        *lag += (int64_t)(head->last - set->folded);
+    if (folding_seq(set) < head->last)
+        *lag += (int64_t)(head->last - folding_seq(set));
     return true;
 }
 

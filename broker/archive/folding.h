@@ -53,7 +53,7 @@ MUST_CHECK enum status folding_step(struct folding *folding, struct set *set,
                                     bool *is_more, struct problem *why);
 
 /* Where it is: "DATA/sets/NAME/resources.db". */
-#define FOLDING_PATH_MAX (4096 + SET_NAME_MAX + 64)
+#define FOLDING_PATH_MAX (SET_DIR_MAX + 32)
 void folding_path(const struct set *set, char path[FOLDING_PATH_MAX]);
 
 /* The state of a set that exists, lent until the next call of any of these: it
@@ -62,6 +62,15 @@ void folding_path(const struct set *set, char path[FOLDING_PATH_MAX]);
 MUST_CHECK enum status folding_open(struct folding *folding, struct set *set,
                                     struct resources **resources,
                                     struct problem *why);
+
+/* Up to which entry the set's state is; 0 as long as nobody has looked. Has
+ * somebody? */
+uint64_t folding_seq(const struct set *set);
+bool folding_is_known(const struct set *set);
+
+/* Retention: is the list to stay, since what it tells is not in the state on
+ * the disk, where no crash can take it from? Then the fold is asked for it. */
+bool folding_needs(struct set *set, const struct list_info *list);
 
 /* Leaves the state of this set as it is, until another one is named, or NULL:
  * who walks it in several steps has it of one moment. */

@@ -279,12 +279,12 @@ static enum status
 begin_member(struct packing *p, struct problem *why)
 {
     const struct member *member = &p->members[p->next++];
-    char dir[CONTENTS_DIR_MAX], text[DIGEST_TEXT_SIZE];
+    char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
     uint64_t length;
     enum status rc;
     int fd;
 
-    contents_dir(p->set, dir);
+    set_dir(p->set, dir);
     rc = content_file_open(dir, &member->digest, &fd, &length, why);
     if (rc == STATUS_NOT_FOUND) {
         digest_write(text, &member->digest);

@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "broker/archive/build_resourcedump.h"
 #include "broker/archive/build_resourcelist.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
@@ -78,7 +79,7 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     int64_t every = every_us(set, kind);
 
     if (head->last == current->seq || !has_kind(set, kind) ||
-        clock_steady_us() < set->renewal[kind].retry_us)
+        clock_steady_us() < set->notes->builds[kind].retry_us)
         return false;
     if (every == 0)
         return current->number > 0 && is_out_of_reach(current, head);
@@ -89,9 +90,10 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
 static void
 want(struct set *set, enum generation_kind kind, uint64_t seq)
 {
-    if (!set->renewal[kind].is_due || set->renewal[kind].wanted < seq)
-        set->renewal[kind].wanted = seq;
-    set->renewal[kind].is_due = true;
+    if (!set->notes->builds[kind].is_due ||
+        set->notes->builds[kind].wanted < seq)
+        set->notes->builds[kind].wanted = seq;
+    set->notes->builds[kind].is_due = true;
 }
 
 static bool
@@ -100,9 +102,9 @@ look_at(struct set *set, const struct head *head, void *user)
     struct renewal *r = user;
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
-        if (!set->renewal[kind].is_due && is_due(set, kind, head))
+        if (!set->notes->builds[kind].is_due && is_due(set, kind, head))
             want(set, kind, head->last);
-        r->is_due |= set->renewal[kind].is_due;
+        r->is_due |= set->notes->builds[kind].is_due;
     }
     return true;
 }
@@ -117,7 +119,8 @@ renewal_look(struct renewal *r)
 static bool
 is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 {
-    return set->renewal[kind].is_due && set->renewal[kind].wanted <= seq;
+    return set->notes->builds[kind].is_due &&
+           set->notes->builds[kind].wanted <= seq;
 }
 
 /* Is its state where something that is due wants it? */
@@ -127,8 +130,8 @@ can_begin(const struct set *set)
     bool is_any = false;
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
-        is_any |= is_ready(set, kind, set->folded);
-    return is_any && set->folded != SET_FOLDED_UNKNOWN;
+        is_any |= is_ready(set, kind, folding_seq(set));
+    return is_any && folding_is_known(set);
 }
 
 /* A set that somebody waits for. */
@@ -181,8 +184,8 @@ static void
 put_off(struct renewal *r, struct set *set, enum generation_kind kind,
         enum status rc, uint64_t missing, const struct problem *why)
 {
-    set->renewal[kind].is_due = false;
-    set->renewal[kind].retry_us = clock_steady_us() + RETRY_US;
+    set->notes->builds[kind].is_due = false;
+    set->notes->builds[kind].retry_us = clock_steady_us() + RETRY_US;
     orders_refuse(&r->orders, set, kind, rc, missing, why);
 }
 
@@ -192,7 +195,7 @@ give_up(struct renewal *r, struct set *set, enum generation_kind first,
         enum status rc, const struct problem *why)
 {
     for (enum generation_kind kind = first; kind < GENERATION_STATES; kind++)
-        if (set->renewal[kind].is_due)
+        if (set->notes->builds[kind].is_due)
             put_off(r, set, kind, rc, 0, why);
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
@@ -363,7 +366,7 @@ settle(struct set *set, const struct head *head, uint64_t seq)
 {
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         if (is_ready(set, kind, seq) && is_current(head, kind, seq))
-            set->renewal[kind].is_due = false;
+            set->notes->builds[kind].is_due = false;
 }
 
 static enum status

@@ -1,6 +1,9 @@
 #include "broker/archive/retain.h"
 
 #include "broker/archive/changedumps.h"
+#include "broker/archive/contents.h"
+#include "broker/archive/folding.h"
+#include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/sets/retention.h"
 
@@ -21,35 +24,19 @@ retention_of(struct set *set)
 static bool
 may_be_old(const struct set *set, const struct head *head, int64_t before_us)
 {
+    const struct retention_notes *oldest = &set->notes->retention;
+
     return before_us != INT64_MIN && head->list > head->first_list &&
-           (set->oldest_list != head->first_list ||
-            set->oldest_until_us < before_us);
+           (oldest->list != head->first_list || oldest->until_us < before_us);
 }
 
-/* Is what the list tells in the set's content, if it keeps any? What that is
- * has no other witness: which file an entry told of. */
+/* Is it to stay, so that nothing is lost of what it tells? The framework log
+ * has neither state nor content. */
 static bool
-is_in_content(struct set *set, const struct list_info *list)
+is_needed(struct set *set, const struct list_info *list)
 {
-    if (atomic_load_explicit(&set->content, memory_order_relaxed) ==
-            CONTENT_NONE ||
-        set->content_at.seq >= list->last)
-        return true;
-    set->content_at.wanted = list->last;
-    return false;
-}
-
-/* Is what the list tells in the set's state, so that no crash can take it from
- * there? If not, the fold is asked for it. The framework log has no state. */
-static bool
-is_folded(struct set *set, const struct list_info *list)
-{
-    if (set == registry_framework_set(set->registry))
-        return true;
-    if (set->folded_kept >= list->last)
-        return is_in_content(set, list);
-    set->folded_wanted = list->last;
-    return false;
+    return set != registry_framework_set(set->registry) &&
+           (folding_needs(set, list) || contents_needs(set, list));
 }
 
 /* How many of the `n` lists that may go do: none that is to stay for its Change
@@ -60,7 +47,7 @@ without_awaited(struct set *set, const struct list_info *lists, size_t n)
     if (n > RETAIN_WAITING || set == registry_framework_set(set->registry))
         return n;
     for (size_t i = 0; i < n; i++)
-        if (changedumps_await(set, lists[i].number))
+        if (changedumps_needs(set, &lists[i]))
             return i;
     return n;
 }
@@ -76,11 +63,11 @@ retire(struct set *set, const struct head *head, uint64_t over,
 
     if (rc || n == 0)
         return rc;
-    set->oldest_list = lists[0].number;
-    set->oldest_until_us = lists[0].until_us;
+    set->notes->retention.list = lists[0].number;
+    set->notes->retention.until_us = lists[0].until_us;
     while (going < n && lists[going].is_filed &&
            (going < over || lists[going].until_us < before_us) &&
-           is_folded(set, &lists[going]))
+           !is_needed(set, &lists[going]))
         going++;
     going = without_awaited(set, lists, going);
     if (going == 0)
@@ -104,8 +91,8 @@ unarchive(struct set *set, enum generation_kind kind,
 
     if (rc || n == 0)
         return rc;
-    set->oldest[kind].number = some[0].number;
-    set->oldest[kind].completed_us = some[0].completed_us;
+    set->notes->retention.generations[kind].number = some[0].number;
+    set->notes->retention.generations[kind].completed_us = some[0].completed_us;
     while (going + 1 < n &&
            (going < over || some[going].completed_us < before_us))
         going++;
@@ -122,9 +109,11 @@ retain_generations(struct set *set, enum generation_kind kind,
                    struct problem *why)
 {
     uint64_t over = retention_over(retention, all->n_archived);
-    bool may_be_old = before_us != INT64_MIN && all->n_archived > 1 &&
-                      (set->oldest[kind].number != all->first_archived ||
-                       set->oldest[kind].completed_us < before_us);
+    bool may_be_old =
+        before_us != INT64_MIN && all->n_archived > 1 &&
+        (set->notes->retention.generations[kind].number !=
+             all->first_archived ||
+         set->notes->retention.generations[kind].completed_us < before_us);
 
     return over > 0 || may_be_old
                ? unarchive(set, kind, all, over, before_us, why)

@@ -163,7 +163,7 @@ add_content(struct buf *to, const struct set *set,
     static const char *const modes[] = {
         [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
     uint64_t last =
-        atomic_load_explicit(&set->content_last, memory_order_acquire);
+        atomic_load_explicit(&set->content_counts.last, memory_order_acquire);
 
     if (settings->content == CONTENT_NONE)
         return;
@@ -172,9 +172,10 @@ add_content(struct buf *to, const struct set *set,
         ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64 ",\"kept\":%" PRIu64
         ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64 "}",
         modes[settings->content], last,
-        atomic_load_explicit(&set->content_files, memory_order_relaxed),
-        atomic_load_explicit(&set->content_bytes, memory_order_relaxed),
-        atomic_load_explicit(&set->content_missing, memory_order_relaxed));
+        atomic_load_explicit(&set->content_counts.files, memory_order_relaxed),
+        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed),
+        atomic_load_explicit(&set->content_counts.missing,
+                             memory_order_relaxed));
 }
 
 /* {"websocket-json":2,"websocket-xml":0,...} */

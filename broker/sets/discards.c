@@ -127,10 +127,12 @@ count_content(const struct set *set, const struct head *head,
               struct discards *d)
 {
     uint64_t last =
-        atomic_load_explicit(&set->content_last, memory_order_acquire);
+        atomic_load_explicit(&set->content_counts.last, memory_order_acquire);
 
-    d->files = atomic_load_explicit(&set->content_files, memory_order_relaxed);
-    d->bytes = atomic_load_explicit(&set->content_bytes, memory_order_relaxed);
+    d->files =
+        atomic_load_explicit(&set->content_counts.files, memory_order_relaxed);
+    d->bytes =
+        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
     if (last < head->last)
         d->uncounted = head->last - last;
 }

@@ -61,12 +61,12 @@ struct registry {
 static struct set *
 set_new(struct registry *r)
 {
-    struct set *set = calloc(1, sizeof(*set));
+    struct set *set = calloc(1, sizeof(*set) + r->options.notes_size);
 
     if (!set)
         return NULL;
     set->registry = r;
-    set->folded = SET_FOLDED_UNKNOWN;
+    set->notes = (void *)(set + 1);
     atomic_init(&set->last_event, 0);
     atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
     atomic_init(&set->retain_lists, r->options.config->retain_lists);
@@ -369,6 +369,13 @@ const char *
 registry_public_url(const struct registry *r)
 {
     return r->options.public_url;
+}
+
+void
+set_dir(const struct set *set, char dir[SET_DIR_MAX])
+{
+    snprintf(dir, SET_DIR_MAX, "%s/sets/%s",
+             set->registry->options.config->data, set->name);
 }
 
 struct configured *

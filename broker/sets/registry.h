@@ -47,14 +47,12 @@
 /* Ways of pushing that subscribers are counted by. */
 #define SET_TRANSPORTS_MAX 8
 
-/* set->folded: nobody has looked yet; no seq. */
-#define SET_FOLDED_UNKNOWN UINT64_MAX
-
 /* set->peers_after: not known; no seq. */
 #define PEERS_AFTER_UNKNOWN UINT64_MAX
 
 struct announcer;
 struct configured;
+struct notes;
 struct peers;
 struct registry;
 struct settings;
@@ -85,67 +83,15 @@ struct set {
     atomic_bool is_over; /* it was removed, and its last event is there to be
                             read: announce_is_over */
 
-    /* The archive thread's: the oldest list that it looked at, and when that
-     * ended, so that it need not look again; the same of generations. */
-    uint64_t oldest_list;
-    int64_t oldest_until_us;
+    /* The archive thread's: archive/notes.h. */
+    struct notes *notes;
 
-    struct {
-        uint64_t number;
-        int64_t completed_us;
-    } oldest[GENERATION_KINDS];
-
-    /* Likewise: the entries up to `folded` are in the set's state, those up to
-     * `folded_kept` are so on the disk, and retention waits for that of those
-     * up to `folded_wanted` (archive/folding.h). */
-    uint64_t folded, folded_kept, folded_wanted;
-    bool has_fold_failed; /* the last try; it was reported */
-
-    /* Likewise, of the bytes of its resources (archive/contents.h): the entries
-     * up to `seq` are folded, on the disk, and retention waits for that of
-     * those up to `wanted`. */
-    struct {
-        enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
-
-        uint64_t seq, wanted;
-        uint64_t settled;  /* from that seq on, what no row tells of and nobody
-                              has claimed may go */
-        uint64_t earliest; /* retention has come there with its rows */
-        bool is_loose;     /* files that rows let go of are there, perhaps */
-        unsigned sweep;    /* orphans are looked for in that folder next */
-        bool is_late;   /* it is behind for want of disk, and that was said */
-        int64_t due_us; /* the clock, when the first of those that are not
-                           there is to be fetched; INT64_MAX: none is */
-        int64_t looked_us; /* archive/fetching.h: it has looked at those due
-                              before, and at that time up to the seq `looked` */
-        uint64_t looked;
-        int64_t off_us; /* it keeps none any more since then; steady clock;
-                           0: it does */
-    } content_at;
-
-    /* Of the same, to be told: up to which entry it was looked at, files, their
-     * bytes, and entries whose bytes are not there. The archive thread stores.
-     * Relaxed: they order nothing. */
-    _Atomic(uint64_t) content_last, content_files, content_bytes,
-        content_missing;
-
-    /* Likewise: its Resource List, or Dump, is to be built anew, once its state
-     * is at `wanted` (archive/renewal.h). */
-    struct {
-        bool is_due;
-        uint64_t wanted;
-        int64_t retry_us; /* not before: it has failed; steady clock */
-    } renewal[GENERATION_STATES];
-
-    /* Likewise: the Change List whose Change Dump is the next one (0: nobody
-     * has looked yet); retention does not wait for it any more
-     * (archive/changedumps.h). */
-    struct {
-        uint64_t list;
-        bool is_due;
-        bool is_late;
-        int64_t retry_us; /* not before: it has failed; steady clock */
-    } dumping;
+    /* The content that it keeps: the seq up to which the other three are
+     * counted, files, their bytes, and entries whose bytes are missing. The
+     * archive thread stores them. Relaxed: they order nothing. */
+    struct content_counts {
+        _Atomic(uint64_t) last, files, bytes, missing;
+    } content_counts;
 
     /* Connected now, by transport; push counts them. Relaxed: they are told,
      * and order nothing. */
@@ -155,6 +101,7 @@ struct set {
 struct registry_options {
     const struct config *config; /* lent as long as the registry lives */
     const char *public_url;      /* without a slash at its end; lent */
+    size_t notes_size;           /* of set->notes */
 
     /* A Change List has ended. Log thread; only to wake. May be NULL. */
     void (*on_closed)(void *user);
@@ -194,6 +141,10 @@ const struct bridging *registry_bridging(const struct registry *registry);
 void registry_set_bridging(struct registry *registry,
                            const struct bridging *bridging);
 struct filters *registry_filters(struct registry *registry);
+
+/* "DATA/sets/NAME": the files of a set. Any thread. */
+#define SET_DIR_MAX (4096 + SET_NAME_MAX + 32)
+void set_dir(const struct set *set, char dir[SET_DIR_MAX]);
 
 /* Where the set is described (R-046, R-062): the URL of its settings, else its
  * own page, GET /sets/NAME. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/archive/folding.h"
+#include "broker/archive/notes.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -27,7 +28,9 @@ void
 sets_open(struct sets *s)
 {
     const struct registry_options options = {.config = &s->config,
-                                             .public_url = s->public_url};
+                                             .public_url = s->public_url,
+                                             .notes_size =
+                                                 sizeof(struct notes)};
     struct problem why = {""};
 
     if (registry_open(&s->registry, &options, &why))

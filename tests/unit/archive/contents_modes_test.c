@@ -98,7 +98,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     assert_false(kept_is_there(w->dir, 0));
     assert_no_file(tempdir_fd(state), "sets/demo/" CONTENT_FILE);
     assert_no_file(tempdir_fd(state), "sets/demo/content");
-    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 0);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files), 0);
     {
         struct content_claim *c =
             keeping_claim(w); /* a post that came too late */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "broker/archive/notes.h"
 #include "broker/archive/retain.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
@@ -70,7 +71,7 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
     }
     assert_in_range(sets_head(&w->sets, "demo").earliest, 100, KEEPING_ENTRIES);
     assert_int_equal(content_at(keeping_content(w))->missing, 0);
-    assert_int_equal(atomic_load(&keeping_demo(w)->content_files),
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files),
                      content_at(keeping_content(w))->files);
     keeping_close(w);
 }
@@ -308,10 +309,10 @@ TEST(what_begins_anew_is_swept_again)
     content = keeping_content(w);
     assert_int_equal(content_begin(content, 0, NULL), STATUS_OK);
     contents_note(keeping_demo(w), content);
-    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 0);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files), 0);
     keeping_fold_all(w);
     keeping_check(w);
-    assert_int_equal(atomic_load(&keeping_demo(w)->content_files), 2);
+    assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files), 2);
     keeping_close(w);
 }
 
@@ -345,7 +346,7 @@ TEST(retention_waits_for_it)
 
     for (unsigned i = 0; i < 35; i++)
         keeping_post(w, i % KEEPING_RESOURCES, i, false);
-    keeping_demo(w)->dumping.list = 100; /* it waits for no dump */
+    keeping_demo(w)->notes->dump.list = 100; /* it waits for no dump */
     atomic_store(&keeping_demo(w)->retain_lists, 1);
     sets_file_all(&w->sets);
     for (unsigned i = 0; i < 3; i++) {
@@ -354,7 +355,7 @@ TEST(retention_waits_for_it)
             ;
         retain_all(w->sets.registry);
     }
-    assert_int_equal(keeping_demo(w)->folded_kept, 35);
+    assert_int_equal(keeping_demo(w)->notes->fold.kept, 35);
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 0);
     keeping_fold_all(w);
     retain_all(w->sets.registry);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/archive/notes.h"
 #include "broker/archive/retain.h"
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
@@ -68,24 +69,24 @@ TEST(has_kept_nothing_when_it_begins_anew)
 
     world_post("demo", 30, 30);
     set = sets_find(&world.sets, "demo");
-    set->folded_wanted = 20;
+    set->notes->fold.wanted = 20;
     world_fold();
-    assert_int_equal(set->folded_kept, 30);
+    assert_int_equal(set->notes->fold.kept, 30);
     folding_fini(&world.folding);
     folding_init(&world.folding, world.sets.registry);
     world_post("demo", 5, 30);
     world_fold();
-    assert_int_equal(set->folded_kept, 30); /* as before: it is the same */
+    assert_int_equal(set->notes->fold.kept, 30); /* as before: it is the same */
     folding_fini(&world.folding);
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
     unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
     folding_init(&world.folding, world.sets.registry);
-    set->folded_wanted = 0;
+    set->notes->fold.wanted = 0;
     world_post("demo", 5, 30);
     world_fold();
     world_check("demo");
-    assert_int_equal(set->folded_kept, 0);
+    assert_int_equal(set->notes->fold.kept, 0);
 }
 
 static void

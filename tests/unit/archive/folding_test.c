@@ -51,13 +51,13 @@ TEST(catches_up_in_steps, world_configure, world_teardown)
         world_post("demo", 10000, MODEL_MAX);
     set = sets_find(&world.sets, "demo");
     folding_look(&world.folding);
-    while (set->folded != 50000) {
-        uint64_t before = set->folded == SET_FOLDED_UNKNOWN ? 0 : set->folded;
+    while (folding_seq(set) != 50000) {
+        uint64_t before = folding_seq(set);
 
         folding_some(&world.folding);
-        if (set->folded != before)
+        if (folding_seq(set) != before)
             n_steps++;
-        assert_in_range(set->folded - before, 0, 30000);
+        assert_in_range(folding_seq(set) - before, 0, 30000);
     }
     assert_in_range(n_steps, 2, 50000);
     world_check("demo");
@@ -73,8 +73,8 @@ TEST(gives_each_set_its_turn, world_configure, world_teardown)
     folding_look(&world.folding);
     assert_true(folding_some(&world.folding));
     assert_true(folding_some(&world.folding));
-    assert_true(sets_find(&world.sets, "a")->folded < 50000);
-    assert_int_equal(sets_find(&world.sets, "b")->folded, 10);
+    assert_true(folding_seq(sets_find(&world.sets, "a")) < 50000);
+    assert_int_equal(folding_seq(sets_find(&world.sets, "b")), 10);
     world_fold();
     world_check("a");
     world_check("b");
@@ -244,7 +244,7 @@ TEST(one_set_that_cannot_be_folded_stops_no_other)
     assert_int_equal(mkdirat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, 0755),
                      0);
     world_fold();
-    assert_int_equal(sets_find(&world.sets, "a")->folded, SET_FOLDED_UNKNOWN);
+    assert_false(folding_is_known(sets_find(&world.sets, "a")));
     world_check("b");
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/a/" RESOURCES_FILE, AT_REMOVEDIR), 0);
@@ -285,7 +285,7 @@ TEST(is_given_up_when_the_log_ends)
     registry_stop(world.sets.registry);
     folding_look(&world.folding);
     assert_false(folding_some(&world.folding));
-    assert_int_equal(sets_find(&world.sets, "demo")->folded, 10);
+    assert_int_equal(folding_seq(sets_find(&world.sets, "demo")), 10);
 
     world_end();
     world_begin();

@@ -1,5 +1,6 @@
 #include "broker/archive/retain.h"
 
+#include "broker/archive/notes.h"
 #include "broker/log/await.h"
 #include "broker/sets/announce.h"
 #include "tests/clock.h"
@@ -87,11 +88,11 @@ TEST(waits_until_the_state_is_on_the_disk)
     atomic_store(&set->retain_lists, 3);
     retain_all(s.registry);
     assert_begins(1, 0);
-    assert_int_equal(set->folded_wanted, 2);
+    assert_int_equal(set->notes->fold.wanted, 2);
     retain_all(s.registry);
     assert_begins(1, 0);
     sets_fold_all(&s);
-    assert_int_equal(set->folded_kept, 10);
+    assert_int_equal(set->notes->fold.kept, 10);
     retain_all(s.registry);
     assert_begins(3, 4);
     sets_close(&s);
@@ -117,7 +118,8 @@ TEST(lets_old_lists_go_by_age)
     atomic_store(&set->retain_age_us, INT64_C(3600000000));
     retain();
     assert_begins(1, 0);
-    assert_int_equal(set->oldest_list, 1); /* it need not look again */
+    assert_int_equal(set->notes->retention.list,
+                     1); /* it need not look again */
     sets_post(&s, "demo", 7, 1);
     atomic_store(&set->retain_age_us, 1);
     clock_pass_us(1000); /* times of entries run ahead of a clock that stands */

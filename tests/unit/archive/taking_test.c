@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/archive/notes.h"
 #include "broker/archive/retain.h"
 #include "broker/state/staging.h"
 #include "tests/support/sets.h"
@@ -326,7 +327,8 @@ lose_history(void)
     strcat(path, "-wal");
     unlink(path);
     folding_init(&s.folding, s.sets.registry);
-    sets_find(&s.sets, NAME)->folded = SET_FOLDED_UNKNOWN;
+    memset(&sets_find(&s.sets, NAME)->notes->fold, 0,
+           sizeof(struct fold_notes));
 }
 
 static const struct resources_at *
