@@ -24,7 +24,8 @@ put_index(struct stage *s)
 
 FIXTURE(set_stage, clear_stage);
 
-/* whatever fails, only that is asked for again. */
+/* R-309: after a failure the history asks only for the failed document
+ * again. */
 TEST(what_was_found_is_kept_while_a_document_is_away)
 {
     static const char *const paths[] = {"/c.xml", "/1.xml", "/2.xml", "/4.xml"};
@@ -79,7 +80,7 @@ mend_archive(struct stage *s)
     put(s, "/a.xml", ARCHIVE(URL_1 URL_2));
 }
 
-/* What it named before it broke it may not name any more. */
+/* The complete archive may lack a list that its broken version named. */
 TEST(an_archive_that_broke_is_forgotten)
 {
     static const char broken[] =
@@ -118,7 +119,8 @@ TEST(a_page_that_breaks_is_told_once)
     tells_on(s, "");
 }
 
-/* A list that breaks off has told nothing until it is whole. */
+/* The history reports no entry of a list that breaks off before the list is
+ * complete. */
 TEST(a_list_that_breaks_is_told_once)
 {
     struct stage *s = *state;
@@ -177,7 +179,7 @@ TEST(a_package_that_is_away_is_fetched_again)
     tempdir_close(&dir);
 }
 
-/* What is refused is not asked for again. */
+/* The history does not ask again for a refused document. */
 TEST(what_is_refused_is_not_asked_for_again)
 {
     struct stage *s = *state;

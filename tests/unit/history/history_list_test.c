@@ -1,13 +1,13 @@
 /*
- * history_list_test.c - what one Change List tells of what happened after a
- * place: its order, its times, where it begins.
+ * history_list_test.c - the changes of one Change List after a place: their
+ * order, their times, the beginning of the list.
  */
 #include "client/history/history.h"
 #include "tests/unit/history/history_stage.h"
 
 FIXTURE(set_stage, clear_stage);
 
-/* what came after the place, and the place after each. */
+/* the changes after a place, and the place after each. */
 TEST(one_list_tells_what_is_after_the_place)
 {
     struct stage *s = *state;
@@ -25,7 +25,7 @@ TEST(one_list_tells_what_is_after_the_place)
     tells(s, AT_N("04", "1"), "", AT_N("04", "1"));
 }
 
-/* what happened before the list begins is not known. */
+/* nobody knows what happened before the list begins. */
 TEST(a_list_that_begins_later_is_gone)
 {
     struct stage *s = *state;
@@ -34,12 +34,12 @@ TEST(a_list_that_begins_later_is_gone)
     is_gone(s, AT("01"));
     assert_non_null(strstr(s->why.text, "2026-09-02T00:00:00"));
 
-    /* Nor does any list tell all that ever was. */
+    /* No list has all changes that ever happened, either. */
     is_gone(s, "0");
 }
 
-/* Times tie, as lists are written to the second: the count tells how many are
- * behind us. */
+/* Times tie, as sources write lists to the second: the count says how many
+ * entries are behind us. */
 TEST(entries_of_the_same_moment_are_counted)
 {
     struct stage *s = *state;
@@ -77,7 +77,8 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
     offer_list(s, LIST(FROM("01"), MODIFIED("b", "03") MODIFIED("a", "02")));
     tells(s, AT("02"), "a b ", AT_N("03", "1"));
 
-    /* Not where others have one: then it is the resource's own. */
+    /* If other entries have a datetime, an entry without one has the resource's
+     * own time (R-144). */
     put(s, "/c.xml",
         LIST(FROM("01"),
              CHANGE("a", "03") MODIFIED("b", "02") CHANGE("c", "04")));
@@ -85,7 +86,8 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
     BUF_ADD(&s->told, "\0");
     assert_non_null(strstr(s->told.data, "b " AT_N("03", "2")));
 
-    /* It has the time of the one before, also where that is long told. */
+    /* The entry has the time of the one before, even if that was reported long
+     * ago. */
     put(s, "/c.xml",
         LIST("", CHANGE("a", "02") MODIFIED("b", "05") CHANGE("c", "04")));
     tells(s, AT("03"), "c ", NULL);
@@ -110,13 +112,13 @@ TEST(a_list_without_from_begins_with_its_first_entry)
     tells(s, AT_N("02", "1"), "b ", NULL);
     is_gone(s, AT("01"));
 
-    /* It has told nothing yet. */
+    /* The list is still empty. */
     put(s, "/c.xml", LIST("", ""));
     tells(s, AT("01"), "", AT("01"));
 }
 
-/* A window that slides: what it lost is gone, what it has not is told; its
- * `until` carries the place along where nothing happens. */
+/* A window that slides: lost entries make the place gone, entries still to come
+ * are reported; its `until` moves the place forward while nothing happens. */
 TEST(a_sliding_window_is_read_as_far_as_it_reaches)
 {
     struct stage *s = *state;
@@ -179,7 +181,7 @@ TEST(gzip_without_a_type_and_relative_urls_are_read)
     tells(s, AT("01"), "a ", NULL);
 }
 
-/* A list that breaks off has told nothing. */
+/* A list that breaks off has reported no change. */
 TEST(a_list_is_told_whole_or_not_at_all)
 {
     struct stage *s = *state;

@@ -1,6 +1,6 @@
 /*
- * history_moving_test.c - Change Lists that change while they are read, or
- * between two readings; and whoever reads them pausing in between.
+ * history_moving_test.c - Change Lists that change while the history reads
+ * them, or between two readings; and readers that pause in between.
  */
 #include "client/history/history.h"
 #include "tests/test.h"
@@ -45,8 +45,8 @@ move_numbered_lists(struct stage *s)
         LIST(FROM("07") SEQS("4", "5"), NUMBERED("e", "08", "5")));
 }
 
-/* The open list is closed, and another begun, while older ones are told: what
- * the one that is closed had is told from there. */
+/* The source closes the open list and begins another while the history reports
+ * older ones: it reads the closed list at its new address. */
 TEST(a_list_that_is_closed_meanwhile_is_read_where_it_is_then)
 {
     struct stage *s = *state;
@@ -73,7 +73,8 @@ move_timed_lists(struct stage *s)
     put(s, "/open.xml", LIST(FROM("07"), CHANGE("e", "08")));
 }
 
-/* The same by times: whether the index told where it began, or it was asked. */
+/* The same by times, whether the index states where the list begins or the
+ * history has to look. */
 TEST(a_list_without_numbers_that_is_closed_meanwhile_is_read_there)
 {
     struct stage *s = *state;
@@ -200,8 +201,8 @@ move_to_an_empty_list(struct stage *s)
     put(s, "/open.xml", LIST("", ""));
 }
 
-/* The new one has nothing to tell, and does not change: the one that was closed
- * has. */
+/* The new open list is empty and does not change, but the closed one has
+ * news. */
 TEST(an_open_list_that_stays_empty_hides_none_that_was_closed)
 {
     struct stage *s = *state;
@@ -221,8 +222,8 @@ put_archive_of_three(struct stage *s)
     put(s, "/archive.xml", ARCHIVE(URL_1 URL_2 URL_3));
 }
 
-/* A list that has left the index is not yet in the archive: it is waited for,
- * and no hole is left where it was. */
+/* A list that has left the index is not yet in the archive: the history waits
+ * for it and leaves no hole. */
 TEST(a_list_on_its_way_to_the_archive_is_not_passed_over)
 {
     struct stage *s = *state;
@@ -252,8 +253,8 @@ TEST(a_place_before_the_archive_is_gone_at_once)
     assert_int_equal(site_count(s->site, "/c.xml"), 1);
 }
 
-/* R-163: all pages of an index, in whatever order; what moves on from one to
- * the next is one list. */
+/* R-163: all pages of an index, in any order; a list that moves from one page
+ * to the next is one list. */
 TEST(an_index_may_come_in_pages_that_move_on)
 {
     struct stage *s = *state;
@@ -272,8 +273,8 @@ TEST(an_index_may_come_in_pages_that_move_on)
     assert_non_null(strstr(s->why.text, "one of its pages is a list"));
 }
 
-/* An index that tells another time than its list is not believed for ever: what
- * is there is told, after some looks more. */
+/* If an index states another time than its list, the history does not believe
+ * the index for ever: it reports the changes after a few more looks. */
 TEST(an_index_that_disagrees_with_its_list_costs_some_looks)
 {
     struct stage *s = *state;
@@ -285,8 +286,8 @@ TEST(an_index_that_disagrees_with_its_list_costs_some_looks)
     assert_int_equal(site_count(s->site, "/c.xml"), 6);
 }
 
-/* A window that slides within one moment, which may be a whole day: what it
- * still has of it is not counted as what it had. */
+/* A window that slides within one moment, which may be a whole day: entries
+ * that remain of that moment are not mistaken for those already reported. */
 TEST(a_window_may_begin_within_the_moment_of_the_place)
 {
     struct stage *s = *state;
@@ -302,7 +303,7 @@ TEST(a_window_may_begin_within_the_moment_of_the_place)
     put(s, "/c.xml", LIST("", CHANGE("e", "02") CHANGE("f", "02")));
     tells_on(s, "f ");
 
-    /* What followed the last one that was told may be lost. */
+    /* Changes behind the last reported one may be lost. */
     put(s, "/c.xml", LIST("", CHANGE("h", "02") CHANGE("i", "03")));
     assert_int_equal(read_on(s), TD_GONE);
     assert_string_equal(s->names, "");
@@ -322,15 +323,16 @@ TEST(a_list_written_anew_loses_nothing_of_a_moment)
              CHANGE("c", "02") CHANGE("d", "02") CHANGE("a", "03")));
     tells_on(s, "d a ");
 
-    /* Without the one that was told last nobody knows: again, rather than not
-     * at all. */
+    /* Without the last reported entry nobody knows which are new: the history
+     * reports them again rather than not at all. */
     put(s, "/c.xml",
         LIST(FROM("01"),
              CHANGE("c", "02") CHANGE("e", "03") CHANGE("a", "04")));
     tells_on(s, "e a ");
 }
 
-/* a list from new to old is one whatever is left of it. */
+/* R-135: a list from new to old keeps that order, however few entries
+ * remain. */
 TEST(a_list_from_new_to_old_has_one_order)
 {
     struct stage *s = *state;
@@ -350,8 +352,8 @@ TEST(a_list_from_new_to_old_has_one_order)
     "<url><loc>http://r.example/" name "</loc><rs:md change=\"updated\"" \
     " datetime=\"" DAY(day) "\" length=\"" length "\"/></url>"
 
-/* In two lists of one moment: the same entry is one, what only looks like it is
- * another. */
+/* Two lists share a moment: an equal entry in both is one entry, a similar one
+ * is another. */
 TEST(the_same_entry_in_two_lists_is_told_once)
 {
     struct stage *s = *state;

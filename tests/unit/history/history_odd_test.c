@@ -7,7 +7,7 @@
 
 FIXTURE(set_stage, clear_stage);
 
-/* What it is shows in its entries, whatever its root is called. */
+/* The entries show which kind of document it is, whatever its root says. */
 TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index)
 {
     struct stage *s = *state;
@@ -24,7 +24,7 @@ TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index)
     tells(s, AT("01"), "x ", AT_N("02", "1"));
 }
 
-/* what is named as an archive may be a list itself. */
+/* a document that is named as an archive may be a list itself. */
 TEST(a_list_may_pass_for_an_archive)
 {
     struct stage *s = *state;

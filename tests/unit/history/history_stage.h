@@ -1,6 +1,6 @@
 /*
- * history_stage.h - the stage of tests of a history: a site whose Change Lists
- * are read, and what they told.
+ * history_stage.h - the stage of tests of a history: a site with Change Lists,
+ * and the entries that the history reported.
  */
 #ifndef TESTS_UNIT_HISTORY_HISTORY_STAGE_H
 #define TESTS_UNIT_HISTORY_HISTORY_STAGE_H
@@ -73,16 +73,15 @@ struct stage {
     char names[20000]; /* "NAME " of each */
     char upto[TD_POSITION_SIZE];
     unsigned silence_s;
-    struct place reached; /* the same, with its mark; else they are told
-                             without */
+    struct place reached; /* the same, with its mark; `upto` has none */
     struct failure why;
     bool is_over;
     unsigned n_told;
-    unsigned pauses_at; /* when so many were told */
+    unsigned pauses_at; /* pauses after this many entries */
     unsigned frees_at;
-    unsigned moves_at; /* when so many were told, the source changes */
+    unsigned moves_at; /* after this many entries the source changes */
     void (*move)(struct stage *s);
-    bool waits; /* for what is not to be had for now ... */
+    bool waits; /* for a document that is unavailable for now ... */
     unsigned n_waits;
     unsigned waited_ms;   /* ... the last time */
     unsigned gives_up_at; /* frees it when it was to wait so often */
@@ -270,7 +269,7 @@ is_gone(struct stage *s, const char *after)
     assert_string_equal(s->names, "");
 }
 
-/* From the place that was reached last time, as a position keeps it. */
+/* Reads on from the last place, written and read as a position. */
 static inline enum td_status
 read_on(struct stage *s)
 {

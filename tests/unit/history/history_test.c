@@ -1,6 +1,6 @@
 /*
- * history_test.c - what several documents together tell: indexes, archives,
- * pages, dumps; and what cannot be had.
+ * history_test.c - the changes of several documents together: indexes,
+ * archives, pages, dumps; and unavailable documents.
  */
 #include "client/history/history.h"
 
@@ -92,7 +92,8 @@ TEST(a_list_leads_to_its_index_or_the_list_before)
         LIST(FROM("07"), LINK("index", "/index.xml") CHANGE("e", "08")));
     tells(s, AT("01"), "a b c d e ", NULL);
 
-    /* Where the open list has an address of its own, too, it is told once. */
+    /* If the open list has an address of its own, too, its changes are reported
+     * once. */
     put(s, "/now.xml",
         LIST(FROM("07"), LINK("index", "/index.xml") CHANGE("e", "08")));
     offer(s, &s->offered.change_list, "/now.xml");
@@ -110,9 +111,9 @@ TEST(pages_make_one_list)
     site_headers(s->site, "/c.xml?page=2", "Link: </c3.xml>; rel=\"next\"");
     put(s, "/c3.xml", LIST("", LINK("next", "/c.xml") CHANGE("c", "04")));
     tells(s, AT("01"), "a b c ", AT_N("04", "1"));
-    tells_again(s, AT("02"), "a b c ", NULL); /* no ETag tells of all pages */
+    tells_again(s, AT("02"), "a b c ", NULL); /* no ETag covers all pages */
 
-    /* What moved on from one page to the next is told once. */
+    /* A change that moved from one page to the next is reported once. */
     put(s, "/c.xml",
         LIST("", LINK("next", "/c2.xml") CHANGE("d", "05") CHANGE("c", "04")));
     put(s, "/c2.xml", LIST("", CHANGE("c", "04") CHANGE("a", "02")));
@@ -228,7 +229,7 @@ TEST(change_dumps_stand_for_change_lists)
     tempdir_close(&dir);
 }
 
-/* What cannot be had */
+/* Unavailable documents */
 
 TEST(failures_are_told)
 {

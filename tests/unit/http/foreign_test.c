@@ -8,7 +8,7 @@
 #include "tests/support/wire.h"
 #include "tests/test.h"
 
-/* 404: it was let in, for there is nothing at that address. */
+/* 404: the broker let the request in, and has nothing at that address. */
 static unsigned
 ask(unsigned port, const char *host, const char *origin)
 {

@@ -86,8 +86,8 @@ TEST(has_room_for_the_longest_names, tempdir_setup, tempdir_teardown)
     sets_close(&s);
 }
 
-/* Before all parts of the broker are there, it answers that it runs, and that
- * it is not ready; it looks at no other request. */
+/* Before all parts of the broker are open, it answers that it runs and is not
+ * ready; it looks at no other request. */
 TEST(while_it_starts_it_says_so)
 {
     static const struct {

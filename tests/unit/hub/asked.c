@@ -178,7 +178,7 @@ asked_post(const char *topic, const char *type, const char *key,
     return asked(asked_notification(&p));
 }
 
-/* A form with hub.mode=publish: what stands behind it. */
+/* Returns the form with hub.mode=publish and `rest` behind it. */
 struct told
 asked_ping(const char *rest)
 {
@@ -212,7 +212,7 @@ asked_on_altered(struct alteration *alteration, void *user)
     pthread_mutex_unlock(&s->mutex);
 }
 
-/* Waits for what was begun with `s`. */
+/* Waits until the alteration of `s` is done. */
 static enum status
 asked_await_altered(struct asked_settings *s)
 {

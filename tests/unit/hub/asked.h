@@ -1,6 +1,6 @@
 /*
- * asked.h - a hub of a test's own, in this process, and what is asked of it:
- * orders, as the door would hand them in.
+ * asked.h - a hub of a test's own, in this process, and orders to it, as the
+ * door would submit them.
  *
  *     FIXTURE(asked_setup, asked_teardown);
  */
@@ -77,7 +77,7 @@ const char *asked_links(const char *topic);
 struct told asked_post(const char *topic, const char *type, const char *key,
                        const char *body);
 
-/* A form with hub.mode=publish: what stands behind it. */
+/* Sends a form with hub.mode=publish and `rest` behind it. */
 struct told asked_ping(const char *rest);
 
 /* Settings of a set; its removal. */

@@ -29,8 +29,9 @@ count(const char *text, const char *part)
     return n;
 }
 
-/* A hub is told of both topics of the set: two subscriptions each. The hub
- * hears of settings when they are committed, in a turn of its own. */
+/* The broker subscribes each external hub to both topics of the set: two
+ * subscriptions each. The hub hears of settings when they are committed, in a
+ * turn of its own. */
 static void
 await_hubs(const char *name, unsigned of_one, unsigned of_two)
 {
@@ -103,8 +104,8 @@ TEST(they_are_there_after_a_restart)
     assert_non_null(strstr(after.text, id));
 }
 
-/* What is posted as soon as the settings are there is told, however late the
- * hub's thread hears of them. */
+/* A hub gets changes that are posted right after its settings, however late the
+ * hub's thread learns of these. */
 TEST(they_begin_where_the_settings_were_committed)
 {
     struct told t;
@@ -118,7 +119,8 @@ TEST(they_begin_where_the_settings_were_committed)
     assert_non_null(strstr(t.text, "-3\",\"lag\":2"));
 }
 
-/* And end with it, when they were told, or could not be. */
+/* The subscriptions end with the set, when the hubs have been notified or could
+ * not be. */
 TEST(a_set_that_is_removed_tells_nobody, asked_configure, asked_teardown)
 {
     broker.sets.config.hub_give_up_us = 1;

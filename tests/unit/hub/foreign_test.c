@@ -1,4 +1,4 @@
-/* What foreign Sources post to the hub. What they ping: pings_test.c. */
+/* Documents that foreign Sources post to the hub. Pings: pings_test.c. */
 #include "broker/hub/foreign.h"
 
 #include <semaphore.h>
@@ -23,7 +23,8 @@ TEST(takes_notifications_of_a_source_that_names_us)
     assert_int_equal(origin_count(stage.origin, "GET"), 0);
 }
 
-/* Who comes while it is asked waits for the same answer; order is kept. */
+/* A document that arrives during the HEAD request waits for the same answer;
+ * the order stays. */
 TEST(asks_once_for_all_who_wait)
 {
     struct asking first, second;
@@ -129,7 +130,7 @@ TEST(refuses_a_topic_whose_source_does_not_name_us)
     assert_int_equal(stage_documents(), 1);
 }
 
-/* what cannot be asked now, may be able to another time. */
+/* if the topic does not answer now, it may answer later. */
 TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one)
 {
     struct posted p;
@@ -168,7 +169,7 @@ TEST(follows_a_redirect_to_where_the_topic_is_named)
     assert_int_equal(origin_count(stage.origin, "HEAD"), 3);
 }
 
-/* A relay that is told another name of this hub asks again. */
+/* A relay whose settings name another hub asks the topic again. */
 TEST(asks_again_when_the_hub_has_another_name)
 {
     char body[600], links[1200];
@@ -208,7 +209,7 @@ TEST(a_set_takes_in_the_changes_once, stage_open_set, stage_close)
                            capabilities[0]),
                 200, "");
     assert_int_equal(sets_head(&broker.sets, "demo").last, 3);
-    /* By a key it is another one. */
+    /* With a key the same document counts as a new one. */
     assert_http(stage_post_xml("k-1", capabilities[0]), 200, "");
     assert_http(stage_post_xml("k-1", capabilities[0]), 200, "");
     assert_int_equal(sets_head(&broker.sets, "demo").last, 4);
@@ -230,7 +231,7 @@ TEST(a_set_refuses_what_a_post_would_be_refused_for, stage_open_set,
     assert_http(stage_post_xml("a key", NOTICE("x", "http://e.example/1")), 400,
                 "");
     assert_int_equal(sets_head(&broker.sets, "demo").last, 0);
-    /* Those who wait behind it are not held up. */
+    /* A refusal does not hold up documents that wait behind it. */
     assert_http(stage_post_xml(NULL, NOTICE("x", "http://e.example/1")), 200,
                 "");
 }
@@ -254,7 +255,7 @@ TEST(a_set_takes_them_in_the_order_they_came, stage_open_set, stage_close)
     assert_int_equal(sets_head(&broker.sets, "demo").last, 20);
 }
 
-/* The hub ends: who waits is told so. */
+/* The hub ends: a waiting Source is refused with STATUS_STOPPED. */
 TEST(whoever_waits_at_the_end_is_told)
 {
     struct asking w;
@@ -334,7 +335,7 @@ keep_the_log(struct keeper *k)
         ;
 }
 
-/* What waits when the log has the one before it is not begun any more. */
+/* A post that waits for the post before it is not begun any more. */
 TEST(whoever_waits_for_the_log_at_the_end_is_told, stage_open_set, stage_close)
 {
     struct asking w[3];

@@ -1,5 +1,5 @@
 /*
- * The hub with its thread: who opens and ends it, and who asks meanwhile.
+ * The hub with its thread: opening and ending it, and requests meanwhile.
  */
 #include "broker/hub/hub.h"
 
@@ -127,7 +127,7 @@ TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
     sets_close(&sets);
 }
 
-/* What cannot be opened leaves nothing behind, and says why. */
+/* A hub that cannot be opened leaves nothing behind, and reports why. */
 TEST(what_cannot_be_opened_says_why)
 {
     static const struct networks allowed; /* lent */

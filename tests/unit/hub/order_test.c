@@ -115,7 +115,7 @@ TEST(what_is_wrong_is_named)
                    "interval: ");
 }
 
-/* What it asks for besides does not matter. */
+/* Its other parameters do not matter. */
 TEST(an_unsubscription_has_nothing_to_ask_for)
 {
     struct order *order =

@@ -1,4 +1,4 @@
-/* Pings: what they name is fetched from its Source. */
+/* Pings: the hub fetches the topic that they name from its Source. */
 #include "broker/hub/foreign.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -22,7 +22,7 @@ TEST(fetches_what_is_pinged)
     assert_int_equal(stage_documents(), 2);
 }
 
-/* However often it is pinged, one fetch is under way, and one follows. */
+/* However many pings arrive, one fetch is under way, and one follows. */
 TEST(pings_that_come_meanwhile_mean_one_fetch_more)
 {
     origin_content(stage.origin, "text/plain", NULL, SLICE("one"));
@@ -41,7 +41,7 @@ TEST(pings_that_come_meanwhile_mean_one_fetch_more)
     assert_int_equal(origin_count(stage.origin, "GET"), 3);
 }
 
-/* A ping was answered, so it is not lost with the first attempt. */
+/* The hub has answered a ping, so it repeats a failed fetch. */
 TEST(fetches_again_what_could_not_be_fetched)
 {
     origin_content(stage.origin, "text/plain", NULL, SLICE("one"));
@@ -78,7 +78,8 @@ TEST(keeps_nothing_of_a_topic_that_is_too_large)
     assert_int_equal(stage_documents(), 1);
 }
 
-/* A set takes in what was fetched, too; and what was posted and pinged, once.
+/* A set accepts fetched documents, too; a document that is both posted and
+ * pinged counts once.
  */
 TEST(a_set_is_fed_by_pings, stage_open_set, stage_close)
 {

@@ -121,8 +121,8 @@ TEST(a_topic_has_one_owner)
     asked_put_relay("two", "http://127.0.0.1/~feed", 201);
 }
 
-/* Documents, by the hub's own functions: a hub without a thread, whose turns
- * are the test's. */
+/* Documents, by the hub's own functions: a hub without a thread; the test runs
+ * its turns. */
 
 struct still {
     struct sets sets;
@@ -244,7 +244,8 @@ still_teardown(void **state)
 
 FIXTURE(still_setup, still_teardown);
 
-/* what goes out is what came in, byte for byte, whatever it is. */
+/* R-296: a relay delivers a document as it received it, byte for byte, whatever
+ * it is. */
 TEST(keeps_documents_as_they_are)
 {
     static const char bytes[] = "\0\xff\r\n<not xml";
@@ -266,7 +267,7 @@ TEST(keeps_documents_as_they_are)
     buf_fini(&b);
 }
 
-/* What is not kept is not delivered, and nobody finds it. */
+/* A relay or document that is not kept is neither delivered nor found. */
 TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
 {
     struct problem why;
@@ -385,7 +386,7 @@ TEST(keeps_the_latest_documents, still_configure, still_teardown)
     assert_document(4, "text/plain", SLICE("56"));
 }
 
-/* epoch, documents, what they sum up to, keys: all as before. */
+/* epoch, documents, their digest and keys are as before. */
 TEST(is_the_same_after_a_restart, still_configure, still_teardown)
 {
     char epoch[EPOCH_SIZE + 1];

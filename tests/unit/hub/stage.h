@@ -46,7 +46,7 @@ void assert_http(struct told t, unsigned http, const char *part);
 /* How many documents the relay has got. */
 unsigned stage_documents(void);
 
-/* What is fetched comes when it comes: until then. */
+/* A fetch takes its time; these wait for its result. */
 void stage_await_documents(unsigned n);
 void stage_await_entries(uint64_t n);
 

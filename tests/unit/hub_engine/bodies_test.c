@@ -70,8 +70,8 @@ TEST(are_the_same_whenever_they_are_made)
     bodies_settle(&bodies, again);
 }
 
-/* One that nobody holds is found for a while; one that does not have all that
- * waits is not, but for who wants that range. */
+/* The cache finds an unheld body for a while. It finds no body that lacks newer
+ * entries, except for a request of that very range. */
 TEST(are_found_as_long_as_they_serve)
 {
     struct shared_body *body;
@@ -123,8 +123,8 @@ TEST(stay_while_they_are_looked_at)
     bodies_settle(&bodies, body);
 }
 
-/* W-092: what is held counts once, for suspects too; these have room up to a
- * half, and share what they hold already. */
+/* W-092: a held body counts once, for suspects too. Suspects may hold up to a
+ * half, and share bodies that they hold already. */
 TEST(count_while_they_are_held)
 {
     struct shared_body *a, *b;

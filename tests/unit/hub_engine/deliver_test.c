@@ -6,9 +6,9 @@
 
 FIXTURE(engine_setup, engine_teardown);
 
-/* W-080, W-081, W-083, W-085; R-296: what is committed goes to the callback as
- * it was given, with the topic's type and one line of links; after a 2xx the
- * subscription rests. */
+/* W-080, W-081, W-083, W-085; R-296: a commit goes to the callback unchanged,
+ * with the topic's type and one line of links; after a 2xx the subscription
+ * rests. */
 TEST(delivers_what_is_committed)
 {
     struct subscription *s;
@@ -36,8 +36,8 @@ TEST(delivers_what_is_committed)
     assert_int_equal(e.n_sent, 1);
 }
 
-/* W-093, R-306: one delivery in flight; what accumulates goes out merged, in
- * order, when it has come to its end. */
+/* W-093, R-306: one delivery is in flight; later changes go out merged, in
+ * order, when that delivery has ended. */
 TEST(merges_what_comes_while_one_is_in_flight)
 {
     struct subscription *s = first_delivery(1);
@@ -56,7 +56,7 @@ TEST(merges_what_comes_while_one_is_in_flight)
     assert_int_equal(e.n_sent, 2);
 }
 
-/* R-306, W-091: the range is fixed at the first try: each later one is the same
+/* R-306, W-091: the first try fixes the range: each later try sends the same
  * bytes under the same id, whatever was committed meanwhile. */
 TEST(repeats_a_failed_delivery_byte_for_byte)
 {
@@ -104,7 +104,7 @@ TEST(sends_nothing_that_is_not_kept)
     finish(s, 200);
 }
 
-/* A callback that is unsubscribed while its body is read leaves nothing. */
+/* A callback that unsubscribes while the hub reads its body leaves nothing. */
 TEST(can_be_cut_in_every_state)
 {
     struct subscription *s, *stays;
@@ -139,8 +139,8 @@ TEST(can_be_cut_in_every_state)
     assert_int_equal(quiet->n_alarms, 0);
 }
 
-/* `interval`: deliveries are at least so far apart; what comes meanwhile is in
- * one. Retries do not wait for it. */
+/* `interval`: deliveries are at least this far apart; one delivery has all
+ * changes between them. Retries do not wait for it. */
 TEST(batches_what_comes_within_an_interval)
 {
     struct subscription *s;
@@ -177,8 +177,8 @@ go_back(struct subscription *s, uint64_t after)
     turns();
 }
 
-/* Redelivery: what is in flight is cut, and the cursor's new place counts at
- * once, also for one that backs off. */
+/* Redelivery cuts the delivery in flight, and the cursor's new place counts at
+ * once, also for a subscription that backs off. */
 TEST(goes_back_when_the_cursor_is_moved)
 {
     struct subscription *s;

@@ -108,8 +108,8 @@ on_wake(struct caller *caller, void *user)
     deliver_wake(&e.hub);
 }
 
-/* Ends a turn as hub.c does. What was sent before its range was kept would be
- * sent again in other bytes after a crash. */
+/* Ends a turn as hub.c does. After a crash the hub would send other bytes if it
+ * sent a range before keeping it. */
 static void
 on_turn(struct caller *caller, void *user)
 {

@@ -7,8 +7,8 @@
  *
  *     FIXTURE(engine_setup, engine_teardown);
  *
- *     subscribe -> post -> turns: calls are given their turn, ranges are kept,
- *     what is ready is `sent` -> finish(status) -> ...
+ *     subscribe -> post -> turns: calls get their turn, ranges are kept, ready
+ *     deliveries are `sent` -> finish(status) -> ...
  */
 #ifndef TESTS_UNIT_HUB_ENGINE_H
 #define TESTS_UNIT_HUB_ENGINE_H
@@ -35,7 +35,7 @@ struct sent {
     struct call *call;
     char headers[4096]; /* one a line */
     struct buf body;
-    const char *data; /* the engine's own: who shares it */
+    const char *data; /* the engine's own: shows who shares it */
     bool is_suspect;
 };
 
@@ -85,7 +85,7 @@ void turns(void);
 /* Reads what is to be read from the disk, and makes turns. */
 void run_jobs(void);
 
-/* Lets time pass; what is due rings, in turns. */
+/* Lets time pass; alarms that are due ring, in turns. */
 void pass(int64_t us);
 
 /* When the next alarm rings, from now. */

@@ -143,7 +143,8 @@ TEST(the_log_is_read_once_for_all_at_the_start)
     assert_true(all[3]->reached > head);
 }
 
-/* What is committed while a worker reads is looked at as soon as it has. */
+/* The hub reads a change that was committed while a worker read, as soon as the
+ * worker is done. */
 TEST(a_commit_while_the_log_is_read_is_not_forgotten)
 {
     struct subscription *a;

@@ -113,9 +113,9 @@ TEST(does_not_blame_a_callback_for_our_memory)
     assert_false(last_sent()->is_suspect);
 }
 
-/* W-090, R-305: when the time is over only this range is given up, and counted;
- * the next one is tried, and begins where the hole ends: its `after` shows it
- * to a receiver, whose position is before. */
+/* W-090, R-305: when the time is over the hub gives up this range only, and
+ * counts it. The next range begins where the hole ends: its `after` shows the
+ * hole to a receiver, whose position is before. */
 TEST(gives_up_one_range_and_goes_on, engine_configure, engine_teardown)
 {
     struct subscription *s;

@@ -29,8 +29,8 @@ TEST(does_not_keep_a_range_twice)
     assert_int_equal(e.n_kept, 1);
 }
 
-/* W-074, R-306: after a restart the range that was tried is tried again: the
- * same bytes, the same id, whatever came meanwhile and whatever the limit of a
+/* W-074, R-306: after a restart the hub tries the same range again: the same
+ * bytes, the same id, whatever came meanwhile and whatever the limit of a
  * message is now. */
 TEST(repeats_the_range_after_a_restart)
 {
@@ -80,8 +80,8 @@ TEST(makes_one_body_for_all_at_the_same_place)
         assert_ptr_equal(e.sent[i].data, e.sent[0].data);
 }
 
-/* With one connection each waits for the one before: the body is kept for who
- * comes a little later. */
+/* With one connection each delivery waits for the one before: the body is kept
+ * for the next one. */
 TEST(keeps_a_body_for_who_comes_next)
 {
     struct subscription *a, *b;
@@ -113,8 +113,8 @@ TEST(is_merged_up_to_the_head_whoever_was_there_before)
     assert_sent(&e.sent[1], 0, 5);
 }
 
-/* What is no longer in memory is read at the worker pool, once for all who wait
- * for it. */
+/* The worker pool reads changes that are no longer in memory, once for all who
+ * wait for them. */
 TEST(reads_what_is_not_in_memory_elsewhere)
 {
     struct subscription *a, *b;
@@ -122,7 +122,7 @@ TEST(reads_what_is_not_in_memory_elsewhere)
     post(5);
     a = subscribe("/0", 5);
     engine_stop();
-    engine_start(); /* what was there before is on the disk now */
+    engine_start(); /* the earlier entries are only on the disk now */
     a = subscribe("/a", 0);
     b = subscribe("/b", 0);
     turns();
@@ -135,8 +135,8 @@ TEST(reads_what_is_not_in_memory_elsewhere)
     assert_kept(b, 0, 5);
 }
 
-/* Design 4: where nothing passes a filter nothing is sent; what passes next is
- * in a message that begins where the last one ended. */
+/* Design 4: the hub sends nothing while nothing passes a filter; the next
+ * message begins where the last one ended. */
 TEST(sends_nothing_where_nothing_passes)
 {
     struct subscription *s;
@@ -164,7 +164,8 @@ TEST(sends_nothing_where_nothing_passes)
 }
 
 /* W-092: suspects may hold half of the memory for bodies; the others have room
- * however many of them hang. Who has no room waits, and holds nothing. */
+ * however many of them hang. A subscription without room waits, and holds
+ * nothing. */
 TEST(has_room_for_the_healthy_however_many_hang, engine_configure,
      engine_teardown)
 {

@@ -80,8 +80,8 @@ assert_refused(const char *url, enum status rc, const char *part)
         fail_msg("%s: \"%s\" does not say \"%s\"", url, why.text, part);
 }
 
-/* W-028, W-044: what is no topic is refused at once; one of our own URLs with
- * the topic that was meant, perhaps. */
+/* W-028, W-044: the hub refuses an unknown topic at once; for one of our own
+ * URLs it names the topic that may be meant. */
 TEST(says_what_to_subscribe_to_instead)
 {
     static const char *const paths[] = {
@@ -150,7 +150,7 @@ read_topic(const struct topic *topic, struct topic_wish wish, struct buf *text)
     return last;
 }
 
-/* without links that lead away, where that was asked for. */
+/* a reader may ask for changes without links. */
 TEST(reads_a_message_with_or_without_links)
 {
     struct topic *topic;

@@ -166,7 +166,8 @@ quiet_next(const struct call *call)
     return next == &quiet->calls ? NULL : list_entry(next, struct call, node);
 }
 
-/* Who is given its turn next; NULL: none waits, or there is no room. */
+/* Returns the call that gets the next turn; NULL: none waits, or there is no
+ * room. */
 static struct call *
 first_waiting(const struct caller *c)
 {

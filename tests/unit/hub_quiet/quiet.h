@@ -3,11 +3,11 @@
  * network: nothing happens but what the test makes happen, in turns, and time
  * is what it says.
  *
- * Whoever uses this, by simulation.h or engine.h, is linked with quiet.c
- * instead of net/caller.c: what a test's own files define is not taken from a
- * part (tests/CMakeLists.txt).
+ * Tests that use this, by simulation.h or engine.h, are linked with quiet.c
+ * instead of net/caller.c: the linker takes no function from a part that a
+ * test's own files define (tests/CMakeLists.txt).
  *
- *     caller_open -> quiet_turn: what was posted and woken runs, calls are
+ *     caller_open -> quiet_turn: posted tasks and wakes run, calls are
  * given their turn, the turn ends -> quiet_answer, quiet_fail, quiet_pass ...
  *
  * One at a time. The test's thread; wakes and posts come from others, too.
@@ -56,8 +56,8 @@ extern struct caller *quiet;
 /* Turns of the loop, until there is nothing more to do. */
 void quiet_turn(void);
 
-/* A part of one: the first that waits is given its turn. False: none waits, or
- * there is no room. */
+/* A part of a turn: gives the first waiting call its turn. False: none waits,
+ * or there is no room. */
 bool quiet_give_turn(void);
 
 /* The call under way, or waiting, behind `call`; the first one behind NULL. */

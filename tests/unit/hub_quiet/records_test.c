@@ -1,6 +1,6 @@
 /*
- * hub.db: transactions, how firmly they are kept, and what happens when they
- * are not.
+ * hub.db: transactions, how durable they are, and what the hub does when they
+ * fail.
  */
 #include "broker/hub/records.h"
 
@@ -106,7 +106,7 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
 
     records_range(r, a.s.id, 13, 14);
     a.s.after = 12;
-    records_cursor(r, &a.s); /* told later: it counts */
+    records_cursor(r, &a.s); /* the later one counts */
     assert_int_equal(ask(r, CURSOR), 12000);
     commit(r);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
@@ -136,7 +136,7 @@ TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
     records_close(r);
 }
 
-/* Also those of rows that are gone. */
+/* Not even ids of deleted rows. */
 TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
 {
     struct records *r = open_records(state);
@@ -290,8 +290,8 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
     records_close(r);
 }
 
-/* The hub: while its disk is full nothing is told, nothing is delivered, and
- * what it knows is right; then all of it is kept. */
+/* The hub: while its disk is full it sends and delivers nothing, and its memory
+ * is right; then it keeps everything. */
 TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
      simulation_teardown)
 {
@@ -319,7 +319,7 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
     assert_true(sim_is_sent("http://a.example/"));
 }
 
-/* An end that could not be kept is no end that is taken back. */
+/* The hub does not take back an end that it could not keep. */
 TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
      simulation_teardown)
 {

@@ -1,5 +1,5 @@
 /*
- * What a subscription is told to be: its state, its lag, its failures.
+ * The report on a subscription: its state, its lag, its failures.
  */
 #include "broker/hub/report.h"
 
@@ -73,7 +73,7 @@ TEST(a_report_of_a_callback_has_what_is_its)
     assert_string_equal(sim_text, "{\"subscriptions\":[]}\n");
 }
 
-/* What does not pass its filter is not what it lags behind. */
+/* Changes that do not pass the filter are no lag. */
 TEST(a_report_tells_no_lag_where_nothing_passes)
 {
     struct subscription *s = sim_active(CALLBACK, "&tag=none");

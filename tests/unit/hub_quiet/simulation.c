@@ -154,7 +154,7 @@ sim_outcome(struct order *order)
     return http;
 }
 
-/* Makes a turn for what was submitted: the answer's status. */
+/* Runs turns until the submitted order is answered; returns the status. */
 static unsigned
 turn_for(struct order *order)
 {
@@ -343,7 +343,7 @@ sim_fill_disk(bool is_full)
     struct db *db = records_db(sim.hub->records);
     struct problem why = {""};
 
-    /* Less than there are is as many as there are. */
+    /* SQLite takes a number below the current one as the current one. */
     if (db_exec(db,
                 is_full ? "PRAGMA max_page_count=1"
                         : "PRAGMA max_page_count=1000000",

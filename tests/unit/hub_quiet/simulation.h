@@ -74,7 +74,7 @@ void sim_subscribe(const char *callback, const char *more);
 struct call *sim_call(const char *url);
 unsigned sim_n_calls(void);
 
-/* Is it on its way: was it given its turn, and all that it sends? */
+/* True if the call is on its way: it has its turn and all that it sends. */
 bool sim_is_sent(const char *url);
 
 /* Its value of a parameter, decoded; "" if there is none. Good until the next

@@ -1,6 +1,6 @@
 /*
- * What ends a subscription: its lease, its callback, the end of its set; and
- * what does not: being sent back.
+ * A subscription ends with its lease, its callback or its set; it does not end
+ * by redelivery.
  */
 #include <stdio.h>
 
@@ -30,8 +30,8 @@ TEST(ends_with_its_lease)
     assert_null(sim_find(CALLBACK));
 }
 
-/* W-072: a wall clock that was set ahead is seen within the hour; one that was
- * set back does not end a lease early. */
+/* W-072: the hub notices within an hour that the wall clock was set forward;
+ * one that was set back does not end a lease early. */
 TEST(a_lease_goes_by_the_wall_clock)
 {
     struct subscription *s = sim_active(CALLBACK, "");
@@ -66,7 +66,7 @@ TEST(gone_ends_it)
     sim_answer(sim_call(CALLBACK), 410, "");
 
     assert_null(sim_find(CALLBACK));
-    assert_int_equal(sim_n_calls(), 0); /* and it is not told so */
+    assert_int_equal(sim_n_calls(), 0); /* and its callback gets no denial */
     simulation_restart();
     assert_null(sim_find(CALLBACK));
 }
@@ -95,7 +95,7 @@ remove_set(void)
     AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));
 }
 
-/* W-042, W-044: what waits is denied as well. */
+/* W-042, W-044: a subscription that still waits is denied as well. */
 TEST(a_removed_set_ends_what_belongs_to_it)
 {
     sim_active(CALLBACK, "");
@@ -131,8 +131,9 @@ TEST(a_removed_set_ends_many_in_several_turns)
     assert_int_equal(subscriptions_count(sim.hub), 0);
 }
 
-/* W-042, W-044: a set of the same name that was made anew is another topic; and
- * who was not told by who has removed it is told at the start. */
+/* W-042, W-044: a set that was made again under the same name is another topic.
+ * The hub denies at the start subscriptions that the end of the old set had
+ * left. */
 TEST(what_belonged_to_a_removed_set_is_not_the_new_ones)
 {
     sim_active(CALLBACK, "");
@@ -151,7 +152,7 @@ TEST(what_belonged_to_a_removed_set_is_not_the_new_ones)
     assert_int_equal(subscriptions_count(sim.hub), 1);
 }
 
-/* What is no longer in flight does not come back, either. */
+/* A delivery that was cut does not come back, either. */
 TEST(redelivery_goes_back_and_cuts_what_is_in_flight)
 {
     struct subscription *s = sim_active(CALLBACK, "");

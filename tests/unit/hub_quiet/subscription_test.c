@@ -38,8 +38,8 @@ delivery(const char *callback, char headers[4096])
 
 FIXTURE(simulation_setup, simulation_teardown);
 
-/* It begins where the topic was when the request was taken, so that nothing
- * between request and verification is missed. */
+/* It begins where the topic was when the hub accepted the request, so that it
+ * misses nothing between request and verification. */
 TEST(begins_at_the_head_of_its_request)
 {
     sim_subscribe(CALLBACK, "");
@@ -123,7 +123,7 @@ TEST(a_renewal_that_fails_leaves_secret_and_lease)
     assert_int_equal(sim_find(CALLBACK)->lease_end_us, end_us);
 }
 
-/* W-035: what is on its way arrives, and the next has the new secret (W-103).
+/* W-035: a delivery in flight arrives, and the next has the new secret (W-103).
  */
 TEST(a_renewal_does_not_interrupt_a_delivery)
 {
@@ -231,7 +231,7 @@ TEST(everything_is_there_after_a_restart)
     assert_true(sim_active("http://b.example/", "")->id > id);
 }
 
-/* W-091: the range that was tried is repeated, and is the same. */
+/* W-091: the hub repeats the range of the last try with the same bytes. */
 TEST(a_delivery_in_flight_is_repeated_after_a_crash)
 {
     char first[4096], second[4096];

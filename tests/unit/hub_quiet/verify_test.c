@@ -1,6 +1,6 @@
 /*
- * Verification of intent: what is asked, what is an answer, which request of a
- * pair counts, how many may wait.
+ * Verification of intent: the request to the callback, its answer, which
+ * request of a pair counts, how many may wait.
  */
 #include "broker/hub/verify.h"
 
@@ -123,7 +123,7 @@ TEST(tries_a_few_times_when_there_is_no_answer_each_with_its_challenge)
     assert_null(request_next(sim.hub, 0));
 }
 
-/* W-160: what may not be called is not tried again. */
+/* W-160: the hub does not try a forbidden address again. */
 TEST(an_address_that_is_refused_ends_the_request)
 {
     sim_subscribe(CALLBACK, "");
@@ -263,7 +263,7 @@ TEST(too_many_requests_for_one_host_are_429)
     assert_int_equal(sim_ask(url, ""), 202);
 }
 
-/* W-164, W-161: a victim is a host, whatever port and spelling is named. */
+/* W-164, W-161: a victim is a host, under any port and spelling. */
 TEST(ports_and_spellings_of_a_host_share_its_limit)
 {
     static const char *const hosts[] = {"192.0.2.1", "0xC0.513",
@@ -276,7 +276,7 @@ TEST(ports_and_spellings_of_a_host_share_its_limit)
     }
 }
 
-/* A callback of the broker itself is refused (W-028), whatever it looks like:
+/* A callback of the broker itself is refused in every spelling (W-028):
  * deliveries would be posts to it. */
 TEST(a_callback_of_our_own_is_refused)
 {
@@ -344,7 +344,7 @@ TEST(a_network_of_ipv6_is_one_requester)
     }
 }
 
-/* W-164: whatever hosts they name */
+/* W-164: whichever hosts they name */
 TEST(too_many_requests_of_one_requester_are_429)
 {
     use_up_requests("192.0.2.1");
@@ -371,7 +371,8 @@ TEST(a_request_is_verified_after_a_restart)
     assert_int_equal(sim_find(CALLBACK)->terms.lease_us, 400000000);
 }
 
-/* W-032, W-036: nothing is told that is not kept, and an older request goes on.
+/* W-032, W-036: the hub promises nothing that it has not kept, and an older
+ * request goes on.
  */
 TEST(a_request_that_cannot_be_kept_is_503_and_never_was)
 {

@@ -1,6 +1,6 @@
 /*
- * client_test.c - the handle: what was opened on it goes with it, in whatever
- * state it is.
+ * client_test.c - the handle: closing it closes everything that was opened on
+ * it, in any state.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -76,8 +76,8 @@ open_publishers(struct td_client *client)
     assert_int_equal(td_publisher_open(client, site_link(s.site, "/sets/a"),
                                        &kept, &publisher),
                      TD_OK);
-    /* Three more: one that never had anything to do, one that has, and one
-     * whose post is under way. */
+    /* Three more: one idle from the start, one with a change, and one whose
+     * post is under way. */
     for (int i = 0; i < 3; i++) {
         assert_int_equal(td_publisher_open(client, site_link(s.site, "/sets/b"),
                                            NULL, &publisher),
@@ -90,7 +90,7 @@ open_publishers(struct td_client *client)
     }
 }
 
-/* One that goes on, and one that ends because there is no such set; by a
+/* One that goes on, and one that ends because the set does not exist; by a
  * callback, too. */
 static void
 open_followers(struct td_client *client)
@@ -135,8 +135,8 @@ one_round(void)
 
 FIXTURE(set_stage, clear_stage);
 
-/* What is not closed is closed with the handle: publishers with nothing to do,
- * whose spool is free for the next one, and followers that have ended. */
+/* td_close closes everything that is still open: idle publishers, whose spool
+ * is free for the next one, and followers that have ended. */
 TEST(all_that_was_opened_goes_with_the_handle)
 {
     size_t before;
@@ -149,8 +149,8 @@ TEST(all_that_was_opened_goes_with_the_handle)
     for (int i = 0; i < 16; i++)
         one_round();
     after = mallinfo2().uordblks;
-    /* The site remembers what it was asked. A follower alone is larger; a
-     * publisher is told by its spool, and the sanitizer counts for itself. */
+    /* The site remembers all requests. A follower alone is larger; the spool
+     * would show an open publisher, and the sanitizer finds leaks by itself. */
     if (!IS_SANITIZED && after > before + 16 * FOLLOWER_SIZE)
         fail_msg("%zu bytes are left of 16 handles", after - before);
 }

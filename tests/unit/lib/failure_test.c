@@ -1,5 +1,5 @@
 /*
- * failure_test.c - reasons that may be printed, whoever wrote them.
+ * failure_test.c - printable reasons, whatever bytes a peer sends.
  */
 #include "client/lib/failure.h"
 

@@ -138,7 +138,7 @@ big(void)
     return bytes;
 }
 
-/* What is told of a fake broker's one answer, which is `parts` in order. */
+/* Fetches the one answer of a fake broker, which sends `parts` in order. */
 static inline void
 answer_raw(struct fake_broker *b, struct fetch_request *request,
            const struct slice *parts, size_t n)

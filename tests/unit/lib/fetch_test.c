@@ -24,8 +24,8 @@ TEST(tells_what_the_answer_says)
     assert_string_equal(s.url, site_link(s.site, "/a"));
 }
 
-/* Of whatever version: nobody asked to speak another protocol, and of that no
- * end could be told. */
+/* In any version: nobody asked for another protocol, and its end could not be
+ * found. */
 TEST(a_101_is_no_answer)
 {
     const struct slice answers[] = {
@@ -85,7 +85,7 @@ TEST(a_longer_answer_than_it_may_be_is_broken)
     assert_string_equal(s.why.text, "the answer is longer than 9 bytes");
 }
 
-/* libcurl holds the piece back that is too long, and others follow it. */
+/* libcurl holds back the piece that is too long, and others follow it. */
 TEST(a_longer_answer_is_broken_after_a_pause_too)
 {
     struct fake_broker *b = fake_broker_new();
@@ -137,7 +137,7 @@ TEST(a_connection_that_breaks_in_the_body_is_told)
     assert_true(slice_is(buf_slice(&s.body), "0123"));
 }
 
-/* Nothing grows while it is paused, and nothing is lost by it. */
+/* A pause buffers no more bytes, and loses none. */
 TEST(a_pause_holds_back_what_comes_and_loses_nothing)
 {
     struct fetch_request request = {.url = site_link(s.site, "/a")};

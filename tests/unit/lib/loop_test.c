@@ -110,8 +110,8 @@ TEST(a_timer_that_was_stopped_calls_nobody)
     assert_int_equal(s.n_timer, 0);
 }
 
-/* Who turns the loop from outside waits for loop_fd: it must become readable
- * also for what was begun after the last turn. */
+/* A program that turns the loop from outside waits for loop_fd: it must become
+ * readable also for work that began after the last turn. */
 TEST(another_loop_hears_of_what_was_begun_since_the_last_turn)
 {
     struct pollfd wait = {.fd = loop_fd(s.loop), .events = POLLIN};
@@ -259,7 +259,7 @@ TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
 /* A chore, and where it was done. */
 struct errand {
     pthread_t thread;
-    bool is_worked; /* not atomic: the loop sees it when it is done */
+    bool is_worked; /* not atomic: the loop sees it when the job is done */
     bool is_done;
 };
 

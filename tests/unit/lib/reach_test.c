@@ -77,8 +77,8 @@ TEST(a_source_names_what_reaches_no_further_than_itself)
     }
 }
 
-/* Its name is made to lead to another address: of a new connection, and of one
- * that was kept. */
+/* DNS makes its name lead to another address: for a new connection, and for a
+ * kept one. */
 TEST(a_source_cannot_move_into_this_machine)
 {
     struct reach *reach = reach_of("source.example", PUBLIC);
@@ -103,8 +103,8 @@ TEST(a_source_cannot_move_into_this_machine)
     reach_free(reach);
 }
 
-/* Nothing has come of a source yet that could name anything; but where it is
- * written as an address, that is known. */
+/* Nobody has connected to the source yet, so its address is unknown, unless its
+ * URL states the address. */
 TEST(a_source_that_nobody_has_connected_to_names_nothing_near)
 {
     struct reach *reach = reach_new();

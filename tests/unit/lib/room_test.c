@@ -28,7 +28,7 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
     } rows[] = {
         {0, 0, 100, TD_OK},         {0, 0, 101, TD_IO}, {50, 50, 0, TD_OK},
         {50, 49, 1, TD_OK},         {50, 50, 1, TD_IO}, {101, 0, 0, TD_IO},
-        {50, 0, UINT64_MAX, TD_IO}, /* whatever a source tells */
+        {50, 0, UINT64_MAX, TD_IO}, /* whatever a source states */
     };
     struct room room = {
         .limits = {.max_total_bytes = 100, .max_resources = 10}};
@@ -50,8 +50,8 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
     assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
 }
 
-/* No disk has that much. It is asked again once a MiB was written, and at once
- * after it had too little. */
+/* No disk has that much. The room is measured again after each MiB written, and
+ * at once after it was too little. */
 TEST(a_disk_keeps_what_is_to_stay_free)
 {
     struct room room = {.limits = {.min_free_bytes = 1}};

@@ -1,7 +1,6 @@
 /*
  * threads_test.c - handles share nothing: each on a thread of its own, from the
- * first td_open of the process on. What this proves it proves with
- * ThreadSanitizer.
+ * first td_open of the process on. ThreadSanitizer makes it a proof.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -230,7 +230,7 @@ TEST(a_resource_differs_by_lastmod_hash_or_length)
         {"a=md5:0123", "a=md5:0123", false},
         {"a=md5:01ab", "a=md5:01AB", false},
         {"a=md5:0123", "a=md5:0124", true},
-        {"a", "a@1", true}, /* told anew, and nothing to compare it with */
+        {"a", "a@1", true}, /* listed again, and nothing to compare it with */
         {"a@1", "a", true},
         {"a@1", "a#1", true},
         {"a=md5:0123", "a=sha-1:0123", true},
@@ -377,8 +377,8 @@ TEST(a_resource_of_three_documents_is_deleted_with_all)
     assert_changes(s, 2, "3 created c;4 created d;");
 }
 
-/* Resources of an attempt that broke off may be no part of the document that
- * was read then: it is read again, and they are gone. */
+/* Resources of an attempt that broke off may be missing from the document now:
+ * the next attempt reads it again and drops them. */
 TEST(resources_of_an_attempt_that_broke_off_do_not_stay)
 {
     struct stage *s = *state;

@@ -1,6 +1,5 @@
 /*
- * book_stage.h - the book of a test, what is told of resources, and what it
- * says of them.
+ * book_stage.h - the book of a test, changes of resources, and its answers.
  *
  *     FIXTURE(book_setup, book_teardown);
  */
@@ -55,7 +54,7 @@ book_teardown(void **state)
     return 0;
 }
 
-/* What a crash does: what is not committed is not there any more. */
+/* Reopens the book as after a crash: uncommitted changes are lost. */
 static inline void
 crash(void)
 {
@@ -90,8 +89,8 @@ loc_of(unsigned n)
     return slice_of(loc);
 }
 
-/* Tells of resource `n` in an open transaction; hash NULL: it is deleted; ""
- * none. */
+/* Records resource `n` in an open transaction; hash NULL: it is deleted; "":
+ * the source states none. */
 static inline int64_t
 tell(const char *set, unsigned n, const char *hash, int64_t when_us,
      bool is_baseline)
@@ -109,7 +108,7 @@ tell(const char *set, unsigned n, const char *hash, int64_t when_us,
     return id;
 }
 
-/* Tells it in a transaction of its own. */
+/* Records it in a transaction of its own. */
 static inline int64_t
 tell_telling(const struct book_telling *t)
 {
@@ -161,7 +160,7 @@ is_known(unsigned n)
     return is_found;
 }
 
-/* The file of resource `id` was put, as it is wanted now. */
+/* Notes that the file of resource `id` was put, as it is wanted now. */
 static inline void
 have(int64_t id)
 {
@@ -185,7 +184,7 @@ lost(int64_t id)
     assert_true(book_commit(book));
 }
 
-/* What it says of itself is what a new start counts. */
+/* The counts of the book are those of a new start. */
 static inline void
 assert_counts(uint64_t n_have, uint64_t n_fetch, uint64_t n_remove)
 {

@@ -71,7 +71,7 @@ TEST(fetches_what_is_new_and_removes_what_is_deleted)
     assert_counts(0, 0, 0);
 }
 
-/* What has the digests of what is there is there. */
+/* A resource with the digests of the present file needs no fetch. */
 TEST(fetches_nothing_that_it_has_already)
 {
     int64_t id = told(1, ONE);
@@ -88,7 +88,7 @@ TEST(fetches_nothing_that_it_has_already)
     told(1, "md5:00000000000000000000000000000000");
     assert_int_equal(todo(id), BOOK_FETCH); /* nothing in common */
     have(id);
-    told(1, ""); /* it changed; nobody tells to what */
+    told(1, ""); /* it changed; the source states no digest */
     assert_int_equal(todo(id), BOOK_FETCH);
     told(1, NULL);
     assert_int_equal(todo(id), BOOK_REMOVE);
@@ -97,7 +97,7 @@ TEST(fetches_nothing_that_it_has_already)
     assert_counts(1, 0, 0);
 }
 
-/* What comes of a fetch that a change overtook is not what is wanted. */
+/* A file that a change overtook during its fetch is not the wanted one. */
 TEST(knows_what_was_overtaken)
 {
     struct shelf_mark mark = {.size = 3};
@@ -114,7 +114,7 @@ TEST(knows_what_was_overtaken)
     assert_int_equal(todo(id), BOOK_FETCH);
     assert_counts(1, 1, 0);
 
-    /* Told again as it was: no new version. */
+    /* The same change again: no new version. */
     look(id, &r);
     version = r.version;
     told(1, TWO);
@@ -183,7 +183,7 @@ TEST(counts_removals_by_the_hour)
     assert_true(book_commit(book));
     assert_counts(6, 0, 4);
 
-    /* Undone: of the hour that had most, what was told before. */
+    /* Undone: the hour with the most changes has its earlier count. */
     assert_true(book_begin(book));
     tell(SET, 5, NULL, 101 * hour, false);
     tell(SET, 6, NULL, 102 * hour, false);
@@ -217,7 +217,7 @@ TEST(counts_removals_of_the_most_that_there_was_in_the_hour)
     assert_true(book_commit(book));
 }
 
-/* A file that may be ours is removed, too, where nobody wants it. */
+/* Removes a file that may be ours, too, if nobody wants it. */
 TEST(removes_what_it_may_have_put)
 {
     int64_t id = told(1, ONE);

@@ -1,5 +1,6 @@
 /*
- * book_there_test.c - what is there, as baselines and several sets tell it.
+ * book_there_test.c - the resources of the mirror, by baselines and several
+ * sets.
  */
 #include "client/mirror/book.h"
 #include "tests/test.h"
@@ -7,8 +8,8 @@
 
 FIXTURE(book_setup, book_teardown);
 
-/* All resources of a baseline replace what was there, at its end, with its
- * position; one that breaks off changes nothing but what is wanted besides. */
+/* At its end a baseline replaces all resources of its set, with its position;
+ * one that breaks off only adds wanted files. */
 TEST(applies_a_baseline_as_one)
 {
     struct book_resource r;
@@ -34,7 +35,7 @@ TEST(applies_a_baseline_as_one)
     assert_true(book_find(book, loc_of(1), &r, &is_found));
     assert_int_equal(r.todo, BOOK_REMOVE);
 
-    /* What was wanted and never there is forgotten at once. */
+    /* The book forgets at once a wanted resource that was never there. */
     tell_baseline(SET, 4, 4);
     assert_int_equal(end_baseline(SET), 0);
     assert_true(book_commit(book));
@@ -70,9 +71,9 @@ TEST(believes_in_lastmod_where_there_are_no_digests)
     assert_int_equal(todo(id), BOOK_FETCH);
 }
 
-/* Two changes in one second, as coarse sources tell them: the file is as after
- * the first. A baseline that comes before the second was fetched, with the same
- * lastmod, says nothing of which of both it is. */
+/* Two changes in one second, as coarse sources date them: the mirror has the
+ * file after the first. A baseline with the same lastmod arrives before the
+ * second is fetched; it does not say which of the two it means. */
 TEST(a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it)
 {
     struct book_telling t = {
@@ -93,7 +94,8 @@ TEST(a_change_is_fetched_whatever_lastmod_a_baseline_tells_after_it)
     assert_int_equal(todo(id), BOOK_FETCH);
 }
 
-/* It is wanted as long as one of them has it, as the latest word is. */
+/* The book wants a resource as long as one set has it, as the latest change
+ * says. */
 TEST(has_what_any_of_its_sets_has)
 {
     struct book_resource r;
@@ -107,7 +109,7 @@ TEST(has_what_any_of_its_sets_has)
     assert_true(slice_is(r.hash, TWO));
     have(id);
 
-    /* One has it no more: it is as the other tells. */
+    /* One set deletes it: the other set's word counts. */
     assert_true(book_begin(book));
     tell(SET, 1, NULL, 3000, false);
     assert_true(book_commit(book));

@@ -1,5 +1,5 @@
 /*
- * group_test.c - files made durable together, and what feeds tell meanwhile.
+ * group_test.c - files made durable together, while feeds report changes.
  */
 #include "client/mirror/group.h"
 
@@ -92,7 +92,7 @@ path_of(unsigned n)
     return path;
 }
 
-/* A feed tells of resource `n`: it is wanted anew, or deleted. */
+/* A feed reports resource `n` as changed or deleted. */
 static int64_t
 tell_hash(unsigned n, bool is_deleted, const char *hash)
 {
@@ -131,7 +131,7 @@ look(int64_t id)
     return r;
 }
 
-/* The file of what is wanted now comes. */
+/* The wanted file arrives. */
 static void
 come(int64_t id, const char *text)
 {
@@ -197,7 +197,7 @@ TEST(many_are_put_and_noted_together)
         assert_file(s.home.fd, path_of(n), "text");
         assert_true(r.is_there);
         assert_int_equal(r.have_mark.size, 4);
-        /* No digest was told: it has ours. */
+        /* The source stated no digest: the book has ours. */
         assert_true(
             shelf_digest(s.m.shelf, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
@@ -380,7 +380,8 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
     assert_int_equal(look(a).todo, BOOK_NOTHING);
 }
 
-/* Whoever frees it in the middle leaves nobody at work, and nothing noted. */
+/* Freeing the group at any moment leaves no thread at work and no note in the
+ * book. */
 TEST(is_freed_at_any_moment)
 {
     int64_t ids[50];

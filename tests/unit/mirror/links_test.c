@@ -10,7 +10,7 @@
 
 #define MD5 "md5:0123456789abcdef0123456789abcdef"
 
-/* duplicates with all that is told of them; other links are none. */
+/* duplicates with all their attributes; other links do not count. */
 TEST(keeps_duplicates_and_nothing_else)
 {
     const struct td_link links[] = {

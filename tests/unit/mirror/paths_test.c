@@ -175,8 +175,8 @@ compose(char *to, uint32_t *seed)
         strcat(to, pieces[draw(seed, sizeof(pieces) / sizeof(pieces[0]))]);
 }
 
-/* From the path the URI can be told: so no two URIs have the same one. And its
- * directories are no files: the names of both are told apart. */
+/* The URI follows from the path: so no two URIs have the same one. Its
+ * directories are no files: their names have different forms. */
 TEST(tells_the_uri_by_its_path)
 {
     uint32_t seed = 6;

@@ -14,7 +14,8 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* The mirror is "m" of the test's directory: what is beside it is outside. */
+/* The mirror is "m" in the test's directory: everything beside it is
+ * outside. */
 static struct tempdir home;
 static char dir[300];
 static struct shelf *s;
@@ -145,7 +146,7 @@ TEST(is_one_process_at_a_time)
     assert_int_equal(why.rc, TD_IO);
 }
 
-/* Whoever puts links into the mirror leads nobody out of it. */
+/* Links that somebody puts into the mirror lead nobody out of it. */
 TEST(follows_no_link_out_of_the_mirror)
 {
     int outside;
@@ -228,7 +229,7 @@ TEST(keeps_what_was_in_its_way)
     assert_string_equal(where, ".tidings/found/4/a.txt");
 }
 
-/* What cannot be put stays as it was, and says why. */
+/* A file that cannot be put stays as it was, with a reason. */
 TEST(says_why_it_cannot_be_put)
 {
     struct shelf_mark mark;
@@ -280,7 +281,7 @@ TEST(refuses_a_file_system_that_does_not_tell_case)
     assert_non_null(strstr(why.text, "does not tell upper-case from"));
     assert_null(shelf_open(dir, false, &why));
 
-    /* One that is only called so is none of ours. */
+    /* A directory that only bears the name is none of ours. */
     assert_int_equal(unlinkat(m, ".TIDINGS", 0), 0);
     assert_int_equal(mkdirat(m, ".TIDINGS", 0755), 0);
     open_shelf();

@@ -141,7 +141,7 @@ has_extension(const char *name, size_t size)
     return n + 1 < size && n <= 8 && has_letter && name[size - 1 - n] == '.';
 }
 
-/* Is it what a file is called; else it is a directory's. */
+/* True if it is the name of a file, not of a directory. */
 static bool
 is_file_name(const char *name, size_t size)
 {

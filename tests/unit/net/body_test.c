@@ -127,7 +127,7 @@ TEST(a_part_is_what_stands_there_of_the_whole)
         }
 }
 
-/* What is skipped may be much: that is for a worker thread. */
+/* A skip may be long: that is for a worker thread. */
 TEST(a_part_is_not_looked_for_where_others_wait)
 {
     struct buf text;
@@ -231,7 +231,7 @@ TEST(a_file_lends_pieces_where_they_stand)
     assert_int_equal(read_in_file(open_file(state, 1000001), 0), BODY_FAILED);
 }
 
-/* A file that is shorter than it was is not padded. */
+/* The body does not pad a file that was cut. */
 TEST(a_file_that_is_cut_fails)
 {
     struct slice piece;

@@ -36,7 +36,7 @@ struct trial {
     unsigned place;      /* the how-manieth to be done, from 1; 0: not yet */
     unsigned n_prepared; /* calls of prepare */
 
-    /* Copies: what stands in the call is lent. */
+    /* Copies: the text in the call is lent. */
     char answer[4096], content_type[200], etag[200], last_modified[200];
     char links[4096], final_url[4096];
 };
@@ -49,7 +49,7 @@ extern struct called {
 
 extern struct odd odd;
 
-/* For what a test waits that is no trial: posted on the caller's thread. */
+/* For waits that are no trial: posted on the caller's thread. */
 extern sem_t all_done, prepared;
 
 int called_setup(void **state);

@@ -96,7 +96,7 @@ set_again_now(void *user)
     assert_int_equal(timed[0].n_rings, 0);
 }
 
-/* One that is always due leaves the others their share. */
+/* An alarm that is always due leaves the others their share. */
 TEST(an_alarm_may_be_set_as_it_rings)
 {
     called_open(1, 1, LOOPBACK);
@@ -108,7 +108,7 @@ TEST(an_alarm_may_be_set_as_it_rings)
     assert_int_equal(beside.call.status, 200);
 }
 
-/* An earlier one moves the timer, a later one leaves it. */
+/* An earlier alarm moves the timer, a later one leaves it. */
 static struct alarm late, soon;
 
 static void

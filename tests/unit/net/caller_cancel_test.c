@@ -1,5 +1,5 @@
-/* Calls that are given up: while they wait, are prepared, are under way, or are
- * done already. */
+/* Cancelled calls: while they wait, are prepared, are under way, or are done
+ * already. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -180,8 +180,8 @@ TEST(a_call_that_is_done_is_given_up_harmlessly)
     assert_counts(0, 0);
 }
 
-/* One that is done gives the next one up, which may be done as well, and not
- * yet told: it is not told then. */
+/* A call that is done cancels the next one. That may be done as well, but its
+ * done() was not called yet: then it is never called. */
 static struct trial mutual[2];
 
 static void

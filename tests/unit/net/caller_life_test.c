@@ -1,4 +1,4 @@
-/* The thread of a caller: its beginning and end, what other threads send to it,
+/* The thread of a caller: its beginning and end, tasks from other threads,
  * jobs, and descriptors. Alarms: caller_alarms_test.c. */
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -67,7 +67,8 @@ start_job_now(void *user)
 
 FIXTURE(called_setup, called_teardown);
 
-/* What was asked for before the end is done before it; on_end is last. */
+/* Everything that was submitted before the end is done before it; on_end is
+ * last. */
 TEST(the_end_comes_last)
 {
     struct caller_options options = {.connections = 1,
@@ -238,7 +239,7 @@ TEST(tasks_run_in_the_order_of_their_thread)
     called_wait(&all_done);
 }
 
-/* What begins at the end of a turn goes on without a further push. */
+/* A call that begins at the end of a turn goes on without a further push. */
 static struct trial started_by_turn;
 static bool is_started;
 

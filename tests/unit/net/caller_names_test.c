@@ -1,4 +1,4 @@
-/* Names, and a resolver that lies or hangs: it is replaced for this file only.
+/* Names, with a resolver that lies or hangs: this file replaces it.
  */
 #include <dlfcn.h>
 #include <netdb.h>
@@ -6,7 +6,7 @@
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
 
-/* What names resolve to, one answer after the other; the last one stays. */
+/* The addresses of a name, one answer after the other; the last one stays. */
 static struct name {
     const char *name;
     const char *addresses[3][3]; /* of an answer, NULL at the end */
@@ -112,7 +112,7 @@ get(struct trial *t, const char *host, const char *path)
 
 FIXTURE(setup, called_teardown);
 
-/* W-160: what counts is where a name leads. */
+/* W-160: the address that a name leads to counts. */
 TEST(names_of_refused_addresses_are_refused)
 {
     static const char *const hosts[] = {"inside.test", "mapped.test",

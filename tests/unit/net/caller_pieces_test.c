@@ -7,8 +7,8 @@
 
 #define LONG 3000001
 
-/* Who takes the pieces of one call. The caller's thread, while it is under way;
- * then the test's. */
+/* The user who takes the pieces of one call. The caller's thread, while it is
+ * under way; then the test's. */
 static struct taker {
     struct trial trial;
     enum call_turn turn; /* what it says */
@@ -18,7 +18,7 @@ static struct taker {
     unsigned n_pieces;
     uint64_t n_bytes;
     size_t longest;
-    bool is_wrong; /* a byte is not the one that was sent */
+    bool is_wrong; /* a byte differs from the one that was sent */
     struct alarm alarm;
 } taker;
 
@@ -236,7 +236,7 @@ TEST(a_call_is_given_up_where_its_piece_is_taken)
     for (enum way way = 0; way < WAYS; way++) {
         give_up(way);
 
-        /* What it was made with makes the next ones. */
+        /* Its connection serves the next call. */
         taker_init("/long?3000001");
         trial_run(&taker.trial);
         assert_whole(LONG);
@@ -245,7 +245,8 @@ TEST(a_call_is_given_up_where_its_piece_is_taken)
 
 /* Time */
 
-/* W-057: also while the user has a piece; but he is told when he has taken it.
+/* W-057: also while the user has a piece; but the user learns of it when he has
+ * taken the piece.
  */
 TEST(the_deadline_is_one_of_all_pieces)
 {
@@ -266,7 +267,8 @@ TEST(the_deadline_is_one_of_all_pieces)
     assert_counts(1, 0); /* the caller has looked at the time */
     assert_int_equal(odd_count(&odd, &odd.n_left), 1);
     clock_pass_us(1000);
-    odd_await(&odd, &odd.n_left, 2); /* closed, whoever has the piece */
+    odd_await(&odd, &odd.n_left, 2); /* closed, even while the user has the
+                                      * piece */
     assert_counts(1, 0);
     assert_false(trial_is_done(&taker.trial));
     trial_go(&taker.trial, true);

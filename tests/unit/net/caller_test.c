@@ -1,5 +1,5 @@
-/* What comes of a call, whatever is at the other end. Whose turn it is:
- * caller_turns_test.c; who may be called: caller_whom_test.c. */
+/* The results of a call, with any server at the other end. The order of calls:
+ * caller_turns_test.c; forbidden addresses: caller_whom_test.c. */
 #include "broker/net/caller.h"
 
 #include <arpa/inet.h>
@@ -121,8 +121,8 @@ static const struct {
     {"/endless-trailer", CALL_BROKEN, ""},
 };
 
-/* W-055, W-057, W-087: whatever it does, there is an end, and the next call to
- * the same host is not the worse for it. */
+/* W-055, W-057, W-087: the call ends whatever the server does, and the next
+ * call to the same host does not suffer. */
 TEST(faults_of_the_other_end_are_failures)
 {
     struct trial t;
@@ -161,7 +161,7 @@ TEST(no_trickle_outlives_the_deadline)
     }
 }
 
-/* W-057: at most so many bytes are read; what is there counts. */
+/* W-057: the caller reads a bounded number of bytes; those count. */
 TEST(a_long_answer_is_cut)
 {
     struct trial t;
@@ -262,7 +262,7 @@ TEST(sends_what_it_is_told_and_no_more)
     assert_not_sent("Authorization");
     assert_not_sent("Accept-Encoding");
 
-    /* A long one waits for nobody's leave; an empty one is one. */
+    /* A long body waits for no 100 Continue; an empty one is a body. */
     t.call.body = (struct slice){body, sizeof(body)};
     trial_run(&t);
     assert_int_equal(t.call.status, 200);
@@ -274,7 +274,7 @@ TEST(sends_what_it_is_told_and_no_more)
     assert_int_equal(t.call.status, 200);
     assert_sent("\r\nContent-Length: 0\r\n");
 
-    /* What is left of one call is not in the next. */
+    /* Nothing of one call is in the next. */
     t.call.method = CALL_GET;
     t.call.headers = NULL;
     trial_run(&t);
@@ -327,7 +327,7 @@ TEST(a_connection_is_kept_for_the_next_call)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
 }
 
-/* W-056, W-089: a host that closes without an answer is asked once a try,
+/* W-056, W-089: a host that closes without an answer gets one request a try,
  * however many connections to it are kept. */
 TEST(a_suspect_and_an_unproven_call_are_one_request)
 {

@@ -1,4 +1,4 @@
-/* Calls over TLS: who is believed. */
+/* Calls over TLS: which certificates the caller trusts. */
 #include "broker/net/caller.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"

@@ -1,4 +1,4 @@
-/* Whose turn it is to be called. */
+/* The order in which calls get their turn. */
 #include "broker/net/caller.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
@@ -95,8 +95,8 @@ TEST(suspects_never_take_more_than_half)
     assert_counts(0, 0);
 }
 
-/* W-092, W-057: however many URLs are named that hang, and however many of
- * those hang that were confirmed, the others go on; whatever the limits are. */
+/* W-092, W-057: however many named URLs hang, and however many confirmed ones,
+ * the others go on; with any limits. */
 TEST(the_unproven_never_take_more_than_a_quarter)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Who may be called: addresses, URLs, and where redirects lead. */
+/* Addresses and URLs that may be called, and targets of redirects. */
 #include "broker/net/caller.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
@@ -44,7 +44,7 @@ TEST(no_spelling_hides_an_address)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 0);
 }
 
-/* W-160: what is listed is allowed, in every spelling. */
+/* W-160: a listed address is allowed, in every spelling. */
 TEST(what_is_listed_may_be_called)
 {
     static const char *const hosts[] = {"127.0.0.1", "2130706433",

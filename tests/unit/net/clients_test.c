@@ -1,6 +1,6 @@
 /*
- * What connections count for: limits per client. (All clients here are one
- * address; others: e2e/clients_test.py.)
+ * Connections, and limits per client. (All clients here are one address;
+ * others: e2e/clients_test.py.)
  */
 #include "broker/base/clients.h"
 

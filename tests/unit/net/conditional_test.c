@@ -19,7 +19,7 @@ static const struct validators closed = {A, GZIP, 784111777, 1000};
 /* One that is there as it is only, and has no time: an open list. */
 static const struct validators open = {A, NULL, HTTPDATE_NONE, 1000};
 
-/* A request's headers, NULL: not sent; and what it comes to. */
+/* A request's headers, NULL: not sent; and the outcome. */
 struct row {
     struct {
         const char *accept_encoding, *if_match, *if_unmodified_since,
@@ -143,7 +143,8 @@ TEST(an_etag_that_is_known_need_not_be_answered)
         {{.if_none_match = "W/"}, WHOLE},
         {{.if_none_match = GZIP}, WHOLE}, /* of another representation */
         {{.if_none_match = GZIP, .accept_encoding = "gzip"}, 304, true},
-        /* What came as identity before there was a gzip is still good. */
+        /* A response without encoding that was cached before there was a gzip
+         * is still good. */
         {{.if_none_match = A, .accept_encoding = "gzip"}, NOT_MODIFIED},
         {{.if_none_match = A ", " GZIP, .accept_encoding = "gzip"}, 304, true},
         {{.if_none_match = A, .accept_encoding = "gzip, identity;q=0"}, PACKED},
@@ -177,7 +178,8 @@ TEST(a_copy_that_is_no_older_need_not_be_answered)
     CHECK(without, &open);
 }
 
-/* RFC 9110 sections 13.1.1, 13.1.4 and 13.2.2: what must hold comes first. */
+/* RFC 9110 sections 13.1.1, 13.1.4 and 13.2.2: the preconditions that must hold
+ * come first. */
 TEST(refuses_where_a_precondition_fails)
 {
     static const struct row rows[] = {
@@ -220,7 +222,8 @@ TEST(gives_the_range_that_is_asked_for)
         {{.range = "bytes=1000-1001"}, OUTSIDE},
         {{.range = "bytes=99999999999999999999999-"}, OUTSIDE},
         {{.range = "bytes=-0"}, OUTSIDE},
-        /* Several, and what is not understood: all of it. */
+        /* Several ranges, or a range that nobody understands: the whole
+         * body. */
         {{.range = "bytes=0-1,5-6"}, WHOLE},
         {{.range = "bytes=0-1,"}, WHOLE},
         {{.range = "bytes=2-1"}, WHOLE},

@@ -1,5 +1,5 @@
 /* Requests and frames, whole and broken, one behind the other and cut anywhere:
- * whatever comes, the server answers the next one. */
+ * the server answers the next request in any case. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -236,7 +236,7 @@ TEST(answers_after_whatever_was_sent)
         talk();
         if (i % 25 == 0) {
             served_assert_alive();
-            served_pass_seconds(1); /* those that have gone are noticed */
+            served_pass_seconds(1); /* the server notices closed connections */
         }
     }
     served_assert_alive();

@@ -125,7 +125,8 @@ TEST(takes_a_length_of_zero_where_there_is_no_body)
     wire_close(w);
 }
 
-/* RFC 9110 section 7.8: who asks for another protocol gets this one. */
+/* RFC 9110 section 7.8: a client that asks for another protocol gets
+ * HTTP/1.1. */
 TEST(ignores_upgrades_to_anything_else)
 {
     static const struct served_refusal rows[] = {

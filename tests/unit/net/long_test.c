@@ -301,8 +301,8 @@ run_farewell(struct task *task)
     end_all();
 }
 
-/* As the broker does it: those who are connected are told, then the server is
- * to end. */
+/* Ends the server as the broker does: a farewell to all connections, then
+ * service_end. */
 static void
 say_farewell_and_end(void)
 {
@@ -336,9 +336,8 @@ begin_job(void)
     service_work(server_service(served.server, 0), &job);
 }
 
-/* The thread may be anywhere when both calls come, such as within a task or a
- * job, and then looks first whether it may end: what was posted before makes it
- * wait. */
+/* Both calls may find the thread anywhere, such as within a task or a job,
+ * where it first looks whether it may end: earlier tasks make it wait. */
 TEST(the_end_comes_behind_what_was_posted_before)
 {
     static void (*const ways[])(void) = {say_farewell_and_end, begin_job};
@@ -356,7 +355,7 @@ TEST(the_end_comes_behind_what_was_posted_before)
     }
 }
 
-static struct ticket held; /* of a request that is owed its answer */
+static struct ticket held; /* of a request that still needs its answer */
 
 static void
 end_the_server(void)
@@ -364,8 +363,8 @@ end_the_server(void)
     service_end(server_service(served.server, 0), clock_steady_us() + 10000000);
 }
 
-/* With a request for a long answer the one that was held is answered, and when
- * the thread goes on it is time to look whether it may end. */
+/* A request for a long answer also answers the held request; when the thread
+ * goes on, it looks whether it may end. */
 static void
 release_with_long(struct request *rq, void *user)
 {
@@ -388,7 +387,8 @@ hold_requests(void)
     served.server->options.on_request = release_with_long;
 }
 
-/* Its head is sent, but only when it opens can it be told how to end. */
+/* The head is sent, but the server can only end the answer when it has
+ * opened. */
 TEST(the_end_waits_for_a_long_answer_to_open)
 {
     struct wire *busy = NULL, *w = served_connect();

@@ -8,8 +8,8 @@
  *     /long?N         N bytes, odd_byte each; /long-chunked?N, /long-closed?N
  *     /paced?N        the same, one every 5 ms
  *
- * It is there at every address of the machine: 127.0.0.2 is another host. One
- * thread per connection; what trickles does so by the clock of the test.
+ * It listens at every address of the machine: 127.0.0.2 is another host. One
+ * thread per connection; it trickles by the clock of the test.
  */
 #ifndef TESTS_UNIT_NET_ODD_H
 #define TESTS_UNIT_NET_ODD_H
@@ -41,7 +41,7 @@ struct odd {
     unsigned n_requests;
     unsigned n_waiting;    /* at /wait */
     unsigned most_waiting; /* at once */
-    unsigned n_passes;     /* what odd_pass still lets through */
+    unsigned n_passes;     /* that odd_pass still lets through */
     unsigned n_left;       /* connections that the other side has closed */
     bool is_ending;
     char last[ODD_REQUEST_MAX]; /* request, head and body */

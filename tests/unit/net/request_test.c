@@ -186,7 +186,7 @@ TEST(reads_what_comes_byte_by_byte)
     wire_close(w);
 }
 
-/* Behind what is refused nothing is understood. */
+/* The server reads nothing behind a refused request. */
 TEST(ends_behind_a_pipelined_refusal)
 {
     static const struct {
@@ -325,7 +325,7 @@ TEST(leaves_the_answer_to_a_broken_body_to_its_handler, open_impatient,
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
-/* A body that drips, begun after it, shows that its time is over. */
+/* A dripping body that began after it shows that its time is over. */
 TEST(the_time_in_which_a_body_is_not_read_does_not_count, open_impatient,
      served_close)
 {

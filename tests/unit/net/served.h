@@ -1,7 +1,7 @@
 /*
  * served.h - a server with small handlers (served_handlers.h), for the tests of
- * this folder: its life, who connects to it, in the open and over TLS, and what
- * is asserted of it again and again.
+ * this folder: its life, connections to it, plain and over TLS, and common
+ * assertions.
  */
 #ifndef TESTS_UNIT_NET_SERVED_H
 #define TESTS_UNIT_NET_SERVED_H

@@ -12,7 +12,7 @@
  *     GET    /later          200 "later", from another thread, by ticket
  *     GET    /never          no answer
  *     GET    /long           an answer without end; begins with "first\n", then
- *                            what served.long_handlers do
+ *                            as served.long_handlers do
  *     GET    /stream         a WebSocket; what it does: served.stream_handlers
  *     POST   /echo           200 and the body (PUT too)
  *     POST   /later          200 and its size, from another thread, by ticket
@@ -107,7 +107,7 @@ struct served_body {
     char piece[100000];
 };
 
-/* What every body repeats, as often as the longest piece needs. */
+/* The pattern of every body, repeated as often as the longest piece needs. */
 #define SERVED_PERIOD 23
 static char served_pattern[5000 * SERVED_PERIOD];
 
@@ -272,7 +272,8 @@ served_pause(bool is_paused)
     pthread_mutex_unlock(&served.mutex);
 }
 
-/* From here on the memory is the other thread's; the request keeps none. */
+/* From here on the memory belongs to the other thread; the request keeps
+ * none. */
 static inline void
 served_send_to_other(struct request *rq, struct served_request *kept)
 {
@@ -339,7 +340,7 @@ served_resume_slow(struct task *task)
     free(r);
 }
 
-/* What is held goes on. On its service thread. */
+/* Held requests go on. On its service thread. */
 static inline void
 served_release(void)
 {

@@ -40,9 +40,9 @@ serve_with_few_files(int to, int end)
     _exit(0);
 }
 
-/* Nothing turns in a loop while more have connected than there are descriptors
- * for, and whoever comes when those have gone is served. (Which of those that
- * wait lose their place depends on how the kernel shares them among the
+/* The server does not spin while more clients have connected than it has
+ * descriptors, and it serves clients that come later. (Which of the waiting
+ * ones lose their place depends on how the kernel shares them among the
  * threads.) The first test of the file: it forks, and there are no other
  * threads yet. */
 TEST(goes_on_after_being_out_of_descriptors)
@@ -215,7 +215,7 @@ tell(void *unused)
     return NULL;
 }
 
-/* What was done before a wake is seen by an on_wake after it. */
+/* An on_wake sees everything that happened before its wake. */
 TEST(loses_no_wake)
 {
     pthread_t tellers[3];

@@ -1,6 +1,6 @@
-/* TLS itself: what is refused, how connections begin and end, what hostile
- * clients can make of records. That everything else is the same over TLS, the
- * other tests of this folder show. */
+/* TLS itself: refused handshakes, the beginning and end of connections, and
+ * hostile records. The other tests of this folder show that everything else is
+ * the same over TLS. */
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -185,7 +185,7 @@ TEST(resumes_a_session_on_any_thread)
     }
 }
 
-/* A client can tell a good end from a cut. */
+/* A client can distinguish a good end from a cut. */
 static void
 assert_good_end(struct wire *w)
 {

@@ -69,8 +69,8 @@ TEST(finds_the_type_wherever_it_stands)
     assert_true(is_wanted("a/b;c=\"x, y;q=0\\\"\", text/event-stream"));
 }
 
-/* RFC 9110 section 12.4.2: a quality of 0 means "not acceptable", whatever else
- * is small. */
+/* RFC 9110 section 12.4.2: a quality of 0 means "not acceptable"; every small
+ * one above is acceptable. */
 TEST(honours_qualities)
 {
     assert_true(is_wanted("text/event-stream;q=1"));
@@ -82,7 +82,7 @@ TEST(honours_qualities)
     assert_false(is_wanted("text/html, text/event-stream;q=0.0"));
 }
 
-/* Who takes anything has not asked for a stream. */
+/* A client that takes anything has not asked for a stream. */
 TEST(does_not_count_ranges_and_other_types)
 {
     assert_false(is_wanted(""));

@@ -68,7 +68,7 @@ static const struct {
 };
 
 /* W-160: IANA's registries of special-purpose addresses (RFC 6890), multicast,
- * and what is not given out. */
+ * and unassigned addresses. */
 TEST(special_ranges_are_refused_to_their_edges)
 {
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
@@ -148,7 +148,7 @@ TEST(addresses_in_addresses_are_judged)
                 fail_msg("%s", in_form(i, bad[k]));
         if (may(NULL, in_form(i, "8.8.8.8")) == forms[i].is_refused_itself)
             fail_msg("%s", in_form(i, "8.8.8.8"));
-        /* What is allowed is allowed however it is reached. */
+        /* An allowed address is allowed in every form. */
         if (may(&allowed, in_form(i, "127.0.0.1")) ==
             forms[i].is_refused_itself)
             fail_msg("%s with loopback", in_form(i, "127.0.0.1"));

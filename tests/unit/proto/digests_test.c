@@ -22,7 +22,7 @@ look(struct slice hash, uint64_t length, const char *bytes, struct problem *why)
     return rc;
 }
 
-/* every digest that is known is looked at, in whatever case. */
+/* every known digest counts, in any case. */
 TEST(all_digests_that_were_told_are_looked_at)
 {
     struct problem why = {.text = ""};
@@ -56,7 +56,7 @@ TEST(digests_that_nobody_knows_are_passed_over)
     digests_free(d);
 }
 
-/* what is too long is told at the first byte too many. */
+/* the first byte too many is an error. */
 TEST(the_length_is_looked_at)
 {
     struct problem why = {.text = ""};
@@ -71,7 +71,7 @@ TEST(the_length_is_looked_at)
     assert_int_equal(look(none, 0, "", &why), STATUS_OK);
 }
 
-/* Who names files by it has it of all that passes. */
+/* A user that names files by SHA-256 gets it for all bytes. */
 TEST(sha_256_is_computed_where_it_is_wanted)
 {
     static const struct slice hashes[] = {

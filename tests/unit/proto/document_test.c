@@ -25,7 +25,7 @@ clear_buf(void **state)
     return 0;
 }
 
-/* Exactly that was written; it is cleared. */
+/* Asserts that `b` holds exactly `text`, and clears it. */
 static void
 assert_holds(struct buf *b, const char *text)
 {
@@ -35,7 +35,8 @@ assert_holds(struct buf *b, const char *text)
     buf_clear(b);
 }
 
-/* The same, of a document whose root is `root`: what stands behind its tag. */
+/* The same for a document: `text` is what follows the tag of the root
+ * `root`. */
 static void
 assert_document(struct buf *b, const char *root, const char *text)
 {
@@ -229,8 +230,8 @@ TEST(tells_what_a_package_is)
                          " type=\"application/xml\"/></url>\n");
 }
 
-/* R-022, R-046, R-353: a link may tell the type of what is there, an entry
- * where it is described; what is not there is not written. */
+/* R-022, R-046, R-353: a link may state the type of its target, an entry where
+ * it is described; a missing fact is not written. */
 TEST(links_tell_types_and_entries_where_they_are_described)
 {
     const struct document_link link = {

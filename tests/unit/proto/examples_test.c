@@ -1,6 +1,6 @@
 /*
- * The documents of tests/spec/examples: what must be refused, what must be
- * accepted, and how it must come out.
+ * The documents of tests/spec/examples: some must be refused, some accepted,
+ * with the expected text.
  */
 #include <string.h>
 

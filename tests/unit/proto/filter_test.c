@@ -52,7 +52,7 @@ TEST(has_one_text_for_all_spellings)
         {"prefix=http%3A%2F%2Fa%2f%3fq%3D1", "prefix=http://a/?q=1"},
         {"prefix=a%26b%25%23%22%3C%2B", "prefix=a%26b%25%23%22%3C%2B"},
         {"prefix=\xc3\xa4", "prefix=%C3%A4"},
-        /* A server that made a space of "+", and one that did not. */
+        /* From a server that made a space of "+", and from one that did not. */
         {"type=image/svg+xml", "type=image/svg%2Bxml"},
         {"type=image/svg%20xml", "type=image/svg%2Bxml"},
         {"&&tag=a&", "tag=a"},
@@ -149,7 +149,7 @@ TEST(has_limits)
     assert_int_equal(filter_read(&f, slice_of(query), &why), STATUS_MALFORMED);
 }
 
-/* The most that a text can become when it is escaped. */
+/* The longest text that escaping can produce. */
 TEST(holds_the_largest_escaped_value)
 {
     char value[FILTER_TEXT_MAX];
@@ -278,7 +278,7 @@ TEST(lets_through_what_it_names)
             fail_msg("%s", rows[i].query);
 }
 
-/* What tells no type and no tag passes no filter that wants one. */
+/* A change without type and tag passes no filter that wants one. */
 TEST(lets_nothing_through_that_does_not_tell)
 {
     struct change c;

@@ -8,7 +8,7 @@
 #define A     "\"loc\":\"http://example.com/a\",\"change\":\"created\""
 #define EPOCH "0123456789abcdef"
 
-/* What came out of a document, and what it calls itself. */
+/* The contents of a document, and its id. */
 struct taken {
     struct reading reading;
     struct key id;
@@ -151,7 +151,7 @@ TEST(reads_what_a_document_calls_itself)
     assert_takes("{" A "}", a, "");
 }
 
-/* A name is a key, one, and not that of an entry among others. */
+/* An id is a key, given once, and no member of an entry in a list. */
 TEST(refuses_what_is_no_name)
 {
     static const char *const bad[][2] = {
@@ -194,7 +194,7 @@ TEST(refuses_what_is_no_name)
     }
 }
 
-/* A post that was not said to be a message is read as ever. */
+/* A post that is not marked as a message is read as before. */
 TEST(a_post_has_no_name_and_tells_no_epoch)
 {
     struct reading reading =
@@ -250,7 +250,7 @@ TEST(passes_over_members_of_a_message_that_it_does_not_know)
                          "unknown member \"w\" in the change");
 }
 
-/* Whose entries they are has to be known when they are handed over. */
+/* The log must be known when its entries are handed over. */
 TEST(refuses_an_epoch_that_comes_too_late_or_is_none)
 {
     struct taken t = take(JSON, "{\"changes\":[],\"epoch\":\"" EPOCH "\"}");

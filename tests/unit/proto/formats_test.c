@@ -198,7 +198,7 @@ assert_bounded(const char *type, const char *head, const char *more,
     buf_fini(&b);
 }
 
-/* Design section 5, rule 5: nothing grows with what is sent. */
+/* Design section 5, rule 5: nothing grows with the length of the input. */
 TEST(holds_no_more_than_one_entry)
 {
     static const char head[] = XML_HEAD "<url><loc>http://example.com/";
@@ -282,8 +282,8 @@ TEST(refuses_what_does_not_end)
     }
 }
 
-/* What is copied out of an entry is bounded, and each piece on its own is
- * right. */
+/* The sum of the copied pieces of an entry is bounded, though each piece on its
+ * own is right. */
 TEST(refuses_an_entry_of_many_large_pieces)
 {
     static char value[200 * 1024];

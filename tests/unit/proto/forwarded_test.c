@@ -17,8 +17,8 @@ name(const struct sockaddr_storage *address)
     return inet_ntop(address->ss_family, at, text, sizeof(text));
 }
 
-/* The last address that no trusted proxy has. `client` NULL: nobody
- * can be told. */
+/* The last address that no trusted proxy has. `client` NULL: the client is
+ * unknown. */
 TEST(finds_whom_a_proxy_serves)
 {
     static const struct {

@@ -138,7 +138,7 @@ TEST(tells_in_a_manifest_where_the_bytes_are)
         " hash=\"sha-256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410f"
         "f61f20015ad\" length=\"3\""
         " path=\"/resources/000000000001.csv\"/></url>\n");
-    /* What the source told stays as it is. */
+    /* The source's members stay as they are. */
     assert_in_manifest(
         "<url><loc>&lt;rs:md </loc><rs:md td:seq=\"7\" hash=\"md5:0\""
         " length=\"3\" xmlns:x=\"urn:x\" x:length=\"&lt;&gt;/&quot;\"/>"

@@ -96,7 +96,7 @@ attribute(const char *ns, const char *prefix, const char *name)
                               SLICE("v")};
 }
 
-/* whatever prefixes are wished for, the element is well-formed. */
+/* the element is well-formed with any wished prefixes. */
 TEST(gives_every_foreign_namespace_a_prefix_of_its_own)
 {
     struct change change = stamped_sample();
@@ -169,7 +169,7 @@ TEST(is_read_back_without_parsing)
     free(bytes);
 }
 
-/* what is told of the bytes. */
+/* hash and length of the bytes. */
 TEST(tells_of_the_bytes_without_parsing)
 {
     struct change change = stamped_sample();
@@ -212,7 +212,8 @@ TEST(sees_where_a_fragment_ends)
     free(one);
 }
 
-/* Whatever is cut off or overwritten: no view, and no look outside. */
+/* A fragment that is cut off or overwritten anywhere has no view, and the
+ * reader stays inside it. */
 TEST(does_not_take_anything_else_for_a_fragment)
 {
     struct change change = stamped_sample();

@@ -84,7 +84,7 @@ TEST(the_first_base_is_told)
                 "base >/a/\nhub>c\n");
 }
 
-/* W-008: what users put into a page does not redirect trust. */
+/* W-008: text that users put into a page does not redirect trust. */
 TEST(what_is_not_the_head_is_passed_over)
 {
     static const char *const pages[] = {

@@ -99,8 +99,8 @@ TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
                "changes: given twice");
 }
 
-/* Design section 4: a message posted again is its entries; what it says of
- * another log is dropped, but its times must hold (R-292). */
+/* Design section 4: a message posted again is its entries; members about
+ * another log are dropped, but its times must hold (R-292). */
 TEST(reads_the_entries_of_a_message_that_is_posted)
 {
     assert_reads(JSON,
@@ -138,7 +138,7 @@ TEST(refuses_numbers_that_are_not_whole)
                "priority: not a decimal from 0.0 to 1.0: \"1e-1\"");
 }
 
-/* whatever is accepted can be written as XML. */
+/* every accepted text can be written as XML. */
 TEST(refuses_what_xml_cannot_carry)
 {
     static const char *const texts[] = {
@@ -350,7 +350,7 @@ TEST(refuses_a_message_outside_its_interval)
     }
 }
 
-/* A later broker may say more; what is known is read as ever. */
+/* A later broker may add members; the known ones are read as ever. */
 TEST(skips_members_of_a_message_that_it_does_not_know)
 {
     struct reading reading = read_steps(

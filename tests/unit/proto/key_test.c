@@ -35,7 +35,7 @@ TEST(reads_a_key_bare_or_quoted)
     assert_key(SLICE("\"a\\\"b\\\\c\""), SLICE("a\"b\\c"));
 }
 
-/* Whatever else comes is no key, and the problem says what one is. */
+/* Anything else is no key, and the problem states the form of a key. */
 TEST(refuses_what_is_no_key)
 {
     static const char *const values[] = {
@@ -73,7 +73,7 @@ TEST(a_key_has_at_most_255_characters)
     buf_fini(&quoted);
 }
 
-/* What is written is read again, every character that may stand in a key. */
+/* A written key reads back equal, with every character that a key may have. */
 TEST(writes_what_it_reads)
 {
     char every[KEY_SIZE_MAX], quoted[KEY_QUOTED_MAX];

@@ -65,7 +65,7 @@ TEST(wildcards_stand_for_whole_levels)
     assert_false(mqtt_topic_is_valid(SLICE("a\0b")));
 }
 
-/* MQTT 5, section 1.5.4: what is no topic may have the wildcards. */
+/* MQTT 5, section 1.5.4: a string that is no topic may have the wildcards. */
 TEST(strings_are_utf8_without_control_characters)
 {
     assert_true(mqtt_text_is_valid(SLICE("a+#/ \xc3\xa4")));

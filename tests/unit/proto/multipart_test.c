@@ -7,8 +7,8 @@
 
 #define RELATED "multipart/related; boundary="
 
-/* What was handed over: "NUMBER@OFFSET type location id[body]" of each part,
- * "|" behind it. */
+/* The parts that were handed over: "NUMBER@OFFSET type location id[body]" of
+ * each, "|" behind it. */
 struct seen {
     struct buf text;
     bool is_open;
@@ -108,7 +108,7 @@ assert_parts(const char *content_type, struct slice body, struct slice expected)
     }
 }
 
-/* Wherever it is cut, it is refused with the same words. */
+/* The body is refused with the same words, wherever it is cut. */
 static void
 assert_refused(struct slice body, enum status rc, const char *expected)
 {
@@ -239,7 +239,7 @@ TEST(what_is_malformed_is_refused_with_part_and_byte)
          "there is no line with the delimiter: \"--b\""},
         {"--b\n\nx\n--b--\n", "part 1, byte 3", BEHIND "\"?\""},
         {"--b--\r\n", "byte 7", "the body has no part"},
-        /* nothing is guessed of what stands behind a boundary */
+        /* the reader guesses nothing behind a boundary */
         {"--bc\r\n\r\nx\r\n--b--", "part 1, byte 3", BEHIND "\"c\""},
         {"--b\r\n\r\nx\r\n--b--c", "part 1, byte 15", BEHIND "\"c\""},
         {"--b\r\n\r\nx\r\n--b-\r\n", "part 1, byte 14", BEHIND "\"?\""},

@@ -22,7 +22,7 @@
     "' xmlns:td='" NS_TIDINGS "' xmlns:x='http://example.org/x'>" \
     "<rs:md capability='changelist'/>"
 
-/* What came out of a document. */
+/* The contents of a document. */
 struct reading {
     enum status rc;
     struct problem why;

@@ -259,7 +259,8 @@ TEST(the_kind_is_changed_in_its_place)
     compared_fini(&c);
 }
 
-/* R-250: the source's resource is named, and nothing else of the entry is left.
+/* R-250: the deletion names the source's resource, and drops the rest of the
+ * entry.
  */
 TEST(a_deletion_keeps_the_link_to_its_source)
 {

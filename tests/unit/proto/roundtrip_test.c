@@ -1,7 +1,6 @@
 /*
- * What is posted comes out unchanged and in order, whichever format it came in
- * and in whichever form it is read: every row of terms.h (R-240 to R-250,
- * R-024), and entries made up by chance.
+ * Posted entries come out unchanged and in order, in any format and any form:
+ * every row of terms.h (R-240 to R-250, R-024), and random entries.
  */
 #include "tests/support/again.h"
 #include "tests/support/terms.h"
@@ -131,7 +130,7 @@ perhaps(uint64_t *seed)
 
 /* Where the texts of one entry are. */
 struct made {
-    struct buf text; /* of a size that is there from the first: never moves */
+    struct buf text; /* of a fixed size: never moves */
     struct attribute attributes[CHANGE_ATTRIBUTES_MAX];
     size_t n_attributes;
     struct link links[8];

@@ -99,7 +99,7 @@ TEST(signs_as_the_published_vectors_do)
         }
 }
 
-/* W-103: a signer stays what it was by what it signs. */
+/* W-103: signing does not change the signer. */
 TEST(signs_one_body_after_the_other_with_the_same_key)
 {
     struct signer *signer = signer_new(SIGNATURE_SHA256, SLICE("Jefe"));
@@ -185,7 +185,7 @@ TEST(signs_as_standard_webhooks_asks)
     }
 }
 
-/* W-106: the other header is keyed with the secret as it was sent. */
+/* W-106: the other header uses the whole secret as its key. */
 TEST(the_key_of_the_hub_signature_keeps_its_prefix)
 {
     assert_signs(

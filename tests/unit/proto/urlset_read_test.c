@@ -223,7 +223,7 @@ TEST(refuses_an_interval_that_ends_before_it_begins)
                "until: before from");
 }
 
-/* What our own documents say beyond a source's. */
+/* Members of our own documents that sources do not write. */
 TEST(reads_coverage_and_stamps_of_a_message)
 {
     static const char document[] =
@@ -341,8 +341,8 @@ TEST(refuses_the_end_of_a_cdata_section_in_text)
     buf_fini(&b);
 }
 
-/* An empty body, and one that was cut off, are told from one with something
- * behind its end. */
+/* The problem distinguishes an empty or cut body from one with text behind its
+ * end. */
 TEST(says_that_a_document_ends_too_early)
 {
     static const char *const early[] = {

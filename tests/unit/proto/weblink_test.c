@@ -4,7 +4,8 @@
 
 #include "tests/test.h"
 
-/* "target|rel", one line a link, so that a whole header is one comparison. */
+/* "target|rel", one line for each link, so that one comparison covers a
+ * header. */
 static void
 assert_links(const char *header, const char *expected)
 {
@@ -128,7 +129,7 @@ TEST(finds_the_first_and_counts_them_all)
     assert_int_equal(n, 0);
 }
 
-/* RFC 8288 section 3.2: it tells of the anchor's hub. */
+/* RFC 8288 section 3.2: such a link names the hub of the anchor. */
 TEST(does_not_find_links_of_another_resource)
 {
     struct slice target;

@@ -16,7 +16,7 @@ assert_slice(struct slice s, const char *text)
         fail_msg("\"%.*s\" is not \"%s\"", SLICE_ARG(s), text);
 }
 
-/* The last form that was read, and room for what is written. */
+/* The last form that was read, and room for written text. */
 struct stage {
     struct form_data form;
     struct websub_request request; /* lends from `form` */
@@ -151,7 +151,7 @@ TEST(knows_three_modes_in_one_case)
     }
 }
 
-/* Which of the two was meant cannot be known; the same twice harms nobody. */
+/* Nobody knows which of the two is meant; the same value twice harms nobody. */
 TEST(refuses_a_parameter_with_two_values)
 {
     static const struct {
@@ -401,7 +401,7 @@ TEST(a_denial_gives_its_reason)
                  "&hub.reason=no%20such%20topic%3A%20%22a%22");
 }
 
-/* W-026, W-163: whatever is in it, it is one parameter. */
+/* W-026, W-163: any bytes make one parameter. */
 TEST(what_is_added_cannot_leave_its_parameter)
 {
     static const char text[] = "x\r\nHost: y&hub.mode=subscribe#?=+% \xc3\xa5";

@@ -164,8 +164,8 @@ TEST(refuses_ports_that_are_none)
                   "cb: no port from 1 to 65535: \"0\"");
 }
 
-/* W-027, W-160: what one reader takes for a name, and another decodes first, or
- * completes, is none. */
+/* W-027, W-160: text that one reader takes for a name, and another decodes
+ * first, or completes, is no host. */
 TEST(refuses_hosts_that_are_none)
 {
     static const char *const rows[][2] = {
@@ -209,7 +209,7 @@ TEST(refuses_hosts_that_are_none)
     assert_no_url(slice_of(url), NULL);
 }
 
-/* W-027: which name is asked for must not be left to a library. */
+/* W-027: a library must not decide which name it asks for. */
 TEST(asks_for_ascii)
 {
     assert_no_url(SLICE("http://b\xc3\xbc"
@@ -224,7 +224,7 @@ TEST(asks_for_ascii)
     assert_no_url(SLICE("http://b.example/?\xff"), NULL);
 }
 
-/* W-034: two callbacks that no server can tell apart. */
+/* W-034: two callbacks that no server can distinguish. */
 TEST(refuses_fragments)
 {
     assert_no_url(SLICE("http://b.example/#x"),
@@ -325,7 +325,7 @@ TEST(what_may_differ_to_a_server_does_not_compare_equal)
         }
 }
 
-/* W-161, W-164: who writes an address in another way has no limit of his own.
+/* W-161, W-164: another spelling of an address gives no limit of its own.
  */
 TEST(an_authority_is_the_same_however_it_is_spelled)
 {

@@ -45,8 +45,8 @@ add_frame(struct buf *to, int first, struct slice payload)
     }
 }
 
-/* Reads `bytes` `step` at a time as a caller does, who keeps what is left, and
- * records the frames. */
+/* Reads `bytes` `step` at a time as a caller that keeps the rest, and records
+ * the frames. */
 static void
 read_cut(struct slice bytes, size_t step, bool has_deflate, struct buf *seen)
 {

@@ -1,5 +1,5 @@
 /*
- * publish_test.c - td_publish against a broker that does as it is told.
+ * publish_test.c - td_publish against a broker that follows the test's script.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ TEST(follows_no_redirect)
     assert_memory_equal(td_problem(s->client), "307", 3);
 }
 
-/* what cannot be a receipt is not taken for one. */
+/* td_publish takes no other answer for a receipt. */
 TEST(needs_a_whole_receipt)
 {
     struct stage *s = *state;
@@ -249,7 +249,7 @@ TEST(gives_each_post_a_key)
     assert_string_not_equal(keys[0], keys[1]);
 }
 
-/* A caller that has its own key gives it; one that wants none has none. */
+/* A caller may give its own key, or none. */
 TEST(takes_the_callers_key)
 {
     struct stage *s = *state;
@@ -268,7 +268,7 @@ TEST(takes_the_callers_key)
     assert_string_equal(key_of(s, 1, key), "");
 }
 
-/* What went wrong, in order. */
+/* Reported troubles, in order. */
 struct troubles {
     unsigned n;
     char why[4][300];
@@ -326,8 +326,8 @@ TEST(repeats_a_post_whose_answer_was_lost)
     assert_in_range(troubles.pause_ms[1], 1000, 1000);
 }
 
-/* While it is open whether the post was kept, a broker that is away is asked
- * again, too: it may be starting. */
+/* While it is unknown whether the broker kept the post, td_publish also asks a
+ * broker that is away: it may be starting. */
 TEST(asks_on_while_the_outcome_is_open)
 {
     struct stage *s = *state;
@@ -342,7 +342,7 @@ TEST(asks_on_while_the_outcome_is_open)
     assert_int_equal(troubles.n, 3);
 }
 
-/* Bounded: no attempt begins after retry_ms. What is told then says that the
+/* Bounded: no attempt begins after retry_ms. The reason then says that the
  * outcome is open. */
 TEST(gives_up_in_time)
 {
@@ -389,7 +389,7 @@ TEST(a_refusal_does_not_take_back_what_may_be_kept)
     assert_string_equal(td_problem(s->client), "403: no");
 }
 
-/* Without a key what may have been kept is not sent twice. */
+/* Without a key a post that the broker may have kept is not sent twice. */
 TEST(does_not_repeat_what_may_be_kept_without_a_key)
 {
     struct stage *s = *state;

@@ -1,5 +1,6 @@
 /*
- * publisher_test.c - td_publisher against a broker that does as it is told.
+ * publisher_test.c - td_publisher against a broker that follows the test's
+ * script.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,7 +153,7 @@ assert_same_key(struct stage *s, size_t i, size_t k, bool is_same)
 
 FIXTURE(set_stage, clear_stage);
 
-/* what was added together leaves together, in order. */
+/* changes that were added together leave together, in order. */
 TEST(posts_in_batches_and_in_order)
 {
     struct stage *s = *state;
@@ -198,8 +199,8 @@ TEST(runs_until_all_is_durable)
     assert_string_equal(s->told, "durable 2 as 2;");
 }
 
-/* R-140: a lost answer, a busy broker, one that still works on it, one that
- * says nothing sensible: the same post, with the same key. */
+/* R-140: after a lost answer, a busy broker, a broker that still works on it,
+ * or nonsense it sends the same post with the same key. */
 TEST(repeats_a_post_with_its_key_until_it_is_answered)
 {
     struct stage *s = *state;
@@ -280,7 +281,7 @@ TEST(posts_less_where_a_post_is_too_large)
                                  "refused 3 {\"n\":3} 413: still;");
 }
 
-/* What no change is the fault of is told, and stays. */
+/* A refusal that is no change's fault is reported, and the changes stay. */
 TEST(keeps_what_is_refused_as_a_whole)
 {
     struct stage *s = *state;
@@ -371,7 +372,7 @@ TEST(a_full_queue_takes_nothing)
     assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
 }
 
-/* What is in the spool outlives the process, the post at work with its key. */
+/* The spool outlives the process, with the post at work and its key. */
 TEST(goes_on_with_its_spool)
 {
     struct stage *s = *state;
@@ -426,7 +427,7 @@ TEST(may_be_closed_from_its_callbacks)
                                  "trouble of seconds 401: who?;");
 }
 
-/* A flush of nothing has returned: what happens later is none of its. */
+/* A flush of nothing returns; it does not wait for later changes. */
 TEST(is_not_waited_for_after_a_flush_of_nothing)
 {
     struct stage *s = *state;

@@ -106,8 +106,8 @@ TEST(changes_leave_in_their_order)
     assert_int_equal(s->post.n, 0);
 }
 
-/* A sealed post is the same post, bytes and key, whatever came since; and after
- * a crash. Numbers go on. */
+/* A sealed post is the same post, bytes and key, also after later changes and
+ * after a crash. Numbers go on. */
 TEST(a_sealed_post_stays_the_same)
 {
     struct stage *s = *state;
@@ -136,7 +136,7 @@ TEST(a_sealed_post_stays_the_same)
     add(s, "{\"c\":3}", 3);
 }
 
-/* What is refused is taken out, and the others are another post. */
+/* The spool removes a refused change, and the others become another post. */
 TEST(a_refused_change_is_taken_out)
 {
     struct stage *s = *state;
@@ -166,7 +166,7 @@ TEST(a_refused_change_is_taken_out)
     assert_int_equal(spool_unseal(s->spool, &s->why), TD_OK);
     assert_post(s, 10, "[{\"a\":1}]\n", second);
 
-    /* The number of what was taken out is not given again. */
+    /* The spool does not reuse the number of a removed change. */
     open_spool(s);
     add(s, "{\"d\":4}", 4);
 }
@@ -266,7 +266,7 @@ TEST(a_spool_of_nobody_s_set_is_damaged)
     assert_non_null(strstr(s->why.text, "is damaged"));
 }
 
-/* Without a file it is the same, as long as it lives. */
+/* Without a file the spool behaves the same, as long as it lives. */
 TEST(memory_is_a_spool_too)
 {
     struct stage *s = *state;

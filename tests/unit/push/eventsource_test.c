@@ -81,8 +81,8 @@ TEST(writes_a_message_as_an_event)
     buf_fini(&wire);
 }
 
-/* R-309: quiet can be told from dead; who connects again after it loses
- * nothing. */
+/* R-309: a heartbeat distinguishes quiet from dead; a client that connects
+ * again after it loses nothing. */
 TEST(writes_a_heartbeat_with_its_position)
 {
     static const struct envelope quiet = {"0123456789abcdef-7", true};
@@ -98,7 +98,8 @@ TEST(writes_a_heartbeat_with_its_position)
     buf_fini(&wire);
 }
 
-/* One chunk for what fits in one; full ones and a rest for what does not. */
+/* One chunk for an event that fits in one; full ones and a rest for a longer
+ * one. */
 TEST(cuts_an_event_into_full_chunks_and_a_rest)
 {
     const size_t around =

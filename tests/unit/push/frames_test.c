@@ -271,8 +271,8 @@ TEST(counts_a_frame_until_its_last_owner_lets_go)
     frame_unref(NULL);
 }
 
-/* A frame can be made anew after it was let go, from wherever the log has it:
- * the rest of it can then be sent. */
+/* A released frame can be made again, from memory or disk: then its rest can be
+ * sent. */
 TEST(is_the_same_when_it_is_made_again)
 {
     struct frame_wish wish = wish_for("resourcesync.json", 1, UINT64_MAX);
@@ -357,7 +357,7 @@ TEST(an_empty_frame_serves_its_class)
     filters_leave(other);
 }
 
-/* A frame with entries says where it begins: it is for who is there. */
+/* A frame with entries serves only readers at the place where it begins. */
 TEST(a_filtered_frame_serves_who_stands_where_it_begins)
 {
     struct filter_class *all = enter("change=updated&change=created");

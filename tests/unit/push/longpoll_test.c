@@ -182,8 +182,8 @@ TEST(resumes_when_its_set_has_more)
     expect(w[1], "5");
 }
 
-/* What was committed before it came to wait, it does not wait for; whether or
- * not others of the set wait already. */
+/* It does not wait for a change that was committed before it; whether or not
+ * others of the set wait already. */
 TEST(does_not_wait_for_what_is_there)
 {
     struct wire *other;

@@ -98,7 +98,7 @@ remove_set(void)
     posts_end(&p);
 }
 
-/* All that was asked of the service thread has been done. */
+/* Waits until the service thread has done all earlier tasks. */
 struct errand {
     struct task task;
     sem_t is_done;
@@ -269,8 +269,8 @@ TEST(ends_a_client_that_does_not_take_the_message)
     wire_close(w);
 }
 
-/* A thread with too many frames lets go of those that wait for room. When the
- * set is removed, it cannot make them again. */
+/* A thread with too many frames releases those that wait for room. It cannot
+ * make them again when the set is removed. */
 TEST(closes_at_once_where_the_message_was_let_go)
 {
     struct wire *w[4];

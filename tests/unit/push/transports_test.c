@@ -18,7 +18,8 @@ assert_chosen(const char *offer, const char *subprotocol)
     }
 }
 
-/* Design section 4: no subprotocol asked for means JSON, and none is told. */
+/* Design section 4: a request without subprotocol means JSON, and the answer
+ * states none. */
 TEST(speaks_json_to_who_asks_for_nothing)
 {
     const struct transport *t =
@@ -71,7 +72,7 @@ TEST(offers_what_it_speaks)
                         "resourcesync.json, resourcesync.xml");
 }
 
-/* Who understands no chunks gets none; both get JSON, and no subprotocol finds
+/* A client without chunks gets none; both get JSON, and no subprotocol selects
  * an event stream. */
 TEST(speaks_events_to_both_versions_of_http)
 {

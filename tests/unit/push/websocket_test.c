@@ -101,7 +101,7 @@ TEST(cuts_a_message_into_full_frames_and_a_rest)
     assert_int_equal(assert_wrapped(1000000), 16);
 }
 
-/* RFC 6455: the shortest header that tells the size. */
+/* RFC 6455: the shortest header that holds the size. */
 TEST(heads_a_short_message_by_its_size)
 {
     assert_int_equal(assert_wrapped(1), 1);
@@ -123,7 +123,7 @@ TEST(wraps_an_empty_message)
     buf_fini(&wire);
 }
 
-/* Frames are appended: what stands before them stays. */
+/* Frames are appended: earlier bytes stay. */
 TEST(appends_to_what_is_there)
 {
     struct buf wire;

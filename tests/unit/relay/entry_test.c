@@ -125,7 +125,8 @@ TEST(leaves_what_a_deletion_does_not_have)
                    ",\"links\":[" VIA("u:1") "]," PATH(A) "}");
 }
 
-/* what it belonged to there is dropped, unless it is asked for. */
+/* R-252: the relay drops the entry's links to its former documents, unless it
+ * is asked to keep them. */
 TEST(leaves_links_that_are_not_true_any_more)
 {
     static const char text[] =
@@ -164,7 +165,8 @@ TEST(keeps_all_else)
                                            "\"value\":\"" A "\"}]}");
 }
 
-/* A log that it has been in does not get it again; others do. */
+/* The relay does not post an entry to a log that it has been in; other logs get
+ * it. */
 TEST(does_not_go_round)
 {
     assert_becomes(
@@ -180,7 +182,7 @@ TEST(does_not_go_round)
     assert_string_equal(written, "");
 }
 
-/* What is no entry is not written, and never read beyond its end. */
+/* Text that is no entry is not written, and never read beyond its end. */
 TEST(takes_nothing_odd)
 {
     static const char good[] =

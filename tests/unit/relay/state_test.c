@@ -30,7 +30,8 @@ open_state(void **state)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* A sealed post is told again, byte for byte, until it is noted as posted. */
+/* The state returns a sealed post, byte for byte, until it is noted as
+ * posted. */
 TEST(a_sealed_post_outlives_the_process)
 {
     struct relay_state *s = open_state(state);

@@ -87,6 +87,6 @@ TEST(a_copy_outlives_its_document)
         n++;
     }
     assert_int_equal(n, N / 2);
-    entries_fini(&entries); /* with what is left */
+    entries_fini(&entries); /* with the remaining ones */
     assert_null(entries_take(&entries));
 }

@@ -21,7 +21,7 @@ TEST(a_server_that_falls_silent_is_not_waited_for_longer_than_told)
     assert_in_range(loop_now_ms() - begun_ms, 4000, 5000);
 }
 
-/* When it was asked is when the first page was, whatever that led to. */
+/* The time is that of the answer to the first page, wherever that led. */
 TEST(tells_the_time_by_the_servers_clock)
 {
     struct stage *s = *state;
@@ -86,7 +86,7 @@ TEST(indexes_and_nested_lists_lead_on)
           "url=/cl4.xml cl=/cl4.xml ch=/4\n");
 }
 
-/* what leads to no end is an error; a circle beside sets hides none. */
+/* a circle alone is an error; a circle beside sets hides none. */
 TEST(a_circle_of_documents_is_broken)
 {
     struct stage *s = *state;
@@ -106,7 +106,7 @@ TEST(a_circle_of_documents_is_broken)
     fails(s, "/a.xml", TD_BROKEN, "its links \"up\" lead in a circle");
 }
 
-/* each page is another one, and has one more behind it. */
+/* each page names one more. */
 TEST(a_chain_without_end_is_broken)
 {
     static const char *const chains[] = {
@@ -183,7 +183,7 @@ TEST(a_page_that_names_some_sets_leads_to_all)
           "url=/2.xml cl=/2.xml ch=/changes.xml\n"
           "url=/3.xml cl=/3.xml ch=/changes.xml\n");
 
-    /* The one set that covers a resource is what it stands for. */
+    /* A resource stands for the one set that covers it. */
     site_headers(s->site, "/page", "Link: </2.xml>; rel=\"resourcesync\"");
     finds(s, "/page", "url=/2.xml cl=/2.xml ch=/changes.xml\n");
 
@@ -198,7 +198,8 @@ TEST(a_page_that_names_some_sets_leads_to_all)
           "missed url=/d1.xml\n");
 }
 
-/* the root of a host is the whole of it, whatever its page names. */
+/* R-041: the root of a host stands for the whole host, whatever its page
+ * names. */
 TEST(the_root_of_a_host_stands_for_all_its_sets)
 {
     struct stage *s = *state;
@@ -285,7 +286,7 @@ TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone)
     assert_int_equal(s->why.retry_after_s, 7);
 }
 
-/* what stands in its root counts. */
+/* the links in its root count. */
 TEST(a_document_alone_names_its_index_and_its_archive)
 {
     struct stage *s = *state;

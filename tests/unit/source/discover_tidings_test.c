@@ -8,7 +8,8 @@
 
 FIXTURE(set_stage, clear_stage);
 
-/* A fragment is not sent, and must not swallow the query that is added. */
+/* A fragment is not sent, and must not swallow the query that the client
+ * appends. */
 TEST(a_channel_has_no_fragment)
 {
     struct stage *s = *state;
@@ -18,7 +19,7 @@ TEST(a_channel_has_no_fragment)
     finds(s, "/cl.xml", "url=/cl.xml cl=/cl.xml memory=/m?set=a\n");
 }
 
-/* a set of Tidings tells its channels, and where it stands. */
+/* a set of Tidings states its channels and its position. */
 TEST(a_set_of_tidings_is_described_in_json)
 {
     struct stage *s = *state;

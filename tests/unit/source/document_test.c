@@ -75,7 +75,7 @@ reads_whole(const char *name, struct slice document)
     told_fini(&told);
 }
 
-/* what is right is read, entry by entry. */
+/* valid documents are read, entry by entry. */
 TEST(every_example_is_read_whole)
 {
     examples_each(".", reads_whole);
@@ -290,7 +290,7 @@ TEST(times_are_read_as_they_were_meant)
              "list changelist from=2026-01-01T00:00:00Z n=5\n");
 }
 
-/* what is ours stands in attributes of our namespace. */
+/* our own facts stand in attributes of our namespace. */
 TEST(lists_of_tidings_tell_seqs)
 {
     reads_as(OPEN
@@ -389,8 +389,8 @@ TEST(gzip_may_be_several_members_but_nothing_else)
     buf_fini(&packed);
 }
 
-/* What is packed a thousand to one is bounded by what comes out, not by what
- * goes in; and so is what is not packed. */
+/* A document packed a thousand to one is limited by its unpacked size, not by
+ * its packed one; and a plain one is limited, too. */
 TEST(a_bomb_ends_at_the_limit)
 {
     static const struct document_events none = {NULL, NULL};
@@ -440,8 +440,8 @@ TEST(a_loc_without_an_end_takes_no_memory)
     buf_fini(&packed);
 }
 
-/* R-262: the Sitemaps of a robots.txt, as its authors write them; what else is
- * there does not matter. */
+/* R-262: the Sitemaps of a robots.txt, as its authors write them; other lines
+ * do not matter. */
 TEST(a_robots_txt_is_an_index_of_its_sitemaps)
 {
     static const struct {

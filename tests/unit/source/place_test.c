@@ -1,5 +1,5 @@
 /*
- * place_test.c - places in a history, as positions tell them.
+ * place_test.c - places in a history, as positions state them.
  */
 #include "client/source/place.h"
 

@@ -60,7 +60,7 @@ TEST(a_source_has_so_many_streams_and_visits)
     }
 }
 
-/* Each set is visited once before one is visited again. */
+/* The rounds visit each set once before they visit one again. */
 TEST(the_others_are_visited_in_turn)
 {
     struct rounds *r = rounds_of(6000, false);
@@ -108,7 +108,7 @@ TEST(who_catches_up_once_visits_each_set_once)
     rounds_free(r);
 }
 
-/* A set that ends gives its stream to the one that waits. */
+/* A set that ends gives its stream to the waiting one. */
 TEST(a_set_that_ends_makes_room)
 {
     struct rounds *r = rounds_of(ROUNDS_STREAMS + ROUNDS_VISITS + 1, false);

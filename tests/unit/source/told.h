@@ -1,5 +1,5 @@
 /*
- * told.h - what a document reads as, in lines that tests compare.
+ * told.h - the contents of a document, in lines that tests compare.
  *
  *     index changelist from=2026-04-01T00:00:00Z
  *     link up http://example.com/capabilitylist.xml
@@ -16,8 +16,8 @@ struct told {
     struct problem why;
 };
 
-/* Reads `document` in pieces of `step` bytes. What it told is there in any
- * case, and is given back by told_fini. */
+/* Reads `document` in pieces of `step` bytes. The text is valid in any case,
+ * and told_fini frees it. */
 enum status told_read(struct told *told, const char *base,
                       struct slice document, size_t step);
 void told_fini(struct told *told);
@@ -25,7 +25,7 @@ void told_fini(struct told *told);
 /* "... at=TIME": appends what is there of a time. */
 void told_time(struct buf *to, const char *name, int64_t us);
 
-/* One entry, on one line and one for each link. */
+/* One entry on one line, and each of its links on one. */
 void told_entry(struct buf *to, const struct document_entry *entry);
 
 #endif

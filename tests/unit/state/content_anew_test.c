@@ -15,8 +15,8 @@
 
 FIXTURE(telling_setup, telling_teardown);
 
-/* What was kept of a set of that name that was removed is none of this one's;
- * but bytes are bytes: entries that tell of a file that is there have it. */
+/* Facts about a removed set of that name do not count for this one; but bytes
+ * are bytes: an entry has its file if the folder has the bytes. */
 TEST(another_epoch_begins_anew)
 {
     struct telling *w = *state;
@@ -59,7 +59,7 @@ make_newer(const char *dir)
     db_close(&db);
 }
 
-/* What is damaged, or a newer program's, is folded again. */
+/* A damaged file, or a newer program's, is folded again. */
 TEST(a_file_that_cannot_be_read_begins_anew)
 {
     struct telling *w = *state;
@@ -105,7 +105,7 @@ damage_rows(const char *dir)
     close(fd);
 }
 
-/* The same where a reader finds it, and nothing is told any more. */
+/* The same if a reader finds the damage while no change arrives. */
 TEST(damage_that_a_reader_finds_begins_anew)
 {
     struct content_missing m = {0};

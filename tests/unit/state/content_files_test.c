@@ -46,8 +46,8 @@ assert_text(void **state, unsigned n)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* R-017, R-018, R-202: what arrives is what was told, or it does not get a
- * name; nothing of it is left. */
+/* R-017, R-018, R-202: bytes that differ from the stated ones get no name;
+ * nothing of them is left. */
 TEST(only_what_was_told_arrives)
 {
     struct folders f = folders_of(state);
@@ -119,7 +119,7 @@ TEST(a_damaged_file_is_replaced)
     assert_int_equal(folder_count(f.arriving), 0);
 }
 
-/* Who reads it has it to the end, though it has gone. */
+/* A reader has an open file to the end, even after its deletion. */
 TEST(what_is_open_outlives_its_name)
 {
     struct folders f = folders_of(state);

@@ -1,6 +1,6 @@
 /*
- * content_test.c - of each entry it is known whether its bytes are there, what
- * is to be fetched, and what may go.
+ * content_test.c - the content knows of each entry whether its bytes are there,
+ * which are to be fetched, and which may go.
  */
 #include "broker/state/content.h"
 
@@ -18,9 +18,9 @@
 
 FIXTURE(telling_setup, telling_teardown);
 
-/* R-202: at each commit, of each entry that is told of it is known whether its
- * bytes are there: however entries are grouped, through restarts, and while
- * some are forgotten. */
+/* R-202: at each commit the content knows of each entry with bytes whether they
+ * are there: however entries are grouped, through restarts, and while the log
+ * forgets some. */
 TEST(knows_of_each_entry_whether_its_bytes_are_there)
 {
     const unsigned long n_rounds = test_size(150, 300);
@@ -50,8 +50,8 @@ TEST(knows_of_each_entry_whether_its_bytes_are_there)
     assert_in_range(w->earliest, n_rounds / 3, TELLING_ENTRIES);
 }
 
-/* R-018, R-202: a file whose length is not the one that was told is not the
- * entry's, and nothing that could be fetched would be. */
+/* R-018, R-202: a file of another length is not the entry's, and no fetch would
+ * bring the right one. */
 TEST(keeps_nothing_of_another_length)
 {
     char hash[DIGEST_TEXT_SIZE + 1];
@@ -85,8 +85,8 @@ assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
     assert_int_equal(m->seq, seq);
 }
 
-/* All entries of one fold are due at the same moment: who passes them over one
- * by one does not look at all of them for each. */
+/* All entries of one fold are due at the same moment: passing them over one by
+ * one does not look at all of them for each. */
 TEST(passes_over_what_is_due_at_once_one_by_one)
 {
     int64_t due_us = 0;
@@ -122,9 +122,9 @@ TEST(passes_over_what_is_due_at_once_one_by_one)
     contentrows_close(&rows);
 }
 
-/* R-202: what tells no hash is missing for ever; the rest is due in turn, and
- * its try that fails a while later. What came for another entry meanwhile need
- * not be fetched. */
+/* R-202: bytes of an entry without hash are missing for ever; the others are
+ * due in turn, and a failed try a while later. Bytes that came for another
+ * entry meanwhile need no fetch. */
 TEST(gives_out_what_is_to_be_fetched)
 {
     int64_t now_us = clock_now_us() + 60000000;
@@ -188,8 +188,8 @@ assert_loose(struct telling *w, unsigned n)
     assert_int_equal(n_loose, n);
 }
 
-/* However many entries tell of the same bytes: who asks has other things to do,
- * too. */
+/* However many entries name the same bytes, one step is bounded: the caller has
+ * other things to do, too. */
 TEST(what_came_for_many_entries_is_kept_a_step_at_a_time)
 {
     int64_t now_us = clock_now_us() + 60000000;
@@ -208,8 +208,8 @@ TEST(what_came_for_many_entries_is_kept_a_step_at_a_time)
     assert_int_equal(content_at(w->content)->missing, 0);
 }
 
-/* Equal bytes are kept once; they may go when the last entry that tells of them
- * is neither retained nor of a resource that has not changed since. */
+/* Equal bytes are kept once; they may go when every entry that names them is
+ * forgotten by the log and overtaken by a later change of its resource. */
 TEST(files_go_with_the_last_entry_that_tells_of_them)
 {
     struct digest digest;
@@ -233,7 +233,7 @@ TEST(files_go_with_the_last_entry_that_tells_of_them)
     telling_reopen(w);
     assert_loose(w, 1);
 
-    telling_tell(w, 3, false, true, 1); /* told of again before it went */
+    telling_tell(w, 3, false, true, 1); /* named again before it went */
     telling_fold_to(w, 5);
     assert_loose(w, 0);
     telling_tell(w, 3, true, false, 1);

@@ -1,6 +1,6 @@
 /*
  * folded.h - a log of batches, a state that is folded from it, and a model of
- * what there is, for tests of the state.
+ * the resources, for tests of the state.
  *
  *     FIXTURE(folded_setup, folded_teardown);
  *

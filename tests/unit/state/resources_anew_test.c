@@ -16,7 +16,7 @@
 
 FIXTURE(folded_setup, folded_teardown);
 
-/* A set of that name that was removed had another epoch. */
+/* A removed set of that name had another epoch. */
 TEST(begins_anew_in_another_epoch)
 {
     struct folded *w = *state;
@@ -89,8 +89,8 @@ run_sql(struct folded *w, const char *sql)
     sqlite3_close(db);
 }
 
-/* What is damaged, and what a newer program has made, is made anew of the log:
- * whatever it is that is wrong. */
+/* The state makes a damaged file, and one of a newer program, anew from the
+ * log, whatever is wrong. */
 TEST(begins_anew_what_it_cannot_read)
 {
     static const struct {
@@ -233,7 +233,7 @@ TEST(is_not_whole_where_it_begins_later)
     assert_whole(w, true);
 }
 
-/* The log has all that the source has told, up to an entry: so the state is
+/* The log has all that the source has stated, up to an entry: so the state is
  * whole when it is folded up to there, and not before. */
 TEST(is_whole_again_when_all_was_told_and_folded)
 {
@@ -264,7 +264,7 @@ TEST(is_whole_again_when_all_was_told_and_folded)
     assert_whole(w, true);
 }
 
-/* What was compared was another state. */
+/* The comparison was with another state. */
 TEST(is_not_whole_when_it_has_begun_anew_meanwhile)
 {
     struct folded *w = *state;

@@ -21,10 +21,9 @@ open_state(void **state)
     return r;
 }
 
-/* Folds `batch` again and again, while each time one call more of the disk
- * succeeds: until all do. What fails leaves the state as it was; what is
- * committed is there, whether it could be made firm or not. Returns how often
- * it failed. */
+/* Folds `batch` again and again; each time one more call of the disk succeeds,
+ * until all do. A failure leaves the state as it was; a commit stays, whether
+ * its fsync succeeded or not. Returns how often it failed. */
 static unsigned
 fold_against(void **state, struct resources **r, struct model *m,
              const struct batch *batch, int result, enum status expected)

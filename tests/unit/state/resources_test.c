@@ -41,7 +41,7 @@ TEST(is_what_the_log_says_up_to_its_position)
     }
 }
 
-/* What was not committed has not happened. */
+/* Uncommitted changes have not happened. */
 TEST(is_as_of_the_last_commit)
 {
     struct folded *w = *state;
@@ -70,7 +70,7 @@ TEST(needs_nothing_to_be_folded)
     folded_check(w);
 }
 
-/* A walk can be taken up anywhere, and is disturbed by nothing. */
+/* A walk can begin at any resource, and no change disturbs it. */
 TEST(walks_on_from_any_resource)
 {
     struct resources_entry entry;
@@ -218,7 +218,7 @@ fold_until_killed(struct folded *w, int told)
     pause();
 }
 
-/* R-086: kill -9 at any moment: it is the state of one position, and nothing
+/* R-086: kill -9 at any moment leaves the state of one position, and nothing
  * that was committed is folded again. */
 TEST(is_of_one_position_after_a_kill)
 {
@@ -256,7 +256,7 @@ TEST(is_of_one_position_after_a_kill)
         folded_open_state(w);
         assert_in_range(resources_at(w->resources)->seq, told, folded_last(w));
         folded_check(w);
-        /* It may have been killed before it told of the last commit. */
+        /* The kill may have come before it reported the last commit. */
         if (resources_at(w->resources)->seq == folded_last(w)) {
             model_fini(&w->model);
             model_init(&w->model);

@@ -1,6 +1,6 @@
 /*
- * verify_files_test.c - td_verify of directories: what is there, in whatever
- * files, is put in order and proven; damage is found where it is.
+ * verify_files_test.c - td_verify of directories: it sorts their files,
+ * whatever their names, and proves them; it finds damage where it is.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -260,7 +260,7 @@ TEST(a_file_of_another_history_is_found)
     assert_breaks("000000000002.xml", 5, 5, "another history");
 }
 
-/* An older copy of the open list has told a part of the same. */
+/* An older copy of the open list has a part of the same entries. */
 TEST(copies_of_a_list_have_to_tell_the_same)
 {
     save_all();

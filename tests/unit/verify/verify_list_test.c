@@ -88,7 +88,7 @@ begin(unsigned number)
     write_list(number, (number - 1) * 5, number * 5, false);
 }
 
-/* It breaks, for that reason, and what was proven stays so. */
+/* Asserts that the list breaks for that reason, and keeps its proven part. */
 static void
 assert_breaks(unsigned number, uint64_t reached, const char *reason)
 {
@@ -121,7 +121,7 @@ TEST(lists_that_continue_each_other_are_proven)
     assert_memory_equal(&s.chain.digest, &s.history.digests[17], DIGEST_SIZE);
 }
 
-/* An open list without entries tells nothing new. */
+/* An open list without entries states nothing new. */
 TEST(an_empty_open_list_holds)
 {
     begin(2);
@@ -132,7 +132,7 @@ TEST(an_empty_open_list_holds)
     assert_int_equal(s.chain.last, 5);
 }
 
-/* What arrives in whatever pieces is the same list. */
+/* The pieces in which a list arrives do not matter. */
 TEST(pieces_do_not_matter)
 {
     begin(3);
@@ -145,7 +145,8 @@ TEST(pieces_do_not_matter)
     }
 }
 
-/* Retention took the beginning: what is there is proven from there on. */
+/* Retention took the beginning: the remaining lists are proven from there
+ * on. */
 TEST(the_middle_is_proven_from_its_first_list_on)
 {
     write_list(3, 10, 15, false);
@@ -215,7 +216,7 @@ TEST(an_edited_list_is_found)
     }
 }
 
-/* Every single one, wherever it is: but for links that nobody follows. */
+/* Every single byte counts, except in links that nobody follows. */
 TEST(a_flipped_byte_is_found)
 {
     struct buf good;
@@ -328,7 +329,7 @@ TEST(an_edited_link_next_is_found)
                   "000000000009.xml");
 }
 
-/* What is read first has to say what it continues: nothing else proves it. */
+/* The first list has to state what it continues: nothing else proves it. */
 TEST(a_first_list_has_to_say_what_it_continues)
 {
     write_list(2, 5, 10, false);
@@ -363,7 +364,7 @@ TEST(what_never_ends_is_refused)
     assert_breaks(1, 0, "no entry within the first 65536 bytes");
 }
 
-/* What another document told of it has to agree. */
+/* Statements of other documents about the list have to agree. */
 TEST(what_was_told_elsewhere_has_to_agree)
 {
     struct verify_list *list;

@@ -1,6 +1,6 @@
 /*
- * verify_web_test.c - td_verify of a server: what archive, index and lists tell
- * of each other has to agree, and what they name has to be there.
+ * verify_web_test.c - td_verify of a server: archive, index and lists have to
+ * agree, and documents that they name must exist.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -59,8 +59,8 @@ put_list(unsigned number)
     buf_fini(&text);
 }
 
-/* An archive, or an index, that names these lists; of the list `wrong` it tells
- * another digest. */
+/* An archive, or an index, that names these lists, with another digest for the
+ * list `wrong`. */
 static void
 put_names(bool is_index, unsigned first, unsigned last, unsigned wrong)
 {
@@ -258,7 +258,7 @@ verify_beside(void *user)
     return NULL;
 }
 
-/* It is told to come again in half a minute, and waits for that. */
+/* The server asks it to come again in half a minute, and it waits. */
 TEST(it_is_stopped_while_it_waits_for_a_busy_server)
 {
     pthread_t thread;
@@ -292,7 +292,7 @@ TEST(lists_that_are_all_refused_prove_nothing)
     }
 }
 
-/* Retention says so (410); what is lost otherwise is missing. */
+/* Retention answers 410; a list that is lost otherwise is missing. */
 TEST(a_first_list_that_is_lost_is_not_forgiven)
 {
     site_delete(s.site, path_of(1));

@@ -62,7 +62,7 @@ TEST(reads_digest_length_and_the_first_bytes)
     filehasher_free(hasher);
 }
 
-/* What is read while somebody writes it is half a file. */
+/* A file that is read while somebody writes it is half a file. */
 TEST(does_not_read_what_is_open_for_writing)
 {
     struct filehasher *hasher = filehasher_new(stop_at_once, NULL);

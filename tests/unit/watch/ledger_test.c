@@ -24,7 +24,7 @@ open_ledger(void **state)
     return l;
 }
 
-/* What a crash does: what is not committed is not there any more. */
+/* Reopens the ledger as after a crash: uncommitted changes are lost. */
 static struct ledger *
 crash(void **state, struct ledger *l)
 {
@@ -110,7 +110,8 @@ TEST(neither_loses_nor_doubles_a_post)
     add(l, "gone", 2);
     post(l);
 
-    /* Before it is sealed: nothing of it is left, it is found anew. */
+    /* Before it is sealed: nothing of it is left, and the watch finds the
+     * changes again. */
     add(l, "old", 3);
     add(l, "gone", 0);
     assert_known(l, "old", 3);
@@ -153,7 +154,8 @@ TEST(neither_loses_nor_doubles_a_post)
     ledger_close(l);
 }
 
-/* What was refused whole is not posted: it is found anew. */
+/* The ledger forgets a post that was refused as a whole: the watch finds its
+ * changes again. */
 TEST(forgets_what_was_refused)
 {
     struct ledger *l = open_ledger(state);
@@ -192,7 +194,7 @@ TEST(notes_what_was_only_touched)
     ledger_close(l);
 }
 
-/* In byte order, below a folder, with what is being posted. */
+/* In byte order, below a folder, with the paths of the current post. */
 TEST(goes_through_the_paths_below_a_folder)
 {
     static const char *const in_order[] = {"a",     "a b",    "a/b",
@@ -228,7 +230,8 @@ TEST(goes_through_the_paths_below_a_folder)
     ledger_close(l);
 }
 
-/* The set's log is another one: what was posted to the old one is not in it. */
+/* The set has another log: it lacks all changes that were posted to the old
+ * one. */
 TEST(forgets_what_another_log_has)
 {
     struct ledger *l = open_ledger(state);
@@ -278,7 +281,7 @@ TEST(belongs_to_one_watch)
     ledger_close(l);
 }
 
-/* A damaged state is told, and left as it is. */
+/* Damage of the state is reported, and the file stays as it is. */
 TEST(says_that_it_is_damaged)
 {
     char noise[4000];

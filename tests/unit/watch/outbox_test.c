@@ -27,7 +27,7 @@ struct stage {
     char warning[1200];
 };
 
-/* Nobody waits: the pauses are told, not slept. */
+/* The clock does not sleep: the test only records the pauses. */
 static bool
 pause_once(unsigned ms, void *user)
 {
@@ -239,8 +239,8 @@ TEST(is_due_when_it_is_full_or_old)
     free(long_loc);
 }
 
-/* R-149: whatever was answered, or nothing: the same bytes
- * with the same key, until the receipt is there. */
+/* R-149: after any answer, or none, it sends the same bytes with the same key
+ * until it has the receipt. */
 TEST(repeats_the_same_post_until_it_is_answered)
 {
     static const unsigned passing[] = {503, 429, 500, 408, 409};
@@ -296,7 +296,7 @@ TEST(repeats_the_same_post_after_a_crash)
     assert_int_equal(s->n_posted, 2);
 }
 
-/* A broker that is away is asked again after pauses that grow. */
+/* It asks a broker that is away again, with growing pauses. */
 TEST(waits_longer_each_time)
 {
     struct stage *s = *state;
@@ -327,8 +327,8 @@ TEST(waits_as_long_as_it_is_asked_to)
     assert_int_equal(s->waited_ms, 1234000);
 }
 
-/* What will never be accepted ends it, with the reason; nothing of it was kept,
- * so it is found anew by the next watch, whatever was mended. */
+/* A refusal for good ends the watch, with the reason; the broker kept nothing,
+ * so the next watch finds the changes again. */
 TEST(ends_where_the_content_is_refused)
 {
     static const unsigned content[] = {400, 415, 422, 413};

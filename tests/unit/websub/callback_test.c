@@ -22,7 +22,7 @@ struct stage {
     unsigned port;
     char path[2100];
 
-    /* What came; while the turner is held. */
+    /* Arrivals; read them while the turner is held. */
     int n_arrivals;
     char told[400];
     size_t body_size;
@@ -265,7 +265,8 @@ alter(char *digit)
     *digit = *digit == '0' ? '1' : '0';
 }
 
-/* W-029: nothing is found by who does not know it, and all is answered alike.
+/* W-029: nobody finds a route without knowing it, and all wrong paths get the
+ * same answer.
  */
 TEST(what_is_no_route_is_404)
 {
@@ -315,8 +316,9 @@ TEST(other_methods_are_405)
     assert_int_equal(s->n_arrivals, 0);
 }
 
-/* All heads that the broker refuses, by the same reader (unit/proto has them);
- * the connection ends, so that nothing behind them is read as a request. */
+/* The route refuses the same heads as the broker, by the same reader
+ * (unit/proto has them); the connection ends, so that nothing behind them is
+ * read as a request. */
 TEST(what_is_refused_says_why)
 {
 #define HEAD "POST %s HTTP/1.1\r\nHost: a\r\n"

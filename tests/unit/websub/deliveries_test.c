@@ -1,5 +1,5 @@
 /*
- * What of that which arrives at a callback is believed, and handed over once.
+ * Deliveries that a subscriber believes, and hands over once.
  */
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ TEST(malformed_signatures_are_not_believed)
     assert_int_equal(stage_counts().wrong, n);
 }
 
-/* W-102 seen from here; ids tell repeats there, too.
+/* W-102 seen from here; ids show repeats there, too.
  */
 TEST(without_a_secret_everything_is_believed)
 {
@@ -100,8 +100,8 @@ TEST(timestamps_outside_the_tolerance_are_not_believed)
     assert_int_equal(stage_counts().wrong, 2);
 }
 
-/* W-106, W-107: who has sent such headers sends them always; without them an
- * old delivery could be sent again. */
+/* W-106, W-107: a hub that has sent such headers sends them always; without
+ * them an attacker could repeat an old delivery. */
 TEST(webhook_signatures_cannot_be_left_out_or_forged)
 {
     struct fake_request *r = stage_join(NULL, 7200);
@@ -178,7 +178,7 @@ TEST(what_comes_by_the_old_and_the_new_is_handed_over_once)
 
     fake_hub_answer(unsubscribe, 202, NULL, "");
     assert_int_equal(fake_hub_verify(&stage.hub, unsubscribe, NULL, 0), 200);
-    /* And so it is when it comes by the new one alone. */
+    /* It is news, too, when it comes by the new one alone. */
     STAGE_DELIVER(new, 202, .body = "b");
     STAGE_DELIVER(new, 202, .body = "b");
     STAGE_DELIVER(new, 202, .body = "d");

@@ -112,8 +112,8 @@ follow(struct site *site, struct told *told)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* With the pause that follows: by it one tells a hub that is away from a
- * connection that was lost. */
+/* With the next pause: it distinguishes a hub that is away from a lost
+ * connection. */
 TEST(trouble_with_the_hub_is_told)
 {
     struct site *site = source_new(origin_url(stage.source));
@@ -134,8 +134,8 @@ TEST(trouble_with_the_hub_is_told)
     site_free(site);
 }
 
-/* W-147, R-309: whatever is delivered, the changes are those of the list, each
- * once. */
+/* W-147, R-309: a delivery of any content triggers a look at the list; its
+ * changes come from the list, each once. */
 TEST(a_delivery_is_a_reason_to_look_at_the_list)
 {
     struct site *site = source_new(origin_url(stage.source));
@@ -161,7 +161,7 @@ TEST(a_delivery_is_a_reason_to_look_at_the_list)
                       "b", "02") "</urlset>");
     turner_await(stage.turner, &told.n, 2);
 
-    /* One that nobody can read; and that the list does not bear out. */
+    /* An unreadable delivery, and one that the list does not confirm. */
     n_looks = site_count(site, "/changelist.xml");
     STAGE_DELIVER(r, 202, .body = "nonsense");
     site_await(site, "/changelist.xml", n_looks + 1);

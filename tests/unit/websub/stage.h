@@ -29,7 +29,7 @@ struct stage {
     struct td_subscriber *subscriber;
     struct turner *turner;
 
-    /* What the subscriber told; while the turner is held. */
+    /* Reports of the subscriber; read them while the turner is held. */
     int n_states[STAGE_STATES];
     char details[STAGE_STATES][400]; /* of the last of each */
     int n_deliveries;

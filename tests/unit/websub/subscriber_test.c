@@ -9,7 +9,7 @@
 #include "tests/unit/lib/transfers.h"
 #include "tests/unit/websub/stage.h"
 
-/* Takes the next request, which is that one, and says yes to it. */
+/* Takes the next request, asserts its mode, and confirms it. */
 static struct fake_request *
 grant(const char *mode, uint64_t lease_s)
 {
@@ -55,8 +55,8 @@ TEST(a_secret_goes_by_https_or_stays_on_this_machine)
     assert_false(request_is_safe("http://[::2]/"));
 }
 
-/* W-030: the hub is reached by an address that is no loopback address, though
- * it leads here; nothing is signed then. */
+/* W-030: the hub has an address that is no loopback address, though it leads
+ * here; then nothing is signed. */
 TEST(no_secret_goes_over_the_network_in_the_clear)
 {
     struct fake_request *r;
@@ -287,7 +287,7 @@ TEST(a_hub_in_trouble_is_asked_again)
     stage_await(TD_ACTIVE, 1);
 }
 
-/* W-011: of several hubs another one is asked where one is in trouble. */
+/* W-011: of several hubs the subscriber asks another one if one has trouble. */
 TEST(another_hub_is_asked_where_one_fails)
 {
     char links[300];
@@ -304,7 +304,7 @@ TEST(another_hub_is_asked_where_one_fails)
     assert_int_equal(stage_count(TD_TROUBLE), 1);
 }
 
-/* W-011: one that is reached by https is asked first, wherever it stands. */
+/* W-011: the subscriber asks a hub with https first, wherever it stands. */
 TEST(a_hub_by_https_is_preferred)
 {
     char links[300];
@@ -413,7 +413,7 @@ TEST(a_renewal_begins_with_discovery)
     assert_int_equal(stage_count(TD_DISCOVERED), 2);
 }
 
-/* W-073: what fails at a renewal is tried again, also after a refusal. */
+/* W-073: the subscriber repeats a failed renewal, also after a refusal. */
 TEST(a_renewal_that_is_refused_is_tried_again)
 {
     const struct td_subscriber_options options = {.lease_s = 1};
