@@ -16,8 +16,8 @@ at(struct clients *clients, const char *text)
     return client_at(clients, (struct sockaddr *)&address);
 }
 
-/* Whoever has one address of IPv6 has all of the first 64 bits; IPv4 is the
- * same in both of its spellings. */
+/* The owner of one IPv6 address has all of the first 64 bits; IPv4 is the same
+ * in both of its spellings. */
 TEST(clients_are_addresses)
 {
     static const struct {
@@ -54,7 +54,7 @@ TEST(clients_are_addresses)
     clients_fini(&clients);
 }
 
-/* A limit of each client, and what one has concerns nobody else. */
+/* Each client has its own limit, whatever the others hold. */
 TEST(each_client_has_its_own_limit)
 {
     struct problem why = {""};
@@ -138,7 +138,7 @@ TEST(nobody_has_over_a_quarter_unless_by_one_post)
 
 enum { MANY = 5000 };
 
-/* A client is there as long as somebody refers to it, whoever was first. */
+/* A client exists as long as anybody refers to it, whoever was first. */
 TEST(forgets_clients_that_have_nothing)
 {
     static struct client *all[MANY];

@@ -11,7 +11,7 @@
 
 /* A database that is open for writing. */
 struct stage {
-    struct db db; /* first, so that the stage can be taken for it */
+    struct db db; /* first, so that a cast turns it into the stage */
     struct tempdir dir;
     char path[400];
 };
@@ -130,7 +130,7 @@ TEST(a_reader_makes_no_file)
 FIXTURE(setup, teardown);
 
 /* R-149 rests on these. */
-/* W-166: a copy that was put back may have the mode that its tool gave it. */
+/* W-166: a restored copy may have the mode that its tool gave it. */
 TEST(a_writer_closes_the_file_to_other_users)
 {
     struct stage *s = *state;
@@ -365,7 +365,7 @@ TEST(a_row_where_none_is_expected_is_an_error)
     sqlite3_finalize(statement);
 }
 
-/* A full disk is a matter of waiting, so the post is told to come again. */
+/* A full disk may get room again, so the client is asked to post again. */
 TEST(a_full_database_is_busy_not_broken)
 {
     struct problem why = {.text = ""};

@@ -128,8 +128,8 @@ TEST(lines_above_the_level_are_not_written)
     assert_caught(state, AT "level=debug part=net msg=\"seen\"\n");
 }
 
-/* What somebody else has written cannot end a line, begin a key, command the
- * terminal or turn the text round. */
+/* Hostile text cannot end a line, begin a key, command the terminal or reverse
+ * the text. */
 TEST(hostile_bytes_stay_within_their_value)
 {
     static const struct {

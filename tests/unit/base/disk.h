@@ -20,8 +20,9 @@
 /* Puts the disk below databases that are opened from now on. */
 int disk_setup(void **state);
 
-/* After `n` of these calls that succeed, each has this result of SQLite's, and
- * errno is the one that goes with it; disk_fails_as: another. */
+/* After `n` successful calls of these kinds, each fails with this result of
+ * SQLite and with the errno that belongs to it; disk_fails_as: with another
+ * errno. */
 void disk_fails(int calls, int result, int n);
 void disk_fails_as(int calls, int result, int error, int n);
 void disk_mend(void);

@@ -24,8 +24,8 @@ TEST(a_new_file_is_on_the_disk_before_it_has_its_name)
     assert_true(syncs_keep_file(tempdir_fd(state), "a"));
 }
 
-/* A directory may have been made by a process that was killed before it could
- * sync. */
+/* A process that was killed before it could sync may have made the
+ * directory. */
 TEST(the_names_of_new_directories_are_on_the_disk)
 {
     char path[300];

@@ -65,8 +65,8 @@ TEST(an_empty_name_is_no_directory)
 
 /* The lock */
 
-/* A process that takes the lock of `dir`, says so on `said`, and holds it until
- * it is killed. */
+/* A process that takes the lock of `dir`, reports that on `said`, and holds the
+ * lock until it is killed. */
 static pid_t
 other_owner(const char *dir, int said[2])
 {
@@ -310,7 +310,7 @@ TEST(says_whether_a_directory_could_be_used_and_makes_nothing)
     assert_int_equal(file_check_dir(path, &why), STATUS_IO);
     assert_string_equal(why.text, want);
 
-    /* It could not be made: its name is taken. */
+    /* The directory could not be made: its name is taken. */
     snprintf(path, sizeof(path), "%s/link", tempdir_path(state));
     assert_int_equal(symlink("not-here", path), 0);
     snprintf(want, sizeof(want),

@@ -42,8 +42,8 @@ TEST(a_mark_that_is_not_taken_stays)
     assert_null(a.next);
 }
 
-/* Many threads have news of a few things; who looks sees the last of each, if
- * it looks whenever it is woken. */
+/* Many threads have news of a few things; a reader that looks at every wake
+ * sees the last of each. */
 
 #define THINGS  3
 #define THREADS 4

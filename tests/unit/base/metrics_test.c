@@ -34,8 +34,7 @@ assert_grown(const char *series, double by)
         fail_msg("%s has grown by %g", series, grown);
 }
 
-/* Prometheus text. What samples_read lets pass, promtool
- * does. */
+/* Prometheus text. promtool accepts everything that samples_read accepts. */
 TEST(what_is_counted_is_written_by_the_rules_of_the_format)
 {
     metrics_name(LABEL_TRANSPORT, 0, "pigeon");
@@ -130,7 +129,8 @@ TEST(many_threads_count_together_while_somebody_reads)
     assert_grown("tidings_push_latency_seconds_sum", THREADS * TIMES / 1000);
 }
 
-/* What one copy has lost and another not yet gained is not told. */
+/* A gauge is not negative while one copy has lost a value and another has not
+ * gained it yet. */
 TEST(a_gauge_is_never_below_nothing)
 {
     metrics_add(METRIC_CONNECTIONS, -3);

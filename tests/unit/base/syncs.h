@@ -12,8 +12,8 @@
 /* Forgets what was recorded before. */
 void syncs_begin(void);
 
-/* True if the file was synced before it got its name, and the directory that
- * it stands in after that. */
+/* True if the file was synced before it got its name, and its directory after
+ * that. */
 bool syncs_keep_file(int dir_fd, const char *name);
 
 /* True if the directory was synced. */

@@ -79,7 +79,7 @@ TEST(a_list_without_a_time_may_be_as_young_as_its_server_says)
     assert_baseline(f, "http://e.org/aaa;", "@1990-05-05T00:00:00.000000Z+0");
     assert_string_equal(f->guess, "@1994-11-05T02:00:00.000000Z+0");
 
-    /* Without any lastmod there is nothing better. */
+    /* Without any lastmod there is no better time. */
     site_putf(f->site, "/list", NULL,
               OPEN "<url><loc>http://e.org/aaa</loc></url></urlset>");
     run(f, "/list", NULL);

@@ -1,6 +1,6 @@
 /*
  * baseline_stage.h - the stage of tests of a baseline: a site that offers a
- * list or a dump, and what was told of it.
+ * list or a dump, and the reported resources.
  */
 #ifndef TESTS_UNIT_BASELINE_BASELINE_STAGE_H
 #define TESTS_UNIT_BASELINE_BASELINE_STAGE_H
@@ -224,7 +224,7 @@ assert_scratch_empty(struct fixture *f)
     closedir(dir);
 }
 
-/* A dump of one package that holds "one" at /1 and "two" at /2. */
+/* Serves a dump of one package that holds "one" at /1 and "two" at /2. */
 static inline void
 put_dump(struct fixture *f, const char *manifest)
 {

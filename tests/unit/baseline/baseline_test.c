@@ -1,5 +1,5 @@
 /*
- * baseline_test.c - all resources of a source as its lists tell them.
+ * baseline_test.c - all resources of a source, by its lists.
  */
 #include "client/baseline/baseline.h"
 
@@ -147,7 +147,7 @@ TEST(what_is_busy_is_asked_again)
     assert_baseline(f, "http://e.org/aaa;", "@2026-01-02T00:00:00.000000Z+0");
     assert_int_equal(site_count(f->site, "/list"), 3);
 
-    /* What broke off was told, and is told again. */
+    /* After a break the baseline reports the list again from its beginning. */
     site_cut(f->site, "/list", 350);
     run(f, "/list", NULL);
     assert_int_equal(f->why.rc, TD_OK);

@@ -7,8 +7,8 @@
 
 FIXTURE(set_up, tear_down);
 
-/* R-100, R-103, R-110, R-111, R-114, R-116: and whoever lies about a member has
- * it fetched. */
+/* R-100, R-103, R-110, R-111, R-114, R-116: and a member that differs from its
+ * entry is fetched from its source. */
 TEST(a_dump_comes_with_files)
 {
     struct fixture *f = *state;
@@ -61,7 +61,8 @@ TEST(a_dump_index_is_read_package_by_package)
                     "@2025-01-01T00:00:00.000000Z+0");
 }
 
-/* what is no ZIP, or not to be had, is left for the list. */
+/* R-106: a file that is no ZIP, or is not available, is replaced by the
+ * list. */
 TEST(a_dump_that_cannot_be_used_is_left_for_the_list)
 {
     struct fixture *f = *state;

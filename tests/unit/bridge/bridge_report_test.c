@@ -1,5 +1,5 @@
 /*
- * What the operator of a bridge is told.
+ * The report to the operator of a bridge.
  */
 #include "broker/bridge/bridge_report.h"
 

@@ -20,7 +20,7 @@
 struct fake_mqtt {
     int listener, fd;
     unsigned port;
-    uint8_t packet[4096]; /* of the last one, what is behind its length */
+    uint8_t packet[4096]; /* of the last one, the bytes behind its length */
     size_t size;
 };
 

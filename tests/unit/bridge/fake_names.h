@@ -1,11 +1,10 @@
 /*
- * fake_names.h - host names of a test's own. A test that includes this asks the
- * C library for all others.
+ * fake_names.h - host names of a test's own. The C library resolves all other
+ * names.
  *
  *     several.test   has addresses of which only the last one, 127.0.0.1, leads
  *                    somewhere
- *     unknown.test   is not known
- *     slow.test      is not answered for while names are held; then, "try
+ *     has no answer while names are held; then, "try
  * again"
  */
 #ifndef TESTS_UNIT_BRIDGE_FAKE_NAMES_H

@@ -84,7 +84,8 @@ on_filter(const char *filter, void *user)
     return STATUS_OK;
 }
 
-/* Is it subscribed? From then on nothing is lost, not even while it is away. */
+/* True if it is subscribed. From then on Mosquitto keeps every message, even
+ * while the bridge is away. */
 static bool
 is_granted(struct stage *s)
 {
@@ -151,7 +152,7 @@ assert_arrived(struct stage *s, struct buf *expected)
     buf_fini(expected);
 }
 
-/* Tells entry number `n`, and notes that it is expected. */
+/* Publishes entry number `n`, and adds it to the expected ones. */
 static void
 tell_entry(struct stage *s, unsigned n, struct buf *expected)
 {
@@ -199,7 +200,7 @@ TEST(takes_in_by_mqtt_3_1_1, set_311, clear_stage)
     takes_in(*state, "");
 }
 
-/* What is told while nobody is there waits in the session. */
+/* Messages that arrive while the bridge is away wait in the session. */
 TEST(takes_in_what_was_told_while_it_was_away)
 {
     struct buf expected;
@@ -214,8 +215,8 @@ TEST(takes_in_what_was_told_while_it_was_away)
     assert_arrived(s, &expected);
 }
 
-/* An end in the middle of the stream: what was committed is acknowledged, and
- * what was not comes when we are back; no message has a key, and none comes
+/* An end in the middle of the stream: committed messages are acknowledged, and
+ * the others come again after the restart. No message has a key, and none comes
  * twice. */
 TEST(ends_and_goes_on_without_a_repeat)
 {
@@ -236,9 +237,10 @@ TEST(ends_and_goes_on_without_a_repeat)
     assert_arrived(s, &expected);
 }
 
-/* While nothing can be kept nothing is acknowledged: the connection is dropped,
- * and made again, and the MQTT broker sends the same again, until it is kept:
- * once. Each connection has a quarter of the keepalive for it. */
+/* While the broker can keep nothing, it acknowledges nothing: it drops the
+ * connection and makes another, and the MQTT broker sends the same messages
+ * again until the broker keeps them: once. Each connection may last a quarter
+ * of the keepalive. */
 TEST(is_sent_again_what_was_not_kept)
 {
     struct buf expected;

@@ -219,7 +219,7 @@ TEST(what_is_damaged_is_told_and_not_believed)
     }
 }
 
-/* A transaction that fails leaves nothing, and the next one is a new one. */
+/* A failed transaction leaves nothing, and the next one is a new one. */
 TEST(rows_are_kept_together_or_not_at_all)
 {
     struct lane_row rows[] = {row_of("one", 1, NULL, 0),

@@ -100,7 +100,7 @@ TEST(leaves_who_breaks_the_protocol, owner_set_met, owner_clear)
     assert_int_equal(owner_now(o, &o->n_subscribed), 0);
 }
 
-/* Answers to what was never asked are passed over. */
+/* The client ignores answers to requests that it never sent. */
 TEST(passes_over_answers_to_nothing, owner_set_met, owner_clear)
 {
     struct owner *o = *state;

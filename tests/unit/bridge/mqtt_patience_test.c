@@ -47,10 +47,10 @@ assert_pause(struct fake_mqtt *f, struct owner *o, int64_t us)
     assert_int_equal(poll(&try, 1, -1), 1);
 }
 
-/* One that accepts and cuts at once is tried after pauses that grow, up to the
- * longest; only what was achieved makes them short again. The thread does
- * nothing meanwhile. An operator reads of it once: that it was connected, and
- * why no longer; and again after it has worked. */
+/* If an MQTT broker accepts and cuts at once, the pauses before tries grow up
+ * to the longest; only proven work makes them short again. The thread does
+ * nothing meanwhile. The log has one warning: that it was connected, and why no
+ * longer; and another one after it has worked. */
 TEST(pauses_longer_and_longer, owner_set, owner_clear)
 {
     static const long longest[] = {10, 20, 40, 80, 80, 80, 10, 20};
@@ -81,7 +81,7 @@ TEST(pauses_longer_and_longer, owner_set, owner_clear)
 
     for (unsigned i = 0; i < N; i++)
         assert_in_range(pause_of(text, i), longest[i] / 2, longest[i]);
-    /* The first, the one after it was proven, the first one after that. */
+    /* The first warning, the one after the proof, the first one after that. */
     assert_int_equal(owner_count(text, "level=warning"), 3);
     assert_int_equal(owner_count(text, "level=info"), 3);
     assert_int_equal(owner_count(text, "level=debug"), 5);
@@ -90,8 +90,8 @@ TEST(pauses_longer_and_longer, owner_set, owner_clear)
     free(text);
 }
 
-/* Reasons that come by turns are told once each; all again after it was
- * connected. */
+/* Alternating reasons cause one warning each; a proven connection resets
+ * them. */
 TEST(warns_once_for_each_reason, owner_set, owner_clear)
 {
     struct owner *o = *state;
@@ -140,9 +140,10 @@ fill(const struct fake_mqtt *f)
     return fd;
 }
 
-/* One that takes the connection and never says a word, without TLS and with it;
- * one that takes it late, so that TLS cannot write at first; and one whose TLS
- * ends in the middle. Tries end, and meanwhile nothing goes round. */
+/* An MQTT broker that accepts the connection and sends nothing, without TLS and
+ * with it; one that accepts late, so that TLS cannot write at first; and one
+ * whose TLS ends in the middle. Each try ends, and the thread does not spin
+ * meanwhile. */
 TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
 {
     static const char *const why[] = {
@@ -166,7 +167,7 @@ TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
         o[i].config.retry_first_us = 100000000;
         o[i].config.retry_max_us = 100000000;
     }
-    /* There is room for one that waits to be accepted. */
+    /* The backlog has room for one connection. */
     assert_int_equal(listen(f[LATE].listener, 0), 0);
     filling = fill(&f[LATE]);
     for (unsigned i = 0; i < N; i++)
@@ -199,8 +200,8 @@ TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
     close(filling);
 }
 
-/* Ends while it connects to one that never answers or never accepts, while it
- * waits for a name server, and while it pauses: no time has to pass. */
+/* Ends while it connects to a broker that never answers or never accepts, while
+ * it waits for a name server, and while it pauses: at once. */
 TEST(ends_at_once)
 {
     struct fake_mqtt f;

@@ -54,8 +54,8 @@ open_and_await(void)
 
 FIXTURE(open_mosquitto, close_mosquitto);
 
-/* At every QoS, in both versions: told, and acknowledged with what publishing
- * said. */
+/* At every QoS, in both versions: published, and acknowledged under the number
+ * that mqtt_publish returned. */
 TEST(publishes_and_is_acknowledged)
 {
     struct mqtt_peer *p;
@@ -165,7 +165,8 @@ TEST(finds_its_session_again)
     }
 }
 
-/* What was dropped is not acknowledged, so it comes again, and says so. */
+/* The client does not acknowledge dropped messages, so they come again, marked
+ * as repeats. */
 TEST(hears_again_what_it_dropped)
 {
     struct mqtt_peer *p;
@@ -317,7 +318,7 @@ TEST(speaks_tls, open_mosquitto, close_mosquitto, &tls)
 static struct mosquittod_wish others_tls = {
     .is_tls = true, .tls_names = "DNS:other.example,IP:127.0.0.9"};
 
-/* One that is for somebody else, and one by a CA that nobody trusts. */
+/* A certificate for another host, and one by a CA that nobody trusts. */
 TEST(connects_to_no_other_host, open_mosquitto, close_mosquitto, &others_tls)
 {
     prepare();
@@ -389,7 +390,7 @@ TEST(fits_the_largest_packet, open_mosquitto, close_mosquitto, &small_packets)
             o.message.payload.size = o.room;
             owner_do(&o, owner_publish);
             assert_int_equal(o.rc, STATUS_OK);
-            /* The second one is acknowledged by an MQTT broker that took the
+            /* An MQTT broker that acknowledges the second one has accepted the
              * first. */
             assert_int_equal(owner_say(&o, "t/x", "small", 1), STATUS_OK);
             owner_await(&o, &o.n_acknowledged, 2);
@@ -422,9 +423,9 @@ close_owner(void *owner)
     return NULL;
 }
 
-/* One that stands still has three seconds for a farewell. One that is silent is
- * asked for an answer after the keepalive of 5 s, and given up after another
- * one. */
+/* An MQTT broker that stands still gets three seconds for a farewell. The
+ * client pings a silent one after the keepalive of 5 s, and gives it up after
+ * another one. */
 TEST(does_not_wait_for_one_that_stands_still)
 {
     static struct owner silent;

@@ -18,8 +18,8 @@ publish(struct fake_mqtt *f, unsigned is_5, uint8_t mid)
 
 FIXTURE(owner_set, owner_clear);
 
-/* Nothing is acknowledged before `turn` has returned, in both versions; then it
- * is. What has been dropped in a turn never is. */
+/* In both versions the client acknowledges nothing before `turn` has returned;
+ * then it does. It never acknowledges messages that a turn has dropped. */
 TEST(acknowledges_only_after_the_turn)
 {
     struct owner *o = *state;
@@ -53,7 +53,7 @@ has_bytes(const struct fake_mqtt *f, const uint8_t *bytes, size_t size)
     return memmem(f->packet, f->size, bytes, size) != NULL;
 }
 
-/* What CONNECT says: the version, the flags, the keepalive, the session's
+/* The contents of CONNECT: the version, the flags, the keepalive, the session's
  * expiry, the client's id, the will, user and password. */
 TEST(says_who_it_is)
 {

@@ -44,7 +44,7 @@ struct owner {
     int last_mid, last_reason, granted;
     struct owner_received received[8];
 
-    /* What is to be done in the next turn; then n_done grows. */
+    /* The next turn runs this; then n_done grows. */
     void (*todo)(struct owner *o);
     struct mqtt_message message;
     const char *filter;
@@ -56,8 +56,7 @@ struct owner {
     int64_t keepalive_us;
     bool takes_retained;
 
-    /* The next turn that has received something stays in it until it is let
-     * go. */
+    /* The next turn with received messages blocks until owner_let_go. */
     bool holds, is_held, drops;
 };
 
@@ -90,8 +89,7 @@ void owner_await(struct owner *o, const unsigned *counter, unsigned n);
 /* The counter as it is now; the client's thread may raise it at any time. */
 unsigned owner_now(struct owner *o, const unsigned *counter);
 
-/* Waits until the client is not connected because of something with that in
- * it. */
+/* Waits until the client is not connected for a reason that contains `part`. */
 void owner_await_why(struct owner *o, const char *part);
 
 /* Waits until the client pauses before its next try; lets the pause be over. */
@@ -101,7 +99,7 @@ void owner_pass_pause(struct owner *o);
 /* Has it done in a turn, and waits until it is. */
 void owner_do(struct owner *o, void (*todo)(struct owner *o));
 
-/* Publishes in a turn; what mqtt_publish returned. */
+/* Publishes in a turn; returns the result of mqtt_publish. */
 enum status owner_say(struct owner *o, const char *topic, const char *text,
                       int qos);
 void owner_publish(struct owner *o);   /* o->message */
@@ -115,7 +113,7 @@ void owner_hold(struct owner *o);
 void owner_await_held(struct owner *o);
 void owner_let_go(struct owner *o);
 
-/* What is written to standard error from here on; the text so far, which the
+/* Captures standard error from here on; returns the text so far, which the
  * caller frees. */
 void owner_listen(void);
 char *owner_heard(void);

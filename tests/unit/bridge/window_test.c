@@ -1,5 +1,6 @@
 /*
- * window_test.c - what counts as in flight, what is held, and for how long.
+ * window_test.c - which messages count as in flight, which are held, and for
+ * how long.
  */
 #include "broker/bridge/window.h"
 
@@ -45,7 +46,7 @@ close_window(void **state)
 
 FIXTURE(open_window, close_window);
 
-/* One acknowledgement that does not come must not make it grow. */
+/* A missing acknowledgement must not make the window grow. */
 TEST(what_is_held_out_of_turn_is_bounded)
 {
     int mid = 1;
@@ -79,8 +80,8 @@ TEST(it_is_full_by_number_and_by_bytes)
     assert_true(window_has_room(&w));
 }
 
-/* Orphans count as long as they are in flight; those that are done are not held
- * any longer. */
+/* Orphans count as long as they are in flight; the window drops those that are
+ * done. */
 TEST(orphans_are_held_while_they_are_in_flight)
 {
     struct flight *flight;

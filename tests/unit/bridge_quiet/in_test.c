@@ -1,5 +1,5 @@
-/* What comes in from an MQTT broker: committed, then acknowledged. The client
- * is quiet_mqtt.h: what `turn` has returned from may be written. */
+/* Messages from an MQTT broker: committed, then acknowledged. The client is
+ * quiet_mqtt.h: acknowledgements may go out once `turn` has returned. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,8 @@ TEST(reads_every_format)
         {"application/xml", XML_BODY("1")},
         {"application/x-ndjson", ENTRY("2") "\n" ENTRY("3") "\n"},
         {"application/json", "[" ENTRY("4") "]"},
-        {"text/plain", ENTRY("5")}, /* nobody reads that: it is looked at */
+        {"text/plain", ENTRY("5")}, /* nobody reads the type: the bytes
+                                     * decide */
         {"", XML_BODY("6")},
         {"", " \r\n\t" ENTRY("7")},
         {"", "\xef\xbb\xbf[" ENTRY("8") "]"},
@@ -119,8 +120,8 @@ TEST(keeps_a_message_with_a_key_once_in_a_round)
     assert_false(quiet_mqtt->was_dropped);
 }
 
-/* Without a key nothing tells a repeat from another message of the same
- * content: it is kept, and counted, if it may be one. */
+/* Without a key a repeat looks like another message of the same content: the
+ * broker keeps it, and counts it if it may be a repeat. */
 TEST(keeps_and_counts_what_may_be_a_repeat)
 {
     struct in_stage *s = *state;
@@ -133,7 +134,7 @@ TEST(keeps_and_counts_what_may_be_a_repeat)
     assert_int_equal(report(s).repeats, 1);
 }
 
-/* A bad message is told of, and counted, and those around it are kept. */
+/* The bridge reports and counts a bad message, and keeps those around it. */
 TEST(rejects_what_is_bad_and_goes_on)
 {
     struct in_stage *s = *state;
@@ -179,8 +180,7 @@ TEST(rejects_a_key_of_other_entries)
     assert_rejected(0, "\"status\":422", "\"key\":\"k-1\"", NULL);
 }
 
-/* --max-body is the limit of messages, too; what is above it is not kept in
- * memory. */
+/* --max-body is the limit of messages, too; memory holds no larger one. */
 TEST(rejects_what_is_larger_than_a_post_may_be, in_stage_setup_closed,
      in_stage_teardown)
 {
@@ -202,8 +202,8 @@ TEST(rejects_what_is_larger_than_a_post_may_be, in_stage_setup_closed,
     assert_rejected(1, "\"status\":413", "4096 bytes", NULL);
 }
 
-/* A flood of bad messages does not grow in the client's memory: when so many
- * problems are not acknowledged, no more are told; all are counted. */
+/* A flood of bad messages does not grow in the client's memory: while too many
+ * problems are unacknowledged the bridge publishes no more; it counts all. */
 TEST(does_not_pile_up_rejections)
 {
     struct in_stage *s = *state;
@@ -287,7 +287,7 @@ TEST(passes_over_what_another_one_rejected)
     assert_int_equal(quiet_mqtt->n_published, 1);
 }
 
-/* A hostile topic is told of safely. */
+/* The problem report of a hostile topic is safe. */
 TEST(rejects_a_topic_that_is_none)
 {
     struct in_stage *s = *state;
@@ -298,8 +298,7 @@ TEST(rejects_a_topic_that_is_none)
     assert_rejected(0, "\"status\":422", "\"topic\":\"a/??\"", NULL);
 }
 
-/* However much is read in one round, what is held in memory is bounded: it is
- * committed on the way. */
+/* A round that reads much commits on the way, so its memory is bounded. */
 TEST(commits_on_the_way_when_much_is_read)
 {
     struct in_stage *s = *state;
@@ -318,7 +317,8 @@ TEST(commits_on_the_way_when_much_is_read)
     assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES + (ROUND_BYTES >> 19));
 }
 
-/* What was read when the connection broke comes again: it is not kept twice. */
+/* Messages that were read before a broken connection come again: the broker
+ * keeps them once. */
 TEST(lets_go_of_what_comes_again)
 {
     struct in_stage *s = *state;
@@ -334,8 +334,8 @@ TEST(lets_go_of_what_comes_again)
     assert_locs(s, "alpha", "1");
 }
 
-/* A graceful end: what was read is committed, and what it was told of bad
- * messages has arrived. */
+/* A graceful end: messages that were read are committed, and reports of bad
+ * messages have arrived. */
 TEST(ends_when_all_is_kept_and_told)
 {
     struct in_stage *s = *state;

@@ -1,4 +1,5 @@
-/* What is subscribed to, and which retained messages are taken. */
+/* Subscriptions to filters, and the retained messages that the bridge
+ * accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/in_stage.h"
 
-/* Filter number `i` that the client was told of since the start. */
+/* Asserts filter number `i` of those that the client got since the start. */
 static void
 assert_filter(size_t i, const char *filter, bool wants_retained, bool is_over)
 {
@@ -46,8 +47,8 @@ TEST(subscribes_with_every_connection, in_stage_setup_closed, in_stage_teardown)
     assert_filter(2, "plant/#", true, false);
 }
 
-/* A refusal is told to whoever looks, and is no end: the others work, and it is
- * tried again. */
+/* The report shows a refused filter, and the bridge goes on: the others work,
+ * and it tries again. */
 TEST(tells_of_a_filter_that_is_refused, in_stage_setup_closed,
      in_stage_teardown)
 {
@@ -120,8 +121,8 @@ receive_retained(const char *payload)
     quiet_mqtt_turn();
 }
 
-/* MQTT 3.1.1 sends retained messages with every subscription: those that come
- * with the first one are taken. */
+/* MQTT 3.1.1 sends retained messages with every subscription: the bridge
+ * accepts those of the first one. */
 TEST(takes_retained_messages_of_3_1_1_the_first_time, in_stage_setup_closed,
      in_stage_teardown)
 {
@@ -156,7 +157,8 @@ TEST(takes_retained_messages_of_5_that_were_asked_for)
     assert_locs(s, "alpha", "1 2");
 }
 
-/* Without the ledger nobody knows what is new: the connection is of no use. */
+/* Without the ledger nobody knows which messages are new: the connection is
+ * useless. */
 TEST(drops_the_connection_without_the_ledger)
 {
     struct in_stage *s = *state;

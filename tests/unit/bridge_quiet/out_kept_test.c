@@ -1,5 +1,5 @@
-/* How far a bridge has come outlives its connection and its process: what is
- * told again has the same ends. */
+/* The position of a bridge outlives its connection and its process: repeated
+ * notifications end at the same entries. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ TEST(a_smaller_packet_cuts_within_the_old_ends)
 
 /* What is acknowledged */
 
-/* Without a connection no other time is waited for. */
+/* Without a connection the thread waits for no other time. */
 TEST(acknowledgements_are_kept_within_a_second)
 {
     play(*state, "post demo 2; ack demo(1-3); lose; turn; waits;"

@@ -1,7 +1,7 @@
 /*
- * out_ledger_test.c - what a bridge outwards keeps, and where it begins, with
- * the ledger as it is, one that fails, one that is of another time than the
- * log; and what is no longer retained.
+ * out_ledger_test.c - the rows of a bridge outwards, and where it begins: with
+ * the ledger as it is, a failing one, one that is ahead of the log; and entries
+ * that are no longer retained.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +105,8 @@ TEST(a_bridge_that_is_ahead_of_the_log_goes_on_from_its_head)
     play(o, "begin; post demo 1; told demo(1-2)");
 }
 
-/* Else the next start would find another head, and what is between the two
- * would never be told. */
+/* Otherwise the next start would find another head, and never publish the
+ * entries between the two. */
 TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin, outs_setup,
      outs_teardown)
 {
@@ -177,9 +177,10 @@ TEST(what_is_no_longer_retained_is_left_out)
             "ack demo(4-8); has lag 0");
 }
 
-/* A notification is told, and its changes are to follow when they go: some of
- * them, or all and more. What is acknowledged stays before it until all of it
- * is told, or cannot be. */
+/* The bridge has published a notification, and its changes are to follow when
+ * retention deletes them: some of them, or all and more. The acknowledged
+ * position stays before the notification until all its changes are published or
+ * gone. */
 TEST(changes_of_a_notification_that_are_no_longer_retained_are_left_out,
      outs_setup, outs_teardown)
 {

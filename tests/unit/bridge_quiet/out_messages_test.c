@@ -1,4 +1,4 @@
-/* What a message outwards is: its topic, its properties, what it covers. */
+/* A message outwards: its topic, its properties, its range. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +141,8 @@ TEST(messages_are_those_of_the_log)
     }
 }
 
-/* A digest goes on from the message before, also where that was made in an
- * earlier turn; who goes back begins it anew. */
+/* A digest continues from the message before, also if an earlier turn made
+ * that; after a step back the digest begins again. */
 TEST(messages_of_many_turns_are_those_of_the_log)
 {
     struct outs *o = *state;

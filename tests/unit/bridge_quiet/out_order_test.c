@@ -1,5 +1,5 @@
-/* Messages of a set on their way: how many, in which order, whose turn it is,
- * and what happens when they are refused. */
+/* Messages of a set in flight: how many, in which order, which set is next, and
+ * refusals. */
 #include <string.h>
 
 #include "tests/test.h"

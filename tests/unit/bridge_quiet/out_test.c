@@ -1,4 +1,5 @@
-/* Which sets a bridge tells, from where on, and what it does when they go. */
+/* Which sets a bridge publishes, from where on, and what it does when a set
+ * goes. */
 #include <stdio.h>
 
 #include "tests/test.h"
@@ -77,8 +78,8 @@ TEST(a_set_that_was_removed_meanwhile_is_so_when_there_is_a_connection)
                  "lose; connect; pass 1s; all online demo@-");
 }
 
-/* While the bridge runs, with a message under way, which is acknowledged as one
- * of the set that was; and while it does not run. */
+/* While the bridge runs, with a message in flight whose acknowledgement belongs
+ * to the old set; and while it does not run. */
 TEST(a_set_that_is_made_anew_is_told_from_its_beginning)
 {
     play(*state, "post demo 1; told demo(1-2);"

@@ -124,7 +124,7 @@ ends(const char *text, const char *end)
     return size >= n && !strcmp(text + size - n, end);
 }
 
-/* Nothing is added for what is retained, unless it is wanted. */
+/* Adds nothing for retained messages, unless `with_retained`. */
 static void
 describe(struct buf *to, const struct quiet_message *message,
          bool with_retained)
@@ -259,7 +259,7 @@ time_of(const char *word)
 
 #define IS(name) (!strcmp(verb, name))
 
-/* What happens to sets and to the bridge. */
+/* Events of sets and of the bridge. */
 static bool
 act(struct outs *o, const char *verb, char *rest)
 {
@@ -344,7 +344,7 @@ counter(struct outs *o, const char *name)
     return 0;
 }
 
-/* What is wrong with a connection that stands. */
+/* The problem of a connection that stands. */
 static void
 expect_why(struct outs *o, const char *why)
 {

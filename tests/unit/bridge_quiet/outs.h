@@ -1,6 +1,6 @@
 /*
  * outs.h - a bridge outwards of a test's own, on sets of its own and the double
- * of the MQTT Client; and what it has told, as one line of text:
+ * of the MQTT Client; and its messages, as one line of text:
  *
  *     online  demo@0  demo(0-3)  demo+4  gone@-
  *
@@ -27,16 +27,17 @@ struct outs {
     struct bridge_config config;
     struct ledger *ledger;
     struct out *out;
-    size_t seen; /* messages that outs_told has told */
+    size_t seen; /* messages that outs_told has returned */
     char text[65536];
 };
 
-/* Fixtures; *state is a struct outs. Sets and a ledger; all sets are told, in
- * JSON at QoS 1. */
+/* Fixtures; *state is a struct outs. Sets and a ledger; the bridge publishes
+ * all sets, in JSON at QoS 1. */
 int outs_setup(void **state);
 int outs_teardown(void **state);
 
-/* With the set "demo", which is at 1; all is told, acknowledged and at rest. */
+/* With the set "demo", which is at 1; the bridge has published everything, and
+ * rests. */
 int outs_setup_demo(void **state);
 
 /* Does what a script (tests/support/script.h) says:
@@ -68,7 +69,7 @@ const char *outs_told(struct outs *o, bool with_retained);
 
 struct out_report outs_report(struct outs *o);
 
-/* The number of the message that is told so, from the beginning. */
+/* The number of the message with that text, from the beginning. */
 size_t outs_find(struct outs *o, const char *text, unsigned nth);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * quiet_mqtt.h - the MQTT Client (broker/bridge/mqtt.h) without a thread, a
- * socket and an MQTT broker: nothing happens but what the test makes happen, in
- * rounds, and what is published is kept for it to look at.
+ * socket and an MQTT broker: the test makes everything happen, in rounds, and
+ * looks at the published messages.
  *
- * Whoever uses this is linked with quiet_mqtt.c instead of bridge/mqtt.c: what
- * a test's own files define is not taken from a part (tests/CMakeLists.txt).
+ * Tests that use this are linked with quiet_mqtt.c instead of bridge/mqtt.c:
+ * the linker takes no function from a part that a test's own files define
+ * (tests/CMakeLists.txt).
  *
  *     mqtt_open -> quiet_mqtt_connect -> quiet_mqtt_turn: the owner publishes
  *                -> quiet_mqtt_acknowledge, _receive, _lose, ... -> turn ...
@@ -68,7 +69,7 @@ struct mqtt {
     unsigned n_proofs;    /* calls of mqtt_prove */
     bool was_dropped;     /* by mqtt_drop; lost comes with the next round */
     struct problem why_dropped;
-    struct mqtt_state state; /* what mqtt_state answers */
+    struct mqtt_state state; /* the answer of mqtt_state */
     bool has_stopped;
 };
 

@@ -41,7 +41,7 @@ TEST(a_position_says_where_to_catch_up)
     assert_int_equal(message->qos, 1);
 }
 
-/* Also where the head is further, and where nothing was told yet. */
+/* Also if the head is further, and if nothing was published yet. */
 TEST(its_time_is_that_of_its_entry)
 {
     struct outs *o = *state;
@@ -143,7 +143,7 @@ TEST(the_end_is_told_behind_the_last_positions)
     assert_string_equal(quiet_mqtt->options.will_topic, "tidings/status");
 }
 
-/* An MQTT broker that acknowledges nothing is told, all the same. */
+/* The bridge publishes its end even if the MQTT broker acknowledges nothing. */
 TEST(the_end_does_not_wait_for_ever)
 {
     struct outs *o = *state;
@@ -151,7 +151,7 @@ TEST(the_end_does_not_wait_for_ever)
 
     play(o, "ackall; post demo 1; skip");
     assert_false(calls->farewell(quiet_mqtt->options.user));
-    play(o, "post demo 1; all"); /* not told any more */
+    play(o, "post demo 1; all"); /* not published any more */
     outs_pass(MQTT_FAREWELL_US / 2);
     assert_false(calls->farewell(quiet_mqtt->options.user));
     play(o, "all offline");
@@ -167,8 +167,8 @@ TEST(at_qos_0_they_are_told_at_qos_0, outs_setup, outs_teardown)
     assert_int_equal(quiet_mqtt_message(1)->qos, 0);
 }
 
-/* A set is removed, made anew, removed again: that the first was cleared says
- * nothing of what was told of the second. */
+/* A set is removed, made again, and removed again: the bridge clears the second
+ * position, too, although it has cleared the first. */
 TEST(a_position_is_cleared_as_often_as_it_has_to_be)
 {
     struct outs *o = *state;
@@ -179,7 +179,7 @@ TEST(a_position_is_cleared_as_often_as_it_has_to_be)
             "remove demo; until sets 0; ack demo@-; pass 2s");
     second = outs_find(o, "demo@-", 1);
 
-    /* It is not forgotten before that was acknowledged. */
+    /* The ledger keeps it until that is acknowledged. */
     play(o, "lose; connect; pass 2s");
     assert_true(outs_find(o, "demo@-", 2) > second);
 }

@@ -1,5 +1,5 @@
-/* What fails for a passing reason: held, in order, as long as it takes, and
- * never acknowledged. */
+/* Messages that fail for a passing reason: held, in order, as long as it takes,
+ * and never acknowledged. */
 #include "broker/bridge/round.h"
 
 #include <pthread.h>
@@ -102,9 +102,9 @@ give_budget(struct in_stage *s, size_t taken)
 
 FIXTURE(in_stage_setup, in_stage_teardown);
 
-/* A message that finds no room stays, and with it all behind it, though there
- * would be room for these: the order is kept, nothing is kept twice, and the
- * turn is not over before all are kept. */
+/* A message without room stays, and so do all behind it, though there would be
+ * room for these: the order stays, nothing is kept twice, and the turn ends
+ * only when all are kept. */
 TEST(holds_messages_in_order_while_there_is_no_room)
 {
     char *large = many_entries(1000);
@@ -178,7 +178,7 @@ TEST(holds_messages_while_the_disk_is_full)
     receive("a/x", ENTRY("2"));
     receive("plant/hof", ENTRY("3"));
     RECEIVE(ENTRY("1"),
-            .key = SLICE("k-1")); /* but it waits for those before it */
+            .key = SLICE("k-1")); /* but it waits for the earlier ones */
     receive("a/x", ENTRY("4"));
     receive("a/x", "bananas");
     begin_turn(&turn);
@@ -201,8 +201,8 @@ TEST(holds_messages_while_the_disk_is_full)
     assert_false(quiet_mqtt->was_dropped);
 }
 
-/* Before the MQTT broker takes us for dead, as nothing can be written, the
- * connection is dropped; what was not kept comes again. */
+/* The bridge drops the connection before the MQTT broker considers it dead, as
+ * it can write nothing; messages that were not kept come again. */
 TEST(drops_the_connection_when_it_takes_too_long, in_stage_setup_closed,
      in_stage_teardown)
 {
@@ -233,8 +233,8 @@ TEST(drops_the_connection_when_it_takes_too_long, in_stage_setup_closed,
     assert_int_equal(quiet_mqtt->n_proofs, 1);
 }
 
-/* After that nothing of the connection counts: what still comes by it is not
- * acknowledged, so it must not be kept either. */
+/* Later messages of that connection do not count: they get no acknowledgement,
+ * so the broker must not keep them either. */
 TEST(takes_nothing_by_a_connection_that_it_dropped, in_stage_setup_closed,
      in_stage_teardown)
 {
@@ -254,7 +254,8 @@ TEST(takes_nothing_by_a_connection_that_it_dropped, in_stage_setup_closed,
     assert_int_equal(report(s).received, ROUND_MESSAGES);
 }
 
-/* The end is not held up: what cannot be kept is left to the MQTT broker. */
+/* Held messages do not delay the end: the bridge leaves them to the MQTT
+ * broker. */
 TEST(ends_though_messages_are_held)
 {
     struct in_stage *s = *state;
@@ -328,9 +329,10 @@ settled(struct held *h, void *user)
     assert_int_equal(h->rc, STATUS_OK);
 }
 
-/* The messages of a pass are one line, or one that the log has looked at when
- * the disk had room again would be kept before one that it refused just before:
- * behind such a one nothing is kept in that pass, and all is in the next. */
+/* The messages of a pass are one line. Otherwise, if the disk got room again,
+ * the log would keep a message right after it has refused the one before:
+ * behind a refusal it keeps nothing in that pass, and everything in the
+ * next. */
 TEST(hands_its_messages_over_in_one_line)
 {
     atomic_bool is_stuck = false;

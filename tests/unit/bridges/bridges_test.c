@@ -1,6 +1,6 @@
 /*
- * All bridges of a configuration: opened, ended, told of. Their directions are
- * doubles, which stand below.
+ * All bridges of a configuration: opened, ended, reported. Their directions are
+ * the doubles below.
  */
 #include "broker/bridge/bridges.h"
 
@@ -159,7 +159,7 @@ struct stage {
 
 static struct stage s;
 
-/* "a" has both directions, "b" tells only, "c" only listens. */
+/* "a" has both directions, "b" only publishes, "c" only listens. */
 static int
 set_stage(void **state)
 {

@@ -269,7 +269,8 @@ TEST(tells_that_its_lines_could_not_be_written)
     assert_string_equal(state_of(s), "");
 }
 
-/* 3 tells scripts to begin anew, and people how; a refusal is 1. */
+/* R-345: status 3 lets scripts begin anew, and the text explains to people how;
+ * a refusal is 1. */
 TEST(tells_gone_from_refused)
 {
     struct stage *s = *state;
@@ -294,7 +295,7 @@ TEST(tells_gone_from_refused)
     assert_non_null(strstr(s->command.err_text, ": 404: no such set\n"));
 }
 
-/* What is wrong with where to begin, and how it is right. */
+/* The error names the wrong datetime, and shows the right form. */
 TEST(tells_how_a_datetime_is_given)
 {
     struct stage *s = *state;
@@ -325,7 +326,8 @@ TEST(refuses_a_damaged_state)
     }
 }
 
-/* A state that cannot be kept ends it: lines would be repeated for ever. */
+/* A position that cannot be stored ends the program: otherwise it would repeat
+ * lines for ever. */
 TEST(ends_when_the_state_cannot_be_kept)
 {
     struct stage *s = *state;
@@ -342,7 +344,7 @@ TEST(ends_when_the_state_cannot_be_kept)
     assert_non_null(strstr(s->command.err_text, "No such file or directory"));
 }
 
-/* Lost connections are told only when asked for. */
+/* The program reports lost connections only on request. */
 TEST(tells_of_lost_connections_when_asked)
 {
     struct stage *s = *state;

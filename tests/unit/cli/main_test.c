@@ -86,7 +86,7 @@ TEST(help_fits_on_a_terminal_of_80_columns)
         snprintf(usage, sizeof(usage), "usage: tidings %s %s", commands[i][0],
                  commands[i][1]);
         assert_memory_equal(c->out_text, usage, strlen(usage));
-        /* What is explained is what there is. */
+        /* The help explains exactly the arguments of the usage line. */
         assert_int_equal(strstr(commands[i][1], "SOURCE-URL") != NULL,
                          strstr(c->out_text, "; SOURCE-URL any") != NULL);
     }

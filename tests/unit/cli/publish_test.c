@@ -79,7 +79,7 @@ assert_posted(struct stage *s, size_t i, const char *type, const char *body)
 
 FIXTURE(set_stage, clear_stage);
 
-/* a post that is durable is one line that scripts can read. */
+/* a durable post prints one line that scripts can read. */
 TEST(prints_one_line)
 {
     struct stage *s = *state;
@@ -96,7 +96,8 @@ TEST(prints_one_line)
     assert_posted(s, 0, "application/json", " [{}]");
 }
 
-/* Design section 4: the type is told, or by name, or by the first character. */
+/* Design section 4: the type comes from the option, the file's name, or the
+ * first character. */
 TEST(finds_out_the_type)
 {
     struct stage *s = *state;
@@ -127,7 +128,8 @@ TEST(finds_out_the_type)
     assert_posted(s, 6, "application/x-ndjson", "");
 }
 
-/* Design section 4: what cannot be told is asked for; nothing is sent. */
+/* Design section 4: the program asks for a type that it cannot find, and sends
+ * nothing. */
 TEST(asks_for_a_type_it_cannot_find_out)
 {
     struct stage *s = *state;
@@ -221,7 +223,7 @@ TEST(tries_once_if_told_so)
     assert_string_equal(fake_request(s->broker, 1), "");
 }
 
-/* What is no number of seconds, and no key, is not sent. */
+/* The program does not send a wrong number of seconds, or a wrong key. */
 TEST(refuses_bad_keys_and_times)
 {
     static const char *const bad[] = {

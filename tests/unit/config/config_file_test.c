@@ -1,4 +1,4 @@
-/* The file of options; and what is written of them: its example, and the help.
+/* The file of options; its example, and the help.
  */
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,7 @@ TEST(an_error_in_the_file_names_its_line)
     refused_in_file(state, line, "1: this line is too long, or has a NUL");
 }
 
-/* Wherever it stands: what follows it must not be lost without a word. */
+/* A NUL anywhere: the text behind it must not be lost without a word. */
 TEST(a_nul_in_the_file_is_refused)
 {
     static const struct {
@@ -316,8 +316,8 @@ keep_key(const char *name, const char *line, void *user)
     fprintf(e->file, "%s\n", line);
 }
 
-/* The same of the section: its keys are those that there are, and what stands
- * there as a default is it. */
+/* The same for the section: its keys are all that exist, with their
+ * defaults. */
 TEST(the_example_says_the_defaults_of_a_section)
 {
     const char *path =
@@ -381,8 +381,8 @@ TEST(help_names_every_option)
                      "                             default 50M)\n"));
 }
 
-/* What broker/start --help shows without a build. To mend it:
- * tidingsd --help > broker/options.txt */
+/* The output of broker/start --help without a build. To mend it: tidingsd
+ * --help > broker/options.txt */
 TEST(help_stands_in_options_txt_as_well)
 {
     char text[TEXT_MAX] = "";

@@ -178,8 +178,8 @@ TEST(what_cannot_stand_before_a_path_is_no_public_url)
     REFUSED("--public-url: is longer than 500 bytes", "--public-url", url);
 }
 
-/* Whoever reads documents connects there; and whether a broker is open depends
- * on it, so that nothing may only look like a host. */
+/* Readers of documents connect to that host; and it decides whether a broker is
+ * open, so no text may only look like a host. */
 TEST(a_public_url_names_a_host_and_maybe_a_port)
 {
     static const char *const wrong[] = {

@@ -96,8 +96,8 @@ TEST(the_archive_has_an_index_when_it_is_long)
     xpath_close(&index);
 }
 
-/* R-223: a part that is full stays what it is, whatever closes, in whatever
- * process, with whatever setting. */
+/* R-223: a full part stays as it is, whichever lists close later, in any
+ * process, with any setting. */
 TEST(a_full_part_gets_no_other_lists)
 {
     struct sets *s = *state;

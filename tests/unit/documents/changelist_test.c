@@ -54,8 +54,8 @@ TEST(serves_the_open_list_from_memory)
     buf_fini(&text);
 }
 
-/* The document is of one moment: what is posted while it is sent is not in it,
- * and the size that was told holds. */
+/* The document shows one moment: later posts are not in it, and the stated size
+ * holds. */
 TEST(keeps_to_the_moment_it_was_asked_at)
 {
     struct sets *s = *state;
@@ -180,8 +180,8 @@ TEST(serves_an_empty_open_list)
     xpath_close(&x);
 }
 
-/* Design section 3: a service thread never touches the disk: it is told to ask
- * again where that may wait, for the list or for a piece of it. */
+/* Design section 3: a service thread never touches the disk: for the list or a
+ * piece of it that may wait, it gets STATUS_AGAIN or BODY_WAITS. */
 TEST(says_when_it_would_wait_for_a_disk)
 {
     struct sets *s = *state;
@@ -204,7 +204,7 @@ TEST(says_when_it_would_wait_for_a_disk)
     buf_fini(&text);
 }
 
-/* A body that nobody wants any more is freed wherever it stands. */
+/* A cancelled body is freed at any point. */
 TEST(can_be_given_up_in_the_middle)
 {
     struct sets *s = *state;
@@ -223,8 +223,8 @@ TEST(can_be_given_up_in_the_middle)
     }
 }
 
-/* What is known to be missing is refused; what is found to be so later cuts the
- * connection rather than the document. */
+/* A file that is known to be missing is an error answer; one that is found
+ * missing later cuts the connection, so that no document is cut. */
 TEST(fails_when_the_file_is_gone)
 {
     struct sets *s = *state;

@@ -57,7 +57,7 @@ TEST(finds_each_document_by_its_path)
         assert_found(rows[i].path, rows[i].open, rows[i].set, rows[i].number);
 }
 
-/* What is built in generations: the same addresses for each kind. */
+/* Documents of generations: the same addresses for each kind. */
 TEST(finds_dumps_packages_manifests_and_archives)
 {
     static const struct {
@@ -96,7 +96,7 @@ TEST(finds_dumps_packages_manifests_and_archives)
         }
 }
 
-/* a list has one address; whatever else is asked for is not there. */
+/* a list has one address; at any other there is nothing. */
 TEST(finds_nothing_elsewhere)
 {
     static const char *const paths[] = {

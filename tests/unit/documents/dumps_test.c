@@ -21,8 +21,8 @@ list(struct dumping *d, unsigned n, bool is_whole)
     dumping_work(d);
 }
 
-/* The documents named are those of these generations, in order and without a
- * gap; each tells the interval that it has itself. */
+/* The entries name these generations, in order and without a gap; each states
+ * the interval that its document states. */
 static void
 assert_names(struct dumping *d, struct xpath *x, const char *entry,
              unsigned first, unsigned last)
@@ -143,8 +143,8 @@ TEST(the_index_has_the_dumps_behind_the_last_gap)
     dumping_end(&d);
 }
 
-/* R-026: the index has so many at most; R-224: what leaves it is in the
- * archive.
+/* R-026: the index has a bounded number; R-224: documents that leave it are in
+ * the archive.
  */
 TEST(the_index_has_the_last_ones_where_there_are_many)
 {
@@ -201,8 +201,8 @@ TEST(the_archive_has_all_in_order)
     dumping_end(&d);
 }
 
-/* R-188, R-223: a package, its manifest and its dump are what they were,
- * whatever came after them, in whatever process. */
+/* R-188, R-223: a package, its manifest and its dump stay the same after later
+ * ones, in any process. */
 TEST(what_was_told_once_stays_as_it_is)
 {
     static document_open_fn *const open[] = {

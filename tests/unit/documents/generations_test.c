@@ -22,7 +22,7 @@ build(struct renewals *w)
     assert_int_equal(renewals_current(w).number, number + 1);
 }
 
-/* `n` generations, of which every `nth` is kept. */
+/* Opens `n` generations; every `nth` is kept. */
 static void
 open_with(struct renewals *w, void **state, uint64_t nth, unsigned n)
 {
@@ -100,8 +100,8 @@ TEST(names_the_generations_that_are_kept)
     renewals_end(&w);
 }
 
-/* R-221, R-224: a list that is kept is in the archive as soon as it is there,
- * and links to it, and so do those that follow. */
+/* R-221, R-224: a kept list is in the archive from its first moment on, and
+ * links to it, and so do the following ones. */
 TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
 {
     static const unsigned kept[] = {2};
@@ -126,7 +126,7 @@ TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
     renewals_end(&w);
 }
 
-/* whatever follows it, and in whatever process. */
+/* whichever lists follow, and in any process. */
 TEST(a_kept_list_keeps_its_bytes)
 {
     struct buf then, now;

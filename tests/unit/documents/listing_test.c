@@ -91,8 +91,8 @@ TEST(lists_closed_lists_and_the_open_one_in_the_index)
     xpath_close(&x);
 }
 
-/* R-166, R-171, R-224: the index keeps as many closed lists as it is set to;
- * those that left it are in the archive, in parts as large (R-219). */
+/* R-166, R-171, R-224: the index has as many closed lists as its setting; the
+ * older ones are in the archive, in parts of that size (R-219). */
 TEST(moves_old_lists_to_the_archive)
 {
     struct sets *s = *state;
@@ -174,7 +174,8 @@ TEST(has_no_archive_before_a_list_is_closed)
                   "no Change List of this set is closed yet");
 }
 
-/* a listing is of the moment of its head, whatever was closed since. */
+/* R-170: a listing shows the moment of its head, whichever lists closed
+ * since. */
 TEST(is_of_the_moment_it_was_asked_at)
 {
     struct sets *s = *state;

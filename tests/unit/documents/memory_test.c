@@ -131,7 +131,7 @@ TEST(yields_every_entry_once_page_by_page)
     assert_in_range(pages, 3, 12);
 }
 
-/* Design section 3: what is not in memory is read elsewhere. */
+/* Design section 3: a worker reads pages that are not in memory. */
 TEST(says_when_it_would_wait_for_a_disk)
 {
     struct sets *s = *state;
@@ -185,8 +185,8 @@ count_refusals(void)
     return n;
 }
 
-/* A reader that can wait for its client's share is not refused, and is not
- * counted as that. */
+/* A reader that can wait for its client's share is not refused, and does not
+ * count as refused. */
 TEST(only_a_reader_that_cannot_wait_is_refused)
 {
     static const struct client_key key = {.address = {1}};

@@ -43,7 +43,7 @@ try_part(struct sets *s, uint64_t first, uint64_t last,
                  : source_open(&wish, document, NULL);
 }
 
-/* `first` is 0: what is at the well-known address. */
+/* `first` is 0: the document at the well-known address. */
 static void
 read_source(struct sets *s, uint64_t first, uint64_t last, struct xpath *x)
 {
@@ -195,7 +195,7 @@ TEST(parts_are_the_same_after_a_restart)
     assert_source(s, "urlset", SET("a"), SET("c"), SET("d"));
     make(s, "ef");
     assert_source(s, "sitemapindex", PART(1, 4), PART(5, 8));
-    assert_part(s, 3, 4, SET("c")); /* who has its address */
+    assert_part(s, 3, 4, SET("c")); /* for readers that have its address */
 }
 
 TEST(what_is_no_part_is_not_there)

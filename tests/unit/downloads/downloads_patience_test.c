@@ -131,8 +131,8 @@ TEST(a_host_that_is_down_fails_all_that_wait_for_it)
                          i % 2 ? TD_OK : TD_UNREACHABLE);
 }
 
-/* Who has no time does not wait for a host that wants to be left alone: its
- * resources come from elsewhere or not at all. */
+/* A download without time does not wait for a host that asks for a long pause:
+ * its resources come from elsewhere or not at all. */
 TEST(a_host_that_asks_for_too_much_patience_is_down)
 {
     struct fixture *f = *state;
@@ -154,7 +154,7 @@ TEST(a_host_that_asks_for_too_much_patience_is_down)
     assert_int_equal(site_count(f->site, "/a"), 1);
     assert_int_equal(loop_now_ms(), begun_ms);
 
-    /* What fits is waited for. */
+    /* It waits for a pause that fits. */
     begin(f, (struct downloads_limits){.patience_ms = 2000});
     want.n_duplicates = 0;
     site_status(f->site, "/a", 503, "Retry-After: 1", 1);

@@ -7,7 +7,7 @@
 
 FIXTURE(set_up, tear_down);
 
-/* What broke off is resumed, in the same run. */
+/* A broken download is resumed in the same run. */
 TEST(a_download_that_breaks_is_resumed)
 {
     struct fixture *f = *state;
@@ -31,7 +31,8 @@ TEST(a_download_that_breaks_is_resumed)
     assert_int_equal(site_answered(f->site, "/a", 1), 206);
     assert_int_equal(downloads_bytes(f->downloads), size);
 
-    /* It is whole, but not where it belongs: who comes after asks nobody. */
+    /* The file is complete, but not yet at its place: a later download sends no
+     * request. */
     begin(f, (struct downloads_limits){0});
     assert_says(run_one(f, want), TD_OK, "");
     assert_int_equal(site_count(f->site, "/a"), 2);
@@ -95,7 +96,8 @@ TEST(another_process_goes_on_where_it_broke)
     free(bytes);
 }
 
-/* A part that was damaged on disk is found out, and all is fetched anew. */
+/* A damaged part on the disk is noticed, and the whole file is fetched
+ * again. */
 TEST(a_damaged_part_is_fetched_anew)
 {
     struct fixture *f = *state;

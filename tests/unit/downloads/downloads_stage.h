@@ -1,6 +1,6 @@
 /*
- * downloads_stage.h - the stage of tests of downloads: a site, what is wanted
- * of it, and what came.
+ * downloads_stage.h - the stage of tests of downloads: a site, wanted
+ * resources, and the results.
  */
 #ifndef TESTS_UNIT_DOWNLOADS_DOWNLOADS_STAGE_H
 #define TESTS_UNIT_DOWNLOADS_DOWNLOADS_STAGE_H

@@ -1,6 +1,6 @@
 /*
- * downloads_test.c - resources become files, with the digests that were told;
- * their duplicates; the queue.
+ * downloads_test.c - resources become files, with the stated digests; their
+ * duplicates; the queue.
  */
 #include "client/downloads/downloads.h"
 
@@ -9,7 +9,7 @@
 
 FIXTURE(set_up, tear_down);
 
-/* the file has the length and the digests that were told. */
+/* the file has the stated length and digests. */
 TEST(a_resource_comes_into_a_file)
 {
     struct fixture *f = *state;
@@ -41,8 +41,8 @@ TEST(an_empty_resource_is_a_file_as_well)
     assert_file(f->dir.fd, "1", "");
 }
 
-/* R-023: hash and length are those of the coded octets, where the entry tells a
- * coding: it is asked for, and nothing is unpacked. */
+/* R-023: if the entry states a coding, hash and length are those of the coded
+ * octets: the download asks for that coding, and unpacks nothing. */
 TEST(the_coding_of_the_entry_is_asked_for_and_kept)
 {
     struct fixture *f = *state;
@@ -67,7 +67,8 @@ TEST(the_coding_of_the_entry_is_asked_for_and_kept)
     assert_null(site_header(f->site, "/a", 1, "Evil"));
 }
 
-/* What is wrong is asked for once more, past caches; then it is said how. */
+/* A wrong file is requested once more, past caches; then the reason says how it
+ * differs. */
 TEST(a_wrong_digest_is_asked_for_again_past_caches)
 {
     struct fixture *f = *state;
@@ -86,7 +87,7 @@ TEST(a_wrong_digest_is_asked_for_again_past_caches)
     assert_no_file(f->dir.fd, "1");
 }
 
-/* what is longer than told is not read to its end, if it has one. */
+/* a body longer than stated is not read to its end, if it has one. */
 TEST(what_is_longer_than_told_is_stopped)
 {
     struct fixture *f = *state;
@@ -159,7 +160,7 @@ TEST(duplicates_are_tried_by_pri)
                 "the last: the server answers 404");
 }
 
-/* What the link tells of itself does not weigh against the entry. */
+/* Attributes of the link do not override the entry. */
 TEST(a_duplicate_must_be_what_the_entry_told)
 {
     struct fixture *f = *state;
@@ -243,7 +244,7 @@ TEST(the_queue_has_an_end)
     assert_int_equal(downloads_add(f->downloads, &want), TD_UNREACHABLE);
     want.loc = SLICE("http://127.0.0.1:1/");
     assert_int_equal(downloads_add(f->downloads, &want), TD_OK);
-    /* What was never asked for goes with the queue. */
+    /* Wants that were never requested are freed with the queue. */
     downloads_free(f->downloads);
     f->downloads = NULL;
 }

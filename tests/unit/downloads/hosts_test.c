@@ -89,7 +89,8 @@ TEST(a_host_that_failed_gets_its_places_back_one_by_one)
     hosts_free(hosts);
 }
 
-/* Pauses grow up to a limit; what is asked for is honoured up to another. */
+/* Pauses grow up to a limit; a server's Retry-After is honoured up to
+ * another. */
 TEST(pauses_grow_and_what_is_asked_for_is_honoured)
 {
     static const int64_t pauses[] = {100, 200, 400, 800, 1000, 1000};
@@ -117,7 +118,7 @@ TEST(pauses_grow_and_what_is_asked_for_is_honoured)
     hosts_free(hosts);
 }
 
-/* Those that were under way when it began to wait are one failure. */
+/* Requests that were under way when the pause began are one failure. */
 TEST(what_fails_together_counts_once)
 {
     struct hosts *hosts = hosts_new(&limits);
@@ -151,8 +152,8 @@ TEST(a_job_may_have_its_own_time)
     hosts_free(hosts);
 }
 
-/* Whoever finds another host for a job has the first one still in hand: it was
- * asked, and is not asked any more. */
+/* A job whose host changes still holds the first host: that was asked, and is
+ * not asked any more. */
 TEST(a_host_stays_while_others_are_looked_for)
 {
     struct hosts *hosts = hosts_new(&limits);

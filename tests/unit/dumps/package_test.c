@@ -157,7 +157,7 @@ TEST(members_are_taken_in_whatever_order)
     package_close(package);
 }
 
-/* one that is wrong leaves the others as they are. */
+/* a wrong member leaves the others as they are. */
 TEST(a_member_that_is_not_what_was_told_has_no_file)
 {
     struct package *package;
@@ -184,7 +184,7 @@ TEST(a_member_that_is_not_what_was_told_has_no_file)
     package_close(package);
 }
 
-/* What was put aside for later goes with the package. */
+/* Members that were set aside for later go with the package. */
 TEST(closing_leaves_nothing_behind)
 {
     struct package *package;
@@ -306,7 +306,7 @@ TEST(what_is_no_package_is_refused)
                         "cannot read none.zip: No such file or directory");
 }
 
-/* A bomb is unpacked as far as its length was told, and not a byte further. */
+/* A bomb is unpacked up to its stated length, and not a byte further. */
 TEST(a_bomb_ends_at_the_length_that_was_told)
 {
     struct package *package;
@@ -326,7 +326,7 @@ TEST(a_bomb_ends_at_the_length_that_was_told)
     package_close(package);
 }
 
-/* What is large is unpacked a part at a time, for others wait on the loop. */
+/* A large member is unpacked a part at a time, as others wait on the loop. */
 TEST(large_members_take_several_steps)
 {
     struct package *package;
@@ -377,7 +377,7 @@ damage(void **state, unsigned n, const char *bytes, size_t skip)
     close(fd);
 }
 
-/* Bytes that were damaged break that member; what comes after it is whole. */
+/* Damaged bytes break their member; the members behind it are whole. */
 TEST(damaged_bytes_break_one_member)
 {
     static const struct {

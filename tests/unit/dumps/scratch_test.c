@@ -1,5 +1,5 @@
 /*
- * scratch_test.c - where packages are put while they are read.
+ * scratch_test.c - the directory of packages while they are read.
  */
 #include "client/dumps/scratch.h"
 
@@ -82,7 +82,7 @@ TEST(two_have_a_directory_each)
     tempdir_close(&dir);
 }
 
-/* Another process is killed with two of them; what is not ours stays. */
+/* A killed process leaves two of them; directories of other programs stay. */
 TEST(what_a_crash_left_is_removed)
 {
     static const char *const others[] = {"tidings-data", "tidings-scratch-",
@@ -142,7 +142,8 @@ TEST(what_a_crash_left_is_removed)
     tempdir_close(&dir);
 }
 
-/* What another user of the machine may have put there is not gone into. */
+/* The scratch code enters no directory that another user of the machine may
+ * have put there. */
 TEST(a_stranger_s_directory_is_passed_over)
 {
     struct tempdir dir;

@@ -1,6 +1,6 @@
 /*
- * entry_test.c - what is told of a change: all that its entry says, whichever
- * way it came.
+ * entry_test.c - the report of a change: everything in its entry, by any
+ * transport.
  */
 #include "client/follow/entry.h"
 
@@ -103,7 +103,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
         "type=\"application/x-patch\"/></url>");
     assert_int_equal(strlen(c->text), c->text_size);
 
-    /* An entry that does not say of which kind it is, is an update. */
+    /* An entry without a kind is an update. */
     entry.has_kind = false;
     batch_clear(&batch);
     batch_add(&batch, &all, &entry, true, NULL);
@@ -205,7 +205,8 @@ TEST(the_text_has_each_foreign_attribute_once)
     }
 }
 
-/* What cannot be written down is told all the same, without its text. */
+/* A change that is too long to be written is still reported, without its
+ * text. */
 TEST(an_entry_that_is_too_long_has_no_text)
 {
     static const struct filter all = {.text_size = 0};
@@ -224,7 +225,7 @@ TEST(an_entry_that_is_too_long_has_no_text)
     batch_fini(&batch);
 }
 
-/* Messages tell the same in both forms. */
+/* Messages report the same in both forms. */
 TEST(messages_tell_all_of_their_entries)
 {
     static const char json[] =

@@ -43,7 +43,8 @@ TEST(goes_on_after_a_broken_frame)
     assert_follows(s, "d s 0-2 raw s 2-3", "0", 3, "1 2 3 ", 1);
 }
 
-/* quiet can be told from dead: without heartbeats it connects anew. */
+/* R-343: a follower without heartbeats cannot know quiet from dead, so it
+ * connects anew. */
 TEST(goes_on_after_silence)
 {
     struct stage *s = *state;
@@ -109,7 +110,7 @@ TEST(a_stream_that_is_not_there_is_refused)
                                 .first = STREAM " HTTP/1.1"});
 }
 
-/* when the reason is not told, the status is. */
+/* without a reason it reports the status. */
 TEST(a_refusal_without_a_reason_is_told_as_it_is)
 {
     struct stage *s = *state;

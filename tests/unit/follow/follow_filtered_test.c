@@ -52,8 +52,8 @@ tell_of_gaps(struct stage *s, enum td_form form)
                      .third = CHANGES "-8" BY_TWO});
 }
 
-/* R-309, R-349: repeats and overlaps are dropped, a gap is filled, by what is
- * covered. */
+/* R-309, R-349: by the covered range it drops repeats and overlaps, and fills a
+ * gap. */
 TEST(a_filtered_stream_tells_repeats_and_gaps)
 {
     tell_of_gaps(*state, TD_JSON);

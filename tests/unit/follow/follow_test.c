@@ -1,5 +1,5 @@
 /*
- * follow_test.c - td_follow against a broker that does as it is told.
+ * follow_test.c - td_follow against a broker that follows the test's script.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 FIXTURE(set_stage, clear_stage);
 
-/* what was missed, then what is new, each once and in order. */
+/* the missed changes, then the new ones, each once and in order. */
 TEST(hands_over_every_change_in_order)
 {
     struct stage *s = *state;

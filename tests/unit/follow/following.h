@@ -1,6 +1,6 @@
 /*
- * following.h - the stage of the tests of td_follow: a broker that says what it
- * is told, and what was handed over of it.
+ * following.h - the stage of the tests of td_follow: a broker with a script,
+ * and a record of the messages that were handed over.
  */
 #ifndef TESTS_UNIT_FOLLOW_FOLLOWING_H
 #define TESTS_UNIT_FOLLOW_FOLLOWING_H
@@ -14,7 +14,7 @@
 #define EPOCH       "0123456789abcdef"
 #define OTHER_EPOCH "fedcba9876543210"
 
-/* What a test has: a broker to be told, and what on_message saw. */
+/* The state of a test: a broker with a script, and a record of on_message. */
 struct stage {
     struct fake_broker *broker;
     struct history history;
@@ -39,7 +39,7 @@ int set_stage(void **state);
 int clear_stage(void **state);
 int on_message(const struct td_message *message, void *user);
 
-/* The broker is told what it says, connection by connection, and started:
+/* Gives the broker its script, connection by connection, and starts it:
  *
  *     d                 the set is described
  *     s                 a stream begins
@@ -66,7 +66,7 @@ void tell_scenes(struct stage *s, enum td_form form, const char *script,
 enum td_status follow(struct stage *s, const char *after, enum td_form form,
                       uint64_t until);
 
-/* A conversation: what the broker says, and what comes of it. */
+/* A conversation: the broker's script, and the expected result. */
 struct talk {
     const char *what; /* NULL: the test says it */
     enum td_form form;

@@ -1,5 +1,5 @@
 /*
- * frames_test.c - how much is taken of what a WebSocket brings.
+ * frames_test.c - how much is read from a WebSocket.
  */
 #include "client/follow/frames.h"
 
@@ -9,7 +9,7 @@
 #include "proto/slice.h"
 #include "tests/test.h"
 
-/* What wslay reads at once. */
+/* The most bytes that wslay reads at once. */
 #define AT_ONCE 4096
 
 /* A server that sends the same over and over again, and a way back that takes

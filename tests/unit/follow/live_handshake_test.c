@@ -126,7 +126,7 @@ TEST(a_connection_that_is_dropped_for_it_means_another_transport)
     assert_runs(s, "", LIVE_UNFIT, "the connection broke behind the handshake");
 }
 
-/* What comes in one piece with the head is not lost. */
+/* Bytes that come in one piece with the head are not lost. */
 TEST(messages_may_come_with_the_head)
 {
     struct living *s = *state;
@@ -281,7 +281,8 @@ TEST(a_server_without_tls_is_told)
     assert_runs_says(s, "", LIVE_LOST, "cannot connect to 127.0.0.1:");
 }
 
-/* A proxy is asked for a tunnel, and is not told the server's headers. */
+/* The client asks a proxy for a tunnel, and does not send it the server's
+ * headers. */
 TEST(a_proxy_makes_a_tunnel)
 {
     struct living *s = *state;

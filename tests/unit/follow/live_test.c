@@ -135,7 +135,7 @@ TEST(a_refusal_tells_whether_it_lasts)
     }
 }
 
-/* It may not carry this transport: another one may get through. */
+/* A middlebox may not carry this transport: another one may get through. */
 TEST(an_answer_of_somebody_between_is_none_of_the_broker)
 {
     static const unsigned answers[] = {200, 204, 400, 403, 405,

@@ -84,7 +84,7 @@ TEST(parts_of_a_message_are_put_together)
 
 /* Ends */
 
-/* What is broken in a frame is no farewell, and no message either. */
+/* A broken frame is no farewell, and no message either. */
 TEST(what_is_no_message_ends_it)
 {
 #define TOO_LONG "the broker sent a message of more than 16777216 bytes"
@@ -94,7 +94,8 @@ TEST(what_is_no_message_ends_it)
         enum live_how how; /* LIVE_LOST: against the rules */
         const char *text;
     } ends[] = {
-        /* 16 MiB and a byte are announced, at once and in parts; one is sent */
+        /* headers announce 16 MiB and a byte, at once and in parts; one byte is
+         * sent */
         {SLICE("\x81\x7f\0\0\0\0\x01\0\0\x01!"), LIVE_BROKEN, TOO_LONG},
         {SLICE("\x01\x03one\x80\x7f\0\0\0\0\0\xff\xff\xfe!"), LIVE_BROKEN,
          TOO_LONG},
@@ -177,7 +178,7 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     assert_end(s, LIVE_LOST, "the connection broke");
 }
 
-/* Pings are answered; many of them do not make it grow. */
+/* The client answers pings; many of them do not make it grow. */
 TEST(pings_are_answered)
 {
     struct living *s = *state;

@@ -1,6 +1,6 @@
 /*
- * living.h - the stage of the tests of one live connection: a server that says
- * what it is told, and what was handed over of it until the end.
+ * living.h - the stage of the tests of one live connection: a server with a
+ * script, and a record of everything that was handed over until the end.
  */
 #ifndef TESTS_UNIT_FOLLOW_LIVING_H
 #define TESTS_UNIT_FOLLOW_LIVING_H

@@ -98,7 +98,7 @@ TEST(knows_the_digest_of_the_beginning)
     history_fini(&h);
 }
 
-/* a heartbeat that does not tell the digest takes nothing away. */
+/* a heartbeat without a digest takes nothing away. */
 TEST(keeps_the_digest_that_a_heartbeat_does_not_tell)
 {
     struct history h;
@@ -126,7 +126,7 @@ TEST(keeps_the_digest_that_a_heartbeat_does_not_tell)
     history_fini(&h);
 }
 
-/* what is no position is told. */
+/* a wrong position is an error. */
 TEST(refuses_what_is_no_position)
 {
     struct order order;

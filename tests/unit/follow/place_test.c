@@ -55,7 +55,7 @@ clear_stage(void **state)
 
 FIXTURE(set_stage, clear_stage);
 
-/* what was kept is there, and nothing beside it. */
+/* the file has the stored position, and no temporary file is left. */
 TEST(a_file_keeps_a_position)
 {
     struct stage *s = *state;
@@ -75,7 +75,7 @@ TEST(a_file_keeps_a_position)
     assert_no_file(s->dir.fd, "position.new");
 }
 
-/* What is none is not taken for one, nor kept. */
+/* Other text is neither read as a position nor written as one. */
 TEST(a_file_with_something_else_is_no_position)
 {
     struct stage *s = *state;

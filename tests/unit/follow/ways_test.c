@@ -7,7 +7,7 @@
 
 #define ALL (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
 
-/* the best one that there is. */
+/* the best transport that is left. */
 TEST(the_best_that_is_open_is_taken)
 {
     struct ways ways = {.open = ALL};
@@ -19,7 +19,8 @@ TEST(the_best_that_is_open_is_taken)
     assert_int_equal(ways_choose(&ways, 0), 0);
 }
 
-/* what does not get through is left for what does, and remembered. */
+/* R-343: a transport that does not get through is replaced by one that does,
+ * and remembered. */
 TEST(what_is_unfit_is_left_for_the_next)
 {
     struct ways ways = {.open = ALL};

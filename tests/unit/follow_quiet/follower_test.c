@@ -1,6 +1,6 @@
 /*
- * follower_test.c - the life of a follower: how it begins and ends, what it
- * stands on, pauses, callbacks that close it, others beside it.
+ * follower_test.c - the life of a follower: its beginning and end, its place,
+ * pauses, callbacks that close it, others beside it.
  */
 #include <poll.h>
 #include <string.h>
@@ -21,8 +21,9 @@ TEST(takes_the_best_way_that_is_offered)
                  "say 2-4; told 3 4; position E-4");
 }
 
-/* R-343: what does not get through is left for the next best; each goes on
- * where the one before ended. It is remembered: not tried again each time. */
+/* R-343: a transport that does not get through is replaced by the next best;
+ * each goes on where the one before ended. The follower remembers that, and
+ * does not try each time. */
 TEST(falls_back_from_way_to_way)
 {
     struct stage *s = *state;
@@ -65,7 +66,7 @@ TEST(leaves_a_way_that_stays_mute)
          MUTE MUTE MUTE "found;" MUTE "by events");
 }
 
-/* XML is not carried by events; what is not wanted is not used. */
+/* Events carry no XML; the follower uses only transports of the options. */
 TEST(uses_what_is_wanted_only)
 {
     struct stage *s = *state;
@@ -111,8 +112,8 @@ TEST(puts_its_place_behind_what_the_link_says)
 
 /* Finding */
 
-/* R-343: a source that is away is asked again, from the first attempt on; one
- * that says no has said so. */
+/* R-343: the follower asks a source that is away again, from the first attempt
+ * on; a refusal is an answer. */
 TEST(seeks_again_until_there_is_an_answer)
 {
     struct stage *s = *state;
@@ -144,7 +145,7 @@ TEST(takes_one_set_only)
 
 /* Callbacks */
 
-/* It may be closed from any of its callbacks; nothing is called afterwards. */
+/* Any of its callbacks may close it; nothing is called afterwards. */
 TEST(may_be_closed_by_its_callbacks)
 {
     struct stage *s = *state;
@@ -173,8 +174,8 @@ TEST(ends_when_the_callback_says_so)
 
 /* Pauses */
 
-/* What is paused from the callback is handed over no more, holds its connection
- * back, and goes on where it was. */
+/* A pause from the callback stops the changes and holds the connection back; a
+ * resume goes on from there. */
 TEST(a_pause_holds_the_connection_back)
 {
     play(*state, "pauses_at 2; start 0; say 0-2; is held; turn;"
@@ -182,15 +183,14 @@ TEST(a_pause_holds_the_connection_back)
                  "pause; is held; resume; turn; not held; told 1 2 3");
 }
 
-/* A connection that breaks while it is paused is made again when it is not. */
+/* A connection that breaks during a pause is made again after it. */
 TEST(a_pause_outlasts_a_connection)
 {
     play(*state, "pauses_at 1; start 0; say 0-1; restart;"
                  "resume; pause; resume; say 1-2; told 1 2");
 }
 
-/* A page of a hole that was complete when it was paused is kept, not handed
- * over. */
+/* A complete page of a hole is kept during a pause, not handed over. */
 TEST(a_pause_keeps_the_page_of_a_hole)
 {
     play(*state, "start 0; say 0-1; say 5-6; is page; pause; is held;"
@@ -201,8 +201,8 @@ TEST(a_pause_keeps_the_page_of_a_hole)
 
 /* until_caught_up */
 
-/* It ends with the head as the source told it at the start, by the change
- * memory, which tells it also where no change passes. */
+/* It ends with the head that the source stated at the start, by the change
+ * memory, which states the head even if no change passes. */
 TEST(ends_when_it_has_caught_up)
 {
     struct stage *s = *state;
@@ -223,8 +223,8 @@ TEST(ends_at_once_where_there_is_nothing_to_catch_up_with)
     play(s, "start E-4; ended ok; told");
 }
 
-/* Where the head is not told, a heartbeat is: the first on a connection stands
- * where that begins. */
+/* If the source states no head, a heartbeat does: the first on a connection
+ * states where that begins. */
 TEST(catches_up_with_a_head_that_was_not_told)
 {
     struct stage *s = *state;
@@ -247,7 +247,7 @@ TEST(two_followers_share_a_handle)
     start(s, EPOCH "-4");
     second = s->follower;
     quiet_say(json(s, 4, 5));
-    s->follower = NULL; /* which one is told is not looked at */
+    s->follower = NULL; /* the stage does not check which one reports */
     quiet_choose(0);
     quiet_say(json(s, 0, 2));
     quiet_choose(1);

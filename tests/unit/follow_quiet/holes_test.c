@@ -19,7 +19,7 @@ TEST(is_filled_from_the_change_memory)
                       "say 6-7; told 1 2 3 4 5 6 7; lives 1");
 }
 
-/* whoever names a silence does not wait longer for what he asks for. */
+/* a named silence is also the limit of all requests. */
 TEST(the_silence_that_was_named_holds_for_what_is_asked_for)
 {
     static const struct {
@@ -81,7 +81,7 @@ TEST(is_left_open_for_the_next_connection)
                       "say 2-6; told 1 2 3 4 5 6");
 }
 
-/* What stands between may have kept an older list. */
+/* A cache in between may have kept an older list. */
 TEST(lists_that_end_too_early_are_asked_again)
 {
     play(*state, HOLE "page 404; entries 2-3; done #3; troubles 1;"
@@ -106,7 +106,7 @@ TEST(a_hole_in_the_lists_is_told)
                       "ended broken a gap before 4; told 1");
 }
 
-/* what neither has any more is gone. */
+/* changes that neither memory nor lists have are gone. */
 TEST(what_neither_has_is_gone)
 {
     play(*state, HOLE "page 410; ended gone 410; anew;" HOLE
@@ -114,7 +114,7 @@ TEST(what_neither_has_is_gone)
                       "ended gone the lists begin later");
 }
 
-/* A connection that ends meanwhile: what it said still counts, then the end
+/* A connection that ends meanwhile: its messages still count, then its end
  * does. */
 TEST(outlasts_its_connection)
 {
@@ -122,7 +122,7 @@ TEST(outlasts_its_connection)
                       "troubles 1; url /stream?after=E-6");
 }
 
-/* with filters, lists are filtered here; what is covered counts. */
+/* the follower filters lists itself; the covered range counts. */
 TEST(lists_are_filtered_as_messages_are)
 {
     static const struct td_filter filters[] = {
@@ -138,7 +138,7 @@ TEST(lists_are_filtered_as_messages_are)
             "told 3 h; position E-4");
 }
 
-/* It may be closed, stopped and paused in the middle of it. */
+/* Close, stop and pause work in the middle of it. */
 TEST(may_be_left_in_the_middle)
 {
     static const char *const scripts[] = {

@@ -1,6 +1,6 @@
 /*
- * patience_test.c - a follower that is to catch up comes to an end, whatever
- * becomes of its source; one that is not goes on for ever.
+ * patience_test.c - a follower that is to catch up ends, whatever its source
+ * does; one that is not goes on for ever.
  */
 #include "tests/clock.h"
 #include "tests/test.h"

@@ -32,7 +32,7 @@ TEST(the_scratch_directory_is_for_lists_as_well)
     assert_string_equal(quiet_lists_scratch(), "/tmp/nowhere");
 }
 
-/* What is new, then a heartbeat at the place that is reached; again and again.
+/* The new changes, then a heartbeat at the reached place; again and again.
  */
 TEST(asks_again_after_the_place_it_reached)
 {
@@ -84,8 +84,8 @@ TEST(begins_where_it_is_told)
     assert_int_equal(quiet_lists_after()->n_at, 0);
 }
 
-/* A document that is not to be had for now: it is told, and so is what there
- * was before it; the lists go on. */
+/* A document that is unavailable for now: the follower reports that and the
+ * changes before it; the lists go on. */
 TEST(lists_that_wait_hold_nothing_back)
 {
     struct stage *s = *state;
@@ -99,7 +99,7 @@ TEST(lists_that_wait_hold_nothing_back)
             "entry b 6+1; done 6+1; told a b h");
 }
 
-/* What was handed over before lists could not be read any further counts. */
+/* Changes that were handed over before the lists broke count. */
 TEST(ends_where_lists_are_broken)
 {
     play(*state, "start 0; entry a 5+1; lists broken - what is that; told a;"
@@ -119,7 +119,7 @@ TEST(may_be_closed_while_lists_wait)
     play(s, "not lists");
 }
 
-/* Whoever is to catch up does not wait for ever. */
+/* A follower that is to catch up does not wait for ever. */
 TEST(lists_that_wait_are_left_by_whom_is_to_catch_up)
 {
     struct stage *s = *state;
@@ -155,8 +155,8 @@ TEST(a_window_that_slid_on_is_gone)
             "done 9+1; told B r:r E c h");
 }
 
-/* R-345: a list that ends before the place may be an old one that was kept on
- * the way; one that stays so is of a log that has lost its end. */
+/* R-345: a list that ends before the place may be an old one from a cache; one
+ * that stays so belongs to a log that has lost its end. */
 TEST(lists_that_end_before_the_place_are_asked_again)
 {
     struct stage *s = *state;
@@ -172,7 +172,7 @@ TEST(lists_that_end_before_the_place_are_asked_again)
     assert_int_equal(s->pause_ms, 60000);
 }
 
-/* Who is to catch up is told within its patience. */
+/* A follower that is to catch up reports that within its patience. */
 TEST(a_log_that_lost_its_end_is_told_to_who_catches_up)
 {
     struct stage *s = *state;

@@ -45,7 +45,8 @@ push(struct stage *s, struct slice message)
 
 FIXTURE(set_stage, clear_stage);
 
-/* what goes on where it stands is taken, all else is asked for. */
+/* R-309: the follower accepts a message that continues at its place, and asks
+ * for everything else. */
 TEST(a_message_is_believed_where_it_goes_on)
 {
     struct stage *s = *state;

@@ -84,7 +84,7 @@ quiet_pass(const char *until)
     clock_pass_us(ms * INT64_C(1000));
 }
 
-/* What is under way */
+/* Current exchanges */
 
 static struct live *
 the_live(void)

@@ -28,11 +28,11 @@ void quiet_finish(void);
 /* Does what is due now. */
 void quiet_turn(void);
 
-/* What is under way at this moment. */
+/* True if such an exchange is under way now. */
 bool quiet_is_seeking(void);
 bool quiet_is_live(void);
 bool quiet_is_asking_page(void);
-bool quiet_is_held(void); /* whatever of these is */
+bool quiet_is_held(void); /* any of these */
 
 /* Lets the time pass until one is. */
 void quiet_await(bool (*is_so)(void), const char *what);
@@ -46,8 +46,8 @@ enum td_transport quiet_transport(void);
 const char *quiet_url(void);
 unsigned quiet_n_lives(void);
 
-/* Which connection is meant from now on, from 0; that of the highest number if
- * never told. */
+/* Selects a connection for the calls below, from 0; without it that of the
+ * highest number. */
 void quiet_choose(unsigned i);
 
 /* Seconds of silence that end the exchange that is under way: discovery, page

@@ -13,7 +13,7 @@
 void quiet_lists_begin(void);
 void quiet_lists_finish(void);
 unsigned quiet_lists_silence(void);
-bool quiet_lists_are_held(void); /* whatever of the two is under way */
+bool quiet_lists_are_held(void); /* any of the two */
 
 bool quiet_is_asking_lists(void);
 bool quiet_is_rebasing(void);

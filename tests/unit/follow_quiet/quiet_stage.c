@@ -57,7 +57,7 @@ sum_of(const struct td_message *message)
     return sum;
 }
 
-/* What it was lent stays until on_message returns. */
+/* Lent memory stays until on_message returns. */
 static void
 close_in(struct stage *s, const struct td_message *message)
 {
@@ -339,7 +339,7 @@ act(struct stage *s, const char *verb, char *rest)
     return true;
 }
 
-/* What its lists and baselines do. */
+/* Events of its lists and baselines. */
 static bool
 list(const char *verb, char *rest)
 {

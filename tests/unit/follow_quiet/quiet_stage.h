@@ -1,6 +1,5 @@
 /*
- * quiet_stage.h - the stage of tests of a follower that stands on quiet.h, and
- * what it told.
+ * quiet_stage.h - the stage of tests of a follower on quiet.h, and its reports.
  */
 #ifndef TESTS_UNIT_FOLLOW_QUIET_STAGE_H
 #define TESTS_UNIT_FOLLOW_QUIET_STAGE_H
@@ -34,7 +33,7 @@ struct stage {
     char last_file[512];
     char trouble[512];
     unsigned troubles;
-    unsigned pause_ms; /* that the last one was told with */
+    unsigned pause_ms; /* of the last end */
     unsigned ends;
     enum td_status rc;
     char why[1024];

@@ -1,6 +1,6 @@
 /*
- * rebase_test.c - where the history does not reach back: baselines, and what is
- * told of them.
+ * rebase_test.c - a history that does not reach back: baselines, and their
+ * reports.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ set_list(void **state)
 
 FIXTURE(set_list, clear_stage);
 
-/* begin, what there is, end; and then what happened since, in order. */
+/* begin, all resources, end; and then the changes since, in order. */
 TEST(a_baseline_is_taken_where_the_position_is_gone)
 {
     struct stage *s = *state;
@@ -65,8 +65,8 @@ TEST(none_is_taken_where_none_is_wanted)
     play(s, "start E-4; say o4-5; ended gone " OTHER_EPOCH "; told");
 }
 
-/* A hole that is gone is filled by a baseline, and the message that waited is
- * not handed over after it. */
+/* A baseline fills a hole that is gone, and the message that waited is not
+ * handed over after it. */
 TEST(a_hole_that_is_gone_is_covered_by_a_baseline)
 {
     struct stage *s = *state;
@@ -77,7 +77,7 @@ TEST(a_hole_that_is_gone_is_covered_by_a_baseline)
             "say 6-7; told 1 B r:a E 7");
 }
 
-/* A source that is away in the middle of it: it is begun again. */
+/* If the source is away in the middle of it, the baseline begins again. */
 TEST(is_begun_again_when_it_breaks)
 {
     struct stage *s = *state;
@@ -124,7 +124,8 @@ TEST(the_whole_history_is_a_baseline)
     play(s, "found; say 0-1; told B E 1");
 }
 
-/* A list that stands for what is gone itself cannot be followed on from. */
+/* The changes after a list that is too old are gone: the follower cannot
+ * continue from it. */
 TEST(a_baseline_that_is_gone_itself_is_told)
 {
     struct stage *s = *state;
@@ -134,9 +135,9 @@ TEST(a_baseline_that_is_gone_itself_is_told)
             "ended gone so for the baseline");
 }
 
-/* A list that tells no time, of a source where nothing changed for long, and
- * that keeps few changes: it is followed from what the server says of its age,
- * once; and whoever follows is told. */
+/* A list without a time, of a source where nothing changed for long, and that
+ * keeps few changes: the follower continues once from the age that the server
+ * states, and reports that. */
 TEST(a_baseline_of_unknown_time_is_followed_from_the_best_guess)
 {
     const struct place proven = *time_place(5, 0);

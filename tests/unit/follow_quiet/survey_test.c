@@ -79,7 +79,7 @@ TEST(a_position_of_another_listing_is_gone)
             "told B r:a E h 1 h; leave");
 }
 
-/* A list that breaks off is read again, and nothing of it counts. */
+/* A list that breaks off is read again from its beginning. */
 TEST(a_list_that_breaks_off_is_read_again)
 {
     struct stage *s = *state;
