@@ -177,7 +177,7 @@ def test_is_stopped_while_it_compares(mirrored, start):
     check_counts(mirrored.audit(status=1), extra=1, corrupt=200)
 
 
-# Nor does it move the user's files when it is stopped while it looks for them.
+# Nor does it move the user's files if it is stopped during that search.
 def test_is_stopped_while_it_looks_for_stray_files(mirrored, start):
     names = [f"{LONG}/{i}" for i in range(400)]
     for name in names:
@@ -186,8 +186,8 @@ def test_is_stopped_while_it_looks_for_stray_files(mirrored, start):
     assert all(mirrored.text(name) == "mine" for name in names)
 
 
-# The history was cut, and there is no Resource List: the source does not say any more
-# all that there is. The mirror knows, as it has followed.
+# The history was cut, and the set has no Resource List: the source no longer names all
+# resources. The mirror knows them, as it has followed.
 def test_audits_by_its_own_state_where_the_history_was_cut(mirrored):
     news = mirrored.set
     mirrored.change("/a.txt", "A")

@@ -1,5 +1,5 @@
-"""Sources that are enormous, or have no end: `tidings` stops, and says why; what is there
-is whole."""
+"""Sources that are enormous, or have no end: `tidings` stops with a reason; its files
+are whole."""
 
 import itertools
 
@@ -100,7 +100,7 @@ def stop(command, run):
 
 
 def incoming(mirrored):
-    """What is left of files that did not come whole."""
+    """The remains of files that did not arrive completely."""
     return list((mirrored.directory / ".tidings/incoming").iterdir())
 
 
@@ -109,7 +109,8 @@ def sizes(mirrored):
     return [path.stat().st_size for path in mirrored.directory.glob("[!.]*/r/*")]
 
 
-# A resource that is too long is given up, whatever length was told; the others come.
+# The sync gives up a resource that is too long, whatever length the source stated; it
+# fetches the others.
 def test_a_file_that_is_too_long_is_given_up(mirrored, site, endless):
     mirrored.change("/short.txt", "short")
     mirrored.change("/told.txt", "x" * 70 * KIB)
@@ -166,7 +167,7 @@ def test_a_file_without_an_end_ends_with_the_mirrors_room(mirrored, endless):
     assert sum(path.stat().st_size for path in incoming(mirrored)) < KIB
 
 
-# What is to stay free stays free; a repair heeds it, too.
+# Reserved space stays free; a repair respects it, too.
 def test_a_full_disk_is_left_alone(mirrored):
     mirrored.change("/a.txt", "a")
     done = mirrored.sync("--min-free", "1000000T", status=1)
@@ -216,7 +217,7 @@ def test_a_list_leaves_a_full_disk_alone(stop, command, site):
     assert "and --min-free keeps 1048576000000 MiB" in said
 
 
-# On a small disk of its own: what stays free is not written to, whoever writes.
+# On a small disk of its own: no command writes into the reserved space.
 def test_a_list_without_an_end_fills_no_disk(endless, command, start):
     home = command.temporary.parent
     shell = (

@@ -11,8 +11,8 @@ import pytest
 
 from tidings_test.process import Process
 
-# Its sandbox does not work for root, who may run a test. Commands come on descriptor 3,
-# answers go to 4.
+# Chromium's sandbox does not work for root, who may run a test. Commands come on
+# descriptor 3, answers go to 4.
 CHROMIUM = """exec /usr/bin/chromium --headless --no-sandbox --disable-gpu \
 --disable-dev-shm-usage --no-first-run --disable-background-networking \
 --no-proxy-server --remote-debugging-pipe --user-data-dir="$0" about:blank \
@@ -124,9 +124,9 @@ EVENT_SOURCE = """
 """
 
 
-# R-310, R-345: the browser connects again by itself, and what was posted while the
-# broker was away comes once and in order. Two brokers are away at once, since a
-# browser waits 1 to 3 seconds before it connects again.
+# R-310, R-345: the browser connects again by itself, and gets posts of the meantime
+# once and in order. Two brokers are away at once, since a browser waits 1 to 3 seconds
+# before it connects again.
 def test_an_event_source_survives_a_restart(start_broker, browser):
     stopped, killed = brokers = [start_broker(), start_broker()]
     sets = [broker.set() for broker in brokers]

@@ -1,5 +1,5 @@
-"""Clients need not get a document again that they have: ETags, conditions, gzip, and
-what caches are told (R-034)."""
+"""Clients need not fetch an unchanged document again: ETags, conditions, gzip, and
+headers for caches (R-034)."""
 
 import email.utils
 import gzip
@@ -104,7 +104,7 @@ def test_a_change_shows_in_the_etags_of_the_documents_it_changes(news, broker):
     # An entry changes the open list.
     news.post()
     check([LATEST, LISTS[2]], [INDEX, ARCHIVE])
-    # The end of a list changes it, and the documents that name it.
+    # The end of a list changes the list and the documents that name it.
     tags[LISTS[2]] = etag(broker, LISTS[2])
     news.rotate()
     check([LISTS[2], INDEX, ARCHIVE], [LISTS[1], SOURCE])
@@ -131,7 +131,7 @@ def test_an_etag_survives_the_file_and_a_restart(start_ahead):
     tag = packed["ETag"]
     assert tag != before
     assert etag(broker, path) == before
-    # A client that got it before there was a gzip still has it.
+    # The copy of a client from before the gzip is still current.
     same = broker.get(path, accept_encoding="gzip", if_none_match=before)
     assert (same.status, same["ETag"]) == (304, before)
     assert broker.get(path, if_none_match=tag).status == 200
@@ -213,8 +213,8 @@ def test_a_connection_goes_on_after_304(broker):
         assert c.request(LATEST).status == 200
 
 
-# A built list is dated by a second that is over: two lists of one second would share
-# it, and a condition on it would hold for either.
+# The broker dates a built list by a second that is over: two lists of one second would
+# share a date, and a condition on it would hold for either.
 def test_a_built_list_has_no_date_until_its_second_is_over(start_ahead, faults):
     news = start_ahead("--resource-list-keep", "none").set("news")
     news.post(3)

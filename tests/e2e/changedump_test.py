@@ -1,5 +1,5 @@
-"""Change Dumps of the real broker: what is offered, what the packages have, that
-nothing of it is ever missing, and that a package is a file like any other."""
+"""Change Dumps of the real broker: the documents on offer, the contents of the
+packages; none is ever missing, and a package is a file like any other."""
 
 import collections
 import random
@@ -17,7 +17,7 @@ Told = collections.namedtuple("Told", "loc kind content")
 
 
 class Source:
-    """A set that keeps content inline, and all that was told, by seq."""
+    """A set that keeps content inline, and all posted changes, by seq."""
 
     def __init__(self, news):
         self.set = news
@@ -71,7 +71,8 @@ class Source:
         return document
 
     def wait_told(self, path, capability, change):
-        """Wait until the latest framework notification tells that of a document."""
+        """Wait until the latest framework notification reports that change of a
+        document."""
         url = f"/*/s:url[s:loc='{self.set.url}/{path}']"
         xpath = f"{url}/rs:md[@capability='{capability}' and @change='{change}']"
 
@@ -114,7 +115,8 @@ class Walk:
             self._read_package(url)
         assert dump.until == self.until
 
-    # R-104, R-184, R-185, R-187, R-201: what its entry in the dump says.
+    # R-104, R-184, R-185, R-187, R-201: the statements of the package's entry in the
+    # dump.
     def _read_package(self, url):
         md = url.find("rs:md", url.nsmap).attrib
         assert md["from"] == self.until
@@ -134,8 +136,8 @@ class Walk:
         assert manifest.until == self.until
         self.packages += 1
 
-    # R-194, R-199, R-201, R-202: it is the next one that was told, with the bytes that
-    # were posted with it.
+    # R-194, R-199, R-201, R-202: it is the next posted change, with the bytes that were
+    # posted with it.
     def _check_entry(self, entry, package):
         self.seq += 1
         told = self.source.told[self.seq]
@@ -152,8 +154,8 @@ def source(broker):
     return Source(broker.set())
 
 
-# R-071, R-202, R-222, R-324: nothing is offered before it is there, and then it is
-# told.
+# R-071, R-202, R-222, R-324: the broker offers a dump when it exists, and announces it
+# then.
 def test_is_offered_from_the_first_one_on(source):
     news = source.set
     source.change(3, 100)
@@ -180,8 +182,8 @@ def test_is_offered_from_the_first_one_on(source):
     source.wait_told("changedump-archive.xml", "changedump-archive", "updated")
 
 
-# R-180 to R-202, R-213, R-225: all dumps together are what was told, in order, each
-# change with the bytes that it had then, whatever came later.
+# R-180 to R-202, R-213, R-225: all dumps together have all posted changes, in order,
+# each with its bytes of that time, whatever came later.
 @pytest.mark.broker(
     *("--rotate-entries", "20", "--package-bytes", "20000", "--index-lists", "4")
 )

@@ -1,5 +1,5 @@
 """Clients that take all that they can get, from one address or from two hundred, and
-others beside them. A client is an address; what one may have is limited.
+honest clients beside them. A client is an address; its share is limited.
 
 No honest client waits for the attack to end: the broker gives silence an hour, and what
 the attack holds is still held when they have been served.
@@ -114,7 +114,7 @@ ATTACKS = {
 
 @contextlib.contextmanager
 def under_attack(start_broker, faults, name, clients, *options):
-    """A broker, one of its sets, and the attack on it that has begun."""
+    """A broker, one of its sets, and an attack on it that has begun."""
     begin, files, more, content = ATTACKS[name]
     if files and soak(True, False):
         faults.limit_files(files)
@@ -190,7 +190,7 @@ def is_free(broker):
     return metrics["tidings_connections"] <= 2 and metrics["tidings_ingest_bytes"] == 0
 
 
-# Whoever connects and leaves, again and again.
+# Clients connect and leave, again and again.
 def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     broker = start_broker(*OPTIONS, *PATIENT)
     news = broker.set().create()
@@ -319,8 +319,8 @@ def test_refusals_say_what_they_are_for(start_broker):
 PROXY, STRANGER = "127.0.0.9", "127.0.0.66"
 
 
-# Behind a trusted proxy a request counts for the client that the proxy
-# names. What another client says of itself counts for nothing.
+# Behind a trusted proxy a request counts for the client that the proxy names.
+# Statements of other clients about themselves do not count.
 def test_requests_of_a_proxy_count_for_its_clients(start_broker):
     trusted = ("--insecure-open", "--trusted-proxies", f"{PROXY},10.0.0.0/8")
     limits = ("--client-streams", "1", "--client-connections", "2")

@@ -1,5 +1,5 @@
-"""Sets with content=fetch: the broker gets what changes have told of, keeps what is as
-told, and has manners. One fetch, whatever the other side does:
+"""Sets with content=fetch: the broker fetches the bytes of changes, keeps them if they
+are as stated, and has manners. One fetch, whatever the other side does:
 tests/unit/archive/fetcher_test.c."""
 
 import hashlib
@@ -13,7 +13,7 @@ from tidings_test.waiting import wait_for
 FETCHED = "tidings_fetched_total"
 GIVEN_UP = "tidings_fetches_given_up_total"
 
-# Fetches that fail are tried again at once, so that nobody waits.
+# The broker repeats failed fetches at once, so that no test waits.
 AT_ONCE = ("--fetch-retry-first", "0.01", "--fetch-retry-max", "0.02")
 OUTSIDE = ("--content", "fetch", *AT_ONCE)
 FETCH = (*OUTSIDE, *hub.LOOPBACK)
@@ -24,8 +24,8 @@ def failed(reason):
 
 
 class Fetching:
-    """A set of a broker of its own, whose figures are those of this test, and the
-    site that its changes are about."""
+    """A set of a broker of its own, whose figures belong to this test, and the site of
+    its resources."""
 
     def __init__(self, broker, site):
         self.broker = broker
@@ -45,7 +45,7 @@ class Fetching:
         self.set.post_change(url, "updated", **more)
 
     def offer(self, path, text, site=None):
-        """Put a page at the site, and tell of it what is true."""
+        """Put a page at the site, and post a true change of it."""
         site = site or self.site
         site.put(path, text)
         self.tell(site.link(path), text)
@@ -130,7 +130,7 @@ def test_what_is_as_told_is_kept(start_fetching, site, other):
     assert not s.arriving()
 
 
-# R-202: and what nothing was told of is not even asked for.
+# R-202: and the broker does not request bytes without a stated hash.
 def test_what_is_not_as_told_is_not_kept(start_fetching, site):
     s = start_fetching()
     site.put("/differs", "Hello")
@@ -195,7 +195,7 @@ def test_what_fails_is_tried_again_a_few_times(start_fetching, site):
     s.wait_content(missing=1)
 
 
-# What another host has goes on meanwhile.
+# Fetches from another host go on meanwhile.
 def test_who_says_retry_after_is_left_alone(start_fetching, site, other):
     s = start_fetching()
     site.status(None, 503, "Retry-After: 3600")
@@ -255,7 +255,7 @@ def test_a_silent_body_ends(start_fetching, odd):
     assert s.wait_given_up(1)[failed("timeout")] == 1
 
 
-# W-160: even of a broker on loopback: who has named the URL may be far away.
+# W-160: even of a broker on loopback: the URL may come from far away.
 @pytest.mark.parametrize("open_to", [(), ("--insecure-open",)])
 def test_private_addresses_are_asked_only_if_allowed(start_fetching, site, open_to):
     s = start_fetching(*OUTSIDE, *open_to, "--fetch-tries", "2")
@@ -272,8 +272,8 @@ def test_private_addresses_are_asked_only_if_allowed(start_fetching, site, open_
 # Ends
 
 
-# However it ended: what was under way is fetched again, and what had arrived of it is
-# gone.
+# After any end the broker repeats the interrupted fetches, and has deleted their
+# partial files.
 def test_after_an_end_it_goes_on(start_fetching, site):
     s = start_fetching()
     for path, end in (("/stopped", s.broker.stop), ("/killed", s.broker.kill)):

@@ -1,5 +1,5 @@
-"""Changes are posted together with the bytes of their resources, or should have been:
-what is refused, and why."""
+"""Changes that come with the bytes of their resources, or should: refusals and their
+reasons."""
 
 import errno
 import hashlib
@@ -185,8 +185,7 @@ def test_the_whole_and_the_changes_have_limits(broker):
     check_kept(news, 1, large[2])
 
 
-# A set is made by its first post, also by one that brings content; not by one that is
-# refused.
+# The first post makes a set, also one with content; a refused post makes none.
 @pytest.mark.broker("--content", "inline")
 def test_a_set_begins_with_a_post_with_content(broker):
     news = broker.set()
@@ -202,7 +201,7 @@ def test_a_set_begins_with_a_post_with_content(broker):
 
 
 # R-149: bytes may be there whose name is not on the disk yet. Here the post that
-# brought them could not make it durable.
+# brought them could not make them durable.
 def test_what_is_found_and_cannot_be_made_durable_is_refused(start_broker, faults):
     news = start_broker(env=faults.env).set().create(content="inline")
     known = ndjson(change(A, **hashes(HELLO)))
@@ -216,7 +215,7 @@ def test_what_is_found_and_cannot_be_made_durable_is_refused(start_broker, fault
         assert news.last() == 0
 
 
-# A tebibyte: no disk that this runs on has it.
+# A tebibyte: no disk of a test machine has it.
 @pytest.mark.broker("--content", "inline", "--max-content", "1024G")
 def test_what_the_disk_has_no_room_for_is_refused_before_it_is_there(broker):
     with broker.connect() as connection:

@@ -31,12 +31,12 @@ def ndjson(*changes):
 
 
 def told(news, *names):
-    """What the Change List tells of each entry."""
+    """The hash, length and type of each entry in the Change List."""
     found = news.changelist().all("//s:url/rs:md[@change]")
     return [tuple(md.get(name) for name in names) for md in found]
 
 
-# R-017: the entry tells what the bytes are.
+# R-017: the entry states hash, length and type of the bytes.
 def test_bytes_come_along_and_the_entry_tells_what_they_are(news):
     content = b"\0\x01\r\n--b\r\n--b-\r\n\0\xff\xfe\r\n"
     type = "application/octet-stream"
@@ -52,7 +52,7 @@ def test_no_bytes_are_content_too(news):
     assert told(news, "length") == [("0",)]
 
 
-# What is told is checked and stays; the rest is added.
+# The broker checks the stated facts and keeps them; it adds the others.
 def test_what_the_source_tells_stays_as_it_told_it(news):
     md5 = hashlib.md5(HELLO).hexdigest()
     more = {"hash": {"md5": md5}, "type": "text/x-hello", "length": 6}
@@ -79,7 +79,7 @@ def test_the_changes_have_any_form_that_a_post_has(news):
     check_kept(news, 6, HELLO)
 
 
-# RFC 2387: what curl and others send.
+# RFC 2387: as curl and others send it.
 def test_type_start_preamble_and_other_headers_are_fine(news):
     body = f"""see below\r
 --a b\r
@@ -120,7 +120,7 @@ def test_bytes_that_are_there_serve_again(news):
     check_kept(news, 5, HELLO, b"new")
 
 
-# R-145: what is deleted has no representation.
+# R-145: a deleted resource has no representation.
 def test_deletions_need_nothing(news):
     assert news.post_change(A, "deleted").last == 1
     assert post(news, change(A, "deleted")) == (2, 2)

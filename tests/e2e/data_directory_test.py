@@ -87,8 +87,8 @@ def check_answers(old, broker):
         assert gzip.decompress(packed.body) == plain.body
 
 
-# Entries, lists and epochs go on; what is repeated is known, and so are the resources
-# and their bytes.
+# Entries, lists and epochs go on; the broker recognises repeated posts, unchanged
+# resources and their bytes.
 def test_every_set_goes_on(old, around, reopen):
     around.pages["/files/late.txt"].status = 200
     broker = reopen(HOUR)
@@ -153,8 +153,8 @@ def check_next(one, known):
 
 
 def check_unfinished(old, broker):
-    """The broker that was killed had got all resources of a set: the others are
-    deleted."""
+    """The killed broker had received a complete list of a set: it deletes all other
+    resources."""
     if unfinished := old.facts.get("unfinished"):
         one = broker.set(unfinished["set"])
         one.build("resourcelist")
@@ -245,8 +245,9 @@ def check_signed(delivery, secret):
         assert delivery["webhook-signature"] == signed
 
 
-# The bridge goes on behind what the MQTT broker had acknowledged. It knows a message
-# that comes again, and takes no retained ones of a filter that it has known.
+# The bridge goes on behind what the MQTT broker had acknowledged. It recognises a
+# message that comes again, and takes no retained ones of a filter that it has seen
+# before.
 def test_the_bridge_goes_on(old, mosquitto, reopen):
     heard = old.facts["heard"]
     hearer = mosquitto.hear("hall/#")

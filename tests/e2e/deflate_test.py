@@ -35,7 +35,7 @@ def ask(news, *offers):
 
 
 def post_random(news, n):
-    """Post `n` entries, of which only a part can be compressed."""
+    """Post `n` entries of which only a part can be compressed."""
     loc = "http://example.com/r/"
     body = [{"loc": loc + secrets.token_hex(32), "change": "created"} for _ in range(n)]
     return news.receipt(news.send(body)).last

@@ -81,8 +81,7 @@ def test_the_landing_page_shows_titles_as_text(broker, news, other):
     assert "<script" not in page
 
 
-# whoever has any document, by GET or HEAD, has the Capability List that covers
-# it.
+# every document, by GET or HEAD, names the Capability List that covers it.
 def test_every_document_names_the_capability_list_that_covers_it(broker, news, other):
     paths = ["capabilitylist.xml", "changelist.xml", "changelist-archive.xml"]
     paths += ["changes/latest.xml", news.list_path(1)]
@@ -99,7 +98,7 @@ def test_every_document_names_the_capability_list_that_covers_it(broker, news, o
     check_all_capabilities(broker, urls, 2)
 
 
-# Resource Lists, and nothing else, from which everything else is found.
+# Resource Lists, and nothing else; they lead to everything else.
 def test_robots_txt_names_resource_lists(broker, news, other):
     assert "Sitemap" not in broker.get("/robots.txt").text
     news.build("resourcelist")
@@ -254,8 +253,8 @@ OLD = "http://old.example:81"
 NEW = "http://new.example:82"
 
 
-# one public URL in all that is made from now on; a broker that has another one
-# than last time logs that once.
+# all new documents use one public URL; a broker with another one than last time
+# logs that once.
 def test_a_new_public_url_is_logged_once(start_broker):
     options = ("--rotate-entries", 5, "--insecure-open", "--public-url", OLD)
     broker = start_broker(*options)
@@ -268,8 +267,8 @@ def test_a_new_public_url_is_logged_once(start_broker):
         broker.restart()
         processes.append(broker.process)
 
-    # Index and archive lead to the closed lists where they are now; what these say of
-    # themselves stays.
+    # Index and archive name the closed lists by their present URLs; the lists
+    # themselves stay unchanged.
     archive = moved.get("changelist-archive.xml").document()
     archive.check_valid()
     assert sum(loc.startswith(f"{NEW}/") for loc in archive.locs()) == 2

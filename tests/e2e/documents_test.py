@@ -1,6 +1,6 @@
-"""The documents of a broker: what each of them must have, that Change Lists, their
-index and their archive agree, and that every document is reached from every place
-where a reader may begin."""
+"""The documents of a broker: the rules for each; Change Lists, their index and their
+archive agree; and a reader reaches every document from every place where it may
+begin."""
 
 import re
 
@@ -74,12 +74,12 @@ def three_sets(faults, start_broker):
     return broker
 
 
-# What no document has.
+# No document matches these.
 FORBIDDEN = [
     # R-002, R-355: names of elements that are not the Sitemap's or ResourceSync's.
     "//*[not(self::s:* or self::rs:*)]",
     "//rs:*[not(self::rs:md or self::rs:ln)]",
-    # R-005: what is ours is an attribute with our prefix.
+    # R-005: our own facts are attributes with our prefix.
     "//rs:*/@*[namespace-uri() != '' and namespace-uri() != 'urn:tidings:1']",
     "/*/*[preceding-sibling::s:*][self::rs:*]",
     "/*/s:*/@*",  # R-008
@@ -191,7 +191,7 @@ def test_a_new_set_is_in_the_source_description_at_once(three_sets):
         assert (locs.count(loc), len(locs)) == (1, 4 + i)
 
 
-# R-060, R-061, R-063 to R-066, R-071, R-222: what is there, and only that.
+# R-060, R-061, R-063 to R-066, R-071, R-222: the existing documents, and only those.
 @pytest.mark.parametrize("name, n", [("alpha", 3), ("beta", 4), ("gamma", 4)])
 def test_a_capability_list_names_what_there_is(three_sets, name, n):
     list_ = get(three_sets, f"/sets/{name}/capabilitylist.xml")

@@ -1,5 +1,5 @@
-"""What was posted comes out as it was, in list, message and change memory; and the
-times that the broker gives."""
+"""Posted values come out unchanged, in list, message and change memory; and the times
+that the broker gives."""
 
 import collections
 

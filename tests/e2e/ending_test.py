@@ -1,5 +1,5 @@
-"""SIGTERM while everybody is busy: what was acknowledged is kept, every follower is
-told, and the exit status is 0."""
+"""SIGTERM while everybody is busy: acknowledged entries stay, every follower gets a
+farewell, and the exit status is 0."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""What is refused is refused whole, with a clear error."""
+"""The broker refuses a bad request as a whole, with a clear error."""
 
 import pytest
 
@@ -24,8 +24,8 @@ A = url("http://example.com/a")
 
 @pytest.fixture
 def news(broker):
-    """A set with one entry. In the end it is as it was, no set was made for what was
-    refused, and the broker still takes changes."""
+    """A set with one entry. In the end the set is unchanged, no refused request has
+    made a set, and the broker still takes changes."""
     news = broker.set()
     news.post()
     before = news.changelist().bytes
@@ -36,7 +36,7 @@ def news(broker):
 
 
 def check_all(news, cases, type):
-    """Each body is refused, by a set that is there and by one that is not."""
+    """Each body is refused, by an existing set and by a missing one."""
     for body, status, detail, entry in cases:
         for path in (news.changes, "/sets/other/changes"):
             answer = news.broker.post(path, body, type)
@@ -71,8 +71,7 @@ def test_refuses_malformed_xml_with_400(news):
     check_all(news, [(ampersand, 400, "not well-formed", 1)], "text/xml")
 
 
-# R-001, R-002, R-007, R-016, and what JSON has of its own. The entry that is to blame
-# is named.
+# R-001, R-002, R-007, R-016, and rules of JSON alone. The error names the faulty entry.
 def test_refuses_what_is_well_formed_but_wrong_with_422(news):
     loc, b = '"loc":"http://example.com/a"', "http://example.com/b"
     cases = [
@@ -175,7 +174,7 @@ def test_answers_405_with_what_is_allowed(news, broker):
         assert answer["Allow"] == allow
 
 
-# A body as large as allowed is read; one byte more is refused unread.
+# The broker reads a body of the largest allowed size; it refuses one byte more unread.
 def test_refuses_a_body_that_is_too_large(news, broker):
     body = as_bytes(entries(128, size=65400)).ljust(8 << 20, b"\n")
     assert len(body) == 8 << 20
@@ -183,8 +182,8 @@ def test_refuses_a_body_that_is_too_large(news, broker):
     check_refused(news.send(body + b"\n"), 413, "8388608")
 
 
-# R-026: no document has more. What is no document of ResourceSync may: it is split
-# (large_test.c).
+# R-026: no document has more. A body that is no ResourceSync document may have more:
+# the broker splits it (large_test.c).
 def test_refuses_a_urlset_of_more_than_50000_entries(news, broker):
     body = f"{URLSET}{A * 50000}</urlset>"
     assert broker.set().send(body, XML).status == 200

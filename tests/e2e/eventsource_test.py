@@ -1,6 +1,5 @@
-"""A subscriber by server-sent events: how it gets in, what it gets while nothing
-happens, how it is sent away, and where it goes on that was cut off, or away; byte for
-byte."""
+"""A subscriber by server-sent events: its request, its heartbeats, its farewell, and
+where it goes on after a break or an absence; byte for byte."""
 
 import pytest
 
@@ -52,7 +51,7 @@ def test_begins_with_a_heartbeat_where_it_was_asked_to(news):
     events.until(5)
 
 
-# Who understands no chunks gets the events as they are. (An open broker takes HTTP/1.0
+# A client without chunks gets the events as they are. (An open broker takes HTTP/1.0
 # for a proxy.)
 @pytest.mark.broker("--heartbeat", "3600", "--insecure-open")
 def test_speaks_http_1_0(news):
@@ -61,7 +60,7 @@ def test_speaks_http_1_0(news):
     events.until(5)
 
 
-# RFC 9110 section 12.5.1; a request that asks for neither kind of stream is told of
+# RFC 9110 section 12.5.1; the answer to a request for neither kind of stream names
 # both.
 def test_is_given_to_who_asks_for_it_only(news, broker):
     for accept, status in (
@@ -97,8 +96,8 @@ def test_keeps_nothing_of_a_head(news, broker):
     assert news.get("changes?tag=other").status == 200
 
 
-# What no EventSource sends is refused before there is a stream; it takes that for the
-# end.
+# The broker refuses a request that no EventSource sends before there is a stream; an
+# EventSource takes that for the end.
 def test_refuses_what_cannot_be_meant(news, broker):
     stream = news.stream
     for method, path, headers, status in (
@@ -130,7 +129,7 @@ def test_is_not_disturbed_by_what_is_sent_behind_the_request(news, broker):
 # While it is connected
 
 
-# R-309: quiet can be told from dead.
+# R-309: a client can distinguish quiet from dead.
 @BUSY
 def test_sends_heartbeats_when_nothing_happens(news):
     both = [news.events(), news.events(version="1.0")]
@@ -147,9 +146,9 @@ def test_sends_heartbeats_when_nothing_happens(news):
 # Being sent away
 
 
-# R-345: a position that cannot be served is told on the stream, for nobody could read
-# the body of a refusal, with where to go on; and who connects again as told by that
-# event is told to stop.
+# R-345: the stream itself reports that a position cannot be served, and where to go on,
+# as nobody could read the body of a refusal. A client that connects again with that
+# event's position is asked to stop.
 def test_tells_that_a_position_is_gone_once(news, broker):
     for last_id in ("0123456789abcdef-1", "4000"):
         events = news.events("after=0", last_id=last_id)
@@ -164,7 +163,7 @@ def test_tells_that_a_position_is_gone_once(news, broker):
     assert answer["Cache-Control"] == "no-store"
 
 
-# Everybody is told, and the answer ends as a whole; the client comes back.
+# Every client gets a farewell, and the answer ends completely; the client comes back.
 def test_says_farewell(start_news):
     news = start_news("--threads", "2")
     broker = news.broker
@@ -180,9 +179,9 @@ def test_says_farewell(start_news):
         events.until(5)
 
 
-# Within an event there is no farewell: it would become part of that event, which would
-# count although half of it is missing. Who does not read to its end is cut off, and the
-# answer says that it is not whole.
+# Within an event there is no farewell: the client would take it for a part of that
+# event, and accept an event of which half is missing. The broker cuts off a client that
+# does not read to the end, and the answer is visibly incomplete.
 def test_says_no_farewell_within_an_event(start_news):
     # A message may be larger than all buffers between two processes.
     news = start_news("--message-bytes", "16M", "--threads", "1")
@@ -250,9 +249,9 @@ def post_deleted(news, n=1):
         news.post_change("http://example.com/r/3", "deleted")
 
 
-# R-345, R-349: with a filter, too: from the end of what was covered on, also where
-# that was told by a heartbeat, or the position of the URL has become older than the
-# last one by far.
+# R-345, R-349: with a filter, too, the stream goes on after the covered range, also if
+# only a heartbeat has stated it, or the position in the URL is far older than the last
+# one.
 def test_goes_on_with_its_filter(start_news):
     news = start_news(heartbeat="0.2")
     events = news.events("after=0&change=deleted")
@@ -326,8 +325,8 @@ def test_loses_and_repeats_nothing_when_it_is_cut_off(news, broker, background):
     assert (events.history.last, events.history.repeats) == (last, 0)
 
 
-# R-310: who was away for long reads closed lists first; who reads slowly gets the same
-# in larger messages.
+# R-310: a client that was away for long reads closed lists first; a slow one gets the
+# same in larger messages.
 @ROTATING
 def test_catches_up_through_closed_lists(news):
     slow = news.events("after=0", narrow=True)
@@ -341,7 +340,7 @@ def test_catches_up_through_closed_lists(news):
     assert events.message.digest == slow.message.digest
 
 
-# R-149: what was told is there after the worst end, and the stream goes on.
+# R-149: everything that was sent is there after the worst end, and the stream goes on.
 def test_goes_on_after_kill_9(start_news):
     news = start_news()
     events = news.events("after=0").until(3)

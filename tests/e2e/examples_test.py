@@ -7,8 +7,8 @@ from tidings_test.sets import EXAMPLES
 BAD = sorted(path.name for path in EXAMPLES.glob("bad/*.xml"))
 
 
-# The answer to each is 4xx with a problem, and nothing of it is kept: no set is made,
-# a set that is there stays as it is.
+# The answer to each is 4xx with a problem, and the broker keeps nothing of it: no set
+# is made, an existing set stays as it is.
 def test_all_bad_examples_are_refused_whole(news, broker):
     assert len(BAD) >= 40
     other = broker.set()

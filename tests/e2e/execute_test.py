@@ -1,5 +1,5 @@
-"""Commands that tidings follow --exec runs: what they get, what they may do, and what
-follows from their end."""
+"""Commands that tidings follow --exec runs: their input, their rights, and the
+consequence of their end."""
 
 import os
 import signal

@@ -45,7 +45,7 @@ def read_pages(news, path, accept):
 
 
 def check_memory(news, last):
-    """R-342 to R-344, R-349: what comes by change memory."""
+    """R-342 to R-344, R-349: the changes by change memory."""
     for query, passes in mixture.FILTERS:
         for accept in (JSON, XML):
             path = f"{news.changes}?after=0&{query}"
@@ -55,7 +55,7 @@ def check_memory(news, last):
 
 
 def check_streams(news, last):
-    """R-349: what comes by WebSocket; each message begins where the one before has
+    """R-349: the changes by WebSocket; each message begins where the one before has
     ended."""
     followers = [
         (passes, news.websocket(f"after=0&{query}", form))
@@ -99,8 +99,8 @@ def test_every_way_lets_through_the_same_entries(start_broker):
     check_all_ways(news, 290)
 
 
-# Design section 1: live, with what passes and what does not in turn. A heartbeat says
-# how far it is where nothing passes.
+# Design section 1: live, with changes that pass and changes that do not in turn. A
+# heartbeat states the position while no change passes.
 @pytest.mark.broker("--heartbeat", "0.1")
 def test_a_quiet_filter_is_told_how_far_it_is(news):
     news.post()
@@ -134,7 +134,7 @@ def test_a_quiet_filter_is_told_when_its_place_is_on_a_disk(news):
     assert follower.message.last == last
 
 
-# R-309, R-349: a follower that is killed goes on where it was, over a broker that is,
+# R-309, R-349: a killed follower goes on where it was, with a broker that is killed,
 # too. A crash may repeat lines.
 def test_a_filtered_follower_that_is_killed_goes_on(start_broker, start, tmp_path):
     broker = start_broker("--rotate-entries", "70")
@@ -193,8 +193,8 @@ def test_a_laggard_passes_over_what_it_does_not_get(start_broker):
         assert follower.news().seqs == [LONG + 1]
 
 
-# The tail, and what allocation leaves behind. Without bounds a batch would have its
-# forms for a hundred classes.
+# The tail, and the fragments of allocation. Without bounds a batch would have its forms
+# for a hundred classes.
 GROWTH_KIB = 40 * 1024
 
 

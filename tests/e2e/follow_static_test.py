@@ -109,7 +109,7 @@ def test_prints_a_baseline_and_then_later_changes(source, follow):
 
 
 # the Change List begins after the position. Without --baseline that ends
-# the command; with it all resources are printed again.
+# the command; with it the command prints all resources again.
 def test_prints_a_baseline_where_changes_are_gone(source, follow):
     source.put_resources(3, "a")
     source.put_changes(1, a=2)

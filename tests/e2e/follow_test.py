@@ -238,15 +238,15 @@ def test_follow_prints_what_the_hub_delivers(news, start):
 
 
 def callback_of(broker):
-    """The callback of the only subscription, which the broker tells nobody. None: there
-    are several."""
+    """The callback of the only subscription; the broker publishes it nowhere. None:
+    there are several."""
     with contextlib.closing(sqlite3.connect(broker.data / "hub.db")) as records:
         rows = records.execute("SELECT callback FROM subscriptions").fetchall()
     return urllib.parse.urlsplit(rows[0][0]) if len(rows) == 1 else None
 
 
-# W-043: whoever knows the callback can say that the subscription is denied. The
-# follower asks the hub, and ends when that is true.
+# W-043: anybody who knows the callback can deliver a denial of the subscription. The
+# follower asks the hub, and ends only if the hub confirms it.
 @pytest.mark.broker(*hub.QUICK)
 def test_follow_asks_the_hub_whether_it_is_denied(news, broker, start):
     followed = start("tidings", "follow", news.url, "--from-start", *CALLBACK)

@@ -32,7 +32,7 @@ def description(kind, first, last):
 
 
 def rotated(of_set):
-    """What the first rotation of a set tells."""
+    """The events of the first rotation of a set."""
     return [
         change_list("updated", of_set, 1),
         change_list("created", of_set, 2),
@@ -42,7 +42,7 @@ def rotated(of_set):
 
 
 def lines(message, base):
-    """What a notification tells, an event a line, without the broker's URL."""
+    """The events of a notification, one a line, without the broker's URL."""
     message.check_valid()
     assert message.capability == "framework-notification"
     found = []
@@ -56,9 +56,9 @@ def lines(message, base):
 
 
 def wait_told(of_set, *told):
-    """Wait until the topic of the set shows these events: who posted is answered a
-    moment before they are told. And each document is there, and each index names it
-    (R-327)."""
+    """Wait until the topic of the set shows these events: a post is answered a moment
+    before its events appear. Check that each document exists, and that each index names
+    it (R-327)."""
 
     def look():
         answer = of_set.get("framework-notifications")
@@ -71,7 +71,7 @@ def wait_told(of_set, *told):
     assert message.count("/s:urlset/rs:ln[@rel='up']") == 1
     for url in message.all("/s:urlset/s:url"):
         loc = url.findtext("{*}loc")
-        # R-324: of an index itself nothing is told.
+        # R-324: an index itself has no event.
         assert not of_set.get_url(loc).document().is_index, loc
         for link in url.findall("{*}ln[@rel='index']"):
             index = of_set.get_url(link.get("href")).document()
@@ -97,8 +97,8 @@ def test_a_rotation_is_told_when_all_of_it_can_be_had(start_broker):
     )
 
 
-# R-323: each Resource Dump is a new document; what is told of it leads to it for as
-# long as it is kept.
+# R-323: each Resource Dump is a new document; its event leads to it for as long as it
+# is kept.
 def test_a_resource_dump_is_told_under_its_own_address(start_broker):
     news = start_broker("--resource-dump-keep", "1").set()
     news.create(content="inline")
@@ -117,8 +117,8 @@ def test_a_resource_dump_is_told_under_its_own_address(start_broker):
         assert news.broker.get(dump).body == news.get("resourcedump.xml").body
 
 
-# R-280, R-323, R-326: a set that comes or goes is told to all, and else each hears of
-# itself.
+# R-280, R-323, R-326: every channel gets the creation and removal of a set; other
+# events appear only in the set's own.
 def test_the_source_is_told_on_all_channels(start_broker):
     broker = start_broker("--threads", "1")
     news, other, third = (broker.set() for _ in range(3))

@@ -189,7 +189,7 @@ def test_a_list_is_published_again_and_again(often, site, demo):
     assert publishing.errors() == ""
 
 
-# SIGTERM ends it while it reads a file that has no end.
+# SIGTERM ends it while it reads an endless file.
 def test_a_signal_ends_the_reading_of_a_file(often, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -234,7 +234,7 @@ def test_what_says_nothing_is_read_each_time(often, site, demo):
     other.stop()
 
 
-# Nothing is published of a list that is broken, or that lost too much; it is tried again.
+# It publishes nothing of a list that is broken, or that lost too much; it tries again.
 def test_a_bad_list_is_no_end(often, run, site, demo):
     path = "/1.xml"
     site.put(path, sitemap("abcde"))
@@ -258,8 +258,8 @@ def test_a_bad_list_is_no_end(often, run, site, demo):
     assert "404" in run("tidings", "publish", demo.url, *full, status=1).errors()
 
 
-# the list changes while the program and the broker are killed by chance:
-# each difference is told once.
+# the list changes while the program and the broker are killed at random:
+# each difference is posted once.
 def test_no_difference_is_lost_or_doubled_whoever_is_killed(start_broker, start, site):
     broker = start_broker("--rotate-entries", "1000")
     news = broker.set("news")

@@ -51,7 +51,7 @@ def test_reports_that_there_is_no_such_set(broker, run):
     assert ': 404: there is no set "' in done.errors()
 
 
-# The reason is told as the server states it.
+# The error has the reason as the server states it.
 def test_reports_that_a_set_was_removed(news, run):
     news.post()
     assert news.delete().status == 204

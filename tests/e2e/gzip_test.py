@@ -67,7 +67,7 @@ def test_takes_large_posts_in_gzip(news):
     assert news.post().last == soak(1, 3) * 50000 + 1
 
 
-# RFC 9110 section 15.5.16: 415, and what would have been read.
+# RFC 9110 section 15.5.16: 415, with the codings that the broker reads.
 def test_refuses_other_codings_with_what_it_reads(news, broker):
     codings = ["br", "deflate", "zstd", "compress", "*"]
     codings += ["gzip, gzip", "identity, gzip", "gzip, identity"]
@@ -104,14 +104,14 @@ def test_keeps_nothing_of_a_damaged_stream(news):
     ]
     for damaged, why in rows:
         check_refused(post(news, damaged), 400, why)
-    # What is inside is judged as ever.
+    # The broker checks the content as ever.
     inside = gzip.compress(b'[%b,{"loc":"a"}]' % entry("a"))
     check_refused(post(news, inside), 422, "", 2)
     assert news.last() == 0
 
 
-# A few kilobytes that inflate to many megabytes: refused when the limit is passed, in
-# bounded memory, and the one service thread goes on. (That others are served in
+# A few kilobytes that inflate to many megabytes: the broker refuses them when they pass
+# the limit, in bounded memory, and the one service thread goes on. (It serves others in
 # between: unit/sets/gunzip, makes_small_steps.)
 def test_stops_a_bomb_at_the_limit(start_broker):
     broker = start_broker(*OPTIONS)

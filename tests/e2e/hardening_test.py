@@ -1,5 +1,5 @@
-"""What compiler and linker do so that a fault is harder to use: what Debian's
-hardening-check looks at, with binutils alone, for what this build has made.
+"""Options of compiler and linker that make a fault harder to exploit: the checks of
+Debian's hardening-check, with binutils alone, for the files of this build.
 
 (hardening-check finds stack clash protection only where a function allocates by
 alloca(), which no function of ours does: it says "unknown".)
@@ -55,7 +55,7 @@ def test_programs_and_library_are_hardened(file):
         assert re.search(r"sub +\$0x1000,%rsp\n.*(or|mov)q +\$0x0,.*\(%rsp\)", code)
 
 
-# What users get, whatever this build is: a file as the preset has it compiled.
+# The users' build, whatever this one is: a file that the release preset has compiled.
 def test_a_release_checks_the_sizes_of_buffers(tmp_path):
     tell("cmake", "--preset", "release", "-B", tmp_path, "-DTIDINGS_TESTS=OFF", cwd=ROOT)
     for one in json.loads((tmp_path / "compile_commands.json").read_text()):

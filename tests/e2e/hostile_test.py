@@ -24,7 +24,7 @@ def news(news):
 
 
 def hostile(news):
-    """How many entries it has of those that a test tried to post."""
+    """The number of entries that the set has of those that a test tried to post."""
     return len(news.page("after=1").entries)
 
 

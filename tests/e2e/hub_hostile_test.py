@@ -1,8 +1,8 @@
-"""Who means the hub ill: a hub that is to call what hangs, what is its own, what it
-must not call, or what is not who it says it is.
+"""Attacks on the hub: calls to hosts that hang, to itself, to forbidden addresses, and
+to hosts with a false certificate.
 
-What comes to POST /hub is hub_http_test, what callbacks answer is
-websub_subscribe_test and websub_deliver_test."""
+Requests to POST /hub: hub_http_test; answers of callbacks: websub_subscribe_test and
+websub_deliver_test."""
 
 import hashlib
 
@@ -44,8 +44,8 @@ def test_callbacks_that_strangers_name_delay_no_delivery(
         well.wait_last(news.post().last)
 
 
-# A delivery that comes back as a post would be delivered again, and so on for ever;
-# whatever name of this machine it came by.
+# A delivery that comes back as a post would be delivered again, and so on for ever,
+# under whichever name of this machine.
 @pytest.mark.broker(*hub.QUICK, "--hub-trust-simple")
 def test_what_is_delivered_is_not_taken_in_again(news, callbacks, broker):
     def subscribe_simply(url):
@@ -60,7 +60,7 @@ def test_what_is_delivered_is_not_taken_in_again(news, callbacks, broker):
     assert subscribe_simply(url).status == 422
     assert news.put(hubs=[url]).status == 422
 
-    # By another one it is found when it comes.
+    # Under another name the broker notices it when it comes.
     url = f"http://localhost:{broker.port}{news.changes}"
     assert subscribe_simply(url).status == 202
     news.post()
@@ -72,8 +72,8 @@ def test_what_is_delivered_is_not_taken_in_again(news, callbacks, broker):
     assert one.last == 2  # ours, and no more
 
 
-# W-160, W-161: whatever it looks like, it is judged by the address, and nobody is
-# connected to. A request is taken (W-031), and fails.
+# W-160, W-161: the address decides, in whatever spelling, and the hub connects to
+# nobody. The hub accepts the request (W-031), and it fails.
 @pytest.mark.broker(*hub.QUICK, "--insecure-open")
 def test_addresses_that_are_not_for_strangers_are_not_called(news, callbacks):
     hosts = [
@@ -137,8 +137,8 @@ def test_urls_that_are_read_in_two_ways_are_refused(news):
         check_refused(hub.subscribe(news, bad), 400, "hub.callback")
 
 
-# W-162: neither the environment nor a file of the user has a say in whom the hub
-# calls, and what it tells him.
+# W-162: neither the environment nor a file of the user decides whom the hub calls, and
+# what it sends.
 def test_proxies_and_passwords_of_the_environment_are_not_used(
     start_broker, callbacks, tmp_path
 ):

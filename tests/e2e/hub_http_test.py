@@ -1,5 +1,5 @@
-"""What comes to POST /hub: what is taken, and how what is not is refused. No delivery
-is needed."""
+"""Requests to POST /hub: which are accepted, and how the others are refused. No
+delivery is needed."""
 
 import urllib.parse
 
@@ -58,8 +58,8 @@ def test_a_secret_of_200_bytes_is_refused(news):
     assert "é" not in answer.text  # W-166: not even a wrong one is told
 
 
-# W-024: no lease is a 4xx, never a 5xx; what is too large is cut; an unsubscription
-# has none, whatever stands there.
+# W-024: a wrong lease is a 4xx, never a 5xx; the hub cuts one that is too long, and
+# ignores that of an unsubscription.
 def test_what_is_no_lease_is_refused(news):
     for bad in ("0", "-1", "abc", "1.5", "1e3", "%2B1"):
         lease = f"&hub.lease_seconds={bad}"
@@ -168,8 +168,8 @@ def test_too_many_parameters_and_slow_senders_are_refused(news, broker):
         assert slow.answer().status == 408
 
 
-# W-164: a flood of requests for one host is answered 429; others have room, and it is
-# over when verifications are.
+# W-164: the hub answers a flood of requests for one host with 429; others have room,
+# and the flood's limit ends with its verifications.
 def test_too_many_requests_for_one_host_are_429(news, callbacks, start_callbacks):
     taken = 0
     while taken < 1000:

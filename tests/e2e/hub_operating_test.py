@@ -1,5 +1,5 @@
-"""What the operator of a hub sees and does: settings, who may publish, subscriptions
-listed and ended, relays. No delivery is needed."""
+"""The settings and tools of a hub's operator: options, permission to publish, lists and
+ends of subscriptions, relays. No delivery is needed."""
 
 import urllib.parse
 
@@ -113,7 +113,7 @@ def test_what_is_not_there_is_404(news, broker):
     check_refused(news.get("subscriptions?after=x"), 400, "after")
 
 
-# W-166: a secret is told to nobody.
+# W-166: the broker shows a secret to nobody.
 def test_secrets_are_not_shown(news, callbacks, broker):
     secret = "tell-nobody-of-this"
     one = callbacks.add()
@@ -173,7 +173,7 @@ def test_settings_that_do_not_go_together_are_bad_usage(run):
         assert why in done.errors()
 
 
-# W-029: a callback's URL is a capability. Whatever happens to it, others see its host.
+# W-029: a callback's URL is a capability. In every event others see only its host.
 @pytest.mark.broker(*hub.QUICK, "--hub-give-up", "0.1", "--log-level", "debug")
 def test_a_callback_is_shown_by_its_host_alone(news, broker, callbacks):
     refuses = callbacks.add("/cb/hidden?refuses")

@@ -80,7 +80,7 @@ def test_the_same_changes_in_another_format_are_a_repeat(news):
     check_kept(news, 4)
 
 
-# what was acknowledged is kept over a crash, keys as well.
+# a crash loses no acknowledged post, and no key.
 def test_a_key_is_kept_over_restart_and_crash(start_broker):
     broker = start_broker()
     news = broker.set()
@@ -176,7 +176,7 @@ def test_a_refused_post_leaves_no_key(news):
     check_kept(news, 2)
 
 
-# All of them get the answer of the one that is kept, each on a connection of its own.
+# Each gets the answer of the post that is kept, on a connection of its own.
 def test_twenty_repeats_at_once_are_kept_once(news, broker, background):
     barrier = threading.Barrier(20)
 

@@ -1,5 +1,5 @@
-"""A broker's documents, read by the rules of the public reference client: what it can
-and what it cannot do (requirements.md, part 15).
+"""A broker's documents, read by the rules of the public reference client: its abilities
+and its limits (requirements.md, part 15).
 
 It finds the Capability List from the base URI if there is only one, takes the document
 that the capability names without following `up`, `index` or `archives`, reads a
@@ -34,7 +34,7 @@ class ReferenceClient:
         return description.all(f"{lists}/s:loc/text()")
 
     def find_changes(self, capabilities):
-        """What that Capability List names as its Change List."""
+        """The Change List that the Capability List names."""
         document = self.get(capabilities)
         assert not document.is_index and document.capability == "capabilitylist"
         return document.text("//s:url[rs:md/@capability='changelist']/s:loc")
@@ -105,7 +105,7 @@ def test_each_list_can_be_read_by_its_own_address(client, news):
     client.check_read(33)
 
 
-# R-381, R-383: whatever offsets and precisions a source posts.
+# R-381, R-383: for all offsets and precisions of a source.
 def test_all_times_are_in_utc(client, news):
     lastmod = "2016-02-03T04:05:06+02:00"
     memento = {"rel": "memento", "href": "http://example.com/b/1", "modified": lastmod}

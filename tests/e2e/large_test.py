@@ -65,7 +65,7 @@ ENTRY_SIZE = 20000
 ATTRIBUTE = '"change":"created","attributes":[{"ns":"urn:x","name":"f","value":"'
 JSON_ENTRY = '{"loc":"http://example.com/%d",' + ATTRIBUTE + '%s"}]}'
 
-# By type: the start, an entry, what is between two, the end.
+# By type: the start, an entry, the separator of two, the end.
 FORMS = {
     XML: (
         '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -118,9 +118,8 @@ def test_bodies_of_fifty_megabytes_are_taken(start_broker):
         assert (receipt.first, receipt.last) == (last + 1, last + n)
         last += n
         check_refused(news.send(body_of(type, size + 1)[0], type), 413, str(size))
-    # What such a post may hold: its fragments, as many bytes about, and what is made of
-    # them: batches, what the tail keeps of them (64 MB), what the database has in its
-    # hands.
+    # The memory of such a post: its fragments, about as many bytes, and their products:
+    # batches, their part of the tail (64 MB), pages of the database.
     if not is_sanitized():
         assert broker.process.memory_kib("VmHWM") < soak(150, 250) << 10
     assert news.changelists().read().history.last == last

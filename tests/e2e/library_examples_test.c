@@ -122,7 +122,8 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
     assert_string_equal(command_line(&c), "created http://example.com/r/1");
     assert_string_equal(command_line(&c), "created http://example.com/r/2");
     source_post(&s->http, "a", 3, 1);
-    /* When this is said the position of the first message is kept. */
+    /* When the test reads this line the program has stored the position of the
+     * first message. */
     assert_string_equal(command_line(&c), "created http://example.com/r/3");
     end_it(&c);
 
@@ -136,7 +137,7 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
     assert_memory_equal(kept, r.position, 16);
     source_post(&s->http, "a", 4, 1);
     command_start(&c, argv);
-    do /* the third again, if it was killed before it could keep that */
+    do /* the third again, if it was killed before it could store that */
         command_line(&c);
     while (!strcmp(c.out_text, "created http://example.com/r/3"));
     assert_string_equal(c.out_text, "created http://example.com/r/4");

@@ -1,7 +1,7 @@
 /*
- * library_test.c - libtidings as others get it: installed, found by pkg-config
- * and by CMake, linked shared and static, from C and from C++; and nothing is
- * to be seen of it but what its headers declare.
+ * library_test.c - libtidings as its users get it: installed, found by
+ * pkg-config and by CMake, linked shared and static, from C and from C++; it
+ * exports nothing but what its headers declare.
  */
 #include <ctype.h>
 #include <stdio.h>

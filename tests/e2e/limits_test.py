@@ -31,7 +31,7 @@ def ask(connection):
     assert connection.request("/healthz", "HEAD").status == 200
 
 
-# Memory for each is bounded, others are served, and each is still there when it asks
+# Each takes bounded memory, the broker serves others, and each still works when it asks
 # again.
 def test_thousands_of_idle_connections_cost_little(many_files, start_broker):
     broker = start_broker("--threads", "2")
@@ -133,7 +133,8 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
                 assert connection.read_all() == b""
     assert served > FILES / 4
 
-    # And what needs descriptors itself is made up for: files, and reads.
+    # The broker makes up for operations that need descriptors themselves: files, and
+    # reads.
     last = news.post(20).last
     follower.until(last)
     assert last == 1 + 3 * BEATS + 20
@@ -141,7 +142,8 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
         assert news.get(news.list_path(number)).status == 200
 
 
-# Too few for a start: said so at once, whatever would have run out first.
+# Too few for a start: the program reports that at once, whatever would have run out
+# first.
 def test_a_start_with_too_few_descriptors_says_so(faults, run, tmp_path):
     data = tmp_path / "data"
     options = ("--listen", "127.0.0.1:0", "--data", data, "--threads", "2")

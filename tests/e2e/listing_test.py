@@ -31,7 +31,7 @@ def paged(site):
 
 
 def mirror_of(directory, site):
-    """What is there, by the paths of the site."""
+    """The files of the mirror, by the paths of the site."""
     top = directory / site.url.removeprefix("http://")
     return {
         "/" + str(path.relative_to(top)): path.read_text()
@@ -124,8 +124,8 @@ def put_page(layout):
 DAMAGES = [cut_xml, cut_connection, drop_part, break_part, put_page]
 
 
-# R-225: what is missing in a list that cannot be read to its end is not deleted, the
-# resources of an index's other parts included; and the user is told so.
+# R-225: if a list cannot be read to its end, the sync deletes no resource that is
+# missing in it, nor those of an index's other parts; and it reports that to the user.
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_list_that_is_not_whole_deletes_nothing(
     damage, paged, site, run, start, tmp_path
@@ -160,8 +160,8 @@ def test_a_list_that_is_not_whole_deletes_nothing(
     followed.stop()
 
 
-# A source that goes mad does not empty a mirror, nor what a follower has; who knows
-# that it is right says so.
+# A source that goes mad does not empty a mirror, nor what a follower has; --max-delete
+# confirms such a list.
 def test_a_list_that_lost_too_much_is_not_believed(sitemap, site, run, tmp_path):
     mirror = tmp_path / "mirror"
     sync = ("sync", sitemap.url, mirror, "--until-caught-up")
@@ -195,8 +195,9 @@ def test_a_small_list_may_lose_most(sitemap, site, run, tmp_path):
     assert mirror_of(mirror, site) == sitemap.files
 
 
-# RFC 9110 section 13: what has not changed is not sent again, not even once by once
-# part of an index; a change is noticed whatever its server says of versions.
+# RFC 9110 section 13: the server does not send an unchanged list again, nor an
+# unchanged part of an index; the sync notices a change whatever versions the server
+# states.
 def test_lists_are_asked_for_by_their_versions(site, start, run, tmp_path):
     resync = Resync(site)
     resync.publish(FILES)

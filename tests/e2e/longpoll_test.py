@@ -62,7 +62,7 @@ def delete_one(news):
     news.post_change("http://example.com/r/1", "deleted")
 
 
-# what is there is answered at once; what comes, when it comes.
+# the broker answers at once with existing changes, and otherwise when one comes.
 def test_is_answered_when_there_is_more(news, ask, broker):
     poll = ask("after=1")
     expect_page(poll, 1, 3)
@@ -100,16 +100,16 @@ def test_refuses_what_is_no_time_to_wait(news):
     check_refused(news.get("changes?after=3&wait=301"), 400, "0 to 300 seconds")
 
 
-# what cannot be served is not waited for.
+# a request for a position that cannot be served does not wait.
 def test_does_not_wait_for_what_cannot_come(news, broker):
     check_refused(news.get(f"changes?after=4&wait={LONG}"), 410)
     check_refused(news.get(f"changes?after=x&wait={LONG}"), 400)
     check_refused(broker.get(f"/sets/none/changes?wait={LONG}"), 404)
 
 
-# what does not pass wakes it, but is no answer; the page that comes in
-# the end covers it all the same, from the client's position on, also where that has
-# left memory meanwhile, and in either form.
+# a change that does not pass wakes the request without an answer. The
+# page in the end covers it all the same, from the client's position on, also if memory
+# has lost it meanwhile, and in either form.
 def test_goes_on_waiting_where_nothing_passes(news, ask, broker):
     json = ask("after=1&change=deleted")
     xml = ask("after=2&change=deleted", accept=XML)
@@ -193,8 +193,8 @@ def test_goes_on_across_a_rotation(news, ask):
     expect_page(poll, 3, 23)
 
 
-# one commit wakes them all, each with the whole of it; those that have gone are
-# forgotten, and those that wait cost little.
+# one commit wakes all requests, each with the whole of it; the broker forgets
+# closed ones, and waiting ones cost little.
 def test_wakes_a_crowd_and_forgets_who_has_gone(news, ask):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -88,7 +88,7 @@ def description(urls):
     return urlset((f"<url><loc>{url}</loc></url>" for url in urls), md)
 
 
-# what each set offers, and the proof of each.
+# the offers of each set, and its proof.
 @pytest.mark.broker(*PARTS)
 @pytest.mark.parametrize("n", [1, 12, 40, MANY])
 def test_each_set_of_a_source_is_told_and_proven(source, run, n):
@@ -126,7 +126,7 @@ def test_all_sets_of_a_source_are_followed(source, run, tmp_path, n):
     assert follow() == [mirror.site.link("/1.txt")]
 
 
-# A set that is not streamed is asked again, and so is one that comes later.
+# The follower polls a set that it does not stream, and also one that comes later.
 @pytest.mark.broker(*PARTS, "--heartbeat", "0.2")
 def test_a_follower_of_many_sets_goes_on(source, start, broker, tmp_path):
     mirror = source(MANY)
@@ -160,8 +160,8 @@ def test_a_position_is_kept_for_each_set(source, run, start, broker, tmp_path):
     assert run("tidings", "follow", mirror.url, *again).output() == ""
 
 
-# one line for each set that is not covered, and exit status 1; the others are
-# mirrored, and nothing of the set is deleted.
+# one line for each set that is not covered, and exit status 1; the sync mirrors
+# the others, and deletes nothing of the set.
 @pytest.mark.parametrize("trouble", ["404", "503", "html", "half"])
 def test_a_set_that_cannot_be_read_is_said(missing, run, trouble):
     assert missing.sync().errors() == ""
@@ -219,8 +219,8 @@ def test_a_source_that_was_away_for_a_moment_is_covered(missing, run):
     assert len(run("tidings", *follow).out) == 1
 
 
-# Sets that have only lists are read again and again, those that are not streamed, too:
-# what a list differs in is found without a file that keeps it.
+# The follower reads sets that have only lists again and again, also without a stream:
+# it finds the differences of a list without a file for it.
 def test_the_lists_of_many_sets_are_followed(site, start):
     n = 102
 

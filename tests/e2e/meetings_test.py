@@ -78,8 +78,8 @@ def ask_all(broker, paths):
     return waiting
 
 
-# Filtered or not, behind a position or a time. Those that come too late to wait are
-# refused with the same status.
+# Filtered or not, behind a position or a time. Requests that come too late to wait get
+# the same status.
 def test_requests_that_wait_on_a_removed_set_are_answered(broker):
     news = broker.set()
     queries = (
@@ -108,8 +108,8 @@ def test_requests_that_wait_on_a_removed_set_are_answered(broker):
                 assert connection.answer().status == 410
 
 
-# An EventSource hears why, comes back by itself, is refused; or, when there is a set of
-# that name again, is told once that its position is gone.
+# An EventSource gets the reason, comes back by itself, and is refused; if there is a
+# set of that name again, it gets one event that its position is gone.
 def test_event_streams_of_a_removed_set_end_and_are_not_taken_up(broker):
     news = broker.set()
     news.post(3)
@@ -132,8 +132,8 @@ def test_event_streams_of_a_removed_set_end_and_are_not_taken_up(broker):
     assert plain.last_id == "gone"
 
 
-# Removal meets a post that is arriving: it is posted when it is whole, to the set that
-# there is then.
+# A removal meets a post that is arriving: the post goes, when it is complete, to the
+# set that exists then.
 def test_a_post_that_arrives_during_a_removal_begins_the_next_set(broker):
     news = broker.set()
     news.post(3)
@@ -171,9 +171,9 @@ def begin_reading(broker, path):
     return connection, int(head["Content-Length"])
 
 
-# Who reads a list when its set is removed gets the rest of it, as long as the grace
-# period lasts; after that he is cut off. Never does he get bytes of the set that has
-# the name then.
+# A client that reads a list when its set is removed gets the rest of it during the
+# grace period; after that it is cut off. It never gets bytes of the set that has the
+# name then.
 @pytest.mark.parametrize("is_closed", [False, True])
 @pytest.mark.parametrize("grace", ["3600", "0"])
 def test_a_list_of_a_removed_set_is_read_to_its_end_or_cut_off(
@@ -227,9 +227,8 @@ def make_sets(broker, description):
         connection.close()
 
 
-# The Source Description names where each set is described. Who reads it slowly
-# gets the bytes that were announced, or an answer that is visibly cut off: never
-# others, and none too many.
+# The Source Description names where each set is described. A slow client gets
+# the announced bytes, or a visibly incomplete answer: never others, and none too many.
 def test_a_description_that_changes_while_it_is_read_is_cut_off(start_broker):
     broker = start_broker()
     # "&amp;" makes 5 MB of it, which no buffer of the system takes.
@@ -287,8 +286,8 @@ def test_limits_of_a_set_hold_while_it_is_posted_to(start_broker):
     assert len(news.get("changes/latest.xml").document().entries) == 1
 
 
-# whoever finds the Source, a set of it or its Capability List
-# finds what people read of it; a set that has no such page names its own.
+# the Source, a set and its Capability List lead to the page for
+# people; a set without such a page names its own.
 def test_descriptions_are_named_wherever_a_set_is(start_broker):
     about = "http://example.com/about?a=1&b=2"
     described = "rs:ln[@rel='describedby']"
@@ -337,8 +336,8 @@ def wait_closed(news, n):
     wait_for(f"{n} closed lists", lambda: news.state()["lists"]["closed"] == n)
 
 
-# the parts of an archive begin at fixed numbers; a set that is
-# made again, and one whose oldest lists are gone, begin within one.
+# the parts of an archive begin at fixed numbers; a set that was
+# made again, and one whose oldest lists are gone, begin within a part.
 @pytest.mark.broker(
     *("--rotate-entries", "1", "--index-lists", "4", "--remove-grace", "0")
 )

@@ -22,7 +22,7 @@ def get_page(news, query=""):
 
 
 def next_page(news, page):
-    """The page that this one names as the next; they have to fit together."""
+    """The next page, as this one names it; they have to fit together."""
     later = get_page(news, page.next.partition("?")[2])
     later.check_follows(page)
     return later

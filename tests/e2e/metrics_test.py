@@ -1,4 +1,4 @@
-"""What GET /metrics reports of a broker at work. Every answer is read strictly
+"""The answer to GET /metrics of a busy broker. Every answer is read strictly
 (tidings_test/metrics.py)."""
 
 import math

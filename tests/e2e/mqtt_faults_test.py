@@ -1,5 +1,5 @@
-"""An MQTT broker that does not let us in, takes too little, or does nothing: what is
-said of it, and that nobody else has to suffer."""
+"""An MQTT broker that refuses the connection, takes too little, or does nothing: the
+bridge's reports; nobody else has to suffer."""
 
 import collections
 import itertools
@@ -17,7 +17,7 @@ NEWS = "a/news/notifications"
 FAILURES = "tidings_mqtt_failures_total"
 REFUSED = "tidings_mqtt_refused_total"
 
-# What part of the time an idle broker may work. Each try with TLS reads all the
+# The part of the time that an idle broker may work. Each try with TLS reads all the
 # certificates of the system anew, which a sanitizer makes ten times as dear; a busy
 # loop takes the whole.
 BUSY_PART = 2 if is_sanitized() else 4
@@ -79,7 +79,7 @@ WITH_PASSWORD = {"user": "ann", "password": "right"}
 
 
 def make_faults(start_mosquitto, tmp_path):
-    """Each is somebody who does not let us in, and what is said of it."""
+    """Each is an MQTT broker that refuses us, with the reported reason."""
     password = tmp_path / "password"
     password.write_text("wrong\n")
     login = ("user = ann", f"password-file = {password}")
@@ -140,8 +140,8 @@ def test_who_does_not_let_us_in_is_tried_patiently(start_mosquitto, bridge, tmp_
         assert 1 <= times_said(broker, "cannot connect to the MQTT broker") <= 2
 
 
-# What was in the way is taken away: with the next try we are in, and tell all that was
-# posted.
+# When the obstacle is gone, the next try connects, and the bridge publishes everything
+# that was posted.
 def test_we_are_in_as_soon_as_we_may(start_mosquitto, bridge, certificate, tmp_path):
     mosquitto = start_mosquitto(
         **WITH_PASSWORD, certificate=certificate, asks_certificate=True
@@ -168,7 +168,7 @@ def test_we_are_in_as_soon_as_we_may(start_mosquitto, bridge, certificate, tmp_p
     assert "bridge" not in ready.text
 
 
-# Who takes too little
+# Brokers that take too little
 
 
 # Messages are cut between changes so that each packet is small enough; a change that is
@@ -207,8 +207,8 @@ def test_packets_are_no_larger_than_the_mqtt_broker_takes(
     broker.wait_said("left out")
 
 
-# An MQTT broker that refuses messages, by size or by who may write where, is asked
-# again after a pause; sets that it takes go on.
+# An MQTT broker that refuses messages, by size or by permission, gets them again after
+# a pause; sets that it takes go on.
 def test_what_is_refused_is_told_again_patiently(start_mosquitto, bridge):
     mosquitto = start_mosquitto(
         acl="topic read #\ntopic write a/status\ntopic write a/good/#\n",
@@ -240,8 +240,9 @@ def test_what_is_refused_is_told_again_patiently(start_mosquitto, bridge):
     assert not any("/bad/" in message.topic for message in hearer.messages)
 
 
-# Without a limit of its queues Mosquitto 2.0.11 cuts who may not. With each try the
-# status is refused again: that is said once, and why it was cut.
+# Without a limit of its queues Mosquitto 2.0.11 cuts clients without permission. With
+# each try the status is refused again: the log states that once, and the reason for the
+# cut.
 def test_who_cuts_because_it_refuses_is_told_of_once(start_mosquitto, bridge):
     mosquitto = start_mosquitto(acl="topic read #\n")
     began = time.monotonic()
@@ -283,8 +284,8 @@ def test_a_slow_mqtt_broker_slows_nobody(mosquitto, bridge):
     reader.until(last)
 
 
-# One that answers nothing any more is given up after the keepalive, and found again
-# when it is back.
+# The bridge gives up an MQTT broker that answers nothing any more after the keepalive,
+# and finds it again when it is back.
 def test_a_dead_mqtt_broker_is_noticed(mosquitto, bridge):
     hearer = mosquitto.hear(NEWS)
     broker = bridge(

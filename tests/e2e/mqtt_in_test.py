@@ -44,7 +44,8 @@ def check_status(problem, status):
 
 
 class Bridged:
-    """A broker with a bridge that takes messages in, and a client that tells some."""
+    """A broker with a bridge for incoming messages, and a client that publishes
+    some."""
 
     def __init__(self, mosquitto, broker):
         self.mosquitto = mosquitto
@@ -132,8 +133,8 @@ def test_mqtt_3_1_1_has_all_it_needs(bridge):
     assert loc(news, 4) == url(4)
 
 
-# A message with a key is kept once, however often it comes; one without a key is kept
-# as often as it comes.
+# The broker keeps a message with a key once, however often it comes, and one without a
+# key as often as it comes.
 def test_a_key_tells_a_repeat(bridge):
     b = bridge("in = feed -> news")
     news = b.broker.set("news")
@@ -336,7 +337,7 @@ def test_two_brokers_do_not_go_round_in_circles(mosquitto, start_bridge):
     for broker in pair:
         broker.set("news").wait_last(40)
 
-    # All that could come back did, when what was published after it is there.
+    # When the later message is there, all earlier ones that could come back have come.
     for i in range(3):
         first.set("fence").post()
         second.set("fence").wait_last(2 * i + 1)
@@ -346,7 +347,8 @@ def test_two_brokers_do_not_go_round_in_circles(mosquitto, start_bridge):
         assert (broker.set("news").last(), broker.set("fence").last()) == (40, 6)
 
 
-# An acknowledged message is there after a kill; what has a key is never kept twice.
+# An acknowledged message is there after a kill; a message with a key is never kept
+# twice.
 def test_what_is_acknowledged_is_committed(bridge):
     b = bridge("in = feed -> news")
     news = b.broker.set("news")

@@ -1,5 +1,5 @@
 """A set names its channels at MQTT brokers. The bridges go to a port where nobody
-listens: what is named does not depend on who can be reached just now."""
+listens: the named channels do not depend on a connection."""
 
 REL = "urn:tidings:1:mqtt"
 URL = "mqtt://127.0.0.1:1"

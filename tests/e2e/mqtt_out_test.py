@@ -1,5 +1,5 @@
-"""Changes go out to an MQTT broker: which topics, what the messages say, and what
-holds when somebody goes away."""
+"""Changes go out to an MQTT broker: topics, messages, and guarantees when one side goes
+away."""
 
 import json
 import time
@@ -66,7 +66,7 @@ def test_every_set_is_told_of_by_the_short_form(mosquitto, start_broker):
     assert of_news.history[5].loc == "http://example.com/r/5"
     assert of_news.repeats == 0
 
-    # Who comes late learns where the others are.
+    # A late subscriber gets the present positions.
     at = wait_position(hearer, "tidings/news/position", 5)
     check_position(broker, at, receipt)
     late = mosquitto.hear("tidings/+/position")
@@ -105,7 +105,7 @@ def test_several_bridges_tell_the_same(mosquitto, bridge):
     assert hearer.wait("xml/news/notifications").qos == 0
     assert hearer.wait("twice/news/notifications").qos == 2
 
-    # Who is not asked to tell of a set does not.
+    # A bridge does not publish a set that its configuration leaves out.
     hearer.wait("old/books/notifications")
     wait_position(hearer, "old/books/position", 50)
     assert not any("xml/books" in message.topic for message in hearer.messages)
@@ -140,7 +140,7 @@ def test_a_change_has_a_message_of_its_own_where_wanted(mosquitto, bridge):
             assert message.entries[0].change == kind
 
 
-# Last will: whoever hears of us hears that we are gone, however we went.
+# Last will: subscribers learn that the broker is gone, whatever ended it.
 def test_a_killed_broker_is_offline(mosquitto, bridge):
     hearer = mosquitto.hear("a/status")
     broker = bridge(f"[mqtt a]\nout = *\nprefix = a\n{QUICK}")

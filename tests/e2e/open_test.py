@@ -1,5 +1,5 @@
-"""An open broker is for its own machine: whom it lets in, and where it may listen. And
-what it says to wrong options."""
+"""An open broker is for its own machine: the clients that it admits, the addresses
+where it may listen, and its errors about wrong options."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_lets_in_nobody_from_elsewhere(news, broker):
     assert posted.post().last == len(LET_IN) + 1
 
 
-# Who comes by a proxy is not of this machine, although the proxy is.
+# A client behind a proxy is not of this machine, although the proxy is.
 PROXIED = [
     ("Forwarded", "for=192.0.2.1"),
     ("Via", "1.1 proxy"),
@@ -103,7 +103,8 @@ def test_lets_in_nobody_by_a_proxy(news, broker, start_broker):
     assert for_all.get("/sets", x_forwarded_for="192.0.2.1").status == 200
 
 
-# A bare proxy_pass of nginx. What passes for a client of this machine is warned of.
+# A bare proxy_pass of nginx. The log warns of a client that looks like one of this
+# machine.
 def test_lets_in_no_http_1_0(broker, start_broker):
     asked = b"GET /sets HTTP/1.0\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n"
     for_all = start_broker("--insecure-open")

@@ -43,8 +43,8 @@ def as_json(rows):
 
 
 class Stock:
-    """The packages, in posts of any size, and what was acknowledged: `locs` by their
-    seqs. Behind the middle nothing is given out before `second_half` is set."""
+    """The packages, in posts of any size, and the acknowledged ones: `locs` by their
+    seqs. The second half waits for `second_half`."""
 
     def __init__(self, news):
         self.set = news

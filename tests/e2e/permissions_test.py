@@ -1,4 +1,4 @@
-"""Who on the machine may read what the broker keeps, and what hub.db forgets."""
+"""Permissions of the broker's files on the machine, and secrets that hub.db erases."""
 
 import os
 import stat
@@ -57,8 +57,8 @@ def test_files_are_the_users_own(start_broker, options, expected):
     check(broker, *expected)
 
 
-# A directory that was open to others, as those of earlier versions were, is closed at
-# the next start; and lists that are there are opened.
+# The next start closes a directory that was open to others, as those of earlier
+# versions were; --lists-readable-by opens the existing lists.
 def test_a_start_with_another_option_sets_all_modes(start_broker):
     broker = start_broker()
     fill(broker.set())

@@ -242,8 +242,8 @@ def test_a_client_at_its_limit_is_in_nobodys_way(proxy, news):
 
 @pytest.fixture(params=KINDS)
 def documented(request, start_frontend, broker):
-    """A proxy as the page has it. What lasts longer than the default of HAProxy has to
-    be provided for by the page."""
+    """A proxy as the page has it. The page has to set timeouts longer than the default
+    of HAProxy."""
     return start_documented(start_frontend, request.param, broker)
 
 
@@ -316,7 +316,7 @@ def test_others_may_subscribe(others, news, callbacks):
 
 
 # A broker without --insecure-open. No header of a client hides that it came by a proxy;
-# Varnish refuses those that try.
+# Varnish refuses clients that try.
 def test_others_are_not_of_this_machine(start_frontend, start_broker):
     broker = start_broker()
     proxies = [start_documented(start_frontend, name, broker) for name in KINDS]

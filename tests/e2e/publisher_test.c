@@ -2,8 +2,8 @@
  * publisher_test.c - a publisher with a spool against the real broker, either
  * of which is killed again and again, and on a disk that is full.
  *
- * The publisher's process is this program with arguments, so that it can have a
- * library before it (tests/support/faults.h).
+ * The publisher's process is this program with arguments, so that it can
+ * preload a library (tests/support/faults.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,8 +152,8 @@ clear_stage(void **state)
     return 0;
 }
 
-/* The broker is killed in place of its next answer: what was posted is kept,
- * and the publisher does not know. */
+/* A fault kills the broker in place of its next answer: the broker has kept the
+ * post, and the publisher does not know. */
 static void
 kill_before_answer(struct stage *s)
 {
@@ -220,7 +220,8 @@ TEST(keeps_every_change_once_through_crashes_of_both)
     source.out = pipes[1];
     pid = start(&source);
 
-    /* Long before the source has told all: it does not wait for us. */
+    /* Long before the source has published everything: it does not wait for
+     * us. */
     while (n_posts < POSTS && read(pipes[0], &byte, 1) == 1) {
         switch (n_posts++ % 12) {
         case 2:
@@ -254,7 +255,7 @@ TEST(keeps_every_change_once_through_crashes_of_both)
 
 /* A disk that is full */
 
-/* Says what failed, and goes on when it is told to. */
+/* Prints the failure, and goes on when the test writes to its input. */
 static void
 wait_for_space(struct td_client *client, const char *what, enum td_status rc)
 {
@@ -266,8 +267,8 @@ wait_for_space(struct td_client *client, const char *what, enum td_status rc)
         _exit(7);
 }
 
-/* Adds one by one, and has it durable; the caller of each call is told where
- * the disk is full. */
+/* Adds changes one by one, and makes each durable; each failed call names the
+ * full disk. */
 static int
 publish_on_a_full_disk(char **argv)
 {
@@ -319,8 +320,8 @@ assert_told(struct command *c, const char *call, const char *spool,
     assert_string_equal(command_line(c), told);
 }
 
-/* R-140: what the spool cannot keep is told by name and not acknowledged; what
- * was acknowledged is posted, once, when there is room again. */
+/* R-140: if the spool has no room, the call fails with the spool's name;
+ * acknowledged changes are posted, once, when there is room again. */
 TEST(a_full_disk_is_told_by_name_and_loses_nothing)
 {
     static struct command c;
@@ -352,7 +353,8 @@ TEST(a_full_disk_is_told_by_name_and_loses_nothing)
     assert_true(faults_disarm(&s->faults) > 0);
     assert_int_equal(http_get(&http, SET), 404);
 
-    /* Nor, as a disk may say at the end, that it was answered. */
+    /* The spool cannot store either that the post was answered, as a disk may
+     * report at the end. */
     faults_arm(&s->faults, PLAN_SYNC, "/spool", 1, ENOSPC);
     answer(&c);
     assert_told(&c, "flush", s->spool, "disk I/O error");

@@ -1,5 +1,5 @@
-"""A WebSocket subscriber: how it gets in, where it starts, what its messages say, what
-it hears when nothing happens, how it is sent away."""
+"""A WebSocket subscriber: its handshake, its start, its messages, its heartbeats, its
+end."""
 
 import datetime
 
@@ -132,7 +132,7 @@ def test_tells_of_a_change_in_each_set_that_it_was_posted_to(news, broker):
         assert follower.message.seqs == [seq]
 
 
-# What a client has mistyped is told at the handshake.
+# The handshake refuses a mistyped position.
 def test_refuses_a_malformed_position_at_the_handshake(news, broker):
     # fmt: off
     for malformed in ("x", "-", "", "-1", "1-", "1-2-3", "0x10", "+1", "1.", "1a",
@@ -142,8 +142,8 @@ def test_refuses_a_malformed_position_at_the_handshake(news, broker):
     # fmt: on
 
 
-# R-345: what was true once is told on the open WebSocket, where a browser can see it,
-# with the earliest position there is.
+# R-345: the open WebSocket, where a browser can see it, reports a position that was
+# true once, with the earliest one that can be served.
 def test_closes_with_4410_for_a_position_that_cannot_be_served(broker):
     news = broker.set()
     epoch = news.post(3).epoch
@@ -160,8 +160,8 @@ def test_answers_404_for_a_set_that_does_not_exist(broker):
     assert other.get("changelist.xml").status == 404
 
 
-# A stream is nothing that could be downloaded. RFC 9110 section 15.5.22: what to
-# upgrade to is told.
+# A stream is no download. RFC 9110 section 15.5.22: the answer names the protocol to
+# upgrade to.
 def test_asks_for_an_upgrade_where_none_was_tried(news):
     answer = news.get("stream")
     check_refused(answer, 426)
@@ -264,7 +264,7 @@ def test_a_message_has_at_most_50000_entries(broker):
         assert sum(len(message.entries) for message in rest) == 500
 
 
-# Who lags gets fewer, larger messages, and still every entry (R-133).
+# A slow client gets fewer, larger messages, and still every entry (R-133).
 def test_merges_what_waits_for_one_who_lags(news):
     followers = [news.websocket(form=form, narrow=True) for form in FORMS]
     for follower in followers:
@@ -280,8 +280,8 @@ def test_merges_what_waits_for_one_who_lags(news):
         assert len(messages_until(follower, last)) <= 20
 
 
-# R-308, R-140: whoever hears of a change finds it in the open Change List, even before
-# the post is answered.
+# R-308, R-140: a subscriber that gets a change finds it in the open Change List, even
+# before the post is answered.
 def test_is_in_the_change_list_before_anyone_hears_of_it(news, broker):
     followers = [news.websocket(form=form) for form in FORMS]
     for follower in followers:
@@ -309,7 +309,7 @@ def check_heartbeats(follower, last):
         now = message.now
 
 
-# Quiet can be told from dead.
+# A client can distinguish quiet from dead.
 @BUSY
 def test_sends_heartbeats_when_nothing_happens(news):
     for last, form in enumerate(FORMS, 3):

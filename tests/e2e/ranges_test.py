@@ -65,7 +65,7 @@ def test_parts_of_a_list_are_the_list_wherever_it_is_kept(start_broker, ahead):
     check_parts(news, path, closed)  # in the file
 
 
-# documents that are made as they are read.
+# documents that the broker generates as it sends them.
 @pytest.mark.broker("--rotate-entries", "1")
 def test_parts_of_an_archive_are_the_archive(news):
     news.post(600)

@@ -54,7 +54,8 @@ def files(directory):
     return {p.name: p.read_text() for p in directory.rglob("admin*") if p.is_file()}
 
 
-# A resource on this machine, and one that redirects there, unless that is allowed.
+# A resource on this machine, and one that redirects there, unless an option allows
+# that.
 @pytest.mark.parametrize("address", [PUBLIC, PRIVATE])
 @pytest.mark.parametrize("way", ["named", "redirected"])
 def test_no_resource_is_fetched_from_this_machine(

@@ -1,5 +1,5 @@
-"""/healthz says that the process answers, /readyz that it takes posts, or why it does
-not. A full disk: tests/crash."""
+"""/healthz answers while the process runs; /readyz states that the broker takes posts,
+or why it does not. A full disk: tests/crash."""
 
 import sqlite3
 

@@ -10,9 +10,9 @@ SUBSCRIBERS = soak(30, 500)
 FORMS = ("json", "xml")
 
 
-# everybody comes back at once, each with a position of its own, some far
-# behind; nobody misses or hears twice. What is asked for is no longer in memory, and
-# partly in closed lists.
+# all clients come back at once, each with a position of its own, some far
+# behind; none misses a change or gets one twice. Their changes are no longer in memory,
+# and partly in closed lists.
 @pytest.mark.parametrize("ending", ["kill", "stop"])
 def test_all_come_back_at_once_after_a_restart(start_broker, ending):
     broker = start_broker("--heartbeat", "3600", "--rotate-entries", "150")
@@ -40,7 +40,7 @@ def test_all_come_back_at_once_after_a_restart(start_broker, ending):
         follower.until(last)
         assert follower.history.repeats == 0
 
-    # What all of them got is what the lists say.
+    # All clients got exactly the entries of the lists.
     lists = news.changelists().read()
     assert lists.history.last == last
     for follower in again:

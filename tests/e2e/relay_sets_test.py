@@ -1,5 +1,5 @@
 """tidings relay posts the changes of a set into another, once, in order: between
-brokers that are killed, whatever it could write of its state, and whenever."""
+brokers that are killed, after any write of its state, and at any time."""
 
 import errno
 import random
@@ -163,7 +163,7 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(ring):
     assert page.count('"rel":"via"') == 1000
 
 
-# What it refuses, and what it says
+# Refusals, and their reports
 
 
 # R-345: where others have posted into the target, its resources are not compared.
@@ -177,8 +177,8 @@ def test_the_end_of_the_source_s_history_is_reported(relay):
     relay.target.wait_last(11)
 
 
-# R-345: the source has forgotten what came after the relay's position. The target is
-# this relay's alone: all resources are compared with it, and it goes on from there.
+# R-345: the source has forgotten the changes after the relay's position. The target is
+# this relay's alone: the relay compares all resources with it, and goes on from there.
 def test_a_history_that_is_gone_is_bridged_by_all_resources(relay):
     relay.source.create(retain_lists=1)
     relay.source.post(10)
@@ -255,7 +255,7 @@ def test_an_old_post_is_looked_for_in_the_target(relay):
     relay.run()
     relay.target.wait_last(10)
 
-    # As it was after the post was sent and before it was answered, but with a key that
+    # The state after the post was sent and before it was answered, but with a key that
     # the target does not know.
     relay.sql("CREATE TABLE kept AS SELECT * FROM relay")
     relay.sql(
@@ -308,7 +308,7 @@ def test_a_post_that_was_not_recorded_is_not_kept_twice(relay, faults):
 @pytest.mark.parametrize(
     "call, after, number, why, last",
     [
-        # Before it: the log's header, and what is sealed.
+        # Before it: the log's header, and the sealed post.
         ("SYNC", 2, errno.EIO, "disk I/O error", 15),
         ("WRITE", 0, errno.ENOSPC, "database or disk is full", 10),
     ],

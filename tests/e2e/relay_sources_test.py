@@ -1,5 +1,6 @@
-"""tidings relay from sources without Tidings into a set: what their Change Lists tell, or
-how their lists of resources differ, is in the set once, in order, whoever is killed."""
+"""tidings relay from sources without Tidings into a set: the changes of their Change
+Lists, or the differences of their lists of resources, are in the set once, in order,
+whatever is killed."""
 
 import datetime
 import random
@@ -109,7 +110,7 @@ class Relay:
         self.process = self._start(*self._arguments("--poll", "0.1", *more))
 
     def run(self, *more, status=0):
-        """Relay until it has caught up; what it said."""
+        """Relay until it has caught up; return its output."""
         return self.end(*more, status=status).errors()
 
     def end(self, *more, **options):
@@ -271,8 +272,8 @@ def test_few_deletions_are_no_matter(source, relay):
     assert relay.target.last() == 198
 
 
-# What others posted into the set would be deleted: the user has to say that the set is
-# the relay's.
+# The relay would delete what others posted into the set: the user has to confirm that
+# the set is the relay's.
 def test_a_target_of_others_is_not_compared(source, relay):
     relay.target.post_change("http://r.example/x", lastmod=at(0))
     source.change("created", "a")
@@ -367,8 +368,8 @@ def test_a_relay_may_begin_at_a_time(source, relay):
 FILES = {f"/files/{name}.txt": name for name in "abcde"}
 
 
-# R-250, R-251, R-262: whatever the layout, all that is listed is created, and then what
-# is different is told; a second run tells nothing again.
+# R-250, R-251, R-262: for every layout the relay creates all listed resources, and then
+# posts the differences; a second run posts nothing.
 def test_differences_of_a_list_are_relayed(listed):
     listed.source.publish(FILES)
     listed.run()

@@ -68,8 +68,8 @@ def test_a_spoofed_topic_is_refused(feed):
     feed.check_delivered(callback, 1, b"real")
 
 
-# what was answered with 200 is delivered in order, whatever happens; a Source
-# that did not get the answer may repeat it.
+# every document that was answered with 200 is delivered in order, whatever
+# happens; a Source without an answer may repeat its document.
 def test_nothing_is_lost_by_a_kill(start_broker, site, callbacks):
     broker = start_broker(*OPTIONS)
     feed = Feed(broker, site, callbacks).register()
@@ -90,7 +90,7 @@ def test_nothing_is_lost_by_a_kill(start_broker, site, callbacks):
     assert (facts["last"], facts["documents"]) == (3, 3)
 
 
-# W-121-W-123: a ping, by either name; what is new is delivered.
+# W-121-W-123: a ping, by either name; the hub delivers the new content.
 def test_a_ping_fetches_the_topic(feed):
     def ping(name="hub.topic"):
         form = {"hub.mode": "publish", name: feed.topic}
@@ -110,7 +110,7 @@ def test_a_ping_fetches_the_topic(feed):
     hub.check_refused(hub.send(feed.broker, form), 404, NO_TOPIC)
 
 
-# W-042: a subscriber of a relay that is removed is denied.
+# W-042: the hub denies the subscribers of a removed relay.
 def test_a_removed_relay_ends_its_subscriptions(feed):
     callback = feed.join()
     feed.accept("one")

@@ -67,7 +67,8 @@ CHANGED = 'msg="a setting has changed" option='
 WAITS = 'msg="a setting changes with the next start" option='
 
 
-# What can change does; of the rest the log says that it waits. Streams go on.
+# The reload applies what it can; the log names the options that wait for a restart.
+# Streams go on.
 def test_a_reload_changes_what_it_can_and_names_the_rest(start_reloaded):
     reloaded = start_reloaded("rotate-age = 5\n")
     news = reloaded.broker.set()
@@ -171,7 +172,7 @@ def test_a_reload_waits_for_the_end_of_the_start(start_broker, tmp_path):
 
 
 def shown_certificate(broker):
-    """The certificate that a new connection is shown, as PEM; nobody judges it."""
+    """The certificate that the broker shows to a new connection, as PEM, unverified."""
     return ssl.get_server_certificate(("127.0.0.1", broker.port))
 
 
@@ -238,8 +239,8 @@ def test_new_connections_get_the_new_certificate(start_reloaded, tmp_path):
     assert is_shown(broker, old)
 
 
-# What cannot be read fails before anything has changed: here mqtt.db, which no broker
-# without a bridge opens.
+# Files that cannot be read fail the reload before it changes anything: here mqtt.db,
+# which no broker without a bridge opens.
 def test_a_reload_that_fails_leaves_the_certificate(start_reloaded, tmp_path):
     old, new = Certificate(tmp_path / "old"), Certificate(tmp_path / "new")
     reloaded = start_reloaded(
@@ -320,7 +321,7 @@ def test_bridges_come_change_and_go(start_reloaded, mosquitto):
     told = Reader(heard, "a/news/notifications")
     told.until(4)
 
-    # What comes while there is no bridge waits for it at the MQTT broker.
+    # Messages that come while there is no bridge wait for it at the MQTT broker.
     assert write(*out, "in = two/# -> news", "in = one/# -> news") == [
         line("info", 'msg="a bridge ends" bridge=a'),
         line("info", 'msg="a bridge begins" bridge=a'),

@@ -1,5 +1,5 @@
-"""A set that is removed is gone, visibly; made again it is another one, and no address
-ever gets other bytes."""
+"""A removed set is gone, visibly; made again it is another one, and no address ever
+gets other bytes."""
 
 import pytest
 
@@ -118,7 +118,7 @@ def test_forgets_the_settings_of_a_removed_set(broker):
 FILES = 150
 
 
-# Those of the set that was made again stay.
+# The files of the set that was made again stay.
 @pytest.mark.broker("--rotate-entries", "1", "--remove-grace", "3600")
 def test_files_stay_for_the_grace_period(broker):
     news = broker.set()
@@ -143,8 +143,8 @@ def test_takes_the_files_after_the_grace_period(broker):
     news.wait_list_files(0)
 
 
-# SIGKILL while sets are removed: each is there whole or removed, and what was
-# acknowledged as removed stays so; the files go all the same.
+# SIGKILL while sets are removed: each is whole or removed, and an acknowledged removal
+# stays; the files go all the same.
 def test_survives_sigkill_in_the_middle_of_removals(start_broker):
     broker = start_broker("--rotate-entries", "1", "--remove-grace", "0")
     for i in range(soak(6, 12)):

@@ -1,5 +1,5 @@
-"""Resource Dumps of the real broker: when they are built, what is offered, and that a
-mirror begins with one."""
+"""Resource Dumps of the real broker: when it builds and offers them; and a mirror
+begins with one."""
 
 import zipfile
 
@@ -12,9 +12,9 @@ pytestmark = pytest.mark.broker("--heartbeat", "0.5")
 
 
 class Source:
-    """Resources /1.txt and so on, on a site, and a set that tells of them. Everything
-    that the source has is remembered: `texts`, by their paths, None where one was
-    deleted."""
+    """Resources /1.txt and so on, on a site, and a set that announces their changes. It
+    remembers all resources of the source: `texts`, by their paths, None for a deleted
+    one."""
 
     def __init__(self, news, site):
         self.set = news
@@ -62,7 +62,7 @@ def make_source(broker, site):
 
 # R-103 to R-107, R-110
 def check_package(news, url):
-    """What its entry in the dump says of a package is so. The package."""
+    """Check the statements of a package's entry in the dump. Returns the package."""
     md = url.find("rs:md", url.nsmap).attrib
     answer = news.get_url(url.findtext("loc", namespaces=url.nsmap))
     assert answer.status == 200
@@ -78,7 +78,7 @@ def check_package(news, url):
     return package
 
 
-# R-118, R-202, R-260: nothing before there is one; then it says what it is.
+# R-118, R-202, R-260: no offer before there is a dump; then the dump describes itself.
 def test_is_offered_from_the_first_one_on(make_source):
     source = make_source(content="inline")
     news = source.set
@@ -114,9 +114,9 @@ def test_its_packages_open_in_common_tools(make_source, run, tmp_path):
         assert opened.read("resources/000000000300.txt") == b"text 300\n"
 
 
-# R-118, R-225: where the history does not tell all, a mirror begins with the dump, and
-# goes on where it stands; R-118: also where the whole history is there: one package is
-# got sooner than all that is in it.
+# R-118, R-225: if the history is incomplete, a mirror begins with the dump, and goes on
+# from there; R-118: also if the whole history is there: one package arrives sooner than
+# all its members.
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_mirror_begins_with_the_dump(make_source, run, tmp_path, is_cut):
     cut = {"rotate_entries": 5, "retain_lists": 1} if is_cut else {}
@@ -134,7 +134,7 @@ def test_a_mirror_begins_with_the_dump(make_source, run, tmp_path, is_cut):
     mirror = tmp_path / "m"
     run("tidings", "sync", news.url, mirror, "--until-caught-up")
     source.check_mirror(mirror)
-    # The site is not asked for what is in the dump.
+    # The mirror does not ask the site for members of the dump.
     assert not any(len(site.asked(path)) for path in ("/1.txt", "/5.txt", "/30.txt"))
     run("tidings", "audit", mirror)
 

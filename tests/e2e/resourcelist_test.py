@@ -1,5 +1,5 @@
-"""Resource Lists of the real broker: what is offered, what they say, and that they stay
-one thing while everything changes."""
+"""Resource Lists of the real broker: the offer, their contents; and a list stays the
+same while everything changes."""
 
 import gzip
 import random
@@ -20,9 +20,9 @@ class ResourceList:
     the list, or to its index; read_parts() reads those that it names. `seqs` are the
     seqs of its resources by their numbers.
 
-    What each document has to be is checked on the way: it is valid, within limits
-    (R-026, R-027), of the one state that the first one told (R-095), linked (R-082,
-    R-083, R-090), and has no resource twice (R-084).
+    Each document is checked on the way: it is valid, within limits (R-026, R-027), of
+    the state that the first one states (R-095), linked (R-082, R-083, R-090), and has
+    no resource twice (R-084).
     """
 
     def __init__(self, news, url=None):
@@ -39,7 +39,7 @@ class ResourceList:
             self._take(index)
 
     def read_parts(self):
-        """Read the parts that it names, if it is an index."""
+        """Read the parts that an index names."""
         if not self.index.is_index:
             return self
         for md in self.index.all("/*/s:sitemap/rs:md"):
@@ -117,7 +117,7 @@ def test_is_offered_from_the_first_one_on(start_broker):
     news.get_url(second.archive).document().check_valid()
 
 
-# Design section 4: what is asked for is there when it is answered.
+# Design section 4: an ordered list exists when the order is answered.
 @pytest.mark.broker("--resource-list-keep", "none")
 def test_is_built_on_demand(broker):
     news = broker.set()
@@ -141,8 +141,8 @@ def test_is_built_on_demand(broker):
     assert empty.get("resourcelist.xml").status == 200
 
 
-# Who asks is not kept waiting for ever: after ten seconds the answer is that it goes
-# on. Here a folder is in the way of the set's state, until it is gone.
+# An order does not wait for ever: after ten seconds the answer is that the build goes
+# on. Here a folder obstructs the set's state, until it is gone.
 @pytest.mark.broker("--resource-list-keep", "none")
 def test_is_told_of_later_when_it_takes_long(broker):
     news = broker.set()
@@ -201,8 +201,8 @@ def test_the_parts_of_an_index_are_the_whole_set(start_broker):
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*"
 
 
-# R-386, R-260: the same address, told otherwise to whoever asks for that; and caches
-# know it.
+# R-386, R-260: the same address, with an answer for machines or for people on request;
+# and caches know it.
 @pytest.mark.broker("--resource-list-keep", "none")
 def test_is_told_plainly_and_to_people(broker):
     news = broker.set()
@@ -246,7 +246,7 @@ def change_next(news, n=1):
 
 # R-086, R-087
 def check_state(read):
-    """What was read is what the changes up to its position come to."""
+    """The list equals the fold of all changes up to its position."""
     state = {}
     for seq in range(1, read.last + 1):
         state[seq % 50 + 1] = seq
@@ -302,8 +302,8 @@ def test_no_list_is_in_neither_place(broker):
         check_state(read)
 
 
-# R-095, R-149: SIGKILL while lists are built: what was current is, or what comes next;
-# nothing is lost, repeated, or left on the disk.
+# R-095, R-149: SIGKILL while lists are built: the current list stays, or the next one
+# appears; nothing is lost, repeated, or left on the disk.
 def test_survives_the_end_at_any_moment_of_a_build(start_broker):
     broker = start_broker(
         *("--resource-list-entries", "1", "--resource-list-keep", "none"),

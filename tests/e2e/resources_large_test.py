@@ -12,8 +12,8 @@ from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.broker("--tail-bytes", "4M")
 
-# The caches of five databases, a part of 16 MiB, a fold of 4 MiB, and what malloc
-# keeps; 100 MB were measured.
+# The caches of five databases, a part of 16 MiB, a fold of 4 MiB, and the reserve of
+# malloc; 100 MB were measured.
 MEMORY_KIB = 160 * 1024
 
 
@@ -25,8 +25,8 @@ def resources(n):
     )
 
 
-# R-026 is of documents: what a source tells is one stream. Memory is that of a few
-# blocks, whatever arrives.
+# R-026 is about documents: an upload of a source is one stream. Memory is that of a few
+# blocks for any upload.
 def test_a_million_resources_take_bounded_memory(start_broker):
     n = soak(25000, 1000000)
     broker = start_broker("--tail-bytes", "4M")

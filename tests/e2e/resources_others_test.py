@@ -1,5 +1,5 @@
-"""PUT resources among others: who post to the same set, tell other sets, remove it, or
-go away; and what is lost and full."""
+"""PUT resources among others: posts to the same set, uploads to other sets, a removal,
+or a client that goes away; and a lost state and a full disk."""
 
 import errno
 
@@ -130,8 +130,8 @@ def test_a_set_that_is_removed_meanwhile_stays_removed(start_broker):
 UPLOADS_MAX = 16
 
 
-# Each takes some memory, so there is an end; who comes later is asked to come again,
-# and comes through when one of them has.
+# Each upload takes some memory, so their number is limited; a later one is asked to
+# come again, and succeeds when another is done.
 def test_sixteen_sets_are_told_at_once_and_no_more(start_broker):
     broker = start_broker("--tail-bytes", "4M")
     all_uploads = [Upload(broker.set(), sitemap("a")) for _ in range(UPLOADS_MAX)]
@@ -154,12 +154,12 @@ def test_sixteen_sets_are_told_at_once_and_no_more(start_broker):
     assert metrics["tidings_uploads_total"] == 3 * UPLOADS_MAX
 
 
-# What is lost, and full
+# Lost states, and full disks
 
 
-# R-080, R-084: the log lets go of what came before its last list, then the state is
-# lost, as by somebody who cleans up. Told whole by its source, the set has a Resource
-# List again.
+# R-080, R-084: retention deletes the entries before the last list, then the state is
+# lost, as by somebody who cleans up. After an upload of its source the set has a
+# Resource List again.
 def test_a_set_without_its_history_is_whole_when_it_was_told(start_broker):
     broker = start_broker(
         *("--rotate-entries", "3", "--retain-lists", "1", "--remove-grace", "0")
@@ -187,8 +187,9 @@ def test_a_set_without_its_history_is_whole_when_it_was_told(start_broker):
 RESOURCES = 12000  # writing, comparing and telling them take several steps
 
 
-# The disk is full while the body arrives, while it is compared, while it is told:
-# nothing of it is left, or what was told is unchanged the next time.
+# The disk is full while the body arrives, while it is compared, while the differences
+# are posted: the upload leaves nothing, or its posted part counts as unchanged the next
+# time.
 def test_a_full_disk_is_told_and_the_same_request_repeated(faults, start_broker):
     broker = start_broker("--tail-bytes", "4M", env=faults.env)
     news = broker.set("demo")

@@ -1,5 +1,5 @@
-"""PUT resources: a source tells all that it has, and what differs is told as
-changes."""
+"""PUT resources: a source uploads all its resources, and the broker posts the
+differences as changes."""
 
 import gzip
 import json
@@ -48,12 +48,12 @@ def put(news, body, type=XML, **headers):
 
 
 def check_nothing_left(news, last):
-    """Nothing is being told, and the set ends with entry `last`."""
+    """Check that no upload is under way, and that the set ends with entry `last`."""
     assert not uploads(news.broker)
     assert news.last() == last
 
 
-# R-144: a plain Sitemap is enough; lastmod tells what was updated.
+# R-144: a plain Sitemap is enough; lastmod shows updates.
 def test_a_sitemap_that_differs_becomes_changes(news):
     before = sitemap(lastmod("a", "2026-01-01"), "b?x=1&amp;y=2", *"cde")
     assert told(put(news, before)) == (5, 0, 0, 0, 0)
@@ -87,7 +87,7 @@ def test_the_answer_names_set_seqs_and_position(news):
     assert none.items() <= answer.json().items()
 
 
-# R-080, R-085: all that the source told of a resource counts.
+# R-080, R-085: all facts of a resource count.
 def test_a_resource_list_with_another_hash_length_or_link_is_an_update(news):
     md5 = "hash='md5:1584abdf8ebdc9802ac0c6a7402c03b{}'"
     c = md("c", "type='text/html'")
@@ -113,7 +113,7 @@ def test_ndjson_and_gzip_of_each_form_say_the_same(news):
         assert told(put(news, packed, type, content_encoding="gzip")) == expected
 
 
-# What changes have told is the state, too.
+# Posted changes are part of the state, too.
 def test_posted_changes_and_a_whole_state_go_together(news):
     changes = [change(BASE + name) for name in "abc"]
     changes[0]["length"] = 3

@@ -28,8 +28,8 @@ def check_lists(news, path, first, n):
     assert f"/{news.list_path(first)}" in entries[0].loc
 
 
-# the earliest list moves forward in index and archive; R-345: what came before
-# is gone, and said to be, with where to restart.
+# the earliest list moves forward in index and archive; R-345: earlier entries
+# are gone, and the error states where to restart.
 def test_retains_the_latest_lists(start_broker):
     broker = start_broker(
         *("--rotate-entries", "2", "--retain-lists", "3", "--remove-grace", "0")
@@ -61,9 +61,9 @@ def test_retains_the_latest_lists(start_broker):
     wait_closed(news, 3)
 
 
-# Design section 4: a stream that asks for what is gone, and one that is left behind,
-# are closed with 4410 and the earliest position; one that begins there gets all that
-# is retained.
+# Design section 4: a stream that asks for deleted entries, and one that is left behind,
+# are closed with 4410 and the earliest position; one that begins there gets all
+# retained entries.
 @pytest.mark.broker("--rotate-entries", "2", "--retain-lists", "2")
 def test_tells_streams_what_is_gone(news):
     news.post(11)
@@ -109,8 +109,8 @@ def test_retains_lists_by_age(start_broker):
     assert other.state()["lists"]["closed"] == 1
 
 
-# Files go later; who is reading a list that is no longer retained gets it whole, and
-# the list after it links to it as it always did.
+# Files go later; a client that reads a list that is no longer retained gets all of it,
+# and the list after it still links to it.
 @pytest.mark.broker("--remove-grace", "3600")
 def test_lets_readers_finish(news):
     news.post(100, size=200000)  # 20 MB
@@ -132,8 +132,8 @@ def test_lets_readers_finish(news):
     assert len(news.list_files()) == 2
 
 
-# A crash between the commit and the files, again and again: what was told as gone
-# stays so, what is retained stays whole.
+# A crash between the commit and the files, again and again: lists reported as gone stay
+# gone, retained ones stay whole.
 def test_survives_sigkill_while_lists_go(start_broker):
     broker = start_broker(
         *("--rotate-entries", "1", "--retain-lists", "2", "--remove-grace", "0")

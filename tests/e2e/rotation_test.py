@@ -1,4 +1,4 @@
-"""When lists close, and what readers see of it."""
+"""When lists close, and how readers see it."""
 
 import pytest
 
@@ -145,7 +145,7 @@ def read_archive(news):
 
 
 def check_index(index):
-    """R-170: of one moment, whatever is closed meanwhile."""
+    """R-170: the index shows one moment, whichever lists close meanwhile."""
     assert index.is_index
     assert 2 <= len(index.entries) <= 5
     for one, behind in zip(index.entries, index.entries[1:]):

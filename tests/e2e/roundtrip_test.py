@@ -37,7 +37,7 @@ def link(rel, href, **more):
     return {"rel": rel, "href": href, **more}
 
 
-# What is posted, as members in JSON, and what is read of it, if that is different.
+# Posted members in JSON, and the members that are read, if they differ.
 TERMS = [({"change": kind}, None) for kind in ("created", "updated", "deleted")]
 
 # Every precision of W3C Datetime; the broker serves dates as dates, and times complete
@@ -242,7 +242,7 @@ def check_says_all(text, type):
     assert len(found) == len(READ)
 
 
-# Where a set can be read: what is below it, by GET or else by WebSocket
+# Where a set can be read: the path below it, by GET or else by WebSocket
 CHANNELS = [
     ("stream?after=0", XML),
     ("stream?after=0", JSON),
@@ -264,7 +264,8 @@ def fetch(news, path, type):
 
 
 def fetch_all(news):
-    """What all channels say, with the types, before and after the list is closed."""
+    """Read the entries from all channels, with the types, before and after the list is
+    closed."""
     channels = [("changelist.xml", XML), *CHANNELS]
     said = [(fetch(news, *channel), channel[1]) for channel in channels]
     news.rotate()
@@ -316,7 +317,7 @@ def test_what_is_posted_again_gets_its_own_numbers_and_times(broker):
     check_refused(two.send(heartbeat), 422)
 
 
-# I-04, I-06: as older documents spell it; what is served is the new.
+# I-04, I-06: as older documents spell it; the broker serves the new spelling.
 def test_old_spellings_are_taken_and_new_ones_served(news):
     body = (
         f"<urlset xmlns='{NAMESPACES['s']}' xmlns:rs='{NAMESPACES['rs']}'>"

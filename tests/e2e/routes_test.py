@@ -74,7 +74,7 @@ def test_the_page_has_what_the_broker_prints(run):
         assert table in PAGE, "doc/http.md has another table than tidingsd --routes"
 
 
-# What is asked for
+# Requests
 
 A = "http://example.com/a"
 INLINE = {"content": "inline", "resource_dump_keep": 1}
@@ -127,7 +127,7 @@ class World:
         return hub.find(topic, self._subscribers[topic])["id"]
 
     def pending(self, topic):
-        """The number of one that is not verified."""
+        """The number of a subscription that is not verified."""
         one = self.callbacks.add()
         one.always(cb.hang, of="verification")
         hub.check_taken(hub.subscribe(topic, one))
@@ -163,7 +163,7 @@ def ask(
     query="", body=None, type=None, of=None, id=World.active, at="broker", **fields
 ):
     """A request of the route. `of`: of another set or relay. `id`: the number of a
-    subscription, or what makes one. `at`: "public", the other broker."""
+    subscription, or a function that makes one. `at`: "public", the other broker."""
 
     def send(world, route):
         path = world.path(route.path, of)
@@ -532,7 +532,7 @@ def test_documents_have_their_media_types(world, broker):
             assert path in ABSENT or got == type, path
 
 
-# What any route may be refused with
+# Refusals of any route
 
 
 def raw(line, *fields, host=True):

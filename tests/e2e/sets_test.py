@@ -44,7 +44,7 @@ def test_put_creates_a_set_without_entries(start_broker):
     assert demo.post(2).first == 1
 
 
-# PUT is a replacement: what is absent takes the broker's default.
+# PUT is a replacement: a missing setting takes the broker's default.
 def test_put_replaces_all_settings(broker):
     demo = broker.set()
     demo.post()  # an open broker creates it
@@ -112,7 +112,7 @@ def test_refuses_changes_that_make_no_sense(broker):
     check_refused(demo.change(title="X"), 410, "was removed")
 
 
-# A set that exists keeps its settings, whoever wanted to create it.
+# An existing set keeps its settings when somebody creates it again.
 def test_a_set_is_created_once(broker, run):
     demo = broker.set()
     run("tidings", "set", "create", demo.url, "--title", "Demo")
@@ -127,7 +127,7 @@ def test_a_set_is_created_once(broker, run):
 
 @pytest.fixture
 def texts(broker):
-    """A set that keeps the content of one resource, which is counted."""
+    """A set that keeps the content of one resource; the content is counted."""
     texts = broker.set().create(content="inline")
     loc = "http://example.com/a.txt"
     texts.receipt(texts.send(*multipart([change(loc)], [(loc, None, b"some text")])))
@@ -146,8 +146,8 @@ def test_a_new_title_deletes_nothing(texts, run):
     assert found["settings"]["content"] == "inline"
 
 
-# Settings that delete content are refused with the amount, whichever way they come,
-# unless the request says that it is meant.
+# Settings that delete content are refused with the amount, in every form, unless the
+# request confirms the deletion.
 @pytest.mark.broker("--remove-grace", "0")
 def test_content_is_not_deleted_by_a_slip(texts, run):
     for refused in (

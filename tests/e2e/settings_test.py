@@ -29,7 +29,7 @@ def check(run):
 
 
 def printed(run, *options, status=0):
-    """All that tidingsd prints before it ends with that status."""
+    """The output of tidingsd, which ends with that status."""
     done = run("tidingsd", *options, status=status)
     return "\n".join([*done.out, *done.err])
 
@@ -117,7 +117,7 @@ def test_check_accepts_good_settings_and_makes_no_file(ini, data, check):
 
 
 def snapshot(directory):
-    """All that stands in a directory, with the bytes and when it was changed."""
+    """All files of a directory, with their bytes and times of change."""
     return {
         path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
         for path in [directory, *directory.rglob("*")]
@@ -125,7 +125,7 @@ def snapshot(directory):
 
 
 # A start with the settings of a running broker would fail; that broker could reload
-# them. It is halted: it writes files of its own.
+# them. The broker is halted, as it writes files of its own.
 def test_check_finds_the_broker_that_runs_and_leaves_it_alone(
     start_broker, data, run, check
 ):
@@ -249,7 +249,7 @@ def test_diagnostics_report_the_start_and_the_end(start_broker, data, run):
     ) in error
 
 
-# A program that cannot print what it was asked for has failed.
+# A program that cannot print its answer has failed.
 def test_output_that_cannot_be_written_is_a_failure(ini, data, run):
     ini.write_text(f"data = {data}\n")
     for wish in ("--help", "--version", "--example", "--check"):

@@ -1,4 +1,4 @@
-"""?since=DATETIME: what happened later than that."""
+"""?since=DATETIME: the changes after that time."""
 
 import pytest
 

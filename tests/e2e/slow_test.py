@@ -89,7 +89,7 @@ class Reader:
         return self.follower.connection.socket
 
     def unread(self):
-        """How many bytes have come to it that it has not read."""
+        """The number of received bytes that it has not read."""
         return struct.unpack("i", fcntl.ioctl(self.socket, termios.FIONREAD, b"    "))[0]
 
 
@@ -135,7 +135,7 @@ def test_followers_that_do_not_read_cost_nobody_anything(start_broker):
     if not is_sanitized():
         assert most <= before + GROWTH_KIB
 
-    # They were truly stalled: more was sent than all buffers take.
+    # They were truly stalled: the broker sent more than all buffers take.
     for reader in stalled:
         assert reader.last == 1
         took = send_buffer_max() + reader.unread() + 65536
@@ -144,7 +144,7 @@ def test_followers_that_do_not_read_cost_nobody_anything(start_broker):
         reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         reader.until(last)
 
-    # Nobody was closed, and what all of them got is the Change List.
+    # No follower was closed, and all of them got the entries of the Change List.
     last = news.post().last
     for reader in readers:
         reader.until(last)

@@ -61,7 +61,7 @@ def test_a_signal_ends_it(start, run, tmp_path, command, manner, number):
     peer.manner = manner
     program = start("tidings", *(names.get(part, part) for part in command))
     # `verify` and `get` read the begin of a list alone: an endless one does not keep
-    # them. The others have begun to read it when they ask for it again.
+    # them. The other commands have begun to read it when they ask for it again.
     reads_all = command[0] not in ("verify", "get")
     is_read = manner == "endless" and reads_all
     peer.connections.wait(n_before + (2 if is_read else 1))

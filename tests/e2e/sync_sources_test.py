@@ -1,5 +1,5 @@
-"""`tidings sync` and `tidings audit` of a source: all its sets, those that come and
-those that go."""
+"""`tidings sync` and `tidings audit` of a source: all its sets, new ones and removed
+ones."""
 
 import pytest
 

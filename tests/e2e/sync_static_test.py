@@ -72,7 +72,7 @@ def static(mirrored):
 
 
 def change(mirrored, texts):
-    """The site has these texts from now on, and no set is told."""
+    """Give the site these texts from now on, without posting the changes."""
     for path, text in texts.items():
         mirrored.change(path, text)
     mirrored.forget_changes()

@@ -1,4 +1,4 @@
-"""`tidings sync` against a real broker and a web site: the mirror is the source,
+"""`tidings sync` against a real broker and a web site: the mirror equals the source,
 whatever happens in between."""
 
 import time
@@ -77,7 +77,7 @@ def test_keeps_up_with_a_source_that_never_rests(mirrored):
     mirrored.check_same()
 
 
-# A file that changes while it is fetched is fetched anew.
+# A file that changes during its fetch is fetched again.
 def test_fetches_a_file_again_that_changes_meanwhile(mirrored):
     mirrored.change_many(1, 1, "one")
     mirrored.site.hold(ONE)
@@ -93,7 +93,7 @@ def test_fetches_a_file_again_that_changes_meanwhile(mirrored):
     mirrored.check_same()
 
 
-# R-225: the sync is killed again and again; finished files are not fetched twice.
+# R-225: the sync is killed again and again; it does not fetch finished files twice.
 def test_goes_on_where_it_was_killed(mirrored):
     n, kills, new = soak((200, 4, 40), (400, 8, 40))
     mirrored.change_many(1, n, "first")
@@ -108,7 +108,7 @@ def test_goes_on_where_it_was_killed(mirrored):
             mirrored.wait("written")
         syncing.kill()
     mirrored.sync()
-    # Files that are being fetched when the sync is killed are fetched again.
+    # After a kill it fetches its unfinished files again.
     least = 3 * n // 4
     total = len(mirrored.site.requests)
     assert least <= total <= least + kills * (new + 64)
@@ -219,7 +219,8 @@ def test_keeps_the_old_file_when_the_new_one_is_wrong(mirrored):
     assert mirrored.text(mirrored.place(ONE)) == "right 1"
 
 
-# The user can see why a sync waits, and is not told unasked.
+# With the option the user sees why a sync waits; without it the sync prints nothing of
+# that.
 def test_reports_each_attempt_if_asked_to(mirrored, start):
     mirrored.change_many(1, 2, "one")
     mirrored.post()

@@ -25,7 +25,7 @@ def duplicate(mirrored, path, pri, rel="duplicate"):
 
 
 def sync_duplicates(mirrored, *links):
-    """Sync /a.txt, whose file is not at its loc, with these links: it is right."""
+    """Sync /a.txt, whose file is not at its loc, with these links: the file arrives."""
     link = mirrored.site.link("/a.txt")
     post_resource(mirrored, link, "right", links=list(links))
     mirrored.sync(is_same=False)

@@ -1,5 +1,5 @@
 """The broker with --tls-cert and --tls-key: https and wss, for curl, openssl, tidings
-and the clients of these tests. What holds without TLS holds with it."""
+and the clients of these tests. It behaves as without TLS."""
 
 import json
 import signal
@@ -203,7 +203,7 @@ def test_reports_a_certificate_that_nobody_vouches_for(
     assert done.output().startswith("1 ")
 
 
-# The certificate must be of the host in the URL, and of today, whoever signed it.
+# The certificate must name the host of the URL, and be valid today, whoever signed it.
 @pytest.mark.parametrize(
     "host, wish, why",
     [
@@ -230,7 +230,7 @@ def test_a_certificate_must_be_of_that_host_and_time(
     broker.stop()
 
 
-# Without --cacert nobody is trusted, and nothing is posted.
+# Without --cacert the commands trust nobody, and post nothing.
 def test_every_command_takes_cacert(news, run, certificate, tmp_path):
     news = news.broker.set()
     (tmp_path / "files").mkdir()
@@ -336,7 +336,7 @@ READERS = soak(2, 40)
 STALLED = 20
 POSTS = soak(10, 40)
 
-# The tail, which has all; for each of two threads the frames that are under way, and
+# The tail, which has all entries; for each of two threads the frames under way, and
 # those that are kept for others; a message of a megabyte for each stalled reader, as
 # TLS keeps it; and 8 MB for the rest. A queue for each of them would take much more.
 TAIL_MB = soak(6, 21)

@@ -42,7 +42,7 @@ def test_a_topic_names_its_hub_and_itself(news, broker):
 
 
 # As other documents: an ETag that answers, no other method, no other set. One
-# representation, whatever is asked for (W-012).
+# representation for every Accept header (W-012).
 def test_a_topic_is_a_document_like_others(news, broker):
     news.post(3)
     first = news.get("notifications")

@@ -10,7 +10,7 @@
 #include "tests/support/broker.h"
 #include "tests/test.h"
 
-/* Each is posted when the one before it was heard. */
+/* Each is posted when the one before it has arrived. */
 #define POSTS 6
 
 /* With this one the broker ends and begins again. */

@@ -15,7 +15,7 @@ Chain = collections.namedtuple("Chain", "up down news mirror")
 
 @pytest.fixture
 def chain(start_broker):
-    """`up` tells `down`: what is posted to `news` comes to `mirror`."""
+    """`up` publishes to `down`: a post to `news` arrives in `mirror`."""
     retries = ("--hub-retry-first", "0.02", "--hub-retry-max", "0.2")
     up = start_broker(*retries, *hub.LOOPBACK)
     down = start_broker(*hub.LOOPBACK)
@@ -66,7 +66,7 @@ def test_every_change_arrives_once_though_one_is_killed(chain, killed):
     check_mirrors(chain.mirror, chain.news.posted)
 
 
-# W-001, W-013: who discovers the topic finds both hubs.
+# W-001, W-013: a discovery of the topic finds both hubs.
 def test_the_topic_names_both_hubs(chain):
     answer = chain.up.head(f"{chain.news.path}/notifications")
     assert answer.status == 200

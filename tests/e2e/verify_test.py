@@ -12,7 +12,8 @@ from tidings_test.waiting import wait_for
 
 @pytest.fixture
 def verify(run):
-    """verify(url, "--json"): what tidings verify says, ended with that status."""
+    """verify(url, "--json"): the output of tidings verify, which ends with that
+    status."""
 
     def verify(*arguments, status=0):
         return run("tidings", "verify", *arguments, status=status)
@@ -78,7 +79,7 @@ def test_proves_what_is_retained(broker, verify):
     wait_for("a proof from what is retained on", look)
 
 
-# While lists are closed all the time, what is read is whole.
+# While lists close all the time, every list that is read is complete.
 @pytest.mark.broker("--rotate-entries", "3", "--index-lists", "2")
 def test_proves_a_set_that_grows(broker, start):
     news = broker.set()
@@ -116,7 +117,7 @@ def test_proves_a_copy_of_the_data_directory(kept, verify, tmp_path):
     assert "an entry from 31 to 40 was altered" in said
 
 
-# A broker whose files were altered behind its back is found out.
+# The command detects a broker whose files were altered behind its back.
 def test_finds_out_a_broker_whose_files_were_altered(kept, verify):
     verify(kept.url)
     kept.broker.stop()
@@ -151,7 +152,7 @@ def test_one_signal_ends_it_for_all_sets(start_broker, start, tmp_path):
     assert "stopped" in verifying.errors()
 
 
-# What cannot be looked at is not proven.
+# A set that cannot be read is not proven.
 def test_a_set_that_cannot_be_read_is_told(start_broker, verify, tmp_path):
     news = start_broker("--rotate-entries", "10").set("news")
     news.post(10)

@@ -1,5 +1,5 @@
-"""tidings watch while things go wrong: nothing is lost, nothing is posted twice, and
-nothing is told to be deleted that is only away.
+"""tidings watch while things go wrong: it loses nothing, posts nothing twice, and
+reports no deletion of files that are only away.
 
 A test that kills the watch shows its seed where it fails, and TIDINGS_SEED=N repeats
 its choices.
@@ -55,7 +55,7 @@ def test_waits_for_a_broker_that_is_away(watched):
     assert fold.count("c") == 1
     watching.stop()
 
-    # And it can be told to end while it waits.
+    # And SIGTERM ends it while it waits.
     broker.stop()
     watching = watched.start()
     watched.write("e", "e")
@@ -108,7 +108,7 @@ def test_loses_nothing_when_it_is_killed(watched):
         before = watched.fold.read()  # what the round before has posted
         watching = watched.begin()
         if i % 2:
-            # It has not heard of what it posted yet, or not written it down.
+            # It has not got the answer to its post yet, or not written it down.
             def look(before=before):
                 churn.once()
                 return watched.fold.read() > before
@@ -153,8 +153,8 @@ def test_looks_at_everything_when_the_queue_ran_over(watched):
     watching.stop()
 
 
-# A directory that is gone says nothing of its files: moved away, removed with all that
-# is in it, or another one in its place.
+# A missing directory says nothing of its files: moved away, removed with all files, or
+# another one in its place.
 def test_ends_when_the_directory_is_gone(watched):
     gone = "was removed, moved or unmounted"
     directory, moved = watched.directory, watched.home / "moved"
@@ -280,8 +280,8 @@ def test_posts_everything_to_a_set_that_is_new(watched):
     assert "made anew" in watching.errors()
 
 
-# The same while it watches: the set is removed behind its back. Whatever it hears of
-# next begins the new set, which then gets all there is.
+# The same while it watches: the set is removed behind its back. Its next change begins
+# the new set, which then gets all files.
 def test_posts_everything_to_a_set_that_was_removed(watched):
     news = watched.set
     watched.write("a", "a")
@@ -298,8 +298,8 @@ def test_posts_everything_to_a_set_that_was_removed(watched):
     assert "made anew" in watching.errors()
 
 
-# A file that no loc can name is passed over, and told; names and folders as long as
-# locs allow are posted. In a loc, "%" takes three bytes.
+# A file that no loc can name is skipped and reported; names and folders as long as locs
+# allow are posted. In a loc, "%" takes three bytes.
 def test_passes_over_what_is_too_long_for_a_loc(watched):
     room = 2048 - len(BASE) - 2 * (3 * 255 + 1)
     folders = pathlib.Path("%" * 255, "%" * 255)
@@ -314,8 +314,8 @@ def test_passes_over_what_is_too_long_for_a_loc(watched):
     assert watched.run("--once").output() == ""
 
 
-# Each is a name that went and one that came; most are gone again before they are looked
-# at.
+# Each is a name that went and one that came; most are gone again before the watch looks
+# at them.
 def test_keeps_up_with_many_renames(watched):
     for i in range(100):
         watched.write(f"d{i}", f"d{i}")

@@ -52,7 +52,7 @@ def test_posts_renames_as_deletion_and_creation(watched):
     watched.wait_same()
     assert fold.of("old/b")["change"] == "deleted"
 
-    # It is watched where it went.
+    # The watch follows it to its new place.
     watched.write("new/deep/a", "another a")
     fold.wait_change("new/deep/a", "updated")
     watched.move("new", "old")
@@ -86,7 +86,7 @@ def test_follows_folders_that_come_and_go(watched):
     watching.stop()
 
 
-# Files that are written into a folder before it is watched are posted, once.
+# Files that are written into a folder before the watch sees it are posted, once.
 def test_misses_nothing_in_new_folders(watched):
     watching = watched.start()
     paths = [f"n{i}/b/c/file" for i in range(60)]
@@ -99,7 +99,7 @@ def test_misses_nothing_in_new_folders(watched):
 
 
 # A half-written file is posted once, when it is closed; also one that was begun before
-# the watch, and one in a folder that is new.
+# the watch, and one in a new folder.
 def test_posts_a_half_written_file_once(watched):
     fold = watched.fold
 
@@ -228,7 +228,7 @@ def test_leaves_out_excluded_paths_and_its_state(watched):
     watching.stop()
     assert fold.read() == 2
 
-    # Without it they are published; with it again, they are deleted.
+    # Without the option they are published; with it again, they are deleted.
     watched.run("--once", *state)
     assert fold.read() == 2 + 6
     assert fold.count("own-state/watch.db") == 0

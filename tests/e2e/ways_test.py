@@ -95,7 +95,7 @@ def end(following, status=0):
 
 
 # a proxy that knows no WebSockets, and one that ends event streams as well: the
-# changes come by what is left, each once.
+# changes come by the remaining transport, each once.
 @pytest.mark.parametrize("stops", [("upgrade",), ("upgrade", "events")])
 def test_finds_a_way_past_what_stands_between(news, gate, follow, tmp_path, stops):
     gate.stops = stops
@@ -114,7 +114,7 @@ def test_finds_a_way_past_what_stands_between(news, gate, follow, tmp_path, stop
         assert gate.asked["events"] == 1
 
 
-# whatever carries them, the changes are the same, live and missed ones.
+# every transport carries the same changes, live and missed ones.
 def test_each_way_carries_all_changes(news, follow):
     news.post(12)
     for last, way in enumerate(WAYS, 13):
@@ -127,7 +127,7 @@ def test_each_way_carries_all_changes(news, follow):
         assert not following.errors()
 
 
-# It ends with what there was; and at once where there is no more.
+# It ends after the existing changes; and at once if there are no more.
 def test_ends_when_it_has_caught_up(news, follow, tmp_path):
     state = ("--until-caught-up", "--state", tmp_path / "state")
     news.post(12)

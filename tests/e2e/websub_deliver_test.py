@@ -1,5 +1,5 @@
-"""What subscribers get: what the topic is, signed, once; and who gets nothing. What
-fails: websub_retry_test."""
+"""Deliveries to subscribers: the topic's content, signed, once; and subscribers that
+get none. Failures: websub_retry_test."""
 
 import pytest
 
@@ -134,8 +134,8 @@ def test_who_hangs_delays_nobody(news, callbacks, start_callbacks):
     assert not any(len(callback.accepted) for callback in sick)
 
 
-# W-160, W-161: whatever its spelling says. The log says why: the answer to the request
-# cannot (W-031).
+# W-160, W-161: in every spelling. The log states why: the answer to the request cannot
+# (W-031).
 def test_addresses_that_are_not_allowed_are_not_called(news, callbacks, broker):
     urls = [
         "http://10.1.2.3:9/cb/1",
@@ -157,7 +157,8 @@ def test_addresses_that_are_not_allowed_are_not_called(news, callbacks, broker):
     assert len(hub.subscriptions(news)) == 1
 
 
-# R-320, W-042: who follows how a set is published gets its removal, and is denied then.
+# R-320, W-042: a subscriber of the framework topic gets the removal of the set, and is
+# denied then.
 def test_a_removed_set_is_told_before_it_is_denied(news, callbacks):
     news.post()  # its creation is announced by then
     plain = callbacks.join(news)

@@ -1,6 +1,5 @@
-"""What subscribers get is the history of the set: the same for every transport, in
-parts that follow each other, and with a hole that can be filled by pull where
-something was missed."""
+"""Deliveries make the history of the set: the same for every transport, in parts that
+follow each other, and with a hole, which a pull can fill, for a lost delivery."""
 
 import pytest
 
@@ -130,8 +129,8 @@ def follow(news, url, part):
     assert part in news.get_url(url).document().bytes
 
 
-# R-320 to R-328, W-148: inside the callback everything is there that it tells of, the
-# index names it, and the topic is not older.
+# R-320 to R-328, W-148: inside the callback every document of the notification exists,
+# the index names it, and the topic is not older.
 @pytest.mark.broker(*hub.QUICK, "--hub-timeout", "600", "--index-lists", "2")
 def test_a_framework_notification_finds_everything_there(news, callbacks, broker):
     news.post(3)
@@ -148,7 +147,7 @@ def test_a_framework_notification_finds_everything_there(news, callbacks, broker
         told.check_valid()
         assert told.capability == "framework-notification"
 
-        # The topic is this document, or already one that came behind it.
+        # The topic is this document, or already a later one.
         topic = news.get("framework-notifications").document()
         if (topic.after, topic.last) == (told.after, told.last):
             assert topic.bytes == told.bytes

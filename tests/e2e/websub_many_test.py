@@ -44,8 +44,8 @@ def entries_of(callback):
 
 
 def check_got_all(news, callbacks, last):
-    """Each has got every entry from the first to the last once, and the same bytes.
-    Those of one are looked at closely: they have the digest that the topic states."""
+    """Each has got every entry from the first to the last once, and the same bytes. One
+    callback is checked closely: its entries have the digest that the topic states."""
     one = callbacks[0]
     history = one.history()
     topic = news.get("notifications").document()

@@ -16,7 +16,7 @@ def ask(mode, news, callback, **form):
 
 
 def check_secret(news, callback, secret):
-    """What is posted now is delivered once, signed with that."""
+    """New posts are delivered once, signed with that secret."""
     n = len(callback.deliveries)
     news.post()
     cb.check_signature(callback.deliveries.wait(n + 1), secret)
@@ -133,8 +133,8 @@ def see_retries(callback, n):
 
 
 def check_no_more(news, one, other, fence):
-    """`one` has ended: another one that failed at the same time is retried, and it is
-    not; one of its retries may still have been on its way."""
+    """`one` has ended: the hub retries another one that failed at the same time, and
+    not this one; a retry may still have been on its way."""
     see_retries(other, 1)
     n = len(one.deliveries)
     see_retries(other, 2)
@@ -215,7 +215,7 @@ def test_no_retry_outlives_the_lease(news, callbacks):
     check_no_more(news, one, other, fence)
 
 
-# W-041, W-042, R-303: the topic is no more; who was subscribed is told.
+# W-041, W-042, R-303: the topic is no more; the hub denies its subscribers.
 def test_who_loses_its_topic_is_denied(news, callbacks):
     one = callbacks.join(news, "/cb/1?a=b")
     one.wait_last(news.post().last)

@@ -1,5 +1,5 @@
-"""What fails comes again, the same, and in order: all that happened meanwhile comes
-after it."""
+"""A failed delivery comes again, the same, and in order: all later changes come after
+it."""
 
 import email.utils
 import time
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.broker(*hub.QUICK)
 
 
 def join_each(news, callbacks, behaviours):
-    """A callback for each behaviour, by which its next delivery is treated."""
+    """A callback for each behaviour, which treats its next delivery that way."""
     each = [callbacks.join(news) for _ in behaviours]
     for one, behaviour in zip(each, behaviours):
         one.next(behaviour)
@@ -152,7 +152,7 @@ def test_what_gathers_behind_a_delivery_goes_out_at_once(news, callbacks):
     one.history()
 
 
-# R-306: what was fixed at the first try stays so, whatever comes meanwhile.
+# R-306: the first try fixes the delivery, whatever comes meanwhile.
 def test_a_retry_covers_what_the_first_try_did(news, callbacks):
     one = callbacks.join(news)
     tries = [cb.Held(500), cb.Held(cb.reset)]

@@ -1,4 +1,4 @@
-"""Who asks the hub is asked back, and only who confirms is subscribed."""
+"""The hub asks each callback back, and subscribes only one that confirms."""
 
 import urllib.parse
 
@@ -24,13 +24,13 @@ def filled_in(form, news, callback):
 
 
 def check_nobody_called(news, callbacks, callback):
-    """Nothing was kept of any request, and the callback was not asked."""
+    """The hub kept no request, and did not call the callback."""
     assert not hub.subscriptions(news)
     hub.fence(news, callbacks.join(news))
     assert not len(callback.verifications)
 
 
-# W-031, R-298: at once, and whatever comes of it.
+# W-031, R-298: at once, whatever the result.
 def test_a_request_is_answered_before_it_is_verified(news, callbacks):
     one = callbacks.add()
     one.hold()
@@ -207,7 +207,7 @@ def test_what_is_good_is_taken(news, callbacks, broker):
     hub.wait_gone(news, each[0])
 
 
-# W-026, W-050: compared as it is meant, told back as it was given.
+# W-026, W-050: the hub compares the meaning, and repeats the given spelling.
 def test_a_topic_may_be_spelt_in_several_ways(news, callbacks, broker):
     one = callbacks.add()
     name = f"%{ord(news.name[0]):02x}{news.name[1:]}"
@@ -251,7 +251,7 @@ def test_every_2xx_with_the_challenge_confirms(news, callbacks):
 
 
 def check_unconfirmed(news, fence, each, tries):
-    """Each was asked, at most so often, and is not subscribed."""
+    """The hub asked each, at most so often, and subscribed none."""
     for one in each:
         one.verifications.wait(1)
         hub.wait_gone(news, one)
@@ -298,8 +298,8 @@ def test_another_answer_does_not_confirm(news, callbacks):
     assert not len(elsewhere.verifications)
 
 
-# W-055, W-056, W-057, R-299: what may be the network's fault is tried a few times,
-# also where connections to the callback's host are kept, and close.
+# W-055, W-056, W-057, R-299: the hub tries a few times after a failure that the network
+# may have caused, also if it keeps connections to the callback's host, and they close.
 @pytest.mark.broker(*hub.QUICK, "--hub-timeout", "0.5")
 def test_who_does_not_answer_does_not_confirm(news, callbacks):
     fence = callbacks.join(news)
@@ -338,7 +338,7 @@ def test_a_callback_that_hangs_delays_nobody(news, callbacks, start_callbacks):
     assert [len(one.verifications) for one in hanging] == [1] * 30
 
 
-# W-164: more than may wait for one host is told to come later, and nobody else
+# W-164: the hub asks requests above the limit of a host to come later, and nobody else
 # notices.
 @pytest.mark.broker(*hub.QUICK, "--hub-timeout", "600")
 def test_a_flood_of_requests_is_told_to_wait(news, callbacks, start_callbacks):
@@ -358,7 +358,8 @@ def test_a_flood_of_requests_is_told_to_wait(news, callbacks, start_callbacks):
     hub.fence(news, callbacks.join(news))
 
 
-# W-165: who sends a form too slowly is cut off; others are served meanwhile.
+# W-165: the broker cuts off a client that sends a form too slowly, and serves others
+# meanwhile.
 @pytest.mark.broker(*hub.QUICK, "--request-timeout", "0.5", "--min-rate", "1K")
 def test_a_form_that_does_not_come_is_not_waited_for(news, callbacks, broker):
     with broker.connect() as connection:

@@ -1,6 +1,6 @@
 /*
  * websub_subscriber_test.c - libtidings as a subscriber of the real broker's
- * hub: what happens arrives at a callback, and what does not is pulled.
+ * hub: new changes arrive at a callback, and it pulls the missing ones.
  *
  * The loop turns in the test itself, between what it asks the broker for.
  */
@@ -29,11 +29,11 @@ struct stage {
     struct td_follower *follower;
     struct td_subscriber *subscriber;
 
-    /* What the follower was told */
+    /* Reports to the follower */
     uint64_t last; /* seq; each is one more than the one before */
     int n_heartbeats;
     char position[TD_POSITION_SIZE];
-    bool is_filtered; /* what it is told is only counted */
+    bool is_filtered; /* the messages are only counted */
     unsigned n_filtered;
     uint64_t closes_after; /* seq: closed by the callback */
     bool has_ended;
@@ -198,7 +198,7 @@ is_active(struct stage *s)
     return memmem(s->http.body.data, s->http.body.size, "\"active\"", 8);
 }
 
-/* Until all is handed over that there is, and the hub pushes what comes. */
+/* Waits until everything is handed over, and the hub pushes new changes. */
 static void
 join(struct stage *s, uint64_t last)
 {
@@ -209,8 +209,8 @@ join(struct stage *s, uint64_t last)
 
 FIXTURE(begin, end);
 
-/* W-147: what happened before is pulled, what happens
- * later is pushed; a look at the lists is due in ten minutes only. */
+/* W-147: earlier changes are pulled, later ones pushed; the next look at the
+ * lists is only in ten minutes. */
 TEST(each_change_arrives_once_in_order)
 {
     struct stage *s = *state;
@@ -225,7 +225,8 @@ TEST(each_change_arrives_once_in_order)
 
         TURN_UNTIL(s, s->last == last);
     }
-    /* Each was handed over as it was delivered: nothing was asked for. */
+    /* Each change was handed over as it was delivered: the follower asked for
+     * none. */
     assert_int_equal(s->n_heartbeats, heartbeats);
     assert_false(s->has_ended);
 }
@@ -275,7 +276,7 @@ TEST(the_broker_may_be_killed)
     assert_false(s->has_ended);
 }
 
-/* W-061 seen from here: who goes says so. */
+/* W-061 seen from here: a follower that goes unsubscribes. */
 TEST(a_follower_that_is_closed_unsubscribes)
 {
     struct stage *s = *state;

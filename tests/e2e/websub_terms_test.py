@@ -33,7 +33,7 @@ def post_mixture(news, first, last, callback):
 
 
 def collected(callback):
-    """The entries of all that it got, in messages that are valid each."""
+    """The entries of all its deliveries; each message is valid."""
     entries = []
     for delivery in callback.deliveries:
         message = Document(delivery.body)
@@ -47,8 +47,8 @@ def seqs(callback):
     return [entry.seq for entry in collected(callback)]
 
 
-# R-348, R-349: the same entries, with the same seqs and bytes; and who gets nothing
-# is not called, but is at the head.
+# R-348, R-349: the same entries, with the same seqs and bytes; a subscriber for whom no
+# entry passes gets no call, but its position is the head.
 def test_a_filter_is_a_grep_of_everything(news, callbacks):
     plain = callbacks.join(news)
     filtered = [callbacks.join(news, **parameters(q)) for q, _ in mixture.FILTERS]
@@ -77,8 +77,8 @@ def test_a_filtered_delivery_that_failed_comes_again_the_same(news, callbacks):
     assert (one.deliveries[1].id, one.deliveries[1].body) == (first.id, first.body)
 
 
-# Through archived, closed and open lists, in a process that has none of it in
-# memory: one history, whose digests are those of the lists.
+# Through archived, closed and open lists, in a process whose memory has none of it: one
+# history, whose digests are those of the lists.
 def test_who_asks_for_the_past_gets_all_of_it(start_broker, callbacks):
     broker = start_broker(*hub.QUICK, "--rotate-entries", 10, "--index-lists", 3)
     news = broker.set().create()
@@ -168,7 +168,7 @@ def test_a_subscription_can_be_sent_back(news, callbacks, broker):
     one.faults.clear()
 
 
-# R-311: what comes within an interval goes out at its end, together.
+# R-311: the changes of an interval go out at its end, together.
 def test_an_interval_gathers_changes(news, callbacks):
     one = callbacks.join(news, interval=2)
     news.post()
@@ -180,7 +180,7 @@ def test_an_interval_gathers_changes(news, callbacks):
     assert (second.after, second.last) == (1, 11)
 
 
-# R-311: a renewal replaces it, also while one is waited for.
+# R-311: a renewal replaces it, also during a wait for one.
 def test_a_renewal_ends_an_interval(news, callbacks):
     one = callbacks.join(news, interval=86400)
     hub.fence(news, one)

@@ -29,7 +29,7 @@ def test_a_callback_may_be_https(start_broker, callbacks, start_proxy, certifica
     hub.wait_gone(news, url)
 
 
-# Who cannot show that it is the callback's host is told nothing.
+# A host that cannot prove that it is the callback's gets no request.
 def test_a_certificate_that_is_not_trusted_confirms_nothing(
     news, callbacks, start_proxy, certificate
 ):
@@ -41,7 +41,7 @@ def test_a_certificate_that_is_not_trusted_confirms_nothing(
     assert not len(callbacks.requests)
 
 
-# W-083: with TLS the hub and its topics are https, for those who are told.
+# W-083: with TLS the hub and its topics have https URLs in deliveries.
 def test_a_broker_with_tls_names_itself_so(start_broker, callbacks, certificate):
     broker = start_broker(*certificate.options, tls=certificate.trust())
     news = broker.set().create()
