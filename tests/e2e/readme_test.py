@@ -1,6 +1,6 @@
 """The tour of README.md, command by command, as a reader types it, beside an MQTT
-broker, with the configuration that it names; and the options and files that README.md and doc/
-name."""
+broker, with the configuration that it names; and the options, files and links that
+README.md and doc/ name."""
 
 import functools
 import re
@@ -47,6 +47,26 @@ def test_the_description_of_the_house_names_only_files_that_there_are():
     named = re.findall(r"`([a-z]+/[a-z_/]+\.[a-z]+)`", text)
     assert len(named) >= 20
     assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def anchors(text):
+    """The addresses of the headings within a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", text, re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_every_link_of_the_documentation_leads_to_a_page_and_its_heading():
+    folders = [ROOT, ROOT / "doc", ROOT / "docker"]
+    pages = [page for folder in folders for page in folder.glob("*.md")]
+    n_links = 0
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), (page, link)
+            assert not anchor or anchor in anchors(target.read_text()), (page, link)
+            n_links += 1
+    assert n_links >= 100
 
 
 def test_the_documentation_names_only_options_that_there_are(run):
