@@ -67,7 +67,7 @@ add_out(struct buf *to, const struct out_report *out)
     BUF_ADD(to, "}");
 }
 
-/* What keeps it from going on; where that is the connection, why that is. */
+/* The reason that stops a direction: the connection's reason first. */
 static const struct problem *
 reason_of(const struct in_report *in)
 {
@@ -104,8 +104,8 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
     BUF_ADD(to, "}");
 }
 
-/* A connection that is being made for the first time has no reason yet: it is
- * told all the same, for nothing goes that way. */
+/* A first connection that is still being made has no reason yet. It gets a line
+ * all the same, because the direction does not work. */
 static void
 warn(struct buf *to, const char *name, const char *direction,
      const struct mqtt_state *state, const struct problem *why)

@@ -13,9 +13,9 @@
  *          "repeats":0}}
  *
  * "state" is "connected", "connecting", or "waiting" for the next try; "since":
- * when that began, or when it was connected last; "why": what is wrong, also
- * with a connection that stands. What there is not is left out. Never a user, a
- * password or a file's name.
+ * when that began, or the end of the last connection; "why": the problem, also
+ * of a connection that stands. Members without a value are left out. The report
+ * never names a user, a password or a file.
  *
  * Pure. Any thread.
  */
@@ -27,7 +27,8 @@
 #include "broker/config/bridging.h"
 #include "proto/buf.h"
 
-/* Appends the object above; `out` or `in` NULL: there is no such direction. */
+/* Appends the object above; `out` or `in` NULL: the bridge has no such
+ * direction. */
 void bridge_report_write(struct buf *to, const struct bridge_config *config,
                          const struct out_report *out,
                          const struct in_report *in);

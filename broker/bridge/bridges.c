@@ -23,8 +23,8 @@ struct bridge {
 struct bridges {
     struct registry *registry;
     struct ledger *ledger; /* NULL: there was no bridge yet */
-    pthread_mutex_t mutex; /* over the next two; only their owner, the thread
-                              that opened, changes them */
+    pthread_mutex_t mutex; /* protects the next two; only their owner, the
+                              thread that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;
@@ -32,11 +32,11 @@ struct bridges {
 
 /* Closing bridges */
 
-/* A direction takes up to MQTT_FAREWELL_US to end; so each ends on a thread of
- * its own, or all would take the sum. */
+/* A direction takes up to MQTT_FAREWELL_US to end. Each ends on a thread of its
+ * own, because in sequence the times would add up. */
 struct ending {
     struct thread thread;
-    struct out *out; /* one of the two */
+    struct out *out; /* one of the two is NULL */
     struct in *in;
 };
 
@@ -53,7 +53,7 @@ run_ending(struct thread *thread)
     end_direction(thread->user);
 }
 
-/* Without a thread it takes its time here. */
+/* Ends the direction here if there is no thread. */
 static void
 begin_ending(struct ending *ending)
 {
@@ -86,7 +86,7 @@ close_some(const struct bridge *some, size_t n)
     }
 }
 
-/* Opening bridges, and replacing them */
+/* Opening and replacing bridges */
 
 static enum status
 open_ledger(struct bridges *b, struct problem *why)
@@ -269,7 +269,7 @@ bridges_close(struct bridges *b)
     free(b);
 }
 
-/* What operators see */
+/* Reports */
 
 static void
 lock(struct bridges *b)
@@ -309,7 +309,8 @@ bridges_write(struct bridges *b, struct buf *to)
     BUF_ADD(to, "]}\n");
 }
 
-/* Of what goes out the sets are not all looked at: a service thread asks. */
+/* Does not look at every set of a direction outwards, because a service thread
+ * asks. */
 void
 bridges_warn(struct bridges *b, struct buf *to)
 {
@@ -330,7 +331,7 @@ bridges_warn(struct bridges *b, struct buf *to)
     unlock(b);
 }
 
-/* (How many connections stand each of them counts: mqtt.c.) */
+/* (Each client counts its own connections: mqtt.c.) */
 void
 bridges_measure(struct bridges *b)
 {

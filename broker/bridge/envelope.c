@@ -1,7 +1,6 @@
 /*
- * What a message says of itself: its topic, its content type, and in the
- * properties of MQTT 5 what it covers, so that a receiver need not look into
- * it.
+ * Describes a message: its topic, its content type, and in the properties of
+ * MQTT 5 the entries that it covers, so that a receiver need not parse it.
  *
  *     set=demo epoch=0123456789abcdef after=6 last=7 from=... until=...
  */
@@ -10,7 +9,7 @@
 #include "broker/bridge/out_inside.h"
 #include "proto/datetime.h"
 
-/* Returns where it begins: the digits are at the end. */
+/* Returns the first digit: the digits are at the end of `to`. */
 static const char *
 write_number(char to[ENVELOPE_NUMBER_SIZE], uint64_t number)
 {

@@ -1,7 +1,7 @@
 /*
- * Messages of lanes on their way: published when the ledger has where they end,
- * and done with in the order in which they were made, whatever the order of
- * their acknowledgements.
+ * Messages of lanes on their way. They are published when the ledger has their
+ * ends, and finished in the order in which they were made, whatever the order
+ * of their acknowledgements.
  */
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -67,8 +67,8 @@ publish(struct out *out, const struct made *made, struct problem *why)
     return STATUS_OK;
 }
 
-/* It was not published: its lane goes over it again. *is_over: nor can any
- * other be. */
+/* A message could not be published: its lane makes it again. *is_over: no other
+ * message can be published, either. */
 static void
 fail(struct lane *lane, enum status rc, const struct problem *why,
      bool *is_over)
@@ -116,7 +116,7 @@ flights_send(struct out *out)
     out->n_made = 0;
 }
 
-/* Acknowledged */
+/* Acknowledgements */
 
 static void
 refuse(struct lane *lane, int reason)
@@ -142,7 +142,7 @@ flights_acknowledged(struct out *out, struct flight *flight, int reason)
         out_count(&out->counts.refused, 1);
         metrics_add(METRIC_MQTT_REFUSED, 1);
         if (lane)
-            refuse(lane, reason); /* releases it */
+            refuse(lane, reason); /* frees the flight */
         else
             window_release(&out->window, flight);
         return;

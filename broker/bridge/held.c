@@ -7,16 +7,16 @@
 #include "proto/hash.h"
 #include "proto/mqtt_topic.h"
 
-/* So often the memory for posts may not be enough for a message that has all of
- * it to itself. It is a guess that then nothing will help, but a good one: the
- * pauses between are almost a second, and one that never goes through would
- * keep back all others for ever. */
+/* A message is given up if the memory for posts was so often too small although
+ * no other post was there. Most probably no later try would succeed: almost a
+ * second passes between tries, and a message that can never be posted would
+ * hold up all others for ever. */
 #define TRIES_ALONE 5
 
 #define CORRELATION "correlation:"
 
-/* What it is, by its first character that says something: who speaks MQTT 3.1.1
- * cannot tell, and many who speak MQTT 5 do not. */
+/* Guesses the media type from the first significant character: senders cannot
+ * state it in MQTT 3.1.1, and many do not in MQTT 5. */
 static struct slice
 guess_type(struct slice payload)
 {
@@ -39,9 +39,9 @@ guess_type(struct slice payload)
     return (struct slice){NULL, 0};
 }
 
-/* Correlation data are bytes: hexadecimal makes a key of them, or their digest
- * where that would be too long (which begins with "sha-256:", so that nobody is
- * taken for the other). */
+/* Makes a key of correlation data, which are bytes: in hexadecimal, or if that
+ * is too long their digest. That begins with "sha-256:", so the two cannot be
+ * mistaken for each other. */
 static void
 set_correlation(struct key *key, struct slice bytes)
 {
@@ -82,7 +82,7 @@ set_key(struct held *h, const struct mqtt_received *message)
     }
 }
 
-/* Copies `from` to *at, and moves that behind it. */
+/* Copies `from` to *at, and moves *at behind it. */
 static struct slice
 copy(char **at, struct slice from)
 {
@@ -169,7 +169,7 @@ held_is_passing(enum status rc)
         return false;
     case STATUS_AGAIN:
     case STATUS_MEMORY:
-    case STATUS_IO: /* the log's disk, nothing of the message's */
+    case STATUS_IO: /* the log's disk, not the message's fault */
     case STATUS_LATE:
     case STATUS_GONE:
     case STATUS_BUSY:
@@ -208,8 +208,7 @@ make(struct held *h, struct registry *registry, struct post_line *line,
     return rc;
 }
 
-/* Is nothing posted at the moment, so that whoever comes has all the room there
- * is? */
+/* True if no other post is there, so a new one has all the room. */
 static bool
 is_alone(struct registry *registry)
 {
@@ -229,7 +228,7 @@ held_begin(struct held *h, struct registry *registry, struct post_line *line,
     h->rc = make(h, registry, line, on_done, user);
     if (!h->rc)
         return STATUS_OK;
-    was_made = h->ingest != NULL; /* it failed with its payload */
+    was_made = h->ingest != NULL; /* it failed while reading the payload */
     held_end(h);
     if (h->rc == STATUS_BUSY && was_made && was_alone && is_alone(registry) &&
         ++h->tries == TRIES_ALONE)

@@ -1,9 +1,8 @@
 /*
  * held.h - a message that was received, held until the log has answered for it.
  *
- * What the client lends is copied, and what the message means is settled at
- * once: its set, its media type, its key. An ingest is made of it as often as
- * it takes.
+ * held_new copies the message, and finds its set, its media type and its key.
+ * held_begin makes an ingest of it, as often as necessary.
  *
  * The client's thread.
  */
@@ -21,42 +20,44 @@
 
 struct held {
     struct list node;
-    const char *topic; /* terminated; like all slices below in its own memory */
+    const char *topic; /* terminated; the slices below point into its own
+                          memory, too */
     struct slice set;
-    struct slice type;    /* empty: nobody can tell what it is */
-    struct slice payload; /* data NULL: larger than a post may be, not copied */
+    struct slice type;    /* empty: the type is unknown */
+    struct slice payload; /* data NULL: it is larger than a post may be, and was
+                             not copied */
     struct key key;
     bool is_repeat;
-    unsigned tries; /* that failed though no other post was there */
+    unsigned tries; /* failed ones for which no other post was there */
 
-    struct ingest *ingest; /* NULL: it has none at the moment */
+    struct ingest *ingest; /* NULL: none now */
 
-    /* The outcome, as far as it is known: of a key that is none from the
-     * beginning, else of held_begin, or of the log. */
+    /* The outcome so far: held_new's for an invalid key, else held_begin's, or
+     * the log's. */
     enum status rc;
     struct problem why;
 };
 
-/* A message that came by that input, larger payloads than `payload_max` without
- * these. NULL: no memory. */
+/* Makes a held message from one that came by that input. Does not copy a
+ * payload larger than `payload_max`. NULL: no memory. */
 struct held *held_new(const struct mqtt_received *message,
                       const struct bridge_input *input, uint64_t payload_max);
 void held_free(struct held *h); /* NULL is allowed */
 
-/* Makes its ingest, and hands that to the log, which `line` keeps in order.
- * on_done as that of ingest_end; it is not called on failure. */
+/* Makes the ingest, and hands it to the log, in the order of `line`. on_done is
+ * that of ingest_end; it is not called on failure. */
 MUST_CHECK enum status
 held_begin(struct held *h, struct registry *registry, struct post_line *line,
            void (*on_done)(struct ingest *ingest, void *user), void *user);
 
-/* Frees the ingest, which is not the log's any more. */
+/* Frees the ingest, which the log has given back. */
 void held_end(struct held *h);
 
-/* The key of its post, also where that stood in the payload; empty: none. Until
+/* The key of the post, also if it was in the payload; empty: none. Valid until
  * held_end. */
 struct slice held_key(const struct held *h);
 
-/* Could what failed so succeed at another time? */
+/* True if a later try may succeed after this failure. */
 bool held_is_passing(enum status rc);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * in.c - what a crash, or a connection that breaks, leaves behind:
+ * in.c - the effects of a crash, or of a broken connection:
  *
  *   before the commit      nothing is kept, nothing is acknowledged: the MQTT
  *                          broker has the message in the session, and sends it
@@ -11,20 +11,22 @@
  *   arrived                one it is kept once more, and counted
  *   after that             the MQTT broker has forgotten it
  *
- * A message that is rejected is in the same place as one that is committed; it
- * may be told of twice, or, if the MQTT broker has the acknowledgement and the
- * connection breaks before it has the problem, only in the log of diagnostics.
+ * For a rejected message the same lines hold, with the rejection as the commit.
+ * The rejection may be published twice. If the MQTT broker gets the
+ * acknowledgement, but the connection breaks before it gets the problem, only
+ * the log of diagnostics has it.
  *
- * While messages are held for a passing reason the turn does not end, as what
- * is written next would acknowledge them: libmosquitto has the acknowledgements
- * of all that were read in its queue already. So nothing else is written
- * either, no ping, and after one and a half keepalives the MQTT broker would
- * cut the connection. If it does, acknowledgements of what is committed by then
- * do not arrive. So we are first, while nothing is kept that is not
- * acknowledged (or little: what was committed of the round before the failure):
- * patience is a quarter of the keepalive, as libmosquitto may have been silent
- * for a whole one when the turn began. The connection is dropped unwritten, and
- * all comes again with the next one, which mqtt.h takes its time for.
+ * While messages are held for a passing reason the turn does not end:
+ * libmosquitto has queued the acknowledgements of all messages that it has
+ * read, and the next write would send them. So the client writes nothing at
+ * all, not even a ping, and after one and a half keepalives the MQTT broker
+ * would cut the connection. Then acknowledgements of messages committed by then
+ * would be lost. So the client cuts first, while few committed messages lack
+ * their acknowledgement (only those of the round before the failure). Its
+ * patience is a quarter of the keepalive, because libmosquitto may have been
+ * silent for a whole one when the turn began. It drops the connection without a
+ * write, and all messages come again with the next one, after the pause of
+ * mqtt.h.
  */
 #include "broker/bridge/in.h"
 
@@ -41,8 +43,8 @@
 #include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
-/* Problems that are published and not acknowledged. Whoever floods us with bad
- * messages is not told of each. */
+/* The most rejections that are published and not acknowledged. A flood of bad
+ * messages does not cause a rejection each. */
 #define TELLING_MAX 1000
 
 struct in {
@@ -53,16 +55,16 @@ struct in {
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct inputs inputs;
     struct round round;
-    bool is_dropped; /* the connection, by us: what still comes is not looked
-                        at, as it comes again */
+    bool is_dropped; /* the client has dropped the connection: it ignores
+                        further messages, as they come again */
     unsigned telling;
 
-    /* Relaxed: they are told, and order nothing. */
+    /* Relaxed: counters for reports, which order nothing. */
     _Atomic(uint64_t) received, posted, entries, ignored, rejected, repeats;
 
-    pthread_mutex_t mutex;  /* what follows; whoever reports, too */
+    pthread_mutex_t mutex;  /* protects the next two from reporting threads */
     struct problem stuck;   /* why messages are held */
-    struct problem refused; /* a filter */
+    struct problem refused; /* of a filter */
 };
 
 static void
@@ -72,7 +74,7 @@ count(_Atomic(uint64_t) *counter, enum metric metric)
     metrics_add(metric, 1);
 }
 
-/* Notes what keeps it from going on; returns whether that is news. */
+/* Notes a reason that stops the direction; returns true if it is new. */
 static bool
 note(struct in *in, struct problem *at, const struct problem *why)
 {
@@ -98,8 +100,8 @@ is_stuck(struct in *in)
 
 /* Rejecting */
 
-/* Publishes why a message was rejected. It is on its way to where the message
- * came from, so what hinders it is no reason to keep that back. */
+/* Publishes why a message was rejected. A failure to publish does not keep that
+ * message back: it would go to where the message came from. */
 static void
 tell(struct in *in, struct slice topic, struct slice set, struct slice key,
      enum status rc, const struct problem *why)
@@ -117,7 +119,7 @@ tell(struct in *in, struct slice topic, struct slice set, struct slice key,
     buf_init(&text, REJECTED_MAX);
     rejected_write(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
-    in->telling++; /* before it: it may be acknowledged at once */
+    in->telling++; /* before the call: an acknowledgement may come during it */
     if (text.failed) {
         problem_memory(&failure);
         in->telling--;
@@ -178,7 +180,7 @@ on_stuck(const struct problem *why, void *user)
              diag_text("why", why->text));
 }
 
-/* The connection ends, and with it what is held: it comes again. */
+/* Drops the connection, and forgets the held messages: they come again. */
 static void
 drop(struct in *in, const struct problem *why)
 {
@@ -187,8 +189,8 @@ drop(struct in *in, const struct problem *why)
     mqtt_drop(in->mqtt, why);
 }
 
-/* Commits what was received, or drops the connection: when this returns either
- * may be written what is to be written, or nothing is. */
+/* Commits the received messages, or drops the connection. When it returns,
+ * either the client may write, or it writes nothing more. */
 static void
 settle(struct in *in)
 {
@@ -215,7 +217,7 @@ on_connected(void *user, bool has_session)
     struct in *in = user;
     struct problem why = {""};
 
-    (void)has_session; /* inputs.h: all the same */
+    (void)has_session; /* unused: inputs.h */
     in->is_dropped = false;
     in->telling = 0;
     note(in, &in->refused, &why);
@@ -251,15 +253,16 @@ on_subscribed(void *user, int mid, int granted)
             note(in, &in->refused, &why);
         return;
     }
-    /* A bridge that nothing is sent to works, too; but one that cannot keep
-     * what it is sent has achieved nothing by another connection. */
+    /* A bridge that gets no messages works, too; but a bridge that cannot
+     * commit its messages gains nothing from another connection. */
     if (!is_stuck(in))
         mqtt_prove(in->mqtt);
 }
 
-/* Is it nothing that could be a change: what this bridge tells itself, what was
- * cleared, or what another broker rejected? That must not be rejected here: two
- * bridges that hear all of each other would never stop. */
+/* True if the message is no change: published by this bridge itself, a cleared
+ * retained one, or a rejection by another broker. Such a message must not be
+ * rejected here: two bridges that receive each other's messages would never
+ * stop. */
 static bool
 is_no_post(const struct in *in, const struct mqtt_received *message)
 {
@@ -268,7 +271,7 @@ is_no_post(const struct in *in, const struct mqtt_received *message)
            slice_starts(message->payload, JSON_PROBLEM_START);
 }
 
-/* The input that the message came by; NULL: it is passed over. */
+/* Finds the input that the message came by; NULL: the message is ignored. */
 static const struct bridge_input *
 find_input(const struct in *in, const struct mqtt_received *message)
 {
@@ -316,7 +319,7 @@ on_received(void *user, const struct mqtt_received *message)
         settle(in);
 }
 
-/* What was read and is not settled is not acknowledged, and comes again. */
+/* Forgets unsettled messages: they are not acknowledged, and come again. */
 static void
 on_lost(void *user)
 {
@@ -419,7 +422,7 @@ in_stop(struct in *in)
 {
     if (!in)
         return;
-    /* First this: the client may be in a turn that holds messages. */
+    /* First: the client may be in a turn that holds messages. */
     round_end(&in->round);
     mqtt_stop(in->mqtt);
 }

@@ -5,22 +5,22 @@
  *                     ^                          |
  *                     +-- no room now: again ----+
  *
- * All that one round of the client has read is handed to the log together, and
- * only when the log has answered for all of it may the client write: what it
- * then writes first are the acknowledgements (QoS 1). So a message that is
- * acknowledged is on disk, and one that is not comes again. QoS 2 is not asked
- * for: libmosquitto would acknowledge before we have seen the message.
+ * The client hands all messages of a round to the log together, and writes only
+ * when the log has answered for all of them: first the acknowledgements (QoS
+ * 1). So an acknowledged message is on disk, and another one comes again. The
+ * client does not ask for QoS 2: libmosquitto would acknowledge before we have
+ * seen the message.
  *
- * A repeat: the key of a message (correlation data, a user property, or the
- * member "id" of its JSON) is the idempotency key of its post, so it is kept
- * once. Without one nothing tells a repeat from another message of the same
+ * Repeats: the key of a message (correlation data, a user property, or the
+ * member "id" of its JSON) is the idempotency key of its post, so a repeat is
+ * kept once. Without a key a repeat looks like another message of the same
  * content: it is kept, and counted.
  *
- * A bad message is told of on PREFIX/rejected, and acknowledged. What fails for
- * a passing reason, a full disk, is neither: nothing behind it is committed
- * before it, and the MQTT broker holds what comes meanwhile.
+ * The bridge reports a bad message on PREFIX/rejected, and acknowledges it. A
+ * message that fails for a passing reason, as a full disk, waits: nothing
+ * behind it is committed before it, and the MQTT broker holds later messages.
  *
- * All on the client's thread but what says otherwise.
+ * Everything runs on the client's thread unless stated otherwise.
  */
 #ifndef BROKER_BRIDGE_IN_H
 #define BROKER_BRIDGE_IN_H
@@ -36,24 +36,24 @@
 
 struct in;
 
-/* Starts the client. `config` is lent as long as it lives. */
+/* Starts the client. `config` is lent until in_close. */
 MUST_CHECK enum status in_open(struct in **in, struct registry *registry,
                                struct ledger *ledger,
                                const struct bridge_config *config,
                                struct problem *why);
-void in_stop(struct in *in);  /* harmless twice; NULL is allowed */
-void in_close(struct in *in); /* in_stop, frees */
+void in_stop(struct in *in);  /* a second call does nothing; NULL is allowed */
+void in_close(struct in *in); /* calls in_stop, and frees */
 
 struct in_report {
     struct mqtt_state mqtt;
     uint64_t received;  /* messages since the start */
-    uint64_t posted;    /* messages whose changes were committed, repeats that a
-                           key told included */
-    uint64_t entries;   /* of them */
+    uint64_t posted;    /* messages whose changes were committed, and repeats
+                           with a known key */
+    uint64_t entries;   /* entries of those messages */
     uint64_t ignored;   /* messages: retained, our own, or without changes */
     uint64_t rejected;  /* messages */
     uint64_t repeats;   /* messages that may be repeats, and have no key */
-    struct problem why; /* what keeps it from going on; "": nothing does */
+    struct problem why; /* why the direction is stuck; "": it is not */
 };
 
 /* Any thread. */

@@ -32,7 +32,7 @@ find_filter(const struct bridge_config *config, const char *filter)
     return i;
 }
 
-/* Of a filter in the ledger. */
+/* Called for each filter in the ledger. */
 static enum status
 on_filter(const char *filter, void *user)
 {
@@ -75,10 +75,9 @@ inputs_subscribe(struct inputs *inputs, struct mqtt *mqtt, struct problem *why)
     return rc;
 }
 
-/* The MQTT broker does what it is asked for in the order in which it is asked:
- * with the first SUBACK it has unsubscribed from what was stale, and the ledger
- * may forget it. Should that fail, it is done once more with the next
- * connection. */
+/* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed from
+ * the stale filters, and the ledger may forget them. If that fails, the next
+ * connection repeats it. */
 static enum status
 forget_stale(struct inputs *inputs, struct problem *why)
 {
@@ -124,9 +123,9 @@ inputs_granted(struct inputs *inputs, int mid, int granted, struct problem *why)
     judged = judge(inputs, i, granted, why);
     if (granted >= MQTT_REASON_FAILED)
         return judged;
-    /* is_known stays as it is: retained messages come with the subscription,
-     * before SUBACK or after it. A crash before this row: they come again. A
-     * crash after it: those that were not acknowledged are in the session. */
+    /* is_known stays unchanged: retained messages come with the subscription,
+     * before SUBACK or after it. After a crash before this row they come again.
+     * After a later crash the session has those that were not acknowledged. */
     if (!rc && !inputs->is_known[i])
         rc = ledger_add_filter(inputs->ledger, inputs->config->name,
                                inputs->config->inputs[i].filter, why);

@@ -1,22 +1,22 @@
 /*
- * inputs.h - the inputs of a bridge: what is subscribed to, and which of them a
- * topic comes by.
+ * inputs.h - the inputs of a bridge: its subscriptions, and the input of a
+ * topic.
  *
- * With every connection all filters are subscribed to, whether the MQTT broker
- * has kept the session or not: a filter may be new, and a broker that crashed
- * may have kept an older session. What the session holds and is configured no
- * more is unsubscribed from.
+ * With every connection the client subscribes to all filters, whether the MQTT
+ * broker has kept the session or not: a filter may be new, and a broker that
+ * crashed may have kept an older session. It unsubscribes from filters of the
+ * session that are no longer configured.
  *
- * The ledger knows which filters were granted. Retained messages say what was
- * before somebody subscribed, so they are taken once, when a filter is granted
- * that the ledger does not know:
+ * The ledger lists the granted filters. Retained messages are older than the
+ * subscription, so the client takes them once, when the MQTT broker grants a
+ * filter that is not in the ledger:
  *
- *   MQTT 5      only then are they asked for (Retain Handling), so those that
- *               come were; also in a later connection, out of the session, in
- *               which there were more than could be sent in one go
- *   MQTT 3.1.1  they come with every subscription; those are taken that come in
- *               the connection in which the filter was new. If it breaks before
- *               all have come, the rest are passed over
+ *   MQTT 5      the client asks for them only then (Retain Handling), so it
+ *               takes all that come; also in a later connection, from the
+ *               session, if one connection was too short for all
+ *   MQTT 3.1.1  they come with every subscription; the client takes those that
+ *               come in the connection in which the filter was new. If it
+ *               breaks before all have come, the rest are ignored
  *
  * The client's thread.
  */
@@ -42,29 +42,29 @@ struct inputs {
     int mid[BRIDGE_INPUT_MAX];
 
     char (*stale)[sizeof(((struct bridge_input *)0)->filter)];
-    size_t n_stale, stale_capacity; /* filters that were unsubscribed from */
+    size_t n_stale, stale_capacity; /* unsubscribed filters */
 };
 
 void inputs_init(struct inputs *inputs, const struct bridge_config *config,
                  struct ledger *ledger);
 void inputs_fini(struct inputs *inputs);
 
-/* There is a connection: unsubscribes, subscribes. Any failure: the connection
- * is of no use. */
+/* Subscribes and unsubscribes after a connection was made. After any failure
+ * the connection is useless. */
 MUST_CHECK enum status inputs_subscribe(struct inputs *inputs,
                                         struct mqtt *mqtt, struct problem *why);
 
-/* SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1; `why`
- * says it. STATUS_IO: the ledger could not note it. */
+/* Handles SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1;
+ * `why` has the reason. STATUS_IO: the ledger could not note it. */
 MUST_CHECK enum status inputs_granted(struct inputs *inputs, int mid,
                                       int granted, struct problem *why);
 
-/* The first input whose filter matches the topic, which is valid; NULL: none,
- * as of a filter that was unsubscribed from. */
+/* Finds the first input whose filter matches the valid topic; NULL: none, as
+ * for an unsubscribed filter. */
 const struct bridge_input *inputs_find(const struct inputs *inputs,
                                        const char *topic);
 
-/* Is a retained message that came by it to be taken? */
+/* True if the bridge takes a retained message of this input. */
 bool inputs_takes_retained(const struct inputs *inputs,
                            const struct bridge_input *input);
 

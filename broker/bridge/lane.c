@@ -31,9 +31,8 @@ lane_free(struct lane *lane)
 
 /* Ends */
 
-/* They are taken off at the front one by one, so that what is left moves only
- * when it is the smaller part (reserve_ends). A lane at rest holds no more than
- * itself. */
+/* Drops the first `n` ends. The others do not move here, but in reserve_ends
+ * when they are the smaller part. A lane at rest frees its ends. */
 static void
 drop_ends(struct lane *lane, uint32_t n)
 {
@@ -65,7 +64,7 @@ drop_ends_upto(struct lane *lane, uint64_t upto)
         drop_ends(lane, n);
 }
 
-/* Room for so many. */
+/* Makes room for so many ends. */
 static enum status
 reserve_ends(struct lane *lane, size_t n)
 {
@@ -170,8 +169,8 @@ lane_move(struct lane *lane, uint64_t upto)
     drop_ends_upto(lane, upto);
 }
 
-/* Ends that lie in what cannot be told stay where they are in the row, until
- * they are acknowledged in turn, but no message ends there. */
+/* Ends within the passed entries stay in the row until they are acknowledged in
+ * turn, but no message ends there. */
 void
 lane_pass(struct lane *lane, uint64_t upto)
 {

@@ -6,11 +6,11 @@
 #include "broker/base/diag.h"
 #include "broker/bridge/out_inside.h"
 
-/* A look at all sets takes the thread for a twentieth of its time at most,
- * however often sets come and go. */
+/* Looks at all sets take at most a twentieth of the thread's time, however
+ * often sets come and go. */
 #define LOOK_SHARE 20
 
-/* Keeping */
+/* Rows of the ledger */
 
 void
 lanes_note(struct lane *lane)
@@ -23,8 +23,8 @@ lanes_note(struct lane *lane)
         list_append(&out->unkept, &lane->unkept);
 }
 
-/* Before anything is told of it: that it was there. `is_firm`: where it begins
- * could not be worked out again. */
+/* Has the ledger note a new lane before any message of it. `is_firm`: its
+ * beginning could not be computed again after a crash. */
 static void
 note_beginning(struct lane *lane, bool is_firm)
 {
@@ -48,7 +48,7 @@ tell_of_ledger(struct out *out, enum status rc, const struct problem *why)
     out->is_ledger_failing = rc;
 }
 
-/* All rows that were noted; they stay noted if that fails. */
+/* Writes all rows that were noted; after a failure they stay noted. */
 static enum status
 write_rows(struct out *out, struct problem *why)
 {
@@ -95,7 +95,7 @@ lanes_keep(struct out *out, int64_t now_us)
 
 /* News of their logs */
 
-/* Log thread, under the set's lock. */
+/* On the log thread, under the set's lock. */
 static void
 on_commit(struct watch *watch)
 {
@@ -105,7 +105,7 @@ on_commit(struct watch *watch)
         mqtt_wake(lane->out->mqtt);
 }
 
-/* Log thread, under the log's lock. */
+/* On the log thread, under the log's lock. */
 static void
 on_births(struct watch *watch)
 {
@@ -122,7 +122,7 @@ watch(struct lane *lane)
         return;
     lane->watch.wake = on_commit;
     cursor_watch(lane->set->log, &lane->watch);
-    out_ready(lane); /* what was there before */
+    out_ready(lane); /* for entries from before */
 }
 
 static void
@@ -142,7 +142,7 @@ lanes_watch(struct out *out)
     out->is_watching = true;
     out->births.wake = on_births;
     cursor_watch(registry_framework(out->registry), &out->births);
-    atomic_store(&out->has_births, true); /* what was before */
+    atomic_store(&out->has_births, true); /* for sets from before */
     list_foreach (node, after, &out->lanes)
         watch(list_entry(node, struct lane, node));
 }
@@ -168,8 +168,9 @@ begin_anew(struct lane *lane, const struct head *head)
     struct out *out = lane->out;
     uint64_t at = 0;
 
-    /* A set that is older than the bridge, of which it never told. Not one that
-     * came later, whatever its time says: clocks are set back. */
+    /* A set that is older than the bridge, and of which it has published
+     * nothing. The first look decides, not the time alone: a clock may be set
+     * back. */
     if (!out->has_looked && !lane->is_kept &&
         head->created_us <= out->row.since_us)
         at = out->config->begins_at_start ? head->earliest : head->last;
@@ -177,7 +178,7 @@ begin_anew(struct lane *lane, const struct head *head)
     note_beginning(lane, at > 0);
 }
 
-/* The log is not what it was: an older copy of the data directory. */
+/* The log is older than the bridge: an older copy of the data directory. */
 static void
 begin_at_head(struct lane *lane, const struct head *head)
 {
@@ -203,8 +204,8 @@ begin(struct lane *lane, const struct head *head)
     }
 }
 
-/* Positions of it that are under way are nobody's any more: that one of them is
- * acknowledged says nothing of those that come. */
+/* Separates positions in flight from the lane: their acknowledgements mean
+ * nothing for later ones. */
 static void
 disown_positions(struct lane *lane)
 {
@@ -218,7 +219,8 @@ disown_positions(struct lane *lane)
     }
 }
 
-/* Nothing that is under way is of its set any more. */
+/* Gives the lane another set, or none. Messages in flight no longer belong to
+ * it. */
 static void
 set_of(struct lane *lane, struct set *set)
 {
@@ -249,7 +251,7 @@ attach(struct lane *lane, struct set *set, const struct head *head)
     retained_note(lane);
 }
 
-/* Its set was removed: so is its position. */
+/* The set was removed: its position is removed, too. */
 static void
 detach(struct lane *lane)
 {
@@ -258,7 +260,7 @@ detach(struct lane *lane)
     retained_note(lane);
 }
 
-/* Which there are */
+/* Looking for sets */
 
 static struct lane *
 insert(struct out *out, struct list *before, struct slice name)
@@ -268,7 +270,7 @@ insert(struct out *out, struct list *before, struct slice name)
     if (!lane)
         return NULL;
     pthread_mutex_lock(&out->mutex);
-    list_append(before, &lane->node); /* that is, before it */
+    list_append(before, &lane->node); /* inserts before `before` */
     out->n_lanes++;
     pthread_mutex_unlock(&out->mutex);
     return lane;
@@ -305,8 +307,8 @@ look_at(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-/* What the look did not come by. It is asked for by name, because a look may
- * lack memory. */
+/* Handles a lane that the look has not met. Looks its set up by name, because a
+ * look may lack memory. */
 static void
 miss(struct lane *lane)
 {
@@ -316,7 +318,8 @@ miss(struct lane *lane)
     if (!set && !lane->is_clearing)
         detach(lane);
     else if (set && !lane->set && !bridge_tells(out->config, lane->name))
-        lanes_forget(lane); /* in memory only: it may be told of again */
+        lanes_forget(lane); /* in memory only: a new configuration may include
+                               it again */
 }
 
 void
@@ -345,7 +348,7 @@ lanes_look(struct out *out)
     }
 }
 
-/* From the ledger, by name. */
+/* Makes the lane of a row. Rows come by name. */
 static enum status
 take_row(const struct lane_row *row, void *user)
 {
@@ -369,8 +372,8 @@ lanes_learn(struct out *out, struct problem *why)
     if (rc)
         return rc;
     lanes_look(out);
-    /* Nothing is told from a place that would be another one after a crash:
-     * what is between the two would never be told. */
+    /* Publish nothing before the beginnings are on disk: after a crash a lane
+     * might begin elsewhere, and skip the entries between the two places. */
     return out->must_be_firm ? write_rows(out, why) : STATUS_OK;
 }
 
@@ -434,7 +437,7 @@ out_refused(struct lane *lane, int reason)
     pthread_mutex_unlock(&out->mutex);
 }
 
-/* Of all that are refused the one that has been so for longest. */
+/* Explains the refusal that has lasted longest. */
 static void
 explain(struct out *out, struct problem *why)
 {

@@ -1,14 +1,14 @@
 /*
- * What SQLite does for us, and what not:
+ * What SQLite guarantees:
  *
- * firm     PRAGMA synchronous=FULL: the commit is there after a power failure,
- *          and so is all that was committed before it.
+ * firm     PRAGMA synchronous=FULL: the commit and all earlier ones survive a
+ *          power failure.
  * not firm synchronous=NORMAL: no fsync. The kernel has the commit when COMMIT
  *          returns, so it outlives this process; after a power failure the WAL
  *          ends at an earlier commit, never within one.
  *
- * Checkpoints are automatic, on whoever's thread the WAL gets 1,000 pages: two
- * fsyncs, every some thousands of turns.
+ * SQLite makes a checkpoint when the WAL has 1,000 pages, on the thread of that
+ * commit: two fsyncs, every some thousands of turns.
  *
  * The ends of a lane's messages are a blob of differences, the first from
  * `acked`, seven bits to a byte, the lowest first, and the top bit set where
@@ -72,17 +72,17 @@ static const char *const sql[STATEMENTS] = {
     [END_FILTER] = "DELETE FROM filters WHERE bridge=? AND filter=?",
 };
 
-/* Most bytes of one difference. */
+/* The most bytes of one difference. */
 #define DIFFERENCE_MAX 10
 
 struct ledger {
-    pthread_mutex_t mutex; /* all below */
+    pthread_mutex_t mutex; /* protects all below */
     struct db db;
     sqlite3_stmt *statements[STATEMENTS];
     bool is_full;     /* synchronous */
-    bool is_doubtful; /* a write has failed */
-    struct buf ends;  /* written to it */
-    uint64_t *read;   /* read from it */
+    bool is_doubtful; /* a write has failed: begin_wal_anew */
+    struct buf ends;  /* encoded ends, to write */
+    uint64_t *read;   /* decoded ends, as read */
     size_t read_capacity;
 };
 
@@ -123,7 +123,7 @@ bridge_ledger_open(struct ledger **ledger, const char *dir, struct problem *why)
              diag_text("file", path));
     if (!rc)
         rc = db_migrate(&l->db, steps, N_STEPS, why);
-    l->is_full = true; /* db_open's */
+    l->is_full = true; /* the setting of db_open */
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&l->db, &l->statements[i], sql[i], why);
     if (rc) {
@@ -157,14 +157,14 @@ bind(sqlite3_stmt *s, int at, struct slice text)
                       SQLITE_STATIC);
 }
 
-/* One row is looked for; *s is reset by release. */
+/* Looks for one row; release resets *s. */
 static enum status
 ask(struct ledger *l, sqlite3_stmt *s, bool *row, struct problem *why)
 {
     return db_step(&l->db, s, row, "read mqtt.db", why);
 }
 
-/* Nothing that was lent to it is looked at again. */
+/* Resets a statement, and forgets the values lent to it. */
 static void
 release(sqlite3_stmt *s)
 {
@@ -183,10 +183,9 @@ run(struct ledger *l, sqlite3_stmt *s, struct problem *why)
 
 /* Transactions */
 
-/* After an error of the disk nobody knows what the end of the WAL would be
- * after a power failure, and what is appended behind a damaged frame is lost
- * with it, however well it was synced. So what was kept so far goes into the
- * database, and the WAL begins anew. */
+/* After a disk error a power failure might damage the end of the WAL, and
+ * frames behind a damaged one are lost, however well they were synced. So a
+ * checkpoint moves the kept rows into the database, and the WAL begins anew. */
 static enum status
 begin_wal_anew(struct ledger *l, struct problem *why)
 {
@@ -215,7 +214,7 @@ begin(struct ledger *l, bool is_firm, struct problem *why)
     return rc ? rc : db_exec(&l->db, "BEGIN IMMEDIATE", why);
 }
 
-/* Commits what `rc` says went well, else takes it back. */
+/* Commits if `rc` is STATUS_OK, else rolls back. */
 static enum status
 end(struct ledger *l, enum status rc, struct problem *why)
 {
@@ -227,7 +226,7 @@ end(struct ledger *l, enum status rc, struct problem *why)
     return rc;
 }
 
-/* A transaction of one statement, which has its parameters. */
+/* Runs one statement, which has its parameters, in a transaction. */
 static enum status
 write_one(struct ledger *l, sqlite3_stmt *s, bool is_firm, struct problem *why)
 {
@@ -242,7 +241,7 @@ write_one(struct ledger *l, sqlite3_stmt *s, bool is_firm, struct problem *why)
 
 /* Bridges */
 
-/* Copies a text that has to be of that size. */
+/* Copies a text that must have that size. */
 static enum status
 copy_text(char *to, size_t size, struct slice text, struct problem *why)
 {
@@ -322,7 +321,7 @@ write_difference(struct buf *to, uint64_t difference)
     buf_add(to, bytes, n);
 }
 
-/* false: it is not of that form, or 0, or no number of 64 bits. */
+/* Reads one difference. false: it is malformed, or 0, or over 64 bits. */
 static bool
 take_difference(struct slice *from, uint64_t *difference)
 {
@@ -448,7 +447,7 @@ ledger_keep(struct ledger *l, const char *bridge, const struct lane_row *rows,
     return rc;
 }
 
-/* A statement whose parameters are a bridge and something of it. */
+/* Runs a statement with two parameters: a bridge and `what`. */
 static enum status
 write_of_bridge(struct ledger *l, enum statement which, const char *bridge,
                 struct slice what, bool is_firm, struct problem *why)
@@ -508,8 +507,8 @@ ledger_filters(struct ledger *l, const char *bridge,
     return rc;
 }
 
-/* Firmly, both: retained messages of a filter are taken once, and not again
- * after a power failure. */
+/* Firm, like ledger_drop_filter: retained messages of a filter are taken once,
+ * and not again after a power failure. */
 enum status
 ledger_add_filter(struct ledger *l, const char *bridge, const char *filter,
                   struct problem *why)

@@ -1,21 +1,21 @@
 /*
- * ledger.h - DIR/mqtt.db: what bridges must know after a crash. SQLite, WAL;
- * threads of all bridges share one connection, under a lock.
+ * ledger.h - DIR/mqtt.db: the state of bridges that survives a crash. SQLite,
+ * WAL; threads of all bridges share one connection, under a lock.
  *
- *   bridge   identity, from which client ids are made; since when there is one
- *   lane     of a set: epoch, the last entry that was acknowledged, and where
- *            the messages end that were begun behind it
- *   filter   what was subscribed to
+ *   bridge   its identity, from which client ids are made; when it was new
+ *   lane     of a set: epoch, the last acknowledged entry, and the ends of the
+ *            messages that were begun behind it
+ *   filter   a filter that was subscribed to
  *
- * How firmly: a new bridge or lane with an fsync, for they say where it began,
- * and what was before that is not told. The progress of lanes without one: the
- * kernel has it, kill -9 loses none of it; after a power failure it may be
- * older, and then more is told again.
+ * How firmly: a new bridge or lane with an fsync, because its row says where it
+ * began, and earlier entries are not published. The progress of lanes without
+ * one: the kernel has it, kill -9 loses none of it; after a power failure it
+ * may be older, and then the bridge repeats more messages.
  *
- * A lane is written before its messages are published: so what is told again
- * after a crash has the same ends as before, and a receiver finds its position
- * in it. If the disk refuses, that is said, and messages go out all the same:
- * what is committed is delivered (design: a slow disk slows posts, never
+ * A lane is written before its messages are published: so messages that are
+ * repeated after a crash have the same ends, and a receiver finds its position
+ * among them. If the disk refuses, the bridge logs that, and publishes all the
+ * same: committed changes are delivered (design: a slow disk slows posts, never
  * deliveries).
  */
 #ifndef BROKER_BRIDGE_LEDGER_H
@@ -32,12 +32,12 @@
 
 struct ledger;
 
-/* (A program's ledger_open is that of client/watch.) */
+/* (The name ledger_open belongs to client/watch.) */
 MUST_CHECK enum status bridge_ledger_open(struct ledger **ledger,
                                           const char *dir, struct problem *why);
 void bridge_ledger_close(struct ledger *ledger); /* NULL is allowed */
 
-/* Could bridge_ledger_open use what is in `dir`? Writes nothing. */
+/* Checks that bridge_ledger_open can use `dir`. Writes nothing. */
 MUST_CHECK enum status bridge_ledger_check(const char *dir,
                                            struct problem *why);
 
@@ -45,27 +45,28 @@ MUST_CHECK enum status bridge_ledger_check(const char *dir,
 #define BRIDGE_IDENTITY_SIZE 9
 
 struct bridge_row {
-    char identity[BRIDGE_IDENTITY_SIZE]; /* random, made when it was new */
-    int64_t since_us; /* when it was new: sets that are younger are told from
+    char identity[BRIDGE_IDENTITY_SIZE]; /* random; made when the bridge was
+                                            new */
+    int64_t since_us; /* when the bridge was new: it publishes younger sets from
                          their beginning */
 };
 
-/* Finds the bridge of that name, or makes it, durably. */
+/* Finds the bridge of that name, or makes its row, durably. */
 MUST_CHECK enum status ledger_bridge(struct ledger *ledger, const char *name,
                                      struct bridge_row *row,
                                      struct problem *why);
 
-/* A lane as it is kept. `set` and `ends` lent. */
+/* A row of a lane. `set` and `ends` are lent. */
 struct lane_row {
     struct slice set;
     char epoch[EPOCH_SIZE + 1];
     uint64_t acked;
-    const uint64_t *ends; /* of messages behind `acked`, growing */
+    const uint64_t *ends; /* of messages behind `acked`, ascending */
     size_t n_ends;
 };
 
-/* Calls `fn` for every lane of a bridge, by name. Another status than 0 ends
- * it. Under the lock: it calls nothing of the ledger. */
+/* Calls `fn` for every lane of a bridge, by name, until `fn` returns an error.
+ * The lock is held: `fn` must not call the ledger. */
 MUST_CHECK enum status
 ledger_lanes(struct ledger *ledger, const char *bridge,
              enum status (*fn)(const struct lane_row *row, void *user),
@@ -76,11 +77,11 @@ MUST_CHECK enum status ledger_keep(struct ledger *ledger, const char *bridge,
                                    const struct lane_row *rows, size_t n,
                                    bool is_firm, struct problem *why);
 
-/* The set was removed. */
+/* Deletes the row of a removed set. */
 MUST_CHECK enum status ledger_forget(struct ledger *ledger, const char *bridge,
                                      struct slice set, struct problem *why);
 
-/* Filters that a bridge was granted: `fn` for each; adding; taking away. */
+/* Granted filters of a bridge: calls `fn` for each; adds one; removes one. */
 MUST_CHECK enum status ledger_filters(struct ledger *ledger, const char *bridge,
                                       enum status (*fn)(const char *filter,
                                                         void *user),

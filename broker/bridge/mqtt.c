@@ -27,8 +27,8 @@ is_stopping(struct mqtt *mqtt)
 
 /* A connection, from its beginning to its end */
 
-/* The client goes, and all that it has not sent; nothing is said to the MQTT
- * broker, which then publishes the last will. */
+/* Frees the client without sending its queued packets. It sends no DISCONNECT,
+ * so the MQTT broker publishes the last will. */
 static void
 hang_up(struct mqtt *mqtt)
 {
@@ -85,8 +85,9 @@ say_what_is_missing(struct mqtt *mqtt)
         mqtt_end(mqtt, "no answer from the MQTT broker to CONNECT");
 }
 
-/* Tries one address: returns when the MQTT broker has accepted, or the try is
- * over. TCP must be there at `reach_us`, CONNACK at `deadline_us`. */
+/* Tries one address: returns when the MQTT broker has accepted, or the try has
+ * ended. TCP must be connected by `reach_us`, and CONNACK arrive by
+ * `deadline_us`. */
 static void
 try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
             int64_t deadline_us)
@@ -111,9 +112,8 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     }
 }
 
-/* Tries one address after the other, until one can be reached: a host may have
- * some that lead nowhere from here, as "localhost" has ::1 where the MQTT
- * broker listens on 127.0.0.1. */
+/* Tries the addresses in turn until one can be reached: some may lead nowhere,
+ * as "localhost" includes ::1 if the MQTT broker listens on 127.0.0.1. */
 static void
 connect_somewhere(struct mqtt *mqtt)
 {
@@ -135,14 +135,15 @@ connect_somewhere(struct mqtt *mqtt)
         if (!is_stopping(mqtt) && i + 1 < answer.n)
             hang_up(mqtt);
     }
-    mqtt->address = NULL; /* the answer's */
+    mqtt->address = NULL; /* belongs to the answer */
 }
 
 /* Reads until the MQTT broker has closed the connection, too. The library
- * closes the socket with DISCONNECT; where something has arrived by then and is
- * not read, as always when messages stream in, TCP would reset the connection,
- * and the MQTT broker lose what it has not read yet: DISCONNECT, and the last
- * acknowledgements. What is read here was not acknowledged, and comes again. */
+ * closes the socket with DISCONNECT. If received data were unread then, as
+ * always when messages stream in, TCP would reset the connection, and the MQTT
+ * broker would lose packets that it has not read yet: DISCONNECT, and the last
+ * acknowledgements. Messages that are read here were not acknowledged, and come
+ * again. */
 static void
 await_end(int fd, int64_t end_us)
 {
@@ -157,8 +158,8 @@ await_end(int fd, int64_t end_us)
         ;
 }
 
-/* In rounds until the owner has said all; then DISCONNECT, which makes the
- * library close the socket, and the MQTT broker forget the last will. */
+/* Goes on in rounds until the owner is done. Then sends DISCONNECT: the library
+ * closes the socket, and the MQTT broker discards the last will. */
 static void
 say_farewell(struct mqtt *mqtt)
 {
@@ -188,7 +189,7 @@ say_farewell(struct mqtt *mqtt)
     }
 }
 
-/* There is one way back to the beginning, and it has a pause. */
+/* The only way back to the beginning goes through a pause. */
 static void
 run(struct thread *t)
 {
@@ -281,7 +282,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
     if (rc)
         goto fail;
     snprintf(name, sizeof(name), "mqtt-%s", options->direction);
-    *opened = mqtt; /* before the owner is called */
+    *opened = mqtt; /* before the first call to the owner */
     rc = thread_start(&mqtt->thread, name, run, mqtt, why);
     if (rc) {
         mqtt_library_end();

@@ -10,7 +10,7 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/mqtt_inside.h"
 
-/* The only place that changes the state. */
+/* Changes the state. No other function does. */
 void
 mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition)
 {
@@ -46,13 +46,13 @@ mqtt_end(struct mqtt *mqtt, const char *format, ...)
     if (mqtt->is_ending)
         return;
     mqtt->is_ending = true;
-    mqtt->turn_us = 0; /* it may have missed a wake */
+    mqtt->turn_us = 0; /* to see a wake that it may have missed */
     va_start(arguments, format);
     vsnprintf(mqtt->why.text, sizeof(mqtt->why.text), format, arguments);
     va_end(arguments);
 }
 
-/* What operators are told */
+/* The log */
 
 static void
 tell_connected(struct mqtt *mqtt)
@@ -68,7 +68,8 @@ tell_connected(struct mqtt *mqtt)
     memset(mqtt->warned, 0, sizeof(mqtt->warned));
 }
 
-/* Was it told since all was well? It is now. */
+/* True if the log does not have this reason yet, since the last success; notes
+ * it. */
 static bool
 is_news(struct mqtt *mqtt, const struct problem *why)
 {
@@ -81,9 +82,10 @@ is_news(struct mqtt *mqtt, const struct problem *why)
     return true;
 }
 
-/* A warning once for each reason: whoever tries again twice a minute would say
- * the same all night. An MQTT broker that accepts and then cuts each time is
- * not what is meant by "all is well": tell_connected is left to mqtt_prove. */
+/* Logs a reason as a warning once: a client that tries twice a minute would
+ * repeat it all night. Logs repeats for debugging. If the MQTT broker accepts
+ * each connection and then cuts it, that is no success: only mqtt_prove logs it
+ * as connected. */
 static void
 tell_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
 {
@@ -136,7 +138,7 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
     int64_t pause_us;
 
     if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
-        random = 0; /* all of the pause */
+        random = 0; /* waits the whole pause */
     mqtt->failures++;
     mqtt->is_flapping = was_connected && !mqtt->is_proven;
     pause_us = backoff_pause(&backoff, mqtt->failures, random);

@@ -17,14 +17,14 @@
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
 #define EXPIRES_NEVER UINT32_MAX
 
-/* Of MQTT: a binary field's size has 16 bits. */
+/* In MQTT a binary field's size has 16 bits. */
 #define PASSWORD_MAX 65535
 
 /* The library as a whole */
 
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* It counts itself, but not for several threads. */
+/* The library counts its users itself, but not for several threads. */
 enum status
 mqtt_library_begin(struct problem *why)
 {
@@ -52,8 +52,8 @@ struct password {
     char text[PASSWORD_MAX + 3]; /* terminated */
 };
 
-/* The first line of its file, read anew for each connection: whoever changes
- * the password writes it there, and need not restart us. */
+/* Reads the first line of the password's file anew for each connection, so a
+ * new password needs no restart. */
 static enum status
 read_password(struct password *to, const char *path, struct problem *why)
 {
@@ -66,7 +66,7 @@ read_password(struct password *to, const char *path, struct problem *why)
         problem_errno(why, "cannot read the password file", path);
         return STATUS_INVALID;
     }
-    /* No second copy of it in a buffer. */
+    /* Unbuffered, so no buffer keeps a second copy. */
     setvbuf(file, NULL, _IONBF, 0);
     errno = 0;
     if (!fgets(to->text, sizeof(to->text), file) && ferror(file)) {
@@ -95,9 +95,9 @@ is_address(const char *host)
            inet_pton(AF_INET6, host, &any) == 1;
 }
 
-/* The library is given an address, and would name that to the MQTT broker as
- * the server it wants (SNI, RFC 6066 section 3, where addresses may not stand).
- * Called when the handshake begins: nothing is sent yet. */
+/* Sets the host's name for SNI. The library got an address, and would send that
+ * as the name of the server (RFC 6066 section 3 forbids addresses). Called when
+ * the handshake begins, before the first byte. */
 static void
 name_host(const SSL *ssl, int where, int result)
 {
@@ -109,8 +109,8 @@ name_host(const SSL *ssl, int where, int result)
         SSL_set_tlsext_host_name((SSL *)ssl, is_address(host) ? NULL : host);
 }
 
-/* Keeps why a certificate is not good: the library frees OpenSSL's SSL before
- * it could be asked. */
+/* Keeps the error of a bad certificate: the library frees OpenSSL's SSL before
+ * anyone can ask it. */
 static int
 note_certificate(int is_good, X509_STORE_CTX *store)
 {
@@ -123,7 +123,7 @@ note_certificate(int is_good, X509_STORE_CTX *store)
     return is_good;
 }
 
-/* The certificate must be for the host that the configuration names, always. */
+/* Always requires a certificate for the host that the configuration names. */
 static bool
 expect_host(SSL_CTX *ctx, const char *host)
 {
@@ -152,10 +152,10 @@ load_own(SSL_CTX *ctx, const struct bridge_config *c, struct problem *why)
     return STATUS_OK;
 }
 
-/* Ours and not the library's: it tells the reason when a certificate is not
- * good, checks names as OpenSSL does, and is made without a race. Read anew for
- * each connection, as certificates are renewed. Its app data is the struct mqtt
- * that uses it. */
+/* Makes a TLS context of our own instead of the library's: it reports why a
+ * certificate is bad, checks names as OpenSSL does, and has no race. Reads the
+ * files anew for each connection, because certificates are renewed. The
+ * context's app data is the struct mqtt that uses it. */
 static enum status
 make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
 {
@@ -263,7 +263,7 @@ set_tls(struct mqtt *mqtt, struct mosquitto *client, struct problem *why)
     if (rc)
         return rc;
     SSL_CTX_set_app_data(ctx, mqtt);
-    /* It takes a reference of its own. */
+    /* The library takes a reference of its own. */
     error = mosquitto_void_option(client, MOSQ_OPT_SSL_CTX, ctx);
     if (!error)
         error = mosquitto_int_option(client, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0);
@@ -283,7 +283,8 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
     } options[] = {
         {MOSQ_OPT_PROTOCOL_VERSION,
          c->version == BRIDGE_MQTT_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311},
-        /* How many are in flight out of the library's 20: both ways the same */
+        /* The limit of messages in flight, the same in both directions (the
+         * library's default is 20) */
         {MOSQ_OPT_SEND_MAXIMUM, (int)c->inflight},
         {MOSQ_OPT_RECEIVE_MAXIMUM, (int)c->inflight},
         {MOSQ_OPT_TCP_NODELAY, 1},
@@ -298,18 +299,18 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
         error = mosquitto_will_set(client, mqtt->will_topic,
                                    (int)strlen(mqtt->will_payload),
                                    mqtt->will_payload, 1, true);
-    /* Packets are only queued: acknowledgements go out when the round writes,
-     * after `turn`. */
+    /* Only queues packets: acknowledgements go out when the round writes, after
+     * `turn`. */
     if (!error)
         error = mosquitto_threaded_set(client, true);
     return failed(error, "the MQTT client cannot be set up", why);
 }
 
-/* mosquitto_connect_bind_async, which does not wait for TCP, takes no
- * properties. mosquitto_connect_bind_v5 puts them into the client before it
- * looks at the keepalive, and refuses one of 1: nothing else has happened then,
- * and the connection that is made next tells them. (unit/bridge/mqtt notices if
- * that is ever no longer so.) */
+/* Sets the properties of CONNECT. mosquitto_connect_bind_async, which does not
+ * wait for TCP, takes none. mosquitto_connect_bind_v5 stores them in the client
+ * before it refuses a keepalive of 1. That refusal has no other effect, and the
+ * next connection uses the properties. (unit/bridge/mqtt fails if a new version
+ * of the library changes that.) */
 static enum status
 set_properties(const struct mqtt *mqtt, struct mosquitto *client,
                struct problem *why)

@@ -5,7 +5,7 @@
 
 #include "broker/bridge/mqtt_inside.h"
 
-/* MQTT 3.1.1, section 3.2.2.3, as reasons of MQTT 5. */
+/* Translates codes of MQTT 3.1.1, section 3.2.2.3, to reasons of MQTT 5. */
 static int
 of_old(int code)
 {
@@ -16,7 +16,7 @@ of_old(int code)
                : 0x80;
 }
 
-/* What might be the matter where an answer is none. */
+/* A guess at the cause of a failure without an answer. */
 static const char *
 hint(const struct mqtt *mqtt)
 {
@@ -71,7 +71,7 @@ tls_words(const char *complaint)
     return colon && colon[1] ? colon + 1 + (colon[1] == ' ') : complaint;
 }
 
-/* What TLS found wrong; false: nothing that it tells. */
+/* Explains a failure of TLS; false: TLS reports nothing. */
 static bool
 explain_tls(struct mqtt *mqtt)
 {
@@ -103,7 +103,7 @@ explain_handshake(struct mqtt *mqtt)
 static void
 explain_cut(struct mqtt *mqtt)
 {
-    /* Mosquitto does so without a limit of its queues. */
+    /* Mosquitto cuts in this way if its queues have no limit. */
     if (mqtt->is_connected && mqtt->refusal)
         mqtt_end(mqtt, "cut by the MQTT broker after it refused a message: %s",
                  mqtt_reason(mqtt->refusal));
@@ -122,17 +122,17 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
     bool is_tls = mqtt->options.config->is_tls;
 
     switch (rc) {
-    case MOSQ_ERR_SUCCESS: /* only the socket is closed */
+    case MOSQ_ERR_SUCCESS: /* only the socket was closed */
     case MOSQ_ERR_CONN_LOST:
     case MOSQ_ERR_NO_CONN:
         explain_cut(mqtt);
         break;
     case MOSQ_ERR_TLS:
-        if (!explain_tls(mqtt)) /* its SSL may be gone: not explain_cut */
+        if (!explain_tls(mqtt)) /* its SSL may be freed: not explain_cut */
             explain_handshake(mqtt);
         break;
     case MOSQ_ERR_ERRNO:
-        /* Of TLS, the library makes EPROTO of all. */
+        /* The library turns every TLS error into EPROTO. */
         if (is_tls && explain_tls(mqtt))
             break;
         if (is_tls || error == 0 || error == EPROTO || error == ECONNRESET ||

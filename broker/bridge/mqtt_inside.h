@@ -1,15 +1,15 @@
 /*
- * mqtt_inside.h - what the files of an MQTT Client share.
+ * mqtt_inside.h - shared declarations of an MQTT Client's files.
  *
  *     mqtt            the thread: connects, serves, says farewell, pauses
  *     mqtt_round      a round of it
- *     mqtt_condition  states, and what operators are told of them
+ *     mqtt_condition  states, and their log messages
  *     mqtt_connect    makes libmosquitto's client: TLS, user, will, properties
- *     mqtt_messages   what is published and received, the library's callbacks
- *     mqtt_explain    why there is no connection, in words
+ *     mqtt_messages   publishes and receives, with the library's callbacks
+ *     mqtt_explain    explains why there is no connection
  *     mqtt_reason     the reasons of MQTT 5
  *
- * All of the client's own thread.
+ * Everything runs on the client's own thread.
  */
 #ifndef BROKER_BRIDGE_MQTT_INSIDE_H
 #define BROKER_BRIDGE_MQTT_INSIDE_H
@@ -24,7 +24,7 @@
 #include "base/thread.h"
 #include "broker/bridge/mqtt.h"
 
-/* What the MQTT broker allows: CONNACK. */
+/* The limits of the MQTT broker, from CONNACK. */
 struct mqtt_limits {
     uint32_t packet;      /* bytes; 0: as large as MQTT allows */
     uint16_t receive;     /* Receive Maximum */
@@ -33,58 +33,62 @@ struct mqtt_limits {
     bool takes_retained;
 };
 
-/* Reasons that come by turns are told once each, if they are not more. */
+/* So many reasons are remembered, so that alternating ones are logged once. */
 #define MQTT_WARNED 4
 
 struct mqtt {
     struct thread thread;
-    struct mqtt_options options; /* its texts, but the config's, are ours */
+    struct mqtt_options options; /* owns its texts, except the config's */
     char *client_id, *will_topic, *will_payload;
 
-    /* eventfd. A wake writes only if `is_woken` was false, the thread makes it
-     * so before it calls `turn`: what a waker did before is seen there. */
+    /* eventfd. A waker writes only if `is_woken` was false. The thread clears
+     * it before it calls `turn`, so `turn` sees everything that a waker did
+     * before. */
     int wake_fd;
     atomic_bool is_woken, is_stopping;
 
     /* The connection */
     struct mosquitto *client; /* NULL: none */
-    const char *address;      /* numeric: where it is tried */
-    bool is_reached;          /* TCP */
+    const char *address;      /* numeric: the address being tried */
+    bool is_reached;          /* TCP is connected */
     bool is_connected;        /* CONNACK: accepted */
-    bool is_ending;           /* to be given up, because of ... */
+    bool is_ending;           /* about to be given up, for `why` */
     struct problem why;
     struct mqtt_limits limits;
-    char complaint[160]; /* what the library said first of an error; "": none */
-    int bad_certificate; /* X509_V_ERR_... of the other side's; 0: none */
+    char complaint[160]; /* the library's first message about an error; "":
+                            none */
+    int bad_certificate; /* X509_V_ERR_... of the other side's certificate; 0:
+                            none */
     bool is_proven;
-    int refusal; /* of what was acknowledged last; 0: it was taken */
+    int refusal; /* the reason of the last acknowledgement; 0: success */
 
-    /* What was heard. Calls of the library's callbacks: something happened. */
+    /* Reading. Counts the library's callbacks: something happened. */
     unsigned n_heard;
     size_t heard_bytes; /* payloads of this round */
-    bool is_logging;    /* the library's log tells repeats: mqtt_messages.c */
-    bool is_repeat;     /* the PUBLISH that is being read has the DUP flag */
+    bool is_logging;    /* on_log reads the library's log, for repeats:
+                           mqtt_messages.c */
+    bool is_repeat;     /* the PUBLISH being read has the DUP flag */
 
-    /* What is said: packets that were queued since the library wrote. */
+    /* Writing: packets queued since the library wrote. */
     unsigned n_queued;
 
     /* Steady clock */
     int64_t turn_us; /* when `turn` wants to be called */
     int64_t misc_us; /* when the library looks at its keepalive again */
-    int64_t gone_us; /* since when there is no connection */
+    int64_t gone_us; /* when the connection ended */
 
-    unsigned failures; /* since something was achieved */
-    /* What was told as a warning since all was well, the newest first; "":
-     * nothing. */
+    unsigned failures; /* since the last success */
+    /* Reasons logged as warnings since the last success, the newest first; "":
+     * none. */
     struct problem warned[MQTT_WARNED];
-    bool is_flapping; /* the last one was accepted, and ended without that
-                         anything was achieved on it */
+    bool is_flapping; /* the last connection was accepted, but never proved
+                         (mqtt_prove) */
 
-    pthread_mutex_t lock; /* of `state`: any thread */
+    pthread_mutex_t lock; /* of `state`, for any thread */
     struct mqtt_state state;
 };
 
-/* Of times: there is none. */
+/* As a time: never. */
 #define MQTT_NEVER INT64_MAX
 
 static inline int64_t
@@ -93,43 +97,43 @@ mqtt_earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How often the library may look whether it is time for a PINGREQ. */
+/* How often the library checks whether PINGREQ is due. */
 #define MQTT_MISC_US ((int64_t)1000000)
 
 /* mqtt_round.c */
 
-/* Waits until something happens, at most until `end_us` (steady), and does what
- * mqtt.h promises of a round. `fd`: another one to wait for; -1: none. */
+/* Waits until something happens, at most until `end_us` (steady), and runs a
+ * round as in mqtt.h. `fd`: another descriptor to wait for; -1: none. */
 void mqtt_round(struct mqtt *mqtt, int64_t end_us, int fd);
 
-/* Writes what is queued, as much as goes. */
+/* Writes queued packets, as many as the socket takes. */
 void mqtt_speak(struct mqtt *mqtt);
 
 /* mqtt_condition.c */
 
 void mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition);
 
-/* The connection is to be given up; the first reason counts. */
+/* Marks the connection to be given up; the first reason counts. */
 void mqtt_end(struct mqtt *mqtt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* CONNACK said so. */
+/* Called when CONNACK accepts. */
 void mqtt_accepted(struct mqtt *mqtt);
 
-/* The connection, or the try, has ended because of mqtt->why. How long to
- * pause, in microseconds. */
+/* Called when the connection, or a try, has ended because of mqtt->why. Returns
+ * the pause in microseconds. */
 int64_t mqtt_count_failure(struct mqtt *mqtt, bool was_connected);
 
 /* mqtt_connect.c */
 
-/* Makes mqtt->client and begins to connect it to mqtt->address: does not block.
- * Without one, `why` says why. */
+/* Makes mqtt->client and begins to connect it to mqtt->address. Does not block.
+ * On failure `why` has the reason. */
 MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
 
-/* Is the TLS handshake not finished? */
+/* True if the TLS handshake is not finished. */
 bool mqtt_is_shaking(const struct mqtt *mqtt);
 
-/* libmosquitto's own beginning and end in the process, counted. */
+/* Begin and end libmosquitto's use in the process; counted. */
 MUST_CHECK enum status mqtt_library_begin(struct problem *why);
 void mqtt_library_end(void);
 
@@ -138,15 +142,15 @@ void mqtt_listen(struct mqtt *mqtt);
 
 /* mqtt_explain.c */
 
-/* What a call of the library's loop that returned `rc`, errno being `error`,
- * and the closed socket, say about the end: mqtt_end. */
+/* Ends the connection (mqtt_end) with a reason made of `rc`, which a call of
+ * the library's loop returned, errno as `error`, and the closed socket. */
 void mqtt_explain(struct mqtt *mqtt, int rc, int error);
 
-/* CONNACK refused. `code`: of MQTT 5, or of 3.1.1 (1 to 5). `text`: what the
- * MQTT broker says besides; NULL: nothing. */
+/* Ends the connection after CONNACK refused. `code` is one of MQTT 5, or of
+ * 3.1.1 (1 to 5); `text` is the MQTT broker's message; NULL: none. */
 void mqtt_refused(struct mqtt *mqtt, int code, const char *text);
 
-/* DISCONNECT of the MQTT broker. */
+/* Ends the connection after DISCONNECT of the MQTT broker. */
 void mqtt_dismissed(struct mqtt *mqtt, int code);
 
 #endif

@@ -6,27 +6,27 @@
 #include "broker/base/diag.h"
 #include "broker/bridge/mqtt_inside.h"
 
-/* Of a packet without a limit: a first byte, four of the length, and what four
- * can say (MQTT 5, section 2.1.4). */
+/* The largest packet without a limit: a first byte, four bytes of length, and
+ * the largest length (MQTT 5, section 2.1.4). */
 #define PACKET_MAX (1 + 4 + 268435455)
 
-#define RECEIVE_MAX 65535 /* where the MQTT broker says nothing */
+#define RECEIVE_MAX 65535 /* if the MQTT broker gives none */
 
-/* In MQTT 3.1.1 it cannot say it, and yet have a limit at QoS 2, where it has
- * to remember what is on its way: Mosquitto cuts who has more than 20, its
- * default, and would do so again with every connection. */
+/* In MQTT 3.1.1 the MQTT broker cannot state a limit, but may have one at QoS
+ * 2, where it must remember messages in flight. Mosquitto, by default, cuts a
+ * client with more than 20, and would do so again with every connection. */
 #define RECEIVE_MAX_311 20
 
-/* What is heard */
+/* Receiving */
 
-/* Message callbacks are not told the DUP flag; the line that the library writes
- * to its log before each call begins
+/* Message callbacks do not get the DUP flag. The line that the library logs
+ * before each call contains it:
  *
  *     Client ID received PUBLISH (d1, q1, r0, m7, 'TOPIC', ... (12 bytes))
  *
- * Those lines cost something each, so the log is listened to only until the
- * first message came without the flag: what was not acknowledged on an earlier
- * connection comes first. The same log says what TLS complains of. */
+ * Each line costs time, so the client only listens to the log until the first
+ * message without the flag: repeats of an earlier connection come first. The
+ * same log has the errors of TLS. */
 static void
 on_log(struct mosquitto *client, void *user, int level, const char *line)
 {
@@ -42,7 +42,7 @@ on_log(struct mosquitto *client, void *user, int level, const char *line)
         mqtt->is_repeat = line[id + sizeof(after) - 1] == '1';
 }
 
-/* Not from on_log, whose lock is the same. */
+/* Not called by on_log: the library holds the same lock. */
 static void
 stop_logging(struct mqtt *mqtt)
 {
@@ -91,7 +91,7 @@ on_connect(struct mosquitto *client, void *user, int code, int flags,
         free(text);
         return;
     }
-    /* A second CONNACK breaks the protocol, which the library does not see. */
+    /* A second CONNACK breaks the protocol; the library does not check that. */
     if (mqtt->is_connected) {
         mqtt_end(mqtt, "the MQTT broker sent a second CONNACK");
         return;
@@ -113,7 +113,7 @@ on_disconnect(struct mosquitto *client, void *user, int code,
 {
     (void)client;
     (void)properties;
-    /* Smaller ones are the library's own errors, which its loop returns. */
+    /* Smaller codes are the library's own errors, which its loop returns. */
     if (code >= MQTT_REASON_FAILED)
         mqtt_dismissed(user, code);
 }
@@ -143,8 +143,9 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
     mqtt->n_heard++;
     if (mqtt->is_ending)
         return;
-    /* We ask for one filter at a time, at QoS 1, and MQTT may grant less, never
-     * more: at QoS 2 the library would acknowledge before we have a message. */
+    /* The client asks for one filter at a time, at QoS 1. MQTT may grant less,
+     * never more: at QoS 2 the library would acknowledge before we have a
+     * message. */
     if (n != 1)
         mqtt_end(mqtt,
                  "the MQTT broker answered one subscription with %d results",
@@ -157,7 +158,7 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
         mqtt->options.calls->subscribed(mqtt->options.user, mid, granted[0]);
 }
 
-/* What MQTT 5 says about a message; freed with drop_said. */
+/* The MQTT 5 properties of a message; drop_said frees them. */
 struct said {
     char *content_type, *key, *id;
     void *correlation;
@@ -224,14 +225,14 @@ on_message(struct mosquitto *client, void *user,
 
     (void)client;
     mqtt->n_heard++;
-    mqtt->n_queued += m->mid > 0; /* its acknowledgement */
+    mqtt->n_queued += m->mid > 0; /* a PUBACK */
     mqtt->heard_bytes += (size_t)m->payloadlen;
     if (!message.is_repeat)
         stop_logging(mqtt);
     if (mqtt->is_ending || !mqtt->options.calls->received)
         return;
-    /* The library has acknowledged it already, so it is not sent again: it is
-     * to be taken now, or never. */
+    /* The library has acknowledged it already, so it will not be sent again:
+     * take it now or never. */
     if (m->qos > 1)
         DIAG(DIAG_WARNING, "bridge",
              "a message came at QoS 2, where QoS 1 was asked for: a crash "
@@ -262,9 +263,9 @@ mqtt_listen(struct mqtt *mqtt)
     mosquitto_subscribe_v5_callback_set(client, on_subscribe);
 }
 
-/* What is said */
+/* Publishing */
 
-/* Bytes of a variable byte integer (MQTT 5, section 1.5.5). */
+/* The size of a variable byte integer (MQTT 5, section 1.5.5). */
 static size_t
 varint_size(size_t n)
 {
@@ -277,7 +278,8 @@ speaks_5(const struct mqtt *mqtt)
     return mqtt->options.config->version == BRIDGE_MQTT_5;
 }
 
-/* Of PUBLISH, all behind the length but the payload (sections 3.3.2). */
+/* The size of PUBLISH behind the length, without the payload (section
+ * 3.3.2). */
 static size_t
 header_size(const struct mqtt *mqtt, const struct mqtt_message *message)
 {
@@ -294,7 +296,7 @@ header_size(const struct mqtt *mqtt, const struct mqtt_message *message)
     return size + varint_size(properties) + properties;
 }
 
-/* What may be behind the length of a packet. */
+/* The most bytes behind the length of a packet. */
 static size_t
 rest_size(const struct mqtt *mqtt)
 {
@@ -307,7 +309,7 @@ rest_size(const struct mqtt *mqtt)
         max = mqtt->limits.packet;
     if (max < 2)
         return 0;
-    /* The length takes the more bytes the more it says. */
+    /* The larger the length, the more bytes it takes. */
     rest = (size_t)max - 2;
     while (1 + varint_size(rest) + rest > max)
         rest--;
@@ -370,7 +372,7 @@ make_properties(mosquitto_property **to, const struct mqtt_message *message)
                                    : STATUS_OK;
 }
 
-/* A refusal of the library itself. */
+/* Explains a refusal of the library itself. */
 static enum status
 cannot(int error, const char *what, const char *topic, struct problem *why)
 {
@@ -406,8 +408,8 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
                        "the MQTT broker takes no messages at QoS %d, at most "
                        "at QoS %d",
                        message->qos, mqtt->limits.qos);
-    /* Ours is exact; the library's leaves out some bytes, and would queue what
-     * it then cannot send. */
+    /* Our size is exact; the library leaves out some bytes, and would queue a
+     * message that it cannot send. */
     if (size > rest_size(mqtt))
         return problem(why, STATUS_TOO_LARGE,
                        "a message of %zu bytes on %s: a packet has room for "

@@ -2,8 +2,8 @@
 
 #include "broker/bridge/mqtt.h"
 
-/* MQTT 5, section 2.4: those that CONNACK, DISCONNECT, PUBACK and SUBACK know.
- */
+/* MQTT 5, section 2.4: the reasons in CONNACK, DISCONNECT, PUBACK and
+ * SUBACK. */
 static const struct reason {
     int code;
     const char *words;

@@ -11,17 +11,17 @@
 #include "base/clock.h"
 #include "broker/bridge/mqtt_inside.h"
 
-/* What a round reads at most, so that whoever sends without end does not keep
- * `turn` from its turn, nor us from a bounded memory. */
+/* The most that a round reads, so that an endless sender neither keeps `turn`
+ * waiting nor exceeds the memory. */
 #define ROUND_PACKETS 4096
 #define ROUND_BYTES   ((size_t)8 << 20)
 
-/* Reads that bring nothing while the other side has hung up. */
+/* So many reads may bring nothing after the other side has hung up. */
 #define IDLE_READS 16
 
-/* What to wait for. Once TLS could not write, the library would have us wait
- * for being able to, for ever, until it has written a packet: through all of
- * the handshake, a busy loop. OpenSSL knows what its last call waits for. */
+/* The poll events to wait for. Once TLS could not write, the library would wait
+ * for writing until it has written a packet: a busy loop through the whole
+ * handshake. OpenSSL knows what its last call waits for. */
 static short
 wanted(const struct mqtt *mqtt)
 {
@@ -34,7 +34,7 @@ wanted(const struct mqtt *mqtt)
     return POLLIN | POLLRDHUP;
 }
 
-/* Bytes that OpenSSL has read already wake no poll. */
+/* True if OpenSSL holds bytes that poll no longer reports. */
 static bool
 has_unread(const struct mqtt *mqtt)
 {
@@ -43,8 +43,8 @@ has_unread(const struct mqtt *mqtt)
     return ssl && mosquitto_socket(mqtt->client) >= 0 && SSL_pending(ssl) > 0;
 }
 
-/* Waits until something is to be done, at most until `end_us`. Returns what has
- * happened to the socket. `fd`: another one to wait for; -1: none. */
+/* Waits for an event, at most until `end_us`. Returns the events of the socket.
+ * `fd`: another descriptor to wait for; -1: none. */
 static short
 await(struct mqtt *mqtt, int64_t end_us, int fd)
 {
@@ -69,13 +69,13 @@ await(struct mqtt *mqtt, int64_t end_us, int fd)
                                             : (int)((wait_us + 999) / 1000);
     }
     if (poll(fds, 2, wait_ms) < 0)
-        return 0; /* EINTR: a round more */
+        return 0; /* EINTR: one more round */
     if (fds[0].revents && read(mqtt->wake_fd, &wakes, sizeof(wakes)) < 0)
-        return fds[1].revents; /* nobody else reads it: cannot be */
+        return fds[1].revents; /* impossible: nobody else reads it */
     return mqtt->client ? fds[1].revents : 0;
 }
 
-/* Is TCP there? */
+/* Checks whether TCP is connected. */
 static void
 look_whether_reached(struct mqtt *mqtt, short happened)
 {
@@ -87,7 +87,8 @@ look_whether_reached(struct mqtt *mqtt, short happened)
     if (getsockopt(mosquitto_socket(mqtt->client), SOL_SOCKET, SO_ERROR, &error,
                    &size))
         error = errno;
-    /* One that has been there and is reset says perhaps why, to who reads. */
+    /* A connection that was made and then reset may have data with the
+     * reason. */
     if (error && error != ECONNRESET)
         mqtt_end(mqtt, "cannot connect to %s port %u: %s", mqtt->address,
                  mqtt->options.config->port, strerror(error));
@@ -95,9 +96,9 @@ look_whether_reached(struct mqtt *mqtt, short happened)
         mqtt->is_reached = true;
 }
 
-/* Reads what has arrived. The library reads one packet a call, and says nothing
- * of it but by its callbacks: read on while these are called, or TLS has come
- * to an end with its handshake. */
+/* Reads the received packets. The library reads one packet per call, and
+ * reports it only through its callbacks. So this reads on while callbacks come,
+ * or the TLS handshake has just ended. */
 static void
 hear(struct mqtt *mqtt, short happened)
 {
@@ -119,9 +120,9 @@ hear(struct mqtt *mqtt, short happened)
             mqtt_explain(mqtt, rc, error);
         if (mqtt->is_ending)
             return;
-        /* Once there is something in flight it reads on by itself until there
-         * is nothing more. (Where it queued a packet, errno may be that of the
-         * pair of sockets which it would wake a thread of its own by.) */
+        /* Once something is in flight the library reads on by itself until no
+         * data are left. (If it queued a packet, errno may be that of its
+         * socket pair for waking its own thread.) */
         if (error == EAGAIN && mqtt->n_queued == n_queued && !has_hung_up &&
             was_shaking == mqtt_is_shaking(mqtt))
             return;
@@ -129,8 +130,9 @@ hear(struct mqtt *mqtt, short happened)
             continue;
         if (!has_hung_up)
             return;
-        /* There may be something behind what tells nobody. But it must end: of
-         * a peer that went away in the handshake the library says nothing. */
+        /* libmosquitto may hold buffered data that no descriptor reports. But
+         * the loop must end: the library does not report a peer that went away
+         * in the handshake. */
         if (++idle == IDLE_READS)
             mqtt_explain(mqtt, MOSQ_ERR_CONN_LOST, 0);
     }
@@ -163,9 +165,9 @@ take_turn(struct mqtt *mqtt)
         mqtt->turn_us = MQTT_NEVER;
 }
 
-/* The library writes packet by packet; between these two calls TCP makes full
- * segments of them, which costs both sides less, and sends the rest then. If it
- * cannot, they go out one by one. */
+/* The library writes packet by packet. Between the two calls TCP makes full
+ * segments of them, which is cheaper for both sides, and sends the rest at the
+ * end. Without TCP_CORK they go out one by one. */
 static void
 cork(struct mqtt *mqtt, int is_corked)
 {
@@ -193,14 +195,14 @@ mqtt_speak(struct mqtt *mqtt)
         cork(mqtt, false);
     if (rc || mosquitto_socket(mqtt->client) < 0)
         mqtt_explain(mqtt, rc, error);
-    /* At QoS 0 that it is written is all that is acknowledged: there is room in
-     * the window. */
+    /* At QoS 0 a written message counts as acknowledged: the window has
+     * room. */
     if (mqtt->n_heard != n_before)
         mqtt->turn_us = 0;
 }
 
-/* The order is the promise of mqtt.h. A connection that is to be given up does
- * nothing more, least of all write. */
+/* Runs the steps in the order of mqtt.h. A connection that is to be given up
+ * does nothing more, and above all does not write. */
 void
 mqtt_round(struct mqtt *mqtt, int64_t end_us, int fd)
 {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "broker/bridge/out_inside.h"
 
-/* Lanes that wait */
+/* Waiting lanes */
 
 static bool
 is_paused(const struct lane *lane)
@@ -24,7 +24,8 @@ out_ready(struct lane *lane)
     list_append(&lane->out->ready, &lane->queue);
 }
 
-/* A queue for each length of a pause: so each is in order of when it ends. */
+/* There is a queue for each length of a pause, so each is in order of its
+ * ends. */
 void
 out_pause(struct lane *lane)
 {
@@ -70,7 +71,7 @@ out_take_marks(struct out *out)
         out_ready(list_entry(mark, struct lane, mark));
 }
 
-/* What the client calls */
+/* Calls of the client */
 
 static void
 on_connected(void *user, bool has_session)
@@ -149,7 +150,7 @@ earlier(int64_t *at_us, int64_t other_us)
         *at_us = other_us;
 }
 
-/* When something is to be done that nobody wakes us for. */
+/* The next time when something is due without a wake. */
 static int64_t
 next_time(const struct out *out, int64_t now_us, bool is_connected)
 {
@@ -173,8 +174,8 @@ next_time(const struct out *out, int64_t now_us, bool is_connected)
     return at_us;
 }
 
-/* As far as the window goes; what a turn has no room for comes with the next
- * one, when this was written. */
+/* Makes and publishes messages while the window has room. The client writes
+ * them, and the next turn makes the rest. */
 static void
 tell(struct out *out, int64_t now_us)
 {
@@ -202,7 +203,7 @@ on_turn(void *user, bool is_connected)
     if (is_connected)
         tell(out, now_us);
     else
-        lanes_keep(out, now_us); /* marks stay: nobody is woken twice */
+        lanes_keep(out, now_us); /* marks stay set: no lane is woken twice */
     atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
                           memory_order_relaxed);
     if (is_connected && !list_is_empty(&out->ready) &&

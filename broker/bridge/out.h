@@ -1,9 +1,10 @@
 /*
- * out.h - the changes of sets go out to the topics of an MQTT broker.
+ * out.h - publishes the changes of sets on topics of an MQTT broker.
  *
- * A lane (lane.h) is a set's cursor in this bridge. Those that have something
- * to tell take turns; a message is read from the log when there is room in the
- * window (window.h), published, and held there until it is acknowledged:
+ * A lane (lane.h) is a set's cursor in this bridge. Lanes with unpublished
+ * entries take turns. When there is room in the window (window.h), the bridge
+ * reads a message from the log, publishes it, and holds it in the window until
+ * it is acknowledged:
  *
  *   log --wake--> lane is ready --> message_write --> kept --> published
  *                   ^   (ledger.h: where it ends)                 |
@@ -11,16 +12,16 @@
  *                                                        |
  *                                        the lane's `acked` moves, is kept
  *
- * A connection that ends takes the window with it: every lane goes back to
- * `acked`, and goes over the same messages again, with the same ends, so that a
- * receiver finds its position among them. A message that the MQTT broker
- * refuses (MQTT 5: a reason, as where nobody may write to that topic) sets its
- * lane back, too, which then pauses; the others go on.
+ * The end of a connection clears the window: every lane goes back to `acked`,
+ * and repeats the same messages with the same ends, so that a receiver finds
+ * its position among them. If the MQTT broker refuses a message (MQTT 5: with a
+ * reason, as for a topic that the bridge may not write to), its lane goes back,
+ * too, and pauses; the others continue.
  *
  * Memory: the window has at most `inflight` messages, and WINDOW_BYTES; a lane
- * some 200 bytes. Nothing grows with what waits.
+ * some 200 bytes. Nothing grows with the number of waiting entries.
  *
- * All on the client's thread but what says otherwise.
+ * Everything runs on the client's thread unless stated otherwise.
  */
 #ifndef BROKER_BRIDGE_OUT_H
 #define BROKER_BRIDGE_OUT_H
@@ -36,36 +37,37 @@
 
 struct out;
 
-/* Learns its lanes, starts the client. `config` is lent as long as it lives.
- * Where a lane begins that is not at its set's beginning has to be kept: if the
- * ledger cannot, this fails. */
+/* Reads the lanes from the ledger, and starts the client. `config` is lent
+ * until out_close. Fails if the ledger cannot keep where a lane begins that
+ * does not begin with its set. */
 MUST_CHECK enum status out_open(struct out **out, struct registry *registry,
                                 struct ledger *ledger,
                                 const struct bridge_config *config,
                                 struct problem *why);
-void out_stop(struct out *out);  /* harmless twice; NULL is allowed */
-void out_close(struct out *out); /* out_stop, frees */
+void out_stop(struct out *out);  /* a second call does nothing; NULL is
+                                    allowed */
+void out_close(struct out *out); /* calls out_stop, and frees */
 
 struct out_report {
     struct mqtt_state mqtt; /* as out_state */
     uint64_t sets;          /* lanes */
-    uint64_t lag;           /* entries that are not acknowledged, of all sets */
-    uint64_t sets_behind;   /* lanes with some */
-    char slowest[65];       /* the set with most of them; "": none */
+    uint64_t lag;           /* unacknowledged entries of all sets */
+    uint64_t sets_behind;   /* lanes with unacknowledged entries */
+    char slowest[65];       /* the set with the largest lag; "": none */
     uint64_t slowest_lag;
     uint64_t in_flight;    /* messages */
     uint64_t published;    /* messages since the start, repeats included */
     uint64_t acknowledged; /* messages */
     uint64_t refused;      /* messages, by the MQTT broker */
-    uint64_t left_out;     /* entries too large for its packets, or no longer
-                              retained */
+    uint64_t left_out;     /* entries that are too large for its packets, or no
+                              longer retained */
 };
 
-/* Any thread. Looks at every lane. */
+/* Fills in the report. Any thread. Looks at every lane. */
 void out_report(struct out *out, struct out_report *report);
 
-/* Its `mqtt` alone, at once; `why` of a connection that stands: a set of which
- * the MQTT broker refuses what is told. */
+/* Fills in `mqtt` only, quickly. If the connection stands, `why` names a set
+ * whose messages the MQTT broker refuses. */
 void out_state(struct out *out, struct mqtt_state *state);
 
 #endif

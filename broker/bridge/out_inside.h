@@ -1,19 +1,19 @@
 /*
- * out_inside.h - what the files of the direction outwards share.
+ * out_inside.h - shared declarations of the direction outwards.
  *
- *     out       its life, what the client calls, a turn
- *     lanes     which there are; what the ledger keeps of them; reports
- *     telling   messages: made from the log
- *     envelope  what they say of themselves
- *     flights   those on their way: published, acknowledged, in order
+ *     out       its life, the client's calls, a turn
+ *     lanes     the list of lanes; their rows in the ledger; reports
+ *     telling   makes messages from the log
+ *     envelope  describes messages: topic, type, properties
+ *     flights   messages on their way: published, acknowledged, in order
  *     retained  position and status
  *
  * A turn:
  *
- *     lanes_look     if there may be new sets, or fewer
- *     telling_make   messages of those lanes whose turn it is, into one buffer
- *     lanes_keep     where they end, in one transaction
- *     flights_send   only now are they published
+ *     lanes_look     if sets were created or removed
+ *     telling_make   makes messages of the ready lanes, in one buffer
+ *     lanes_keep     writes their ends in one transaction
+ *     flights_send   publishes them only now
  *     retained_send
  */
 #ifndef BROKER_BRIDGE_OUT_INSIDE_H
@@ -39,8 +39,8 @@
 
 #define SECOND_US ((int64_t)1000000)
 
-/* What a turn makes at most before it writes: enough for the window of a
- * usual MQTT broker, and to share a transaction. */
+/* The most that a turn makes before it writes: enough for the window of a usual
+ * MQTT broker, and to share a transaction. */
 #define TURN_MESSAGES 256
 #define TURN_BYTES    ((size_t)1 << 20)
 
@@ -68,17 +68,18 @@ struct out {
     struct bridge_row row;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct topic_name status_topic;
-    uint8_t status_reason; /* that it was refused for; 0: it was not */
+    uint8_t status_reason; /* of the refusal of the status; 0: none */
     struct mqtt *mqtt;
 
-    pthread_mutex_t mutex; /* changes of `lanes` and of lane->set: the thread's,
-                              who need not lock to read them */
+    pthread_mutex_t mutex; /* locks changes of `lanes` and of lane->set. Only
+                              the bridge's thread makes them, and it reads both
+                              without the lock */
     struct list lanes;     /* by name */
     size_t n_lanes;
 
     /* News */
     bool is_watching;
-    bool has_looked; /* at all sets: what comes is new */
+    bool has_looked; /* at all sets: later sets are new */
     struct watch births;
     atomic_bool has_births;
     int64_t look_at_us; /* steady: not before that */
@@ -86,15 +87,16 @@ struct out {
 
     /* Lanes that wait */
     struct list ready, paused[PAUSES];
-    struct list due, resting; /* their positions */
+    struct list due, resting; /* positions of lanes */
 
-    struct list refused; /* lanes, the longest first; under the mutex */
+    struct list refused; /* lanes, longest refusal first; under the mutex */
 
-    /* What the ledger has not */
+    /* Missing in the ledger */
     struct list unkept;
     bool must_keep, must_be_firm;
     bool is_ledger_failing;
-    int64_t keep_at_us; /* steady: by then, or not before then if it fails */
+    int64_t keep_at_us; /* steady: write by then; after a failure not before
+                           then */
     struct lane_row *rows;
     size_t rows_capacity;
 
@@ -102,15 +104,15 @@ struct out {
     bool takes_retained;
     bool is_proven;
     struct window window;
-    unsigned turns_of_positions; /* messages since one, for which they gave way
-                                  */
+    unsigned turns_of_positions; /* messages since the last position: positions
+                                    give way to them */
 
     /* This turn */
     struct buf payloads, position;
     struct made made[TURN_MESSAGES];
     size_t n_made;
 
-    /* An acknowledgement that came before mqtt_publish had returned. */
+    /* Collects acknowledgements that come during mqtt_publish. */
     bool is_publishing;
     int early_mid, early_reason;
 
@@ -129,45 +131,45 @@ out_count(atomic_uint_least64_t *count, uint64_t n)
 
 /* out.c */
 
-/* Its turn will come, unless it is paused. */
+/* Puts a lane into the ready queue, unless it is paused. */
 void out_ready(struct lane *lane);
-/* Not before a pause; `failures` tells how long. */
+/* Pauses a lane; `failures` determines how long. */
 void out_pause(struct lane *lane);
-/* All it has under way is made again. */
+/* Makes all messages of the lane again that are in flight. */
 void out_rewind(struct lane *lane);
-/* The MQTT broker refuses what is told of it, or, 0, does no more. */
+/* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
+ * not any more. */
 void out_refused(struct lane *lane, int reason);
-/* Takes the marks: nobody is in the stack from then on but who is marked
- * later. */
+/* Takes the marks: after it the stack only has lanes that were marked later. */
 void out_take_marks(struct out *out);
 
-/* Publishes, whatever it is; acknowledged early or not. Not OK: the flight is
- * released. */
+/* Publishes any kind of message; its acknowledgement may come during the call.
+ * On failure the flight is released. */
 MUST_CHECK enum status out_publish(struct out *out,
                                    const struct mqtt_message *message,
                                    struct flight *flight, struct problem *why);
 
 /* lanes.c */
 
-/* What the ledger has; then looks. Where lanes begin is kept firmly, or it
- * fails. */
+/* Reads the lanes from the ledger, then looks at all sets. Fails if the ledger
+ * cannot keep the beginnings of lanes firmly. */
 MUST_CHECK enum status lanes_learn(struct out *out, struct problem *why);
-/* Looks at all sets: which are new, which are gone. */
+/* Looks at all sets for new and removed ones. */
 void lanes_look(struct out *out);
-/* Hears of their commits from now on. */
+/* Watches the logs of all sets from now on. */
 void lanes_watch(struct out *out);
 void lanes_unwatch(struct out *out);
-/* The ledger is to have it. */
+/* Has the ledger write the lane's row. */
 void lanes_note(struct lane *lane);
-/* Writes what was noted, if it is time. */
+/* Writes the noted rows, if it is time. */
 void lanes_keep(struct out *out, int64_t now_us);
-/* Its set is gone and its position, too. */
+/* Frees a lane whose set and position are gone. */
 void lanes_forget(struct lane *lane);
 void lanes_free(struct out *out);
 
 /* telling.c */
 
-/* Into out->made and out->payloads, for the lanes that are ready. */
+/* Makes messages of the ready lanes, into out->made and out->payloads. */
 void telling_make(struct out *out);
 
 /* envelope.c */
@@ -176,8 +178,8 @@ void telling_make(struct out *out);
 #define ENVELOPE_NUMBER_SIZE 21 /* 2^64 - 1 and a NUL */
 
 struct envelope {
-    struct mqtt_message message; /* its payload is the caller's; what it lends
-                                    is below, or the lane's */
+    struct mqtt_message message; /* the caller sets its payload; it lends from
+                                    the members below, and from the lane */
     struct topic_name topic;
     struct mqtt_property properties[ENVELOPE_PROPERTIES];
     char after[ENVELOPE_NUMBER_SIZE], last[ENVELOPE_NUMBER_SIZE];
@@ -186,32 +188,34 @@ struct envelope {
 
 void envelope_write(struct envelope *e, const struct lane *lane,
                     const struct made *made);
-/* The largest payload, whatever it will cover: its numbers and times are taken
- * to be as long as they get. */
+/* The largest payload, whatever the message covers: assumes numbers and times
+ * of the greatest length. */
 size_t envelope_room(const struct lane *lane, const struct made *made);
 
 /* flights.c */
 
-/* A message that is to be sent, or an entry that is passed over, in its turn.
- * NULL: no memory. */
+/* Adds a flight to the lane, in order: a message to send, or an entry to pass
+ * over. NULL: no memory. */
 struct flight *flights_add(struct lane *lane, uint64_t upto, size_t bytes);
-/* Takes what is done off the front: up to there the lane is acknowledged. */
+/* Removes finished flights from the front, and moves the lane's cursor behind
+ * them. */
 void flights_advance(struct lane *lane);
-/* Publishes what was made. */
+/* Publishes the messages in out->made. */
 void flights_send(struct out *out);
-/* The flight is in none of the window's tables any more, but in its lane's
- * list, or the others'. */
+/* Handles an acknowledgement. The flight is no longer in the window's tables,
+ * but still in its lane's list or in `others`. */
 void flights_acknowledged(struct out *out, struct flight *flight, int reason);
 
 /* retained.c */
 
-/* A connection: the status, and all positions. */
+/* After a connection was made: publishes the status, and all positions. */
 void retained_connected(struct out *out);
-/* Its position is another. */
+/* Notes that the lane's position has changed. */
 void retained_note(struct lane *lane);
 void retained_send(struct out *out, int64_t now_us);
 void retained_acknowledged(struct out *out, struct flight *flight, int reason);
-/* The end: positions now, then "offline". True: that is told. */
+/* At the end: publishes positions, then "offline". Returns true when all is
+ * published. */
 bool retained_farewell(struct out *out, int64_t now_us);
 
 #endif

@@ -4,7 +4,7 @@
 #include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
-/* What a post over HTTP would be answered. */
+/* The status that a post over HTTP would get. */
 static const struct answer {
     enum status rc;
     unsigned status;
@@ -28,7 +28,7 @@ answer_of(enum status rc)
     return &answers[ANSWERS - 1];
 }
 
-/* A text is told as it is, if it can stand in JSON. */
+/* Adds a text unchanged if JSON can hold it. */
 static void
 add(struct buf *to, const char *name, struct slice text)
 {

@@ -1,6 +1,6 @@
 /*
- * rejected.h - what is told of a message that was bad: application/problem+json
- * as the answer to a bad post is, with three members more.
+ * rejected.h - the report of a bad message: application/problem+json like the
+ * answer to a bad post, with three more members.
  *
  *   {"type":"about:blank","title":"Unprocessable Content","status":422,
  *    "detail":"no loc","entry":3,"line":17,
@@ -16,15 +16,15 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Longest text of somebody else's that is told whole; longer ones are quoted
+/* The longest foreign text that is reported whole; longer ones are quoted
  * (problem.h). */
 #define REJECTED_TEXT_MAX 1024
 
-/* The largest one: text of a problem and of three members, where every byte may
- * take six. */
+/* The largest report: the text of a problem, and three members in which every
+ * byte may take six. */
 #define REJECTED_MAX ((size_t)32 << 10)
 
-/* Appends it. `rc`, `why`: what was wrong with it. `key` may be empty. */
+/* Appends the report. `rc`, `why`: the error. `key` may be empty. */
 void rejected_write(struct buf *to, struct slice topic, struct slice set,
                     struct slice key, enum status rc,
                     const struct problem *why);

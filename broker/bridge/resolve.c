@@ -11,15 +11,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Two hold it, who asks and the thread; the last one frees it. */
+/* The asking thread and the resolver's own thread share it; the last one frees
+ * it. */
 struct resolve {
     char host[256];
     int fd;
     atomic_int n_holders;
-    atomic_bool is_done; /* stored last, with release order: whoever sees it
-                            sees the answer */
+    atomic_bool is_done; /* stored last, with release order: a thread that sees
+                            it sees the answer */
     struct resolve_answer answer;
-    int error; /* EAI_..., 0: there is an answer */
+    int error; /* EAI_...; 0: success */
 };
 
 static void
@@ -32,7 +33,8 @@ let_go(struct resolve *r)
     free(r);
 }
 
-/* Asks, and keeps the answer. `flags`: AI_NUMERICHOST asks nobody else. */
+/* Looks the name up, and stores the answer. With AI_NUMERICHOST in `flags` this
+ * asks no name server. */
 static void
 ask(struct resolve *r, int flags)
 {
@@ -97,7 +99,8 @@ resolve_begin(struct resolve **resolve, const char *host, struct problem *why)
         tell(r);
     } else {
         atomic_fetch_add_explicit(&r->n_holders, 1, memory_order_relaxed);
-        /* It inherits the mask of a thread.h thread: no signal comes here. */
+        /* Inherits the signal mask of a thread of thread.h: no signal comes
+         * here. */
         errno = pthread_create(&id, NULL, run, r);
         if (errno) {
             atomic_fetch_sub_explicit(&r->n_holders, 1, memory_order_relaxed);

@@ -1,9 +1,9 @@
 /*
- * resolve.h - the addresses of a host's name, asked for without waiting.
+ * resolve.h - looks up the addresses of a host's name without blocking.
  *
- * The C library's question blocks, for half a minute where a name server is
- * silent, and cannot be taken back. So a thread of its own asks it; whoever
- * wants the answer no more lets go of it, and the thread ends when it can.
+ * The C library's look-up blocks, for half a minute if a name server is silent,
+ * and cannot be cancelled. So a thread of its own makes it. A caller that no
+ * longer wants the answer calls resolve_end, and the thread ends when it can.
  */
 #ifndef BROKER_BRIDGE_RESOLVE_H
 #define BROKER_BRIDGE_RESOLVE_H
@@ -13,30 +13,31 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* More than these nobody tries. */
+/* The most addresses that are tried. */
 #define RESOLVE_MAX 8
 
 struct resolve;
 
 struct resolve_answer {
-    char addresses[RESOLVE_MAX][128]; /* "127.0.0.1", "fe80::1%eth0"; in the
-                                         order in which they are to be tried */
+    char addresses[RESOLVE_MAX][128]; /* "127.0.0.1", "fe80::1%eth0"; to be
+                                         tried in this order */
     size_t n;                         /* at least 1 */
 };
 
-/* `host` is a name or an address itself. */
+/* Begins a look-up. `host` is a name or an address. */
 MUST_CHECK enum status resolve_begin(struct resolve **resolve, const char *host,
                                      struct problem *why);
 
-/* Becomes readable when there is an answer. Lent. */
+/* A descriptor that becomes readable when there is an answer. Lent. */
 int resolve_fd(const struct resolve *resolve);
 
-/* STATUS_RUNNING: not yet; STATUS_NOT_FOUND: there is none, `why` says why. */
+/* Returns the answer. STATUS_RUNNING: not yet; STATUS_NOT_FOUND: no address,
+ * for the reason in `why`. */
 MUST_CHECK enum status resolve_take(struct resolve *resolve,
                                     struct resolve_answer *answer,
                                     struct problem *why);
 
-/* NULL is allowed. */
+/* Gives up the look-up, or frees it. NULL is allowed. */
 void resolve_end(struct resolve *resolve);
 
 #endif

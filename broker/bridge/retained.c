@@ -1,17 +1,17 @@
 /*
- * Positions. A lane whose position is another than what is told is due; one
- * that told rests for a second, and is due again behind that if it has moved
- * meanwhile, so the last one is never omitted.
+ * Positions. A lane is due when its position differs from the published one.
+ * After a publication it rests for a second, and is due again if it has moved
+ * meanwhile, so the last position is never omitted.
  *
  *     none --moved--> due --told--> resting --a second--> due, or none
  *
- * They give way to messages, but every eighth of what is published may be one:
- * so they come, however much there is to tell, and the 10,000 of them after a
+ * Positions give way to messages, but every eighth publication may be one. So
+ * they come however many messages there are, and the 10,000 positions after a
  * connection do not hold up messages.
  *
- * At QoS 1 where messages have a QoS at all: a position that is lost would be
- * wrong until the set changes again. Not at 2: the last one is right, however
- * often it comes.
+ * They have QoS 1 if messages have QoS 1 or 2: after a lost position the
+ * retained one would be wrong until the set changes again. They never have QoS
+ * 2: a repeated position does no harm.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@
 
 #define MESSAGES_BETWEEN 7
 
-/* What they may save up while there are none. */
+/* The most turns that positions may save up while none is due. */
 #define TURNS_MAX (64 * MESSAGES_BETWEEN)
 
 #define ONLINE  "online"
@@ -37,8 +37,8 @@ qos_of(const struct out *out)
 
 /* Status */
 
-/* Where the window is full it does not wait in it: at QoS 0 nothing holds it
- * back. false: it cannot be told. */
+/* Publishes the status. If the window is full, at QoS 0, which needs no room.
+ * false: it could not be published. */
 static bool
 send_status(struct out *out, const char *text, bool is_last)
 {
@@ -100,7 +100,7 @@ retained_connected(struct out *out)
         retained_note(list_entry(node, struct lane, node));
 }
 
-/* T(seq) of where the lane is; DATETIME_NONE: nobody knows any more. */
+/* T(seq) at the lane's cursor; DATETIME_NONE: no longer known. */
 static int64_t
 time_of(const struct lane *lane, const struct head *head, uint64_t seq)
 {
@@ -155,8 +155,8 @@ write_position(struct buf *to, const struct lane *lane)
     BUF_ADD(to, "}");
 }
 
-/* Publishes what is true now: a position, or, of a set that is gone, nothing,
- * which takes the retained one away. */
+/* Publishes the position; for a removed set an empty message, which deletes the
+ * retained one. */
 static enum status
 send_position(struct lane *lane, struct problem *why)
 {
@@ -183,7 +183,7 @@ send_position(struct lane *lane, struct problem *why)
     return out_publish(out, &message, flight, why);
 }
 
-/* The MQTT broker has none, and so nothing to be taken away. */
+/* Skips all positions: the MQTT broker retains none. */
 static void
 send_none(struct out *out)
 {
@@ -199,7 +199,7 @@ send_none(struct out *out)
     }
 }
 
-/* The next one that is due. */
+/* Publishes the next position that is due. */
 static enum status
 send_next(struct out *out, int64_t now_us)
 {
@@ -214,7 +214,7 @@ send_next(struct out *out, int64_t now_us)
     list_append(&out->resting, &lane->told);
     rc = send_position(lane, &why);
     if (rc) {
-        lane->is_due = true; /* a second later */
+        lane->is_due = true; /* try again a second later */
         if (rc != STATUS_AGAIN)
             DIAG(DIAG_WARNING, "bridge", "cannot tell a position",
                  diag_text("bridge", out->config->name),
@@ -259,7 +259,7 @@ retained_send(struct out *out, int64_t now_us)
     }
 }
 
-/* A reason is said once, not with each connection and each position. */
+/* Logs a reason once, not with each connection and each position. */
 static void
 judge_status(struct out *out, int reason)
 {
@@ -300,8 +300,9 @@ retained_acknowledged(struct out *out, struct flight *flight, int reason)
         lanes_forget(lane);
 }
 
-/* Half of the time is for what is in flight and for positions, the other for
- * this: whoever looks at it must not be told that we are there. */
+/* True when "offline" must go out. Messages in flight and positions have half
+ * of the time; "offline" has the other half, so that subscribers do not see a
+ * wrong "online". */
 static bool
 is_time_to_go(const struct out *out, int64_t now_us)
 {
@@ -323,7 +324,7 @@ retained_farewell(struct out *out, int64_t now_us)
     if (!out->is_offline_sent && is_time_to_go(out, now_us)) {
         out->is_offline_sent = true;
         if (!send_status(out, OFFLINE, true))
-            out->is_offline_told = true; /* as far as we can */
+            out->is_offline_told = true; /* nothing more can be done */
     }
     return out->is_offline_told && out->window.in_flight == 0;
 }

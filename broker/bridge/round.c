@@ -81,7 +81,7 @@ round_forget(struct round *r)
         let_go(r, list_entry(node, struct held, node));
 }
 
-/* The log thread; where there is nothing to commit, the client's. */
+/* On the log thread; if there is nothing to commit, on the client's. */
 static void
 on_done(struct ingest *ingest, void *user)
 {
@@ -102,8 +102,7 @@ count(struct round *r, int by)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Hands the messages to the log, up to the first one that it cannot take now.
- */
+/* Hands messages to the log, up to the first one that it cannot take now. */
 static void
 hand_over(struct round *r)
 {
@@ -122,8 +121,8 @@ hand_over(struct round *r)
     log_wake(registry_log(r->registry));
 }
 
-/* The log answers always, and soon: it is a matter of one fsync, or of one that
- * fails. */
+/* Waits for the answers. The log always answers soon: after one fsync, or a
+ * failed one. */
 static void
 wait_for_log(struct round *r)
 {
@@ -133,7 +132,7 @@ wait_for_log(struct round *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Whether the round is to go on, after the pause. */
+/* Pauses; returns true if the round goes on after it. */
 static bool
 pause_round(struct round *r, int64_t us)
 {
@@ -156,8 +155,8 @@ pause_round(struct round *r, int64_t us)
     return goes_on;
 }
 
-/* One pass; returns how many were settled. The rest are there as they were, and
- * *why says what the first of them met. */
+/* Makes one pass. Returns how many messages were settled. The others stay
+ * unchanged, and *why has the failure of the first of them. */
 static size_t
 pass(struct round *r, struct problem *why)
 {

@@ -1,24 +1,24 @@
 /*
- * round.h - the messages that were received and not acknowledged, on their way
- * into the log.
+ * round.h - unacknowledged messages on their way into the log.
  *
  *     round_add ... --> round_settle: ingest of each, one wake, wait for all
  *                          ^                     |
  *                          |                     +--> on_settled, in order
  *                          +-- a passing failure: from that message on again
  *
- * They are committed in the order in which they came, whatever their sets: the
- * posts of a pass are one line (log/post.h), and a pass ends where one cannot
- * be handed to the log. Nothing behind a message that failed for a passing
- * reason is settled before it.
+ * The log commits them in the order of their arrival, whatever their sets: the
+ * posts of a pass are one line (log/post.h), and a pass ends at the first one
+ * that cannot be handed to the log. If a message failed for a passing reason,
+ * no later one is settled before it.
  *
- * As long as some are committed a pass follows the other; else there is a pause
- * before the next one. A message that waits for another one (of the same key)
- * or for the memory that others hold goes with the next pass, without a pause.
+ * After a pass that committed messages the next one follows at once; else after
+ * a pause. A message that waits for another one with the same key, or for
+ * memory that others hold, goes with the next pass, without a pause.
  *
- * Memory: what round_add was given. Its caller settles when round_is_full.
+ * Memory: the messages given to round_add. Its caller settles when
+ * round_is_full.
  *
- * The client's thread but what says otherwise.
+ * The client's thread, unless stated otherwise.
  */
 #ifndef BROKER_BRIDGE_ROUND_H
 #define BROKER_BRIDGE_ROUND_H
@@ -34,12 +34,12 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* A round is settled when it has as much, however much there is to be read: the
- * log takes so much in one commit without effort, and memory is bounded. */
+/* The caller settles a round that has so much, even if more can be read: the
+ * log commits so much without effort, and the memory is bounded. */
 #define ROUND_MESSAGES 1000
 #define ROUND_BYTES    ((size_t)16 << 20)
 
-/* Pauses after passes in which nothing was committed. */
+/* Pauses after passes that committed nothing. */
 #define ROUND_PAUSE_US     50000
 #define ROUND_PAUSE_MAX_US 5000000
 
@@ -49,18 +49,19 @@ struct round {
     size_t n, bytes;
     struct post_line line;
 
-    /* A message is settled: h->rc is 0, it is committed, or no passing failure;
-     * held_key and the ingest (NULL if it has none) are there for the call. */
+    /* A message is settled: it is committed (h->rc is 0), or failed for good.
+     * held_key and the ingest (NULL if there is none) are valid for the
+     * call. */
     void (*on_settled)(struct held *h, void *user);
 
-    /* Nothing goes on for this reason: there is a pause, and then perhaps
-     * another one. */
+    /* No message can be settled for this reason: the round pauses, and perhaps
+     * pauses again. */
     void (*on_stuck)(const struct problem *why, void *user);
     void *user;
 
-    pthread_mutex_t mutex; /* what follows; the log thread's, too */
+    pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
-    unsigned pending; /* posts that the log has */
+    unsigned pending; /* the log's */
     bool is_ending;
 };
 
@@ -68,20 +69,21 @@ MUST_CHECK enum status round_init(struct round *r, struct registry *registry,
                                   struct problem *why);
 void round_fini(struct round *r);
 
-/* From now on one pass has to do. Any thread. */
+/* Makes the round stop after its present pass. Any thread. */
 void round_end(struct round *r);
 
-void round_add(struct round *r, struct held *h); /* it is the round's then */
+void round_add(struct round *r, struct held *h); /* the round owns `h` from now
+                                                    on */
 bool round_is_full(const struct round *r);
 bool round_is_empty(const struct round *r);
 
-/* Settles all of it. A passing failure: after `patience_us` in which pauses
- * were made, or at once if the round is to end, it gives up, `why` says why;
- * the messages that are not settled stay in it. */
+/* Settles all messages. After a passing failure it gives up when its pauses add
+ * up to `patience_us`, or at once after round_end: `why` has the reason, and
+ * unsettled messages stay in the round. */
 MUST_CHECK enum status round_settle(struct round *r, int64_t patience_us,
                                     struct problem *why);
 
-/* Lets go of all that is in it. */
+/* Frees all messages of the round. */
 void round_forget(struct round *r);
 
 #endif

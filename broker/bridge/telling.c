@@ -1,10 +1,10 @@
 /*
- * Making messages: a Change Notification of what is behind the one before, as
- * much as fits; or one change of it, where the bridge tells changes, which is a
- * notification of one entry on another topic.
+ * Makes messages: a Change Notification of the entries behind the last one, as
+ * many as fit. If the bridge publishes changes, too, also one message for each
+ * change: a notification of one entry on another topic.
  *
- * Messages of a turn are made into one buffer, kept, then published: the
- * ledger is asked once, and libmosquitto copies what it needs.
+ * All messages of a turn are made in one buffer, kept, then published: the
+ * ledger writes once, and libmosquitto copies the payloads.
  */
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -13,13 +13,14 @@
 #include "broker/sets/message.h"
 #include "proto/fragment.h"
 
-/* Changes that a set tells in one turn, before others have theirs. */
+/* The most changes that a set publishes in one turn before other sets. */
 #define BURST 32
 
 /* Passing over */
 
-/* Entries up to `upto` cannot be told: who receives what follows sees that by
- * its `after`. Where the lane goes: 0, within a notification. */
+/* Passes over entries up to `upto`, which cannot be published: a receiver sees
+ * the hole by the `after` of the next message. The lane moves to `where`; 0: it
+ * does not move, within a notification. */
 static enum status
 pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
      struct problem *why)
@@ -49,7 +50,7 @@ pass_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
     return pass(lane, seq, where, 1, why);
 }
 
-/* Retention has left it behind, or its set is gone. */
+/* Passes over entries that are no longer retained, unless the set is gone. */
 static enum status
 pass_gone(struct lane *lane, struct problem *why)
 {
@@ -76,11 +77,11 @@ pass_gone(struct lane *lane, struct problem *why)
 
 /* Making */
 
-/* How a lane reads for one turn. */
+/* The state of a lane's reading for one turn. */
 struct reading {
     struct lane *lane;
-    struct batch *batch;     /* has the last change that was told; or NULL */
-    struct coverage covered; /* by the message that was made last */
+    struct batch *batch;     /* the batch of the last change; or NULL */
+    struct coverage covered; /* by the last message */
 };
 
 static void
@@ -90,8 +91,8 @@ forget_payload(struct out *out, size_t offset)
     out->payloads.failed = false;
 }
 
-/* Appends a payload of what `wish` says, and describes it. made->last is
- * made->after: there is nothing. */
+/* Appends the payload for `wish`, and describes it. made->last == made->after:
+ * there is none. */
 static enum status
 write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
               struct problem *why)
@@ -123,7 +124,7 @@ write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
     return STATUS_OK;
 }
 
-/* It will be published. */
+/* Adds a message to out->made, to be published. */
 static enum status
 add_made(struct lane *lane, struct made *made, uint64_t where,
          struct problem *why)
@@ -139,7 +140,8 @@ add_made(struct lane *lane, struct made *made, uint64_t where,
     return STATUS_OK;
 }
 
-/* A notification of what is behind `begun`. *is_told: else there is nothing. */
+/* Makes a notification of the entries behind `begun`. *is_told: there were
+ * some. */
 static enum status
 make_notification(struct reading *r, bool *is_told, struct problem *why)
 {
@@ -169,7 +171,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
     if (rc)
         return rc;
     if (lane_begin(lane, made.last, &is_new)) {
-        out_rewind(lane); /* what was made is not published either */
+        out_rewind(lane); /* drops the messages of this turn, too */
         return problem_memory(why);
     }
     if (!tells_changes)
@@ -181,7 +183,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
     return STATUS_OK;
 }
 
-/* The batch that has entry `seq`; NULL: nothing has it yet. */
+/* Finds the batch with entry `seq`; NULL: no batch has it yet. */
 static enum status
 find_batch(struct reading *r, uint64_t seq, struct problem *why)
 {
@@ -195,7 +197,7 @@ find_batch(struct reading *r, uint64_t seq, struct problem *why)
     return cursor_next(&cursor, LOG_DISK, &r->batch, why);
 }
 
-/* The change behind `told_upto`. */
+/* Makes a message of the change behind `told_upto`. */
 static enum status
 make_change(struct reading *r, bool *is_told, struct problem *why)
 {
@@ -203,7 +205,7 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     struct out *out = lane->out;
     struct made made = {.is_change = true};
     uint64_t seq = lane->told_upto + 1,
-             where = seq < lane->begun ? 0 : seq; /* not within one */
+             where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
     struct message_wish wish = {
         .after = seq - 1,
         .upto = seq,
@@ -253,7 +255,7 @@ has_room(const struct out *out)
            out->payloads.size < TURN_BYTES;
 }
 
-/* A turn of a lane: a notification, or some changes. */
+/* One turn of a lane: a notification, or some changes. */
 static enum status
 make_some(struct reading *r, bool *has_more, struct problem *why)
 {
@@ -280,7 +282,7 @@ tell(struct lane *lane)
     enum status rc;
 
     list_remove(&lane->queue);
-    mark_clear(&lane->mark); /* before its log is read */
+    mark_clear(&lane->mark); /* before reading its log */
     rc = make_some(&reading, &has_more, &why);
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {

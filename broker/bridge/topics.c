@@ -5,8 +5,8 @@
 
 #include "proto/mqtt_topic.h"
 
-/* The pieces, a slash before each but the first. Without printf: every message
- * has a topic. */
+/* Joins the pieces with a slash before each but the first. Without printf,
+ * because every message needs a topic. */
 static struct topic_name
 join(const char *const *pieces, size_t n)
 {

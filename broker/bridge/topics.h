@@ -1,12 +1,12 @@
 /*
  * topics.h - the names of a bridge's topics.
  *
- *     PREFIX/SET/notifications            what changes, a message a batch
+ *     PREFIX/SET/notifications            Change Notifications
  *     PREFIX/SET/changes/created          one change a message; updated,
  *                                         deleted
- *     PREFIX/SET/position                 retained: where the others are
+ *     PREFIX/SET/position                 retained: position of the others
  *     PREFIX/status                       retained: "online", "offline"
- *     PREFIX/rejected                     problems with what came in
+ *     PREFIX/rejected                     reports of bad messages
  *
  * Pure. Any thread.
  */
@@ -31,8 +31,8 @@ struct topic_name topic_position(const char *prefix, const char *set);
 struct topic_name topic_status(const char *prefix);
 struct topic_name topic_rejected(const char *prefix);
 
-/* Is it a topic that a bridge with that prefix itself publishes position,
- * status or rejections on? */
+/* True if a bridge with that prefix itself publishes position, status or
+ * rejections on the topic. */
 bool topic_is_told(const char *prefix, const char *topic);
 
 #endif

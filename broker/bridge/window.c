@@ -8,7 +8,7 @@ window_init(struct window *w, unsigned inflight)
 {
     size_t n = 16;
 
-    /* libmosquitto counts its mids up, so they spread by themselves. */
+    /* libmosquitto counts its mids up, so they spread evenly. */
     while (n < inflight)
         n *= 2;
     memset(w, 0, sizeof(*w));
@@ -94,7 +94,7 @@ window_sent(struct window *w, struct flight *flight, int mid)
     *bucket = flight;
 }
 
-/* It does not count as in flight any more. */
+/* Takes the flight out of the count of those in flight. */
 static void
 land(struct window *w, struct flight *flight)
 {

@@ -1,17 +1,18 @@
 /*
- * window.h - messages that are published and not done with.
+ * window.h - messages that are published and not finished.
  *
- *   window_add --> (kept in the ledger) --> window_sent --> window_take -->
- * done |              by its mid
- *                                              +--> in flight
+ *   window_add --> (kept in the ledger) --> window_sent --> window_take
+ *                                              |              by its mid
+ *                                              +--> in flight      |
+ *                                                                  +--> done
  *
- * Two things are counted. In flight is what the MQTT broker has not
- * acknowledged: `max` messages, WINDOW_BYTES. Held is what was acknowledged
- * besides, but not in turn: a set goes on in order, so it waits for the one
- * before it. Twice `max` is held at most, so that one acknowledgement that does
- * not come cannot make it grow.
+ * The window counts two things. In flight are messages that the MQTT broker has
+ * not acknowledged: `max` messages, WINDOW_BYTES. Held are all flights, also
+ * acknowledged ones that wait for an earlier one of their set, because a set
+ * moves in order. At most twice `max` are held, so that one missing
+ * acknowledgement cannot make the window grow.
  *
- * Flights are used again: in a steady state nothing is allocated.
+ * The window reuses flights: in a steady state it allocates nothing.
  */
 #ifndef BROKER_BRIDGE_WINDOW_H
 #define BROKER_BRIDGE_WINDOW_H
@@ -23,7 +24,7 @@
 #include "base/list.h"
 #include "proto/status.h"
 
-/* Payloads that are published and not acknowledged, besides at most one. */
+/* The most bytes of payloads in flight, not counting the last one. */
 #define WINDOW_BYTES ((size_t)16 << 20)
 
 struct lane;
@@ -31,59 +32,60 @@ struct lane;
 enum flight_kind { FLIGHT_MESSAGE, FLIGHT_POSITION, FLIGHT_STATUS };
 
 struct flight {
-    struct list node;    /* of its lane's, in order; the window's `others`, or
-                            `unused` */
-    struct flight *next; /* of the same bucket */
-    struct lane *lane;   /* NULL: nobody's, or its lane goes over it again */
+    struct list node;    /* in its lane's list, in order; or in the window's
+                            `others` or `unused` */
+    struct flight *next; /* in the same bucket */
+    struct lane *lane;   /* NULL: none, or its lane makes the message again */
     enum flight_kind kind;
-    bool is_done;  /* acknowledged, or there was nothing to send */
-    int mid;       /* 0: it is not in flight */
-    uint64_t upto; /* where its lane is when it and all before it are done; 0:
-                      where it was */
-    size_t bytes;  /* payload */
+    bool is_done;  /* acknowledged, or nothing was sent */
+    int mid;       /* 0: not in flight */
+    uint64_t upto; /* the lane moves here when this flight and all before it are
+                      done; 0: it does not move */
+    size_t bytes;  /* of the payload */
 };
 
 struct window {
-    unsigned max;       /* messages in flight; the test's and the owner's */
-    unsigned in_flight; /* those that are added and not sent yet count, too */
+    unsigned max;       /* the most messages in flight; the owner and tests set
+                           it */
+    unsigned in_flight; /* includes flights that were added and not sent yet */
     unsigned held;      /* flights in use */
     size_t bytes;       /* in flight */
     struct flight **buckets;
     size_t mask;
-    struct list others; /* without a lane that waits for them in order */
+    struct list others; /* flights that no lane waits for in order */
     struct list unused;
 };
 
-/* Room for `inflight` messages at most. */
+/* Makes room for at most `inflight` messages. */
 MUST_CHECK enum status window_init(struct window *w, unsigned inflight);
 
-/* No lane has any. */
+/* Frees the window. No lane may have a flight. */
 void window_fini(struct window *w);
 
 bool window_has_room(const struct window *w);
 
-/* A flight of `bytes`, in no list yet, for the caller to put in one. NULL: no
- * memory. */
+/* Makes a flight with a payload of `bytes`. The caller puts it into a list.
+ * NULL: no memory. */
 struct flight *window_add(struct window *w, enum flight_kind kind,
                           struct lane *lane, size_t bytes);
 
-/* It was published, as `mid`. */
+/* Notes that the flight was published as `mid`. */
 void window_sent(struct window *w, struct flight *flight, int mid);
 
-/* There was nothing to publish, but its lane goes on there in turn. */
+/* Notes that there was nothing to publish; the lane moves there in turn. */
 void window_skip(struct window *w, struct flight *flight);
 
-/* The one in flight with that mid, which is not from now on; NULL: none. */
+/* Takes the flight with that mid out of those in flight; NULL: none. */
 struct flight *window_take(struct window *w, int mid);
 
-/* It is done with, or was not published at all. */
+/* Frees a flight that is finished, or could not be published. */
 void window_release(struct window *w, struct flight *flight);
 
-/* Nobody waits for them any more, but they are in flight, and count. */
+/* Separates flights from their lane: they stay in flight, and count. */
 void window_orphan(struct window *w, struct list *flights);
 
-/* The connection is gone: nothing is in flight; `others` are released, lanes
- * have given theirs up before. */
+/* After the end of a connection: nothing is in flight. Releases `others`; lanes
+ * have released theirs before. */
 void window_clear(struct window *w);
 
 #endif

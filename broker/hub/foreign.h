@@ -9,9 +9,10 @@
  * hub checks this before it takes the first notification, and again after
  * FOREIGN_BELIEVED_US.
  *
- *   foreign.c the requests and their answers source.c the Sources, and whether
- *   they are believed intake.c its documents on their way to where they are
- *   kept fetch.c fetches topics after a ping
+ *   foreign.c   the requests and their answers
+ *   source.c    the Sources, and whether they are believed
+ *   intake.c    their documents on the way to a set or a relay
+ *   fetch.c     fetches topics after a ping
  *
  * The delivery thread's.
  */
