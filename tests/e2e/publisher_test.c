@@ -320,8 +320,8 @@ assert_told(struct command *c, const char *call, const char *spool,
     assert_string_equal(command_line(c), told);
 }
 
-/* R-140: if the spool has no room, the call fails with the spool's name;
- * acknowledged changes are posted, once, when there is room again. */
+/* R-140: if the spool has no room, the call fails with the spool's name.
+ * Acknowledged changes are posted, once, when there is room again. */
 TEST(a_full_disk_is_told_by_name_and_loses_nothing)
 {
     static struct command c;

@@ -269,8 +269,8 @@ TEST(tells_that_its_lines_could_not_be_written)
     assert_string_equal(state_of(s), "");
 }
 
-/* R-345: status 3 lets scripts begin anew, and the text explains to people how;
- * a refusal is 1. */
+/* R-345: status 3 lets scripts begin anew, and the text explains to people
+ * how. A refusal is 1. */
 TEST(tells_gone_from_refused)
 {
     struct stage *s = *state;

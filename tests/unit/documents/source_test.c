@@ -117,8 +117,8 @@ assert_up(struct sets *s, const char *name, const char *url)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* R-040, R-042 to R-048, R-061: as long as one document is enough there is one;
- * then an index of several, each set in one of them. */
+/* R-040, R-042 to R-048, R-061: one document as long as it is enough, then an
+ * index of several, each set in one of them. */
 TEST(many_sets_have_an_index)
 {
     struct sets *s = *state;

@@ -21,9 +21,9 @@ TEST(takes_the_best_way_that_is_offered)
                  "say 2-4; told 3 4; position E-4");
 }
 
-/* R-343: a transport that does not get through is replaced by the next best;
- * each goes on where the one before ended. The follower remembers that, and
- * does not try each time. */
+/* R-343: a transport that does not get through is replaced by the next
+ * best, which goes on where the one before ended. The follower remembers that,
+ * and does not try each time. */
 TEST(falls_back_from_way_to_way)
 {
     struct stage *s = *state;

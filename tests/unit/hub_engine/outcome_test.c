@@ -5,8 +5,8 @@
 
 FIXTURE(engine_setup, engine_teardown);
 
-/* W-089: pauses double, within a half of what they may be, up to the longest;
- * so does the last. */
+/* W-089: pauses double up to the longest, each between half of its length and
+ * all of it. */
 TEST(backs_off_longer_and_longer, engine_configure, engine_teardown)
 {
     int64_t full_us = SECOND;

@@ -30,8 +30,8 @@ TEST(ends_with_its_lease)
     assert_null(sim_find(CALLBACK));
 }
 
-/* W-072: the hub notices within an hour that the wall clock was set forward;
- * one that was set back does not end a lease early. */
+/* W-072: the hub notices within an hour that the wall clock was set forward. A
+ * clock that was set back does not end a lease early. */
 TEST(a_lease_goes_by_the_wall_clock)
 {
     struct subscription *s = sim_active(CALLBACK, "");

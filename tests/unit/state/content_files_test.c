@@ -46,7 +46,7 @@ assert_text(void **state, unsigned n)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* R-017, R-018, R-202: bytes that differ from the stated ones get no name;
+/* R-017, R-018, R-202: bytes that differ from the stated ones get no name, and
  * nothing of them is left. */
 TEST(only_what_was_told_arrives)
 {
