@@ -1,6 +1,6 @@
 /*
- * suggest.h - "did you mean ...?": the known word that a misspelt one is
- * nearest to.
+ * suggest.h - "did you mean ...?": finds the known word that is nearest to a
+ * misspelt one.
  */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
@@ -9,16 +9,16 @@
 
 #include "proto/slice.h"
 
-/* Letters that have to be changed, added, left out, or swapped with their
- * neighbour, to make one of the other (optimal string alignment). More than
- * SUGGEST_SIZE_MAX bytes in one of them: SIZE_MAX. */
+/* Returns the number of letters to change, add, leave out, or swap with their
+ * neighbour to make one word of the other (optimal string alignment). Case, '-'
+ * and '_' do not count. SIZE_MAX if a word has more than SUGGEST_SIZE_MAX
+ * letters. */
 #define SUGGEST_SIZE_MAX 40
 
-size_t suggest_distance(struct slice a, struct slice b);
+size_t suggest_distance(struct slice one, struct slice other);
 
-/* The nearest of those that suggest_consider is given, if it is near enough to
- * be meant: no more than a third of the word is wrong, and at least one letter
- * may be. */
+/* Finds the nearest of the words passed to suggest_consider. At most a third of
+ * the letters may differ, but one always may. */
 struct suggestion {
     struct slice word;
     const char *nearest; /* NULL: none is near enough */

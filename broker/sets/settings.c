@@ -1,11 +1,11 @@
 #include "broker/sets/settings.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/option.h"
+#include "base/suggest.h"
 #include "broker/sets/peers.h"
 #include "proto/json.h"
 #include "proto/json_parse.h"
@@ -108,57 +108,19 @@ struct reading {
     const struct row *row; /* whose value comes next */
 };
 
-/* The distance of two short names: letters to change, add or leave out. Case,
- * "-" and "_" do not count. */
-static size_t
-distance(const char *a, const char *b)
-{
-    size_t costs[32], n = 0;
-
-    for (const char *q = b; *q && n < 31; q++, n++)
-        costs[n] = n;
-    costs[n] = n;
-    for (size_t i = 1; *a; a++) {
-        size_t corner = costs[0];
-
-        if (*a == '-' || *a == '_')
-            continue;
-        costs[0] = i++;
-        for (size_t j = 1; j <= n; j++) {
-            size_t above = costs[j];
-            size_t best = corner + (tolower((unsigned char)*a) !=
-                                    tolower((unsigned char)b[j - 1]));
-
-            if (above + 1 < best)
-                best = above + 1;
-            if (costs[j - 1] + 1 < best)
-                best = costs[j - 1] + 1;
-            costs[j] = best;
-            corner = above;
-        }
-    }
-    return costs[n];
-}
-
 static enum status
 unknown_member(struct slice name, struct problem *why)
 {
-    const struct row *nearest = NULL;
     struct problem_quote quote = problem_quote(name);
-    size_t least = 4;
+    struct suggestion meant;
 
-    for (size_t i = 0; i < N_ROWS; i++) {
-        size_t d = distance(quote.text, rows[i].name);
-
-        if (d < least) {
-            least = d;
-            nearest = &rows[i];
-        }
-    }
-    if (nearest)
+    suggest_begin(&meant, name);
+    for (size_t i = 0; i < N_ROWS; i++)
+        suggest_consider(&meant, rows[i].name);
+    if (meant.nearest)
         return problem(why, STATUS_INVALID,
                        "\"%s\" is no setting of a set; is \"%s\" meant?",
-                       quote.text, nearest->name);
+                       quote.text, meant.nearest);
     return problem(why, STATUS_INVALID, "\"%s\" is no setting of a set",
                    quote.text);
 }

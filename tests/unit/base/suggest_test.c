@@ -8,11 +8,21 @@ TEST(distance_counts_letters_to_be_mended)
         const char *a, *b;
         size_t distance;
     } words[] = {
-        {"", "", 0},         {"", "abc", 3},           {"data", "data", 0},
-        {"data", "date", 1}, {"data", "daata", 1},     {"data", "dta", 1},
-        {"data", "adta", 1}, {"data", "dtaa", 1},      {"listen", "silent", 4},
-        {"ca", "abc", 3},    {"kitten", "sitting", 3}, {"ab", "ba", 1},
+        {"", "", 0},
+        {"", "abc", 3},
+        {"data", "data", 0},
+        {"data", "date", 1},
+        {"data", "daata", 1},
+        {"data", "dta", 1},
+        {"data", "adta", 1},
+        {"data", "dtaa", 1},
+        {"listen", "silent", 4},
+        {"ca", "abc", 3},
+        {"kitten", "sitting", 3},
+        {"ab", "ba", 1},
         {"a", "b", 1},
+        {"max-Bytes", "MAX_bytes", 0},
+        {"--", "_", 0},
     };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
