@@ -77,8 +77,8 @@ TEST(lastmod_stands_for_datetime_where_there_is_none)
     offer_list(s, LIST(FROM("01"), MODIFIED("b", "03") MODIFIED("a", "02")));
     tells(s, AT("02"), "a b ", AT_N("03", "1"));
 
-    /* If other entries have a datetime, an entry without one has the resource's
-     * own time (R-144). */
+    /* If other entries have a datetime, an entry without one has the datetime
+     * of its resource (R-144). */
     put(s, "/c.xml",
         LIST(FROM("01"),
              CHANGE("a", "03") MODIFIED("b", "02") CHANGE("c", "04")));
