@@ -193,6 +193,8 @@ write_some(struct connection *c)
     struct request *rq = c->request;
     size_t n = rq->piece.size < WRITE_MAX ? rq->piece.size : WRITE_MAX;
 
+    if (rq->left <= WRITE_MAX)
+        connection_end_proxied(c);
     if (rq->is_from_file)
         return send_from_file(c);
     if (!connection_write(c, rq->piece.data, n))
@@ -388,6 +390,8 @@ request_answer(struct request *rq, struct response *r)
         connection_kill(c);
         return;
     }
+    if (!rq->body)
+        connection_end_proxied(c);
     if (!connection_write(c, rq->service->scratch, size))
         return;
 

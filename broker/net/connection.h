@@ -124,8 +124,10 @@ bool connection_displace(struct service *service);
 
 /* A trusted proxy has sent a request: counts the connection for the client that
  * `forwarded` and `x_forwarded_for` name (forwarded.h), or for the proxy
- * itself, until connection_end_proxied. STATUS_LIMITED. Harmless on connections
- * of others. */
+ * itself, until connection_end_proxied: before the last bytes of the answer are
+ * written, for the client may send its next request as soon as it has these, on
+ * another connection of the proxy. STATUS_LIMITED. Harmless on connections of
+ * others. */
 MUST_CHECK enum status connection_count_proxied(struct connection *c,
                                                 struct slice forwarded,
                                                 struct slice x_forwarded_for,

@@ -142,6 +142,35 @@ TEST(a_client_has_so_many_streams)
 
 #define FROM(client) "X-Forwarded-For: " client "\r\n"
 
+/* A client that sends one request after the other, whichever connection of the
+ * proxy each comes on, has one at a time. */
+TEST(a_request_of_a_proxy_counts_until_its_answer)
+{
+    enum { KEPT = 8, ROUNDS = 300 };
+
+    static const char *const paths[] = {"/small", "/big?size=200000",
+                                        "/file?size=200000", "/later"};
+    struct wire *kept[KEPT];
+    struct networks proxies;
+
+    assert_int_equal(networks_read(SLICE("127.0.0.1/32"), &proxies, NULL), 0);
+    served.options.trusted = &proxies;
+    served_reopen();
+    clients_limit_each(&clients, CLIENT_CONNECTIONS, 1);
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = served_connect();
+    for (int i = 0; i < ROUNDS * 4; i++) {
+        struct wire *w = kept[i % KEPT];
+
+        assert_true(wire_send_format(
+            w, "GET %s HTTP/1.1\r\n" FROM("192.0.2.1") HEAD_END,
+            paths[i / KEPT % 4]));
+        served_assert_answer(w, 200, NULL);
+    }
+    for (int i = 0; i < KEPT; i++)
+        wire_close(kept[i]);
+}
+
 /* Issue 16.3: what a trusted proxy passes on for a client that has its share is
  * answered 429, and the connection goes on with requests of others. RFC 9110
  * section 9.3.2: the answer to HEAD has no body, which the proxy would take for
