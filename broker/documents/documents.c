@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/path_pattern.h"
 #include "proto/datetime.h"
 
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, of
@@ -87,56 +88,28 @@ number_of(struct slice digits, uint64_t *number)
     return *number > 0 ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-/* Takes what stands before the next `end` (or all) off the front of `path`. */
-static struct slice
-take_until(struct slice *path, char end)
-{
-    const char *at = path->size ? memchr(path->data, end, path->size) : NULL;
-    size_t size = at ? (size_t)(at - path->data) : path->size;
-    struct slice taken = {path->data, size};
-
-    path->data += size;
-    path->size -= size;
-    return taken;
-}
-
 static bool
 row_matches(const struct row *row, struct slice path,
             struct document_found *found)
 {
-    const char *pattern = row->path;
+    struct slice holes[PATH_HOLES_MAX];
+    const struct slice *hole = holes;
 
+    if (!path_pattern_match(row->path, path, holes))
+        return false;
     *found = (struct document_found){
         .open = row->open,
         .content_type = row->content_type,
         .links = row->links,
         .has_forms = row->has_forms,
+        .has_set = strstr(row->path, "{set}"),
         .kind = row->kind,
     };
-    while (*pattern) {
-        if (!strncmp(pattern, "{set}", 5)) {
-            found->has_set = true;
-            found->set = take_until(&path, '/');
-            if (found->set.size == 0)
-                return false;
-            pattern += 5;
-        } else if (!strncmp(pattern, "{list}", 6)) {
-            pattern += 6;
-            if (number_of(take_until(&path, *pattern), &found->number))
-                return false;
-        } else if (!strncmp(pattern, "{last}", 6)) {
-            pattern += 6;
-            if (number_of(take_until(&path, *pattern), &found->last))
-                return false;
-        } else {
-            if (path.size == 0 || *path.data != *pattern)
-                return false;
-            path.data++;
-            path.size--;
-            pattern++;
-        }
-    }
-    return path.size == 0;
+    if (found->has_set)
+        found->set = *hole++;
+    if (strstr(row->path, "{list}") && number_of(*hole++, &found->number))
+        return false;
+    return !strstr(row->path, "{last}") || !number_of(*hole, &found->last);
 }
 
 const char *

@@ -3,40 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/path_pattern.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
 #include "broker/sets/alter.h"
 #include "broker/sets/positions.h"
-
-/* True if `path` has the form of `pattern`. "{set}" and its like match one
- * whole segment, which is not empty. */
-static bool
-matches(const char *pattern, struct slice path, struct slice *name,
-        struct slice *id)
-{
-    *name = *id = (struct slice){NULL, 0};
-    for (; *pattern; pattern++) {
-        struct slice rest = path;
-        size_t size = 1;
-
-        if (*pattern == '{') {
-            struct slice *hole = pattern[1] == 'i' ? id : name;
-
-            *hole = slice_take(&rest, '/');
-            size = hole->size;
-            if (size == 0)
-                return false;
-            pattern += strcspn(pattern, "}");
-        } else if (path.size == 0 || *path.data != *pattern) {
-            return false;
-        }
-        path.data += size;
-        path.size -= size;
-    }
-    return path.size == 0;
-}
 
 const char *
 route_method(enum method method)
@@ -57,21 +30,21 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 {
     enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
     struct document_found document;
-    struct slice name, id;
+    struct slice holes[PATH_HOLES_MAX];
 
     memset(found, 0, sizeof(*found));
     for (size_t i = 0; i < route_table_size; i++) {
         const struct route *route = &route_table[i];
 
-        if (!matches(route->path, path, &name, &id))
+        if (!path_pattern_match(route->path, path, holes))
             continue;
         allow(found, route->method);
         if (route->method == METHOD_PATCH)
             found->patch = route;
         if (route->method == wanted) {
             found->route = route;
-            found->name = name;
-            found->id = id;
+            found->name = holes[0];
+            found->id = holes[1];
         }
     }
     if (found->allow[0] || documents_find(path, &document))

@@ -1,0 +1,41 @@
+#include "base/path_pattern.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* The length of what stands at a hole before `end`, a character of the pattern
+ * or its NUL. */
+static size_t
+hole_size(struct slice path, char end)
+{
+    size_t size = 0;
+
+    while (size < path.size && path.data[size] != '/' && path.data[size] != end)
+        size++;
+    return size;
+}
+
+bool
+path_pattern_match(const char *pattern, struct slice path,
+                   struct slice holes[PATH_HOLES_MAX])
+{
+    unsigned n_holes = 0;
+
+    memset(holes, 0, PATH_HOLES_MAX * sizeof(*holes));
+    while (*pattern) {
+        size_t size = 1;
+
+        if (*pattern == '{') {
+            pattern += strcspn(pattern, "}") + 1;
+            size = hole_size(path, *pattern);
+            if (size == 0)
+                return false;
+            assert(n_holes < PATH_HOLES_MAX);
+            holes[n_holes++] = (struct slice){path.data, size};
+        } else if (path.size == 0 || *path.data != *pattern++) {
+            return false;
+        }
+        slice_skip(&path, size);
+    }
+    return path.size == 0;
+}
