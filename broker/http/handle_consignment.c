@@ -32,8 +32,8 @@
  *
  * Whatever goes wrong before the log has it ends in a job that takes it off the
  * disk, then the answer, so that nothing is left when the client hears of it:
- * it may post again at once. What has arrived whole is kept also if the connection breaks meanwhile. `rq`
- * is NULL when that is gone.
+ * it may post again at once. What has arrived whole is kept also if the
+ * connection breaks meanwhile. `rq` is NULL when that is gone.
  */
 struct consigning {
     struct http *http;
