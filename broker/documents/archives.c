@@ -2,18 +2,17 @@
  * archives.c - the Change List Archive: every closed list, from the moment it
  * closes (R-210 to R-218, R-224).
  *
- * While they are few, the archive is one document. When they are more than
- * --index-lists, its address is that of an index (R-219), whose parts have so
- * many lists each:
+ * A small archive is one document. Beyond --index-lists lists its address is
+ * that of an index (R-219), whose parts have so many lists each:
  *
  *   changelist-archive.xml
  *     changelist-archive/000000000001-000000001000.xml
  *     changelist-archive/000000001001-000000002000.xml    still growing
  *
- * A part's address says which lists it has: it has them whatever the settings
- * have become since, and once they are all closed it gets no others. It is not
- * told to caches as unchangeable all the same: it names lists under the public
- * URL of the day (R-264), and a list may be dropped.
+ * A part's address determines its lists: they stay the same when the settings
+ * change, and once all are closed it gets no others. Still, the broker does not
+ * declare a part immutable to caches: it names lists under the present public
+ * URL (R-264), and a list may be dropped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +37,7 @@ link_to_whole(const struct document_wish *wish)
                    wish->set->name, NULL, 0);
 }
 
-/* The lists `first` to `last`, as far as they are there. */
+/* Opens the existing lists from `first` to `last`. */
 static enum status
 open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
            struct document *document, struct problem *why)
@@ -64,8 +63,8 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
     return listing_open(&listing, document, why);
 }
 
-/* `number` to `wish->last` are a part if they begin where one of this size
- * does: so that few addresses name the same lists. */
+/* `number` to `wish->last` are a part if a part of this size begins there:
+ * so only few addresses name the same lists. */
 enum status
 archives_part_open(const struct document_wish *wish, struct document *document,
                    struct problem *why)
@@ -100,8 +99,8 @@ read_list(const struct document_wish *wish, uint64_t number,
     return rc || (n == 1 && info->number == number) ? rc : STATUS_IO;
 }
 
-/* The part that has list `x->first`: `from` is that of its first list, `until`
- * that of its last, if it is full. */
+/* Writes the part with list `x->first`: `from` is that of its first list,
+ * `until` that of its last, if it is full. */
 static enum status
 write_part(struct buf *text, const struct index *x, uint64_t *next)
 {
@@ -179,9 +178,9 @@ write_header(struct buf *text, const struct document_wish *wish)
     document_header(text, &head);
 }
 
-/* Measures the whole, and makes its tag, by the first entry of each form. All
- * full ones have the same size: numbers, times and digests have a fixed width.
- */
+/* Measures the whole, and makes its tag, from the first entry of each form. All
+ * full parts have entries of the same size: numbers, times and digests have a
+ * fixed width. */
 static enum status
 measure(struct index *x, struct digest *tag)
 {
@@ -213,7 +212,7 @@ measure(struct index *x, struct digest *tag)
         text->size = header;
     }
 
-    /* Its lists are of this history (listing.c says why that is all). */
+    /* Its lists are of this history (listing.c explains why that is enough). */
     n = snprintf(lists, sizeof(lists), "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
                  TIDINGS_VERSION, x->document.head.epoch, x->first, x->last,
                  x->parts.size);

@@ -9,7 +9,7 @@
 #include "broker/archive/zfile.h"
 #include "broker/sets/links.h"
 
-/* The document that is in the file; the file is its bodies' then. */
+/* Opens the document in a file; its bodies own the file from then on. */
 static enum status
 open_zfile(int fd, struct document *document, struct problem *why)
 {
@@ -50,9 +50,9 @@ built_open(const struct document_wish *wish, uint64_t number,
     return rc ? rc : open_zfile(fd, document, why);
 }
 
-/* Its bytes are too many to be read for that. The time is when they were
- * written: a data directory that was put back to an earlier day may have
- * another package under this number by now. */
+/* Makes a package's tag from its place, size and time: it is too large to read.
+ * The time of writing is included because a data directory restored from an
+ * earlier day may have another package under this number. */
 static void
 tag_package(struct digest *tag, const struct document_wish *wish,
             uint64_t number, uint64_t part, const struct stat *st)

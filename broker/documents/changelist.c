@@ -3,7 +3,7 @@
  *
  * A list is header + fragments + footer, wherever the fragments are kept: in
  * memory, in the store, in the list's file. So a closed list has the same bytes
- * before and after its file exists, and nobody waits for the file.
+ * before and after its file exists, and no reader waits for the file.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include "broker/sets/links.h"
 #include "proto/document.h"
 
-/* Entries are lent in pieces of this size, copied: a batch that a slow reader
- * held would be hundreds of kilobytes. */
+/* Entries are lent in pieces of this size, as copies: a slow reader that held a
+ * batch would hold hundreds of kilobytes. */
 #define PIECE_BYTES 65536
 
 struct list_body {
@@ -31,14 +31,14 @@ struct list_body {
 
     enum { AT_HEADER, AT_PLACE, AT_ENTRIES, AT_FOOTER, AT_END } at;
 
-    uint64_t skip;        /* bytes of the part at hand not to be lent */
-    uint64_t after, last; /* the entries still to come */
-    uint64_t offset;      /* bytes of them that were lent already */
+    uint64_t skip;        /* bytes of the present part to skip */
+    uint64_t after, last; /* the entries still to come are (after, last] */
+    uint64_t offset;      /* bytes of these entries lent so far */
     char *piece;          /* NULL: nothing was lent yet */
 };
 
-/* Lends the next bytes of the entries that a batch holds. The same bytes follow
- * `after` whatever batch they are found in, but another one may end sooner. */
+/* Lends the next bytes of the entries in a batch. The bytes behind `after` are
+ * the same in every batch, but another batch may end sooner. */
 static void
 lend(struct list_body *l, const struct batch *b, struct slice *piece)
 {
@@ -84,8 +84,7 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
     return BODY_DATA;
 }
 
-/* Finds the entry that the reading begins with, so that what stands before it
- * need not be read. */
+/* Finds the first entry to read, so that earlier ones need not be read. */
 static enum body_result
 find_place(struct list_body *l, bool may_block)
 {
@@ -105,7 +104,7 @@ find_place(struct list_body *l, bool may_block)
     return BODY_DATA;
 }
 
-/* What is left of a part of the document that is in memory. */
+/* The unread rest of a part of the document that is in memory. */
 static struct slice
 rest_of(struct list_body *l, struct slice part)
 {
@@ -171,11 +170,11 @@ list_body_free(struct body *body)
 }
 
 /*
- * When a list became final, for HTTP, whose dates have whole seconds: the first
- * one that began after its file was written, and so after it was closed. Every
- * copy of the open list has an earlier date, even one of the same second. The
- * file system keeps it. Until that second has begun no time can be told (RFC
- * 9110 section 8.8.2.1).
+ * The second since which a list is final, for HTTP, whose dates have whole
+ * seconds: the first one that began after its file was written, and so after
+ * the list was closed. Every copy of the open list has an earlier date, even
+ * one of the same second. The file system keeps the time. Until that second has
+ * begun there is no date (RFC 9110 section 8.8.2.1).
  */
 static int64_t
 final_since(const struct stat *st)
@@ -185,8 +184,8 @@ final_since(const struct stat *st)
     return us <= clock_now_us() ? us : DATETIME_NONE;
 }
 
-/* Does the file end as the gzip of this list does: with its size (RFC 1952,
- * ISIZE)? One that was cut, or is another one, does not. */
+/* True if the file ends like the gzip of this list: with its size (RFC 1952,
+ * ISIZE). A cut file or another one does not. */
 static bool
 is_whole(int fd, const struct stat *st, const struct list_body *l)
 {
@@ -202,8 +201,8 @@ is_whole(int fd, const struct stat *st, const struct list_body *l)
     return true;
 }
 
-/* The gzip of a closed list: its file. Without one that can be read there is no
- * gzip; the list itself may still be had. */
+/* Opens the file of a closed list, which is its gzip. If it cannot be read
+ * there is no gzip, but the list itself may still be served. */
 static bool
 open_file(struct document *document, struct list_body *l, struct problem *why)
 {
@@ -224,9 +223,9 @@ open_file(struct document *document, struct list_body *l, struct problem *why)
     return true;
 }
 
-/* Something is wrong with the file: can the list be had, from memory or from
- * what is left? Its beginning and its end are asked for, so that most of what
- * cannot be served is refused, rather than broken off. */
+/* Checks whether the list can be served in spite of a bad file, from memory or
+ * from the rest of the file. Reads its beginning and its end, so that most bad
+ * lists are refused rather than broken off. */
 static enum status
 check_entries(struct list_body *l, struct problem *why)
 {
@@ -255,9 +254,9 @@ read_header(struct list_body *l, const struct document_wish *wish,
     return l->header.failed ? problem_memory(why) : STATUS_OK;
 }
 
-/* The tag is made from header and digest, which are all that the bytes depend
- * on: the header names epoch, first and last entry, and the digest proves them.
- * So it is the same before and after the file is there (log.md). */
+/* Makes the tag from header and digest, which determine all bytes: the header
+ * names epoch, first and last entry, and the digest proves them. So the tag
+ * stays the same when the file is written (log.md). */
 static void
 describe(struct document *document, const struct list_body *l)
 {
@@ -318,7 +317,7 @@ changelist_open(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-/* A list at an address that does not stay with it. */
+/* Opens a list at an address that will name another list later. */
 static enum status
 open_elsewhere(const struct document_wish *wish, uint64_t number,
                struct document *document, struct problem *why)
@@ -332,7 +331,7 @@ open_elsewhere(const struct document_wish *wish, uint64_t number,
     return rc;
 }
 
-/* The open list, for those who want the newest whatever its number. */
+/* Opens the open list, for clients that want the newest whatever its number. */
 enum status
 changelist_latest_open(const struct document_wish *wish,
                        struct document *document, struct problem *why)
@@ -340,8 +339,8 @@ changelist_latest_open(const struct document_wish *wish,
     return open_elsewhere(wish, wish->head.list, document, why);
 }
 
-/* The capability's fixed address: the Change List itself while there is one,
- * the Change List Index from the first rotation on (R-384). */
+/* Opens the capability's fixed address: the only Change List, or from the first
+ * rotation on the Change List Index (R-384). */
 enum status
 changelist_current_open(const struct document_wish *wish,
                         struct document *document, struct problem *why)

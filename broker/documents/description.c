@@ -1,5 +1,5 @@
 /*
- * description.c - Capability Lists: only what works.
+ * description.c - Capability Lists: only capabilities that work.
  */
 #include "broker/documents/documents.h"
 #include "broker/sets/bridged.h"
@@ -12,7 +12,7 @@
 /* Rows of links_channels at most. */
 #define CHANNELS_MAX 16
 
-/* `hubs`: where one can subscribe to it, if it is a topic; or NULL. */
+/* `hubs` are those of a topic; else NULL. */
 static void
 add_capability(struct buf *text, struct link_text loc,
                enum capability capability, const struct hubs *hubs)
@@ -35,9 +35,9 @@ add_capability(struct buf *text, struct link_text loc,
     document_entry(text, DOCUMENT_URLSET, &entry);
 }
 
-/* The root's links: upward, to the one Source Description that it stands in,
- * also where that is under an index; to what people read (R-061, R-062), and to
- * every channel, so that push and pull are found together (R-347, R-353). */
+/* The root's links: upward, to the one Source Description that covers it, even
+ * if that is under an index; to the page for people (R-061, R-062); and to
+ * every channel, so that clients find push and pull together (R-347, R-353). */
 static void
 write_root(struct buf *text, const char *url, const struct set *set)
 {
@@ -74,7 +74,7 @@ write_root(struct buf *text, const char *url, const struct set *set)
     document_header(text, &head);
 }
 
-/* What is built of a kind, and its archive. */
+/* Adds the current generation of a kind, and the archive. */
 static void
 add_generations(struct buf *text, const struct document_wish *wish,
                 enum generation_kind kind)
@@ -92,10 +92,10 @@ add_generations(struct buf *text, const struct document_wish *wish,
                        names->archive, NULL);
 }
 
-/* The Capability List of a set: its lists, and the topics of its two channels,
- * which differ (R-281, R-321). Resource List and dumps are there from the first
- * build on, the archives from the first list on that they keep; they are listed
- * from then on (R-071, R-222). */
+/* Opens the Capability List of a set: its lists, and the topics of its two
+ * channels, which differ (R-281, R-321). Resource List and dumps exist from the
+ * first build on, the archives from their first list on; they are listed from
+ * then on (R-071, R-222). */
 enum status
 source_set_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)

@@ -5,8 +5,8 @@
 #include "base/path_pattern.h"
 #include "proto/datetime.h"
 
-/* "{set}" stands for a set's name, "{list}" for the number of a Change List, of
- * a generation, or of a set, "{last}" for that of the last of several, or of a
+/* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
+ * generation or a set, "{last}" for the last one of several, or the number of a
  * part. */
 static const struct row {
     const char *path;
@@ -71,8 +71,8 @@ static const struct row {
      "application/xml", topics_framework_links},
 };
 
-/* The digits that name a list in its path: twelve, or more when twelve are not
- * enough. Anything else would be a second address of the same document. */
+/* Reads the digits that name a list in its path: twelve, or more if necessary.
+ * Any other form would be a second address of the same document. */
 static enum status
 number_of(struct slice digits, uint64_t *number)
 {

@@ -17,20 +17,21 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* How a document is to be told. Most are XML alone. */
+/* The form of a document. Most have only XML. */
 enum document_form {
     DOCUMENT_XML,
-    DOCUMENT_PLAIN, /* a Sitemap without anything of ResourceSync */
+    DOCUMENT_PLAIN, /* a Sitemap without ResourceSync's elements */
     DOCUMENT_HTML   /* a page for people */
 };
 
-/* What is asked for. */
+/* A request for a document. */
 struct document_wish {
     struct registry *registry;
     struct set *set;  /* NULL for documents of the whole Source */
-    struct head head; /* the set's, at one moment: the document is of it */
-    enum generation_kind kind; /* of what is built in generations */
-    uint64_t number; /* of a Change List, generation, or set, or the first of
+    struct head head; /* the set's head at one moment: the document is of that
+                         moment */
+    enum generation_kind kind; /* for documents that are built in generations */
+    uint64_t number; /* of a Change List, generation or set; or the first of
                         several */
     uint64_t last;   /* the last of several; the part of a generation */
     enum document_form form;
@@ -40,32 +41,33 @@ struct document_wish {
 
 #define DOCUMENT_COVERED_MAX 900
 
-/* A document that was opened. Its bodies are read by their receiver, or closed
- * unread; until the first piece is asked for they cost next to nothing. */
+/* A document that was opened. Its receiver reads its bodies, or closes them
+ * unread. They cost next to nothing before the first piece is requested. */
 struct document {
-    struct body *body; /* as it is */
-    struct body *gzip; /* as a gzip file; NULL: there is none */
+    struct body *body; /* uncompressed */
+    struct body *gzip; /* compressed; NULL: none */
 
-    /* Two documents of one address with the same tag have the same bytes, in
-     * whatever process they were made; it says nothing of `gzip`'s. */
+    /* Two documents of one address with the same tag have the same bytes,
+     * whichever process made them. The tag says nothing about the bytes of
+     * `gzip`. */
     struct digest tag;
 
-    /* A whole second by which it was what it will be for ever, and before which
-     * every copy of an earlier state was made; DATETIME_NONE: not known, or it
-     * still changes. (An event's time will not do: a source may name it, and a
-     * list changes once more when it closes.) */
+    /* A whole second since which the document is final; every copy of an
+     * earlier state is older. DATETIME_NONE: not known, or it still changes.
+     * (The time of an event does not serve: a source may set it, and a list
+     * changes once more when it closes.) */
     int64_t modified_us;
     bool is_final;      /* it never changes again */
-    bool may_be_packed; /* there is a gzip, or will be one day */
+    bool may_be_packed; /* it has a gzip, or will have one */
 
-    /* Capability Lists that cover it, beside its own set's: a Link header's
-     * value; "": none. */
+    /* Other Capability Lists that cover it, beside its own set's: the value of
+     * a Link header; "": none. */
     char covered_by[DOCUMENT_COVERED_MAX];
 };
 
 void document_close(struct document *document);
 
-/* Opens a document, which is the caller's then. STATUS_AGAIN: ask again with
+/* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
  * LOG_DISK; STATUS_NOT_FOUND. */
 typedef enum status document_open_fn(const struct document_wish *wish,
                                      struct document *document,
@@ -75,29 +77,30 @@ typedef enum status document_open_fn(const struct document_wish *wish,
 typedef void document_links_fn(struct buf *to,
                                const struct document_wish *wish);
 
-/* A document that a path names. */
+/* A path's document. */
 struct document_found {
     document_open_fn *open;
     const char *content_type;
-    document_links_fn *links; /* in front of those that all have; or NULL */
-    bool has_forms;           /* it is to be had in each of them */
+    document_links_fn *links; /* links before those that all documents have; or
+                                 NULL */
+    bool has_forms;           /* it has each of the forms */
     bool has_set;
-    struct slice set; /* as it stands in the path */
+    struct slice set; /* as in the path */
     enum generation_kind kind;
     uint64_t number, last;
 };
 
-/* Row `i` of the table, for who prints it: its path, with {set} and other names
- * for what differs, and its media type; has_forms: text/html, too. NULL: there
- * are not so many. */
+/* Returns row `i` of the table, for printing: its path, with {set} and other
+ * placeholders, and its media type; has_forms: text/html, too. NULL: there are
+ * fewer rows. */
 const char *documents_row(size_t i, const char **content_type, bool *has_forms);
 
-/* STATUS_NOT_FOUND: no document can be there. */
+/* Finds the document of a path. STATUS_NOT_FOUND: no document can have it. */
 MUST_CHECK enum status documents_find(struct slice path,
                                       struct document_found *found);
 
-/* The document whose bytes are in `text`, which is empty afterwards: its tag is
- * their digest. */
+/* Makes a document of the bytes in `text`, and empties it. Its tag is their
+ * digest. */
 MUST_CHECK enum status document_of_text(struct document *document,
                                         struct buf *text, struct problem *why);
 

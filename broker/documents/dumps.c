@@ -1,12 +1,12 @@
 /*
- * dumps.c - Resource Dumps and Change Dumps: the current one, each that is
- * kept, their packages and the manifests of these (R-100 to R-119, R-180 to
- * R-202).
+ * dumps.c - Resource Dumps and Change Dumps: the current one, the kept ones,
+ * their packages, and the manifests of these (R-100 to R-119, R-180 to R-202).
  *
- * A dump and what it has are files (built.h), which never change. Only the
- * Change Dump Index is written here: it names the latest dumps that follow one
- * another without a gap (R-186, R-187); a gap is where the content of changes
- * was not to be had (R-202), and those before it are in the archive.
+ * A dump, its packages and its manifests are files (built.h), which never
+ * change. Only the Change Dump Index is written here: it names the latest dumps
+ * that follow one another without a gap (R-186, R-187). A gap is a range of
+ * changes whose content the broker could not get (R-202); the archive has the
+ * dumps before it.
  *
  *   changedump.xml                        one dump; from the second on an index
  *     changedump/000000000007.xml
@@ -18,18 +18,18 @@
 #include "broker/sets/links.h"
 #include "proto/document.h"
 
-/* Rows that are read at once. */
+/* Rows per read. */
 #define STEP 256
 
 /* The Change Dumps that the index names. */
 struct run {
     struct buf entries;
     uint64_t n;
-    uint64_t seq;    /* the next one goes on there */
-    int64_t from_us; /* where the first one begins */
+    uint64_t seq;    /* the next dump must begin here */
+    int64_t from_us; /* where the first dump begins */
 };
 
-/* One more; if there is a gap before it, the run begins with it. */
+/* Adds a dump; after a gap the run begins with it. */
 static void
 add_dump(struct run *run, const struct document_wish *wish,
          const struct generation *g)
@@ -54,7 +54,7 @@ add_dump(struct run *run, const struct document_wish *wish,
     run->n++;
 }
 
-/* Of the last --index-lists dumps, those of the last run. */
+/* Reads the last run, from among the last --index-lists dumps. */
 static enum status
 read_run(struct run *run, const struct document_wish *wish, struct problem *why)
 {
@@ -134,7 +134,7 @@ open_one(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-/* One Change Dump alone is served itself. */
+/* Opens the index, or the only Change Dump itself. */
 static enum status
 open_changes(const struct document_wish *wish, struct document *document,
              struct problem *why)
@@ -164,7 +164,7 @@ dumps_current_open(const struct document_wish *wish, struct document *document,
                : open_one(wish, document, why);
 }
 
-/* What stays as it is. */
+/* Documents that never change. */
 
 static enum status
 open_kept(const struct document_wish *wish, enum generation_file file,

@@ -1,25 +1,25 @@
 /*
- * generations.c - the archives of what is built in generations, Resource Lists,
- * Resource Dumps and Change Dumps: every one that is kept, from the commit on
- * that makes it current (R-210 to R-224).
+ * generations.c - the archives of generations: all kept Resource Lists,
+ * Resource Dumps and Change Dumps, each from the commit that makes it current
+ * (R-210 to R-224).
  *
- * While they are few, the archive is one document. When they are more than
- * --index-lists, its address is that of an index, whose parts have those of so
- * many numbers each: not every generation is kept.
+ * A small archive is one document. Beyond --index-lists its address is that of
+ * an index. Each of its parts covers so many numbers, but not every generation
+ * is kept.
  *
  *   resourcelist-archive.xml
  *     resourcelist-archive/000000000001-000000001000.xml
  *     resourcelist-archive/000000001001-000000002000.xml    still growing
  *
- * As in the Change List Archive (archives.c) a part's address says which ones
- * it has, whatever the settings have become since.
+ * As in the Change List Archive (archives.c), a part's address determines its
+ * generations, even if the settings have changed since.
  */
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
 #include "proto/document.h"
 
-/* Rows that are read at once. */
+/* Rows per read. */
 #define STEP 256
 
 static struct parts
@@ -79,7 +79,8 @@ read_some(const struct document_wish *wish, uint64_t number,
                            wish->kind, number, generations, n, why);
 }
 
-/* The generations `first` to `last` that are kept; sets *n: how many. */
+/* Writes the kept generations from `first` to `last`; sets *n to their
+ * count. */
 static enum status
 write_generations(struct buf *text, const struct document_wish *wish,
                   uint64_t first, uint64_t last, size_t *n, struct problem *why)
@@ -143,7 +144,8 @@ generations_part_open(const struct document_wish *wish,
     return open_generations(wish, wish->number, wish->last, document, why);
 }
 
-/* An entry for each part that has any: `at` is that of its first. */
+/* Writes an entry for each part that is not empty: `at` is that of its first
+ * generation. */
 static enum status
 write_parts(struct buf *text, const struct document_wish *wish,
             struct problem *why)

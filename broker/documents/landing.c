@@ -1,6 +1,6 @@
 /*
- * landing.c - what people and crawlers find first: a page at / (R-045, R-260),
- * and /robots.txt (R-262, R-263).
+ * landing.c - the page at / for people (R-045, R-260), and /robots.txt for
+ * crawlers (R-262, R-263).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 /* Sets that the page names; the Source Description has all of them. */
 #define PAGE_SETS 100
 
-/* What a crawler reads of a robots.txt at least (RFC 9309 section 2.5). */
+/* Every crawler reads at least so much of a robots.txt (RFC 9309 section
+ * 2.5). */
 #define ROBOTS_BYTES ((size_t)500 * 1024)
 
 struct page {
@@ -35,7 +36,7 @@ add_href(struct buf *to, const char *before, struct link_text link,
     buf_add_text(to, after);
 }
 
-/* As many sets as fit: each is one more value of the header. */
+/* Adds as many sets as fit: each is one more value of the header. */
 static void
 add_covering(struct page *p, const struct link_text *list)
 {

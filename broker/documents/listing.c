@@ -46,8 +46,9 @@ write_header(struct buf *text, const struct listing_wish *wish,
     document_header(text, &head);
 }
 
-/* `from` and `until` are the list's own (R-165, R-215). Every closed list's
- * entry has the same size: numbers, times and digests have a fixed width. */
+/* Writes a list's entry. `from` and `until` are its own (R-165, R-215). All
+ * entries of closed lists have the same size: numbers, times and digests have a
+ * fixed width. */
 static void
 write_entry(struct buf *text, const struct document_wish *d,
             enum document_root root, const struct list_info *info)
@@ -64,9 +65,9 @@ write_entry(struct buf *text, const struct document_wish *d,
     document_entry(text, root, &entry);
 }
 
-/* The closed lists from `next` on, as many as a piece has, or the open one. All
- * lists that the head knows are in the store, or are the open one: so the whole
- * is of one moment, whatever is closed meanwhile (R-170). */
+/* Reads the closed lists from `next` on, as many as a piece has, or the open
+ * one. All lists that the head has are in the store, except the open one: so
+ * the whole is of one moment, whichever lists are closed meanwhile (R-170). */
 static enum status
 read_lists(const struct listing *l, struct list_info *infos, size_t *n)
 {
@@ -86,7 +87,7 @@ read_lists(const struct listing *l, struct list_info *infos, size_t *n)
     rc = log_lists(registry_log(d->registry), d->set->log, l->next, infos, n,
                    NULL);
     if (!rc && (*n == 0 || infos[0].number != l->next))
-        rc = STATUS_IO; /* a slow reader: they have gone meanwhile */
+        rc = STATUS_IO; /* a slow reader: retention has removed them */
     return rc;
 }
 
@@ -117,7 +118,7 @@ listing_free(struct pieces *pieces)
     free(pieces);
 }
 
-/* Measures the whole with the first entry, which `text` takes for a moment. */
+/* Measures the whole from a sample entry, which `text` takes for a moment. */
 static uint64_t
 size_of(struct listing *l, struct list_info sample)
 {
@@ -142,9 +143,9 @@ size_of(struct listing *l, struct list_info sample)
     return size + document_footer_of(l->root).size;
 }
 
-/* All that the bytes depend on: which lists, of which history (whose digest up
- * to the open list proves every closed one's), under which public URL (in the
- * header), and how this program writes. */
+/* Makes the tag from everything that determines the bytes: the numbers of the
+ * lists, their history (its digest up to the open list proves every closed
+ * one's), the public URL (in the header), and the version of this program. */
 static struct digest
 tag_of(const struct listing *l)
 {

@@ -14,13 +14,14 @@ struct listing_wish {
     enum document_root root;
     enum capability capability;
     const char *archives; /* URL of the archive to link to; or NULL */
-    const char *index;    /* URL of the index it is under; or NULL */
+    const char *index;    /* URL of the index that covers it; or NULL */
     uint64_t first;       /* number of the first list */
     uint64_t last;        /* number of the last, which may be the open one */
-    bool has_from;        /* `from` of the first one on the root */
+    bool has_from;        /* the root has the `from` of the first list
+                             (R-166) */
 };
 
-/* Opens it. May block: reads the lists' rows. */
+/* Opens the listing. May block: reads the lists' rows. */
 MUST_CHECK enum status listing_open(const struct listing_wish *wish,
                                     struct document *document,
                                     struct problem *why);

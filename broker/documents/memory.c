@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* A page; its memory is held by its client until that has it. */
+/* A page of change memory. Its memory counts as held until its client has read
+ * it. */
 struct page {
     struct body body;
     struct holding holding;
@@ -33,8 +34,8 @@ page_free(struct body *body)
     free(p);
 }
 
-/* Takes room for the page. A reader that can wait for room asks again, and gets
- * no refusal that would count. */
+/* Reserves room for the page. A reader that can wait repeats the request, so
+ * its refusal does not count. */
 static enum status
 take(struct page *p, uint64_t n, const struct memory_wish *wish,
      struct problem *why)
@@ -75,7 +76,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     buf_init(&p->text, (size_t)1 << 30);
     holding_init(&p->holding, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);
-    /* Without room for the largest nothing is worked out in vain. */
+    /* Without room for the largest page none is made in vain. */
     rc = take(p, message.max_bytes, wish, why);
     if (!rc)
         rc = message_write(&p->text, &message, &page->last, why);

@@ -9,33 +9,36 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/message.h"
 
-/* Which page is wanted. */
+/* A request for a page. */
 struct memory_wish {
     struct set *set;
     enum message_form form;
     uint64_t after;
-    bool has_since;                    /* instead of `after`: after the last */
+    bool has_since;                    /* true: the page begins behind the
+                                          last */
     int64_t since_us;                  /* ... entry that is not later than it */
     const struct filter_class *filter; /* lent; NULL: all entries pass */
-    uint64_t reached; /* beyond `after`: none up to this one passes */
-    bool is_silent;   /* the reader can wait: no page where no entry passes, and
-                         where there is no room, STATUS_BUSY that does not count
-                         as a refusal */
+    uint64_t reached; /* from `after` up to this one no entry passes */
+    bool is_silent;   /* the reader can wait: it wants no empty page, and if
+                         there is no room, STATUS_BUSY that does not count as a
+                         refusal */
     enum log_patience patience;
-    struct client *client; /* whom the page counts for; lent; NULL: nobody */
+    struct client *client; /* the page counts for this client; lent; NULL:
+                              none */
 };
 
-/* A page: what came of a wish. */
+/* The page for a wish. */
 struct memory_page {
-    struct body *body;    /* the caller's; NULL: it was to be silent */
-    uint64_t after, last; /* what it covers: (after, last] */
+    struct body *body;    /* the caller's; NULL: the page would be empty */
+    uint64_t after, last; /* the page covers (after, last] */
 };
 
-/* A page of change memory: the entries after `after`, as many as a message
- * holds, with `next`, which names the last event included; at the head it is
- * empty and its `next` equals its `self` (R-343). With a filter, what a message
- * covers at most (message.h): it may be empty before the head, too, and then
- * its `next` is further on, with the same filter. STATUS_AGAIN, STATUS_GONE. */
+/* Opens a page of change memory: the entries after `after`, as many as a
+ * message holds, with `next`, which names the last event included. At the head
+ * it is empty and its `next` equals its `self` (R-343). With a filter a page
+ * covers at most as much as a message (message.h): it may be empty before the
+ * head, too, and then its `next` is further on, with the same filter.
+ * STATUS_AGAIN, STATUS_GONE. */
 MUST_CHECK enum status memory_open(const struct memory_wish *wish,
                                    struct memory_page *page,
                                    struct problem *why);

@@ -13,8 +13,8 @@
 
 struct lines {
     struct body *body;
-    struct slice piece; /* what of it has not been given */
-    struct buf line;    /* one that stands in several pieces */
+    struct slice piece; /* the unread rest of it */
+    struct buf line;    /* a line that spans several pieces */
 };
 
 static void
@@ -25,7 +25,7 @@ lines_init(struct lines *l, struct body *body)
     buf_init(&l->line, FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
 }
 
-/* The next line, lent until the next call. STATUS_NOT_FOUND: there is none. */
+/* Returns the next line, lent until the next call. STATUS_NOT_FOUND: none. */
 static enum status
 lines_next(struct lines *l, struct slice *line)
 {
@@ -52,7 +52,7 @@ lines_next(struct lines *l, struct slice *line)
     return l->line.failed ? STATUS_IO : STATUS_OK;
 }
 
-/* What stands between `before` and `after` in a line; empty: nothing does. */
+/* The text between `before` and `after` in a line; empty if there is none. */
 static struct slice
 between(struct slice line, const char *before, const char *after)
 {
@@ -73,7 +73,7 @@ between(struct slice line, const char *before, const char *after)
 
 #define PLAIN_ROOT(name) "<" name " xmlns=\"" NS_SITEMAP "\">\n"
 
-/* The elements of the Sitemap protocol that an entry has behind its loc. */
+/* The elements of the Sitemap protocol behind the loc of an entry. */
 static void
 add_elements(struct buf *to, struct slice line)
 {
@@ -94,7 +94,7 @@ add_elements(struct buf *to, struct slice line)
     }
 }
 
-/* Only what a Sitemap has. An index leads to parts that are plain, too. */
+/* Adds only a Sitemap's elements. An index leads to plain parts, too. */
 static void
 add_plain(struct buf *to, struct slice line)
 {
@@ -187,8 +187,8 @@ rendering_plain_size(struct document *document, uint64_t *size,
     return problem(why, rc, "the Resource List cannot be read");
 }
 
-/* The tag of what is made of a document in this way, with links of ours that
- * begin with `url`; "" if it has none. */
+/* The tag of a rendering of this document, with links of ours that begin with
+ * `url`; "" if the document has none. */
 static struct digest
 tag_of(const struct document *document, const char *form, uint64_t page,
        const char *url)
@@ -205,7 +205,7 @@ tag_of(const struct document *document, const char *form, uint64_t page,
     return tag;
 }
 
-/* Puts another body in the place of those that it has. */
+/* Replaces the document's bodies. */
 static void
 replace(struct document *document, struct body *body, struct digest tag)
 {
@@ -238,9 +238,9 @@ struct page {
     const struct rendering_page *of;
     struct buf rows;
     char at[40];
-    uint64_t first; /* entries before it */
+    uint64_t first; /* entries before the page */
     uint64_t n;     /* entries of the document, as far as it was read */
-    bool has_more;  /* there is an entry behind it */
+    bool has_more;  /* there is an entry behind the page */
 };
 
 static void
@@ -251,8 +251,8 @@ add_cell(struct buf *to, struct slice text, bool is_number)
     BUF_ADD(to, "</td>");
 }
 
-/* What stands in the XML is escaped as HTML is. Only what a browser may be led
- * to is a link. */
+/* Adds a row. The texts of the XML are escaped as HTML requires. Only URLs that
+ * are safe for a browser become links. */
 static void
 add_row(struct page *p, struct slice line)
 {
@@ -303,7 +303,7 @@ read_rows(struct page *p, struct document *document)
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }
 
-/* The address of a page of a part. */
+/* Writes the address of a page of a part. */
 static void
 write_address(char *to, size_t size, const struct page *p, uint64_t part,
               uint64_t page)
@@ -322,8 +322,8 @@ write_address(char *to, size_t size, const struct page *p, uint64_t part,
         snprintf(to + n, size - (size_t)n, "?page=%" PRIu64, page);
 }
 
-/* Where one goes on from here, and where one came from: the pages of a part,
- * then those of the next one. Of the part before only the first page is known
+/* Writes the address of the next or the previous page: the pages of a part,
+ * then those of the next part. Of the part before, only the first page is known
  * without reading it. */
 static bool
 write_step(char *to, size_t size, const struct page *p, bool is_next)

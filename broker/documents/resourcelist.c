@@ -1,9 +1,9 @@
 /*
  * resourcelist.c - Resource Lists and their indexes: of the current generation,
- * and of each that is kept (R-080 to R-095).
+ * and of each kept one (R-080 to R-095).
  *
- * All of them are files (built.h); a page for people, and one without anything
- * of ResourceSync, are made of these.
+ * All of them are files (built.h). The pages for people, and the Sitemaps
+ * without ResourceSync's elements, are made from these.
  */
 #include "broker/documents/built.h"
 #include "broker/documents/rendering.h"
@@ -16,7 +16,7 @@ open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
                       why);
 }
 
-/* Read once to be measured, then again. */
+/* Reads the list once to measure it, then again. */
 static enum status
 open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
            struct document *document, struct problem *why)
@@ -75,8 +75,8 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
     return open_part(wish, generation, part, document, why);
 }
 
-/* At the address of the capability: the list itself, or the index of its parts
- * (R-090). */
+/* Opens the address of the capability: the list itself, or the index of its
+ * parts (R-090). */
 enum status
 resourcelist_current_open(const struct document_wish *wish,
                           struct document *document, struct problem *why)
@@ -98,7 +98,7 @@ resourcelist_current_open(const struct document_wish *wish,
     return rc;
 }
 
-/* One that stays what it is for as long as it is there. */
+/* Opens an immutable generation. */
 static enum status
 open_kept(const struct document_wish *wish, uint64_t part,
           struct document *document, struct problem *why)
@@ -122,7 +122,7 @@ resourcelist_part_open(const struct document_wish *wish,
     return rc ? rc : open_kept(wish, wish->last, document, why);
 }
 
-/* A generation: its index, or the one list that it is. */
+/* Opens a generation: its index, or its only list. */
 enum status
 resourcelist_generation_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)

@@ -12,13 +12,13 @@
 #include "proto/document.h"
 #include "proto/vocab.h"
 
-/* Sets that exist when a document is opened. A set's struct lives as long as
- * the registry. */
+/* The sets that exist when a document is opened. A set's struct lives as long
+ * as the registry. */
 struct picked {
-    uint64_t from, upto; /* numbers of those that are wanted */
+    uint64_t from, upto; /* numbers of the wanted sets */
     struct set **sets;
     size_t n, capacity;
-    bool failed; /* no memory for all of them */
+    bool failed; /* no memory was left for all sets */
 };
 
 static bool
@@ -44,7 +44,7 @@ pick(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-/* One that names sets */
+/* A document that names sets */
 
 struct description {
     struct pieces pieces;
@@ -52,7 +52,7 @@ struct description {
     struct picked picked;
     size_t next;
     uint64_t left;       /* bytes of the entries still to come */
-    struct digest proof; /* becomes the tag when the last was written */
+    struct digest proof; /* the tag, when the last entry was written */
     struct digest tag;
     bool is_ended; /* the footer was written */
 };
@@ -92,9 +92,9 @@ add_entry(struct description *d, const struct set *set, struct digest *all)
     return entry;
 }
 
-/* What is told of a set may be told otherwise, or the set removed, while
- * somebody reads slowly. Then the bytes are not those that were measured and
- * tagged: the answer is cut off, and asked for again. */
+/* If a set was changed or removed while a client reads slowly, the bytes differ
+ * from the measured and tagged ones. Then the answer is cut off, and the client
+ * asks again. */
 static enum status
 fill(struct pieces *pieces)
 {
@@ -129,8 +129,8 @@ description_free(struct pieces *pieces)
     free(d);
 }
 
-/* The landing page tells people of the Source (R-045). `index`: the one that it
- * is under; or NULL. */
+/* Writes the head with a link to the landing page for people (R-045). `index`
+ * covers this document; or NULL. */
 static void
 write_head(struct buf *text, enum document_root root,
            const struct document_wish *wish, const struct link_text *index)
@@ -160,8 +160,8 @@ no_part(struct problem *why)
                    "there is no Source Description with these sets");
 }
 
-/* One entry per set (R-042, R-044, R-046), of those with the numbers `from` to
- * `upto`. */
+/* Opens a document with an entry for each set (R-042, R-044, R-046) whose
+ * number is from `from` to `upto`. */
 static enum status
 open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
           const struct link_text *index, struct document *document,
@@ -187,7 +187,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     header = text->size;
     digest_start(&d->proof, buf_slice(text));
     d->tag = d->proof;
-    for (size_t i = 0; i < d->picked.n; i++) { /* written once to be measured */
+    for (size_t i = 0; i < d->picked.n; i++) { /* written once, to measure */
         d->left += add_entry(d, d->picked.sets[i], &d->tag).size;
         text->size = header;
     }
@@ -216,7 +216,7 @@ by_number(const void *a, const void *b)
     return (n > m) - (n < m);
 }
 
-/* The parts in which there is a set, in order. */
+/* Writes the parts that have a set, in order. */
 static void
 write_parts(struct buf *text, const struct document_wish *wish,
             const struct parts *parts, struct picked *picked)
@@ -270,15 +270,15 @@ source_open(const struct document_wish *wish, struct document *document,
     struct parts parts;
 
     if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* no disk is read, but there may be many sets */
+        return STATUS_AGAIN; /* reads no disk, but there may be many sets */
     parts = descriptions_now(wish->registry);
     return parts.has_index
                ? open_index(wish, &parts, document, why)
                : open_sets(wish, 0, UINT64_MAX, NULL, document, why);
 }
 
-/* `number` to `wish->last` are a part if they begin where one of this size
- * does: so that few addresses name the same sets. */
+/* `number` to `wish->last` are a part if a part of this size begins there:
+ * so only few addresses name the same sets. */
 enum status
 source_part_open(const struct document_wish *wish, struct document *document,
                  struct problem *why)

@@ -1,10 +1,10 @@
 /*
- * topics.c - the topics of a set's two channels (R-280, R-281): what WebSub's
- * discovery finds at their addresses.
+ * topics.c - the topics of a set's two channels (R-280, R-281), for WebSub's
+ * discovery.
  *
- * The document there is the latest notification, the one that a subscriber who
- * keeps up was sent last (latest.h), or nothing before the first (R-285). Its
- * Link header names the hubs and the topic itself, in one line (R-284, W-083).
+ * The document of a topic is the latest notification that a subscriber at the
+ * head has received (latest.h), or empty before the first one (R-285). Its Link
+ * header names the hubs and the topic itself, in one line (R-284, W-083).
  */
 #include "broker/documents/documents.h"
 #include "broker/sets/hubs.h"
@@ -26,7 +26,7 @@ open_topic(const struct document_wish *wish, bool is_framework,
     enum status rc;
 
     if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* even in memory it can be much work */
+        return STATUS_AGAIN; /* even in memory it may take long */
     buf_init(&text, DOCUMENT_BYTES_MAX);
     rc = latest_write(&text, &message, why);
     if (!rc)

@@ -33,8 +33,8 @@
 /* Negative: no header, no checksum. */
 #define WINDOW_BITS (-15)
 
-/* The end of what zlib flushes: an empty block, which the receiver adds again
- * (RFC 7692 section 7.2.1). */
+/* zlib's flush ends with an empty block, which the receiver adds again (RFC
+ * 7692 section 7.2.1). */
 #define TAIL_SIZE 4
 
 void
@@ -70,7 +70,8 @@ begin(struct deflater *d)
 bool
 deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
 {
-    size_t room = message.size + TAIL_SIZE - 1; /* it has to become smaller */
+    size_t room = message.size + TAIL_SIZE - 1; /* the message must become
+                                                   smaller */
 
     if (message.size < DEFLATER_LEAST || !begin(d) || !buf_room(packed, room))
         return false;

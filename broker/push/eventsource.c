@@ -11,15 +11,15 @@
  * and "\r\n". */
 #define PAYLOAD_MAX (STREAM_FRAME_MAX - 8)
 
-/* When to connect again, in milliseconds: from the first, for up to the second
- * longer, so that a crowd does not come back in one moment. */
+/* When to connect again, in milliseconds: RETRY_MS, and a random time up to
+ * RETRY_SPREAD_MS more, so that a crowd does not return in one moment. */
 #define RETRY_MS        1000
 #define RETRY_SPREAD_MS 2000
 
 /* Most bytes of an event without its data. */
 #define EVENT_HEAD_MAX 128
 
-/* Most bytes of an event that says why a stream ends. */
+/* Most bytes of the last event, with the reason why a stream ends. */
 #define ENDING_MAX 8192
 
 /* Appends `parts`, one after the other, as they are. */
@@ -30,8 +30,8 @@ add_plain(struct buf *to, const struct slice *parts, size_t n)
         buf_add_slice(to, parts[i]);
 }
 
-/* Appends `parts`, which are not empty together, as chunks: all but the last as
- * large as they may be, so that a place in the bytes tells which it is in. */
+/* Appends `parts`, which are not all empty, as chunks. All but the last are as
+ * large as possible, so a position in the bytes determines its chunk. */
 static void
 add_chunked(struct buf *to, const struct slice *parts, size_t n)
 {
@@ -70,8 +70,8 @@ wrap(struct buf *to, struct slice message, const struct envelope *envelope,
     char head[EVENT_HEAD_MAX];
     struct slice parts[] = {{head, 0}, message, SLICE("\n\n")};
 
-    /* A line's end within the message would end the data. JSON as we write it
-     * has none but the one behind it. */
+    /* A line end within the message would end the data. Our JSON has only the
+     * one at its end. */
     if (message.size > 0 && message.data[message.size - 1] == '\n')
         parts[1].size--;
     assert(!memchr(parts[1].data, '\n', parts[1].size));
@@ -97,9 +97,8 @@ eventsource_wrap_plain(struct buf *to, struct slice message,
     wrap(to, message, envelope, add_plain);
 }
 
-/* no-store: the answer to the same request is another one each time, and a
- * cache would fill with it. nginx would hold events back until its buffer is
- * full. */
+/* no-store: each answer to the same request differs, and would fill a cache.
+ * nginx would hold events back until its buffer is full. */
 void
 eventsource_head(struct response *r)
 {
@@ -131,7 +130,8 @@ eventsource_accept(struct request *rq, const struct stream_terms *terms,
 
 /* Closing */
 
-/* Who comes back after "removed" gets 410, or the set that was made anew. */
+/* A client that connects again after "removed" gets 410, or the set that was
+ * made anew. */
 static const char *
 event_of(unsigned code)
 {
@@ -147,9 +147,9 @@ event_of(unsigned code)
     }
 }
 
-/* The event that says why, and then `last`. Within an event there is nothing to
- * be said: it would become part of that event. There the answer ends without
- * its last chunk, as what it is: cut off. */
+/* Sends an event with the reason, and then `last`. Within an event that would
+ * become a part of it; so there the answer ends without its last chunk, and the
+ * client sees that it is cut off. */
 static void
 end(struct stream *stream, const struct ending *ending, add_fn *add,
     const char *last)

@@ -13,21 +13,21 @@
  *     data: {"set":"demo","epoch":"9f2c5b7d01e4a683","after":2,"last":4,...}
  *
  * `data` is the JSON message, on one line. `id` is the position behind it, with
- * heartbeats too, so that whoever connects again says in Last-Event-ID how far
- * it has come. A client takes both only with the empty line behind them: an
- * event that was cut off counts for nothing, and comes again.
+ * heartbeats too, so a client that connects again gives its position in
+ * Last-Event-ID. A client takes both only with the empty line behind them: an
+ * event that was cut off does not count, and comes again.
  *
  * The last event, unless the connection breaks, is one of
  *
  *     event: farewell    the broker ends: connect again
  *     event: failed      the broker cannot go on: connect again
+ *     event: removed     the set was removed
  *     event: gone        the position cannot be served: its data says which can
  *
  * After each of them an EventSource connects again by itself. For `gone` that
- * would be a loop without end, as it would ask for the same position; so that
- * event gives it another "position", EVENTSOURCE_GONE_ID, and a request with
- * that one is answered 204, which HTML gives the meaning "do not connect
- * again".
+ * would be an endless loop, because it would ask for the same position. So that
+ * event has another "position", EVENTSOURCE_GONE_ID, and the broker answers a
+ * request with it by 204: in HTML that means "do not connect again".
  *
  * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
  * at most STREAM_FRAME_MAX bytes as in websocket.h.
@@ -37,14 +37,14 @@
 
 #include "broker/push/transports.h"
 
-/* No position looks like it. */
+/* Differs from every position. */
 #define EVENTSOURCE_GONE_ID "gone"
 
-/* The head of the answer, also for HEAD. */
+/* Fills in the head of the answer, also for HEAD. */
 struct response;
 void eventsource_head(struct response *r);
 
-/* As struct transport says. */
+/* See struct transport. */
 accept_fn eventsource_accept;
 wrap_fn eventsource_wrap_chunked, eventsource_wrap_plain;
 close_fn eventsource_close_chunked, eventsource_close_plain;

@@ -5,8 +5,8 @@
 
 #include "proto/position.h"
 
-/* A message may be a little over --message-bytes when one entry is that large;
- * its JSON form is bounded by the limits of an entry. */
+/* A message may exceed --message-bytes a little if one entry is that large; the
+ * limits of an entry bound its JSON form. */
 #define MESSAGE_MAX ((size_t)64 << 20)
 
 void
@@ -53,7 +53,7 @@ compose(struct buf *message, const struct frame_wish *wish,
     return rc ? rc : message_heartbeat(message, &content, why);
 }
 
-/* Puts what the transport says around the message. */
+/* Puts the transport's envelope around the message. */
 static void
 wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
      uint64_t last, struct deflater *deflater)
@@ -67,16 +67,16 @@ wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
     wish->transport->wrap(wire, message, &envelope);
 }
 
-/* Where a reader begins to look. */
+/* The entry behind which a reader begins to search. */
 static uint64_t
 start_of(const struct frame_wish *wish)
 {
     return wish->reached > wish->after ? wish->reached : wish->after;
 }
 
-/* When the first entry of a message was committed, or what was first looked at
- * for it (what was passed over before is none of its); 0: that is not known,
- * for it is no longer in memory. */
+/* When the first entry of a message was committed, or the first entry that was
+ * searched for it (passed-over entries do not count). 0: unknown, because it is
+ * no longer in memory. */
 static int64_t
 commit_time(const struct frame_wish *wish, uint64_t last)
 {
@@ -108,7 +108,8 @@ frame_make(struct frame **result, const struct frame_wish *wish,
     rc = compose(&message, wish, patience, &last, why);
     if (rc)
         goto out;
-    /* Composed in vain, but only once: later wishes find the read. */
+    /* The message was made in vain, but only once: later wishes find the
+     * read. */
     if (wish->transport->is_deflated && patience == LOG_MEMORY &&
         message.size > DEFLATER_AT_ONCE) {
         rc = STATUS_AGAIN;
@@ -139,8 +140,8 @@ out:
     return rc;
 }
 
-/* What is empty serves all who begin to look there, wherever the last message
- * that they got ended. */
+/* An empty frame serves every wish that starts at the same entry, wherever the
+ * previous message ended. */
 static bool
 serves(const struct frame *frame, const struct frame_wish *wish)
 {
@@ -182,7 +183,7 @@ frames_adopt(struct frames *frames, struct frame *frame)
 {
     frame->account = &frames->bytes;
     frames->bytes += frame->size;
-    /* A frame without entries says that there was nothing at that moment. */
+    /* A frame without entries is only true for its moment. */
     if (frame->wish.is_heartbeat || frame->last == start_of(&frame->wish))
         return;
     drop(frames, frames->next);

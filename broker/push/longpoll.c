@@ -6,7 +6,7 @@
 
 struct poll {
     struct list node;  /* in its place's list, or alone */
-    struct list timed; /* in a slot, or in the list of those who are due */
+    struct list timed; /* in a slot, or in the list of due requests */
     struct polls *polls;
     struct place *place;
     struct request *request;
@@ -34,7 +34,7 @@ set_due(struct poll *poll)
     list_append(&poll->polls->due, &poll->timed);
 }
 
-/* Gives the request back; NULL: it is gone. */
+/* Gives the request back to its owner; NULL: its client has gone. */
 static void
 resume(struct poll *poll, struct request *rq)
 {
@@ -88,8 +88,8 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
     request_set_user(rq, poll);
     request_defer(rq, &handlers);
 
-    /* A commit since the handler looked: the place has seen it, or is marked
-     * and will. */
+    /* There was a commit since the handler looked: the place has seen it, or
+     * its mark is set. */
     if (place->is_removed || place->last > poll->after) {
         list_init(&poll->node);
         set_due(poll);
@@ -114,12 +114,13 @@ polls_serve(struct polls *polls, struct place *place)
     }
 }
 
-/* Those whose time is over are due. The service may have slept for longer than
- * the ring is long; then every slot is looked at once. */
+/* Makes requests due whose time is over. If the service has slept longer than
+ * the ring is long, this looks at each slot once. */
 static void
 look_at_time(struct polls *polls)
 {
-    int64_t now = clock_steady_us() / POLLS_SLOT_US; /* not over yet */
+    int64_t now = clock_steady_us() / POLLS_SLOT_US; /* a slot that is not over
+                                                        yet */
     int64_t from = polls->slot;
 
     if (now - from > POLLS_SLOTS)

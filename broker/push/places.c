@@ -18,7 +18,7 @@ places_fini(struct places *places)
     pthread_mutex_destroy(&places->mutex);
 }
 
-/* Log thread, under the set's lock. */
+/* On the log thread, under the set's lock. */
 static void
 on_commit(struct watch *watch)
 {
@@ -53,7 +53,7 @@ find(struct places *places, const struct set *set)
         struct place *p = list_entry(node, struct place, node);
 
         if (p->set == set) {
-            list_remove(node); /* popular sets are found soon */
+            list_remove(node); /* to the front: found soon again */
             list_prepend(&places->all, node);
             return p;
         }
@@ -79,7 +79,7 @@ places_enter(struct places *places, struct service *service, struct set *set)
         list_init(&p->polls);
         list_append(&places->all, &p->node);
         cursor_watch(set->log, &p->watch);
-        look_at_head(p); /* after the watch is there: see cursor.h */
+        look_at_head(p); /* after the watch exists: see cursor.h */
     }
     p->n_subscribers++;
     return p;

@@ -1,11 +1,12 @@
 /*
- * places.h - the sets that have subscribers on a service thread, and how a
- * commit finds its way to them.
+ * places.h - the sets that have subscribers on a service thread, and the marks
+ * that commits set on them.
  *
  * A commit marks the set on every thread where it has a place, and wakes the
- * thread unless the mark was there; the thread takes the marks and visits those
- * sets only. No wake is lost: the mark is set after the commit was published
- * and taken before the head is looked at.
+ * thread unless the mark was set already; the thread takes the marks and visits
+ * only those sets. No wake is lost: the log sets the mark after it has
+ * published the commit, and the thread takes the mark before it looks at the
+ * head.
  */
 #ifndef BROKER_PUSH_PLACES_H
 #define BROKER_PUSH_PLACES_H
@@ -37,9 +38,8 @@ struct place {
     struct set *set;
     struct list waiting; /* subscribers at the head */
     struct list polls;   /* requests that wait for more: longpoll.h */
-    uint64_t last;       /* the head's, when it was looked at after the last
-                            mark was taken */
-    bool is_removed;     /* told with `last`: the set has ended */
+    uint64_t last;       /* the head's, as of the last taken mark */
+    bool is_removed;     /* as of `last`: the set has ended */
     unsigned n_subscribers;
     struct frame *heartbeat[TRANSPORTS]; /* of this tick, at the head */
 };
@@ -47,20 +47,21 @@ struct place {
 void places_init(struct places *places);
 void places_fini(struct places *places);
 
-/* The place of a set, with one more subscriber. NULL: no memory. */
+/* Finds or makes the place of a set, and counts one more subscriber. NULL: no
+ * memory. */
 struct place *places_enter(struct places *places, struct service *service,
                            struct set *set);
 
-/* One subscriber less; the last one closes the place. */
+/* Counts one subscriber less; the last one closes the place. */
 void places_leave(struct place *place);
 
-/* Takes all marks that are there; then places_next gives the marked places one
- * by one, their heads looked at, and NULL at the end. What is marked meanwhile
- * waits for the next wake: serving one busy set cannot hold the thread. */
+/* Takes all marks. Then places_next returns the marked places one by one, after
+ * a look at their heads, and NULL at the end. Places marked meanwhile wait for
+ * the next wake: one busy set cannot hold the thread. */
 void places_take(struct places *places);
 struct place *places_next(struct places *places);
 
-/* Throws away the heartbeats of the last tick. */
+/* Frees the heartbeats of the last tick. */
 void places_new_tick(struct places *places);
 
 #endif

@@ -29,7 +29,7 @@ reads_init(struct reads *reads,
     reads->user = user;
 }
 
-/* Worker pool. */
+/* On a worker. */
 static void
 work(struct job *job)
 {
@@ -41,8 +41,8 @@ work(struct job *job)
     deflater_fini(&deflater);
 }
 
-/* Begins what may run. From the front each time: what is begun may end at once,
- * when there is no memory for a job, and change the list. */
+/* Begins the reads that may run. Begins at the front each time: a read may end
+ * at once, if there is no memory for a job, and change the list. */
 static void
 start(struct reads *reads)
 {
@@ -53,7 +53,7 @@ start(struct reads *reads)
         struct read *r = list_entry(node, struct read, node);
 
         list_remove(node);
-        if (list_is_empty(&r->waiters)) { /* they have gone meanwhile */
+        if (list_is_empty(&r->waiters)) { /* all waiters have gone */
             filter_class_unref(r->wish.filter);
             free(r);
             continue;
@@ -124,7 +124,7 @@ reads_begin(struct reads *reads, struct service *service,
         r->reads = reads;
         r->service = service;
         r->wish = *wish;
-        filter_class_ref(wish->filter); /* all who wait may go */
+        filter_class_ref(wish->filter); /* all waiters may go */
         r->job.work = work;
         r->job.done = done;
         list_init(&r->waiters);

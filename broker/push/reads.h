@@ -1,11 +1,11 @@
 /*
- * reads.h - frames that are made at the worker pool, because what they say is
- * not in memory, or is large to convert or to compress.
+ * reads.h - makes frames on the worker pool, if their entries are not in
+ * memory, or are large to convert or to compress.
  *
- * Those who wish for the same frame share one read; one that nobody waits for
- * any more is not begun. Of one service thread at most READS_MAX run at once:
- * half of the worker pool (net/server.c) stays free for documents when
- * everybody comes back at the same time.
+ * Subscribers with the same wish share one read; a read without waiters is not
+ * begun. At most READS_MAX reads of one service thread run at once: half of the
+ * worker pool (net/server.c) stays free for documents when all clients return
+ * at the same time.
  */
 #ifndef BROKER_PUSH_READS_H
 #define BROKER_PUSH_READS_H
@@ -21,9 +21,9 @@ struct reads {
     struct list queued, running;
     unsigned n_running;
 
-    /* A read has ended: `frame` is lent, or NULL when `rc` says why not.
-     * `waiters` are the nodes that were given to reads_begin and are still in
-     * the list; the callee empties it. */
+    /* A read has ended. `frame` is lent, or NULL and `rc` has the reason.
+     * `waiters` holds those nodes given to reads_begin that were not removed;
+     * the callee empties it. */
     void (*on_read)(struct frame *frame, enum status rc, struct list *waiters,
                     void *user);
     void *user;
@@ -37,8 +37,8 @@ void reads_init(struct reads *reads,
 /* True if that frame is being made. */
 bool reads_has(const struct reads *reads, const struct frame_wish *wish);
 
-/* Has a frame made; puts `waiter` into the list of those who wait for it, from
- * which it may be removed at any time. STATUS_MEMORY. */
+/* Makes a frame, and appends `waiter` to the list of its waiters, from which
+ * the owner may remove it at any time. STATUS_MEMORY. */
 MUST_CHECK enum status reads_begin(struct reads *reads, struct service *service,
                                    const struct frame_wish *wish,
                                    struct list *waiter);

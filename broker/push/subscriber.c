@@ -6,11 +6,11 @@
 #include "broker/base/metrics.h"
 #include "broker/sets/positions.h"
 
-/* Most bytes of what is told with a position that is gone. */
+/* Most bytes of the members that name the positions which can be served. */
 #define MEMBERS_MAX 4096
 
-/* Bytes of frames per thread above which a subscriber that cannot send lets go
- * of its frame and has it made again later. */
+/* Bytes of frames per thread. Above it a subscriber that cannot send releases
+ * its frame, and has it made again later. */
 #define FRAMES_BUDGET ((size_t)16 << 20)
 
 /* Closing */
@@ -35,8 +35,8 @@ close_with(struct subscriber *s, unsigned code)
               NULL);
 }
 
-/* A subscriber that has let go of its frame does not wait: it would have to
- * read the rest of its message, from a set that may be removed. */
+/* A subscriber that has released its frame does not wait: it would need the
+ * rest of its message, from a set that may be removed. */
 void
 subscriber_close(struct subscriber *s, unsigned code)
 {
@@ -91,9 +91,9 @@ subscriber_sent(struct subscriber *s, int64_t now_us)
     list_append(&s->thread->idle, &s->idle_node);
 }
 
-/* Lets go of a frame that cannot be sent now, when the thread has too many.
- * Where it was in it is enough to go on: see message.h. A subscriber that is
- * closed behind its frame keeps it, and takes no other. */
+/* Releases a frame that cannot be sent now, if the thread has too many. The
+ * offset in it is enough to continue: see message.h. A subscriber that is
+ * closed behind its frame keeps it, and gets no other. */
 static void
 let_go(struct subscriber *s)
 {
@@ -115,8 +115,9 @@ drop_frame(struct subscriber *s)
     s->upto = 0;
 }
 
-/* The frame is with the socket, to its last byte. What was committed before the
- * subscriber came is no news: how old it is says nothing of us. */
+/* Counts a frame that the socket has taken to its last byte. Commits from
+ * before the subscriber's start say nothing about our speed, and are not
+ * measured. */
 static void
 count_sent(const struct subscriber *s, int64_t now_us)
 {
@@ -127,8 +128,8 @@ count_sent(const struct subscriber *s, int64_t now_us)
 }
 
 enum sent {
-    SENT_PART,   /* on_room comes, or on_gone */
-    SENT_CHOKED, /* whole, but nothing may follow until on_room */
+    SENT_PART,   /* wait for on_room, or on_gone */
+    SENT_CHOKED, /* all is sent, but nothing may follow until on_room */
     SENT_WHOLE
 };
 
@@ -223,7 +224,7 @@ next_frame(struct subscriber *s)
     return true;
 }
 
-/* A frame that was made again must be the one that was let go. */
+/* True if the frame that was made again equals the released one. */
 static bool
 is_same_frame(const struct subscriber *s)
 {
@@ -254,7 +255,7 @@ subscriber_advance(struct subscriber *s)
         close_now(s, CLOSE_FAILED, "the message cannot be completed", NULL);
         return;
     }
-    if (s->frame->size == 0) { /* nothing passes: only further on */
+    if (s->frame->size == 0) { /* nothing passes: only moves on */
         s->reached = s->frame->last;
         drop_frame(s);
     } else {

@@ -1,7 +1,7 @@
 /*
- * subscriber.h - one connected client: where it is, and what it gets next. For
- * this folder only; subscribers.h has the picture, subscribers.c looks after
- * all of a thread.
+ * subscriber.h - one connected client: its position, and its next frame. For
+ * this folder only; subscribers.h has the picture, subscribers.c serves all
+ * clients of a thread.
  *
  * Everything here belongs to the service thread of its connection.
  */
@@ -25,7 +25,7 @@
 
 enum state {
     READING, /* its frame is being made; in that read's list */
-    WRITING, /* has a frame, or is to get one when there is room */
+    WRITING, /* has a frame, or gets one when there is room */
     WAITING, /* at the head; in its set's waiting list */
     CLOSING
 };
@@ -38,22 +38,23 @@ struct subscriber {
     struct stream *stream;
     const struct transport *transport;
     struct frame *frame; /* being sent */
-    size_t offset;       /* bytes of it that were handed to the stream */
-    uint64_t after;      /* what was sent whole covers up to this entry */
-    uint64_t reached;    /* beyond it, up to this one, nothing passes */
+    size_t offset;       /* bytes of it that the stream has taken */
+    uint64_t after;      /* the last entry of all that was sent */
+    uint64_t reached;    /* beyond `after`: nothing up to this one passes */
     struct filter_class *filter; /* or NULL */
     int64_t since_us;            /* where it starts, if has_since */
-    uint64_t upto;               /* after letting go: the frame ended here */
+    uint64_t upto;               /* after the frame was released: it ended
+                                    here */
     size_t frame_size;           /* and had this size */
     int64_t opened_us;
     int64_t last_sent_us;
     enum state state;
-    uint16_t close_code; /* WRITING: closed with it when there is room, behind
-                            its frame; 0: it stays */
+    uint16_t close_code; /* WRITING: the code to close with behind its frame,
+                            when there is room; 0: stays open */
     bool is_greeted;     /* the first heartbeat was made */
-    bool is_gone;        /* the position that it asked for cannot be served */
+    bool is_gone;        /* the requested position cannot be served */
     bool has_since;      /* until it is greeted */
-    bool is_due;         /* gets a heartbeat next: it has long got nothing */
+    bool is_due;         /* gets a heartbeat next: nothing was sent for long */
 };
 
 struct push_thread {
@@ -61,42 +62,43 @@ struct push_thread {
     struct reads reads;
     struct frames frames;
     struct polls polls;
-    struct list idle; /* of subscribers: least recently sent to first */
+    struct list idle; /* of subscribers, by the time of the last sending */
     struct lags lags;
     int64_t gather_until_us;
     struct task farewell;
     bool is_ending;
 };
 
-/* Sends what it has, and decides what comes next. One message a call: one that
- * lags goes on when its turn comes in the event loop, so that it holds up
- * nobody. */
+/* Sends the frame, and decides the next step. One message per call: a
+ * subscriber that lags continues in its next turn of the event loop, so it does
+ * not hold up the others. */
 void subscriber_advance(struct subscriber *s);
 
-/* A frame to send; it takes a reference. */
+/* Gives it a frame to send; takes a reference. */
 void subscriber_give(struct subscriber *s, struct frame *frame);
 
-/* Has it all there is? As far as this thread knows: a later commit has marked
- * the set, and the mark has not been taken yet. */
+/* True if it has received everything, as far as this thread knows: a later
+ * commit has marked the set, and the mark was not taken yet. */
 bool subscriber_is_at_head(const struct subscriber *s);
 
-/* It got something, or was looked at instead: the last of the idle ones. */
+/* Moves it to the end of the idle list, after it was sent something or
+ * checked. */
 void subscriber_sent(struct subscriber *s, int64_t now_us);
 
 /* Closes it with CLOSE_GOING_AWAY or CLOSE_SET_REMOVED. A client that waits for
- * room gets the rest of its message first: some WebSocket clients take a close
- * frame between two frames of a message for an error, and an EventSource would
- * read the reason as a part of the event. A client that does not read fast
- * enough for --min-rate ends without a reason. The first call counts. */
+ * room gets the rest of its message first: some WebSocket clients reject a
+ * close frame between two frames of a message, and an EventSource would read
+ * the reason as a part of the event. A client that does not read fast enough
+ * for --min-rate ends without a reason. The first call counts. */
 void subscriber_close(struct subscriber *s, unsigned code);
 
-/* Each of the next two closes it at once, also within a message. */
+/* The next two close it at once, also within a message. */
 
-/* The position that it asked for, or has come to, cannot be served (any more):
- * it is told which can. */
+/* The requested or reached position cannot be served: sends the positions that
+ * can be. */
 void subscriber_close_gone(struct subscriber *s);
 
-/* What it needs next cannot be had, for this reason. */
+/* Its next frame cannot be made, for this reason. */
 void subscriber_close_failed(struct subscriber *s, enum status rc);
 
 #endif

@@ -10,9 +10,10 @@
 #include "broker/net/stream.h"
 #include "broker/push/subscriber.h"
 
-/* Serving a crowd costs a send each, however much it says. After a round that
- * took longer than the first, commits gather for as long again, at most for the
- * second, and go out together: half of the thread's time stays for others. */
+/* Serving a crowd costs a send each, however small the message. After a round
+ * that took longer than GATHER_FROM_US, commits gather for as long again, at
+ * most for GATHER_MAX_US, and go out together: half of the thread's time stays
+ * for others. */
 #define GATHER_FROM_US 500
 #define GATHER_MAX_US  5000
 
@@ -22,7 +23,7 @@ struct push {
     struct push_thread threads[];
 };
 
-/* Who is connected, for the metrics and the set's description. */
+/* Counts connected clients for the metrics and the set's description. */
 static void
 count(struct subscriber *s, int n)
 {
@@ -55,7 +56,7 @@ on_read(struct frame *frame, enum status rc, struct list *waiters, void *user)
     }
 }
 
-/* Sends the news to those who waited at the head. */
+/* Sends the news to the subscribers that waited at the head. */
 static void
 serve_waiting(struct place *p)
 {
@@ -76,8 +77,8 @@ serve_waiting(struct place *p)
     }
 }
 
-/* Says farewell to all subscribers of a set that has ended, wherever they are
- * in it. Rare, so it may look at all of the thread's. */
+/* Closes all subscribers of a set that has ended, wherever they are in it. This
+ * is rare, so it may look at all subscribers of the thread. */
 static void
 serve_removal(struct push_thread *t, const struct place *p)
 {
@@ -118,7 +119,7 @@ push_on_wake(struct push *push, struct service *service)
     polls_go_on(&t->polls, service);
 }
 
-/* Heartbeats: one frame per set, transport and tick for all who are at the
+/* Heartbeats: one frame per set, transport and tick for all subscribers at the
  * head. */
 
 static void
@@ -143,8 +144,9 @@ send_heartbeat(struct subscriber *s)
     if (!*shared) {
         if (frame_make(shared, &wish, LOG_MEMORY, &s->thread->frames.deflater,
                        NULL)) {
-            /* The head has moved on: news is coming anyway, but perhaps none
-             * that passes; where its last message ended may be on a disk. */
+            /* The head has moved, so news is coming, but perhaps none that
+             * passes the filter; the end of the last message may be on a
+             * disk. */
             s->is_due = s->filter != NULL;
             if (s->is_due) {
                 list_remove(&s->node);
@@ -205,10 +207,10 @@ push_on_tick(struct push *push, struct service *service)
         if (now_us - s->last_sent_us < interval_us)
             break;
         subscriber_sent(
-            s, now_us); /* also who cannot be sent to: asked again later */
+            s, now_us); /* also if it cannot be sent to: asked again later */
         if (s->state == WAITING)
             send_heartbeat(s);
-        else if (s->filter) /* it may be passing over what it does not get */
+        else if (s->filter) /* it may be passing over entries */
             s->is_due = true;
     }
 }

@@ -1,15 +1,15 @@
 /*
  * subscribers.h - the connected clients: each is a cursor in the log of a set.
  *
- * A subscriber at the head of the log waits in its set's list on its thread; a
- * commit marks the set on every thread that has such a list and wakes the
- * thread, which sends the same frame to all who stand at the same place. One
- * that lags is served message by message, merged as large as they may be, from
- * memory or by the worker pool. A slow one costs a few hundred bytes, however
- * far behind it is. One with a filter looks at so much of the log a turn, too,
- * and sends nothing where nothing passes: it is only further on. Where that
- * lasts for a heartbeat's interval it gets one that covers what was passed over
- * (message.h):
+ * A subscriber at the head of the log waits in its set's list on its thread. A
+ * commit marks the set on every thread that has such a list, and wakes the
+ * thread, which sends the same frame to all subscribers at the same position. A
+ * subscriber that lags is served message by message, merged as large as
+ * allowed, from memory or by the worker pool. A slow one costs a few hundred
+ * bytes, however far behind it is. One with a filter searches as much of the
+ * log per turn, and sends nothing if nothing passes: it only moves on. After a
+ * heartbeat's interval without a message it gets a heartbeat that covers the
+ * passed-over entries (message.h):
  *
  *                +----------- next message ------------+
  *                v                                     |
@@ -19,9 +19,9 @@
  *              +-- let go --+--+               commit marks the set ------+
  *
  * When the set is removed or the broker ends, a subscriber is closed behind the
- * message that it is being sent (subscriber_close).
+ * message in flight (subscriber_close).
  *
- * Everything here belongs to one service thread, except what is marked.
+ * Everything here belongs to one service thread, unless stated otherwise.
  */
 #ifndef BROKER_PUSH_SUBSCRIBERS_H
 #define BROKER_PUSH_SUBSCRIBERS_H
@@ -46,7 +46,7 @@ MUST_CHECK enum status push_open(struct push **push, struct registry *registry,
 /* After the server has been closed. NULL is allowed. */
 void push_close(struct push *push);
 
-/* What a client asked for. */
+/* A client's request. */
 struct push_wish {
     struct set *set;
     const struct transport *transport;
@@ -71,12 +71,11 @@ MUST_CHECK bool push_wait(struct push *push, struct request *rq,
 void push_on_wake(struct push *push, struct service *service);
 void push_on_tick(struct push *push, struct service *service);
 
-/* Makes the metrics of how far subscribers are behind what they were a second
- * ago. Any thread. */
+/* Sets the metrics of lags, as of at most a second ago. Any thread. */
 void push_measure(struct push *push);
 
-/* Says farewell to all subscribers of all threads: close code 1001, or `event:
- * farewell`. Requests that wait are resumed. Any thread, once. */
+/* Closes all subscribers of all threads: close code 1001, or `event: farewell`.
+ * Resumes waiting requests. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);
 
 #endif

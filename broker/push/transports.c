@@ -3,8 +3,8 @@
 #include "broker/push/eventsource.h"
 #include "broker/push/websocket.h"
 
-/* An event stream carries JSON only: the lines of XML would have to be taken
- * apart, and put together again by every client. */
+/* An event stream carries JSON only: every client would have to take the lines
+ * of XML apart and put them together again. */
 static const struct transport transports[TRANSPORTS] = {
     {"resourcesync.json", MESSAGE_JSON, false, websocket_accept, websocket_wrap,
      websocket_close, "websocket-json"},

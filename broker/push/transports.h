@@ -1,6 +1,5 @@
 /*
- * transports.h - who asked for what: one row per way of pushing on a
- * connection.
+ * transports.h - the ways of pushing on a connection: one row each.
  */
 #ifndef BROKER_PUSH_TRANSPORTS_H
 #define BROKER_PUSH_TRANSPORTS_H
@@ -18,7 +17,7 @@
 struct deflater;
 struct transport;
 
-/* What a transport may say around a message. */
+/* The data for a transport's envelope around a message. */
 struct envelope {
     const char *position; /* after the message */
     bool is_heartbeat;
@@ -39,22 +38,22 @@ struct ending {
     bool is_within;      /* a frame was sent in part */
 };
 
-/* Accepts the request, a WebSocket's on these terms, and says so; `handlers`
- * from then on. */
+/* Accepts the request, a WebSocket's on these terms, and answers it; from then
+ * on `handlers` are called. */
 typedef void accept_fn(struct request *rq, const struct stream_terms *terms,
                        const struct stream_handlers *handlers, void *user);
 
-/* Appends a message as it goes out on the wire: the pieces of it that
- * transports_piece cuts are what may be written at once. */
+/* Appends a message in its form on the wire. transports_piece cuts it into the
+ * pieces that may be written at once. */
 typedef void wrap_fn(struct buf *to, struct slice message,
                      const struct envelope *envelope);
 
-/* Says why, as far as that is possible, and ends the stream. */
+/* Sends the reason, as far as possible, and ends the stream. */
 typedef void close_fn(struct stream *stream, const struct ending *ending);
 
 struct transport {
-    const char *subprotocol; /* of a WebSocket: what the client asks for, and is
-                                told; NULL: it is none */
+    const char *subprotocol; /* of a WebSocket: offered by the client, and
+                                returned; NULL: no WebSocket */
     enum message_form form;
     bool is_deflated; /* sends compressed messages (deflater.h) */
     accept_fn *accept;
@@ -64,19 +63,19 @@ struct transport {
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
- * value of Sec-WebSocket-Protocol): the first of its list that we speak. No
- * offer at all means JSON. NULL: none of them is spoken here. is_deflated: the
- * client takes compressed messages. */
+ * value of Sec-WebSocket-Protocol): the first of its list that the broker
+ * supports. No offer at all means JSON. NULL: it supports none of them.
+ * is_deflated: the client takes compressed messages. */
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 
 /* The transport of an event stream. */
 const struct transport *transports_of_events(bool is_1_0);
 
-/* Its number, below TRANSPORTS. */
+/* Returns its number, below TRANSPORTS. */
 size_t transports_number(const struct transport *transport);
 
-/* What the metrics and a set's JSON call that one. */
+/* The name of that transport in the metrics and a set's JSON. */
 const char *transports_label(size_t number);
 
 /* The piece of a wrapped message that begins at `offset`, a sum of sizes of

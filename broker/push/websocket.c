@@ -4,7 +4,7 @@
 #include "broker/push/deflater.h"
 
 /* A frame of more than 65,535 payload bytes would have a longer header: the
- * payload of a full frame is what a header of 4 bytes leaves. */
+ * payload of a full frame is STREAM_FRAME_MAX without a header of 4 bytes. */
 #define PAYLOAD_MAX (STREAM_FRAME_MAX - 4)
 
 void
@@ -40,7 +40,7 @@ void
 websocket_wrap(struct buf *to, struct slice message,
                const struct envelope *envelope)
 {
-    (void)envelope; /* the message says it all itself */
+    (void)envelope; /* the message contains everything */
     wrap(to, message, 0);
 }
 
