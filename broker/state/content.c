@@ -14,28 +14,28 @@
 #include "proto/document.h"
 #include "proto/fragment.h"
 
-/* What is gathered for one commit: as of a state (resources.c), but each entry
- * may ask the disk for its file. */
+/* The limits of gathering for one commit, as of a state (resources.c), but each
+ * entry may ask the disk for its file. */
 #define GATHER_ENTRIES 16000
 #define GATHER_BYTES   ((size_t)4 << 20)
 
-/* A batch beyond it may have been begun. */
+/* The last batch may exceed GATHER_BYTES. */
 #define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
 
-/* Rows that are forgotten in one commit. */
+/* Rows that one commit forgets. */
 #define FORGET_ROWS 4000
 
 struct content {
     struct contentrows rows;
     struct contentrows_at state; /* as of the last commit */
-    uint64_t seq;                /* of the last entry that was gathered */
+    uint64_t seq;                /* of the last gathered entry */
     struct digest digest;        /* d(seq) */
     struct content_told *told;
     size_t n_told, capacity;
-    struct buf texts; /* of those */
-    struct buf lent;  /* content_missing */
+    struct buf texts; /* of the gathered entries */
+    struct buf lent;  /* for content_missing */
     bool has_failed;
-    bool is_same_log; /* its digest has been compared with the log's */
+    bool is_same_log; /* its digest was compared with the log's */
 };
 
 static void
@@ -54,8 +54,8 @@ forget_gathered(struct content *c)
 enum status
 content_unlink(const char *dir, struct problem *why)
 {
-    /* The file last: without it the others are nothing, with another's WAL it
-     * would be something else. */
+    /* The file itself last: without it the others mean nothing, with the WAL of
+     * another file it would be damaged. */
     static const char *const suffixes[] = {"-wal", "-shm", ""};
     char path[4352 + 32];
 
@@ -69,7 +69,7 @@ content_unlink(const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
-/* Throws away the file and begins it, behind entry `after` of that epoch. */
+/* Deletes the file and begins a new one, behind entry `after` of that epoch. */
 static enum status
 begin(struct content *c, const char *epoch, uint64_t after, struct problem *why)
 {
@@ -91,7 +91,7 @@ begin(struct content *c, const char *epoch, uint64_t after, struct problem *why)
     return contentrows_begin(&c->rows, &c->state, why);
 }
 
-/* The same from the first entry on, because of `reason`. */
+/* Begins anew at the first entry, because of `reason`. */
 static enum status
 begin_anew(struct content *c, const char *reason, struct problem *why)
 {
@@ -187,8 +187,8 @@ content_begin(struct content *c, uint64_t after, struct problem *why)
 
 /* Folding */
 
-/* Is the log the one that was folded? A copy of an older one may have gone
- * other ways since: d(seq) tells. */
+/* True if the log is the one that was folded. A copy of an older log may have
+ * continued differently since: d(seq) shows it. */
 static bool
 is_same_log(struct content *c, const struct batch *batch)
 {
@@ -201,7 +201,7 @@ is_same_log(struct content *c, const struct batch *batch)
     return c->is_same_log;
 }
 
-/* The SHA-256 of a list of hashes. */
+/* Finds the SHA-256 in a list of hashes. */
 static bool
 has_sha256(struct slice hash, struct digest *digest)
 {
@@ -280,15 +280,15 @@ content_is_full(const struct content *c)
     return c->n_told >= GATHER_ENTRIES || c->texts.size >= GATHER_BYTES;
 }
 
-/* After a change that came to `rc`, what was to be `state` is, or is not. A
- * file that is damaged begins anew. */
+/* After a change with the result `rc`: `state` becomes the state if it
+ * succeeded. A damaged file begins anew. */
 static enum status
 settle(struct content *c, enum status rc, const struct contentrows_at *state,
        const struct problem *reason, struct problem *why)
 {
     if (!rc)
         c->state = *state;
-    if (c->rows.db.is_damaged) { /* or a reader has seen that */
+    if (c->rows.db.is_damaged) { /* or a reader has found damage */
         rc = begin_anew(c, rc ? reason->text : "it is damaged", why);
         c->has_failed |= rc != STATUS_OK;
         return rc ? rc : STATUS_AGAIN;
@@ -321,7 +321,7 @@ content_commit(struct content *c, struct problem *why)
     return rc;
 }
 
-/* Asking */
+/* Queries */
 
 enum status
 content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
@@ -350,7 +350,8 @@ content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
     return rc;
 }
 
-/* Does a statement that asks for the first entry of a range find one? */
+/* Runs a statement that looks for the first entry of a range; *row: it found
+ * one. */
 static enum status
 has_one(struct content *c, enum contentrows_statement asked, uint64_t after,
         uint64_t last, bool *row, struct problem *why)
@@ -400,8 +401,8 @@ content_has_all(const struct content *c, const struct resources_at *state)
 {
     const struct content_at *at = &c->state.at;
 
-    /* Each current row is of a resource of the state at that seq: as many as
-     * there are resources are all of them. */
+    /* Each current row is of a resource of the state at that seq. So if there
+     * are as many as resources, all have one. */
     return at->seq == state->seq && at->current == state->n &&
            at->current_missing == 0;
 }
@@ -417,7 +418,7 @@ content_is_told(struct content *c, const struct digest *digest, bool *is_told,
     return rc;
 }
 
-/* What is missing */
+/* Missing content */
 
 enum status
 content_keep(struct content *c, uint64_t seq, const struct digest *digest,
@@ -449,7 +450,7 @@ content_give_up(struct content *c, uint64_t seq, struct problem *why)
     return content_postpone(c, seq, CONTENT_NEVER, why);
 }
 
-/* Copies the row, which is lent for a moment only, to `lent`. */
+/* Copies the row, which is lent only for a moment, to `lent`. */
 static void
 lend(struct content *c, sqlite3_stmt *q, struct content_missing *m)
 {
@@ -493,8 +494,8 @@ next_due(struct content *c, int64_t now_us, struct content_missing *m,
     return rc;
 }
 
-/* Has it come for another entry? Then it is kept: STATUS_OK. STATUS_NOT_FOUND:
- * it is to be fetched. */
+/* Keeps the entry if its bytes have come for another entry: STATUS_OK.
+ * STATUS_NOT_FOUND: they must be fetched. */
 static enum status
 take_from_store(struct content *c, const struct content_missing *m,
                 bool *is_hopeless, struct problem *why)

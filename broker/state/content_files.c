@@ -47,7 +47,7 @@ forget(struct arriving *a)
     a->digests = NULL;
 }
 
-/* A name that nobody has. */
+/* Makes a file with a new name. */
 static enum status
 make_file(struct arriving *a, struct problem *why)
 {
@@ -164,7 +164,7 @@ file_name(char to[NAME_SIZE], const struct digest *digest)
     to[NAME_SIZE - 1] = '\0';
 }
 
-/* false: we have not given that name. */
+/* Reads the digest in a name; false: not one of our names. */
 static bool
 read_name(const char *name, struct digest *digest)
 {
@@ -258,8 +258,8 @@ sync_dir(const char *path, struct problem *why)
     return rc;
 }
 
-/* From the files up: that somebody else has made a folder does not say that its
- * name is on the disk. */
+/* Syncs the files first, then the folders: another thread may have made a
+ * folder whose name is not on the disk yet. */
 enum status
 content_files_sync(const char *set_dir, const struct content_touched *touched,
                    struct problem *why)

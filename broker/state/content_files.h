@@ -9,10 +9,10 @@
  *                   \                    \               \--> arriving_abandon
  *                    +--------------------+
  *
- * A file has its name only when it is whole and on the disk, so what has a name
- * is what the name says. Placing needs a claim: broker/archive/contents.h.
+ * A file gets its name when it is complete and on the disk, so a named file has
+ * the bytes of its digest. Placing needs a claim: broker/archive/contents.h.
  *
- * Any thread; all but arriving_abandon of what has ended may block.
+ * Any thread. All functions may block, except arriving_abandon after the end.
  */
 #ifndef BROKER_STATE_CONTENT_FILES_H
 #define BROKER_STATE_CONTENT_FILES_H
@@ -28,53 +28,54 @@
 
 struct digests;
 
-/* Bytes on their way. Ended, it holds no file open: there may be many. */
+/* Bytes on their way. After the end it holds no open file: there may be
+ * many. */
 struct arriving {
     const char *folder; /* lent */
-    char name[8];       /* its name there; "": there is no file */
+    char name[8];       /* its name in `folder`; "": no file */
     int fd;             /* -1: ended */
     struct digests *digests;
     uint64_t length;      /* so far */
-    struct digest digest; /* SHA-256; once it has ended */
+    struct digest digest; /* SHA-256, after the end */
 };
 
 /* Begins a file. `hash` (a normalised list; may be empty) and `length` (or
- * LENGTH_NONE) are what was told of the bytes. */
+ * LENGTH_NONE) are what the source states about the bytes. */
 MUST_CHECK enum status arriving_begin(struct arriving *arriving,
                                       const char *folder, struct slice hash,
                                       uint64_t length, struct problem *why);
 
-/* STATUS_INVALID: it is longer than was told. STATUS_BUSY: the disk is full. */
+/* Adds bytes. STATUS_INVALID: more than the source stated. STATUS_BUSY: the
+ * disk is full. */
 MUST_CHECK enum status arriving_add(struct arriving *arriving,
                                     struct slice bytes, struct problem *why);
 
-/* After the last byte: on the disk when it returns. STATUS_INVALID: they are
- * not the bytes that were told of; `why` says which hash or length differs
- * ("sha-256 is 9f86..., the source told 60303..."). */
+/* Ends the file after the last byte: it is on the disk when this returns.
+ * STATUS_INVALID: the bytes differ from what the source stated; `why` names the
+ * hash or length ("sha-256 is 9f86..., the source told 60303..."). */
 MUST_CHECK enum status arriving_end(struct arriving *arriving,
                                     struct problem *why);
 
-/* Takes it off the disk, unless it was placed. Harmless after a begin that
- * failed, and of zeroed memory. */
+/* Deletes the file unless it was placed. Allowed after a begin that failed, and
+ * on zeroed memory. */
 void arriving_abandon(struct arriving *arriving);
 
-/* Takes what is in the folder off the disk, which is made if it is missing:
- * the start, before anything arrives. */
+/* Empties the folder, or makes it. At the start, before anything arrives. */
 MUST_CHECK enum status arriving_clear(const char *folder, struct problem *why);
 
-/* What is kept, of the set whose directory is `set_dir` */
+/* The kept bytes of the set whose directory is `set_dir` */
 
 /* The folders below content/. */
 #define CONTENT_FOLDERS 256
 
-/* Those in which something was placed: a bit each. */
+/* The folders in which a file was placed: a bit each. */
 struct content_touched {
     uint8_t bits[CONTENT_FOLDERS / 8];
 };
 
-/* Gives bytes that have ended the name that their digest says, in the place of
- * a file that has it: that one may be damaged, they are not. The names are on
- * the disk after content_files_sync. */
+/* Gives bytes after their end the name of their digest. They replace a file
+ * with that name, which may be damaged. The names are on the disk after
+ * content_files_sync. */
 MUST_CHECK enum status content_file_place(const char *set_dir,
                                           struct arriving *arriving,
                                           struct problem *why);
@@ -84,18 +85,18 @@ MUST_CHECK enum status content_files_sync(const char *set_dir,
                                           const struct content_touched *touched,
                                           struct problem *why);
 
-/* Opens the bytes of that name; the caller closes it. STATUS_NOT_FOUND: they
- * are not there. What is open stays readable, whatever becomes of the name. */
+/* Opens the bytes of that name; the caller closes the file. STATUS_NOT_FOUND:
+ * there are none. An open file stays readable even if its name is deleted. */
 MUST_CHECK enum status content_file_open(const char *set_dir,
                                          const struct digest *digest, int *fd,
                                          uint64_t *length, struct problem *why);
 
-/* Are they there? STATUS_NOT_FOUND. */
+/* Checks that the file exists, and sets *length. STATUS_NOT_FOUND. */
 MUST_CHECK enum status content_file_look(const char *set_dir,
                                          const struct digest *digest,
                                          uint64_t *length, struct problem *why);
 
-/* Takes them off the disk, if they are there. */
+/* Deletes the file, if it exists. */
 MUST_CHECK enum status content_file_unlink(const char *set_dir,
                                            const struct digest *digest,
                                            struct problem *why);

@@ -1,9 +1,9 @@
 /*
- * contentfold.c - entries become rows.
+ * contentfold.c - makes rows of entries.
  *
- * As in statefile.c what is written is sorted, so that each page is read and
- * written once: by key, to learn what each entry overtakes; by what is
- * overtaken; and in order, to be added.
+ * As in statefile.c the rows are sorted before they are written, so that each
+ * page is read and written once: by key, to find the entry that each one
+ * overtakes; by overtaken entry; and by seq, to be inserted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ find_current(struct contentrows *r, const struct resource_key *key,
     return rc;
 }
 
-/* The entry `last` of a resource is its last; `before` was. */
+/* Makes `last` the last entry of its resource; `before` was it before. */
 static enum status
 put_current(struct contentrows *r, const struct content_told *last,
             uint64_t before, struct content_at *at, struct problem *why)
@@ -84,8 +84,8 @@ put_current(struct contentrows *r, const struct content_told *last,
     return contentrows_run(r, q, why);
 }
 
-/* By key: each entry learns what overtakes it, and the first of each resource
- * what it overtakes. */
+/* By key: sets `until` of each entry, and `before` of the first one of each
+ * resource. */
 static enum status
 chain(struct contentrows *r, struct content_told *told, size_t n,
       struct content_at *at, struct problem *why)
@@ -105,7 +105,7 @@ chain(struct contentrows *r, struct content_told *told, size_t n,
     return rc;
 }
 
-/* Entries that were folded before and are overtaken now. */
+/* Updates rows of earlier folds that are overtaken now. */
 static enum status
 overtake(struct contentrows *r, const struct content_told *told, size_t n,
          struct content_at *at, struct problem *why)
@@ -145,8 +145,8 @@ insert(struct contentrows *r, const struct content_told *t,
     return contentrows_run(r, q, why);
 }
 
-/* One that tells no hash, or what cannot be, is never fetched: nothing would
- * prove what came (R-202). */
+/* Inserts a missing entry. Without a hash, or with an impossible one, it is
+ * never fetched: nothing could prove the bytes (R-202). */
 static enum status
 insert_missing(struct contentrows *r, const struct content_told *t,
                const char *texts, bool is_hopeless, int64_t now_us,

@@ -68,8 +68,8 @@ static const char *const sql[CONTENTROWS_STATEMENTS] = {
         "SELECT seq FROM missing WHERE seq>? AND seq<=? LIMIT 1",
     [C_FIRST_LACKING] = "SELECT seq FROM missing WHERE due IS NULL AND seq>? "
                         "AND seq<=? LIMIT 1",
-    /* In two parts: all of a fold are due at once, and the index is entered
-     * behind the one that is told. */
+    /* Two queries: all entries of a fold have the same `due`, and the first
+     * query enters the index behind the given seq. */
     [C_NEXT_DUE] = ("SELECT * FROM (SELECT " MISSING_COLUMNS
                     " WHERE due=?1 AND due<=?3 AND seq>?2"
                     " ORDER BY seq LIMIT 1)"
@@ -121,7 +121,7 @@ contentrows_run(struct contentrows *r, sqlite3_stmt *q, struct problem *why)
     return db_run(&r->db, q, "write " CONTENT_FILE, why);
 }
 
-/* One that takes a seq and gives nothing. */
+/* Runs a statement that takes a seq and returns nothing. */
 static enum status
 run_seq(struct contentrows *r, enum contentrows_statement which, uint64_t seq,
         struct problem *why)
@@ -189,7 +189,7 @@ prepare(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
     enum status rc =
         db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
 
-    *is_ours = rc != STATUS_INVALID; /* newer */
+    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     if (!rc)
         rc = db_exec(&r->db, "PRAGMA cache_size=-4096", why); /* KiB */
     for (int i = 0; !rc && i < CONTENTROWS_STATEMENTS; i++)
@@ -198,7 +198,7 @@ prepare(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
         db_heed(&r->db, r->is_ending);
     if (!rc)
         rc = read_state(r, state, why);
-    /* Our own statements are not wrong: the tables are not there. */
+    /* Our own statements are right, so the tables are missing. */
     if (rc && sqlite3_errcode(r->db.handle) == SQLITE_ERROR)
         *is_ours = false;
     return rc;
@@ -313,7 +313,7 @@ contentrows_file(struct contentrows *r, const struct digest *digest,
     return rc;
 }
 
-/* What rows tell of is there; else the disk knows. */
+/* If rows refer to the file it exists; else this looks on the disk. */
 enum status
 contentrows_look(struct contentrows *r, const struct digest *digest,
                  uint64_t told_length, uint64_t *length, bool *is_other,
@@ -391,7 +391,7 @@ contentrows_let_go(struct contentrows *r, const struct digest *digests,
     return contentrows_end(r, rc, NULL, why);
 }
 
-/* What is missing */
+/* Missing content */
 
 enum status
 contentrows_is_missing(struct contentrows *r, uint64_t seq, bool *is_missing,
@@ -494,7 +494,7 @@ struct going {
     bool has_digest;
 };
 
-/* What goes is read before it is written. */
+/* Reads the rows to delete before anything is written. */
 static enum status
 read_going(struct contentrows *r, uint64_t earliest, struct going *going,
            size_t *n, struct problem *why)
@@ -550,7 +550,8 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
     free(going);
     *is_more = n == room;
     if (n == 0 && state->at.from >= earliest)
-        return contentrows_end(r, rc, NULL, why); /* as it is */
+        return contentrows_end(r, rc, NULL, why); /* NULL: the state is
+                                                     unchanged */
     if (state->at.from < earliest)
         state->at.from = earliest;
     return contentrows_end(r, rc, state, why);

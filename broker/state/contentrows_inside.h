@@ -1,7 +1,7 @@
 /*
- * contentrows_inside.h - what the files of contentrows share.
+ * contentrows_inside.h - shared declarations of contentrows' files.
  *
- *   contentrows.c   opening, files, what is missing, forgetting
+ *   contentrows.c   opening, files, missing content, forgetting
  *   contentfold.c   folding
  */
 #ifndef BROKER_STATE_CONTENTROWS_INSIDE_H
@@ -10,11 +10,11 @@
 #include "broker/state/contentrows.h"
 
 void contentrows_bind(sqlite3_stmt *q, int n, uint64_t number);
-/* NULL: NULL. */
+/* Binds NULL for a NULL digest. */
 void contentrows_bind_digest(sqlite3_stmt *q, int n,
                              const struct digest *digest);
 
-/* false: the column has none. */
+/* false: the column holds no digest. */
 bool contentrows_digest(sqlite3_stmt *q, int column, struct digest *digest);
 
 MUST_CHECK enum status contentrows_step(struct contentrows *rows,
@@ -23,15 +23,15 @@ MUST_CHECK enum status contentrows_step(struct contentrows *rows,
 MUST_CHECK enum status contentrows_run(struct contentrows *rows,
                                        sqlite3_stmt *q, struct problem *why);
 
-/* A transaction: what is done between the two, which came to `rc`, and the row
- * (NULL: as it is), are there or not. */
+/* A transaction. The changes between the two calls, whose result is `rc`, and
+ * the row of `state` (NULL: unchanged) are committed together or not at all. */
 MUST_CHECK enum status contentrows_start(struct contentrows *rows,
                                          struct problem *why);
 MUST_CHECK enum status contentrows_end(struct contentrows *rows, enum status rc,
                                        struct contentrows_at *state,
                                        struct problem *why);
 
-/* One more entry tells of the file. */
+/* Counts one more entry that refers to the file. */
 MUST_CHECK enum status contentrows_add_file(struct contentrows *rows,
                                             const struct digest *digest,
                                             uint64_t length,

@@ -8,7 +8,7 @@
 #include "base/db.h"
 #include "broker/state/gathering.h"
 
-/* Rows that a step looks at. */
+/* Rows per step. */
 #define STEP_ROWS 10000
 
 #define WHAT "compare with the state"
@@ -16,25 +16,25 @@
 enum difference_statement {
     D_NEWS,
     D_IS_NEWS,
-    D_STAGED, /* some of what the source told, in its order */
-    D_FIND,   /* one of the state */
-    D_KEYS,   /* some of the state, and whether the source told of it */
-    D_ENTRY,  /* of the state */
+    D_STAGED, /* some of the source's resources, in its order */
+    D_FIND,   /* a resource of the state */
+    D_KEYS,   /* some of the state, and whether the source has them */
+    D_ENTRY,  /* an entry of the state */
     D_ADD,
     D_COUNT,
     D_NEXT,
     D_STATEMENTS
 };
 
-/* differences: `staged` is the id of what is created or updated, `fragment`
- * what tells that one is deleted; so is `hole`. */
+/* differences: `staged` is the id of a created or updated resource, `fragment`
+ * the entry of a deleted one, with its `hole`. */
 static const char *const tables =
     "CREATE TABLE news(key BLOB PRIMARY KEY) WITHOUT ROWID;"
     "CREATE TABLE differences("
     " n INTEGER PRIMARY KEY, kind INTEGER NOT NULL, key BLOB NOT NULL,"
     " staged INTEGER, hole INTEGER, fragment BLOB)";
 
-/* A set that is not there has a state without resources. */
+/* The state of a set that does not exist has no resources. */
 static const char *const no_state =
     "ATTACH ':memory:' AS state;"
     "CREATE TABLE state.resources("
@@ -55,7 +55,7 @@ static const char *const sql[D_STATEMENTS] = {
     [D_ENTRY] = "SELECT seq, entry FROM state.resources WHERE id=?",
     [D_ADD] = ("INSERT INTO differences(kind, key, staged, hole, fragment)"
                " VALUES(?,?,?,?,?)"),
-    /* Not grouped: that would sort, in a temporary file. */
+    /* Without GROUP BY, which would sort in a temporary file. */
     [D_COUNT] = ("SELECT kind, EXISTS(SELECT 1 FROM news"
                  " WHERE news.key=differences.key) FROM differences"),
     [D_NEXT] = ("SELECT d.n, d.kind, d.key, ifnull(s.hole, d.hole),"
@@ -71,10 +71,10 @@ struct difference {
     struct staging_about about;
     struct difference_counts told;
     uint64_t staged;              /* compared so far, by id */
-    bool is_staged_done;          /* then the state, by key */
-    struct resource_key compared; /* of the last of those */
+    bool is_staged_done;          /* then comes the state, by key */
+    struct resource_key compared; /* the last compared key of the state */
     bool has_compared;
-    int64_t given; /* the number of the last difference that was */
+    int64_t given; /* the number of the last returned difference */
     struct buf deleted;
 };
 
@@ -122,7 +122,7 @@ read_about(struct difference *d, struct problem *why)
     return rc;
 }
 
-/* Worth nothing after a crash: no journal, no waiting. */
+/* The file is worthless after a crash: no journal, no fsync. */
 static enum status
 open_work(struct difference *d, struct problem *why)
 {
@@ -134,7 +134,7 @@ open_work(struct difference *d, struct problem *why)
         rc = db_exec(&d->db, "PRAGMA journal_mode=OFF", why);
     if (!rc)
         rc = db_exec(&d->db, "PRAGMA synchronous=OFF", why);
-    if (!rc) /* the state's WAL is its owner's */
+    if (!rc) /* the WAL of the state belongs to its owner */
         sqlite3_db_config(d->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
                           NULL);
     return rc ? rc : db_exec(&d->db, tables, why);
@@ -256,7 +256,7 @@ struct found {
     enum change_kind kind;
     const struct resource_key *key;
     int64_t staged;
-    const struct fragment *fragment; /* of a deleted one, in d->deleted */
+    const struct fragment *fragment; /* of a deleted resource, in d->deleted */
 };
 
 static enum status
@@ -277,8 +277,8 @@ add(struct difference *d, const struct found *found, struct problem *why)
     return db_run(&d->db, q, WHAT, why);
 }
 
-/* The state is ahead of the body there: news that the log may have let go of.
- */
+/* True if the state has a newer change than the body. The log may no longer
+ * have that change. */
 static bool
 is_newer(const struct difference *d, int64_t seq)
 {
@@ -334,7 +334,7 @@ compare_some_staged(struct difference *d, struct problem *why)
     return rc;
 }
 
-/* Only the state has it. */
+/* Handles a resource that only the state has. */
 static enum status
 compare_missing(struct difference *d, int64_t id, struct problem *why)
 {
@@ -373,7 +373,7 @@ compare_some_of_state(struct difference *d, bool *is_more, struct problem *why)
     bool row = true;
     enum status rc = STATUS_OK;
 
-    /* The key it goes on behind is a copy of its own: the last one moves. */
+    /* A copy of the key, because d->compared changes. */
     sqlite3_bind_blob(q, 1, &d->compared,
                       d->has_compared ? (int)sizeof(d->compared) : 0,
                       SQLITE_TRANSIENT);
@@ -414,7 +414,7 @@ difference_compare(struct difference *d, bool *is_more, struct problem *why)
     return rc ? rc : db_exec(&d->db, "COMMIT", why);
 }
 
-/* What was found */
+/* The results */
 
 static void
 count_one(struct difference_counts *counts, enum change_kind kind, bool is_news)
@@ -455,7 +455,7 @@ difference_told(const struct difference *d)
     return &d->told;
 }
 
-/* false: there is no room for it any more. */
+/* Returns false if there is no room for it. */
 static bool
 put(struct difference_part *part, enum change_kind kind, uint32_t hole,
     struct slice fragment)
@@ -495,7 +495,8 @@ difference_next(struct difference *d, struct difference_part *part,
         if (rc || !row)
             break;
         kind = (enum change_kind)sqlite3_column_int(q, 1);
-        memcpy(&key, db_column(q, 2).data, sizeof(key)); /* ours */
+        memcpy(&key, db_column(q, 2).data, sizeof(key)); /* written by this
+                                                            program */
         rc = look_for_news(d, &key, &is_news, why);
         if (!rc && !is_news)
             has_room = put(part, kind, (uint32_t)sqlite3_column_int64(q, 3),

@@ -94,7 +94,7 @@ compare_ids(const void *x, const void *y)
 {
     const struct gathered *a = x, *b = y;
 
-    if (a->id == b->id) /* both have none */
+    if (a->id == b->id) /* neither has one */
         return compare_seqs(a->first_seq, b->first_seq);
     if (!a->id || !b->id)
         return a->id ? -1 : 1;

@@ -1,11 +1,11 @@
 /*
- * gathering.h - changes that are to be folded together: of each resource the
- * last one counts.
+ * gathering.h - changes to be folded together: the last one of each resource
+ * counts.
  *
- * Five million resources do not fit into memory, and each has its own page of
- * the database, nearly. So many changes are gathered and then brought into the
- * order of the database: a way through its keys, one through its rows, and back
- * through the keys, each page read and written once.
+ * Five million resources do not fit into memory, and nearly each is on another
+ * page of the database. So many changes are gathered, and then sorted in the
+ * order of the database: one way through its keys, one through its rows, and
+ * one back through the keys. Each page is read and written once.
  *
  *     gathering_add ... -> gathering_by_key -> (ids are looked up)
  *                       -> gathering_by_id  -> (rows are written)
@@ -22,8 +22,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* What resources are known by: the first bytes of SHA-256 of the loc, enough
- * for nobody to find two that are alike. */
+/* The key of a resource: the first bytes of the SHA-256 of its loc, enough that
+ * two equal keys cannot be found. */
 #define RESOURCE_KEY_SIZE 16
 
 struct resource_key {
@@ -35,12 +35,12 @@ void resource_key(struct resource_key *key, struct slice loc);
 /* The last change of a resource. */
 struct gathered {
     struct resource_key key;
-    int64_t id;         /* of its row, from 1; 0: it has none */
-    bool is_new;        /* it was given that id now */
+    int64_t id;         /* of its row, from 1; 0: none */
+    bool is_new;        /* it got its id now */
     uint64_t first_seq; /* of its first change here */
     uint64_t seq;       /* of its last */
-    size_t entry;       /* where its entry begins */
-    size_t size;        /* of it; 0: deleted */
+    size_t entry;       /* the offset of its entry */
+    size_t size;        /* of the entry; 0: deleted */
 };
 
 struct gathering {
@@ -49,20 +49,20 @@ struct gathering {
     struct buf entries;
 };
 
-/* Entries of at most `bytes` in all. */
+/* Prepares for entries of at most `bytes` in all. */
 void gathering_init(struct gathering *g, size_t bytes);
 
-/* Empties it, and gives its memory back. */
+/* Empties it, and frees its memory. */
 void gathering_clear(struct gathering *g);
 
 /* Adds entry `seq`, a stamped fragment whose stamp is at `stamp`. */
 MUST_CHECK enum status gathering_add(struct gathering *g, struct slice fragment,
                                      uint32_t stamp, uint64_t seq);
 
-/* Leaves one row of each resource, by key. */
+/* Sorts by key, and leaves only the last row of each resource. */
 void gathering_by_key(struct gathering *g);
 
-/* By id, those without one last, in the order in which they came. */
+/* Sorts by id; rows without one come last, in the order of their arrival. */
 void gathering_by_id(struct gathering *g);
 
 struct slice gathering_entry(const struct gathering *g,

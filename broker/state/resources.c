@@ -10,29 +10,28 @@
 #include "broker/state/statefile.h"
 #include "proto/datetime.h"
 
-/* What is gathered for one commit: enough for many to share a page of the
- * index, and little enough for a step to be short and for memory not to show
- * it. */
+/* The limits of gathering for one commit: so many that a page of the index
+ * serves several changes, and so few that a step is short and needs little
+ * memory. */
 #define GATHER_ENTRIES 16000
 #define GATHER_BYTES   ((size_t)4 << 20)
 
-/* A batch beyond it may have been begun. */
+/* The last batch may exceed GATHER_BYTES. */
 #define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
 
-/* Pages of 4 KiB in the WAL from which on they go into the file. A state that
- * is closed leaves its WAL as it is, and there may be 50,000 of them: so it is
- * little; and what is left of many small steps, so that not each has an fsync.
- */
+/* The size of the WAL, in pages of 4 KiB, from which on a checkpoint moves it
+ * into the file. Small, because a closed state keeps its WAL, and there may be
+ * 50,000 states; but so large that many small steps share an fsync. */
 #define WAL_PAGES 256
 
 struct resources {
     struct statefile file;
     struct statefile_at state;    /* as of the last commit */
-    struct statefile_at gathered; /* as it will be, `n` and `bytes` excepted */
+    struct statefile_at gathered; /* as it will be, except `n` and `bytes` */
     struct gathering gathering;
     uint64_t kept;
-    bool is_same_log; /* its digest has been compared with the log's */
-    int64_t walked;   /* the id of what the walk has given last; 0: none */
+    bool is_same_log; /* its digest was compared with the log's */
+    int64_t walked;   /* the last id of the walk; 0: none */
 };
 
 static void
@@ -42,7 +41,7 @@ forget_gathered(struct resources *r)
     r->gathered = r->state;
 }
 
-/* No statement is at work from here on. */
+/* Ends all statements. */
 static void
 settle(struct resources *r)
 {
@@ -52,7 +51,7 @@ settle(struct resources *r)
 
 /* Beginning */
 
-/* Throws away the file and begins it, behind entry `after` of that epoch. */
+/* Deletes the file and begins a new one, behind entry `after` of that epoch. */
 static enum status
 begin(struct resources *r, const char *epoch, uint64_t after,
       struct problem *why)
@@ -79,7 +78,7 @@ begin(struct resources *r, const char *epoch, uint64_t after,
     return statefile_write(&r->file, &r->gathering, &r->state, why);
 }
 
-/* The same from the first entry on, because of `reason`. */
+/* Begins anew at the first entry, because of `reason`. */
 static enum status
 begin_anew(struct resources *r, const char *reason, struct problem *why)
 {
@@ -172,8 +171,8 @@ resources_begin(struct resources *r, uint64_t after, struct problem *why)
 
 /* Folding */
 
-/* Is the log the one that was folded? A copy of an older one may have gone
- * other ways since: d(seq) tells. */
+/* True if the log is the one that was folded. A copy of an older log may have
+ * continued differently since: d(seq) shows it. */
 static bool
 is_same_log(struct resources *r, const struct batch *batch)
 {
@@ -231,7 +230,7 @@ resources_is_full(const struct resources *r)
            r->gathering.entries.size >= GATHER_BYTES;
 }
 
-/* Is all that was missing folded? */
+/* Makes the state whole if everything that was missing is folded. */
 static void
 look_if_whole(struct statefile_at *state)
 {
@@ -258,7 +257,7 @@ resources_commit(struct resources *r, struct problem *why)
     }
     forget_gathered(r);
     sqlite3_db_release_memory(r->file.db.handle);
-    if (resources_is_damaged(r)) { /* or a reader has seen that */
+    if (resources_is_damaged(r)) { /* or a reader has found damage */
         rc = begin_anew(r, rc ? reason.text : "it is damaged", why);
         return rc ? rc : STATUS_AGAIN;
     }
@@ -306,7 +305,8 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     if (rc)
         return rc;
     r->gathered = r->state = healed;
-    r->kept = 0; /* its seq is, perhaps; this is not */
+    r->kept = 0; /* the seq may be the same, but this state is not on the
+                    disk */
     return resources_keep(r, why);
 }
 
@@ -342,7 +342,7 @@ resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
     bool row = false;
     enum status rc;
 
-    /* The step behind the last one goes on where that stands. */
+    /* A step behind the last one continues the statement. */
     if (id == 0 || r->walked != id) {
         settle(r);
         sqlite3_bind_int64(q, 1, id);

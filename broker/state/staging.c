@@ -135,7 +135,8 @@ staging_path(const char *dir, const char *name, char path[STAGING_PATH_MAX],
     return STATUS_NOT_FOUND;
 }
 
-/* The name without the suffix of a whole one; false: it is none. */
+/* Finds the name of a complete file without its suffix; false: it is not
+ * complete. */
 static bool
 is_whole(const char *file, char name[SET_NAME_MAX + 1])
 {
@@ -176,7 +177,7 @@ staging_left(const char *dir, void (*fn)(const char *name, void *user),
     return STATUS_OK;
 }
 
-/* What arrives */
+/* Arriving */
 
 struct staging {
     char dir[4096 + 16];
@@ -188,7 +189,7 @@ struct staging {
 
 #define WHAT "keep what arrives"
 
-/* Nothing of it counts before it is whole: no journal, no waiting. */
+/* The file is worthless before it is complete: no journal, no fsync. */
 static const char *const settings[] = {
     "PRAGMA journal_mode=OFF",
     "PRAGMA synchronous=OFF",
@@ -274,8 +275,8 @@ staging_discard(struct staging *s)
 
 /* Adding */
 
-/* Of a row, beside its fragment: its head in both tables, its key, and the part
- * of their pages that stays empty. */
+/* The bytes of a row beside its fragment: its head in both tables, its key, and
+ * the empty part of their pages. */
 #define ROW_BYTES (2 * sizeof(struct resource_key) + 32)
 
 uint64_t
@@ -354,7 +355,7 @@ refuse_twice(struct staging *s, const struct block *b, const struct keyed *k,
     return STATUS_INVALID;
 }
 
-/* By key: each page of the index is read and written once. */
+/* Inserts by key: each page of the index is read and written once. */
 static enum status
 insert_keys(struct staging *s, const struct block *b, struct keyed *keyed,
             struct problem *why)
@@ -433,7 +434,7 @@ staging_finish(struct staging *s, const struct staging_about *about,
     if (rc)
         return rc;
     close_file(s);
-    /* Bytes, then the name that says that they are whole. */
+    /* First the bytes, then the name which marks them as complete. */
     path_of(path, s->dir, s->name, STAGE_NEW);
     rc = sync_path(path, 0, why);
     if (!rc)

@@ -1,12 +1,13 @@
 /*
- * Five million resources have 1.5 GB of rows, and changes come to any of them.
- * What is written is therefore sorted (gathering.h), and the cache holds the
- * upper pages of both trees and little else: a page of rows is read, changed,
- * and gone before memory is short.
+ * Five million resources have 1.5 GB of rows, and a change may concern any of
+ * them. So the writes are sorted (gathering.h), and the cache only needs the
+ * upper pages of both trees: a page of rows is read, changed and written before
+ * memory is short.
  *
- * PRAGMA synchronous=NORMAL: a commit is an append to the WAL without an fsync,
+ * PRAGMA synchronous=NORMAL: a commit is an append to the WAL without an fsync;
  * a checkpoint syncs the WAL, then writes the file, then syncs that. Nothing
- * else does, a close neither: it happens whenever another set has its turn.
+ * else syncs, not even a close, which happens whenever another set has its
+ * turn.
  */
 #include "broker/state/statefile.h"
 
@@ -28,7 +29,7 @@ static const char *const steps[] = {
     " id INTEGER PRIMARY KEY, epoch TEXT NOT NULL, seq INTEGER NOT NULL,"
     " us INTEGER NOT NULL, digest BLOB, n INTEGER NOT NULL,"
     " bytes INTEGER NOT NULL, is_whole INTEGER NOT NULL);",
-    /* Of a state that is not whole: it began there at the latest. */
+    /* An upper bound for a state that is not whole. */
     "ALTER TABLE state ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE state ADD COLUMN whole_at INTEGER NOT NULL DEFAULT 0;"
     "UPDATE state SET began=seq WHERE NOT is_whole",
@@ -119,7 +120,7 @@ prepare(struct statefile *f, struct statefile_at *state, bool *is_ours,
     enum status rc =
         db_migrate(&f->db, steps, sizeof(steps) / sizeof(steps[0]), why);
 
-    *is_ours = rc != STATUS_INVALID; /* newer */
+    *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
         rc = db_exec(&f->db, settings[i], why);
     if (rc)
@@ -130,7 +131,7 @@ prepare(struct statefile *f, struct statefile_at *state, bool *is_ours,
         rc = db_prepare(&f->db, &f->statements[i], sql[i], why);
     if (!rc)
         rc = read_state(f, state, why);
-    /* Our own statements are not wrong: the tables are not there. */
+    /* Our own statements are right, so the tables are missing. */
     if (rc && sqlite3_errcode(f->db.handle) == SQLITE_ERROR)
         *is_ours = false;
     return rc;
@@ -181,8 +182,8 @@ statefile_close(struct statefile *f)
 enum status
 statefile_unlink(struct statefile *f, struct problem *why)
 {
-    /* The file last: without it the others are nothing, with another's WAL it
-     * would be something else. */
+    /* The file itself last: without it the others mean nothing, with the WAL of
+     * another file it would be damaged. */
     static const char *const suffixes[] = {"-wal", "-shm", ""};
     char path[sizeof(f->path) + 8];
 
@@ -205,7 +206,7 @@ statefile_settle(struct statefile *f)
 
 /* Writing */
 
-/* The first column of the one row that is looked for; 0: there is none. */
+/* Reads the first column of a row; 0: there is no row. */
 static enum status
 look_up(struct statefile *f, sqlite3_stmt *q, int64_t *number,
         struct problem *why)
@@ -243,7 +244,7 @@ put_row(struct statefile *f, enum statefile_statement how,
     return db_run(&f->db, q, WHAT, why);
 }
 
-/* The row is there, by its key. */
+/* Changes a row that has its key. */
 static enum status
 change_row(struct statefile *f, const struct gathered *row, struct slice entry,
            struct resources_at *at, struct problem *why)
@@ -275,7 +276,7 @@ add_row(struct statefile *f, struct gathered *row, struct slice entry,
         int64_t *last, struct resources_at *at, struct problem *why)
 {
     if (entry.size == 0)
-        return STATUS_OK; /* what is not there was deleted */
+        return STATUS_OK; /* deleted: needs no row */
     at->n++;
     at->bytes += entry.size;
     row->id = ++*last;
@@ -283,7 +284,7 @@ add_row(struct statefile *f, struct gathered *row, struct slice entry,
     return put_row(f, F_INSERT, row, entry, why);
 }
 
-/* In the order of ids. */
+/* Writes the rows in the order of ids. */
 static enum status
 write_rows(struct statefile *f, struct gathering *g, struct resources_at *at,
            struct problem *why)
@@ -301,7 +302,7 @@ write_rows(struct statefile *f, struct gathering *g, struct resources_at *at,
     return rc;
 }
 
-/* In the order of keys. */
+/* Writes the keys in the order of keys. */
 static enum status
 write_keys(struct statefile *f, struct gathering *g, struct problem *why)
 {
@@ -380,7 +381,7 @@ statefile_write(struct statefile *f, struct gathering *g,
     return rc;
 }
 
-/* The names of new files are the directory's. */
+/* Syncs the directory, for the names of new files. */
 static enum status
 sync_names(struct statefile *f, struct problem *why)
 {
@@ -405,7 +406,8 @@ statefile_sync(struct statefile *f, struct problem *why)
 {
     int result;
 
-    /* A checkpoint cannot be left in the middle, and nothing needs this one. */
+    /* A checkpoint cannot be stopped midway, and the next start can do without
+     * this one. */
     if (f->is_ending &&
         atomic_load_explicit(f->is_ending, memory_order_relaxed))
         return problem(why, STATUS_STOPPED, "the broker is ending");

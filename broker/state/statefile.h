@@ -1,16 +1,16 @@
 /*
- * statefile.h - the file of a state: its rows, and what it is of.
+ * statefile.h - the file of a state: its rows and its properties.
  *
  *   resources  id, seq, entry
  *   keys       key (resource_key of the loc), id
- *   state      the one row: epoch, seq, us, digest, n, bytes, is_whole, began,
+ *   state      its only row: epoch, seq, us, digest, n, bytes, is_whole, began,
  *              whole_at
  *
- * A commit does not wait for the disk: the kernel has it, and kill -9 takes
- * none of it; after a power failure the file is as of an earlier commit. A
- * checkpoint makes it firm (statefile_sync).
+ * A commit does not wait for the disk: the kernel has it, and survives kill -9.
+ * After a power failure the file is as of an earlier commit. A checkpoint makes
+ * commits firm (statefile_sync).
  *
- * One thread.
+ * For one thread.
  */
 #ifndef BROKER_STATE_STATEFILE_H
 #define BROKER_STATE_STATEFILE_H
@@ -40,7 +40,7 @@ enum statefile_statement {
     F_DELETE_KEY,
     F_STATE,
     F_FIND, /* by key */
-    F_WALK, /* from behind an id on */
+    F_WALK, /* from an id on */
     STATEFILE_STATEMENTS
 };
 
@@ -49,45 +49,46 @@ struct statefile {
     struct db db;
     sqlite3_stmt *statements[STATEFILE_STATEMENTS];
     int wal_pages;                /* after the last commit */
-    const atomic_bool *is_ending; /* lent: resources_heed; NULL: nobody asks */
+    const atomic_bool *is_ending; /* lent: resources_heed; or NULL */
 };
 
-/* What the one row tells. */
+/* The only row of `state`. */
 struct statefile_at {
-    char epoch[EPOCH_SIZE + 1]; /* "": there is none yet */
+    char epoch[EPOCH_SIZE + 1]; /* "": none yet */
     struct resources_at at;
     struct digest digest; /* d(at.seq) */
     bool has_digest;      /* it is known */
-    uint64_t whole_at;    /* folded up to there it is whole; 0: nobody knows */
+    uint64_t whole_at;    /* it is whole when folded up to there; 0: unknown */
 };
 
-/* Opens the file at f->path, or makes it, and reads its row. *is_ours: false:
- * it is damaged, or a newer program's; `why` says so, and it fails. */
+/* Opens the file at f->path, or makes it, and reads its state. Fails with
+ * *is_ours false if it is damaged, or of a newer program; `why` has the
+ * reason. */
 MUST_CHECK enum status statefile_open(struct statefile *f,
                                       struct statefile_at *state, bool *is_ours,
                                       struct problem *why);
 
-/* db_heed, of this opening of the file and those to come. */
+/* Calls db_heed for this opening of the file and later ones. */
 void statefile_heed(struct statefile *f, const atomic_bool *is_ending);
 
-/* Leaves what was committed as it is; harmless if it is not open. */
+/* Closes without a change; allowed if not open. */
 void statefile_close(struct statefile *f);
 
-/* Takes it off the disk; it is closed. */
+/* Deletes the file, which must be closed. */
 MUST_CHECK enum status statefile_unlink(struct statefile *f,
                                         struct problem *why);
 
-/* Writes all that was gathered, and the row that tells of it, in one
- * transaction; counts in state->at what changed. The gathering is in any order,
- * and may be in another one afterwards. */
+/* Writes all gathered changes and the row of `state` in one transaction;
+ * updates the counts in state->at. May leave the gathering in another order. */
 MUST_CHECK enum status statefile_write(struct statefile *f, struct gathering *g,
                                        struct statefile_at *state,
                                        struct problem *why);
 
-/* Makes firm all that was committed. */
+/* Makes all commits firm. */
 MUST_CHECK enum status statefile_sync(struct statefile *f, struct problem *why);
 
-/* Lets go of what a statement lent, and of its read transaction. */
+/* Ends the statements and their read transaction: they lend nothing
+ * afterwards. */
 void statefile_settle(struct statefile *f);
 
 #endif
