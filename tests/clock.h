@@ -1,11 +1,11 @@
 /*
  * clock.h - the time of a unit test: it stands still until the test moves it.
  *
- * clock.c replaces what a process asks the system for the time, and what waits
- * with a limit: clock_gettime, time, gettimeofday, pthread_cond_timedwait,
+ * clock.c replaces the functions that tell a process the time or wait with a
+ * limit: clock_gettime, time, gettimeofday, pthread_cond_timedwait,
  * sem_timedwait, nanosleep, poll, select, epoll_wait and their kin. So the code
- * under test, libuv, libcurl and libmosquitto live in the time
- * of the test. Nothing times out on a slow machine, and an hour passes at once:
+ * under test, libuv, libcurl and libmosquitto live in the time of the test.
+ * Nothing times out on a slow machine, and an hour passes at once:
  *
  *     send_half_a_request(w);
  *     clock_await_us(30 * SECOND);       the server waits for the rest

@@ -13,7 +13,7 @@ from tidings_test import process, waiting  # noqa: E402
 from tidings_test.broker import PROGRAMS, Broker  # noqa: E402
 from tidings_test.process import Process  # noqa: E402
 
-# A test that takes longer waits for what does not come. And then, its end.
+# A test that takes longer waits for an event that does not come. And then, its end.
 WATCHDOG = int(os.environ.get("TIDINGS_TEST_SECONDS", "300"))
 WATCHDOG_END = 60
 

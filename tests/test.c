@@ -21,7 +21,7 @@ static struct test_group *groups, **last_group = &groups;
 static struct test_program *programs;
 static const struct test_fixture *fixture; /* the last one set */
 
-/* What a child counts, in memory that it shares with its parent. */
+/* The results of a child, in memory that it shares with its parent. */
 static struct counts {
     unsigned passed;
     unsigned failed;

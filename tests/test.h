@@ -33,8 +33,8 @@
 
 #include <cmocka.h>
 
-/* Seconds after which the tests of one file are held to hang, and are killed;
- * the environment may say another number (TEST_WATCHDOG_S). Nothing else in a
+/* After so many seconds the tests of one file count as hanging, and are killed;
+ * TEST_WATCHDOG_S in the environment overrides the number. Nothing else in a
  * unit test has a deadline. */
 #define TEST_WATCHDOG_S 600
 
@@ -68,8 +68,9 @@ struct test_program {
     struct test_program *next;
 };
 
-/* Waits until another thread, or process, has made `condition` true: for what
- * nobody announces. Prefer an event: a read, a join, a condition, an exit. */
+/* Waits until another thread, or process, has made `condition` true, if no
+ * event announces that. Prefer an event: a read, a join, a condition, an
+ * exit. */
 #define AWAIT(condition)                                      \
     do                                                        \
         for (unsigned n_looks_ = 0; !(condition); n_looks_++) \

@@ -32,8 +32,8 @@
 
 /* The callbacks */
 
-/* What has come of the request of each descriptor: its head has an end, and its
- * body is as long as all the others. */
+/* The bytes that each descriptor has received of its request. Its length is
+ * known when its head has ended, as all bodies have the same length. */
 static struct request {
     size_t size; /* of all so far */
     size_t all;  /* 0: not known yet */

@@ -33,7 +33,7 @@ struct crowd {
     struct subscriber *subscribers;
     unsigned n_subscribers;
     unsigned n_closed;     /* by the server */
-    uint64_t of_closed;    /* entries that those had received */
+    uint64_t of_closed;    /* entries that the closed ones had received */
     struct receipts quick; /* received by subscribers that always read */
     struct receipts slow;
     struct histogram delay; /* from post to receipt, of the quick ones */
@@ -68,7 +68,8 @@ void crowd_publish(struct crowd *c, const struct pace *pace);
 /* Reads until everybody has got everything, or nothing has come for 5 s. */
 void crowd_drain(struct crowd *c);
 
-/* Entries that did not arrive; also at those whom the server closed. */
+/* Entries that did not arrive, including those for subscribers whom the server
+ * closed. */
 uint64_t crowd_lost(const struct crowd *c);
 
 #endif

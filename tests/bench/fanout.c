@@ -204,7 +204,7 @@ subscribe(struct crowd *c, const struct settings *s, pid_t pid)
            ((double)after - (double)before) * 1024 / (double)rest);
 }
 
-/* As fast as it is answered. A set is there once something was posted to it. */
+/* Posts as fast as the server answers. The first post makes a set. */
 static void
 fill(struct crowd *c, double seconds)
 {

@@ -4,8 +4,8 @@
  *     bench_floor [--log FILE]
  *
  * HTTP/1.1 and WebSocket on one thread, as much of both as the benchmarks
- * speak. The body of a post goes as one frame to all who are connected as a
- * WebSocket: no sets, no history, nothing is parsed or stamped.
+ * speak. The body of a post goes as one frame to all WebSocket clients: no
+ * sets, no history, no parsing, no stamps.
  *
  *     no option    one send() per post and subscriber, then the answer
  *     --log FILE   what one turn of the loop brought is appended to FILE with
@@ -70,7 +70,7 @@ struct server {
 
 static const char accepted[] = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/* Room for `more` bytes behind what is there. */
+/* Makes room for `more` bytes behind the present ones. */
 static void
 bytes_need(struct bytes *b, size_t more)
 {
@@ -301,7 +301,7 @@ on_readable(struct server *s, struct connection *c)
     c->in.size += (size_t)n;
     while (!c->is_websocket && take_request(s, c))
         ;
-    if (c->is_websocket) { /* what a subscriber says is not looked at */
+    if (c->is_websocket) { /* the server ignores the bytes of subscribers */
         free(c->in.data);
         c->in = (struct bytes){NULL};
     } else if (c->in.from == c->in.size) {

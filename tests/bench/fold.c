@@ -5,10 +5,10 @@
  *
  * Folds the creation of RESOURCES (5,000,000), then CHANGES (1,000,000) updates
  * of resources that are chosen by chance, into a state in the directory DIR
- * (this one), all in steps as the archive thread takes them.
- * Prints entries/s and CPU of folding and committing alone, not of what makes
- * the changes up; the longest step; memory at its largest; and what is on the
- * disk. The state's file is removed in the end.
+ * (this one), all in steps as the archive thread takes them. Prints entries/s
+ * and CPU of folding and committing, without the generation of the changes; the
+ * longest step; the peak of memory; and the size on the disk. The state's file
+ * is removed in the end.
  */
 #include <inttypes.h>
 #include <stdio.h>

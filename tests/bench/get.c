@@ -4,7 +4,7 @@
  *     bench_get [OPTION]... -- SERVER [ARGUMENT]...
  *
  * Starts the server, then N clients that each have one GET of the same path in
- * flight on a kept connection: the next one is sent when the answer is there.
+ * flight on a kept connection: each sends the next one when it has the answer.
  * Prints one line of figures; README.md says what they mean.
  */
 #include <errno.h>

@@ -4,7 +4,7 @@
  *     bench_ingest [OPTION]... -- SERVER [ARGUMENT]...
  *
  * Starts the server, then N publishers that each have one post in flight on a
- * kept connection: the next one is sent when the answer is there. Prints one
+ * kept connection: each sends the next one when it has the answer. Prints one
  * line of figures; README.md says what they mean.
  */
 #include <errno.h>

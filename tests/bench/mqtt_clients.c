@@ -59,7 +59,8 @@ make_properties(void)
     return properties;
 }
 
-/* Properties are made for each message, as who sends others each time has to.
+/* Properties are made for each message, as a client with different ones has to
+ * do.
  */
 static void
 publish(struct mosquitto *client, const struct mqtt_load *load)

@@ -1,6 +1,6 @@
 /*
- * source.h - a ResourceSync source whose files are made as they are asked for:
- * no disk, no delay, as many resources as are wanted.
+ * source.h - a ResourceSync source that generates files on request: no disk, no
+ * delay, any number of resources.
  *
  *     /resourcesync.xml        the Source Description
  *     /capability.xml

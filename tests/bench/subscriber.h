@@ -44,13 +44,15 @@ struct subscriber {
 };
 
 /* Connects and subscribes; `subprotocol` may be NULL. `is_narrow`: with a small
- * receive buffer, so that it soon gets stuck when it does not read. */
+ * receive buffer, so that the server soon gets stuck if the subscriber does not
+ * read. */
 void subscriber_open(struct subscriber *s, unsigned port,
                      const char *subprotocol, bool is_narrow,
                      struct receipts *receipts);
 void subscriber_close(struct subscriber *s);
 
-/* Takes what has come; false: the server has closed it, and so has this. */
+/* Reads the available bytes; false: the server has closed it, and so has
+ * this. */
 bool subscriber_read(struct subscriber *s);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * usage.h - what a process has used so far, as the kernel tells in /proc.
+ * usage.h - the resources that a process has used so far, from /proc.
  *
  * CPU is that of all threads, user and system, in ns; each thread's own is kept
  * too, under its name without a number ("net 0" and "net 1" are "net"). A

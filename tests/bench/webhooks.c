@@ -360,7 +360,7 @@ open_publishers(struct load *load, unsigned port)
     }
 }
 
-/* One post, until everybody has it. */
+/* One post; returns when every callback has it. */
 static void
 post_once(struct load *load)
 {

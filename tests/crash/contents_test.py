@@ -88,8 +88,8 @@ class Source:
         faults.disarm()
 
     def come_back(self):
-        """Start the broker that has ended. A post without an answer is there whole or
-        not at all, and no content that an entry tells of is missing."""
+        """Start the broker that has ended. A post without an answer is there as a whole
+        or not at all, and no content of an entry is missing."""
         there = contents(self.set)
         self.broker.disconnect()
         self.broker.restart()
@@ -130,8 +130,8 @@ def source(start_broker, faults):
     return source
 
 
-# R-202, R-227: killed at any write, sync or rename of content: no file that an entry
-# tells of is missing, and none is left in the end.
+# R-202, R-227: killed at any write, sync or rename of content: every file that an entry
+# names exists, and no other file is left in the end.
 def test_files_and_entries_stay_together_through_kills(source, faults):
     for round in range(soak(1, 5)):
         if round:

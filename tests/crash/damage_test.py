@@ -1,5 +1,5 @@
-"""Files of the data directory that are damaged, missing or somebody else's: found
-before anything is written over, and named."""
+"""Files of the data directory that are damaged, missing or somebody else's: the broker
+finds them before it overwrites anything, and names them."""
 
 import gzip
 import os
@@ -291,7 +291,7 @@ def test_a_list_whose_file_is_damaged_is_missing_alone(news):
         packed = news.get(news.list_path(2), accept_encoding="gzip")
         assert (packed["Content-Encoding"] is not None) == is_packed
 
-        # Nothing else is touched by it.
+        # The other lists are as before.
         for n in (1, 3):
             assert news.get(news.list_path(n)).body == lists[n]
         for document in ("changelist.xml", "changelist-archive.xml"):

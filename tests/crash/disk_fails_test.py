@@ -58,7 +58,7 @@ class Source:
         self.broker.restart()
 
     def check(self):
-        """All that was acknowledged is there, and nothing else."""
+        """All acknowledged entries are there, and no others."""
         history = self.lists.read().history
         assert history.last == self.last
         locs = [f"http://example.com/r/{seq}" for seq in range(1, self.last + 1)]
@@ -68,7 +68,7 @@ class Source:
 # Commits
 
 
-# log.md, commit: the outcome is not known, so nobody is answered, the broker says why
+# log.md, commit: the outcome is unknown, so the broker answers nobody, logs the reason
 # and ends with 1; then it is right again. R-141, R-149
 def test_a_commit_that_fails_is_answered_to_nobody(start_broker, faults):
     broker = start_broker("--rotate-entries", 500, env=faults.env)
@@ -97,8 +97,8 @@ def test_a_commit_that_fails_is_answered_to_nobody(start_broker, faults):
     assert doubts
 
 
-# Design section 4: 503 when the disk is full, at whichever write; of what was refused
-# nothing is kept, also where a kill comes before the next commit.
+# Design section 4: 503 when the disk is full, at any write; the broker keeps nothing of
+# a refused post, also if a kill comes before the next commit.
 @pytest.mark.parametrize("outcome, reason", [("ENOSPC", "full"), ("EDQUOT", "quota")])
 def test_a_commit_that_has_no_room_is_refused(start_broker, faults, outcome, reason):
     source = Source(start_broker, faults, 50000)
@@ -183,8 +183,8 @@ def test_a_file_that_cannot_be_written_is_written_later(start_broker, faults):
     source.broker.wait_said(LIST)
 
 
-# The same where there is no room for what the log says of a list: its end, or that it
-# is filed. R-147, R-148
+# The same without room for the log's facts about a list: its end, or that it is filed.
+# R-147, R-148
 def test_a_list_is_closed_or_not_where_there_is_no_room(start_broker, faults):
     source = Source(start_broker, faults, 50000)
     closed = refused = 0
@@ -209,7 +209,7 @@ def test_a_list_is_closed_or_not_where_there_is_no_room(start_broker, faults):
 
 
 # R-149: a kill in the middle of a file, before it has its name, after it, and around
-# the commit that says that the file is there.
+# the commit that records the file.
 @pytest.mark.parametrize(
     "calls, name, afters",
     [

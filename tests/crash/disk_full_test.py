@@ -219,8 +219,8 @@ def warnings_of(broker):
 
 
 # The same holds for list files and for hub.db, which the broker tries to write again,
-# each second or as often as somebody asks for it. The faults are injected: on a disk
-# that is really full a failure frees what it had written, and the next try may succeed.
+# each second or as often as somebody asks for it. The faults are injected: on a full
+# disk a failure would free the space that it had taken, and the next try might succeed.
 def test_each_failure_of_a_full_disk_is_reported_once(
     tmp_path, start_broker, callbacks, faults
 ):

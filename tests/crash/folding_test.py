@@ -50,7 +50,8 @@ def microseconds(time):
 
 class Model:
     """What the resources of a set are after entry `seq`: its changes, folded the plain
-    way. `resources` are the seqs and entries of those that are there, by their locs."""
+    way. `resources` are the seqs and entries of the existing resources, by their
+    locs."""
 
     def __init__(self):
         self.seq = 0

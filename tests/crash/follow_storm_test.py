@@ -32,8 +32,8 @@ BROKER_KILLS = soak(2, 5)
 
 # A message has at most 512 KiB. The follower has it as it comes, its fields, and the
 # answer of a page at the same time: 16 times that, and the libraries, are far below the
-# peak. From the middle on it may grow by what is torn in the heap by one message more.
-# A follower that kept but 16 bytes of each of a million changes would grow by more.
+# peak. From the middle on it may grow by one message more, for fragments of the heap. A
+# follower that kept but 16 bytes of each of a million changes would grow by more.
 PEAK_KIB = 64 * 1024
 GROWTH_KIB = 6 * 1024
 
@@ -126,10 +126,10 @@ def rage(broker, keeper, entries):
 
 
 # by the best way that works; by W3C server-sent events; by long
-# polls; R-225: by the Change Lists alone. `fated` of 100 connections end. Nothing comes
-# of an answer to a long poll that does not come whole, so that pauses would grow long:
-# more of them are spared. To find the list where it was, a follower asks for many, each
-# by a connection of its own, and begins again when one of them breaks: most are spared.
+# polls; R-225: by the Change Lists alone. `fated` of 100 connections end. A long poll
+# yields nothing unless its answer is complete, so that pauses would grow long: more of
+# them are spared. To find its list again a follower requests many, each by a connection
+# of its own, and begins again when one of them breaks: most are spared.
 @pytest.mark.parametrize(
     "transports, entries, fated",
     [

@@ -46,7 +46,7 @@ def subscribe_in_vain(news, callback, **form):
 
 
 def check_goes_on(news, callback):
-    """It gets what is posted now, and has missed nothing before."""
+    """It gets new posts, and has missed none before."""
     callback.wait_last(news.post().last)
     assert callback.holes == 0
 
@@ -264,7 +264,7 @@ def test_a_damaged_database_is_found_at_the_start(news, callbacks, run):
     shutil.copy(path, kept)
     cases = [
         (overwrite(0, b"This is not a database"), "not a database"),
-        # The schema stands on the first page, the tables on those behind it.
+        # The schema is on the first page, the tables on the following ones.
         *((overwrite(page * PAGE, bytes(PAGE)), "malformed") for page in (1, 2, 3)),
         (run_sql("PRAGMA user_version=99"), "version 99"),
         (run_sql("UPDATE subscriptions SET topic_kind=9"), "topic"),

@@ -101,8 +101,8 @@ def told(callback, news):
     return counts
 
 
-# every list but the first is told once to begin, no list twice to end,
-# and none that is not there.
+# the beginning of every list but the first is announced once, the end of
+# a list at most once, and no missing list.
 def test_every_rotation_is_told_once_whatever_was_killed(start_broker, callbacks):
     chosen = choices()
     broker = start_broker("--rotate-entries", 40, *hub.QUICK)

@@ -136,8 +136,8 @@ def test_a_kill_before_a_rejection_is_published_repeats_it(bridge, faults, mosqu
     assert len(hearer.messages) == 1
 
 
-# a commit that fails with an outcome nobody knows ends the broker, also while a
-# bridge waits for it; nothing was acknowledged.
+# a commit with an unknown outcome ends the broker, also while a bridge waits for
+# it; the bridge has acknowledged nothing.
 def test_a_commit_that_fails_acknowledges_nothing(bridge, faults):
     b = bridge()
     for n, call in enumerate((faults.WRITE, faults.SYNC), 1):

@@ -61,8 +61,8 @@ def test_a_kill_at_any_write_of_the_ledger_loses_nothing(bridge, hearer, faults)
 
 
 class Receiver:
-    """A receiver that has the entries up to `last`: it drops those that it has, and
-    messages may end elsewhere than the first time, but none may leave a gap."""
+    """A receiver that has the entries up to `last`: it drops repeats. Messages may end
+    elsewhere than the first time, but must not leave a gap."""
 
     def __init__(self, hearer):
         self.messages = hearer.messages
@@ -117,8 +117,9 @@ def test_a_ledger_that_cannot_be_written_stops_nothing(
     receiver.until(news.posted)
 
 
-# Brokers end though nothing that they say is answered, and go on from there: a broker
-# with a connection, and one that tries to connect. TCP is answered, MQTT is not.
+# Brokers end even if Mosquitto answers nothing, and go on from there: a broker with a
+# connection, and one that tries to connect. The kernel answers TCP, nobody answers
+# MQTT.
 def test_a_frozen_mqtt_broker_keeps_no_broker_from_ending(
     bridge, hearer, mosquitto, start_bridge
 ):

@@ -446,8 +446,8 @@ class Lists:
 
 
 # The latest changes in one list, a window that slides; an index, its lists, and
-# an archive of those that were there before. Once the mirror is away for so long that
-# the changes no longer reach back to what it knows, which it notices.
+# an archive of the earlier ones. Once the mirror is away until the changes no longer
+# reach back to its position, and it notices that.
 @pytest.mark.parametrize("is_index", [False, True], ids=["window", "index"])
 def test_the_mirror_of_a_static_site_is_what_its_source_is(
     site, start, run, tmp_path, is_index

@@ -209,7 +209,7 @@ LATER = (
 
 
 def _without_later(answer):
-    """An answer without that, and without the tag of such a document."""
+    """An answer without those, and without the ETag of such a document."""
     for paths, text in LATER:
         if paths.search(answer["path"]) and answer["status"] == 200:
             headers = {**answer["headers"], "ETag": None}

@@ -1,4 +1,4 @@
-"""What a broker does before its data directory is kept: a little of everything.
+"""A broker's work before its data directory is kept: a little of everything.
 
     story = Story(directory)
     story.run()
@@ -382,7 +382,7 @@ class Story:
         self.around.pages["/otherhub"].requests.wait(1)
 
     def subscribe(self, kind, path, topic, target=None, waits=True, **form):
-        """Subscribe a callback to a topic of what has that path."""
+        """Subscribe a callback to the topic with that path."""
         target = target or f"/cb/{kind}"
         callback = self.around.each.get(target) or self.around.add(target)
         of = kept.Subscribed(self.broker, path)
@@ -478,7 +478,7 @@ class Story:
     # The end
 
     def sets(self):
-        """Those that are there."""
+        """The existing sets."""
         return [self.broker.set(name) for name in self.names if name != "gone"]
 
     def write_facts(self):

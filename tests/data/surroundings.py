@@ -1,4 +1,4 @@
-"""What a kept broker has around it: callbacks, topics and files of others.
+"""The surroundings of a kept broker: callbacks, topics and files of others.
 
 The data have the URLs of these, so they need one address for ever. HOST is a loopback
 address that no other test uses, and PORT is below the ports that a kernel gives to
@@ -50,7 +50,7 @@ class Surroundings(Callbacks):
 
 
 class Page(Callback):
-    """A page, which answers every method alike; `requests` are those that came."""
+    """A page, which answers every method alike; `requests` are the received ones."""
 
     def __init__(self, server, target, status, headers, body):
         super().__init__(server, target)

@@ -146,9 +146,9 @@ LONG = f"{'long' * 40}/{'long' * 40}"
 
 
 def stop_at_first_finding(mirrored, start):
-    """Begin to mend the mirror, and stop that by SIGTERM when the audit has said its
-    first finding: it has more than the pipe takes, so it has not said all of them.
-    How many it has said."""
+    """Begin to mend the mirror, and stop that by SIGTERM when the audit has printed its
+    first finding. It has more findings than the pipe takes, so it has not printed all.
+    Returns how many it has printed."""
     arguments = ("audit", "--repair", mirrored.directory)
     auditing = start("tidings", *arguments, reads_output=False)
     said = auditing.popen.stdout

@@ -46,7 +46,7 @@ def endless():
 
 
 class Command:
-    """A command that reads a source, with all that it writes on the disk below `home`."""
+    """A command that reads a source, and writes its files below `home`."""
 
     def __init__(self, words, home, news):
         self.words = words
@@ -86,7 +86,8 @@ def command(request, tmp_path, news):
 
 @pytest.fixture
 def stop(command, run):
-    """stop(url, "--max-entries", "1"): the command ends with 1; the one line that says why."""
+    """stop(url, "--max-entries", "1"): the command ends with 1; returns the one line
+    with the reason."""
 
     def stop(url, *more):
         where = {"TMPDIR": str(command.temporary)}

@@ -1,5 +1,5 @@
-"""Bridges to MQTT brokers as their operator meets them: what the broker reports of
-them, how it starts and ends with them, and whether the documentation is right."""
+"""Bridges to MQTT brokers as their operator meets them: the broker's reports of them,
+its start and end with them, and a check of the documentation."""
 
 import json
 

@@ -147,8 +147,9 @@ def test_an_event_source_survives_a_restart(start_broker, browser):
         page.close()
 
 
-# R-345: the broker says once that the position is gone, and the browser does not ask
-# for ever: the second time it gets the answer that ends an EventSource.
+# R-345: the broker reports once that the position is gone, and the browser does not
+# repeat its request for ever: the second time it gets the answer that ends an
+# EventSource.
 def test_an_event_source_stops_when_its_position_is_gone(page, news):
     follow = """
         new Promise(done => {

@@ -22,7 +22,7 @@ DESCRIBING = [
 @pytest.fixture
 def start_ahead(start_broker, faults):
     """start_ahead("--option", ...): a broker whose clock is an hour ahead, so that it
-    tells the dates of new files at once."""
+    states the dates of new files at once."""
     faults.set_clock(3600)
     return lambda *options: start_broker(*options, env=faults.env)
 
@@ -240,7 +240,7 @@ def test_curl_gets_a_document_once(start_ahead, run, tmp_path):
     copy, tag = tmp_path / "copy", tmp_path / "tag"
 
     def curl(*options):
-        """The status, and the size of what came."""
+        """The status, and the size of the body."""
         command = ("/usr/bin/curl", "-sS", "--noproxy", "*", "-o", copy)
         asks = ("-w", "%{http_code} %{size_download}", broker.url + LISTS[0])
         status, size = run(*command, *options, *asks).output().split()

@@ -212,7 +212,7 @@ def test_a_storm_of_connects_keeps_nobody_waiting(start_broker, background):
     wait_for("an end of all that is held", lambda: is_free(broker))
 
 
-# What a request holds is free before its answer can be read: one client that sends one
+# A request frees its memory before its answer can be read: one client that sends one
 # large request after the other, over two connections, has its share for each of them.
 def test_one_request_after_the_other_finds_room(start_broker):
     share = ("--client-share", "25", "--ingest-bytes", 32 * MIB)  # 8 MiB

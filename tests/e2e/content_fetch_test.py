@@ -70,8 +70,8 @@ class Fetching:
         return metrics
 
     def wait_given_up(self, n):
-        """Wait until so many fetches were given up, which is logged; all metrics as
-        they are then."""
+        """Wait until so many fetches were given up; the broker logs that. All metrics
+        of that moment."""
         for _ in range(n - self.given_up):
             self.broker.process.err.next(lambda line: "is given up" in line)
         self.given_up = n

@@ -62,7 +62,7 @@ def wait_none_arriving(broker):
 
 
 def check_posted(news, answer):
-    """LONG_BODY was answered so, as the first post of the set, and is kept."""
+    """LONG_BODY got that answer as the first post of the set, and is kept."""
     receipt = news.receipt(answer)
     assert (receipt.first, receipt.last) == (1, 2)
     check_kept(news, 2, HELLO, LONG)

@@ -1,4 +1,4 @@
-"""What a set says of the bytes that it keeps."""
+"""A set's reports of the bytes that it keeps."""
 
 from tidings_test.content import multipart
 from tidings_test.sets import change

@@ -103,8 +103,8 @@ def test_every_set_goes_on(old, around, reopen):
 
 
 def check_repeats(old, broker):
-    """A post with a known key gets the answer that it got before; a document that a
-    Source posts again is not kept twice."""
+    """A post with a known key gets its earlier answer; a document that a Source posts
+    again is not kept twice."""
     before = lasts(old, broker)
     for one in old.facts["repeats"]:
         answer = broker.post(
@@ -195,8 +195,8 @@ def unpack(package):
         }
 
 
-# Subscriptions go on at their positions and with their secrets; a delivery that had
-# failed is repeated as it was, and a verification is asked for again.
+# Subscriptions go on at their positions and with their secrets; the hub repeats a
+# failed delivery as it was, and repeats a verification.
 def test_subscriptions_go_on(old, around, reopen):
     broker = reopen()
     for one in old.facts["subscriptions"]:
@@ -245,9 +245,9 @@ def check_signed(delivery, secret):
         assert delivery["webhook-signature"] == signed
 
 
-# The bridge goes on behind what the MQTT broker had acknowledged. It recognises a
-# message that comes again, and takes no retained ones of a filter that it has seen
-# before.
+# The bridge goes on behind the last message that the MQTT broker had acknowledged. It
+# recognises a message that comes again, and takes no retained ones of a filter that it
+# has seen before.
 def test_the_bridge_goes_on(old, mosquitto, reopen):
     heard = old.facts["heard"]
     hearer = mosquitto.hear("hall/#")

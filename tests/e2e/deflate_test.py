@@ -1,5 +1,5 @@
-"""permessage-deflate (RFC 7692) on WebSockets: how it is agreed on, that compressed
-messages say the same as the others, and what a client may send."""
+"""permessage-deflate (RFC 7692) on WebSockets: its negotiation, equal content of
+compressed messages, and frames of clients."""
 
 import secrets
 import zlib
@@ -103,8 +103,8 @@ def test_compressed_messages_say_the_same(form, news):
             assert follower.size_sent < plain.size_sent * (0.8 if n < 10 else 0.4)
 
 
-# A subscriber that comes later, one that reads slowly, and those who were there read
-# the same history, in messages of several frames.
+# A later subscriber, a slow one, and the earlier ones read the same history, in
+# messages of several frames.
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.broker("--threads", "1")
 def test_long_messages_come_in_several_frames(form, news):
@@ -123,7 +123,7 @@ def test_long_messages_come_in_several_frames(form, news):
         assert follower.message.digest == plain.message.digest
 
 
-# A thread that has more than 16 MB of frames lets go of those that wait. The broker
+# A thread that has more than 16 MB of frames releases the waiting ones. The broker
 # compresses them again when their subscribers read on, to the same bytes.
 @pytest.mark.broker("--threads", "1", "--message-bytes", "16M")
 def test_goes_on_with_a_message_that_was_let_go(news):

@@ -31,7 +31,7 @@ def other(broker):
 
 
 def get(broker, url):
-    """The document of that URL (R-264), or of that path; it has to be valid."""
+    """The document of that URL (R-264), or of that path, checked to be valid."""
     path = url if url.startswith("/") else broker.path_of(url)
     document = broker.get(path).document()
     document.check_valid()
@@ -73,7 +73,7 @@ def test_the_landing_page_leads_to_every_set(broker, news, other):
     check_all_capabilities(broker, links, 2)
 
 
-# Whatever a set is called, its title is text.
+# A title is text, whatever it contains.
 def test_the_landing_page_shows_titles_as_text(broker, news, other):
     assert other.put(title="<script>A & B</script>").status == 200
     page = broker.get("/").text

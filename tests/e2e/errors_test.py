@@ -114,7 +114,7 @@ TYPES = [
 ]
 
 
-# The answer names what can be read.
+# The answer names the types that the broker reads.
 def test_refuses_other_media_types_and_codings_with_415(news, broker):
     for type in TYPES:
         answer = broker.post(news.changes, GOOD, type)

@@ -37,7 +37,7 @@ def start_news(start_broker):
 
 
 # The first event is a heartbeat where the stream starts: now, or at a position; then
-# comes what is after it, and what is new. A hint says when to connect again.
+# come the later changes, and new ones. A hint says when to connect again.
 def test_begins_with_a_heartbeat_where_it_was_asked_to(news):
     events = news.events()
     assert events.next().last == 3
@@ -301,8 +301,8 @@ def keep_posting(client, news):
 
 
 # cut off again and again, politely and not, within events and between
-# them, while posts come in and lists are closed: neither a gap nor a repeat (every
-# message is checked against the one before), and all of it.
+# them, while posts come in and lists are closed: no gap, no repeat (every message is
+# checked against the one before), and every change.
 @ROTATING
 def test_loses_and_repeats_nothing_when_it_is_cut_off(news, broker, background):
     last = 3 + sum(1 + i % 3 for i in range(POSTS))

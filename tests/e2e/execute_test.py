@@ -26,8 +26,9 @@ def check_end(process, out, status=0, err=()):
     assert (list(process.out), list(process.err)) == (list(out), list(err))
 
 
-# How many connections it has open, and its signals without those above 28, two of which
-# the C library uses itself. The shell closes pipes of its own while ls looks at them.
+# The number of its open connections, and its signals without those above 28, two of
+# which the C library uses itself. The shell closes pipes of its own while ls looks at
+# them.
 GIVEN = (
     "for i in $(ls -l /proc/$$/fd 2>/dev/null | sed -n 's/.*socket:.\\([0-9]*\\).$/\\1/p'); "
     'do grep " $i " /proc/net/tcp; done | wc -l; '

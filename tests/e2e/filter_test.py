@@ -198,8 +198,8 @@ def test_a_laggard_passes_over_what_it_does_not_get(start_broker):
 GROWTH_KIB = 40 * 1024
 
 
-# Design section 5, rule 8: a hundred filters, each of two readers, so that what they
-# let through is worth keeping, do not cost a hundred times the log.
+# Design section 5, rule 8: a hundred filters, each of two readers, so that the broker
+# keeps their messages, do not cost a hundred times the log.
 def test_a_hundred_filters_are_bounded(start_broker):
     broker = start_broker("--tail-bytes", "8388608")
     news = broker.set()

@@ -270,7 +270,7 @@ def test_follow_asks_the_hub_whether_it_is_denied(news, broker, start):
 
 
 # R-309, W-147: the hub cannot reach the callback, and gives a delivery up. The follower
-# pulls what was in it when the next one comes.
+# pulls its changes when the next one comes.
 @pytest.mark.broker(*hub.QUICK, "--hub-give-up", "0.2", "--heartbeat", "3600")
 def test_follow_fills_a_hole_in_the_deliveries_by_pull(news, start, start_proxy):
     port, kept = keep_port()

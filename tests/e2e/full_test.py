@@ -148,8 +148,8 @@ class Refusing(Server):
         await peer.gone()
 
 
-# The reason that the source's server states is reported if it is short; the program
-# does not wait for the end of a long one.
+# The program reports the reason that the source's server states if it is short; it does
+# not wait for the end of a long one.
 def test_a_refusal_of_the_source_is_reported(refuse):
     source = Refusing()
     for complaint in ("404: no such list", "410: ", "503: "):
@@ -216,8 +216,7 @@ def test_a_set_is_what_its_list_is_whatever_becomes_of_it(often, site, demo):
     publishing.stop()
 
 
-# Whatever an index says, its parts may be others; and a server may tell nothing to ask
-# with.
+# Any index may have changed parts; and a server may send no validator.
 def test_what_says_nothing_is_read_each_time(often, site, demo):
     site.put("/1.xml", sitemap("ab"))
     site.put("/index.xml", index(site, "/1.xml"))

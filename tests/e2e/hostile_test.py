@@ -24,7 +24,7 @@ def news(news):
 
 
 def hostile(news):
-    """The number of entries that the set has of those that a test tried to post."""
+    """The number of entries in the set among those that a test tried to post."""
     return len(news.page("after=1").entries)
 
 
@@ -70,8 +70,8 @@ def request_bytes(connection, news, name):
     return connection.request_bytes(path, method, body, content_type=type)
 
 
-# RFC 9112 section 9.3.2: answers in order, up to a request whose body is refused
-# unread.
+# RFC 9112 section 9.3.2: answers in order, up to a request whose body the broker
+# refuses unread.
 def test_pipelined_requests_are_answered_in_order(news, broker):
     kept = 0
     for pipeline in PIPELINES.split(","):
@@ -137,8 +137,8 @@ FRAGMENTS = (
 )
 
 
-# A body and a head that stop, though the entry in the body is whole; and those of which
-# too few bytes come in time: one with each answer to somebody else.
+# A body and a head that stop, though the entry in the body is complete; and a body and
+# a head that are too slow: each connection beside answers to other clients.
 @pytest.mark.broker(*HASTY)
 def test_requests_that_do_not_end_in_time_are_cut_off(news, broker):
     fragments = [broker.connect() for _ in FRAGMENTS]
@@ -232,7 +232,8 @@ def test_malformed_requests_are_refused(news, broker):
     assert hostile(news) == 0
 
 
-# A proxy decides by the path that it saw, and nobody else has another reading of it.
+# A proxy decides by the path that it saw, and no other server may read that path
+# otherwise.
 @pytest.mark.parametrize(
     "path",
     ["/%68ealthz", "//healthz", "/./healthz", "/sets/../healthz", "/healthz/", "/%2Fhealthz"],
@@ -265,7 +266,7 @@ def test_a_chunked_post_is_read(news, broker):
         assert news.receipt(connection.answer()).last == 2
 
 
-# Its length is bounded although nobody announced it: here by --max-body.
+# Its length is bounded although the client stated none: here by --max-body.
 def test_a_chunked_post_has_an_end(news, broker):
     with broker.connect() as connection:
         connection.send(

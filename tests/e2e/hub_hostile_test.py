@@ -26,8 +26,8 @@ def wait_failed(news, url):
 
 
 # W-092, W-057, W-164: strangers name more callbacks that hang than there are
-# connections, at hosts of their own and at the host of one that is well. It gets what
-# there is all the same.
+# connections, at hosts of their own and at the host of a healthy one. The healthy one
+# gets all entries.
 @pytest.mark.broker(
     *hub.QUICK, *FOREVER, "--hub-connections", "16", "--hub-host-connections", "4"
 )

@@ -14,7 +14,7 @@ from tidings_test.waiting import wait_for
 # Verifications that are under way stay so.
 pytestmark = pytest.mark.broker("--hub-timeout", "60", "--max-body", "64K")
 
-# Where nobody listens: a request is taken all the same (W-031).
+# Nobody listens there: the hub accepts a request all the same (W-031).
 NOBODY = "http://127.0.0.1:1/cb"
 
 
@@ -158,7 +158,7 @@ def test_other_methods_types_and_sizes_are_refused(broker):
     check_refused(broker.post("/hub", "a=b", odd), 400, "hub.mode")
 
 
-# W-165: a limit on parameters, and a deadline for who sends them slowly.
+# W-165: a limit on parameters, and a deadline for a client that sends them slowly.
 @pytest.mark.broker("--request-timeout", "0.5", "--min-rate", "1K")
 def test_too_many_parameters_and_slow_senders_are_refused(news, broker):
     with broker.connect() as slow:

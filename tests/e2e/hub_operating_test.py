@@ -10,7 +10,7 @@ from tidings_test.hub import check_taken
 from tidings_test.http import FORM, JSON, check_refused
 from tidings_test.waiting import wait_for
 
-# Where nobody listens: a request is taken all the same (W-031).
+# Nobody listens there: the hub accepts a request all the same (W-031).
 NOBODY = "http://127.0.0.1:1/cb"
 
 

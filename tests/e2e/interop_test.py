@@ -86,8 +86,8 @@ def test_a_client_needs_the_capability_list_where_there_are_several_sets(
 
 
 # from the first rotation on the same address is an index, which it cannot
-# read; but each list has an address from its first day on that it can be given, and
-# the order of the addresses is that of time.
+# read; but each list has an address from its first day on, which a user can give it,
+# and the order of the addresses is that of time.
 def test_each_list_can_be_read_by_its_own_address(client, news):
     news.post(31)
     index = client.get(client.find_changes(capabilities(news)))

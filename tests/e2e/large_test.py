@@ -91,7 +91,7 @@ def body_of(type, size):
     return body, n
 
 
-# what --max-body is if nothing is set.
+# the default of --max-body.
 def test_fifty_megabytes_are_allowed_and_no_more(broker):
     for size, status in ((50 << 20, 100), ((50 << 20) + 1, 413)):
         with broker.connect() as connection:

@@ -92,8 +92,9 @@ CLIENTS = 200
 BEATS = 8  # heartbeats during which the broker is looked at
 
 
-# io.md, trap 3: at the limit of descriptors nothing spins, those who are there are
-# served, and those who wait are when there is room again. Streams give way to nobody.
+# io.md, trap 3: at the limit of descriptors nothing spins, the broker serves open
+# connections, and waiting ones when there is room again. No stream is closed to make
+# room.
 def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
     faults.limit_files(FILES)
     options = ("--threads", "2", "--heartbeat", "0.1", "--rotate-entries", "10")

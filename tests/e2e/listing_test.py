@@ -261,7 +261,7 @@ def test_kills_lose_and_repeat_no_difference(paged, start, tmp_path):
 
 
 # A mirror that is killed at any moment, while it reads the list, compares it or fetches
-# files, becomes what the source is.
+# files, becomes equal to the source.
 def test_kills_do_no_harm_to_a_mirror(paged, site, start, run, tmp_path):
     mirror = tmp_path / "mirror"
     sync = ("sync", paged.url, mirror)

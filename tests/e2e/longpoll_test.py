@@ -150,7 +150,7 @@ def test_says_how_far_it_has_looked_when_nobody_waits_any_longer(start_broker):
     assert broker.wait() == 0
 
 
-# The moment is looked up once: it waits after the entry that was the last one then,
+# The moment is looked up once: the request waits behind the last entry of that moment,
 # and its page begins there.
 def test_waits_for_what_comes_after_a_moment(news, ask, broker):
     past = ask("since=2001-01-01")
@@ -212,9 +212,8 @@ def test_wakes_a_crowd_and_forgets_who_has_gone(news, ask):
         expect_page(poll, 12, 13)
 
 
-# Rule 5: what a crowd is woken for may be large; there is no room for all of it at the
-# same time where they read slowly (sets/registry.c), and who reads gets it a little
-# later.
+# Rule 5: the page for a crowd may be large; there is no room for all copies at the same
+# time if clients read slowly (sets/registry.c), and some get it a little later.
 @pytest.mark.broker("--threads", "2", *ROOM)
 def test_serves_a_crowd_that_is_woken_for_large_pages(news, broker):
     polls = [broker.connect(narrow=True) for _ in range(30)]

@@ -1,6 +1,5 @@
-"""Where one thing meets another: removal, settings and retention meet keys, requests
-that wait, event streams, posts that are arriving, documents that are read slowly,
-archives, times and filters."""
+"""Combinations: removal, settings and retention meet keys, waiting requests, event
+streams, arriving posts, documents that are read slowly, archives, times and filters."""
 
 import gzip
 import json
@@ -43,8 +42,8 @@ def test_a_key_of_a_removed_set_is_new_to_the_next_one(start_broker):
         before = position
 
 
-# A post with a key and a removal in one round of the log, in either order: what was
-# answered is there, or went with the set as a whole.
+# A post with a key and a removal in one round of the log, in either order: an answered
+# post is there, or went with the set as a whole.
 def test_a_key_that_waits_behind_a_removal_is_kept_once(broker):
     news = broker.set()
     for i in range(40):
@@ -379,9 +378,8 @@ def test_an_archive_without_lists_is_not_named(broker):
         assert ("changelist-archive" in news.get().text) == bool(n)
 
 
-# R-345: a time of which something is no longer retained is refused like a position,
-# also when no list is left and nothing is in memory. One at which all is retained is
-# not.
+# R-345: a time is refused like a position if its entries are no longer all retained,
+# also when no list is left and nothing is in memory. A time with all entries is served.
 def test_a_time_before_the_earliest_is_gone(start_broker):
     broker = start_broker("--remove-grace", "0")
     news = broker.set()

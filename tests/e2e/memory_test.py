@@ -73,7 +73,7 @@ def test_pages_give_every_entry_once_while_posting_goes_on(news, broker, backgro
     assert page.last == 1 + sum(POSTS)
 
 
-# Digests too: that of a seq is that of the list's root at that seq.
+# Digests too: the memory's at a seq is that of the list's root at that seq.
 def test_the_memory_says_what_the_stream_and_the_list_say(news):
     news.post()
     follower = news.websocket(form="xml")

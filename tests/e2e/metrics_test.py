@@ -22,7 +22,7 @@ def check(metrics, **values):
 
 
 def wait(broker, series, least=0, most=math.inf):
-    """Wait until the series has such a value; all metrics of that moment."""
+    """Wait until the series has a value in that range; all metrics of that moment."""
 
     def look():
         metrics = broker.metrics()
@@ -75,7 +75,7 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
     assert now["tidings_wal_bytes"] > 0
 
 
-# A post that is cut off in its middle was refused, and counts as nothing else.
+# A post that is cut off in its middle counts as refused, and as nothing else.
 def test_posts_that_are_too_slow_are_counted_as_refused(start_broker):
     broker = start_broker("--request-timeout", "0.5", "--min-rate", "1K")
     with broker.set().start_post() as connection:

@@ -171,8 +171,9 @@ def test_we_are_in_as_soon_as_we_may(start_mosquitto, bridge, certificate, tmp_p
 # Brokers that take too little
 
 
-# Messages are cut between changes so that each packet is small enough; a change that is
-# too large by itself is left out, which the next message shows, and a warning says.
+# Messages are cut between changes so that each packet is small enough. The bridge
+# leaves out a change that is too large by itself; the next message shows that, and a
+# warning reports it.
 @pytest.mark.parametrize(
     "more, keys, is_311, most",
     [
@@ -260,7 +261,7 @@ def test_who_cuts_because_it_refuses_is_told_of_once(start_mosquitto, bridge):
 
 
 # while the MQTT broker is stopped, with connections that stand, every post is
-# answered, and heard at once by all others.
+# answered, and all other subscribers get it at once.
 def test_a_slow_mqtt_broker_slows_nobody(mosquitto, bridge):
     hearer = mosquitto.hear(NEWS)
     broker = bridge(mosquitto.url, "out = *", "in = feed -> news")

@@ -94,8 +94,7 @@ def test_no_message_reaches_into_this_machine(mosquitto, start_bridge, site):
     assert not len(site.connections)
 
 
-# A message's form is that of its content type, or, without one that the broker knows,
-# of its first byte.
+# A message's content type decides its form, or, without a known one, its first byte.
 def test_messages_come_in_all_forms(bridge):
     b = bridge("in = feed -> news")
     news = b.broker.set("news")
@@ -222,7 +221,8 @@ def test_a_hostile_message_harms_nothing(bridge):
     b.say("feed/x", one(1), correlation=bytes(60000))
     news.wait_last(1)
 
-    # A flood of them: the broker counts all, and takes the good one behind them.
+    # A flood of bad messages: the broker counts all, and takes the good one behind
+    # them.
     n = soak(500, 5000)
     for _ in range(n):
         b.teller.say("feed", "{")
@@ -296,7 +296,7 @@ def test_what_the_broker_publishes_does_not_echo(bridge, mosquitto):
     b.say("a/news/notifications", one(4))  # somebody else's
     news.wait_last(4)
 
-    # The last message has come back when the one behind it is there.
+    # When the later message is there, the earlier one has come back.
     wait_half(b.broker, "in", ignored=2)
     b.say("fence", one(5))
     other.wait_last(1)

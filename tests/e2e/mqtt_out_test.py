@@ -93,7 +93,7 @@ def test_several_bridges_tell_the_same(mosquitto, bridge):
         Reader(hearer, "old/news/notifications", "xml", is_311=True),
         Reader(hearer, "twice/news/notifications"),
     ]
-    # At QoS 0 nobody waits for whom is not there.
+    # At QoS 0 nobody waits for an absent subscriber.
     wait_for("four bridges", lambda: states(broker) == ["connected"] * 4)
     for i in range(20):
         (books if i % 4 == 3 else news).post(10)
@@ -189,8 +189,8 @@ def test_a_bridge_goes_on_where_it_was(mosquitto, bridge):
     assert start.repeats == 0
 
 
-# A set that is removed has no position any more; made anew it is announced from its
-# beginning, in its new epoch.
+# A removed set has no position any more; made again it is announced from its beginning,
+# in its new epoch.
 def test_a_removed_set_leaves_nothing_behind(mosquitto, bridge):
     hearer = mosquitto.hear("a/news/#")
     news = bridge("[mqtt a]\nout = *\nprefix = a").set("news")

@@ -147,7 +147,7 @@ def test_no_client_gets_the_answer_of_another(proxy, broker):
 
 # Denied paths
 
-# {} is what is denied, without the first "/".
+# {} is a denied path, without the first "/".
 SPELLINGS = """
     /{} /{}/ /{}? /{}?x /{};x /{};x/y /{}%20 /{}%00 /{}# /{}#x /{}%2f /{}%2F /{}/. /{}/.. /{}%
     //{} ///{} /./{} /.//{} /x/../{} /../{} /../../{} /x/y/../../{} /;/{} /;x/{} /%2e/{} /%2E/{}

@@ -77,7 +77,7 @@ add(struct td_client *client, struct td_publisher *publisher, uint64_t n)
         _exit(5);
 }
 
-/* Adds what is not added yet, and ends when all is durable. */
+/* Adds the missing changes, and ends when all are durable. */
 static void
 publish(struct source *source)
 {

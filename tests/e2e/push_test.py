@@ -117,8 +117,8 @@ def test_starts_now_when_no_position_is_given(news):
     assert follower.next().locs == ["http://example.com/r/4"]
 
 
-# a resource may be in several sets; each tells its own followers, by its
-# own numbers.
+# a resource may be in several sets; each notifies its own followers, by
+# its own numbers.
 def test_tells_of_a_change_in_each_set_that_it_was_posted_to(news, broker):
     other = broker.set()
     other.post()
@@ -184,7 +184,7 @@ def test_messages_follow_one_another_without_gap_or_overlap(news):
     assert all(len(come) >= 20 for come in read)
 
 
-# both forms tell the same entries, in messages of the same coverage with the
+# both forms have the same entries, in messages of the same coverage with the
 # same times and digests.
 def test_xml_and_json_say_the_same(news):
     followers = [news.websocket(form=form) for form in FORMS]
@@ -347,7 +347,7 @@ def test_answers_pings_with_what_was_in_them(news):
     assert follower.next().last == 4
 
 
-# What a client says, it says in vain; it does no harm.
+# The broker ignores messages of a client; they do no harm.
 def test_goes_on_whatever_the_client_sends(news):
     follower = news.websocket()
     follower.next()

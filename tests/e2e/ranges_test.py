@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def ahead(faults):
-    """The environment of a broker whose clock is an hour ahead, so that it tells the
+    """The environment of a broker whose clock is an hour ahead, so that it states the
     dates of new files at once."""
     faults.set_clock(3600)
     return faults.env
@@ -88,8 +88,8 @@ def test_ranges_that_make_no_part_are_refused_or_get_the_whole(news):
         assert answer["Content-Range"] == f"bytes */{len(whole)}"
 
 
-# R-034, RFC 9110 section 13.1.5: a client that resumes a download gets the rest of the
-# bytes that it has, or all of what they have become.
+# R-034, RFC 9110 section 13.1.5: a client that resumes a download gets the rest of its
+# bytes, or all of the new ones.
 def test_a_part_continues_the_bytes_that_the_client_has(start_broker, ahead):
     news = start_broker(env=ahead).set()
     news.post(10)

@@ -50,8 +50,8 @@ def test_all_come_back_at_once_after_a_restart(start_broker, ending):
             assert follower.history.digests[last] == lists.history.digests[last]
 
 
-# a process that was stopped, and goes on, gets everything; meanwhile nobody
-# waits for it.
+# a process that was stopped, and goes on, gets everything; nobody waits for it
+# meanwhile.
 def test_a_reader_that_was_stopped_gets_everything(news, start):
     news.post()
     follows = ("tidings", "follow", news.url, "--from-start", "--format", "text")

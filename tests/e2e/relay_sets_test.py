@@ -106,7 +106,7 @@ def test_a_chain_keeps_via_and_drops_what_is_not_true_any_more(ring):
         assert text.count("urn:tidings:relay:1") == 2
 
 
-# The path is kept whatever document of a set the relay begins at.
+# The path is kept for any document of a set where the relay begins.
 def test_a_set_is_known_by_its_capability_list(relay):
     relay.source.post(1)
     epoch = relay.source.state()["epoch"]
@@ -197,8 +197,8 @@ def test_a_history_that_is_gone_is_bridged_by_all_resources(relay):
     relay.target.wait_last(14)
 
 
-# Nothing can bring back what was relayed before, and nobody should believe that it is
-# there.
+# Nothing can bring back the changes that were relayed before, and nobody should believe
+# that they are there.
 def test_a_target_that_is_gone_or_another_is_reported(relay):
     relay.source.post(10)
     assert relay.run().errors() == ""
@@ -245,11 +245,11 @@ def test_what_makes_no_sense_is_refused(relay, run):
     relay.source.wait_last(10)
 
 
-# A post whose answer was lost
+# A post with a lost answer
 
 
-# A post whose answer was lost more than a day ago is looked for in the target, which
-# has forgotten its key.
+# The relay looks for a post whose answer was lost more than a day ago in the target,
+# which has forgotten its key.
 def test_an_old_post_is_looked_for_in_the_target(relay):
     relay.source.post(10)
     relay.run()

@@ -162,7 +162,7 @@ def listed(request, site, broker, tmp_path, run, start):
 
 
 def check_listed(relay, entries):
-    """The entries lead to what the source lists, each a step further."""
+    """The entries lead to the resources in the source's list, each a step further."""
     now = {}
     for entry in entries:
         loc, lastmod = entry["loc"], entry.get("lastmod")
@@ -204,7 +204,7 @@ def test_changes_follow_all_resources(source, relay):
     relay.process.stop()
 
 
-# R-345: the Change List has lost what happened since; resources are compared.
+# R-345: the Change List has lost the later changes; the relay compares resources.
 def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, relay):
     for name in "abc":
         source.change("created", name)
@@ -223,8 +223,8 @@ def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, relay):
     ]  # fmt: skip
 
 
-# Foreign lists describe a representation of what is deleted, which brokers refuse; and
-# have links that are not true at the target (R-252).
+# Foreign lists describe a representation of deleted resources, which brokers refuse;
+# and have links that are not true at the target (R-252).
 def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, relay):
     source.change("created", "a")
     source.put_resources()
@@ -253,7 +253,8 @@ def all_of(target):
     return target.get("changes?after=0", accept=JSON).json()["changes"]
 
 
-# A list that has lost most of its resources deletes nothing, unless that is wanted.
+# A list that has lost most of its resources deletes nothing, unless an option allows
+# that.
 def test_too_many_deletions_are_refused(source, relay):
     tell_many(source, relay, 100)
     for _ in range(2):
@@ -325,8 +326,9 @@ def test_a_target_that_others_reach_first_is_not_compared(
     assert not any(entry["change"] == "deleted" for entry in all_of(relay.target))
 
 
-# R-140: the relay is killed at each of its writes to the state, one after the other, also
-# between the comparison and the note of it: that is made again, and finds no difference.
+# R-140: the relay is killed at each of its writes to the state, one after the other,
+# also between the comparison and the note of it: then it compares again, and finds no
+# difference.
 def test_a_comparison_that_was_not_recorded_posts_nothing_twice(
     source, broker, faults, tmp_path, run, start
 ):
@@ -384,7 +386,7 @@ def test_differences_of_a_list_are_relayed(listed):
     assert not any("attributes" in entry for entry in listed.entries())
 
 
-# What the last list was is forgotten: the resources are compared with the target's.
+# The relay has forgotten the last list: it compares the resources with the target's.
 def test_a_list_that_is_forgotten_is_compared(listed, tmp_path):
     listed.source.publish(FILES)
     listed.run()
@@ -454,9 +456,9 @@ def test_no_difference_is_lost_or_doubled_whoever_is_killed(
 # Change Lists
 
 
-# R-140, R-149: a source tells changes, and now and then only its resources, while the
-# relay and the target's broker are killed by chance. All is in the set once: each change
-# of the lists, and of what the lists lost the differences.
+# R-140, R-149: a source announces changes, and now and then only its resources, while
+# the relay and the target's broker are killed at random. The set has everything once:
+# each change of the lists, and the differences for changes that the lists lost.
 def test_nothing_is_lost_or_doubled_whoever_is_killed(
     source, start_broker, tmp_path, run, start
 ):

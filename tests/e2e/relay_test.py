@@ -1,5 +1,5 @@
-"""Documents of a foreign Source reach the subscribers of their topic as they came: what
-websub.rocks asks of a hub (100, 105, 106), for topics of others."""
+"""Documents of a foreign Source reach the subscribers of their topic unchanged: the
+tests of websub.rocks for hubs (100, 105, 106), with topics of others."""
 
 import pytest
 

@@ -140,7 +140,7 @@ def test_what_is_wrong_is_named_and_the_old_settings_stay(start_reloaded):
     reloaded.broker.set().post()
 
 
-# The limit of lines a minute is for faults that repeat, not for what was asked for.
+# The limit of lines a minute is for repeated faults, not for answers to the operator.
 def test_every_line_of_every_reload_is_logged(start_reloaded):
     reloaded = start_reloaded("")
     names = """rotate-age retain-age remove-grace heartbeat request-timeout hub-timeout

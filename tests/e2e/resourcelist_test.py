@@ -17,7 +17,7 @@ LOC = "http://example.com/r/"
 
 class ResourceList:
     """The Resource List of a set, as a stranger reads it: from the Capability List to
-    the list, or to its index; read_parts() reads those that it names. `seqs` are the
+    the list, or to its index; read_parts() reads the parts of an index. `seqs` are the
     seqs of its resources by their numbers.
 
     Each document is checked on the way: it is valid, within limits (R-026, R-027), of
@@ -253,8 +253,8 @@ def check_state(read):
     assert read.seqs == {number: seq for number, seq in state.items() if seq % 3}
 
 
-# R-095: an index that was read before the next one was there leads to its own parts,
-# and the list that everybody is led to is of one state at any time.
+# R-095: an index that was read before the next one appeared leads to its own parts, and
+# the current list shows one state at any time.
 @pytest.mark.broker(
     *("--resource-list-entries", "7", "--resource-list-keep", "none"),
     *("--rotate-entries", "13", "--resource-list-every", "0.01"),
@@ -335,8 +335,8 @@ def test_survives_the_end_at_any_moment_of_a_build(start_broker):
     wait_for("former lists to go", lambda: len(list(generations.glob("[!.]*"))) <= 1)
 
 
-# R-223: an address means one list, also when its set was removed and another one has
-# its name.
+# R-223: an address means one list for ever, also if its set was removed and another one
+# has its name.
 def test_no_address_is_used_again(start_broker):
     broker = start_broker("--remove-grace", "0")
     news = broker.set()

@@ -62,8 +62,8 @@ def test_what_others_tell_meanwhile_is_newer(broker):
         change("http://example.com/theirs"),
     ]
     assert news.send(changes).status == 200
-    # It is in the state when that is compared: how many are newer is known then, and
-    # not found out by and by.
+    # It is in the state when that is compared: the count of newer ones is complete
+    # then.
     news.build("resourcelist")
 
     answer = upload.finish()

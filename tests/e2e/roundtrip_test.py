@@ -235,7 +235,7 @@ READ = [
 
 
 def check_says_all(text, type):
-    """The document says what was posted, in order."""
+    """The document has the posted changes, in order."""
     found = list((read_xml if type == XML else read_json)(text))
     for one, posted in zip(found, READ):
         assert one == posted

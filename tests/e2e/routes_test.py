@@ -1,7 +1,7 @@
-"""doc/http.md has what every route takes and answers: it is what `tidingsd --routes`
-prints, and each status of it is provoked here. A broker that is built for debugging
-ends at a status that the row of its route does not have, so every other test of HTTP
-looks for those."""
+"""doc/http.md has the inputs and answers of every route: it is the output of `tidingsd
+--routes`, and this test provokes each status of it. A debug build of the broker ends at
+a status that the row of its route lacks, so every other test of HTTP looks for
+those."""
 
 import collections
 import errno
@@ -183,7 +183,7 @@ def ask_nobody(**more):
 
 
 def head(**fields):
-    """A request of whose answer only the head is read."""
+    """A request that reads only the head of its answer."""
 
     def send(world, route):
         with world.broker.connect() as connection:

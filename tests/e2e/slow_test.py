@@ -15,10 +15,9 @@ from tidings_test.waiting import wait_for
 # Two posts of five have 30 KB, one has 300 KB, two have 1 MB: entries, and their size.
 POSTS = [(10, 3000), (16, 65000), (10, 3000), (10, 30000), (16, 65000)]
 
-# What the broker may add: the tail; for each of two threads the frames that are under
-# way, and those that are kept for others; the log's cache for followers behind the
-# tail; and 8 MB for the rest. Queues of the followers that do not read would take twice
-# that.
+# The broker's allowance: the tail; for each of two threads the frames under way, and
+# those that are kept for others; the log's cache for followers behind the tail; and 8
+# MB for the rest. Queues of the followers that do not read would take twice that.
 TAIL_MB = 8
 GROWTH_KIB = (TAIL_MB + 2 * (16 + 4) + 32 + 8) * 1024
 
@@ -100,7 +99,7 @@ def send_buffer_max():
 
 
 # many followers, some of which do not read: the others get everything at once,
-# memory stays bounded, and those few get everything when they read again.
+# memory stays bounded, and the stalled ones get everything when they read again.
 def test_followers_that_do_not_read_cost_nobody_anything(start_broker):
     n_readers, n_stalled = soak(52, 600), soak(30, 60)
     broker = start_broker(

@@ -1,5 +1,5 @@
-"""Starts that fail because another broker has the directory or the address. And what a
-start does to lists that are old enough to be closed."""
+"""Starts that fail because another broker has the directory or the address. And the
+effect of a start on lists that are old enough to be closed."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def get_list(client, i, number):
 
 
 # R-139, R-148: the header of a closed list is for ever, so a broker closes none before
-# it knows its public URL, on whatever port that is.
+# it knows its public URL, on any port.
 def test_a_start_closes_old_lists_with_its_own_public_url(left, start):
     where = ("--listen", "127.0.0.1:0", "--data", left.data)
     process = start("tidingsd", *where, *THREADS, *OLD)

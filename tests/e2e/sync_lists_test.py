@@ -26,9 +26,9 @@ def wait_cut(mirrored):
     wait_for("the oldest lists to go", lambda: lists.state()["lists"]["closed"] == 1)
 
 
-# joining has no race: changes that were posted behind the list, before
-# the mirror reads it, are followed from the position that the list states; the entries
-# in the list need no history.
+# joining has no race: the mirror follows changes that were posted behind
+# the list, before it reads the list, from the position that the list states; the
+# entries in the list need no history.
 def test_begins_with_the_list_and_goes_on_where_it_stands(mirrored):
     change_many(mirrored, 1, 20, "first")
     change_many(mirrored, 3, 7, None)
@@ -51,8 +51,8 @@ def test_begins_with_the_list_and_goes_on_where_it_stands(mirrored):
     mirrored.sync()
 
 
-# A mirror that was away for longer than the log reaches back begins anew with the list;
-# files that are gone at the source are removed.
+# A mirror that was away for longer than the log reaches back begins anew with the list,
+# and removes files that the source deleted.
 def test_begins_anew_where_the_history_was_cut(mirrored):
     change_many(mirrored, 1, 8, "first")
     mirrored.sync()

@@ -77,7 +77,7 @@ def test_files_of_a_removed_set_stay_until_the_repair(source, other):
     source.check_same()
 
 
-# A set that fails does not keep the others from going on; the exit status says it.
+# A failed set does not stop the others; the exit status shows it.
 def test_one_set_fails_and_the_others_go_on(source, other):
     source.change_many(1, 150, "text")
     source.sync()
@@ -110,7 +110,7 @@ def test_a_broker_without_sets_says_so(broker, run, tmp_path):
     assert done.errors().endswith(f"{broker.url}/: the source has no sets yet")
 
 
-# One of its sets does not repair it: the set knows nothing of the others.
+# An audit by one of its sets does not repair it: the set knows nothing of the others.
 def test_a_mirror_is_audited_by_the_source_that_it_is_of(source):
     source.sync()
     refused = source.audit(source.set.url, "--repair", status=2)

@@ -66,7 +66,8 @@ def test_draws_a_bar_on_a_terminal(mirrored, start):
     assert bars and all(len(bar) < 20 for bar in bars)
 
 
-# One file is held back while others come: the bar shows the rate and the time left.
+# One file is held back while others come: the bar shows the rate and the remaining
+# time.
 def test_shows_the_rate_and_the_time_left(mirrored, start):
     mirrored.site.hold("/last.txt")
     mirrored.change("/last.txt", "last")

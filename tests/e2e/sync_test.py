@@ -114,7 +114,7 @@ def test_goes_on_where_it_was_killed(mirrored):
     assert least <= total <= least + kills * (new + 64)
 
 
-# A resource of two sets is there as long as one of them has it.
+# The mirror has a resource of two sets as long as one of them has it.
 def test_keeps_a_file_that_another_set_has(mirrored, broker):
     other = broker.set()
 
@@ -188,7 +188,7 @@ def test_follows_no_symbolic_link(mirrored):
     mirrored.sync()
     assert mirrored.text("../out/1.txt") == "theirs"
 
-    # The user makes one between two syncs, in place of a file that is deleted.
+    # The user puts one between two syncs in place of a deleted file.
     mirrored.file(ONE).unlink()
     mirrored.file(ONE).symlink_to(out / "1.txt")
     mirrored.change_many(1, 1, None)
@@ -196,7 +196,7 @@ def test_follows_no_symbolic_link(mirrored):
     assert mirrored.text("../out/1.txt") == "theirs"
 
 
-# A file that cannot be fetched is reported, and tried again by the next run.
+# The sync reports a file that it cannot fetch, and the next run tries again.
 def test_the_next_run_tries_a_failed_file_again(mirrored):
     mirrored.change_many(1, 3, "text")
     mirrored.site.status(TWO, 404)

@@ -141,8 +141,8 @@ def replace_large(mirrored):
     mirrored.wait("written", LARGE)
 
 
-# The sync removes the part of a version that it gave up when the next one is posted,
-# not at the end of the run, which may last for years.
+# The sync removes the part of an abandoned version when the next one is posted, not at
+# the end of the run, which may last for years.
 def test_an_abandoned_part_goes_when_a_newer_version_comes(mirrored):
     give_up_half_way(mirrored)
     replace_large(mirrored)

@@ -1,5 +1,5 @@
-"""A set's topic of changes: what its address answers, and that the document there is
-the latest notification (R-280 to R-292, W-083, W-148)."""
+"""A set's topic of changes: the answers of its address, and its document, which is the
+latest notification (R-280 to R-292, W-083, W-148)."""
 
 import re
 
@@ -101,7 +101,7 @@ def test_a_notification_has_what_the_change_list_has(news):
     assert entries in news.changelist(1).bytes
 
 
-# R-287: each begins where the one before it ended, over a restart, too.
+# R-287: each begins where the one before it ended, even over a restart.
 def test_many_notifications_follow_each_other(start_broker):
     posts = soak(200, 1000)
     broker = start_broker("--rotate-entries", "70")

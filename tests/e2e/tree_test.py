@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker(
 
 
 class Tree:
-    """Documents of this project, names that need escapes, nothing, and much; and
+    """Documents of this project, names that need escapes, empty and large files; and
     Python's own server of them: a peer that knows nothing of us."""
 
     def __init__(self, news, directory, start, run, megabytes):

@@ -1,4 +1,4 @@
-"""tidings verify, against the real broker and against copies of what it keeps."""
+"""tidings verify, against the real broker and against copies of its data."""
 
 import gzip
 import shutil

@@ -1,5 +1,5 @@
-"""tidings follow against a real broker, with what does not let everything through
-between them; and all that is done with a change."""
+"""tidings follow against a real broker, with proxies in between that let through only a
+part; and its actions for a change."""
 
 import asyncio
 
@@ -141,8 +141,8 @@ def test_ends_when_it_has_caught_up(news, follow, tmp_path):
         assert end(following) == list(range(1, 13))
 
 
-# The command gets the change; where it fails the position is the one before, and it is
-# run again.
+# The command gets the change; if it fails, the position stays before the change, and
+# the command is run again.
 def test_a_command_is_run_for_each_change(news, follow, tmp_path):
     state = tmp_path / "state"
     epoch = news.post(3).epoch
@@ -160,7 +160,7 @@ def test_a_command_is_run_for_each_change(news, follow, tmp_path):
     assert failed in following.errors()
     assert state.read_text() == f"{epoch}-2\n"
 
-    # One that reads nothing.
+    # A command that reads nothing.
     following = follow(*options, "echo again $TIDINGS_SEQ")
     assert following.wait() == 0
     assert list(following.out) == ["again 3"]

@@ -71,9 +71,9 @@ def fill(history, lists, until):
     assert history.last == until
 
 
-# every third notification is dropped, and the hole that the next one shows is
-# filled from the open list, closed ones, and archived ones. That the entries are
-# identical shows in the digest of the notification behind them.
+# every third notification is dropped, and the next one shows the hole; the
+# follower fills it from the open list, closed ones, and archived ones. The digest of
+# the notification behind them proves that the entries are identical.
 @pytest.mark.broker(*hub.QUICK, "--rotate-entries", "7", "--index-lists", "3")
 def test_a_hole_is_filled_by_pull(news, callbacks):
     one = callbacks.join(news)

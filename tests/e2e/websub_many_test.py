@@ -99,7 +99,7 @@ def test_the_healthy_get_everything_whatever_the_sick_do(start_broker, start_cal
     for callback in [*dead.each.values(), *hanging.each.values()]:
         assert callback.last == first
 
-    # Those that are well again get everything, too.
+    # Recovered callbacks get everything, too.
     hanging.go_down()  # what hangs so far ends
     for callback in sick:
         callback.always(200)

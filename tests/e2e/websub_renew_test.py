@@ -226,7 +226,7 @@ def test_who_loses_its_topic_is_denied(news, callbacks):
     assert cb.parameter(denial, "hub.challenge") is None
 
 
-# W-042: so is who is put out by the broker's operator.
+# W-042: the hub also denies a subscriber whom the operator ends.
 def test_who_is_put_out_is_denied(news, callbacks, broker):
     fence = callbacks.join(news)
     one = callbacks.join(news)

@@ -54,7 +54,7 @@ def test_what_failed_comes_again_the_same(news, callbacks):
     assert not len(elsewhere.verifications)
 
 
-# W-087, W-091, R-305, R-306: a delivery that is not taken whole is not seen here.
+# W-087, W-091, R-305, R-306: an incomplete delivery does not count here.
 @pytest.mark.broker(*hub.QUICK, "--hub-timeout", "0.5")
 def test_what_takes_too_long_comes_again_the_same(news, callbacks):
     behaviours = [cb.hang, cb.trickle(pause=1), cb.slow_read(pause=1000)]

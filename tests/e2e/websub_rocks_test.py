@@ -30,7 +30,7 @@ def subscribe(news, callback, **form):
 
 
 def check_delivery(news, callback, secret=None):
-    """Publish, and look at what comes; the topic is read inside the callback."""
+    """Publish, and check the delivery; the topic is read inside the callback."""
     n = len(callback.deliveries)
     held = cb.Held()
     callback.next(held)

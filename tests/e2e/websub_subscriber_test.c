@@ -171,8 +171,8 @@ follow(struct stage *s, const char *after, enum td_form form,
                      TD_OK);
 }
 
-/* How many subscriptions the hub has, in whatever state: one that is renewed is
- * there twice until its callback has confirmed it. */
+/* The number of the hub's subscriptions in any state: a renewed one is there
+ * twice until its callback has confirmed it. */
 static size_t
 count_subscriptions(struct stage *s)
 {
@@ -231,7 +231,7 @@ TEST(each_change_arrives_once_in_order)
     assert_false(s->has_ended);
 }
 
-/* W-147: where a delivery cannot be used as it is, it says that there is more.
+/* W-147: a delivery that cannot be used directly shows that there is more.
  */
 TEST(json_and_filters_are_pulled_when_a_delivery_comes)
 {

@@ -27,7 +27,7 @@ def renew(news, callback, **form):
 
 
 def post_mixture(news, first, last, callback):
-    """Post these, and wait until what passes of them was delivered."""
+    """Post these, and wait until the hub has delivered those that pass."""
     mixture.post(news, first, last)
     hub.wait_head(news, callback)
 
@@ -64,7 +64,7 @@ def test_a_filter_is_a_grep_of_everything(news, callbacks):
         assert callback.holes == 0
 
 
-# R-349: what a filter has let through is repeated with the same bytes.
+# R-349: the hub repeats filtered changes with the same bytes.
 def test_a_filtered_delivery_that_failed_comes_again_the_same(news, callbacks):
     one = callbacks.join(news, change="deleted")
     held = cb.Held(500)
@@ -118,7 +118,7 @@ def test_a_renewal_replaces_the_filter(news, callbacks):
     assert seqs(one) == [*deleted, *created, *range(91, 121)]
 
 
-# A bad one is 4xx, at once, and leaves the old one as it was.
+# A bad renewal is 4xx, at once, and leaves the old one as it was.
 def test_a_bad_renewal_changes_nothing(news, callbacks):
     one = callbacks.join(news, change="deleted")
     before = hub.find(news, one)
@@ -228,7 +228,8 @@ def test_a_simple_subscription_is_verified(news, callbacks):
     assert not len(no.deliveries)
 
 
-# R-350: where the operator trusts: it is there with its 202, and nobody is asked.
+# R-350: with an operator's trust the subscription exists with its 202, and the hub
+# calls nobody.
 @pytest.mark.broker(*hub.QUICK, "--hub-trust-simple")
 def test_a_trusted_simple_subscription_is_not_verified(news, callbacks):
     full = callbacks.join(news)

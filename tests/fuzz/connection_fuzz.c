@@ -15,9 +15,9 @@
  *     w, e  the handler of a stream writes a message; ends the stream
  *     b     the server begins to stop
  *
- * 0xff twice is one such byte. A socket pair carries the bytes; connection,
- * loop and sockets are the broker's. The clock, TCP's counters and the worker
- * pool are doubles, so that an input always has the same effect.
+ * 0xff twice stands for one such byte. A socket pair carries the bytes;
+ * connection, loop and sockets are the broker's. The clock, TCP's counters and
+ * the worker pool are doubles, so that an input always has the same effect.
  */
 #include "broker/net/connection.h"
 
@@ -485,7 +485,7 @@ on_request(struct request *rq, void *user)
     }
 }
 
-/* Goes on with what a handler has put off; false: nothing. */
+/* Goes on with the work that a handler has put off; false: there is none. */
 static bool
 go_on(void)
 {
@@ -853,7 +853,7 @@ check_body(struct slice *rest, size_t size, struct slice expected)
 }
 
 /* One answer to each request, in order, whole, and none behind the last one.
- * Returns the size of what stands before the frames of a WebSocket. */
+ * Returns the size of the bytes before the frames of a WebSocket. */
 static size_t
 check_answers(void)
 {

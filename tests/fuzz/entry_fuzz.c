@@ -8,7 +8,7 @@
 /* Longer than any input. */
 #define LOC_SIZE 100000
 
-/* What a text is held against. */
+/* The expected contents of a text. */
 struct twin {
     const struct td_change *told;
     bool is_change;

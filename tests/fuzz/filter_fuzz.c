@@ -21,8 +21,8 @@ check_parameter(struct slice query)
     free(room);
 }
 
-/* What a query asks for is refused with a reason, or has one text, and asks for
- * the same when that is asked for. A header Accept has an answer. */
+/* The filter of a query is refused with a reason, or has one text, which is a
+ * query for the same filter. A header Accept has an answer. */
 FUZZ_TARGET(filter, text)
 {
     static const char *const offers[] = {"application/xml", "application/json"};

@@ -153,7 +153,8 @@ check_request(const struct form_data *form)
     check_urls(request.callback, request.topic, request.secret);
 }
 
-/* Few inputs are forms with a URL in them: all of it may be one, too. */
+/* Few inputs are forms with a URL in them, so the whole input may be one,
+ * too. */
 static void
 check_url(struct slice url)
 {

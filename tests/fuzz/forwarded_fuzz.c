@@ -15,9 +15,10 @@ find(struct slice forwarded, struct slice x_forwarded_for,
     return is_found;
 }
 
-/* Forwarded, a line feed, X-Forwarded-For. No client is one of the proxies,
- * what a proxy adds to X-Forwarded-For counts whatever stands before it, and
- * both fields together name nobody whom one alone would not. */
+/* Forwarded, a line feed, X-Forwarded-For. No client is one of the proxies. The
+ * address that a proxy adds to X-Forwarded-For counts whatever stands before
+ * it. Both fields together name the client that each of them names, or
+ * nobody. */
 FUZZ_TARGET(forwarded, text)
 {
     struct slice forwarded = slice_take(&text, '\n'), none = {NULL, 0};

@@ -36,9 +36,9 @@ on_write(const void *from, size_t size, void *user)
     return (ssize_t)n;
 }
 
-/* Reads all of it and writes down what came: the messages, and whether they end
- * because of one that cannot be. Other ends depend on the pieces: wslay looks
- * at the UTF-8 of a farewell only as far as it comes at once. */
+/* Reads all of it and records the messages, and whether an invalid one ends
+ * them. Other ends depend on the pieces: wslay checks the UTF-8 of a farewell
+ * only as far as it comes at once. */
 static void
 read_in_steps(struct slice bytes, size_t step, struct buf *seen)
 {

@@ -58,7 +58,7 @@ on_end(void *user, struct problem *why)
     return STATUS_OK;
 }
 
-/* Reads all of it and writes down what came, and why it ended. */
+/* Reads all of it and records the events, and why it ended. */
 static enum status
 read_in_steps(const struct multipart_type *type, struct slice bytes,
               size_t step, struct buf *text)

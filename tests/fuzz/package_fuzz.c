@@ -132,7 +132,7 @@ check_empty(int dir_fd)
 }
 
 /* A package is refused with a reason, or its members are taken, each once or
- * with the reason why not, in an order that is not the manifest's; and nothing
+ * with a reason for its refusal, in another order than the manifest's; no file
  * of it is left. */
 FUZZ_TARGET(package, bytes)
 {

@@ -5,8 +5,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/mirror/unpath.h"
 
-/* Whatever a resource is called, its path stays inside, is the only one of that
- * URI, and is the same each time. */
+/* Any resource has a path that stays inside, belongs only to that URI, and is
+ * the same each time. */
 FUZZ_TARGET(paths, loc)
 {
     char path[PATHS_MAX + 1];

@@ -22,8 +22,8 @@ agree(const char *before, struct slice offers, const char *after,
     return rc;
 }
 
-/* Other offers around a list change neither whether it is well-formed nor what
- * is agreed on; the first acceptable one counts. */
+/* Other offers around a list change neither its validity nor the answer; the
+ * first acceptable one counts. */
 FUZZ_TARGET(ws_deflate, offers)
 {
     struct problem why = {""};

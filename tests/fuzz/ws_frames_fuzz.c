@@ -60,7 +60,7 @@ read_cut(struct slice bytes, size_t step, bool has_deflate, struct buf *seen)
     buf_add_format(seen, "%d", is_over ? 0 : (int)rest.size);
 }
 
-/* The first byte says what was agreed. */
+/* The first byte says whether compression was agreed. */
 FUZZ_TARGET(ws_frames, input)
 {
     struct slice first = fuzz_take(&input, 1);

@@ -1,5 +1,6 @@
 /*
- * again.h - what was accepted, written in every form and read back: the same?
+ * again.h - writes accepted changes in every form, reads them back, and
+ * compares.
  *
  *     struct again a;
  *
@@ -38,8 +39,8 @@ void again_close(struct again *a);
 enum status again_add(const struct change *change, void *user,
                       struct problem *why);
 
-/* Which way does not give back what was added; NULL: none. `a->got` is then
- * what came back. */
+/* Returns the way that does not give back the added changes; NULL: none.
+ * `a->got` then has the changes of that way. */
 const char *again_check(struct again *a);
 
 #endif

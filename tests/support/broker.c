@@ -100,8 +100,8 @@ keep_port(unsigned *port)
     return fd;
 }
 
-/* Lists that are built by themselves some time or other would come in between
- * where a test looks at all that there is. */
+/* Lists that the broker builds by itself at some time would disturb a test that
+ * looks at everything. */
 static void
 build_no_lists(const char **arguments)
 {

@@ -492,8 +492,8 @@ check_resources(struct xpath *manifest, struct xpath *list, size_t *before)
     }
 }
 
-/* R-100, R-101, R-111, R-112, R-118: a root says of what state it is: that of
- * the list. */
+/* R-100, R-101, R-111, R-112, R-118: a root states its state: that of the
+ * list. */
 static void
 check_root(struct xpath *x, struct xpath *list, const char *capability)
 {

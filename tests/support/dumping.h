@@ -1,6 +1,6 @@
 /*
- * dumping.h - dumps of a test's own: a registry (sets.h) with what the archive
- * thread has beside it, in steps that the test takes.
+ * dumping.h - dumps of a test's own: a registry (sets.h) with the parts of the
+ * archive thread that build dumps, in steps that the test takes.
  *
  *     struct dumping d;
  *
@@ -63,7 +63,7 @@ void dumping_keep(struct dumping *d, uint64_t seq, const char *text);
 void dumping_give_up(struct dumping *d, uint64_t seq);
 
 /* The look at all sets that the archive thread takes each second; one round of
- * it (false: there was nothing to do); both, until nothing is left to do. */
+ * it (false: it found no work); both, until no work is left. */
 void dumping_look(struct dumping *d);
 bool dumping_round(struct dumping *d);
 void dumping_work(struct dumping *d);
@@ -82,7 +82,7 @@ enum status dumping_try(struct dumping *d, document_open_fn *open,
                         uint64_t number, uint64_t last,
                         struct document *document, struct problem *why);
 
-/* The bytes of one that must be there; XML is valid. */
+/* Reads a document that must exist; XML is valid. */
 void dumping_text(struct dumping *d, document_open_fn *open, uint64_t number,
                   uint64_t last, struct buf *text);
 void dumping_read(struct dumping *d, document_open_fn *open, uint64_t number,
@@ -92,9 +92,9 @@ void dumping_read(struct dumping *d, document_open_fn *open, uint64_t number,
 void dumping_unzip(struct dumping *d, uint64_t number, uint64_t part,
                    struct unzipped *u);
 
-/* Generation `number` and its packages are what the log tells between the seqs
- * that it covers: the same entries in the same order, without a gap, and all
- * that its documents say of each other is so. */
+/* Generation `number` and its packages have the entries of the log between its
+ * seqs, in the same order, without a gap, and its documents agree with each
+ * other. */
 void dumping_check(struct dumping *d, uint64_t number);
 
 /* Resource Dump `number` has what the Resource List of the same `at` has, which

@@ -10,7 +10,7 @@
  *     fake_broker_start(b);
  *
  * At the end of a scene the connection is closed, unless fake_hold was its last
- * step. After the last scene nobody is accepted.
+ * step. After the last scene it accepts nobody.
  */
 #ifndef TESTS_SUPPORT_FAKE_BROKER_H
 #define TESTS_SUPPORT_FAKE_BROKER_H
@@ -44,8 +44,8 @@ void fake_answer(struct fake_broker *b, unsigned status, const char *type,
                  const char *body);
 void fake_stream(struct fake_broker *b);
 
-/* Tells what the set is, as a broker does that is asked for its URL: "news",
- * with links to its stream and its change memory, and nothing else. */
+/* Describes the set, as a broker does for a GET of its URL: "news", with links
+ * to its stream and its change memory, and nothing else. */
 void fake_describe(struct fake_broker *b);
 
 /* The same, and its handshake has `frames` in one piece with it. */

@@ -42,8 +42,8 @@ struct fake_request {
 void fake_hub_open(struct fake_hub *hub);
 void fake_hub_close(struct fake_hub *hub);
 
-/* Waits for the next request and reads it; it is kept waiting for its answer.
- * Fails the test if it is no form POST. */
+/* Waits for the next request and reads it; the request waits for
+ * fake_hub_answer. Fails the test if it is no form POST. */
 void fake_hub_take(struct fake_hub *hub, struct fake_request *request);
 
 /* Is there no request waiting? */
@@ -73,8 +73,8 @@ long fake_hub_deny(struct fake_hub *hub, const struct fake_request *request,
 long fake_hub_query(struct fake_hub *hub, const struct fake_request *request,
                     const char *query);
 
-/* POST there. Signed with the request's secret, if it has one, unless told
- * otherwise; in the way of Standard Webhooks, too, if there is an id. */
+/* POST there. Signed with the request's secret, if it has one, unless the
+ * options differ; in the way of Standard Webhooks, too, if there is an id. */
 struct fake_delivery {
     const char *body;
     const char *type;              /* NULL: "text/plain" */

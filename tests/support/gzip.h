@@ -13,7 +13,7 @@
 void gzip_add(struct buf *to, struct slice bytes);
 
 /* Appends a member that inflates to `size` times `byte`, without ever holding
- * that: about a thousandth of it. */
+ * those: about a thousandth of `size`. */
 void gzip_add_bomb(struct buf *to, char byte, size_t size);
 
 /* Appends the message that a compressed WebSocket message stands for (RFC 7692

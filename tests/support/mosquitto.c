@@ -17,7 +17,7 @@
 #define PROGRAM "/usr/sbin/mosquitto"
 #define PASSWD  "/usr/bin/mosquitto_passwd"
 
-/* Below those that Linux gives away (ip_local_port_range: 32768 to 60999). */
+/* Below the ports that Linux assigns (ip_local_port_range: 32768 to 60999). */
 #define PORT_FIRST 20000U
 #define PORTS      12000U
 
@@ -66,9 +66,9 @@ is_at_work(unsigned port, int64_t end_ms)
     return is;
 }
 
-/* A port of the loopback address that nobody listens on, and that nobody gets
- * who asks for any: so a client's own port is never that of a server it waits
- * for, which on the loopback address would connect it to itself. */
+/* Returns a port of the loopback address that nobody listens on, and that the
+ * kernel assigns to nobody: so a client's own port is never that of a server it
+ * waits for, which on the loopback address would connect it to itself. */
 static unsigned
 free_port(void)
 {

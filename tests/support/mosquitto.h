@@ -28,8 +28,7 @@
 
 /* All text is lent until mosquittod_open returns. */
 struct mosquittod_wish {
-    const char *user, *password; /* the only user; NULL: anybody, without a
-                                  * password */
+    const char *user, *password; /* the only user; NULL: anybody */
     const char *acl;             /* text of its acl_file; NULL: none */
     bool is_tls;                 /* its certificate and CA: m.certificate */
     const char
@@ -58,7 +57,7 @@ void mosquittod_open(struct mosquittod *m, const struct mosquittod_wish *wish);
 /* Ends it if it still runs, and removes its directory. All zero is fine. */
 void mosquittod_close(struct mosquittod *m);
 
-/* SIGKILL: it loses what it had not written. */
+/* SIGKILL: Mosquitto loses everything that it had not written. */
 void mosquittod_kill9(struct mosquittod *m);
 
 /* Starts it again after that. */

@@ -144,7 +144,7 @@ check_root(struct renewals *w, struct xpath *x, const struct generation *g)
                       RENEWALS_DEMO "capabilitylist.xml");
 }
 
-/* Takes the entries of one document off what is expected. */
+/* Removes the entries of one document from the expected ones. */
 static void
 take_entries(struct xpath *x, struct model *expected)
 {

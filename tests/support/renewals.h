@@ -1,6 +1,6 @@
 /*
- * renewals.h - Resource Lists of a test's own: a registry (sets.h) with what
- * the archive thread has beside it, in steps that the test takes.
+ * renewals.h - Resource Lists of a test's own: a registry (sets.h) with the
+ * parts of the archive thread that build lists, in steps that the test takes.
  *
  *     struct renewals w;
  *
@@ -43,7 +43,7 @@ void renewals_begin(struct renewals *w);
 void renewals_end(struct renewals *w);
 
 /* The look at all sets that the archive thread takes each second; one round of
- * it (false: there was nothing to do); both, until nothing is left to do. */
+ * it (false: it found no work); both, until no work is left. */
 void renewals_look(struct renewals *w);
 bool renewals_round(struct renewals *w);
 void renewals_work(struct renewals *w);
@@ -55,7 +55,7 @@ enum status renewals_try(struct renewals *w, document_open_fn *open,
                          uint64_t number, uint64_t last,
                          struct document *document);
 
-/* The bytes of one that must be there; XML is valid. */
+/* Reads a document that must exist; XML is valid. */
 void renewals_text(struct renewals *w, document_open_fn *open, uint64_t number,
                    uint64_t last, struct buf *text);
 void renewals_read(struct renewals *w, document_open_fn *open, uint64_t number,

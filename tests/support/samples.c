@@ -118,7 +118,7 @@ read_labels(const char *at, const char *line, double *le)
     return at + 1;
 }
 
-/* Buckets come in order, and each holds what is in those before it. */
+/* Buckets come in order, and each includes the earlier ones. */
 static void
 read_histogram(struct family *f, const char *suffix, double le, double value)
 {

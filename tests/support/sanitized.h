@@ -1,6 +1,6 @@
 /*
- * sanitized.h - was this built with a sanitizer that changes what memory is
- * used?
+ * sanitized.h - true if this was built with a sanitizer that changes the use of
+ * memory.
  */
 #ifndef TESTS_SUPPORT_SANITIZED_H
 #define TESTS_SUPPORT_SANITIZED_H

@@ -9,7 +9,7 @@
  */
 char *shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for who does not care what it says. */
+/* The same without its output. */
 #define shell_do(...) free(shell(__VA_ARGS__))
 
 #endif

@@ -302,8 +302,8 @@ site_cuts(struct site *s, const char *path, size_t bytes, unsigned times)
 
 /* What was asked */
 
-/* The request of the path that comes after `n` others of it, or NULL, and how
- * many there are up to there; the mutex is held. */
+/* Returns the request of the path behind `n` others of it, or NULL, and counts
+ * them; the caller holds the mutex. */
 static struct site_request *
 nth(struct site *s, const char *path, unsigned n, unsigned *count)
 {

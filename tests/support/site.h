@@ -18,10 +18,10 @@
  * GET, HEAD and any other method (and keeps the bodies). One site is one host:
  * several hosts are several sites, on ports of their own.
  *
- * A path is what stands in the request line, its query included; where nothing
- * is known of that, without it. For who uses the site as a proxy a path is the
- * whole URL, "http://example.org/a.xml". Everything may be changed at any time
- * and applies to all later answers. The site copies all arguments.
+ * A path is the target of the request line with its query, or, if that is
+ * unknown, without it. For who uses the site as a proxy a path is the whole
+ * URL, "http://example.org/a.xml". Everything may be changed at any time and
+ * applies to all later answers. The site copies all arguments.
  *
  * A page is as a good server has it: with an ETag, If-None-Match is answered
  * with 304; Range and If-Range with 206 or 416.

@@ -57,11 +57,10 @@ void telling_begin(struct telling *w);
 void telling_end(struct telling *w);
 void telling_reopen(struct telling *w);
 
-/* The content has begun anew: all of it is to be folded again. */
+/* The content has begun anew: the test must fold all of it again. */
 void telling_begin_anew(struct telling *w);
 
-/* One more entry of the log; `hash` may be NULL. Nothing of it is done the
- * plain way. */
+/* One more entry of the log; `hash` may be NULL. The model does not get it. */
 void telling_add_change(struct telling *w, unsigned resource,
                         enum change_kind kind, const char *hash,
                         uint64_t length);

@@ -1,6 +1,6 @@
 /*
- * tls_front.h - TLS in front of a plain server, for tests: what comes to the
- * front over TLS goes on to the server as it is, and its answers back.
+ * tls_front.h - TLS in front of a plain server, for tests: bytes that reach the
+ * front over TLS go on to the server unchanged, and its answers back.
  *
  *     struct tls_front *f = tls_front_new(&certificate, "127.0.0.1",
  *                                        "127.0.0.2", port);

@@ -9,7 +9,8 @@
  *     turner_let(t);
  *     turner_end(t);
  *
- * A handle is one thread's at a time: callbacks run while nobody holds it.
+ * A handle belongs to one thread at a time: callbacks run while nobody holds
+ * it.
  */
 #ifndef TESTS_SUPPORT_TURNER_H
 #define TESTS_SUPPORT_TURNER_H

@@ -35,10 +35,10 @@ struct wire *wire_connect(const char *host, unsigned port);
  * unless somebody reads. */
 struct wire *wire_connect_narrow(const char *host, unsigned port);
 
-/* Goes on over TLS: all that is sent and read from here on, also by what
- * follows. The peer's certificate is not looked at. `version`: the only one to
- * offer, as OpenSSL numbers them (TLS1_2_VERSION); 0: all from 1.2 on. false:
- * the peer does not want to. The process ignores SIGPIPE from then on. */
+/* All later bytes in both directions go over TLS. It does not check the peer's
+ * certificate. `version`: the only one to offer, as OpenSSL numbers them
+ * (TLS1_2_VERSION); 0: all from 1.2 on. false: the peer does not want to. The
+ * process ignores SIGPIPE from then on. */
 bool wire_start_tls(struct wire *w, int version);
 
 /* OpenSSL's SSL of the wire; NULL: it is plain. */

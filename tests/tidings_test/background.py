@@ -1,4 +1,4 @@
-"""Something that a test does on another thread, beside what it does itself.
+"""Work that a test does on another thread, beside its own.
 
     def test_something(news, broker, background):
         posting = background(post_a_lot, broker.client(), news)

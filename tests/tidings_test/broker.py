@@ -29,8 +29,8 @@ PROGRAMS = {name: BIN / name for name in ("tidings", "tidingsd")}
 
 @functools.cache
 def is_sanitized():
-    """True if it was built with a sanitizer, which keeps what is freed and shadows
-    all memory: a figure of that says nothing of the broker."""
+    """True if it was built with a sanitizer, which keeps freed memory and shadows all
+    of it: such a figure says nothing of the broker."""
     program = PROGRAMS["tidingsd"].read_bytes()
     return b"__asan_init" in program or b"__tsan_init" in program
 
@@ -133,8 +133,7 @@ class Broker(http.Client):
     # Sets
 
     def set(self, name=None):
-        """A set that nobody has used before, with a name of its own if none is
-        given; it is not there yet."""
+        """A new set, with a name of its own if none is given; it does not exist yet."""
         made = Set(self, name or f"s{len(self._sets) + 1}")
         self._sets.append(made)
         return made
@@ -156,8 +155,8 @@ class Broker(http.Client):
         return http.Client(self.port, tls=self.tls)
 
     def wait_threads(self):
-        """Return when each of its threads has looked at what came before: so many
-        new connections are answered that each thread has had one."""
+        """Return when each of its threads has done its earlier work: so many new
+        connections are answered that each thread has had one."""
         for _ in range(20):
             with self.connect() as connection:
                 assert connection.request("/healthz").status == 200

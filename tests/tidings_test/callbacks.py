@@ -33,7 +33,7 @@ from tidings_test.waiting import Arrivals
 
 FILLER = b"X-Filler: another line of which there is no end while it is read\r\n" * 1000
 
-# What a message in XML says that it covers.
+# The coverage that a message in XML states.
 COVERAGE = re.compile(
     rb'<rs:md capability="change-notification".*? td:epoch="(\w+)"'
     rb'.*? td:after="(\d+)" td:last="(\d+)"'
@@ -72,8 +72,8 @@ class Callbacks(Server):
         self.check()
 
     def check(self):
-        """Nothing that came was wrong: no stray, no delivery without id, none that
-        goes back, none that differs from an earlier one of its id."""
+        """Check that all requests were right: no stray, no delivery without id, none
+        that goes back, none that differs from an earlier one of its id."""
         faults = [fault for callback in self.each.values() for fault in callback.faults]
         assert not faults, faults
         assert not len(self.strays), self.strays
@@ -227,7 +227,7 @@ class Exchange:
         )
 
     def record(self):
-        """Add the request to what has come."""
+        """Add the request to the received ones."""
         request, callback = self.request, self.callback
         if coverage := COVERAGE.search(request.body or b""):
             request.epoch = coverage[1].decode()

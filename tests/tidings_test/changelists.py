@@ -96,7 +96,7 @@ class ChangeLists:
         raise AssertionError(f"{url} is no address of this broker")
 
     def _check_link(self, document, rel, path):
-        """The root has that link, on whatever public URL; None: it has none."""
+        """Check that the root has that link, on any public URL; None: it has none."""
         link = document.links.get(rel)
         assert (link and self._path(link.href)) == path, (rel, document)
 
@@ -105,8 +105,8 @@ class ChangeLists:
         return f"{self.set.path}/capabilitylist.xml"
 
     def _read_capabilities(self):
-        """The Capability List and what is above it (R-031, R-131); the paths of the
-        Change List and of the archive, None if there is none."""
+        """Read the Capability List and its parents (R-031, R-131); return the paths of
+        the Change List and of the archive, None if there is none."""
         document = self.get(self.urls[0] + self._capabilitylist, "capabilitylist")
         offered = {entry.capability: entry.loc for entry in document.entries}
         self._check_link(document, "up", "/.well-known/resourcesync")
@@ -129,7 +129,7 @@ class ChangeLists:
         self.lists.append(known or ChangeList(entry))
 
     def _add_archived(self, document, index):
-        """The lists of an archive, or of the part of one that `index` names."""
+        """Add the lists of an archive, or of the part of one that `index` names."""
         assert not document.is_index
         self._check_link(document, "up", self._capabilitylist)
         self._check_link(document, "index", index)

@@ -14,7 +14,8 @@ from tidings_test.http import JSON
 
 
 class Feed:
-    """A topic of a foreign Source, and the relay that makes it one of the broker's."""
+    """A topic of a foreign Source, and the relay that makes it a topic of the
+    broker."""
 
     def __init__(self, broker, site, callbacks):
         self.broker = broker

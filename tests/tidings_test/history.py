@@ -11,7 +11,7 @@ from tidings_test.messages import first_digest, next_digest
 
 class History:
     """The entries after entry `after`; None: after the one that the first message
-    says. `digest` is that of the log up to the last entry, where it is known."""
+    states. `digest` is that of the log up to the last entry, if it is known."""
 
     def __init__(self, after=0):
         self.after = after

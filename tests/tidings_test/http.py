@@ -28,7 +28,8 @@ EXPECT_ABOVE = 1 << 20
 
 
 class ConnectionEnded(AssertionError):
-    """The peer has ended, or reset, a connection from which more was to be read."""
+    """The peer has ended, or reset, a connection before the test had read
+    everything."""
 
 
 class Head:

@@ -26,7 +26,7 @@ Topic = collections.namedtuple("Topic", "set topic")
 
 
 def framework(of_set):
-    """The topic of what happens to a set's documents."""
+    """The topic of the events of a set's documents."""
     return Topic(of_set, of_set.framework_topic)
 
 
@@ -66,8 +66,7 @@ def unsubscribe(topic, callback, **form):
 
 
 def join(topic, callback, **form):
-    """Subscribe, and wait until the subscription is active: deliveries begin with
-    what is posted after this."""
+    """Subscribe, and wait until the subscription is active: it gets all later posts."""
     check_taken(subscribe(topic, callback, **form))
     wait_active(topic, callback)
 

@@ -1,6 +1,6 @@
-"""Sources that have no history, only a list of what they have, each laid out as such
-sources are: by py-resourcesync, by the simulator of the ResourceSync framework, by
-static sites, by repositories with paged Sitemaps.
+"""Sources without a history, with only a list of their resources, in the layouts of
+such sources: py-resourcesync, the simulator of the ResourceSync framework, static
+sites, repositories with paged Sitemaps.
 
     layout = Paged(site)
     layout.publish({"/files/a.txt": "a", "/files/b.txt": "b"})
@@ -119,9 +119,9 @@ class Robots(Layout):
 
 
 class Resync(Layout):
-    """What py-resourcesync writes: a directory with a Source Description at the
-    well-known address, a Capability List, and a Resource List Index of numbered
-    lists, with md5, length and type."""
+    """The layout of py-resourcesync: a directory with a Source Description at the
+    well-known address, a Capability List, and a Resource List Index of numbered lists,
+    with md5, length and type."""
 
     start = "/.well-known/resourcesync"
 

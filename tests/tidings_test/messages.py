@@ -23,8 +23,8 @@ DIGEST = re.compile(r"sha-256:[0-9a-f]{64}")
 
 
 class Message:
-    """"" and None stand for what is not there. `raw` is the JSON object or the
-    Document that was read."""
+    """"" and None stand for missing values. `raw` is the JSON object or the
+    Document."""
 
     def __init__(self, raw, entries, after, last, **facts):
         self.raw = raw

@@ -73,7 +73,7 @@ class Family:
         self.le = self.bucket = 0.0
 
     def read(self, part, labels, value):
-        """Buckets come in order, and each holds what is in those before it."""
+        """Buckets come in order, and each includes the earlier ones."""
         assert part in ("_bucket", "_sum", "_count"), f"{self.name}: {part}"
         self.parts.add(part)
         if part == "_bucket":

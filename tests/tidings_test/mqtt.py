@@ -113,9 +113,8 @@ class Mosquitto:
     restart = start
 
     def _is_at_work(self):
-        """It listens before it is at work: before it knows what to do about a signal.
-        When it is at work, it closes a connection whose client has shut down its
-        side."""
+        """It listens before it is at work: before it handles signals. When it is at
+        work, it closes a connection whose client has shut down its side."""
         assert self.process.is_running, self.process.err
         try:
             with socket.create_connection(("127.0.0.1", self.port)) as probe:
@@ -132,7 +131,7 @@ class Mosquitto:
         self.process.stop()
 
     def kill(self):
-        """SIGKILL: it loses what it had not written."""
+        """SIGKILL: it loses everything that it had not written."""
         self.process.kill()
 
     def freeze(self):
@@ -364,8 +363,8 @@ class Reader:
         reader.until(7)
         reader.history[7].loc
 
-    Each is checked by itself, against its content type and user properties (which
-    those of MQTT 3.1.1 have not: is_311), and against those before it.
+    Each is checked by itself, against its content type and user properties (which MQTT
+    3.1.1 does not have: is_311), and against the earlier ones.
     """
 
     def __init__(self, hearer, topic, form="json", after=0, is_311=False, behind=0):

@@ -11,9 +11,9 @@ from tidings_test.soak import soak
 
 
 def packages():
-    """The path, SHA-256 and size of each package with a file that apt's lists know;
-    where they are empty, of what is installed. At least 5,000, in the order of their
-    paths; not more, unless in the long form."""
+    """The path, SHA-256 and size of each package with a file that apt's lists know; if
+    they are empty, of the installed ones. At least 5,000, in the order of their paths;
+    not more, unless in the long form."""
     done = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=False)
     found = {}
     for stanza in done.stdout.decode().split("\n\n"):

@@ -99,8 +99,8 @@ class Proxy(Server):
         call(lambda: [flow.set() for flow in self._flows.values()])
 
     def cut_after(self, size, how, way=DOWN):
-        """Count the bytes from now on that pass that way, on all connections; after
-        exactly so many the connection that has passed the last one ends. Once."""
+        """Count the bytes that pass that way from now on, on all connections; the
+        connection that passes the last of `size` bytes ends. Once."""
         call(self._cut.__setitem__, way, (size, how))
 
     def plan(self, fates):

@@ -147,7 +147,7 @@ class Server:
         call(self._server.close)
 
     def go_down(self):
-        """Refuse new connections, and reset those that are there."""
+        """Refuse new connections, and reset the open ones."""
         self.refuse()
         call(self._reset_all)
 

@@ -193,7 +193,7 @@ class Set:
         return f"changes/{number:012}.xml"
 
     def offered(self, capability):
-        """The URL of what the Capability List has of it; None: there is none."""
+        """The URL of that capability in the Capability List; None: it has none."""
         offers = self.get("capabilitylist.xml").document()
         offers.check_valid()
         urls = [entry.loc for entry in offers.entries if entry.capability == capability]

@@ -10,9 +10,9 @@ the trouble that web servers make.
         ... the program under test asks for site.link("/a.xml") ...
         assert site.asked("/a.xml").wait(3)["Authorization"] is None
 
-A path is what stands in the request line, its query included; where nothing is known of
-that, without it. For who uses the site as a proxy a path is a whole URL. Everything may
-be changed at any time and applies to all later answers.
+A path is the target of the request line with its query, or, if that is unknown, without
+it. For a client that uses the site as a proxy a path is a whole URL. Everything may be
+changed at any time and applies to all later answers.
 
 A page is as a good server has it: with an ETag; If-None-Match is answered with 304;
 Range and If-Range with 206 or 416. Each can be switched off.
@@ -136,8 +136,8 @@ class Site(Server):
         call(self._page(path).is_free.set)
 
     def turn(self, function):
-        """Call function() before each answer, on the servers' thread: it may change
-        what there is. None: call nothing."""
+        """Call function() before each answer, on the servers' thread: it may change the
+        pages. None: call nothing."""
         self._turn = function
 
     # What was asked

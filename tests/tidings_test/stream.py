@@ -221,8 +221,8 @@ class _Deflate(ClientPerMessageDeflateFactory):
 
 class EventSource(Follower):
     """Follows by server-sent events. `event` is the name of the last one, `data` its
-    data, `last_id` what a browser would ask to go on from; `whole` says that the
-    answer ended as it should."""
+    data, `last_id` the id with which a browser would continue; `whole` is true if the
+    answer ended properly."""
 
     def __init__(self, broker, path, last_id=None, narrow=False, version="1.1"):
         super().__init__(path)

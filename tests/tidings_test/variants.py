@@ -1,5 +1,5 @@
 """Requests that two HTTP servers may read differently. Nearly each hides a request in
-what one of them takes for a body, or behind it.
+bytes that one of them takes for a body, or behind it.
 
     for variant in VARIANTS:
         connection.send(variant.bytes(host, path, hidden))
@@ -47,7 +47,7 @@ class Variant:
         return (self.head.format(size=len(body), **values) + body).encode("latin-1")
 
 
-# Names that are the front of a common one, or a common one and more.
+# Names that are a prefix of a common one, or begin with a common one.
 PREFIXES = """
     A Accept- Accept-Enc Al Au Author C Ca Cache- Co Con Conn Connect Cont Content
     Content- Content-L Content-Len Content-Lengt Content-Lengths Content-T Cook D Dat

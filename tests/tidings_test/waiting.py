@@ -40,7 +40,7 @@ def wait_for(what, look):
 
 
 class Arrivals:
-    """A list that grows on another thread while a test waits for what comes.
+    """A list that grows on another thread while a test waits for an item.
 
         requests.wait(3)                    the third, once there are three
         requests.find(lambda r: r.last > 7) the first like that, once there is one

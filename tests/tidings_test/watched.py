@@ -21,12 +21,12 @@ BASE = "http://example.com/files/"
 
 
 class Fold:
-    """What the entries of a set, one after the other, say that there is: `changes` are
-    the last ones by their locs, `counts` how many there were.
+    """The resources of a set, folded from its entries: `changes` are the last ones by
+    their locs, `counts` how many there were.
 
-    Each is checked against those before it: "created" what was not there, "updated"
-    what was there and is something else now, "deleted" what was there. So an entry that
-    was lost or posted twice fails the test.
+    Each is checked against the earlier ones: "created" if the resource was missing,
+    "updated" if it existed and differs now, "deleted" if it existed. So a lost entry,
+    or one that was posted twice, fails the test.
     """
 
     def __init__(self, of_set, base=BASE):
@@ -124,7 +124,7 @@ class Fold:
 
 
 class Watched:
-    """`directory` is what is watched, in `home`; start is the fixture. `root` is where
+    """`directory` is the watched one, in `home`; start is the fixture. `root` is where
     a test finds it, in another place than the watch if need be."""
 
     def __init__(self, of_set, home, start):

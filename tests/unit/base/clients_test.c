@@ -91,8 +91,8 @@ TEST(each_client_has_its_own_limit)
     clients_fini(&clients);
 }
 
-/* Of what all share no client has over a quarter, as long as it has
- * more than one post. One alone may have all. */
+/* No client has over a quarter of the common memory, as long as it has more
+ * than one post. A single post may have all. */
 TEST(nobody_has_over_a_quarter_unless_by_one_post)
 {
     struct holding first, second, others, nobodys = {.clients = NULL};

@@ -55,7 +55,7 @@ prepare(struct db *db, const char *sql)
     return statement;
 }
 
-/* The first column of the one row that `sql` answers with. */
+/* Returns the first column of the only row of `sql`. */
 static int64_t
 ask(struct db *db, const char *sql)
 {
@@ -183,7 +183,7 @@ TEST(a_reader_sees_what_is_committed_and_changes_nothing)
     db_close(&reader);
 }
 
-/* Copies what was written so far, WAL included, as a kill leaves it. */
+/* Copies the bytes written so far, WAL included, as a kill leaves them. */
 static void
 copy_file(const struct stage *s, const char *from, const char *to)
 {

@@ -9,7 +9,7 @@
 #ifndef TESTS_UNIT_BASE_DISK_H
 #define TESTS_UNIT_BASE_DISK_H
 
-/* Calls that fail. The methods of a database are others than those of its WAL.
+/* Calls that fail. A database has other methods than its WAL.
  */
 #define DISK_WRITE_DATABASE 1
 #define DISK_SYNC_DATABASE  2

@@ -322,8 +322,7 @@ TEST(says_whether_a_directory_could_be_used_and_makes_nothing)
     assert_string_equal(why.text, want);
 }
 
-/* All that a folder holds goes, in steps of so many files; one that is not
- * there has gone. */
+/* All files of a folder go, in steps of so many; a missing folder is done. */
 TEST(a_folder_is_cleared_in_steps)
 {
     int dir = tempdir_fd(state);

@@ -31,7 +31,7 @@ record(ino_t inode, ino_t dir, bool is_name)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Both are inodes of one file system: those of a test's directory. */
+/* Both are inodes of one file system: that of a test's directory. */
 static ino_t
 inode_of(int dir_fd, const char *name)
 {

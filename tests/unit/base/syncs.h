@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Forgets what was recorded before. */
+/* Forgets all earlier records. */
 void syncs_begin(void);
 
 /* True if the file was synced before it got its name, and its directory after

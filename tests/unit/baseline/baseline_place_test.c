@@ -64,7 +64,7 @@ TEST(a_list_without_a_time_stands_for_what_is_surely_before_it)
 }
 
 /* A file that was written last night, and a resource that nobody touched for
- * long: the first is no proof, but likely. */
+ * long: the file's time is no proof, but likely. */
 TEST(a_list_without_a_time_may_be_as_young_as_its_server_says)
 {
     struct fixture *f = *state;

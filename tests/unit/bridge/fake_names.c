@@ -52,7 +52,7 @@ getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
     }
     if (strcmp(host, "several.test") != 0)
         return real(host, service, hints, found);
-    /* Nobody listens on the second one; the first one is for nobody. */
+    /* Nobody listens on the first address. */
     error = real("127.0.0.77", service, hints, found);
     if (!error)
         error = real("127.0.0.1", service, hints, &last);

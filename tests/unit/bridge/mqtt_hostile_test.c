@@ -1,6 +1,7 @@
 /*
- * An MQTT Client with an MQTT broker that has let it in, and then breaks the
- * protocol: it is left, with a reason, and tried again; nothing else happens.
+ * An MQTT Client with an MQTT broker that accepts it, and then breaks the
+ * protocol: the client leaves with a reason, and tries again; nothing else
+ * happens.
  */
 #include <stdlib.h>
 
@@ -137,8 +138,8 @@ TEST(takes_messages_with_the_same_identifier, owner_set_met, owner_clear)
     }
 }
 
-/* QoS 2, which nobody asked for, is acknowledged by the library before we have
- * the message, but released only after the turn that had it. */
+/* The library acknowledges QoS 2, which the client did not ask for, before the
+ * client has the message, but releases it only after the turn that had it. */
 TEST(takes_what_comes_at_qos_2)
 {
     struct owner *o = *state;

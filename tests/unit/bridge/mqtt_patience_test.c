@@ -74,7 +74,7 @@ TEST(pauses_longer_and_longer, owner_set, owner_clear)
     }
     fake_mqtt_welcome(&o->fake, true);
     owner_await(o, &o->n_connected, N + 1);
-    /* Some rounds for each try: it is woken by what happens. */
+    /* Some rounds for each try: events wake the thread. */
     assert_in_range(owner_now(o, &o->n_turns), 9, 9 * 20);
     owner_set_again(o);
     text = owner_heard();

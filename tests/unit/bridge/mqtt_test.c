@@ -203,8 +203,8 @@ TEST(hears_again_what_it_dropped)
     owner_close(&o);
 }
 
-/* The will is published when the connection is cut, and not when it ends
- * politely. */
+/* The will is published when the connection is cut, and not after a polite
+ * end. */
 TEST(leaves_a_will)
 {
     const struct mqtt_heard *h;

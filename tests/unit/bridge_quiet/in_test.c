@@ -8,8 +8,8 @@
 
 FIXTURE(in_stage_setup, in_stage_teardown);
 
-/* Issue 5: a message becomes a post to the mapped set, which is committed when
- * the client's turn is over, and not told as done before. */
+/* Issue 5: a message becomes a post to the mapped set. It is committed when the
+ * client's turn is over, and not acknowledged before. */
 TEST(commits_what_was_received_before_anything_is_written)
 {
     struct in_stage *s = *state;
@@ -27,7 +27,7 @@ TEST(commits_what_was_received_before_anything_is_written)
     assert_true(quiet_mqtt->wait_us < 0);
 }
 
-/* Issue 5: XML or JSON, told by MQTT 5's content type, else by how it begins.
+/* Issue 5: XML or JSON, by MQTT 5's content type, or by its first byte.
  */
 TEST(reads_every_format)
 {
@@ -37,8 +37,7 @@ TEST(reads_every_format)
         {"application/xml", XML_BODY("1")},
         {"application/x-ndjson", ENTRY("2") "\n" ENTRY("3") "\n"},
         {"application/json", "[" ENTRY("4") "]"},
-        {"text/plain", ENTRY("5")}, /* nobody reads the type: the bytes
-                                     * decide */
+        {"text/plain", ENTRY("5")}, /* the bytes decide */
         {"", XML_BODY("6")},
         {"", " \r\n\t" ENTRY("7")},
         {"", "\xef\xbb\xbf[" ENTRY("8") "]"},
@@ -78,7 +77,8 @@ TEST(finds_the_set_by_the_topic)
                     "\"set\":\"No Such\"");
 }
 
-/* Repeats: the key of a message is that of its post, so it is kept once. */
+/* Repeats: the key of a message is that of its post, so the broker keeps it
+ * once. */
 TEST(keeps_a_message_with_a_key_once)
 {
     struct in_stage *s = *state;
@@ -241,8 +241,8 @@ TEST(goes_on_where_rejections_cannot_be_published)
 }
 
 /* Issue 5: in and out on the same MQTT broker do not echo: `#` does no harm.
- * Nor is a message without changes bad: a heartbeat, a retained one that was
- * cleared. */
+ * Nor is a message without changes bad: a heartbeat, or a cleared retained
+ * message. */
 TEST(passes_over_what_is_our_own_or_says_nothing, in_stage_setup_closed,
      in_stage_teardown)
 {

@@ -20,8 +20,8 @@ assert_filter(size_t i, const char *filter, bool wants_retained, bool is_over)
 
 FIXTURE(in_stage_setup, in_stage_teardown);
 
-/* With every connection, also where the session was kept; retained messages are
- * wanted once, by the filter that was granted for the first time. */
+/* With every connection, also with a kept session; it asks for retained
+ * messages once for each filter, until that is granted for the first time. */
 TEST(subscribes_with_every_connection, in_stage_setup_closed, in_stage_teardown)
 {
     struct in_stage *s = *state;
@@ -86,8 +86,9 @@ TEST(tells_of_a_filter_that_is_not_granted_at_qos_1, in_stage_setup_closed,
     assert_non_null(strstr(report(s).why.text, "a/+ at QoS 0 only"));
 }
 
-/* What the session holds and is configured no more is unsubscribed from; the
- * ledger forgets it when the MQTT broker has done so, not before. */
+/* The bridge unsubscribes from filters of the session that are no longer
+ * configured; the ledger forgets each when the MQTT broker has confirmed that,
+ * not before. */
 TEST(unsubscribes_from_what_is_configured_no_more)
 {
     struct in_stage *s = *state;

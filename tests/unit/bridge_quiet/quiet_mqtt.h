@@ -73,14 +73,15 @@ struct mqtt {
     bool has_stopped;
 };
 
-/* The one that is open; or NULL. */
+/* The open client; or NULL. */
 extern struct mqtt *quiet_mqtt;
 
 /* CONNACK, and lost. No turn is made. */
 void quiet_mqtt_connect(bool has_session);
 void quiet_mqtt_lose(void);
 
-/* A turn, and more of them while it was woken meanwhile or wants one at once.
+/* A turn, and further ones as long as the client was woken meanwhile or wants
+ * one at once.
  */
 void quiet_mqtt_turn(void);
 
@@ -90,8 +91,8 @@ void quiet_mqtt_await(void);
 /* Published message number `i`, from 0; NULL: there are fewer. */
 struct quiet_message *quiet_mqtt_message(size_t i);
 
-/* The first from number *i on whose topic ends like that; sets *i to the one
- * behind it. NULL: none. */
+/* Returns the first message from number *i on whose topic ends with
+ * `topic_end`; sets *i to the number behind it. NULL: none. */
 struct quiet_message *quiet_mqtt_find(size_t *i, const char *topic_end);
 
 /* The value of a property, the caller's to free; NULL: it has none. */
@@ -101,8 +102,8 @@ char *quiet_mqtt_property(const struct quiet_message *message,
 /* PUBACK of message number `i`, which was not acknowledged. No turn is made. */
 void quiet_mqtt_acknowledge(size_t i, int reason);
 
-/* All that were not, of this connection, in order, then turns: again, until
- * nothing more is published. How many there were. */
+/* Acknowledges all messages of this connection in order, then makes turns:
+ * again, until nothing more is published. Returns how many there were. */
 size_t quiet_mqtt_acknowledge_all(void);
 
 /* Hands a message to the owner. No turn is made. */

@@ -92,7 +92,7 @@ TEST(help_fits_on_a_terminal_of_80_columns)
     }
 }
 
-/* only what works is advertised. */
+/* only working features are advertised. */
 TEST(helps_with_what_there_is)
 {
     struct command *c = *state;

@@ -140,7 +140,7 @@ TEST(shows_a_set)
     assert_string_equal(command.out_text, text);
     assert_int_equal(SET("show", fake_broker_url(b)), 1);
     assert_non_null(strstr(command.err_text, "no description of a set"));
-    /* What a set is called cannot make a line, or move the cursor. */
+    /* A set's title cannot make a line, or move the cursor. */
     assert_int_equal(SET("show", fake_broker_url(b)), 0);
     assert_string_equal(command.out_text,
                         "title                       a?last 9?\n"

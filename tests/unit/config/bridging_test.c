@@ -441,7 +441,7 @@ TEST(bridges_that_would_be_in_each_others_way_are_refused)
     config_fini(&config);
 }
 
-/* What a configuration may make the broker do is limited. */
+/* The load that a configuration may cause is limited. */
 TEST(there_is_an_end_to_bridges_inputs_and_names)
 {
     struct config config;

@@ -265,8 +265,8 @@ keep_option(const char *name, const char *line, void *user)
     fprintf(e->file, "%s\n", line);
 }
 
-/* As it stands it says nothing; with the marks taken away, the defaults. Every
- * option that --help names is in it, but for those of the command line. */
+/* The example itself sets nothing; without the comment marks it sets the
+ * defaults. It has every option of --help, except those of the command line. */
 TEST(the_example_says_the_defaults_of_all_options)
 {
     struct examined e = {.n = 0};

@@ -119,7 +119,7 @@ TEST(a_full_part_gets_no_other_lists)
     buf_fini(&then);
 }
 
-/* One with few lists is one document, at whose end the index begins. */
+/* A short archive is one document, at whose end the index begins. */
 TEST(the_archive_is_one_document_while_it_is_short)
 {
     struct sets *s = *state;
@@ -132,7 +132,7 @@ TEST(the_archive_is_one_document_while_it_is_short)
     assert_xpath_count(&x, "/s:urlset/s:url", 3);
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     xpath_close(&x);
-    read_part(s, 1, 3, &x, 3); /* nobody names it, but it is there */
+    read_part(s, 1, 3, &x, 3); /* no document names it, but it exists */
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     xpath_close(&x);
 

@@ -96,7 +96,7 @@ read_pieces(struct body *body, struct buf *text, unsigned n)
     return i;
 }
 
-/* Reads what is left of the list, which is `whole` then; frees all three. */
+/* Reads the rest of the list, and compares it with `whole`; frees all three. */
 static unsigned
 read_rest(struct body *body, struct buf *text, struct buf *whole)
 {

@@ -65,8 +65,8 @@ assert_archive(struct renewals *w, const unsigned *numbers, size_t n)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* R-210, R-211, R-213, R-214: a kept one is named with its `at`, and is there
- * when it is current no more. */
+/* R-210, R-211, R-213, R-214: a kept generation is named with its `at`, and
+ * exists when it is no longer current. */
 TEST(names_the_generations_that_are_kept)
 {
     static const unsigned kept[] = {3, 6};

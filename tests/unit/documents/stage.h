@@ -32,7 +32,7 @@ struct document_wish stage_wish(struct sets *s, uint64_t number, uint64_t last,
 struct document stage_open(struct sets *s, document_open_fn *open,
                            uint64_t number, uint64_t last);
 
-/* Opens the bytes of what `wish` names, which must be there. */
+/* Opens the document of `wish`, which must exist. */
 struct body *stage_body(document_open_fn *open,
                         const struct document_wish *wish);
 

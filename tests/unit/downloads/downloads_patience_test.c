@@ -1,6 +1,6 @@
 /*
- * downloads_patience_test.c - what a host is asked for at a time, and how long
- * one that is busy or down is waited for.
+ * downloads_patience_test.c - how many requests a host gets at a time, and the
+ * pauses for one that is busy or down.
  */
 #include "client/downloads/downloads.h"
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /*
- * downloads_resumed_test.c - what broke off is gone on with.
+ * downloads_resumed_test.c - broken downloads are resumed.
  */
 #include "client/downloads/downloads.h"
 #include "tests/test.h"
@@ -54,7 +54,7 @@ break_off(struct fixture *f, struct want want)
     begin(f, (struct downloads_limits){0});
 }
 
-/* ... and by who comes after. A server that has no ranges, or something else by
+/* ... and by the next process. A server without ranges, or with another file by
  * now, sends all of it. */
 TEST(another_process_goes_on_where_it_broke)
 {

@@ -173,7 +173,7 @@ TEST(a_digest_that_does_not_agree_is_broken)
 }
 
 /* R-344: a malformed message ends the follower with a reason. A message must
- * have exactly the entries that it covers. In XML a Change List is no
+ * have exactly the entries of its range. In XML a Change List is no
  * notification, and the digest proves only entries that are lines. */
 TEST(garbage_is_broken)
 {

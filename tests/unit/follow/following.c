@@ -88,8 +88,8 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     s->starts_on_trouble = false;
 }
 
-/* Only time brings it on: it pauses, or the broker holds one connection more
- * than there were troubles. */
+/* True if only time makes it go on: the follower pauses, or the broker holds
+ * one connection more than there were troubles. */
 static bool
 only_waits(void *user)
 {

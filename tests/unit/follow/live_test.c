@@ -203,7 +203,7 @@ TEST(an_answer_that_does_not_come_ends_it)
 }
 
 /* Asks a server that waits, begins a message and waits for the rest of it. Each
- * part is one of the network, too: it is there when something is. */
+ * part is one of the network, too: it arrives before the next is sent. */
 static void
 start_with_a_part(struct living *s)
 {

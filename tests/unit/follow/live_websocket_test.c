@@ -163,7 +163,7 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     struct living *s = *state;
 
     s->pause_at = 1;
-    /* a reset may take away what is not read yet */
+    /* a reset may discard unread bytes */
     serve(s, "stream one wait");
     fake_raw(s->broker, SLICE("\x81\x05th"));
     serves(s, "reset");

@@ -115,8 +115,8 @@ living_await_ready(struct living *s)
     assert_int_equal(poll(&fd, 1, -1), 1);
 }
 
-/* Turns the loop until the end, a pause or a look. No time passes, but that
- * after which a connection with many messages goes on with them. */
+/* Turns the loop until the end, a pause or a look. No time passes, except the
+ * pause after which a connection with many messages goes on with them. */
 static inline void
 living_turn(struct living *s)
 {

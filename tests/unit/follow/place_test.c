@@ -126,8 +126,8 @@ run(struct stage *s, const char *sql)
     assert_int_equal(sqlite3_exec(s->db, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* In the caller's transaction: it happens with what else does there, or does
- * not. */
+/* In the caller's transaction: the position is stored with the caller's other
+ * changes, or not at all. */
 TEST(a_database_keeps_positions_with_the_callers_work)
 {
     struct stage *s = *state;

@@ -36,7 +36,7 @@ TEST(what_is_unfit_is_left_for_the_next)
 }
 
 /* The better one is tried again after a while, ever more rarely if it stays
- * unfit, and as if nothing had been once it was fit. */
+ * unfit; success clears its past. */
 TEST(what_was_unfit_is_tried_again_after_a_while)
 {
     struct ways ways = {.open = ALL};

@@ -54,7 +54,7 @@ TEST(is_filled_from_lists_where_there_is_no_memory)
     }
 }
 
-/* A page without what was asked for is no reason to jump over it. */
+/* A page without the missing entries is no reason to jump over them. */
 TEST(a_page_that_leads_nowhere_is_no_help)
 {
     play(*state, HOLE "page 1-1; is lists; entries 2-4; done #4;"

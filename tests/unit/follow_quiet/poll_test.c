@@ -167,7 +167,7 @@ TEST(lists_that_end_before_the_place_are_asked_again)
             "entry 6 #6; done #6; position E-6;" AHEAD AHEAD "is going;" AHEAD
             "ended gone ahead of the log");
 
-    s->options.poll_ms = 3600000; /* not for what may be old */
+    s->options.poll_ms = 3600000; /* not for a list that may be old */
     play(s, "leave; start E-5;" AHEAD);
     assert_int_equal(s->pause_ms, 60000);
 }

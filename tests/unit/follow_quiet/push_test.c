@@ -1,5 +1,5 @@
 /*
- * push_test.c - what is pushed from elsewhere to a follower that waits.
+ * push_test.c - messages that another program hands to a waiting follower.
  */
 #include "client/follow/follower.h"
 #include "tests/test.h"

@@ -414,7 +414,8 @@ quiet_page_url(void)
     return quiet.fetch->url;
 }
 
-/* Also of one that is held back: the last bytes may have been on their way. */
+/* Also for a page that is held back: the last bytes may have been on their
+ * way. */
 void
 quiet_page(unsigned status, struct slice body)
 {

@@ -19,7 +19,7 @@
 #include "client/source/discover.h"
 #include "tests/unit/follow_quiet/quiet_lists.h"
 
-/* Begins, with the client whose loop is turned. */
+/* Begins, with the client whose loop the test turns. */
 void quiet_begin(struct td_client *client);
 
 /* Fails if something was not freed. */

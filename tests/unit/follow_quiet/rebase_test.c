@@ -231,7 +231,7 @@ TEST(may_be_closed_at_each_step)
     }
 }
 
-/* until_caught_up: the head as it is known when the baseline is there. */
+/* until_caught_up: the head as known at the end of the baseline. */
 TEST(catches_up_behind_its_baseline)
 {
     struct stage *s = *state;

@@ -124,7 +124,7 @@ TEST(progress_in_a_list_is_told)
     play(s, "leave");
 }
 
-/* Paused anywhere, it goes on with what was next. */
+/* After a pause anywhere, it goes on with the next resource. */
 TEST(a_pause_holds_the_list_and_what_it_differs_in)
 {
     struct stage *s = *state;

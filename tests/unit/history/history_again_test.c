@@ -1,6 +1,6 @@
 /*
- * history_again_test.c - what is asked for again: documents that are not to be
- * had for now, and lists that moved on.
+ * history_again_test.c - repeated requests: for documents that are unavailable
+ * for now, and for lists that moved on.
  */
 #include "client/history/history.h"
 #include "client/lib/pause.h"

@@ -136,8 +136,8 @@ TEST(a_sliding_window_is_read_as_far_as_it_reaches)
     tells(s, AT("08"), "c ", AT_N("09", "1"));
 }
 
-/* A time that is still to come is somebody's mistake, or an embargo: the place
- * after it would leave behind what happens until then. */
+/* A time in the future is somebody's mistake, or an embargo: a place after it
+ * would skip the changes until then. */
 TEST(times_that_are_still_to_come_are_not_believed)
 {
     struct stage *s = *state;

@@ -149,8 +149,8 @@ TEST(a_list_that_is_nowhere_for_a_while_is_looked_for)
     assert_int_equal(site_count(s->site, "/c.xml"), 4);
 }
 
-/* Reads after `after`, with what the last time said of the list; the source
- * changes when `path` was asked for, and has not answered. */
+/* Reads after `after`, with the validators of the last time; the source changes
+ * while the request for `path` waits. */
 static void
 tells_while(struct stage *s, const char *after, const char *path,
             void (*move)(struct stage *s), const char *names)

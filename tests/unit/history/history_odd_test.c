@@ -1,5 +1,5 @@
 /*
- * history_odd_test.c - documents that are not what they are named for.
+ * history_odd_test.c - documents of another kind than their name.
  */
 #include "client/history/history.h"
 #include "tests/test.h"

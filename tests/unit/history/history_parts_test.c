@@ -1,5 +1,5 @@
 /*
- * history_parts_test.c - what is kept of the documents that an index names.
+ * history_parts_test.c - the memory of the documents that an index names.
  */
 #include "client/history/history_parts.h"
 

@@ -159,8 +159,8 @@ TEST(a_list_is_read_again_where_no_etag_is_kept)
     }
 }
 
-/* R-180, R-184 to R-187, R-190, R-191, R-193: the manifests of a dump tell what
- * lists would; a package whose manifest is beside it is not fetched. */
+/* R-180, R-184 to R-187, R-190, R-191, R-193: the manifests of a dump have the
+ * changes of lists; a package whose manifest is beside it is not fetched. */
 TEST(change_dumps_stand_for_change_lists)
 {
     struct stage *s = *state;

@@ -270,8 +270,8 @@ TEST(whoever_waits_at_the_end_is_told)
     assert_int_equal(asked_await(&w).status, STATUS_STOPPED);
 }
 
-/* A set that was removed and made anew has another log, which has nothing of
- * what the old one had: not posted, nor fetched. */
+/* A set that was removed and made anew has another log, without the documents
+ * of the old one: it takes posted and fetched ones again. */
 TEST(a_set_that_was_made_anew_takes_all_in_again, stage_open_set, stage_close)
 {
     static const char one[] = NOTICE("x", "http://e.example/1");
@@ -365,7 +365,8 @@ TEST(whoever_waits_for_the_log_at_the_end_is_told, stage_open_set, stage_close)
     sem_destroy(&k.has_begun);
 }
 
-/* Nobody waits for the delivery thread longer than this takes to be written. */
+/* Other work waits for the delivery thread no longer than the write of such a
+ * document takes. */
 TEST(a_relay_refuses_what_is_too_large)
 {
     static char body[RELAY_DOCUMENT_MAX + 1];

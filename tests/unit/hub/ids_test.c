@@ -28,7 +28,7 @@ TEST(what_is_there_is_found_and_walked_in_order)
     assert_null(ids_next(&ids, 0));
 }
 
-/* Memory follows the number of things, not of those that ever were. */
+/* Memory grows with the present number, not with all that ever existed. */
 TEST(what_is_removed_is_gone)
 {
     static int things[MANY];

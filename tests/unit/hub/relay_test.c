@@ -59,7 +59,7 @@ assert_refused(const char *body, unsigned http, const char *part)
     assert_said(t, http, part);
 }
 
-/* Each refusal names the member, and nothing of it is kept. */
+/* Each refusal names the member, and no relay is made. */
 TEST(refuses_what_is_no_relay)
 {
     struct told t;
@@ -297,7 +297,7 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
     assert_taken("", "still there", 2);
 }
 
-/* A Source that does not hear our answer repeats what it has sent. */
+/* A Source that does not get our answer repeats its document. */
 TEST(keeps_what_comes_again_once)
 {
     struct problem why;

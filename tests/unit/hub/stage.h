@@ -1,6 +1,6 @@
 /*
- * stage.h - a hub that takes in what a foreign Source says (asked.h), and that
- * Source: an origin with one topic, which names this hub.
+ * stage.h - a hub that accepts documents of a foreign Source (asked.h), and
+ * that Source: an origin with one topic, which names this hub.
  */
 #ifndef TESTS_UNIT_HUB_STAGE_H
 #define TESTS_UNIT_HUB_STAGE_H

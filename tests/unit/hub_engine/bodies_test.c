@@ -163,7 +163,7 @@ TEST(count_while_they_are_held)
     bodies_settle(&bodies, b);
 }
 
-/* The number and the bytes of bodies that nobody holds are limited. */
+/* The number and the bytes of unheld bodies are limited. */
 TEST(are_not_kept_for_long)
 {
     post(2 * BODIES_KEPT);

@@ -79,8 +79,8 @@ TEST(repeats_a_failed_delivery_byte_for_byte)
     assert_int_equal(s->failures, 0);
 }
 
-/* After kill -9 a delivery in flight is repeated as it was: so nothing goes out
- * whose range is not kept. */
+/* After kill -9 the hub repeats a delivery in flight as it was: so it sends
+ * nothing whose range is not kept. */
 TEST(sends_nothing_that_is_not_kept)
 {
     struct subscription *s, *other;

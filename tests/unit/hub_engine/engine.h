@@ -1,9 +1,9 @@
 /*
- * engine.h - for tests of the delivery engine: topics, bodies and deliveries as
- * they are, on a log as it is; the caller is quiet.h, and what else of the hub
- * the engine knows - hub.db, relays, the end of a subscription - is in
- * engine.c. Nothing happens but in turns(), finish() and pass(), so every state
- * can be looked at.
+ * engine.h - for tests of the delivery engine: real topics, bodies and
+ * deliveries on a real log; the caller is quiet.h, and the other parts of the
+ * hub that the engine knows - hub.db, relays, the end of a subscription - are
+ * in engine.c. Events happen only in turns(), finish() and pass(), so a test
+ * can look at every state.
  *
  *     FIXTURE(engine_setup, engine_teardown);
  *
@@ -67,8 +67,8 @@ struct engine {
 extern struct engine e;
 
 /* engine_setup opens `e`. After engine_configure a test changes the options,
- * and calls engine_start(). After engine_stop() it may be started again on what
- * it left on the disk. */
+ * and calls engine_start(). After engine_stop() it may be started again on its
+ * files. */
 int engine_setup(void **state);
 int engine_configure(void **state);
 int engine_teardown(void **state);
@@ -82,7 +82,7 @@ void post_heavy(unsigned n, size_t weight);
 /* Turns of the loop, until there is nothing more to do. */
 void turns(void);
 
-/* Reads what is to be read from the disk, and makes turns. */
+/* Does the waiting reads from the disk, and makes turns. */
 void run_jobs(void);
 
 /* Lets time pass; alarms that are due ring, in turns. */
@@ -95,7 +95,7 @@ int64_t next_alarm(void);
 
 struct topic *topic_for(enum topic_kind kind, const char *name);
 
-/* One that has not begun. */
+/* A subscription that has not begun. */
 struct subscription *subscription_at(struct topic *topic, const char *callback,
                                      uint64_t after);
 
@@ -107,12 +107,12 @@ struct subscription *subscribe(const char *path, uint64_t after);
 struct subscription *subscribe_nth(const char *path, unsigned nth,
                                    uint64_t after);
 
-/* Posts `n` entries; the first delivery of what is returned has them, and is
- * under way. */
+/* Posts `n` entries and returns a subscription whose first delivery has them,
+ * and is under way. */
 struct subscription *first_delivery(unsigned n);
 void set_filter(struct subscription *s, const char *text);
 
-/* Answers to what is under way to it; then turns. */
+/* Answers its delivery under way; then turns. */
 bool is_under_way(const struct subscription *s);
 void finish(const struct subscription *s, unsigned status);
 void finish_after(const struct subscription *s, unsigned status,

@@ -96,8 +96,8 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     assert_int_equal(e.n_sent, n + 2);
 }
 
-/* However many there are, the log is read once at the start; and again for
- * those only that an event concerns. */
+/* For any number of subscriptions the log is read once at the start; and again
+ * only for those that an event concerns. */
 TEST(the_log_is_read_once_for_all_at_the_start)
 {
     enum { SETS = 20 };

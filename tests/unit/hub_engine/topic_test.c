@@ -171,8 +171,8 @@ TEST(reads_a_message_with_or_without_links)
     topic_release(topic);
 }
 
-/* A topic is marked once until the hub looks, and only if it listens; a topic
- * that is released loses its mark. */
+/* A topic is marked once until the hub looks, and only if it listens; a
+ * released topic loses its mark. */
 TEST(is_marked_when_there_is_news)
 {
     struct topic *a, *b;

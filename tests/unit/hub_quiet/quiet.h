@@ -50,7 +50,7 @@ struct caller {
     bool has_stopped;
 };
 
-/* The one that is open; or NULL. */
+/* The open caller; or NULL. */
 extern struct caller *quiet;
 
 /* Turns of the loop, until there is nothing more to do. */

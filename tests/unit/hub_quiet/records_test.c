@@ -183,7 +183,8 @@ on_again(enum records_row row, uint64_t id, void *user)
     last_again = id;
 }
 
-/* One failure, and nothing of the turn is kept; its rows are known, once each.
+/* One failure, and nothing of the turn is kept; the records know its rows, once
+ * each.
  */
 TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
 {
@@ -217,7 +218,7 @@ TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
     records_close(r);
 }
 
-/* What a newer broker has written is not touched. */
+/* A newer broker's file is not touched. */
 TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
 {
     struct records *r = open_records(state);
@@ -247,8 +248,8 @@ see(struct record *record, void *user, struct problem *why)
     return STATUS_OK;
 }
 
-/* Version 3 did not know which callbacks are local. Those that the owner of a
- * name can point elsewhere are not. */
+/* Version 3 did not know which callbacks are local. A callback with a name,
+ * which its owner can point elsewhere, is not local. */
 TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
      tempdir_teardown)
 {
@@ -340,7 +341,7 @@ TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
     assert_null(subscription_by_id(sim.hub, id));
 }
 
-/* Where not even the rows of a turn could be noted all are written again. */
+/* If not even the rows of a turn could be noted, the hub writes all again. */
 TEST(everything_can_be_written_again, simulation_setup, simulation_teardown)
 {
     struct problem why = {"it burns"};

@@ -1,6 +1,6 @@
 /*
- * simulation.h - a hub without a delivery thread and without a network: turns
- * are made by the test, calls are answered by it, and time is what it says.
+ * simulation.h - a hub without a delivery thread and without a network: the
+ * test makes turns, answers calls, and sets the time.
  *
  * Everything else is real: the registry, topics, deliveries, hub.db.
  *
@@ -42,7 +42,8 @@ void simulation_restart(void);
 void simulation_crash(void);
 void simulation_reopen(void);
 
-/* Entries of the set: a commit, which the log thread has told of, and a turn.
+/* Posts entries to the set: a commit, its announcement by the log thread, and a
+ * turn.
  */
 void sim_post(unsigned from, unsigned n);
 

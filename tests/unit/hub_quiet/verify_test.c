@@ -59,7 +59,7 @@ TEST(is_active_when_any_2xx_has_the_challenge)
     assert_int_equal(sim_n_calls(), 0);
 }
 
-/* W-055, W-056, W-057: and nobody is asked again */
+/* W-055, W-056, W-057: and the hub does not ask again */
 TEST(every_other_answer_is_a_failure)
 {
     static const struct {

@@ -13,7 +13,7 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* Less than what a follower that is not freed leaves. */
+/* Less than the leak of a follower. */
 #define FOLLOWER_SIZE 40000
 
 struct stage {
@@ -155,7 +155,7 @@ TEST(all_that_was_opened_goes_with_the_handle)
         fail_msg("%zu bytes are left of 16 handles", after - before);
 }
 
-/* td_run is over when nothing is left to do, though it is not closed. */
+/* td_run is over when no work is left, though the handle is open. */
 TEST(a_loop_does_not_run_for_what_has_ended)
 {
     const struct td_follow_options options = {.on_end = on_end};

@@ -1,6 +1,6 @@
 /*
- * fetch_stage.h - the stage of tests of an HTTP exchange: two sites, and what
- * an exchange on the handle's loop told.
+ * fetch_stage.h - the stage of tests of an HTTP exchange: two sites, and the
+ * events of an exchange on the handle's loop.
  */
 #ifndef TESTS_UNIT_LIB_FETCH_STAGE_H
 #define TESTS_UNIT_LIB_FETCH_STAGE_H

@@ -94,7 +94,8 @@ TEST(a_source_cannot_move_into_this_machine)
     assert_true(asks(reach, "source.example", "1.1.1.1"));
     reach_free(reach);
 
-    /* It was near, is public, and is not near again, nor what it names. */
+    /* The source was near, is public, and is not near again, nor may it name a
+     * near address. */
     reach = reach_of("source.example", NEAR);
     assert_true(may(reach, "x.example", NEAR));
     assert_true(asks(reach, "source.example", PUBLIC));

@@ -321,8 +321,8 @@ TEST(documents_that_have_not_changed_are_not_read)
     assert_changes(s, 6, "7 deleted c;8 deleted e;");
 }
 
-/* A resource of two documents is there as long as one has it, whichever of them
- * has changed. */
+/* The list has a resource of two documents as long as one has it, whichever of
+ * them has changed. */
 TEST(a_resource_of_two_documents_is_deleted_with_both)
 {
     struct stage *s = *state;
@@ -525,7 +525,7 @@ TEST(the_disk_of_temporary_tables_keeps_its_free_bytes)
     assert_int_equal(unsetenv("SQLITE_TMPDIR"), 0);
 }
 
-/* Nothing is written: nobody asks how full the disk is. */
+/* The list writes nothing, so it does not check the disk. */
 TEST(a_full_disk_does_no_harm_to_a_list_that_is_the_same)
 {
     struct stage *s = *state;
@@ -605,7 +605,7 @@ TEST(what_is_not_its_own_is_refused)
     assert_int_equal(s->why.rc, TD_IO);
 }
 
-/* A newer program may have written what this one does not know. */
+/* A newer program may have written facts that this one does not know. */
 TEST(a_file_of_a_newer_version_is_refused)
 {
     struct stage *s = *state;

@@ -8,7 +8,8 @@
 
 FIXTURE(book_setup, book_teardown);
 
-/* A message and the position behind it are one: both are there, or none. */
+/* A message and the position behind it are one: the book has both, or
+ * neither. */
 TEST(keeps_a_message_with_its_position_or_not_at_all)
 {
     assert_position(SET, "");
@@ -152,7 +153,7 @@ TEST(tries_what_was_left_at_the_next_start_or_change)
     assert_counts(0, 1, 0);
 }
 
-/* Per hour of event time, of what was there when it began. */
+/* Per hour of event time, of the resources at its beginning. */
 TEST(counts_removals_by_the_hour)
 {
     const int64_t hour = INT64_C(3600000000);

@@ -22,8 +22,9 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
     return mirror_is_too_much(&m, n, n_of);
 }
 
-/* In an hour more may be deleted than there was at its beginning: 100 per cent
- * is no limit, or nobody could go on with what --max-delete offers. */
+/* More resources may be deleted in an hour than existed at its beginning: 100
+ * per cent is no limit, or nobody could go on with the value that the message
+ * about --max-delete suggests. */
 TEST(a_hundred_per_cent_is_no_limit)
 {
     assert_true(is_too_much(0, 101, 500)); /* 20 */
@@ -70,8 +71,8 @@ on_limit(enum td_status rc, const char *why, void *user)
     site_release(user, "/none.xml"); /* which is 404 */
 }
 
-/* Limits are those of the handle, and so of a follower beside the mirror, too:
- * where that one has met a limit, the sets of the mirror have not. */
+/* Limits belong to the handle, and so to a follower beside the mirror, too:
+ * when the follower has met a limit, the sets of the mirror have not. */
 TEST(a_limit_ends_what_has_met_it_alone)
 {
     const struct td_limits limits = {.max_resources = 1};

@@ -146,7 +146,7 @@ TEST(is_one_process_at_a_time)
     assert_int_equal(why.rc, TD_IO);
 }
 
-/* Links that somebody puts into the mirror lead nobody out of it. */
+/* Links that somebody puts into the mirror lead no write out of it. */
 TEST(follows_no_link_out_of_the_mirror)
 {
     int outside;
@@ -270,7 +270,7 @@ TEST(goes_through_all_that_is_there)
     assert_int_equal(strlen(seen), strlen("h/a/b.txt\nh/.tidings/up!\nx\n"));
 }
 
-/* As on a file system that does not tell case: the name leads to the same. */
+/* As on a file system that ignores case: the name leads to the same file. */
 TEST(refuses_a_file_system_that_does_not_tell_case)
 {
     close_shelf();

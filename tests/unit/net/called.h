@@ -94,7 +94,7 @@ void trial_cancel(struct trial *t);
 /* A whole one at 127.0.0.1. */
 void trial_get(struct trial *t, const char *path);
 
-/* What a call that is done came to; `why` is part of its sentence. */
+/* Asserts the outcome of a call that is done; `why` is part of its sentence. */
 void assert_outcome(const struct trial *t, enum call_failure failure,
                     const char *why);
 

@@ -1,4 +1,4 @@
-/* What a caller is asked to do at a time. */
+/* Alarms: the work that a caller does at a given time. */
 #include "base/clock.h"
 #include "broker/net/caller.h"
 #include "tests/clock.h"

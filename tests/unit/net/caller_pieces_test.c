@@ -105,7 +105,7 @@ TEST(a_long_answer_comes_in_pieces)
     }
 }
 
-/* Waits for all pieces, one at a time, each of which is to be taken later. */
+/* Waits for all pieces, one at a time; takes each later. */
 static void
 take_all_later(void)
 {
@@ -267,8 +267,7 @@ TEST(the_deadline_is_one_of_all_pieces)
     assert_counts(1, 0); /* the caller has looked at the time */
     assert_int_equal(odd_count(&odd, &odd.n_left), 1);
     clock_pass_us(1000);
-    odd_await(&odd, &odd.n_left, 2); /* closed, even while the user has the
-                                      * piece */
+    odd_await(&odd, &odd.n_left, 2); /* closed, whatever the user does */
     assert_counts(1, 0);
     assert_false(trial_is_done(&taker.trial));
     trial_go(&taker.trial, true);
@@ -359,7 +358,7 @@ TEST(the_thread_ends_while_pieces_are_taken)
 
 /* TLS */
 
-/* It has bytes of its own that nobody waits for at the socket. */
+/* TLS holds bytes that the socket does not report. */
 TEST(pieces_come_over_tls)
 {
     struct called_tls s;

@@ -232,7 +232,7 @@ assert_not_sent(const char *text)
         fail_msg("sent: %s", text);
 }
 
-/* W-162: nothing of ours is sent; W-080: the URL goes out as it was given. */
+/* W-162: we add nothing of ours; W-080: the URL goes out unchanged. */
 TEST(sends_what_it_is_told_and_no_more)
 {
     static const char *const headers[] = {"Content-Type: application/xml",

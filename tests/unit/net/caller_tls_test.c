@@ -5,7 +5,7 @@
 
 static struct called_tls server;
 
-/* Calls the server by a name of it; `ca` NULL: nobody is believed. */
+/* Calls the server by one of its names; `ca` NULL: the caller trusts nobody. */
 static void
 assert_call(const char *ca, const char *host, enum call_failure failure)
 {

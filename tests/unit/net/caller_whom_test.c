@@ -5,7 +5,7 @@
 
 FIXTURE(called_setup_open, called_teardown);
 
-/* W-160, W-161: judged by what they mean. */
+/* W-160, W-161: their meaning decides. */
 TEST(no_spelling_hides_an_address)
 {
     static const char *const hosts[] = {"127.0.0.1",
@@ -100,7 +100,7 @@ TEST(what_is_no_url_is_not_called)
 
 /* Redirects */
 
-/* W-055, W-087, W-162: none is followed that nobody asked for. */
+/* W-055, W-087, W-162: the caller follows none without being asked. */
 TEST(no_redirect_is_followed_unasked)
 {
     struct trial t;

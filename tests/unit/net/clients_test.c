@@ -135,7 +135,7 @@ TEST(a_client_has_so_many_streams)
         served_assert_kept(other);
     }
     wire_close(other);
-    /* The handlers heard of the end of those, too, that never began. */
+    /* The handlers get the end of requests, too, that never began. */
     served_await(&n_gone, 6);
     atomic_store(&n_gone, atomic_load(&n_opened));
 }
@@ -171,7 +171,7 @@ TEST(a_request_of_a_proxy_counts_until_its_answer)
         wire_close(kept[i]);
 }
 
-/* Issue 16.3: what a trusted proxy passes on for a client that has its share is
+/* Issue 16.3: a trusted proxy's request for a client without a free share is
  * answered 429, and the connection goes on with requests of others. RFC 9110
  * section 9.3.2: the answer to HEAD has no body, which the proxy would take for
  * the next answer. */

@@ -16,7 +16,7 @@
 /* A document with everything: the closed list whose file is there. */
 static const struct validators closed = {A, GZIP, 784111777, 1000};
 
-/* One that is there as it is only, and has no time: an open list. */
+/* A document without a gzip and without a date: an open list. */
 static const struct validators open = {A, NULL, HTTPDATE_NONE, 1000};
 
 /* A request's headers, NULL: not sent; and the outcome. */
@@ -250,7 +250,7 @@ TEST(gives_the_range_that_is_asked_for)
     CHECK(rows, &closed);
 }
 
-/* RFC 9110 section 13.1.5: the rest of what is no longer there would not fit.
+/* RFC 9110 section 13.1.5: the rest of a changed document would not fit.
  */
 TEST(gives_a_range_of_what_the_client_knows_only)
 {

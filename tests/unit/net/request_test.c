@@ -90,7 +90,7 @@ TEST(hands_over_a_long_body_whole)
 }
 
 /* The server reads on only when the handler takes the body: between two pauses
- * comes what was read at once, though the client sends all that it can. */
+ * come the bytes of one read, though the client sends all that it can. */
 TEST(hands_over_a_body_as_slowly_as_it_is_taken)
 {
     struct wire *w = served_connect();

@@ -199,8 +199,8 @@ TEST(sends_texts_of_all_sizes_behind_the_longest_head, open_texts, served_close)
 
 FIXTURE(served_open, served_close);
 
-/* Sizes about the limits: of what goes along with the head, of one write, of
- * what a socket takes. */
+/* Sizes around the limits: of bytes that go with the head, of one write, of a
+ * socket's buffer. */
 TEST(sends_bodies_of_all_sizes)
 {
     static const size_t sizes[] = {0,      1,       1000,    32767,

@@ -97,7 +97,7 @@ served_open(void **state)
     return 0;
 }
 
-/* Another server, with what `served.options` say now. */
+/* Opens another server, with the present `served.options`. */
 static inline void
 served_reopen(void)
 {
@@ -106,7 +106,7 @@ served_reopen(void)
     served.port = server_port(served.server);
 }
 
-/* Whatever a test did, nothing may be left. */
+/* After any test nothing may be left. */
 static inline int
 served_close(void **state)
 {
@@ -252,7 +252,7 @@ served_tear_down_tls(void **state)
     return 0;
 }
 
-/* Waits until every service thread sleeps: one that turns never does. */
+/* Waits until every service thread sleeps: one that spins never does. */
 static inline void
 served_assert_rest(void)
 {

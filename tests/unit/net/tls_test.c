@@ -159,7 +159,7 @@ TEST(ends_a_handshake_that_does_not_come, open_soon, served_close)
     served_assert_alive();
 }
 
-/* A session of one thread is known to the others: their keys are the same. */
+/* A session of one thread works on the others: their keys are the same. */
 TEST(resumes_a_session_on_any_thread)
 {
     for (int i = 0; i < 20; i++) {
@@ -276,7 +276,7 @@ write_frames(void)
     stream_write(last, large, sizeof(large));
 }
 
-/* One frame of a stream is one record, and so one system call; a large one is
+/* One frame of a stream is one record, and so one system call; a large one has
  * as few as its size allows. */
 TEST(makes_as_few_records_as_can_be, streamed_open, streamed_close)
 {

@@ -102,7 +102,7 @@ TEST(public_addresses_may_be_called)
 }
 
 /* An IPv4 address in the forms of IPv6 that lead to it. %02x is a byte; those
- * of a Teredo client are turned over. */
+ * of a Teredo client are inverted. */
 static const struct {
     const char *form;
     bool is_turned;

@@ -120,7 +120,7 @@ TEST(writes_no_more_decimals_than_needed)
 }
 
 /* The C library knows the calendar too. It repeats itself every 146,097 days:
- * steps of 11 days meet each of them once in 11 times that. */
+ * steps of 11 days meet each day of that once in 11 rounds. */
 TEST(agrees_with_the_calendar_on_every_day)
 {
     for (int64_t day = -719528; day < 2932897; day += 11) {

@@ -45,7 +45,7 @@ TEST(reads_the_fields_in_their_order)
     form_fini(&form);
 }
 
-/* W-026: what "%25" stands for is not decoded again. */
+/* W-026: the result of "%25" is not decoded again. */
 TEST(decodes_exactly_once)
 {
     struct form_data form;

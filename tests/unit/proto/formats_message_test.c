@@ -80,8 +80,8 @@ assert_does_not_take(const char *type, const char *document,
     reading_fini(&t.reading);
 }
 
-/* The header is read as a receiver reads it; of the entries what a post is
- * read for: a seq and a time of another log mean nothing here. */
+/* The header is read as a receiver reads it; entries are read as in a post: a
+ * seq and a time of another log mean nothing here. */
 TEST(reads_the_header_of_a_message_and_the_entries_of_a_post)
 {
     static const char json[] =
@@ -115,7 +115,8 @@ TEST(reads_the_header_of_a_message_and_the_entries_of_a_post)
     }
 }
 
-/* Nothing happened is a message, too; and so is what is called otherwise. */
+/* A message without changes is a message, too; and so is one with another
+ * capability. */
 TEST(takes_messages_without_entries_and_of_any_capability)
 {
     static const char *const documents[][2] = {
@@ -211,7 +212,7 @@ TEST(a_post_has_no_name_and_tells_no_epoch)
                    "unknown member \"id\" in the message");
     assert_refused(JSON, "{\"changes\":[]}", STATUS_INVALID, "no entries");
 
-    /* Nor has one that comes after a message, by the same reader. */
+    /* Nor has a post that comes after a message, by the same reader. */
     reading = (struct reading){.rc = STATUS_OK};
     buf_init(&reading.text, 1000);
     reader = reader_new(format_of(SLICE(JSON)), READER_POST, 10, describe_each,

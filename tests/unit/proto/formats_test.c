@@ -310,7 +310,7 @@ TEST(refuses_an_entry_of_many_large_pieces)
     buf_fini(&b);
 }
 
-/* Each attribute is compared with all before it: a crowd of them is refused
+/* Each attribute is compared with the earlier ones: a crowd of them is refused
  * before the parser sees the end of the tag. */
 TEST(refuses_a_tag_with_a_crowd_of_attributes)
 {

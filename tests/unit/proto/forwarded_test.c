@@ -38,7 +38,7 @@ TEST(finds_whom_a_proxy_serves)
         {"", "192.0.2.1, fd00::5", "192.0.2.1"},
         {"", "10.0.0.8, 10.0.0.7", NULL},
         {"", "10.0.0.8,192.0.2.1", "192.0.2.1"},
-        /* what a client has made up is not looked at */
+        /* the text of a client is ignored */
         {"", "nonsense\"%, 192.0.2.1", "192.0.2.1"},
         {"", "192.0.2.1, nonsense, 10.0.0.7", NULL},
         {"", "192.0.2.1, unknown", NULL},

@@ -124,7 +124,7 @@ TEST(gives_every_foreign_namespace_a_prefix_of_its_own)
         " xmlns:ns9=\"urn:10\" ns9:a=\"v\"/></url>\n");
 }
 
-/* A prefix that is made up may be somebody's wish already. */
+/* A generated prefix may already be in use by somebody. */
 TEST(makes_up_no_prefix_that_is_taken)
 {
     struct change change = stamped_sample();

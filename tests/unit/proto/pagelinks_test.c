@@ -100,7 +100,7 @@ TEST(how_it_begins_decides_where_the_type_does_not)
                  "hub https://a.example/\n");
 }
 
-/* W-006: a program that shows text is not led astray by it. */
+/* W-006: a program that shows text is not misled by it. */
 TEST(other_media_types_are_not_looked_at)
 {
     static const char *const types[] = {"text/plain", "application/json",

@@ -96,8 +96,8 @@ reading_fini(struct reading *reading)
     buf_fini(&reading->text);
 }
 
-/* The document is refused with this status and, if `text` is not NULL, this
- * sentence; returns where. */
+/* Asserts that the document is refused with this status and, if `text` is not
+ * NULL, this sentence; returns the place. */
 static inline struct problem
 assert_refused(const char *type, const char *document, enum status rc,
                const char *text)
@@ -111,8 +111,8 @@ assert_refused(const char *type, const char *document, enum status rc,
     return reading.why;
 }
 
-/* The document is accepted, in pieces of 1 to `most` bytes, and this is what it
- * says. */
+/* Asserts that the document is accepted, in pieces of 1 to `most` bytes, and
+ * reads as `text`. */
 static inline void
 assert_reads_in_pieces(const char *type, const char *document, size_t most,
                        const char *text)

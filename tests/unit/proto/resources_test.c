@@ -1,6 +1,6 @@
 /*
- * Resources as a source tells them: read, written again, and compared with the
- * entry of a Resource List.
+ * Resources of a source: read, written again, and compared with the entry of a
+ * Resource List.
  */
 #include "proto/fragment.h"
 #include "proto/json_change.h"

@@ -9,7 +9,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Reads a post; then what was read goes every way there is. */
+/* Reads a post; then its changes go every way. */
 static void
 assert_comes_back(const char *type, const struct buf *document,
                   const struct buf *told)

@@ -150,7 +150,7 @@ TEST(knows_the_names_of_the_methods)
 
 /* W-106; the right ones are from openssl dgst -sha256 -mac HMAC | base64 and
  * from Python's hmac. Keys of each length of padding, and one that is longer
- * than a block, where what was filled up would count. */
+ * than a block, where the padding would count. */
 TEST(signs_as_standard_webhooks_asks)
 {
     static const char *const rows[][2] = {

@@ -190,7 +190,7 @@ TEST(what_nobody_reads_may_be_long)
         }
 }
 
-/* A name that goes on behind a piece that is a name is another one. */
+/* A name that continues behind a known name is another one. */
 TEST(a_long_name_that_begins_like_another_is_not_that)
 {
     char text[400];

@@ -290,9 +290,8 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
         td_stop(t->client);
 }
 
-/* A lost answer does not leave it open whether the post was
- * kept: it is asked for again with the same key, and so is what the broker asks
- * to repeat. */
+/* After a lost answer td_publish does not leave the outcome open: it asks again
+ * with the same key, and also when the broker asks it to repeat. */
 TEST(repeats_a_post_whose_answer_was_lost)
 {
     struct stage *s = *state;
@@ -365,8 +364,8 @@ TEST(gives_up_in_time)
     assert_int_equal(troubles.n, 0);
 }
 
-/* A refusal speaks of the repeat alone: a broker that was started again may
- * refuse what it has kept before. */
+/* A refusal concerns the repeat alone: a restarted broker may refuse a post
+ * that it kept before. */
 TEST(a_refusal_does_not_take_back_what_may_be_kept)
 {
     struct stage *s = *state;

@@ -228,8 +228,8 @@ TEST(repeats_a_post_with_its_key_until_it_is_answered)
     assert_non_null(strstr(s->told, "200, but the;durable 2 as 8;"));
 }
 
-/* R-294: the entry that the broker names is taken out, the others are another
- * post. */
+/* R-294: the change that the broker names is removed, and the others are
+ * another post. */
 TEST(takes_a_refused_change_out)
 {
     struct stage *s = *state;
@@ -251,7 +251,7 @@ TEST(takes_a_refused_change_out)
     assert_string_equal(body_of(s, 1), "[{\"n\":1},\n{\"n\":3}]\n");
     assert_same_key(s, 0, 1, false);
 
-    s->told[0] = '\0'; /* alone, it is the fault whatever is named */
+    s->told[0] = '\0'; /* a change alone is the fault */
     add(s, 4);
     assert_int_equal(td_publisher_flush(s->publisher), TD_OK);
     assert_string_equal(s->told, "refused 4 {\"n\":4} 400: odd;");
@@ -445,7 +445,7 @@ TEST(is_not_waited_for_after_a_flush_of_nothing)
     assert_string_equal(s->told, "trouble of seconds 401: who?;");
 }
 
-/* A flush out of place is refused, and the one that waits goes on waiting. */
+/* A misplaced flush is refused, and the one that waits goes on waiting. */
 TEST(is_not_flushed_from_its_callbacks)
 {
     struct stage *s = *state;

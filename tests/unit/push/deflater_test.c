@@ -49,8 +49,8 @@ TEST(what_it_packs_inflates_to_the_message)
     deflater_fini(&d);
 }
 
-/* No context takeover. The bytes are those of a deflater
- * that has packed nothing before. */
+/* No context takeover. The bytes are those of a deflater that has packed
+ * nothing before. */
 TEST(a_message_does_not_depend_on_the_one_before)
 {
     struct deflater used, fresh;

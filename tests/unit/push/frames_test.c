@@ -93,7 +93,7 @@ is_kept(const struct frame_wish *wish)
     return frame != NULL;
 }
 
-/* The XML frame of those entries is kept. */
+/* True if the XML frame of those entries is kept. */
 static bool
 is_kept_at(uint64_t after, uint64_t upto)
 {
@@ -160,7 +160,7 @@ TEST(tells_frames_apart_by_set_place_and_transport)
 }
 
 /* A wish for the entries up to a certain one gets a frame that ends there: the
- * rest of what was begun must be the same bytes. */
+ * rest of a begun frame must be the same bytes. */
 TEST(serves_a_limited_wish_only_by_a_frame_that_ends_there)
 {
     adopt(1, 3);

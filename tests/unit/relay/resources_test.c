@@ -79,7 +79,7 @@ TEST(writes_each_resource_once)
     relay_resources_free(r);
 }
 
-/* td_publish_full takes no document that does not say what it is. */
+/* td_publish_full takes no document without a root that names its kind. */
 TEST(writes_a_list_where_there_are_none)
 {
     struct relay_resources *r = relay_resources_new(&limits);

@@ -353,7 +353,7 @@ TEST(the_host_is_asked_where_the_page_says_nothing)
     put(s, "/b/cl.xml", CHANGES);
     put(s, "/page", "<html><body>Welcome</body></html>");
 
-    /* All of them for the host, those below for a path. */
+    /* All of them for the host, those below a path for that path. */
     finds(s, "/",
           "url=/a/cl.xml cl=/a/cl.xml ch=/changes.xml\n"
           "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");

@@ -1,6 +1,6 @@
 /*
- * discover_tidings_test.c - sets of Tidings are found, with what they alone
- * have: a description in JSON, channels, and where they stand.
+ * discover_tidings_test.c - finding sets of Tidings, with their own facts: a
+ * description in JSON, channels, and their position.
  */
 #include "client/source/discover.h"
 #include "tests/test.h"
@@ -65,7 +65,7 @@ TEST(a_set_is_put_together_from_json_and_capability_list)
           "url=/sets/news name=news cl=/cl.xml ch=/ch.xml memory=/m "
           "position=0123456789abcdef-7\n");
 
-    /* And where one of them is not to be had. */
+    /* And if one of them is unavailable. */
     site_delete(s->site, "/sets/news");
     finds(s, "/cl.xml", "url=/cl.xml cl=/cl.xml ch=/ch.xml memory=/m\n");
     put(s, "/sets/news", "<!DOCTYPE html><html></html>");

@@ -184,7 +184,7 @@ TEST(a_manifest_tells_paths_of_entries_and_patches)
     free((char *)document.data);
 }
 
-/* R-024: references and CDATA; comments and white space around what is meant.
+/* R-024: references and CDATA; comments and white space around the value.
  */
 TEST(odd_texts_are_what_is_meant)
 {
@@ -307,7 +307,7 @@ TEST(lists_of_tidings_tell_seqs)
              "list changelist epoch=0123456789abcdef after=6 last=7 n=1\n");
 }
 
-/* R-006 is for those who write: a reader takes what it needs from anywhere. */
+/* R-006 is for writers: a reader takes its elements in any order. */
 TEST(the_order_of_elements_does_not_matter)
 {
     reads_as(OPEN "<url><rs:md rs:change=\"created\"/><x xmlns=\"urn:x\"><y/>"
@@ -446,7 +446,7 @@ TEST(a_robots_txt_is_an_index_of_its_sitemaps)
 {
     static const struct {
         const char *body;
-        const char *told; /* NULL: it is no such document */
+        const char *told; /* NULL: no such document */
     } rows[] = {
         {"User-agent: *\nDisallow: /\nSitemap: http://e.org/1.xml\n",
          "entry http://e.org/1.xml\n"},

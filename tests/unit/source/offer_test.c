@@ -1,5 +1,5 @@
 /*
- * offer_test.c - what a set offers, told by servers that know much, little,
+ * offer_test.c - the offers of a set, from servers that state much, little,
  * nothing, or nonsense.
  */
 #include <stdio.h>
@@ -239,7 +239,7 @@ TEST(says_what_cannot_be_read)
     }
 }
 
-/* More than anybody means to offer is cut off. */
+/* The client cuts off an offer of more items. */
 TEST(keeps_a_bounded_number_of_items)
 {
     struct stage *s = *state;

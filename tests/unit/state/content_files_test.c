@@ -106,7 +106,7 @@ TEST(equal_bytes_are_one_file)
     assert_text(state, 1);
 }
 
-/* What a disk has damaged is mended by whoever brings the bytes again. */
+/* A new post of the bytes mends a file that the disk has damaged. */
 TEST(a_damaged_file_is_replaced)
 {
     struct folders f = folders_of(state);
@@ -154,7 +154,7 @@ count(const struct digest *digest, void *user, struct problem *why)
     return STATUS_OK;
 }
 
-/* A look at all of them passes by what nobody here has named. */
+/* A look at all files skips names that are not ours. */
 TEST(names_that_are_not_ours_are_passed_by)
 {
     struct folders f = folders_of(state);

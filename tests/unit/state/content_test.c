@@ -222,7 +222,7 @@ TEST(files_go_with_the_last_entry_that_tells_of_them)
     telling_tell(w, 1, false, true, 2);
     telling_fold_to(w, 3);
     assert_int_equal(content_at(w->content)->files, 2);
-    telling_forget(w, 3); /* the second entry is of what is there still */
+    telling_forget(w, 3); /* the second entry is its resource's latest */
     assert_loose(w, 0);
     telling_tell(w, 2, true, false, 0);
     telling_fold_to(w, 4);

@@ -42,7 +42,7 @@ close_at(struct folded *w, size_t i)
     folded_close_state(w);
 }
 
-/* It has nothing, and becomes what it should be. */
+/* It is empty, and becomes what it should be. */
 static void
 assert_begins_anew(struct folded *w)
 {
@@ -139,7 +139,7 @@ TEST(begins_anew_when_damage_is_found_in_folding)
     assert_begins_anew(w);
 }
 
-/* The same where a reader finds it, of a set that nobody posts to. */
+/* The same if a reader finds it, in a set without posts. */
 TEST(begins_anew_when_a_reader_has_found_damage)
 {
     struct resources_entry e = {.id = 0};
@@ -274,7 +274,7 @@ TEST(is_not_whole_when_it_has_begun_anew_meanwhile)
     heal(w, w->batches[0]->last, w->batches[1]->last);
     assert_whole(w, false);
 
-    /* Nor does it remember what it was. */
+    /* Nor does it remember its earlier state. */
     heal(w, w->batches[1]->last, w->batches[3]->last);
     begin_behind(w, w->batches[2]->last);
     fold_between(w, w->batches[2]->last, w->batches[3]->last);

@@ -113,7 +113,7 @@ TEST(begins_when_there_is_room)
     resources_close(r);
 }
 
-/* Nobody waits for a commit, nor for it to become firm: it is as if it had not
+/* The end does not wait for a commit, nor for its fsync: the commit has not
  * begun. */
 TEST(gives_up_a_commit_when_the_process_ends)
 {

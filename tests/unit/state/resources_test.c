@@ -139,8 +139,7 @@ TEST(keeps_entries_of_every_size)
     }
 }
 
-/* Memory has an end: so many entries, and it says that they should be
- * committed. */
+/* Memory is limited: after so many entries the state asks for a commit. */
 TEST(says_when_enough_is_gathered)
 {
     struct folded *w = *state;
@@ -156,7 +155,7 @@ TEST(says_when_enough_is_gathered)
     folded_check_all(w);
 }
 
-/* Retention lets go only of what a crash of the machine cannot take back. */
+/* Retention deletes only entries whose fold survives a crash of the machine. */
 TEST(tells_what_is_firm)
 {
     struct folded *w = *state;

@@ -223,7 +223,7 @@ TEST(a_list_between_archive_and_index_is_found_by_its_link)
     assert_breaks(path_of(2), 5, "404; the list before it names it");
 }
 
-/* What a busy server does not give is asked for again. */
+/* The command asks a busy server again. */
 TEST(a_list_is_asked_for_again_while_its_server_is_busy)
 {
     site_status(s.site, path_of(2), 503, NULL, 1);
@@ -276,7 +276,7 @@ TEST(it_is_stopped_while_it_waits_for_a_busy_server)
     assert_int_equal(verify(), TD_OK);
 }
 
-/* Nothing is proven by what nobody could read. */
+/* Lists that nobody could read prove nothing. */
 TEST(lists_that_are_all_refused_prove_nothing)
 {
     static const struct {
@@ -310,8 +310,8 @@ not_yet_index(const char *list, const struct td_proof *proof, void *user)
         site_status(s.site, "/changelist.xml", 302, "Location: /open.xml", 1);
 }
 
-/* The address of the first list becomes that of the index when it is
- * closed, here between two looks: what the list has are no lists. */
+/* The address of the first list becomes that of the index when it is closed,
+ * here between two looks: its entries are changes, not lists. */
 TEST(a_list_that_becomes_an_index_names_nothing)
 {
     site_putf(s.site, "/open.xml", XML,

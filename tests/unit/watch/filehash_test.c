@@ -125,7 +125,7 @@ TEST(can_be_stopped_inside_a_large_file)
 }
 
 /* A file that changed a moment ago may change again within the same tick of the
- * file system's clock: size and times do not tell. */
+ * file system's clock: size and times do not show that. */
 TEST(trusts_only_times_that_have_settled)
 {
     struct filemark mark = {.size = 0};

@@ -1,5 +1,5 @@
 /*
- * ledger_test.c - what was posted, and what a crash leaves of a post.
+ * ledger_test.c - posted files, and the ledger after a crash during a post.
  */
 #include "client/watch/ledger.h"
 

@@ -1,5 +1,6 @@
 /*
- * outbox_test.c - posts until they are answered, whatever the broker does.
+ * outbox_test.c - the outbox posts until it is answered, whatever the broker
+ * does.
  */
 #include "client/watch/outbox.h"
 
@@ -370,7 +371,7 @@ TEST(keeps_the_post_where_only_we_are_refused)
     assert_int_equal(s->n_posted, 2);
 }
 
-/* A post that is too large for this broker is made anew, half as large. */
+/* A post that is too large for this broker is made again, half as large. */
 TEST(halves_a_post_that_is_too_large)
 {
     struct stage *s = *state;

@@ -151,7 +151,7 @@ await_rest(struct stage *s, unsigned n_posts)
 
 FIXTURE(set_stage, clear_stage);
 
-/* inotify tells nothing of a folder above the directory: the watch looks by
+/* inotify reports nothing of a folder above the directory: the watch looks by
  * itself, and does not post the files as deleted. */
 TEST(ends_when_a_folder_above_was_moved)
 {

@@ -515,8 +515,8 @@ TEST(bodies_are_bounded)
     free(piece);
 }
 
-/* A quarter of a request's time, with what its bytes are worth: connections are
- * looked at so often. */
+/* Passes a quarter of a request's time, and the time that its bytes buy: the
+ * interval at which connections are checked. */
 static void
 pass_a_quarter(struct stage *s)
 {
@@ -839,7 +839,7 @@ TEST(it_is_reached_by_the_url_that_is_given)
     route_free(route);
     if (!td_callback_open(client, "[::1]:0", NULL, &six)) /* if there is IPv6 */
         assert_memory_equal(td_callback_url(six), "http://[::1]:", 13);
-    assert_int_equal(td_run(client), TD_OK); /* nobody is waited for */
+    assert_int_equal(td_run(client), TD_OK); /* the end waits for nobody */
     td_callback_close(callback);
     td_close(client); /* the other one goes with it */
 }

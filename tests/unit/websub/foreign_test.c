@@ -1,7 +1,7 @@
 /*
- * foreign_test.c - td_callback_follow at a source and a hub that have no
- * Tidings in them: what the hub delivers says that there is more, and that is
- * pulled from the Change List.
+ * foreign_test.c - td_callback_follow at a source and a hub without Tidings: a
+ * delivery of the hub shows that there is more, and the follower pulls that
+ * from the Change List.
  */
 #include <stdio.h>
 #include <string.h>

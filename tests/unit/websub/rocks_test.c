@@ -1,7 +1,7 @@
 /*
- * The tests that websub.rocks has for subscribers, 100 to 302, each of them
- * with a source and a hub that do what that site's do: the hub verifies before
- * it answers the request.
+ * The tests of websub.rocks for subscribers, 100 to 302, each with a source and
+ * a hub that behave as that site's: the hub verifies before it answers the
+ * request.
  */
 #include <stdio.h>
 

@@ -440,7 +440,7 @@ TEST(an_end_is_verified)
     fake_hub_assert(bye, "hub.callback", fake_hub_value(r, "hub.callback"));
     fake_hub_assert(bye, "hub.topic", fake_hub_value(r, "hub.topic"));
     fake_hub_assert(bye, "hub.secret", "");
-    /* Not what it was asked for before. */
+    /* Not the parameter of the earlier request. */
     assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, 7200), 404);
     assert_int_equal(fake_hub_verify(&stage.hub, bye, NULL, 0), 200);
     fake_hub_answer(bye, 202, NULL, "");
