@@ -16,6 +16,7 @@
 #include "broker/net/response.h"
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
+#include "broker/net/tcp.h"
 #include "proto/buf.h"
 
 /* Written at once: what the socket does not take has to be copied. */
@@ -250,7 +251,7 @@ answer_send(struct connection *c)
     }
     if (rq->is_working || c->phase == PHASE_GONE)
         return;
-    if (rq->body || connection_is_choked(c)) {
+    if (rq->body || connection_is_choked(c) || !connection_narrow(c)) {
         connection_await_room(c);
         return;
     }
@@ -355,6 +356,8 @@ take_body(struct request *rq, struct response *r, size_t *size)
             *size = gather(rq, *size);
         rq->is_from_file =
             rq->body && rq->body->next_in_file && !rq->connection->socket.ssl;
+        if (rq->is_from_file && rq->left > UNSENT_MAX)
+            connection_widen(rq->connection);
     } else if (r->text.size) {
         memcpy(rq->service->scratch + *size, r->text.data, r->text.size);
         *size += r->text.size;

@@ -8,9 +8,9 @@
 /* A file is read in pieces of this size. */
 #define FILE_PIECE 65536
 
-/* A piece that stays in the file may be longer: about as much as a socket has
- * room for. */
-#define FILE_PART 262144
+/* A piece that stays in the file may be longer: a socket seldom has room for
+ * more. Each piece costs three system calls, and its end a short packet. */
+#define FILE_PART 1048576
 
 /* Bytes in memory are one piece. */
 struct memory {

@@ -19,6 +19,10 @@
 /* Looked at for one to be displaced. */
 #define DISPLACE_LOOKS 64
 
+/* See connection_widen. */
+#define WIDENED_MAX    16
+#define UNSENT_WIDENED (2 * 1024 * 1024)
+
 /* Bytes that wait */
 
 static struct slice
@@ -352,6 +356,39 @@ connection_send_file(struct connection *c, const struct file_part *part)
     return n;
 }
 
+void
+connection_widen(struct connection *c)
+{
+    atomic_uint *n = &c->service->server->n_widened;
+
+    if (c->is_widened || c->phase == PHASE_GONE)
+        return;
+    c->is_widened = atomic_fetch_add(n, 1) < WIDENED_MAX;
+    if (c->is_widened)
+        tcp_limit_unsent(c->socket.fd, UNSENT_WIDENED);
+    else
+        atomic_fetch_sub(n, 1);
+}
+
+static void
+end_widened(struct connection *c)
+{
+    atomic_fetch_sub(&c->service->server->n_widened, 1);
+    c->is_widened = false;
+}
+
+bool
+connection_narrow(struct connection *c)
+{
+    if (!c->is_widened)
+        return true;
+    tcp_limit_unsent(c->socket.fd, UNSENT_MAX);
+    if (tcp_unsent(c->socket.fd) > UNSENT_MAX)
+        return false;
+    end_widened(c);
+    return true;
+}
+
 /* Sends what was kept back, as far as there is room. */
 static void
 flush(struct connection *c)
@@ -627,6 +664,10 @@ connection_kill(struct connection *c)
         return;
     if (is_good && !connection_is_choked(c))
         socket_end(&c->socket);
+    if (c->is_widened) { /* the kernel may hold 2 MB: not without a limit */
+        tcp_reset_at_close(c->socket.fd);
+        end_widened(c);
+    }
     connection_enter(c, PHASE_GONE, 0);
     list_remove(&c->ready);
     socket_close(&c->socket, on_closed);

@@ -14,6 +14,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
+#include "broker/net/tcp.h"
 
 #define BACKLOG 4096
 
@@ -27,15 +28,6 @@
 #define KEEPALIVE_IDLE_S     60
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT      6
-
-/* How many bytes the kernel takes for a client beyond those that are on their
- * way to it. Nothing is on its way to a client that does not read, so the
- * kernel holds this and at most one skb for it; without a limit it holds 3 MB.
- * SO_SNDBUF would limit the bytes on their way, too, and so the rate over a
- * distance: with 256 KB and a round trip of 20 ms, 16 MB/s were measured
- * instead of 70 to 100.
- */
-#define UNSENT_MAX (256 * 1024)
 
 /* A lasting shortage is reported so often. */
 #define TELL_AGAIN_US 60000000
@@ -65,8 +57,7 @@ static int
 bound_socket(const struct addresses *a, unsigned i, bool is_shared)
 {
     static const int on = 1, idle = KEEPALIVE_IDLE_S,
-                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT,
-                     unsent = UNSENT_MAX;
+                     interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
     const struct sockaddr *at = (const struct sockaddr *)&a->at[i];
     int fd =
         socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -77,7 +68,7 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+    tcp_limit_unsent(fd, UNSENT_MAX);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));

@@ -105,6 +105,7 @@ struct server {
     int fd_end; /* no connection has this descriptor, or one above it: the rest
                    is kept for the broker's own files */
     unsigned n_services;
+    atomic_uint n_widened;   /* see connection_widen */
     atomic_bool is_stopping; /* nothing new is accepted or answered */
     struct service services[];
 };

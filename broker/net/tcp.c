@@ -1,5 +1,6 @@
 #include "broker/net/tcp.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks bytes_acked */
 #include <netinet/in.h>
 #include <string.h>
@@ -19,6 +20,28 @@ info_of(int fd)
 
     getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
     return info;
+}
+
+void
+tcp_limit_unsent(int fd, int bytes)
+{
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
+size_t
+tcp_unsent(int fd)
+{
+    int n = 0;
+
+    return !ioctl(fd, SIOCOUTQNSD, &n) && n > 0 ? (size_t)n : 0;
+}
+
+void
+tcp_reset_at_close(int fd)
+{
+    static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 }
 
 uint64_t

@@ -7,8 +7,11 @@ import re
 import socket
 import struct
 import termios
+from secrets import token_hex
 
+import pytest
 from tidings_test.broker import is_sanitized
+from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -169,21 +172,21 @@ def unsent(port):
         )
 
 
-# R-310: many ask for a long history, and do not read it.
-def test_silent_readers_of_a_history_cost_little_and_end(start_broker):
+def ask_silently(start_broker, fill, accept):
+    """Many ask for the path that `fill` returns, and read nothing. Waits until the
+    broker has ended them, while changes reach another client. Returns how many they
+    were, and how many bytes the system held for them at most."""
     n = soak(50, 1000)
     broker = start_broker("--min-rate", "1K", "--request-timeout", soak(3, 30))
     news = broker.set()
-    for _ in range(soak(12, 100)):
-        news.post(16, size=65000)
+    path = fill(news)
     honest = news.websocket()
     honest.next()
     silent = []
     for _ in range(n):
         silent.append(broker.connect())
         silent[-1].send(
-            f"GET {news.stream}?after=0 HTTP/1.1\r\nHost: {silent[-1].host}\r\n"
-            "Accept: text/event-stream\r\n\r\n"
+            f"GET {path} HTTP/1.1\r\nHost: {silent[-1].host}\r\n{accept}\r\n\r\n"
         )
 
     most = 0
@@ -196,8 +199,37 @@ def test_silent_readers_of_a_history_cost_little_and_end(start_broker):
 
     wait_for("the end of the silent readers", look)
     print(f"the system held {most / n / 1024:.0f} KiB for each")
-    assert most < n * 512 * 1024
     for connection in silent:
         connection.close()
     honest.leave()
     broker.stop()
+    return n, most
+
+
+# R-310: many ask for a long history, and do not read it.
+def test_silent_readers_of_a_history_cost_little_and_end(start_broker):
+    def fill(news):
+        for _ in range(soak(12, 100)):
+            news.post(16, size=65000)
+        return f"{news.stream}?after=0"
+
+    n, most = ask_silently(start_broker, fill, "Accept: text/event-stream")
+    assert most < n * 512 * 1024
+
+
+# R-310: many ask for a closed list, which is sent from its file. Sixteen of them have
+# room for 2 MB (connection_widen), which takes the whole of the smaller list: the broker
+# has nothing more to send, and yet they count as widened until they are ended.
+@pytest.mark.parametrize("posts", (8, 24))
+def test_silent_readers_of_a_file_cost_little_and_end(start_broker, posts):
+    def fill(news):
+        for _ in range(posts):  # 400 KB each, 200 KB in gzip
+            locs = (f"http://a.example/{token_hex(200)}" for _ in range(1000))
+            assert news.send([change(loc) for loc in locs]).status == 200
+        number = news.rotate()
+        size = len(news.wait_dated(number).body)
+        assert size < (2 << 20) if posts == 8 else size > (4 << 20)
+        return f"{news.path}/{news.list_path(number)}"
+
+    n, most = ask_silently(start_broker, fill, "Accept-Encoding: gzip")
+    assert most < n * 512 * 1024 + 16 * (2 << 20)
