@@ -6,13 +6,13 @@
  * Starts the server, subscribes, then publishes at a pace or as fast as
  * everybody gets it. Prints one line of figures; README.md says what they mean.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/bench/bench.h"
 #include "tests/bench/crowd.h"
+#include "tests/bench/options.h"
 #include "tests/bench/server.h"
 #include "tests/bench/usage.h"
 
@@ -24,20 +24,16 @@
 #define SLOW_LEAD_S 2
 
 struct settings {
-    const char *label;
-    enum form form;
+    struct common common;
+    bool is_json;
     bool is_idle;
     unsigned subscribers;
     unsigned publishers;
     size_t entries; /* of a publish */
     size_t bytes;   /* of an entry */
     struct pace pace;
-    double fill_seconds; /* publishing before anybody subscribes */
-    double warm_seconds;
+    double fill_seconds;  /* publishing before anybody subscribes */
     double stall_seconds; /* 0: nobody stalls */
-    int server_core;
-    int own_core;
-    char *const *server; /* its command */
 };
 
 /* The memory of the server, looked at every 200 ms. */
@@ -68,104 +64,33 @@ static const char usage_text[] =
     "  --label TEXT      stands before the figures\n";
 
 static void
-set_option(struct settings *s, char which, const char *name, const char *text)
-{
-    switch (which) {
-    case 'u':
-        s->subscribers =
-            (unsigned)bench_number(name, text, FIRST_SUBSCRIBERS + 1, 60000);
-        break;
-    case 'j':
-        s->form = FORM_JSON;
-        break;
-    case 'n':
-        s->entries = (size_t)bench_number(name, text, 1, 50000);
-        break;
-    case 'b':
-        s->bytes = (size_t)bench_number(name, text, ENTRY_BYTES_MIN, 4e3);
-        break;
-    case 'r':
-        s->pace.rate = bench_number(name, text, 0, 1e6);
-        break;
-    case 't':
-        s->pace.outstanding = (unsigned)bench_number(name, text, 1, 1e6);
-        break;
-    case 'p':
-        s->publishers =
-            (unsigned)bench_number(name, text, 1, SUBSCRIBER_PUBLISHERS_MAX);
-        break;
-    case 's':
-        s->pace.seconds = bench_number(name, text, 0.1, 600);
-        break;
-    case 'f':
-        s->fill_seconds = bench_number(name, text, 0, 600);
-        break;
-    case 'w':
-        s->warm_seconds = bench_number(name, text, 0, 600);
-        break;
-    case 'x':
-        s->stall_seconds = bench_number(name, text, 0.1, 600);
-        break;
-    case 'i':
-        s->is_idle = true;
-        break;
-    case 'c':
-        s->server_core = (int)bench_number(name, text, NO_CORE, 1023);
-        break;
-    case 'o':
-        s->own_core = (int)bench_number(name, text, NO_CORE, 1023);
-        break;
-    case 'l':
-        s->label = text;
-        break;
-    case 'h':
-        fputs(usage_text, stdout);
-        exit(0);
-    default:
-        fputs(usage_text, stderr);
-        exit(2);
-    }
-}
-
-static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"subscribers", required_argument, NULL, 'u'},
-        {"json", no_argument, NULL, 'j'},
-        {"entries", required_argument, NULL, 'n'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"rate", required_argument, NULL, 'r'},
-        {"outstanding", required_argument, NULL, 't'},
-        {"publishers", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},
-        {"fill", required_argument, NULL, 'f'},
-        {"warm", required_argument, NULL, 'w'},
-        {"slow", required_argument, NULL, 'x'},
-        {"idle", no_argument, NULL, 'i'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"label", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"subscribers", .count = &s->subscribers, .min = FIRST_SUBSCRIBERS + 1,
+         .max = 60000},
+        {"json", .flag = &s->is_json},
+        {"entries", .size = &s->entries, .min = 1, .max = 50000},
+        {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
+        {"rate", .number = &s->pace.rate, .max = 1e6},
+        {"outstanding", .count = &s->pace.outstanding, .min = 1, .max = 1e6},
+        {"publishers", .count = &s->publishers, .min = 1,
+         .max = SUBSCRIBER_PUBLISHERS_MAX},
+        {"fill", .number = &s->fill_seconds, .max = 600},
+        {"slow", .number = &s->stall_seconds, .min = 0.1, .max = 600},
+        {"idle", .flag = &s->is_idle},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.label = "fanout",
-                           .subscribers = 1000,
-                           .publishers = 4,
-                           .entries = 1,
-                           .bytes = 300,
-                           .pace = {.seconds = 4, .outstanding = 16},
-                           .warm_seconds = 0.5,
-                           .own_core = 1};
-    while ((which = getopt_long(argc, argv, "", options, &i)) != -1)
-        set_option(s, (char)which, options[i].name, optarg);
-    s->server = argv + optind;
-    if (!s->server[0]) {
-        fputs(usage_text, stderr);
-        exit(2);
-    }
+    *s = (struct settings){
+        .common = {"fanout", .seconds = 4, .warm_seconds = 0.5, .own_core = 1},
+        .subscribers = 1000,
+        .publishers = 4,
+        .entries = 1,
+        .bytes = 300,
+        .pace = {.outstanding = 16}};
+    options_parse(argc, argv, usage_text, rows, &s->common);
+    s->pace.seconds = s->common.seconds;
 }
 
 static void
@@ -189,7 +114,7 @@ static void
 subscribe(struct crowd *c, const struct settings *s, pid_t pid)
 {
     const char *subprotocol =
-        s->form == FORM_JSON ? "resourcesync.json" : "resourcesync.xml";
+        s->is_json ? "resourcesync.json" : "resourcesync.xml";
     bool has_slow = s->stall_seconds > 0;
     unsigned rest = s->subscribers - FIRST_SUBSCRIBERS;
     size_t before, after;
@@ -268,7 +193,7 @@ warm_up(struct crowd *c, const struct settings *s)
 {
     struct pace pace = s->pace;
 
-    pace.seconds = s->warm_seconds;
+    pace.seconds = s->common.warm_seconds;
     crowd_publish(c, &pace);
     crowd_drain(c);
     if (crowd_lost(c) > 0)
@@ -316,13 +241,14 @@ main(int argc, char **argv)
 
     parse(&settings, argc, argv);
     bench_allow_files();
-    server_start(&server, settings.server, settings.server_core);
-    bench_pin(settings.own_core);
-    crowd_open(crowd, server.port, settings.publishers, settings.form,
-               settings.entries, settings.bytes);
+    server_start(&server, settings.common.command, settings.common.server_core);
+    bench_pin(settings.common.own_core);
+    crowd_open(crowd, server.port, settings.publishers,
+               settings.is_json ? FORM_JSON : FORM_XML, settings.entries,
+               settings.bytes);
     fill(crowd, settings.fill_seconds);
 
-    printf("%s", settings.label);
+    printf("%s", settings.common.label);
     subscribe(crowd, &settings, server.pid);
     crowd_reset(crowd);
     if (!settings.is_idle)

@@ -8,7 +8,6 @@
  * Prints one line of figures; README.md says what they mean.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/histogram.h"
+#include "tests/bench/options.h"
 #include "tests/bench/publisher.h"
 #include "tests/bench/server.h"
 #include "tests/bench/socket.h"
@@ -27,17 +27,12 @@
 #define READ_BYTES  262144
 
 struct settings {
-    const char *label;
+    struct common common;
     const char *path;
     bool is_gzip;  /* asks for gzip */
     bool is_again; /* asks whether the document is still the same */
     unsigned clients;
     size_t posted; /* entries, before anything is asked for */
-    double seconds;
-    double warm_seconds;
-    int server_core;
-    int own_core;
-    char *const *server; /* its command */
 };
 
 struct client {
@@ -77,75 +72,20 @@ static const char usage_text[] =
 static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"path", required_argument, NULL, 'p'},
-        {"gzip", no_argument, NULL, 'g'},
-        {"again", no_argument, NULL, 'a'},
-        {"clients", required_argument, NULL, 'n'},
-        {"post", required_argument, NULL, 'e'},
-        {"seconds", required_argument, NULL, 's'},
-        {"warm", required_argument, NULL, 'w'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"label", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"path", .text = &s->path},
+        {"gzip", .flag = &s->is_gzip},
+        {"again", .flag = &s->is_again},
+        {"clients", .count = &s->clients, .min = 1, .max = CLIENTS_MAX},
+        {"post", .size = &s->posted, .max = 50000},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.label = "get",
-                           .path = "/",
-                           .clients = 16,
-                           .seconds = 4,
-                           .warm_seconds = 0.5,
-                           .own_core = 1};
-    while ((which = getopt_long(argc, argv, "", options, &i)) != -1) {
-        const char *name = options[i].name;
-
-        switch (which) {
-        case 'p':
-            s->path = optarg;
-            break;
-        case 'g':
-            s->is_gzip = true;
-            break;
-        case 'a':
-            s->is_again = true;
-            break;
-        case 'n':
-            s->clients = (unsigned)bench_number(name, optarg, 1, CLIENTS_MAX);
-            break;
-        case 'e':
-            s->posted = (size_t)bench_number(name, optarg, 0, 50000);
-            break;
-        case 's':
-            s->seconds = bench_number(name, optarg, 0.1, 600);
-            break;
-        case 'w':
-            s->warm_seconds = bench_number(name, optarg, 0, 600);
-            break;
-        case 'c':
-            s->server_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'o':
-            s->own_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'l':
-            s->label = optarg;
-            break;
-        case 'h':
-            fputs(usage_text, stdout);
-            exit(0);
-        default:
-            fputs(usage_text, stderr);
-            exit(2);
-        }
-    }
-    s->server = argv + optind;
-    if (!s->server[0]) {
-        fputs(usage_text, stderr);
-        exit(2);
-    }
+    *s = (struct settings){
+        .common = {"get", .seconds = 4, .warm_seconds = 0.5, .own_core = 1},
+        .path = "/",
+        .clients = 16};
+    options_parse(argc, argv, usage_text, rows, &s->common);
 }
 
 /* Makes the request; `etag` "": without a condition. */
@@ -332,7 +272,7 @@ report(const struct load *l, const struct usage *from, const struct usage *to)
 {
     double took_s = (double)(to->at_ns - from->at_ns) / 1e9;
 
-    printf("%s answers_s=%.0f answer_bytes=%.0f", l->settings->label,
+    printf("%s answers_s=%.0f answer_bytes=%.0f", l->settings->common.label,
            (double)l->answers.n / took_s,
            (double)l->bytes / (double)l->answers.n);
     usage_print(from, to, l->answers.n);
@@ -351,17 +291,17 @@ main(int argc, char **argv)
 
     parse(&settings, argc, argv);
     load->settings = &settings;
-    server_start(&server, settings.server, settings.server_core);
-    bench_pin(settings.own_core);
+    server_start(&server, settings.common.command, settings.common.server_core);
+    bench_pin(settings.common.own_core);
     post(server.port, settings.posted);
     connect_all(load, server.port);
     prepare(load, server.port);
-    ask_for(load, settings.warm_seconds);
+    ask_for(load, settings.common.warm_seconds);
     load->bytes = 0;
     memset(&load->answers, 0, sizeof(load->answers));
 
     usage_take(&from, server.pid);
-    ask_for(load, settings.seconds);
+    ask_for(load, settings.common.seconds);
     usage_take(&to, server.pid);
     report(load, &from, &to);
 

@@ -8,7 +8,6 @@
  * line of figures; README.md says what they mean.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +15,18 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/histogram.h"
+#include "tests/bench/options.h"
 #include "tests/bench/publisher.h"
 #include "tests/bench/server.h"
 #include "tests/bench/usage.h"
 
 struct settings {
-    const char *label;
-    enum form form;
+    struct common common;
+    bool is_json;
     unsigned publishers;
     size_t entries; /* of a post */
     size_t bytes;   /* of an entry */
     unsigned sets;
-    double seconds;
-    double warm_seconds;
-    int server_core;
-    int own_core;
-    char *const *server; /* its command */
 };
 
 struct load {
@@ -59,78 +54,23 @@ static const char usage_text[] =
 static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"publishers", required_argument, NULL, 'p'},
-        {"entries", required_argument, NULL, 'n'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"sets", required_argument, NULL, 'm'},
-        {"json", no_argument, NULL, 'j'},
-        {"seconds", required_argument, NULL, 's'},
-        {"warm", required_argument, NULL, 'w'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"label", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"publishers", .count = &s->publishers, .min = 1,
+         .max = PUBLISHERS_MAX},
+        {"entries", .size = &s->entries, .min = 1, .max = 50000},
+        {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
+        {"sets", .count = &s->sets, .min = 1, .max = 50000},
+        {"json", .flag = &s->is_json},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.label = "ingest",
-                           .publishers = 16,
-                           .entries = 100,
-                           .bytes = 300,
-                           .sets = 1,
-                           .seconds = 4,
-                           .warm_seconds = 0.5,
-                           .own_core = 1};
-    while ((which = getopt_long(argc, argv, "", options, &i)) != -1) {
-        const char *name = options[i].name;
-
-        switch (which) {
-        case 'p':
-            s->publishers =
-                (unsigned)bench_number(name, optarg, 1, PUBLISHERS_MAX);
-            break;
-        case 'n':
-            s->entries = (size_t)bench_number(name, optarg, 1, 50000);
-            break;
-        case 'b':
-            s->bytes = (size_t)bench_number(name, optarg, ENTRY_BYTES_MIN, 4e3);
-            break;
-        case 'm':
-            s->sets = (unsigned)bench_number(name, optarg, 1, 50000);
-            break;
-        case 'j':
-            s->form = FORM_JSON;
-            break;
-        case 's':
-            s->seconds = bench_number(name, optarg, 0.1, 600);
-            break;
-        case 'w':
-            s->warm_seconds = bench_number(name, optarg, 0, 600);
-            break;
-        case 'c':
-            s->server_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'o':
-            s->own_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'l':
-            s->label = optarg;
-            break;
-        case 'h':
-            fputs(usage_text, stdout);
-            exit(0);
-        default:
-            fputs(usage_text, stderr);
-            exit(2);
-        }
-    }
-    s->server = argv + optind;
-    if (!s->server[0]) {
-        fputs(usage_text, stderr);
-        exit(2);
-    }
+    *s = (struct settings){
+        .common = {"ingest", .seconds = 4, .warm_seconds = 0.5, .own_core = 1},
+        .publishers = 16,
+        .entries = 100,
+        .bytes = 300,
+        .sets = 1};
+    options_parse(argc, argv, usage_text, rows, &s->common);
 }
 
 static void
@@ -144,7 +84,8 @@ connect_all(struct load *l, unsigned port)
         struct epoll_event on = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
                                  .data.ptr = p};
 
-        publisher_open_sets(p, i, port, s->form, s->entries, s->bytes, s->sets);
+        publisher_open_sets(p, i, port, s->is_json ? FORM_JSON : FORM_XML,
+                            s->entries, s->bytes, s->sets);
         if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, p->fd, &on))
             bench_fail("epoll: %s", strerror(errno));
     }
@@ -191,7 +132,7 @@ report(const struct load *l, const struct usage *from, const struct usage *to)
 {
     double took_s = (double)(to->at_ns - from->at_ns) / 1e9;
 
-    printf("%s entries_s=%.0f posts_s=%.0f", l->settings->label,
+    printf("%s entries_s=%.0f posts_s=%.0f", l->settings->common.label,
            (double)l->acknowledged / took_s, (double)l->answers.n / took_s);
     usage_print(from, to, l->acknowledged);
     printf(" p50_us=%.0f p99_us=%.0f max_us=%.0f",
@@ -212,17 +153,17 @@ main(int argc, char **argv)
     parse(&settings, argc, argv);
     load->settings = &settings;
     ready_ms = (double)bench_now_ns() / 1e6;
-    server_start(&server, settings.server, settings.server_core);
+    server_start(&server, settings.common.command, settings.common.server_core);
     ready_ms = (double)bench_now_ns() / 1e6 - ready_ms;
     ready_kib = usage_rss_kib(server.pid);
-    bench_pin(settings.own_core);
+    bench_pin(settings.common.own_core);
     connect_all(load, server.port);
-    post_for(load, settings.warm_seconds);
+    post_for(load, settings.common.warm_seconds);
     load->acknowledged = 0;
     memset(&load->answers, 0, sizeof(load->answers));
 
     usage_take(&from, server.pid);
-    post_for(load, settings.seconds);
+    post_for(load, settings.common.seconds);
     usage_take(&to, server.pid);
     report(load, &from, &to);
     printf(" ready_ms=%.0f ready_kib=%zu rss_kib=%zu\n", ready_ms, ready_kib,

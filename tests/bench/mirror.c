@@ -9,7 +9,6 @@
  * source. Prints one line of figures; README.md says what they mean.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +19,15 @@
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/options.h"
 #include "tests/bench/source.h"
 #include "tests/bench/usage.h"
 
 #define LOOK_US 20000
 
 struct settings {
-    const char *label;
+    struct common common; /* server_core is the source's */
     struct source_options source;
-    int own_core; /* the command's */
-    char **command;
 };
 
 static const char usage_text[] =
@@ -49,64 +47,21 @@ static const char usage_text[] =
 static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"files", required_argument, NULL, 'n'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"directory", required_argument, NULL, 'd'},
-        {"no-hash", no_argument, NULL, 'x'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"label", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    bool has_no_hashes = false;
+    const struct option_row rows[] = {
+        {"files", .count = &s->source.files, .min = 1, .max = 1e7},
+        {"bytes", .size = &s->source.bytes, .min = 1, .max = 1e6},
+        {"directory", .count = &s->source.in_directory, .min = 1, .max = 1e7},
+        {"no-hash", .flag = &has_no_hashes},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.label = "mirror",
-                           .source = {.files = 20000,
-                                      .bytes = 1000,
-                                      .in_directory = 500,
-                                      .has_hashes = true},
-                           .own_core = 1};
-    while ((which = getopt_long(argc, argv, "+", options, &i)) != -1) {
-        const char *name = options[i].name;
-
-        switch (which) {
-        case 'n':
-            s->source.files = (unsigned)bench_number(name, optarg, 1, 1e7);
-            break;
-        case 'b':
-            s->source.bytes = (size_t)bench_number(name, optarg, 1, 1e6);
-            break;
-        case 'd':
-            s->source.in_directory =
-                (unsigned)bench_number(name, optarg, 1, 1e7);
-            break;
-        case 'x':
-            s->source.has_hashes = false;
-            break;
-        case 'c':
-            s->source.core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'o':
-            s->own_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-            break;
-        case 'l':
-            s->label = optarg;
-            break;
-        case 'h':
-            fputs(usage_text, stdout);
-            exit(0);
-        default:
-            fputs(usage_text, stderr);
-            exit(2);
-        }
-    }
-    s->command = argv + optind;
-    if (!s->command[0]) {
-        fputs(usage_text, stderr);
-        exit(2);
-    }
+    *s = (struct settings){
+        .common = {"mirror", .own_core = 1},
+        .source = {.files = 20000, .bytes = 1000, .in_directory = 500}};
+    options_parse(argc, argv, usage_text, rows, &s->common);
+    s->source.has_hashes = !has_no_hashes;
+    s->source.core = s->common.server_core;
 }
 
 /* Puts the names in that are known now. */
@@ -133,10 +88,11 @@ start(const struct settings *s)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    bench_pin(s->own_core);
+    bench_pin(s->common.own_core);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    execvp(s->command[0], s->command);
-    fprintf(stderr, "cannot run %s: %s\n", s->command[0], strerror(errno));
+    execvp(s->common.command[0], s->common.command);
+    fprintf(stderr, "cannot run %s: %s\n", s->common.command[0],
+            strerror(errno));
     _exit(127);
 }
 
@@ -187,7 +143,7 @@ main(int argc, char **argv)
     source_write_urls(&source, &s.source, urls);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/resourcesync.xml",
              source.port);
-    complete(s.command, url, urls);
+    complete(s.common.command, url, urls);
     usage_take(&from, getpid());
     status = await(start(&s), source.counts, &used, &baseline_kib);
     usage_take(&to, getpid());
@@ -198,7 +154,7 @@ main(int argc, char **argv)
     printf("%s files=%.0f exit=%d files_s=%.0f cpu_us=%.1f user_us=%.1f"
            " baseline_s=%.2f baseline_kib=%zu peak_kib=%ld flushes=%.0f"
            " connections=%.0f took_s=%.2f\n",
-           s.label, n, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+           s.common.label, n, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
            n / (took_s - before_s),
            (seconds_of(used.ru_utime) + seconds_of(used.ru_stime)) * 1e6 / n,
            seconds_of(used.ru_utime) * 1e6 / n, before_s, baseline_kib,

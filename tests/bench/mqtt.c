@@ -21,7 +21,6 @@
  * ARGUMENT: of tidingsd; --listen, --data and --config are given here.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +38,7 @@
 #include "tests/bench/mqtt_bridge.h"
 #include "tests/bench/mqtt_clients.h"
 #include "tests/bench/mqtt_peer.h"
+#include "tests/bench/options.h"
 #include "tests/bench/publisher.h"
 #include "tests/bench/server.h"
 #include "tests/bench/socket.h"
@@ -50,15 +50,14 @@
 #define TOLD             "out = *\nbegin = start\n"
 
 struct settings {
+    struct common common;
     unsigned messages;
     unsigned inflight;
     unsigned turns;
     unsigned publishers;
     unsigned posts, sets;
     size_t bytes;
-    int server_core, own_core;
     const char *only; /* NULL: all of them */
-    char *const *server;
 };
 
 struct bench {
@@ -87,63 +86,28 @@ static const char usage_text[] =
 static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"messages", required_argument, NULL, 'm'},
-        {"inflight", required_argument, NULL, 'i'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"turns", required_argument, NULL, 't'},
-        {"only", required_argument, NULL, 'y'},
-        {"publishers", required_argument, NULL, 'p'},
-        {"posts", required_argument, NULL, 'n'},
-        {"sets", required_argument, NULL, 's'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"messages", .count = &s->messages, .min = 1, .max = 1e8},
+        {"inflight", .count = &s->inflight, .min = 1, .max = 65535},
+        {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
+        {"turns", .count = &s->turns, .min = 1, .max = 100},
+        {"only", .text = &s->only},
+        {"publishers", .count = &s->publishers, .min = 1,
+         .max = PUBLISHERS_MAX},
+        {"posts", .count = &s->posts, .min = 1, .max = 1e7},
+        {"sets", .count = &s->sets, .min = 1, .max = 1e5},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.messages = 60000,
+    *s = (struct settings){.common = {.own_core = 1},
+                           .messages = 60000,
                            .inflight = 100,
                            .turns = 3,
                            .publishers = 16,
                            .posts = 1000,
                            .sets = 1,
-                           .bytes = 300,
-                           .server_core = 0,
-                           .own_core = 1};
-    while ((which = getopt_long(argc, argv, "", options, &i)) != -1) {
-        const char *name = options[i].name;
-
-        if (which == 'm')
-            s->messages = (unsigned)bench_number(name, optarg, 1, 1e8);
-        else if (which == 'i')
-            s->inflight = (unsigned)bench_number(name, optarg, 1, 65535);
-        else if (which == 'b')
-            s->bytes = (size_t)bench_number(name, optarg, ENTRY_BYTES_MIN, 4e3);
-        else if (which == 't')
-            s->turns = (unsigned)bench_number(name, optarg, 1, 100);
-        else if (which == 'y')
-            s->only = optarg;
-        else if (which == 'p')
-            s->publishers =
-                (unsigned)bench_number(name, optarg, 1, PUBLISHERS_MAX);
-        else if (which == 'n')
-            s->posts = (unsigned)bench_number(name, optarg, 1, 1e7);
-        else if (which == 's')
-            s->sets = (unsigned)bench_number(name, optarg, 1, 1e5);
-        else if (which == 'c')
-            s->server_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-        else if (which == 'o')
-            s->own_core = (int)bench_number(name, optarg, NO_CORE, 1023);
-        else
-            break;
-    }
-    s->server = argv + optind;
-    if (which != -1 || !s->server[0]) {
-        fputs(usage_text, which == 'h' ? stdout : stderr);
-        exit(which == 'h' ? 0 : 2);
-    }
+                           .bytes = 300};
+    options_parse(argc, argv, usage_text, rows, &s->common);
 }
 
 /* Figures */
@@ -194,7 +158,7 @@ run_raw(const struct bench *b, const char *label, bool has_properties)
         .has_properties = has_properties,
     };
     uint64_t from_ns = bench_now_ns();
-    pid_t pid = peer_fork(b->settings->server_core);
+    pid_t pid = peer_fork(b->settings->common.server_core);
 
     if (pid == 0) {
         memset(payload, 'x', b->payload);
@@ -236,7 +200,7 @@ run_pub(const struct bench *b)
 
     if (pipe(in))
         bench_fail("pipe: %s", strerror(errno));
-    pid = peer_fork(b->settings->server_core);
+    pid = peer_fork(b->settings->common.server_core);
     if (pid == 0) {
         close(in[1]);
         exec_pub(b, in[0]);
@@ -353,7 +317,7 @@ run_in(const struct bench *b)
     bridge_start(b->bridge, "in = bench/in/+ -> came\n");
     usage_take(&from, b->bridge->server.pid);
     for (unsigned i = 0; i < b->settings->publishers; i++) {
-        pids[i] = peer_fork(b->settings->own_core);
+        pids[i] = peer_fork(b->settings->common.own_core);
         if (pids[i] == 0) {
             send_changes(b, i);
             _exit(0);
@@ -495,12 +459,12 @@ main(int argc, char **argv)
     if (!mkdtemp(b.dir))
         bench_fail("cannot make a directory: %s", strerror(errno));
     mosquitto_lib_init();
-    bench_pin(settings.own_core);
+    bench_pin(settings.common.own_core);
     b.mosquitto =
-        peer_start(b.dir, settings.own_core, settings.inflight, &b.port);
+        peer_start(b.dir, settings.common.own_core, settings.inflight, &b.port);
     bridge = (struct bridge){.dir = b.dir,
-                             .command = settings.server,
-                             .core = settings.server_core,
+                             .command = settings.common.command,
+                             .core = settings.common.server_core,
                              .port = b.port,
                              .inflight = settings.inflight};
     fill(&b);

@@ -9,7 +9,6 @@
  * allowed to call them: --allow-callbacks 127.0.0.0/8.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/callbacks.h"
+#include "tests/bench/options.h"
 #include "tests/bench/publisher.h"
 #include "tests/bench/server.h"
 #include "tests/bench/socket.h"
@@ -37,23 +37,19 @@
 #define NS_PER_S 1e9
 
 struct settings {
-    const char *label;
+    struct common common;
     unsigned callbacks;
     unsigned hosts; /* 0: as many as callbacks */
     unsigned sick_every;
     bool is_signed;
     bool is_idle;
     bool is_flood;
-    enum form form;
+    bool is_json;
     size_t entries;
     size_t bytes;
     unsigned publishers;
-    uint64_t posts; /* this many, however long they take; 0: for `seconds` */
-    double rate;    /* posts a second; 0: one when everybody has the last */
-    double seconds;
-    int server_core;
-    int own_core;
-    char *const *server;
+    size_t posts; /* this many, however long they take; 0: for `seconds` */
+    double rate;  /* posts a second; 0: one when everybody has the last */
 };
 
 struct load {
@@ -88,108 +84,35 @@ static const char usage_text[] =
     "  --label TEXT      stands before the figures\n";
 
 static void
-set_option(struct settings *s, char which, const char *name, const char *text)
-{
-    switch (which) {
-    case 'k':
-        s->callbacks = (unsigned)bench_number(name, text, 0, 1e6);
-        break;
-    case 'H':
-        s->hosts = (unsigned)bench_number(name, text, 1, 1e6);
-        break;
-    case 'x':
-        s->sick_every = (unsigned)bench_number(name, text, 0, 1e6);
-        break;
-    case 'g':
-        s->is_signed = true;
-        break;
-    case 'j':
-        s->form = FORM_JSON;
-        break;
-    case 'n':
-        s->entries = (size_t)bench_number(name, text, 1, 50000);
-        break;
-    case 'b':
-        s->bytes = (size_t)bench_number(name, text, ENTRY_BYTES_MIN, 4e3);
-        break;
-    case 'r':
-        s->rate = bench_number(name, text, 0, 1e6);
-        break;
-    case 'f':
-        s->is_flood = true;
-        break;
-    case 'p':
-        s->publishers = (unsigned)bench_number(name, text, 1, PUBLISHERS_MAX);
-        break;
-    case 's':
-        s->seconds = bench_number(name, text, 0.1, 600);
-        break;
-    case 'm':
-        s->posts = (uint64_t)bench_number(name, text, 1, 1e9);
-        break;
-    case 'i':
-        s->is_idle = true;
-        break;
-    case 'c':
-        s->server_core = (int)bench_number(name, text, NO_CORE, 1023);
-        break;
-    case 'o':
-        s->own_core = (int)bench_number(name, text, NO_CORE, 1023);
-        break;
-    case 'l':
-        s->label = text;
-        break;
-    case 'h':
-        fputs(usage_text, stdout);
-        exit(0);
-    default:
-        fputs(usage_text, stderr);
-        exit(2);
-    }
-}
-
-static void
 parse(struct settings *s, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"callbacks", required_argument, NULL, 'k'},
-        {"hosts", required_argument, NULL, 'H'},
-        {"sick", required_argument, NULL, 'x'},
-        {"signed", no_argument, NULL, 'g'},
-        {"json", no_argument, NULL, 'j'},
-        {"entries", required_argument, NULL, 'n'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"rate", required_argument, NULL, 'r'},
-        {"flood", no_argument, NULL, 'f'},
-        {"publishers", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},
-        {"posts", required_argument, NULL, 'm'},
-        {"idle", no_argument, NULL, 'i'},
-        {"server-core", required_argument, NULL, 'c'},
-        {"own-core", required_argument, NULL, 'o'},
-        {"label", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"callbacks", .count = &s->callbacks, .max = 1e6},
+        {"hosts", .count = &s->hosts, .min = 1, .max = 1e6},
+        {"sick", .count = &s->sick_every, .max = 1e6},
+        {"signed", .flag = &s->is_signed},
+        {"json", .flag = &s->is_json},
+        {"entries", .size = &s->entries, .min = 1, .max = 50000},
+        {"bytes", .size = &s->bytes, .min = ENTRY_BYTES_MIN, .max = 4e3},
+        {"rate", .number = &s->rate, .max = 1e6},
+        {"flood", .flag = &s->is_flood},
+        {"publishers", .count = &s->publishers, .min = 1,
+         .max = PUBLISHERS_MAX},
+        {"posts", .size = &s->posts, .min = 1, .max = 1e9},
+        {"idle", .flag = &s->is_idle},
+        {NULL},
     };
-    int which, i = 0;
 
-    *s = (struct settings){.label = "webhooks",
+    *s = (struct settings){.common = {"webhooks", .seconds = 4,
+                                      .server_core = NO_CORE,
+                                      .own_core = NO_CORE},
                            .callbacks = 2000,
                            .entries = 1,
                            .bytes = 300,
-                           .publishers = 4,
-                           .seconds = 4,
-                           .server_core = NO_CORE,
-                           .own_core = NO_CORE};
-    while ((which = getopt_long(argc, argv, "", options, &i)) != -1)
-        set_option(s, (char)which, options[i].name, optarg);
+                           .publishers = 4};
+    options_parse(argc, argv, usage_text, rows, &s->common);
     if (!s->hosts)
         s->hosts = s->callbacks ? s->callbacks : 1;
-    s->server = argv + optind;
-    if (!s->server[0]) {
-        fputs(usage_text, stderr);
-        exit(2);
-    }
 }
 
 /* Events */
@@ -354,7 +277,8 @@ open_publishers(struct load *load, unsigned port)
         struct publisher *p = &load->publishers[i];
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
 
-        publisher_open(p, i, port, s->form, s->entries, s->bytes);
+        publisher_open(p, i, port, s->is_json ? FORM_JSON : FORM_XML,
+                       s->entries, s->bytes);
         event.data.fd = p->fd;
         epoll_ctl(load->epoll, EPOLL_CTL_ADD, p->fd, &event);
     }
@@ -445,13 +369,13 @@ measure(struct load *load, pid_t pid)
     post_once(load);
     reset(load);
     usage_take(&from, pid);
-    end_ns = bench_now_ns() + (uint64_t)(s->seconds * NS_PER_S);
+    end_ns = bench_now_ns() + (uint64_t)(s->common.seconds * NS_PER_S);
     if (s->is_flood)
         flood(load, end_ns);
     else if (s->rate > 0)
         post_at_pace(load, end_ns);
     else
-        for (uint64_t i = 0; s->posts ? i < s->posts : bench_now_ns() < end_ns;
+        for (size_t i = 0; s->posts ? i < s->posts : bench_now_ns() < end_ns;
              i++)
             post_once(load);
     drain(load);
@@ -472,10 +396,10 @@ main(int argc, char **argv)
     load->settings = &settings;
     bench_allow_files();
     ready_ms = (double)bench_now_ns() / 1e6;
-    server_start(&server, settings.server, settings.server_core);
+    server_start(&server, settings.common.command, settings.common.server_core);
     ready_ms = (double)bench_now_ns() / 1e6 - ready_ms;
     ready_kib = usage_rss_kib(server.pid);
-    bench_pin(settings.own_core);
+    bench_pin(settings.common.own_core);
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
     callbacks_open(&load->callbacks, load->epoll, settings.callbacks,
                    settings.hosts, settings.sick_every);
@@ -486,7 +410,7 @@ main(int argc, char **argv)
     subscribe_all(load, server.port);
     reset(load);
 
-    printf("%s", settings.label);
+    printf("%s", settings.common.label);
     if (!settings.is_idle)
         measure(load, server.pid);
     printf(" ready_ms=%.0f ready_kib=%zu rss_kib=%zu\n", ready_ms, ready_kib,
