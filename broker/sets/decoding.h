@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/sets/gunzip.h"
+#include "base/gunzip.h"
 #include "proto/formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

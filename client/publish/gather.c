@@ -8,10 +8,10 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/gunzip.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/document.h"
-#include "client/source/unpack.h"
 #include "proto/formats.h"
 #include "proto/httpdate.h"
 #include "proto/json_change.h"
@@ -47,7 +47,7 @@ struct gather {
     /* The document that is being read */
     const char *name;
     bool is_part;
-    struct unpack *unpack;
+    struct gunzip *gunzip;
     struct buf head;        /* until it is known what it is */
     struct document *probe; /* then, and of an index to its end */
     struct reader *reader;  /* of anything else */
@@ -194,17 +194,17 @@ begin_document(struct gather *g, const char *name, bool is_part)
     buf_init(&g->head, ROOT_MAX);
     g->probe = NULL;
     g->reader = NULL;
-    g->unpack = unpack_new(UNPACKED_MAX, on_bytes, g);
+    g->gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
     memset(&g->why, 0, sizeof(g->why));
     g->rc =
-        g->unpack ? STATUS_OK : problem(&g->why, STATUS_MEMORY, "no memory");
+        g->gunzip ? STATUS_OK : problem(&g->why, STATUS_MEMORY, "no memory");
 }
 
 static void
 feed_document(struct gather *g, struct slice bytes)
 {
     if (!g->rc)
-        g->rc = unpack_feed(g->unpack, bytes, &g->why);
+        g->rc = gunzip_all(g->gunzip, bytes, &g->why);
 }
 
 /* What went wrong in it, told to the client. */
@@ -234,7 +234,7 @@ tell_fault(struct gather *g)
 static void
 drop_document(struct gather *g)
 {
-    unpack_free(g->unpack);
+    gunzip_free(g->gunzip);
     document_free(g->probe);
     reader_free(g->reader);
     buf_fini(&g->head);
@@ -244,7 +244,7 @@ static enum td_status
 end_document(struct gather *g, enum td_status rc)
 {
     if (!rc && !g->rc)
-        g->rc = unpack_end(g->unpack, &g->why);
+        g->rc = gunzip_end(g->gunzip, &g->why);
     if (!rc && !g->rc && g->reader)
         g->rc = reader_end(g->reader, &g->why);
     else if (!rc && !g->rc && g->probe)

@@ -276,8 +276,8 @@ new_document(uint64_t max_bytes, bool is_lines, const char *base,
     d->base = slice_dup(slice_of(base));
     if (!is_lines)
         d->xml = xml_new(&xml_events, d, NULL, NULL, 0);
-    d->unpack = unpack_new(max_bytes, on_bytes, d);
-    if (!d->base || (!d->xml && !is_lines) || !d->unpack) {
+    d->gunzip = gunzip_new(max_bytes, true, on_bytes, d);
+    if (!d->base || (!d->xml && !is_lines) || !d->gunzip) {
         document_free(d);
         return NULL;
     }
@@ -310,7 +310,7 @@ document_free(struct document *d)
 {
     if (!d)
         return;
-    unpack_free(d->unpack);
+    gunzip_free(d->gunzip);
     xml_free(d->xml);
     entry_fini(&d->fill);
     buf_fini(&d->text);
@@ -330,7 +330,7 @@ judge(struct document *d, enum status rc)
 enum status
 document_feed(struct document *d, struct slice bytes, struct problem *why)
 {
-    return d->rc ? d->rc : judge(d, unpack_feed(d->unpack, bytes, why));
+    return d->rc ? d->rc : judge(d, gunzip_all(d->gunzip, bytes, why));
 }
 
 enum status
@@ -339,7 +339,7 @@ document_end(struct document *d, struct problem *why)
     enum status rc = d->rc;
 
     if (!rc)
-        rc = unpack_end(d->unpack, why);
+        rc = gunzip_end(d->gunzip, why);
     if (!rc && !d->xml) {
         rc = end_lines(d, why);
     } else if (!rc) {

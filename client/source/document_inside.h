@@ -6,8 +6,8 @@
 #ifndef CLIENT_SOURCE_DOCUMENT_INSIDE_H
 #define CLIENT_SOURCE_DOCUMENT_INSIDE_H
 
+#include "base/gunzip.h"
 #include "client/source/document.h"
-#include "client/source/unpack.h"
 #include "proto/entry.h"
 #include "proto/xml.h"
 
@@ -29,7 +29,7 @@ struct document {
     struct document_events events;
     void *user;
     char *base;
-    struct unpack *unpack;
+    struct gunzip *gunzip;
     struct xml *xml;   /* NULL: it is a robots.txt */
     enum status rc;    /* what ended the reading */
     enum status fn_rc; /* what one of the functions returned */

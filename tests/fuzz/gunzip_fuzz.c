@@ -1,4 +1,4 @@
-#include "broker/sets/gunzip.h"
+#include "base/gunzip.h"
 
 #include <zlib.h>
 
@@ -20,7 +20,7 @@ collect(struct slice bytes, void *user, struct problem *why)
 static enum status
 inflate_in_steps(struct slice bytes, size_t step, struct buf *to)
 {
-    struct gunzip *g = gunzip_new(OUT_MAX, collect, to);
+    struct gunzip *g = gunzip_new(OUT_MAX, false, collect, to);
     struct problem why = {""};
     enum status rc = STATUS_OK;
 

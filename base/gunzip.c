@@ -1,4 +1,4 @@
-#include "broker/sets/gunzip.h"
+#include "base/gunzip.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,37 +7,40 @@
 
 #include "proto/buf.h"
 
-/* What one step takes in and lets out at most. Reading 256 KB of entries takes
- * 1.2 ms (measured): so long do the other connections of a thread wait. The
- * input has a limit of its own, because it can also be a crowd of members
- * without content. */
+/* The most input and output of one step. Reading 256 KB of entries takes 1.2 ms
+ * (measured): the other connections of a thread wait so long. The input has a
+ * limit of its own, because it can be a crowd of members without content. */
 #define STEP_IN  65536
 #define STEP_OUT 262144
 
-/* Comes out at once; stays in the processor's cache. */
+/* Passed on at once; stays in the processor's cache. */
 #define PIECE_SIZE 16384
 
 /* zlib.h: inflate needs a window of 32 KB and some 7 KB more. */
 #define ZLIB_BYTES 40960
 
-/* The first byte of a member. */
+/* The first byte of a member. No XML, JSON or text begins with it. */
 #define MEMBER_MAGIC 0x1f
+
+enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
 
 struct gunzip {
     z_stream z;
     gunzip_fn *on_bytes;
     void *user;
     uint64_t max_bytes;
-    uint64_t n_out;  /* came out so far */
+    uint64_t n_out; /* passed on so far */
+    enum form form;
     bool is_between; /* a member has ended, and no other begun */
-    bool is_full;    /* the last piece was: zlib may hold more */
-    struct buf rest; /* fed, and not read before `at` */
+    bool is_full;    /* the last piece was full: zlib may hold more */
+    struct buf rest; /* input that was fed and not inflated, from `at` on */
     size_t at;
     unsigned char piece[PIECE_SIZE];
 };
 
 struct gunzip *
-gunzip_new(uint64_t max_bytes, gunzip_fn *on_bytes, void *user)
+gunzip_new(uint64_t max_bytes, bool takes_plain, gunzip_fn *on_bytes,
+           void *user)
 {
     struct gunzip *g = calloc(1, sizeof(*g));
 
@@ -46,6 +49,7 @@ gunzip_new(uint64_t max_bytes, gunzip_fn *on_bytes, void *user)
     g->on_bytes = on_bytes;
     g->user = user;
     g->max_bytes = max_bytes;
+    g->form = takes_plain ? FORM_UNKNOWN : FORM_GZIP;
     buf_init(&g->rest, SIZE_MAX);
     /* 16: gzip, and nothing else. */
     if (inflateInit2(&g->z, 16 + MAX_WBITS) != Z_OK) {
@@ -66,6 +70,17 @@ gunzip_free(struct gunzip *g)
 }
 
 static enum status
+pass_on(struct gunzip *g, struct slice bytes, struct problem *why)
+{
+    if (bytes.size > g->max_bytes - g->n_out)
+        return problem(why, STATUS_TOO_LARGE, "more than %" PRIu64 " bytes%s",
+                       g->max_bytes,
+                       g->form == FORM_GZIP ? " when inflated" : "");
+    g->n_out += bytes.size;
+    return bytes.size ? g->on_bytes(bytes, g->user, why) : STATUS_OK;
+}
+
+static enum status
 begin_member(struct gunzip *g, struct problem *why)
 {
     if (*g->z.next_in != MEMBER_MAGIC || inflateReset(&g->z) != Z_OK)
@@ -75,7 +90,7 @@ begin_member(struct gunzip *g, struct problem *why)
     return STATUS_OK;
 }
 
-/* Lets out one piece, or what there is. */
+/* Inflates one piece at most, and passes it on. */
 static enum status
 inflate_piece(struct gunzip *g, size_t *size, struct problem *why)
 {
@@ -102,25 +117,24 @@ inflate_piece(struct gunzip *g, size_t *size, struct problem *why)
                        g->z.msg ? g->z.msg : "damaged");
     }
 
-    g->n_out += *size;
-    if (g->n_out > g->max_bytes)
-        return problem(why, STATUS_TOO_LARGE,
-                       "a post has at most %" PRIu64 " bytes when inflated",
-                       g->max_bytes);
-    if (*size == 0)
-        return STATUS_OK;
-    return g->on_bytes((struct slice){(const char *)g->piece, *size}, g->user,
-                       why);
+    return pass_on(g, (struct slice){(const char *)g->piece, *size}, why);
 }
 
-/* Reads from `input`, and moves it past what was read. */
+/* Inflates a part of `input`, and moves it behind that part. */
 static enum status
-step(struct gunzip *g, struct slice *input, struct problem *why)
+inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
 {
     size_t size = input->size < STEP_IN ? input->size : STEP_IN;
     size_t n_out = 0;
     enum status rc = STATUS_OK;
 
+    if (g->form == FORM_UNKNOWN && size > 0)
+        g->form = *input->data == MEMBER_MAGIC ? FORM_GZIP : FORM_PLAIN;
+    if (g->form != FORM_GZIP) {
+        rc = pass_on(g, (struct slice){input->data, size}, why);
+        slice_skip(input, size);
+        return rc;
+    }
     /* zlib does not write to its input; its type is older than const. */
     g->z.next_in = (unsigned char *)(uintptr_t)input->data;
     g->z.avail_in = (unsigned)size;
@@ -133,8 +147,7 @@ step(struct gunzip *g, struct slice *input, struct problem *why)
             rc = inflate_piece(g, &piece, why);
         n_out += piece;
     }
-    input->data += size - g->z.avail_in;
-    input->size -= size - g->z.avail_in;
+    slice_skip(input, size - g->z.avail_in);
     return rc;
 }
 
@@ -145,7 +158,7 @@ gunzip_feed(struct gunzip *g, struct slice bytes, struct problem *why)
     bool is_first = g->rest.size == 0;
 
     if (is_first)
-        rc = step(g, &bytes, why);
+        rc = inflate_step(g, &bytes, why);
     if (rc)
         return rc;
     buf_add_slice(&g->rest, bytes);
@@ -165,7 +178,7 @@ gunzip_step(struct gunzip *g, struct problem *why)
 {
     struct slice input = {g->rest.size > 0 ? g->rest.data + g->at : "",
                           g->rest.size - g->at};
-    enum status rc = step(g, &input, why);
+    enum status rc = inflate_step(g, &input, why);
 
     g->at = g->rest.size - input.size;
     if (input.size == 0) {
@@ -181,9 +194,19 @@ gunzip_step(struct gunzip *g, struct problem *why)
 }
 
 enum status
+gunzip_all(struct gunzip *g, struct slice bytes, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    while (!rc && (bytes.size > 0 || g->is_full))
+        rc = inflate_step(g, &bytes, why);
+    return rc;
+}
+
+enum status
 gunzip_end(const struct gunzip *g, struct problem *why)
 {
-    if (!g->is_between)
+    if (g->form == FORM_GZIP && !g->is_between)
         return problem(why, STATUS_MALFORMED,
                        "not gzip: it ends before its end");
     return STATUS_OK;

@@ -1,4 +1,4 @@
-#include "broker/sets/gunzip.h"
+#include "base/gunzip.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static struct inflated
 inflate_all(struct slice bytes, size_t step, uint64_t max)
 {
     struct inflated in = {.rc = STATUS_OK};
-    struct gunzip *g = gunzip_new(max, collect, &in);
+    struct gunzip *g = gunzip_new(max, false, collect, &in);
 
     assert_non_null(g);
     buf_init(&in.bytes, SIZE_MAX);
@@ -123,6 +123,40 @@ tear_down(void **state)
 }
 
 FIXTURE(set_up, tear_down);
+
+/* gunzip_all of two pieces passes `text` on. */
+static void
+assert_passes_on(struct slice bytes, const char *text)
+{
+    for (size_t at = 0; at <= bytes.size; at++) {
+        struct inflated in = {.rc = STATUS_OK};
+        struct gunzip *g = gunzip_new(strlen(text), true, collect, &in);
+
+        assert_non_null(g);
+        buf_init(&in.bytes, SIZE_MAX);
+        in.rc = gunzip_all(g, (struct slice){bytes.data, at}, &in.why);
+        assert_int_equal(in.rc, STATUS_OK);
+        slice_skip(&bytes, at);
+        assert_int_equal(gunzip_all(g, bytes, &in.why), STATUS_OK);
+        assert_int_equal(gunzip_end(g, &in.why), STATUS_OK);
+        assert_true(slice_is(buf_slice(&in.bytes), text));
+        bytes.data -= at;
+        bytes.size += at;
+        gunzip_free(g);
+        buf_fini(&in.bytes);
+    }
+}
+
+/* Of sources that do not say whether a document is gzip, the first byte does.
+ */
+TEST(passes_on_what_is_plain)
+{
+    assert_passes_on(SLICE(TEXT), TEXT);
+    assert_passes_on(SLICE(""), "");
+    gzip_add(&b, SLICE(TEXT));
+    gzip_add(&b, SLICE(TEXT));
+    assert_passes_on(buf_slice(&b), TEXT TEXT);
+}
 
 /* RFC 1952 section 2.2: one member, or one after the other. */
 TEST(inflates_members_in_any_pieces)
@@ -213,8 +247,7 @@ TEST(stops_at_the_limit)
 
     in = inflate_all(buf_slice(&b), SIZE_MAX / 2, 1000000);
     assert_int_equal(in.rc, STATUS_TOO_LARGE);
-    assert_string_equal(in.why.text,
-                        "a post has at most 1000000 bytes when inflated");
+    assert_string_equal(in.why.text, "more than 1000000 bytes when inflated");
     assert_true(in.bytes.size <= 1000000);
     buf_fini(&in.bytes);
 
@@ -276,7 +309,7 @@ TEST(ends_with_what_the_receiver_says)
     int n = 0;
 
     gzip_add_bomb(&b, 'a', 1 << 20);
-    g = gunzip_new(SIZE_MAX, refuse, &n);
+    g = gunzip_new(SIZE_MAX, false, refuse, &n);
     assert_int_equal(gunzip_feed(g, buf_slice(&b), &why), STATUS_INVALID);
     assert_string_equal(why.text, "no");
     assert_int_equal(n, 1);

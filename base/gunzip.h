@@ -1,0 +1,64 @@
+/*
+ * gunzip.h - inflates gzip (RFC 1952) as it arrives.
+ *
+ *     gunzip_new -> gunzip_feed ... -> gunzip_end -> gunzip_free
+ *                      |     ^
+ *                      v     |        is_behind: in another turn of the loop
+ *                     gunzip_step
+ *
+ * A few bytes can become a thousand times as many. A thread that serves others
+ * does not wait for all of them: gunzip_feed and gunzip_step inflate one
+ * bounded step, and keep the rest of the input. gunzip_all makes all steps at
+ * once, for a thread that has the time. Nothing that comes out is kept. Several
+ * members, one after the other, are one body; anything else behind a member is
+ * refused.
+ *
+ * One thread at a time.
+ */
+#ifndef BASE_GUNZIP_H
+#define BASE_GUNZIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct gunzip;
+
+/* Receives inflated bytes, lent and never empty. A status other than 0 ends the
+ * reading. */
+typedef enum status gunzip_fn(struct slice bytes, void *user,
+                              struct problem *why);
+
+/* At most `max_bytes` come out. `takes_plain`: input that does not begin as a
+ * member is passed on as it is. Many sources keep their lists as .xml.gz and do
+ * not say so, or say so of a plain list. NULL: no memory. */
+struct gunzip *gunzip_new(uint64_t max_bytes, bool takes_plain,
+                          gunzip_fn *on_bytes, void *user);
+void gunzip_free(struct gunzip *g); /* NULL is allowed */
+
+/* Takes `bytes` and makes one step. STATUS_MALFORMED: not gzip, or damaged;
+ * STATUS_TOO_LARGE: more than max_bytes; STATUS_MEMORY; or the status of
+ * on_bytes. After an error only gunzip_free. */
+MUST_CHECK enum status gunzip_feed(struct gunzip *g, struct slice bytes,
+                                   struct problem *why);
+
+/* True if some of the input is left: another step is due. */
+bool gunzip_is_behind(const struct gunzip *g);
+MUST_CHECK enum status gunzip_step(struct gunzip *g, struct problem *why);
+
+/* Takes `bytes` and makes all steps. Not together with gunzip_feed. */
+MUST_CHECK enum status gunzip_all(struct gunzip *g, struct slice bytes,
+                                  struct problem *why);
+
+/* There is no more input, and no step is due. STATUS_MALFORMED: the last
+ * member is not whole, or there was none. */
+MUST_CHECK enum status gunzip_end(const struct gunzip *g, struct problem *why);
+
+/* Bytes of memory that it takes now. */
+size_t gunzip_held(const struct gunzip *g);
+
+#endif
