@@ -137,7 +137,7 @@ TEST(follow_goes_on_where_it_was_killed, set_up, tear_down)
     assert_memory_equal(kept, r.position, 16);
     source_post(&s->http, "a", 4, 1);
     command_start(&c, argv);
-    do /* the third again, if it was killed before it could store that */
+    do /* the third again, if the kill came before its position was stored */
         command_line(&c);
     while (!strcmp(c.out_text, "created http://example.com/r/3"));
     assert_string_equal(c.out_text, "created http://example.com/r/4");

@@ -116,7 +116,8 @@ check_urls(struct slice callback, struct slice topic, struct slice challenge)
     if (url.size <= WEBSUB_URL_MAX)
         FUZZ_ASSERT(!websub_check_url(url, "url", NULL));
 
-    /* Between them: one "?", or one "&" unless the callback ends with one. */
+    /* Between callback and parameters: "?", or "&" unless the callback ends
+     * with that. */
     if (!query)
         FUZZ_ASSERT(url.data[offset++] == '?');
     else if (query + 1 < callback.data + callback.size &&

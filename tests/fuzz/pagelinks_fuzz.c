@@ -2,8 +2,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Every link that is reported can be sent: an absolute URL of characters that
- * URLs have. */
+/* Every reported link can be sent: an absolute URL of characters that URLs
+ * have. */
 static void
 on_link(const struct pagelink *link, void *user)
 {

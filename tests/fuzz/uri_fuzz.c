@@ -41,8 +41,7 @@ check_decode(struct slice text)
     free(to);
 }
 
-/* The words beside URIs: whatever they are, their readers stay within their
- * ends. */
+/* The words beside URIs: their readers stay within the ends of any text. */
 static void
 check_words(struct slice text)
 {

@@ -23,7 +23,7 @@
 struct again {
     uint64_t n;         /* changes */
     struct buf told;    /* the changes as our own documents describe them */
-    struct buf posted;  /* the part of `told` that a post of them keeps */
+    struct buf posted;  /* the part of `told` that survives another post */
     struct buf list;    /* the fragments, stamped */
     struct buf entries; /* in JSON, commas between */
     struct buf lines;   /* in JSON, one a line */

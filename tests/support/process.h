@@ -1,6 +1,6 @@
 /*
- * process.h - a server that a test starts: it dies with the test, also if that
- * is killed. A file keeps its standard error, and is printed when the test
+ * process.h - a server that a test starts: it dies with the test, even with a
+ * killed one. A file keeps its standard error, and is printed when the test
  * program ends if a test of it failed.
  */
 #ifndef TESTS_SUPPORT_PROCESS_H

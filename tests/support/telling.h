@@ -1,6 +1,6 @@
 /*
- * telling.h - a log of changes that mention texts (kept.h), the content that is
- * folded from it (content.h), and a plain model of the same.
+ * telling.h - a log of changes of texts (kept.h), the content folded from it
+ * (content.h), and a plain model of that content.
  *
  *     FIXTURE(telling_setup, telling_teardown);
  *

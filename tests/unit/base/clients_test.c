@@ -138,7 +138,7 @@ TEST(nobody_has_over_a_quarter_unless_by_one_post)
 
 enum { MANY = 5000 };
 
-/* A client exists as long as anybody refers to it, whoever was first. */
+/* A client exists as long as anybody refers to it. */
 TEST(forgets_clients_that_have_nothing)
 {
     static struct client *all[MANY];

@@ -49,8 +49,8 @@ assert_pause(struct fake_mqtt *f, struct owner *o, int64_t us)
 
 /* If an MQTT broker accepts and cuts at once, the pauses before tries grow up
  * to the longest; only proven work makes them short again. The thread does
- * nothing meanwhile. The log has one warning: that it was connected, and why no
- * longer; and another one after it has worked. */
+ * nothing meanwhile. The log has one warning about the connection and its loss,
+ * and another one after the bridge has worked. */
 TEST(pauses_longer_and_longer, owner_set, owner_clear)
 {
     static const long longest[] = {10, 20, 40, 80, 80, 80, 10, 20};

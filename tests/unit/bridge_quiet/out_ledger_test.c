@@ -1,7 +1,7 @@
 /*
- * out_ledger_test.c - the rows of a bridge outwards, and where it begins: with
- * the ledger as it is, a failing one, one that is ahead of the log; and entries
- * that are no longer retained.
+ * out_ledger_test.c - the rows of a bridge outwards, and its first entries:
+ * with a good ledger, a failing one, and one ahead of the log; and entries that
+ * are no longer retained.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Which sets a bridge publishes, from where on, and what it does when a set
- * goes. */
+/* The sets that a bridge publishes, their first entries, and their removal. */
 #include <stdio.h>
 
 #include "tests/test.h"

@@ -223,8 +223,9 @@ TEST(can_be_given_up_in_the_middle)
     }
 }
 
-/* A file that is known to be missing is an error answer; one that is found
- * missing later cuts the connection, so that no document is cut. */
+/* A known gap gives an error answer. If a file turns out to be missing later,
+ * the body fails and the connection is cut, so no client takes half a document
+ * for a whole one. */
 TEST(fails_when_the_file_is_gone)
 {
     struct sets *s = *state;

@@ -19,8 +19,7 @@ TEST(the_best_that_is_open_is_taken)
     assert_int_equal(ways_choose(&ways, 0), 0);
 }
 
-/* R-343: a transport that does not get through is replaced by one that does,
- * and remembered. */
+/* a transport that fails is replaced by the next one, and remembered. */
 TEST(what_is_unfit_is_left_for_the_next)
 {
     struct ways ways = {.open = ALL};

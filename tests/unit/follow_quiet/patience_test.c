@@ -1,6 +1,6 @@
 /*
- * patience_test.c - a follower that is to catch up ends, whatever its source
- * does; one that is not goes on for ever.
+ * patience_test.c - a follower with until_caught_up ends, whatever happens to
+ * its source; another one goes on for ever.
  */
 #include "tests/clock.h"
 #include "tests/test.h"

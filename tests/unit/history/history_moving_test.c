@@ -286,8 +286,8 @@ TEST(an_index_that_disagrees_with_its_list_costs_some_looks)
     assert_int_equal(site_count(s->site, "/c.xml"), 6);
 }
 
-/* A window that slides within one moment, which may be a whole day: entries
- * that remain of that moment are not mistaken for those already reported. */
+/* A window that slides within one moment, which may be a whole day: the history
+ * does not mistake the remaining entries of that moment for reported ones. */
 TEST(a_window_may_begin_within_the_moment_of_the_place)
 {
     struct stage *s = *state;

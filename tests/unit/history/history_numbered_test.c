@@ -1,5 +1,5 @@
 /*
- * history_numbered_test.c - Change Lists of Tidings, whose entries have
+ * history_numbered_test.c - Change Lists of Tidings: their entries have
  * numbers.
  */
 #include "client/history/history.h"

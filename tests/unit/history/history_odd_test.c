@@ -7,7 +7,7 @@
 
 FIXTURE(set_stage, clear_stage);
 
-/* The entries show which kind of document it is, whatever its root says. */
+/* The entries decide the kind of a document, not its root. */
 TEST(an_index_may_pass_for_a_list_and_a_list_for_an_index)
 {
     struct stage *s = *state;

@@ -244,8 +244,7 @@ still_teardown(void **state)
 
 FIXTURE(still_setup, still_teardown);
 
-/* R-296: a relay delivers a document as it received it, byte for byte, whatever
- * it is. */
+/* a relay delivers any document unchanged, byte for byte. */
 TEST(keeps_documents_as_they_are)
 {
     static const char bytes[] = "\0\xff\r\n<not xml";

@@ -56,8 +56,8 @@ TEST(merges_what_comes_while_one_is_in_flight)
     assert_int_equal(e.n_sent, 2);
 }
 
-/* R-306, W-091: the first try fixes the range: each later try sends the same
- * bytes under the same id, whatever was committed meanwhile. */
+/* R-306, W-091: the first try fixes the range. Later tries send the same bytes
+ * under the same id, in spite of newer commits. */
 TEST(repeats_a_failed_delivery_byte_for_byte)
 {
     struct subscription *s = first_delivery(2);

@@ -114,8 +114,8 @@ TEST(does_not_blame_a_callback_for_our_memory)
 }
 
 /* W-090, R-305: when the time is over the hub gives up this range only, and
- * counts it. The next range begins where the hole ends: its `after` shows the
- * hole to a receiver, whose position is before. */
+ * counts it. The next range begins at the end of the hole: a receiver sees the
+ * hole by its `after`. */
 TEST(gives_up_one_range_and_goes_on, engine_configure, engine_teardown)
 {
     struct subscription *s;

@@ -80,8 +80,8 @@ TEST(makes_one_body_for_all_at_the_same_place)
         assert_ptr_equal(e.sent[i].data, e.sent[0].data);
 }
 
-/* With one connection each delivery waits for the one before: the body is kept
- * for the next one. */
+/* With one connection each delivery waits for the one before: the cache keeps
+ * the body for the next. */
 TEST(keeps_a_body_for_who_comes_next)
 {
     struct subscription *a, *b;

@@ -1,6 +1,6 @@
 /*
- * client_test.c - the handle: closing it closes everything that was opened on
- * it, in any state.
+ * client_test.c - the handle: td_close also closes everything on it, in any
+ * state.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -90,8 +90,8 @@ open_publishers(struct td_client *client)
     }
 }
 
-/* One that goes on, and one that ends because the set does not exist; by a
- * callback, too. */
+/* A follower that goes on, and a follower that ends because the set does not
+ * exist; by a callback, too. */
 static void
 open_followers(struct td_client *client)
 {
@@ -135,8 +135,8 @@ one_round(void)
 
 FIXTURE(set_stage, clear_stage);
 
-/* td_close closes everything that is still open: idle publishers, whose spool
- * is free for the next one, and followers that have ended. */
+/* td_close closes everything: idle publishers, with their spools free for the
+ * next one, and ended followers. */
 TEST(all_that_was_opened_goes_with_the_handle)
 {
     size_t before;

@@ -1,5 +1,5 @@
 /*
- * failure_test.c - printable reasons, whatever bytes a peer sends.
+ * failure_test.c - reasons are printable, even with hostile bytes of a peer.
  */
 #include "client/lib/failure.h"
 

@@ -105,7 +105,7 @@ TEST(a_redirect_to_what_is_no_web_is_broken)
     }
 }
 
-/* td_header: no other server gets it, whoever redirects there. */
+/* td_header: no redirect takes the header to another server. */
 TEST(a_header_for_one_server_does_not_reach_another)
 {
     struct fetch_request request = {.url = site_link(s.site, "/a"),

@@ -76,8 +76,9 @@ TEST(refuses_what_is_no_header_or_no_server)
     assert_lines(h, "http://a.example/", "");
 }
 
-/* What frames the request or makes the handshake is the library's: with another
- * value it would not understand the answer. The error names the field. */
+/* The library owns the headers that frame the request or make the handshake:
+ * with another value it would not understand the answer. The error names the
+ * field. */
 TEST(refuses_fields_that_the_library_writes)
 {
     struct headers *h = *state;

@@ -160,7 +160,7 @@ is_known(unsigned n)
     return is_found;
 }
 
-/* Notes that the file of resource `id` was put, as it is wanted now. */
+/* Notes that the mirror has put the wanted file of resource `id`. */
 static inline void
 have(int64_t id)
 {

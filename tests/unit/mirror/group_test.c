@@ -285,7 +285,7 @@ TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
     come(a, "old");
     turn(1);
     tell(1, true);
-    group_start(s.group); /* with no files it is removed at once */
+    group_start(s.group); /* with no files, so the removal is immediate */
     assert_no_file(s.home.fd, path_of(1));
     assert_int_equal(s.n_out, 1);
     tell(1, false);

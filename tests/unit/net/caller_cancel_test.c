@@ -180,8 +180,8 @@ TEST(a_call_that_is_done_is_given_up_harmlessly)
     assert_counts(0, 0);
 }
 
-/* A call that is done cancels the next one. That may be done as well, but its
- * done() was not called yet: then it is never called. */
+/* A call that is done cancels the next one. Even if the next one is done as
+ * well, its done() is never called. */
 static struct trial mutual[2];
 
 static void

@@ -67,8 +67,7 @@ start_job_now(void *user)
 
 FIXTURE(called_setup, called_teardown);
 
-/* Everything that was submitted before the end is done before it; on_end is
- * last. */
+/* All work from before the end is done before the end; on_end is last. */
 TEST(the_end_comes_last)
 {
     struct caller_options options = {.connections = 1,

@@ -297,8 +297,8 @@ TEST(cuts_a_body_that_drips, open_impatient, served_close)
     assert_int_equal(atomic_load(&served.n_open), 0);
 }
 
-/* A handler that wants to answer a broken body does so when it likes; nothing
- * that comes meanwhile is read. */
+/* A handler may put off its answer to a broken body; the server reads nothing
+ * meanwhile. */
 TEST(leaves_the_answer_to_a_broken_body_to_its_handler, open_impatient,
      served_close)
 {

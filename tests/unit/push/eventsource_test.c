@@ -98,8 +98,7 @@ TEST(writes_a_heartbeat_with_its_position)
     buf_fini(&wire);
 }
 
-/* One chunk for an event that fits in one; full ones and a rest for a longer
- * one. */
+/* A short event is one chunk; a longer one has full chunks and a rest. */
 TEST(cuts_an_event_into_full_chunks_and_a_rest)
 {
     const size_t around =

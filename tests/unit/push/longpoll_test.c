@@ -182,8 +182,8 @@ TEST(resumes_when_its_set_has_more)
     expect(w[1], "5");
 }
 
-/* It does not wait for a change that was committed before it; whether or not
- * others of the set wait already. */
+/* A poll does not wait for an earlier commit, whether or not others wait in the
+ * set already. */
 TEST(does_not_wait_for_what_is_there)
 {
     struct wire *other;

@@ -198,8 +198,8 @@ TEST(a_page_that_names_some_sets_leads_to_all)
           "missed url=/d1.xml\n");
 }
 
-/* R-041: the root of a host stands for the whole host, whatever its page
- * names. */
+/* R-041: the root of a host stands for the whole host, not only for the sets on
+ * its page. */
 TEST(the_root_of_a_host_stands_for_all_its_sets)
 {
     struct stage *s = *state;

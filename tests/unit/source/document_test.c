@@ -389,8 +389,8 @@ TEST(gzip_may_be_several_members_but_nothing_else)
     buf_fini(&packed);
 }
 
-/* A document packed a thousand to one is limited by its unpacked size, not by
- * its packed one; and a plain one is limited, too. */
+/* The limit counts the unpacked bytes of a document that is packed a thousand
+ * to one, not the packed ones; a plain document has a limit, too. */
 TEST(a_bomb_ends_at_the_limit)
 {
     static const struct document_events none = {NULL, NULL};

@@ -85,8 +85,8 @@ assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
     assert_int_equal(m->seq, seq);
 }
 
-/* All entries of one fold are due at the same moment: passing them over one by
- * one does not look at all of them for each. */
+/* All entries of one fold are due at the same moment: each step to the next one
+ * reads few rows, not all of them. */
 TEST(passes_over_what_is_due_at_once_one_by_one)
 {
     int64_t due_us = 0;

@@ -89,8 +89,7 @@ run_sql(struct folded *w, const char *sql)
     sqlite3_close(db);
 }
 
-/* The state makes a damaged file, and one of a newer program, anew from the
- * log, whatever is wrong. */
+/* The state folds a damaged file, or a newer program's, anew from the log. */
 TEST(begins_anew_what_it_cannot_read)
 {
     static const struct {

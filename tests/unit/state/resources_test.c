@@ -217,8 +217,8 @@ fold_until_killed(struct folded *w, int told)
     pause();
 }
 
-/* R-086: kill -9 at any moment leaves the state of one position, and nothing
- * that was committed is folded again. */
+/* R-086: kill -9 at any moment leaves the state of one position, and no
+ * committed entry is folded again. */
 TEST(is_of_one_position_after_a_kill)
 {
     struct folded *w = *state;

@@ -1,6 +1,6 @@
 /*
- * verify_files_test.c - td_verify of directories: it sorts their files,
- * whatever their names, and proves them; it finds damage where it is.
+ * verify_files_test.c - td_verify of directories: it sorts and proves their
+ * files under any names, and finds damage where it is.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -110,8 +110,8 @@ TEST(neither_loses_nor_doubles_a_post)
     add(l, "gone", 2);
     post(l);
 
-    /* Before it is sealed: nothing of it is left, and the watch finds the
-     * changes again. */
+    /* A crash before the seal leaves nothing of the post, and the watch finds
+     * the changes again. */
     add(l, "old", 3);
     add(l, "gone", 0);
     assert_known(l, "old", 3);
@@ -230,8 +230,8 @@ TEST(goes_through_the_paths_below_a_folder)
     ledger_close(l);
 }
 
-/* The set has another log: it lacks all changes that were posted to the old
- * one. */
+/* The set has another log: changes that the watch posted to the old one are
+ * missing in it. */
 TEST(forgets_what_another_log_has)
 {
     struct ledger *l = open_ledger(state);

@@ -23,7 +23,7 @@ check(struct mediatypes *types, const char *name, const char *head, size_t size,
                  type ? type : "untold");
 }
 
-/* The extension decides, as people expect, whatever is in the file. */
+/* The extension decides, as people expect, not the content. */
 TEST(goes_by_the_extension_first)
 {
     struct mediatypes *types = mediatypes_open(MEDIATYPES_TABLE);

@@ -476,7 +476,7 @@ check_chunks_are_refused(struct stage *s, const char *path)
 }
 
 /* Bodies have 256 MiB, those of one route a quarter of that: a hub that posts
- * for ever does not keep the others from posting. */
+ * for ever does not block the others. */
 TEST(bodies_are_bounded)
 {
     enum { MIB = 1024 * 1024, SHARE = 64 * MIB, ALL = 256 * MIB };
