@@ -246,7 +246,7 @@ clock_gettime(clockid_t id, struct timespec *now)
     case CLOCK_BOOTTIME:
         us = steady_now_us();
         break;
-    default: /* what a thread has worked */
+    default: /* the CPU time of a thread */
         return (int)syscall(SYS_clock_gettime, id, now);
     }
     now->tv_sec = us / 1000000;

@@ -123,7 +123,7 @@ def mirrored(broker, site, tmp_path, run, start):
     return Mirrored(broker.set(), site, tmp_path, run, start)
 
 
-# What a test plays
+# The peers of a test
 
 
 @pytest.fixture

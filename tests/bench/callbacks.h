@@ -1,7 +1,7 @@
 /*
  * callbacks.h - where webhooks arrive: callbacks of the loopback network, all
  * in this process. They confirm every verification of intent, and answer each
- * delivery with 204 once all of it is there; sick ones never answer.
+ * complete delivery with 204; sick ones never answer.
  *
  * Each callback is a host of its own, as the limits of a sender go by host, or
  * some share one: http://127.1.0.7:PORT/cb/7.

@@ -4,8 +4,8 @@
  *     bench_calls [CALLBACKS [ROUNDS [BYTES [HOSTS]]]]
  *
  * One call in flight to each callback, over kept connections; 1,000 callbacks,
- * 50 rounds, bodies of 2,000 bytes, each callback a host of its own unless told
- * otherwise. The callbacks are a process of its own on core 0, the caller one
+ * 50 rounds, bodies of 2,000 bytes, each callback a host of its own without the
+ * option. The callbacks are a process of its own on core 0, the caller one
  * thread on core 1. Prints CPU per call of the process that calls, without the
  * first round, which connects.
  */

@@ -16,8 +16,8 @@
 #include "tests/bench/server.h"
 #include "tests/bench/usage.h"
 
-/* The first subscribers bring in what a server needs once; what the others add
- * is the memory of a connection. */
+/* The first subscribers make the server allocate its common memory; further
+ * ones add the memory of a connection. */
 #define FIRST_SUBSCRIBERS 64
 
 /* Publishing before and after the stall, with --slow. */

@@ -12,8 +12,8 @@
  *                  one write() and one fdatasync(), then answered; its frames
  *                  go out with one send() per subscriber
  *
- * What a socket does not take is copied into that connection's own queue,
- * without a bound. Listens on a free port, which it prints.
+ * Bytes that a socket does not take are copied into that connection's own
+ * queue, without a bound. Listens on a free port, which it prints.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ struct connection {
     bool is_websocket;
     size_t place; /* in subscribers */
     struct bytes in;
-    struct bytes out; /* what the socket did not take */
+    struct bytes out; /* bytes that the socket did not take */
 };
 
 /* A post of this turn: where its body is in floor.log. */

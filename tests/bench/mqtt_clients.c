@@ -103,8 +103,8 @@ mqtt_send(const struct mqtt_load *load)
     mosquitto_destroy(client);
 }
 
-/* What the subscription that is waited for has come to: a client's user is its
- * owner's. */
+/* True if the awaited subscription was granted; a global, as a client's user
+ * pointer belongs to its owner. */
 static bool is_granted;
 
 static void

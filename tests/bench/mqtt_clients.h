@@ -9,7 +9,7 @@
 
 #include <mosquitto.h>
 
-/* What the plain loop sends: MQTT 5, QoS 1. */
+/* The load of the plain loop: MQTT 5, QoS 1. */
 struct mqtt_load {
     unsigned port; /* of the MQTT broker, on this machine */
     const char *topic;

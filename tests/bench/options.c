@@ -9,7 +9,7 @@
 #define ROWS_MAX 32
 #define CORE_MAX 1023
 
-/* What getopt_long returns for --help; for a row its number, plus one. */
+/* The result of getopt_long for --help; for a row its number, plus one. */
 #define HELP (ROWS_MAX + 1)
 
 struct table {

@@ -16,7 +16,7 @@
 /* Connections over which is published; more would cost each subscriber more. */
 #define SUBSCRIBER_PUBLISHERS_MAX 8
 
-/* What a group of subscribers got. */
+/* The receipts of a group of subscribers. */
 struct receipts {
     uint64_t entries;
     uint64_t messages;

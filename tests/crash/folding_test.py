@@ -1,6 +1,6 @@
-"""The archive thread is killed while it folds, and meets a full disk there; lists end,
-get files and are let go of meanwhile. The calls that meet the fault are chosen at
-random (faults.py)."""
+"""The archive thread is killed while it folds, and meets a full disk there; meanwhile
+lists end, get files and are deleted. The calls that meet the fault are chosen at random
+(faults.py)."""
 
 import contextlib
 import datetime
@@ -49,9 +49,8 @@ def microseconds(time):
 
 
 class Model:
-    """What the resources of a set are after entry `seq`: its changes, folded the plain
-    way. `resources` are the seqs and entries of the existing resources, by their
-    locs."""
+    """The resources of a set after entry `seq`: its changes, folded in a plain model.
+    `resources` are the seqs and entries of the existing resources, by their locs."""
 
     def __init__(self):
         self.seq = 0

@@ -286,7 +286,7 @@ def test_a_damaged_database_is_found_at_the_start(news, callbacks, run):
     assert len(hub.subscriptions(news)) == 1
 
 
-# Subscriptions can be had again, so that is no reason not to start.
+# Subscribers can subscribe again, so a missing database does not prevent a start.
 def test_without_its_database_the_hub_begins_anew(news, callbacks):
     one = callbacks.join(news)
     one.wait_last(news.post(2).last)

@@ -164,7 +164,7 @@ def test_a_lease_ends_also_while_the_broker_is_down(start_broker, callbacks, fau
     assert len(one.verifications) == 1  # kept as it is
 
 
-# W-091, R-306: what an operator asks for once more is no repeat, but each try of it is.
+# W-091, R-306: an operator's redelivery is no repeat, but each try of it is.
 def test_a_redelivery_is_another_delivery(news, callbacks):
     one = callbacks.join(news)
     news.post(3)
@@ -243,8 +243,8 @@ class Mixture:
                     self.news.post(chosen.randint(1, POST_MAX))
 
     def check_subscriptions(self):
-        """Every request that was answered with 202 has come to its end, the newest of
-        its pair last."""
+        """Every request that was answered with 202 has ended, the newest of its pair
+        last."""
         for callback, is_wanted in self.flipping.items():
             (hub.wait_active if is_wanted else hub.wait_gone)(self.news, callback)
         for callback in self.staying:

@@ -20,7 +20,7 @@ SOCKET = "socket:"
 
 KILLED = 128 + 9
 
-# What the broker believes to be free where the disk has no room, and where it has; with
+# The free space that the broker sees when the disk is full, and when it has room; with
 # plenty the log would not look for a while.
 DISK_FULL = 1 << 20
 DISK_ROOM = 512 << 20

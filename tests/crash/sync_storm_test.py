@@ -175,8 +175,8 @@ def check_booked(mirror, resources):
 
 
 def change_many(news, resources, n):
-    """Resources change, then these changes are posted; some resources cannot be had the
-    next time, or not right. The broker answers all posts in the end."""
+    """Resources change, then these changes are posted; the next requests of some
+    resources fail, or yield wrong bytes. The broker answers all posts in the end."""
     while n:
         size = min(n, resources.chosen.randint(1, POST))
         n -= size
@@ -434,8 +434,8 @@ class Lists:
             self.site.delete(f"/rs/{self._name(first - 1)}")
 
     def turn(self):
-        """Something changes, and the lists are rewritten; sometimes a resource cannot
-        be had the next time."""
+        """Resources change, and the lists are rewritten; sometimes the next request of
+        a resource fails."""
         chosen = self.resources.chosen
         if chosen.randrange(2):
             self.change(chosen.randint(1, TURN))

@@ -1,4 +1,4 @@
-"""What a broker answers to its readers: recorded once, compared ever after.
+"""The answers of a broker to its readers: recorded once, compared ever after.
 
     answers.write(path, answers.crawl(broker, public_url, ["news", "books"]))
     for recorded in answers.read(path):
@@ -53,7 +53,7 @@ BODY_MAX = 65536
 # Where readers begin.
 ENTRANCES = ("/.well-known/resourcesync", "/robots.txt", "/sets", "/relays")
 
-# What a set may have, and does not link to from there.
+# Documents that a set may have, without a link to them from there.
 OF_A_SET = (
     "",
     "/capabilitylist.xml",

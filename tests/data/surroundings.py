@@ -1,11 +1,11 @@
 """The surroundings of a kept broker: callbacks, topics and files of others.
 
 The data have the URLs of these, so they need one address for ever. HOST is a loopback
-address that no other test uses, and PORT is below the ports that a kernel gives to
-whoever asks for any: in a network of its own a test always gets the address. In the
-network of the machine only another run of the same test can have it, and is waited
-for. (A name instead of HOST would need a resolver; the port would be fixed all the
-same. A test that replaced URLs in hub.db would not test what the old broker wrote.)
+address that no other test uses, and PORT is below the ports that a kernel assigns: in a
+network of its own a test always gets the address. In the network of the machine only
+another run of the same test can have it, and is waited for. (A name instead of HOST
+would need a resolver; the port would be fixed all the same. A test that replaced URLs
+in hub.db would not test what the old broker wrote.)
 """
 
 import errno

@@ -110,8 +110,8 @@ def sizes(mirrored):
     return [path.stat().st_size for path in mirrored.directory.glob("[!.]*/r/*")]
 
 
-# The sync gives up a resource that is too long, whatever length the source stated; it
-# fetches the others.
+# The sync gives up a resource that is too long, for any stated length, and fetches the
+# others.
 def test_a_file_that_is_too_long_is_given_up(mirrored, site, endless):
     mirrored.change("/short.txt", "short")
     mirrored.change("/told.txt", "x" * 70 * KIB)

@@ -11,7 +11,7 @@ import pytest
 
 from tidings_test.process import Process
 
-# Chromium's sandbox does not work for root, who may run a test. Commands come on
+# Chromium's sandbox does not work for root, and root may run a test. Commands come on
 # descriptor 3, answers go to 4.
 CHROMIUM = """exec /usr/bin/chromium --headless --no-sandbox --disable-gpu \
 --disable-dev-shm-usage --no-first-run --disable-background-networking \

@@ -103,7 +103,7 @@ def parked_content(attack, news):
     attack.open(max(6, len(attack.clients) // 10), head.encode() + body[:size])
 
 
-# What an attack does, what the broker may have open, options, and kind of set.
+# An attack, the limits of the broker, options, and kind of set.
 ATTACKS = {
     "half heads": (half_heads, 300, (), "none"),
     "idle connections": (idle, 150, (), "none"),
@@ -259,8 +259,8 @@ def test_a_client_tells_the_resources_of_four_sets_at_a_time(start_broker):
     wait_for("an end of all uploads", lambda: is_at_work(0))
 
 
-# What an upload has on the disk counts for its client until the upload has come to an
-# end. The disk has room for 8 MiB.
+# The bytes of an upload on the disk count for its client until the upload has ended.
+# The disk has room for 8 MiB.
 def test_the_bytes_of_uploads_on_the_disk_count(start_broker, faults):
     broker = start_broker("--client-share", "25", env=faults.env)
     faults.set_disk((256 + 8) * MIB)

@@ -81,7 +81,7 @@ def test_a_clock_that_was_ahead_before_a_restart_moves_no_time_back(start_set, f
         check_history(lists)
 
 
-# The lists are old by the clock that jumps; nothing else comes of it.
+# The lists are old by the clock that jumps; the jump has no other effect.
 def test_a_clock_that_jumps_forward_closes_old_lists(start_set, faults):
     news = start_set("--rotate-age", "1800")
     lists = news.changelists()

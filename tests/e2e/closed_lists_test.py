@@ -1,4 +1,4 @@
-"""What a closed list keeps: its bytes, its place."""
+"""A closed list keeps its bytes and its place."""
 
 import pytest
 

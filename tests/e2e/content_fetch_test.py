@@ -107,7 +107,7 @@ def other(start_site):
     return start_site()
 
 
-# What is kept
+# Kept content
 
 
 #
@@ -154,7 +154,7 @@ def test_what_is_not_as_told_is_not_kept(start_fetching, site):
     assert not s.arriving()
 
 
-# two changes, and only the second one's bytes are still to be had.
+# two changes, and the site serves only the second one's bytes.
 def test_a_later_version_is_kept_for_its_own_entry(start_fetching, site):
     s = start_fetching()
     site.hold("/a")

@@ -159,7 +159,7 @@ def test_compressed_streams_are_counted_on_their_own(news, broker):
     assert broker.metrics()[sent] >= 1
 
 
-# What a client sends
+# Messages of a client
 
 
 def send(follower, opcode, payload=b"", fin=True, rsv1=True):

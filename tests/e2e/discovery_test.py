@@ -42,8 +42,8 @@ def check_description(document):
     assert not document.is_index and document.capability == "description"
 
 
-# what the Capability List at `url` names is there and is
-# what the list says of it; and the list leads up.
+# each list that the Capability List at `url` names exists,
+# has the stated properties, and leads up.
 def check_capabilities(broker, url):
     document = get(broker, url)
     assert not document.is_index and document.capability == "capabilitylist"
@@ -73,7 +73,7 @@ def test_the_landing_page_leads_to_every_set(broker, news, other):
     check_all_capabilities(broker, links, 2)
 
 
-# A title is text, whatever it contains.
+# A title is text, even if it looks like markup.
 def test_the_landing_page_shows_titles_as_text(broker, news, other):
     assert other.put(title="<script>A & B</script>").status == 200
     page = broker.get("/").text

@@ -255,7 +255,7 @@ def check_link(document, rel, news, path):
     assert document.text(f"/*/rs:ln[@rel='{rel}']/@href") == f"{news.url}/{path}"
 
 
-# what a list says of itself.
+# a list's statements about itself.
 def test_a_list_says_what_it_is(news, lists):
     for i, one in enumerate(lists, 1):
         assert not one.is_index and one.capability == "changelist"

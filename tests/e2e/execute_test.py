@@ -43,7 +43,7 @@ def test_a_command_gets_no_connection_and_no_signal_mask_of_tidings(news, follow
     check_end(follow(GIVEN), plain * 2)
 
 
-# A change is data, whatever a shell would make of it.
+# A change is data; a shell must not interpret it.
 def test_a_change_is_no_part_of_the_command(news, follow):
     loc = "http://example.com/$(echo+no);exit'`echo+no`"
     news.post_change(loc, "updated")

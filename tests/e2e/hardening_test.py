@@ -55,7 +55,8 @@ def test_programs_and_library_are_hardened(file):
         assert re.search(r"sub +\$0x1000,%rsp\n.*(or|mov)q +\$0x0,.*\(%rsp\)", code)
 
 
-# The users' build, whatever this one is: a file that the release preset has compiled.
+# A file of the users' build: the release preset compiles it, even if this build is
+# another one.
 def test_a_release_checks_the_sizes_of_buffers(tmp_path):
     tell("cmake", "--preset", "release", "-B", tmp_path, "-DTIDINGS_TESTS=OFF", cwd=ROOT)
     for one in json.loads((tmp_path / "compile_commands.json").read_text()):

@@ -72,8 +72,8 @@ def test_what_is_delivered_is_not_taken_in_again(news, callbacks, broker):
     assert one.last == 2  # ours, and no more
 
 
-# W-160, W-161: the address decides, in whatever spelling, and the hub connects to
-# nobody. The hub accepts the request (W-031), and it fails.
+# W-160, W-161: the address decides, in any spelling, and the hub connects to nobody.
+# The hub accepts the request (W-031), and it fails.
 @pytest.mark.broker(*hub.QUICK, "--insecure-open")
 def test_addresses_that_are_not_for_strangers_are_not_called(news, callbacks):
     hosts = [
@@ -114,7 +114,7 @@ def test_this_machine_is_called_for_callbacks_alone(news, callbacks, broker):
     assert not len(other.deliveries)  # any other request is a stray
 
 
-# What a library reads in another way than a person.
+# URLs that a library reads in another way than a person.
 def test_urls_that_are_read_in_two_ways_are_refused(news):
     for bad in [
         "http://127.0.0.2\\@evil.example/",
@@ -137,8 +137,8 @@ def test_urls_that_are_read_in_two_ways_are_refused(news):
         check_refused(hub.subscribe(news, bad), 400, "hub.callback")
 
 
-# W-162: neither the environment nor a file of the user decides whom the hub calls, and
-# what it sends.
+# W-162: neither the environment nor a file of the user decides on the hub's targets and
+# headers.
 def test_proxies_and_passwords_of_the_environment_are_not_used(
     start_broker, callbacks, tmp_path
 ):

@@ -120,7 +120,7 @@ def test_what_is_no_topic_of_ours_is_refused(news, broker):
     check_refused(answer_of(f"{news.url}/changelist.xml"), 422, "notifications")
 
 
-# What a subscription may ask for besides: a bad one is a 4xx, also at a renewal.
+# Further parameters of a subscription: a bad one is a 4xx, also at a renewal.
 def test_a_bad_filter_position_or_interval_is_refused(news):
     for bad, why in [
         ("change=renamed", "change"),
@@ -153,7 +153,7 @@ def test_other_methods_types_and_sizes_are_refused(broker):
 
     check_refused(broker.post("/hub", "a" * 16385, FORM), 413, "16384")
     check_refused(broker.post("/hub", "a" * 16384, FORM), 400, "hub.mode")
-    # The type is a word in whatever case, with parameters.
+    # The type is a word in any case, with parameters.
     odd = "Application/X-WWW-Form-URLencoded; charset=UTF-8"
     check_refused(broker.post("/hub", "a=b", odd), 400, "hub.mode")
 

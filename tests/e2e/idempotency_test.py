@@ -53,8 +53,8 @@ def check_kept(news, n):
     assert page.last == n
 
 
-# Design section 4: a retry is harmless, whatever others post meanwhile. Without a key,
-# with another one and in another set it is another post.
+# Design section 4: a retry is harmless, even after posts of others. Without a key, with
+# another one and in another set it is another post.
 def test_a_repeat_gets_the_same_answer_and_posts_nothing(news, broker):
     first = post_first(news, "abc")
     check_repeat(first, news, "abc")
@@ -130,7 +130,7 @@ def begin_post(news, key):
     return connection
 
 
-# Whatever the repeat says. When the first has ended, its answer is there.
+# Even if the repeat has another body. When the first has ended, its answer is there.
 def test_a_repeat_of_a_running_post_is_told_to_ask_again(news):
     with begin_post(news, "slow") as connection:
         answer = post(news, "slow")

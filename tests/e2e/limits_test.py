@@ -143,8 +143,8 @@ def test_the_limit_of_descriptors_stops_nobody_who_is_in(faults, start_broker):
         assert news.get(news.list_path(number)).status == 200
 
 
-# Too few for a start: the program reports that at once, whatever would have run out
-# first.
+# Too few for a start: the program reports that at once, for any descriptor that would
+# have run out first.
 def test_a_start_with_too_few_descriptors_says_so(faults, run, tmp_path):
     data = tmp_path / "data"
     options = ("--listen", "127.0.0.1:0", "--data", data, "--threads", "2")

@@ -48,8 +48,8 @@ def words(lines):
     )
 
 
-# whatever the layout, a mirror becomes what the source is, and an audit
-# finds it so; then again, when files came, changed and went.
+# for every layout a mirror becomes equal to the source, and an audit
+# confirms that; then again, after files came, changed and went.
 def test_a_list_is_mirrored_again_and_again(layout, site, run, tmp_path):
     mirror = tmp_path / "mirror"
     layout.publish(FILES)

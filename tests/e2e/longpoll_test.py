@@ -82,7 +82,7 @@ def test_is_answered_empty_when_the_time_is_over(ask, wait):
     assert time.monotonic() - start >= float(wait) - 0.0001
 
 
-# Each waits for its own time, whoever asks before and after it.
+# Each waits for its own time, independent of others.
 def test_waits_for_each_as_long_as_it_asked(ask):
     start = time.monotonic()
     polls = {wait: ask("after=3", wait) for wait in (250, 0.5, 0.2, 300, 0.3)}

@@ -409,8 +409,8 @@ def test_a_time_before_the_earliest_is_gone(start_broker):
         broker.restart()
 
 
-# Retention goes past the last message of those whom nothing passes. They have looked at
-# what went, and miss nothing: they stay.
+# Retention goes past the last message of streams with filters that pass nothing. They
+# have looked at what went, and miss nothing: they stay.
 @pytest.mark.broker("--rotate-entries", "2", "--heartbeat", "3600")
 def test_who_gets_nothing_is_not_left_behind(news, broker):
     prefix = "prefix=http://example.com/x/"

@@ -257,7 +257,7 @@ def test_who_cuts_because_it_refuses_is_told_of_once(start_mosquitto, bridge):
     assert times_said(broker, "refuses the status") == 1
 
 
-# Who does nothing
+# Brokers that do nothing
 
 
 # while the MQTT broker is stopped, with connections that stand, every post is

@@ -61,7 +61,7 @@ class Bridged:
         self.rejected = self.mosquitto.hear("a/rejected").messages
 
     def next_rejected(self):
-        """What the next problem says that the broker publishes."""
+        """The next problem that the broker publishes."""
         heard = self.rejected.next()
         assert heard.type == "application/problem+json"
         assert not heard.retain
@@ -192,8 +192,8 @@ def test_a_set_with_inline_content_refuses_changes_without_content(bridge):
     news.wait_last(1)
 
 
-# What a publisher may think of. The answer says what is wrong, in words that are safe
-# to read; the broker takes the messages behind it.
+# The tricks of a publisher. The answer says what is wrong, in words that are safe to
+# read; the broker takes the messages behind it.
 HOSTILE = [
     (4, "[" * 1000000),
     (4, '{"changes":[' + '{"a":' * 100000),

@@ -140,7 +140,7 @@ def test_a_change_has_a_message_of_its_own_where_wanted(mosquitto, bridge):
             assert message.entries[0].change == kind
 
 
-# Last will: subscribers learn that the broker is gone, whatever ended it.
+# Last will: subscribers learn that the broker is gone, even after a kill.
 def test_a_killed_broker_is_offline(mosquitto, bridge):
     hearer = mosquitto.hear("a/status")
     broker = bridge(f"[mqtt a]\nout = *\nprefix = a\n{QUICK}")

@@ -7,7 +7,7 @@ from tidings_test.http import JSON, check_refused
 from tidings_test.sets import change
 from tidings_test.stream import UPGRADE
 
-# Whom an open broker lets in, by Host and Origin; PORT is that of the broker.
+# Requests that an open broker admits, by Host and Origin; PORT is that of the broker.
 LET_IN = [
     ("127.0.0.1:PORT", None),
     ("localhost:PORT", None),
@@ -50,8 +50,7 @@ def visit(broker, visitor, path="/healthz", method="GET", body=None, **headers):
         return connection.answer_head().status
 
 
-# What a page of somebody else could do from a browser on this machine: read, publish,
-# follow.
+# A foreign page could do this from a browser on this machine: read, publish, follow.
 def test_lets_in_nobody_from_elsewhere(news, broker):
     news.post()
     posted = broker.set()
@@ -126,9 +125,9 @@ def test_says_why_it_lets_nobody_in(broker):
     check_refused(page, 403, "example.org")
 
 
-# The name in --public-url is the broker's, too. Its own pages may use it whatever Host
-# the request names: a proxy may name another one than the address of the page. With
-# --insecure-open a broker has other names as well; foreign pages still may not use it.
+# The name in --public-url is the broker's, too. Its own pages may use it under any
+# Host: a proxy may name another one than the address of the page. With --insecure-open
+# a broker has other names as well; foreign pages still may not use it.
 @pytest.mark.parametrize(
     "options, visitors",
     [

@@ -42,7 +42,7 @@ def check(broker, directory, list_directory, list_file):
     assert found > {"tidings.db", "hub.db", "lock", "changes", "resourcedump"}
 
 
-# What the broker keeps is its user's own, unless an option says otherwise.
+# The broker's files belong to its user alone, unless an option changes that.
 @pytest.mark.parametrize(
     "options, expected",
     [

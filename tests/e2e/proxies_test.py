@@ -219,7 +219,8 @@ def ask_alone(proxy, method, target, body):
 # Limits
 
 
-# Each client of a trusted proxy has its own limits, whatever it says of itself.
+# Each client of a trusted proxy has its own limits, in spite of headers that it
+# invents.
 @pytest.mark.broker(
     *("--insecure-open", "--trusted-proxies", "127.0.0.1", "--client-streams", "1")
 )

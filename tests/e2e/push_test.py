@@ -198,7 +198,7 @@ def test_xml_and_json_say_the_same(news):
             assert getattr(json, fact) == getattr(xml, fact)
 
 
-# a message is a function of its coverage, for whoever gets it, live on
+# a message is a function of its coverage, for all subscribers, live on
 # any thread or hours later.
 @pytest.mark.broker("--threads", "4")
 def test_the_same_coverage_has_the_same_bytes(news):

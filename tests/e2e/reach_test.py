@@ -1,5 +1,5 @@
-"""What a source may have a client ask for: nothing that is nearer to the client than
-the source itself (client/lib/reach.h). Which address is how near, names that move and
+"""A source may make a client request nothing that is nearer to the client than the
+source itself (client/lib/reach.h). Which address is how near, names that move and
 proxies: tests/unit/lib/reach_test.c."""
 
 import socket

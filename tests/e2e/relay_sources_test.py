@@ -52,7 +52,7 @@ class Source:
         return f"http://r.example/{name}"
 
     def change(self, kind, name):
-        """Something happens; nothing of it is on the site yet."""
+        """A file changes; the site does not show it yet."""
         self.second += 1
         self.changes.append((self.second, kind, name))
         if kind == "deleted":
@@ -249,7 +249,7 @@ def tell_many(source, relay, n):
 
 
 def all_of(target):
-    """The first entries of a set, whoever posted them."""
+    """The first entries of a set, of all posters."""
     return target.get("changes?after=0", accept=JSON).json()["changes"]
 
 

@@ -68,8 +68,8 @@ def test_a_spoofed_topic_is_refused(feed):
     feed.check_delivered(callback, 1, b"real")
 
 
-# every document that was answered with 200 is delivered in order, whatever
-# happens; a Source without an answer may repeat its document.
+# every document that was answered with 200 is delivered in order, in spite of
+# kills; a Source without an answer may repeat its document.
 def test_nothing_is_lost_by_a_kill(start_broker, site, callbacks):
     broker = start_broker(*OPTIONS)
     feed = Feed(broker, site, callbacks).register()

@@ -288,8 +288,8 @@ def test_everything_is_served_unchanged_whatever_it_came_in(broker, type, write)
             check_says_all(text, type_)
 
 
-# Design section 4: what the broker says can be posted to another set: the same
-# entries, of our namespace their tags alone.
+# Design section 4: a broker's documents can be posted to another set: the same entries,
+# of our namespace their tags alone.
 def test_a_broker_takes_its_own_documents_again(news, broker):
     news.receipt(news.send(write_xml(), XML))
     for text, type in fetch_all(news):

@@ -81,7 +81,7 @@ INLINE = {"content": "inline", "resource_dump_keep": 1}
 
 
 class World:
-    """What the cases ask for, made when the first of them does."""
+    """The objects of the cases, made when the first case needs them."""
 
     def __init__(self, broker, callbacks, site, start_broker, faults):
         self.broker = broker

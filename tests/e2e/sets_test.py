@@ -62,7 +62,8 @@ def test_put_replaces_all_settings(broker):
     assert found["settings"]["rotateAge"] == 1.5
 
 
-# RFC 7396: what a change does not name stays, and null is the broker's default, or none.
+# RFC 7396: members that a change does not name stay, and null is the broker's default,
+# or none.
 def test_a_change_leaves_the_rest_alone(start_broker):
     broker = start_broker()
     demo = broker.set().create(title="Demo", rotate_entries=9, retain_lists=5)
@@ -169,8 +170,8 @@ def test_content_is_not_deleted_by_a_slip(texts, run):
     wait_for("the content to go", lambda: not kept(texts))
 
 
-# The same of a shorter retention: closed lists, and archived generations. What the
-# settings before let go of anyway does not count, and nothing is in the way of a
+# The same of a shorter retention: closed lists, and archived generations. Lists that
+# the earlier settings would delete anyway do not count, and nothing obstructs a
 # retention that deletes nothing.
 def test_lists_are_not_deleted_by_a_slip(broker):
     news = broker.set().create(rotate_entries=2, resource_list_keep=1)

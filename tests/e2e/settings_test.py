@@ -1,4 +1,4 @@
-"""What a file of settings says to the broker, and what --check says about it."""
+"""The effect of a file of settings on the broker, and the report of --check on it."""
 
 import contextlib
 import sqlite3
@@ -187,7 +187,8 @@ def test_check_finds_a_database_that_a_start_could_not_open(
     assert snapshot(broker.data) == before
 
 
-# What a killed broker committed last is in the WAL alone: it is read, and stays there.
+# The last commits of a killed broker are only in the WAL: --check reads it, and leaves
+# it there.
 def test_check_reads_the_latest_commits_of_a_crash(start_broker, check):
     broker = start_broker()
     broker.set().post(20)

@@ -1,5 +1,5 @@
-"""A signal ends `tidings` whatever the other side does: it is silent, stops in the middle
-or sends without end."""
+"""A signal ends `tidings` while the other side is silent, stops in the middle or sends
+without end."""
 
 import signal
 

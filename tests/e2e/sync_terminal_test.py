@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker("--heartbeat", "0.2")
 
 
 class Terminal:
-    """What a sync writes on its standard error, a terminal of so many columns."""
+    """The standard error of a sync, a terminal of so many columns."""
 
     def __init__(self, mirrored, start, columns, *more):
         mirrored.post()

@@ -1,5 +1,5 @@
-"""`tidings sync` against a real broker and a web site: the mirror equals the source,
-whatever happens in between."""
+"""`tidings sync` against a real broker and a web site: the mirror equals the source, in
+spite of faults in between."""
 
 import time
 

@@ -203,7 +203,8 @@ def test_reports_a_certificate_that_nobody_vouches_for(
     assert done.output().startswith("1 ")
 
 
-# The certificate must name the host of the URL, and be valid today, whoever signed it.
+# The certificate must name the host of the URL, and be valid today, even if a trusted
+# CA signed it.
 @pytest.mark.parametrize(
     "host, wish, why",
     [

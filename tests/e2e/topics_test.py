@@ -17,7 +17,7 @@ CHANNELS = {
 
 
 def check_discovery(news, topic, answer, size):
-    """What a discovering subscriber wants of an answer (W-083: in one line)."""
+    """Check an answer by the needs of a discovering subscriber (W-083: in one line)."""
     url = news.broker.url
     assert (answer.status, answer["Content-Type"]) == (200, "application/xml")
     assert answer.all("Link") == [

@@ -12,7 +12,7 @@ def watched(broker, tmp_path, start):
     return Watched(broker.set(), tmp_path, start)
 
 
-# what an entry says about a file.
+# an entry's facts about a file.
 def test_posts_type_length_and_time_of_a_file(watched):
     fold = watched.fold
     watching = watched.start()

@@ -53,7 +53,7 @@ def test_a_renewal_counts_once_it_is_verified(news, callbacks):
     check_secret(news, one, None)
 
 
-# W-036: what the callback says to the older one comes too late.
+# W-036: the callback's answer to the older one comes too late.
 def test_of_several_requests_the_newest_counts(news, callbacks):
     one = callbacks.add()
     older = cb.Held()
@@ -178,7 +178,7 @@ def test_to_end_what_is_not_there_changes_nothing(news, callbacks):
     assert len(hub.subscriptions(news)) == 1
 
 
-# W-070, W-072, R-300: and it can be had again, from then on.
+# W-070, W-072, R-300: and the callback can subscribe again from then on.
 @pytest.mark.broker(*hub.QUICK, "--hub-lease-min", "1")
 def test_a_lease_ends(news, callbacks):
     fence = callbacks.join(news)
@@ -226,7 +226,7 @@ def test_who_loses_its_topic_is_denied(news, callbacks):
     assert cb.parameter(denial, "hub.challenge") is None
 
 
-# W-042: the hub also denies a subscriber whom the operator ends.
+# W-042: the hub also denies a subscriber that the operator removes.
 def test_who_is_put_out_is_denied(news, callbacks, broker):
     fence = callbacks.join(news)
     one = callbacks.join(news)

@@ -152,7 +152,7 @@ def test_what_gathers_behind_a_delivery_goes_out_at_once(news, callbacks):
     one.history()
 
 
-# the first try fixes the delivery, whatever comes meanwhile.
+# the first try fixes the delivery, in spite of later changes.
 def test_a_retry_covers_what_the_first_try_did(news, callbacks):
     one = callbacks.join(news)
     tries = [cb.Held(500), cb.Held(cb.reset)]

@@ -46,7 +46,7 @@ def check_delivery(news, callback, secret=None):
     assert len(callback.deliveries) == n + 1
 
 
-# W-001, W-002: what the tool starts from.
+# W-001, W-002: the start of the tool's tests.
 def test_the_topic_names_the_hub_and_itself(news, broker):
     for n in (0, 1):
         if n:

@@ -30,7 +30,7 @@ def check_nobody_called(news, callbacks, callback):
     assert not len(callback.verifications)
 
 
-# W-031, R-298: at once, whatever the result.
+# W-031, R-298: at once, for any result.
 def test_a_request_is_answered_before_it_is_verified(news, callbacks):
     one = callbacks.add()
     one.hold()

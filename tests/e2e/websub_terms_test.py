@@ -1,5 +1,5 @@
-"""What a subscriber asks for besides: filters, a place in the past, an interval; and
-the simple subscription of the 2012 draft."""
+"""Further wishes of a subscriber: filters, a place in the past, an interval; and the
+simple subscription of the 2012 draft."""
 
 import urllib.parse
 
@@ -47,8 +47,8 @@ def seqs(callback):
     return [entry.seq for entry in collected(callback)]
 
 
-# R-348, R-349: the same entries, with the same seqs and bytes; a subscriber for whom no
-# entry passes gets no call, but its position is the head.
+# R-348, R-349: the same entries, with the same seqs and bytes; a subscriber without a
+# matching entry gets no call, but its position is the head.
 def test_a_filter_is_a_grep_of_everything(news, callbacks):
     plain = callbacks.join(news)
     filtered = [callbacks.join(news, **parameters(q)) for q, _ in mixture.FILTERS]

@@ -3,7 +3,7 @@
  * unchanged program.
  *
  * Loaded with LD_PRELOAD, it stands before the C library's calls and lets them
- * fail as the plan says (plan.h). Whatever the plan does not name goes through.
+ * fail as the plan says (plan.h). Calls that the plan does not name go through.
  */
 #include <dlfcn.h>
 #include <errno.h>

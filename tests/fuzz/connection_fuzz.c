@@ -63,7 +63,7 @@ enum manner {
     FILED,   /* a body from a file */
     FAILS,   /* a body that fails in its middle */
     LATER,   /* an answer by ticket, when the input says so */
-    ECHOES,  /* what came */
+    ECHOES,  /* the received bytes */
     PAUSES,  /* the same, but each piece is waited for */
     REFUSES, /* 413 at the first byte */
     MANNERS
@@ -95,9 +95,9 @@ static struct world {
     bool is_shut;      /* it sends no more */
     bool is_end_seen;  /* it has read the end */
     bool is_disturbed; /* an answer may be cut, or not come */
-    struct buf input;  /* what the client sends */
+    struct buf input;  /* the bytes that the client sends */
     size_t n_sent;     /* of it */
-    struct buf got;    /* what the client has read */
+    struct buf got;    /* the bytes that the client has read */
     struct job *job;   /* that the worker pool has to do; or NULL */
     unsigned n_bodies; /* of answers, not freed yet */
 
@@ -599,7 +599,7 @@ receive(void)
     return has_moved;
 }
 
-/* Sends what there is to send, turns the loop, reads. false: no byte moved. */
+/* Sends the pending bytes, turns the loop, reads. false: no byte moved. */
 static bool
 turn(void)
 {
@@ -620,7 +620,7 @@ turn(void)
     return receive() || has_moved;
 }
 
-/* What the loop reads and writes within itself moves no byte here. */
+/* Reads and writes of the loop within itself move no byte here. */
 static void
 turn_until_quiet(void)
 {

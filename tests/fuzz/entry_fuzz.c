@@ -120,8 +120,8 @@ hand_over(struct slice bytes, enum td_form form, bool is_change)
     batch_fini(&stage.batch);
 }
 
-/* Whatever a source writes, td hands over each entry with well-formed text that
- * says the same. */
+/* For any document of a source, td hands over each entry with well-formed text
+ * that says the same. */
 FUZZ_TARGET(entry, bytes)
 {
     hand_over(bytes, TD_XML, true);

@@ -16,8 +16,8 @@ check(struct slice header, struct slice secret, struct slice body)
     return rc;
 }
 
-/* A secret, a line end, a header: the header is right if and only if it is what
- * the secret signs the body with, in whatever case its digits are; and a secret
+/* A secret, a line end, a header: the header is right if and only if it is the
+ * signature of the body with the secret, with digits in any case; and a secret
  * of Standard Webhooks signs so, too. */
 FUZZ_TARGET(signature, header)
 {

@@ -3,7 +3,7 @@
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 
-/* What a list of a history says of itself, in words. */
+/* The statements of a list of a history about itself, in words. */
 static enum status
 on_entry(const struct verify_entry *entry, void *user)
 {

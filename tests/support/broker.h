@@ -13,9 +13,9 @@
  * Or as fixture of a test, with no options: broker_setup, broker_teardown,
  * broker_of(state).
  *
- * What a broker says on standard error is kept in a file, and printed when the
- * test program ends if a test of it failed. A broker dies with the test that
- * started it, also if the test is killed.
+ * The standard error of a broker goes to a file, which is printed when the test
+ * program ends if a test of it failed. A broker dies with the test that started
+ * it, also if the test is killed.
  */
 #ifndef TESTS_SUPPORT_BROKER_H
 #define TESTS_SUPPORT_BROKER_H

@@ -12,7 +12,7 @@ struct command {
     int in; /* its standard streams; -1: closed */
     int out;
     int err;
-    char out_text[65536]; /* what the last call read */
+    char out_text[65536]; /* read by the last call */
     char err_text[65536];
 };
 

@@ -517,7 +517,7 @@ fake_broker_start(struct fake_broker *b)
     b->is_started = true;
 }
 
-/* Ends whatever the thread waits for: after a test that failed, too. */
+/* Ends all waits of the thread: after a test that failed, too. */
 static void
 end_play(struct fake_broker *b)
 {

@@ -47,8 +47,8 @@ long http_post(struct http *h, const char *path, const char *type,
 long http_request(struct http *h, const char *method, const char *path,
                   const char *const *headers, struct slice body);
 
-/* The value of the answer's header `name`, whatever the case; NULL: it has
- * none. Lent until the next call. */
+/* The value of the answer's header `name`, in any case; NULL: it has none. Lent
+ * until the next call. */
 const char *http_header(struct http *h, const char *name);
 
 #endif

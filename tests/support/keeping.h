@@ -49,7 +49,7 @@ void keeping_close(struct keeping *w);
 void keeping_begin(struct keeping *w);
 void keeping_end(struct keeping *w);
 
-/* The look at all sets, and all that there is to do then. */
+/* Takes the look at all sets, and does all the work that it finds. */
 void keeping_fold_all(struct keeping *w);
 
 /* Posts one change, of text `text`, or an end; returns its seq. */

@@ -43,7 +43,7 @@ struct mosquittod {
     char url[64];  /* "mqtt://127.0.0.1:24123", or mqtts: */
     pid_t pid;     /* 0: not running */
     int out;       /* its standard output; end of file when it has ended */
-    char log[300]; /* what it says */
+    char log[300]; /* its standard error */
     char config[300];
     bool is_tls;
     struct certificate certificate; /* with is_tls */

@@ -29,8 +29,8 @@ void origin_free(struct origin *o); /* NULL is allowed */
 /* "http://127.0.0.1:40123/feed"; lent. */
 const char *origin_url(const struct origin *o);
 
-/* The value of its Link header from now on; NULL: none. origin_names: what a
- * good Source says, rel=self and rel=hub. */
+/* Sets the value of its Link header from now on; NULL: none. origin_names: the
+ * links of a good Source, rel=self and rel=hub. */
 void origin_links(struct origin *o, const char *links);
 void origin_names(struct origin *o, const char *self, const char *hub);
 

@@ -25,7 +25,7 @@
 
 #define RENEWALS_DEMO SETS_URL "/sets/demo/"
 
-/* What the archive thread has. */
+/* The parts of the archive thread. */
 struct renewals {
     struct sets sets;
     struct thread thread; /* only to be woken */

@@ -26,7 +26,7 @@ struct sets {
     struct registry *registry;
 };
 
-/* What a post came to. */
+/* The outcome of a post. */
 struct sets_outcome {
     enum status rc;
     struct problem why;

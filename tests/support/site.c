@@ -300,7 +300,7 @@ site_cuts(struct site *s, const char *path, size_t bytes, unsigned times)
     end(s);
 }
 
-/* What was asked */
+/* Requests */
 
 /* Returns the request of the path behind `n` others of it, or NULL, and counts
  * them; the caller holds the mutex. */

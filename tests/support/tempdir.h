@@ -14,7 +14,7 @@ struct tempdir {
     int fd; /* of the directory */
 };
 
-/* Fails the test if there is none to be had. Made in $TMPDIR, else /tmp. */
+/* Fails the test if the system has none. Made in $TMPDIR, else /tmp. */
 void tempdir_open(struct tempdir *dir);
 void tempdir_close(struct tempdir *dir);
 

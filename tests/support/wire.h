@@ -31,8 +31,8 @@ struct wire;
 /* NULL: refused, or nobody there. HOST:PORT is what requests name as Host. */
 struct wire *wire_connect(const char *host, unsigned port);
 
-/* The same with a small receive buffer: what the peer sends soon gets stuck
- * unless somebody reads. */
+/* The same with a small receive buffer: the peer soon gets stuck unless the
+ * test reads. */
 struct wire *wire_connect_narrow(const char *host, unsigned port);
 
 /* All later bytes in both directions go over TLS. It does not check the peer's

@@ -10,7 +10,7 @@ should do.
         cb.wait_last(10)
 
 Without an order a callback confirms each verification and answers deliveries with 200.
-Requests that come to no callback, byte for byte, are strays and answered with 404. A
+Requests that fit no callback, byte for byte, are strays and answered with 404. A
 delivery counts when it is answered with 2xx, and once for each id.
 
 How a request is treated is a status, or one of: answer(...), hang, close, reset,
@@ -146,7 +146,7 @@ class Callback:
             self._free, n = None, 100000
         call(lambda: [free.release() for _ in range(n)])
 
-    # What it got
+    # Received requests
 
     def wait_last(self, last):
         """Wait until it has accepted the entries up to `last`."""

@@ -51,7 +51,7 @@ class Document:
     # Questions
 
     def all(self, xpath):
-        """What the expression selects: text, or elements."""
+        """The result of the expression: text, or elements."""
         return self.root.getroottree().xpath(xpath, namespaces=NAMESPACES)
 
     def count(self, xpath):

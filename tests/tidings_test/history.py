@@ -1,4 +1,4 @@
-"""What a receiver of changes has got: every entry once, in order.
+"""The changes that a receiver has got: every entry once, in order.
 
 However the changes came (push, pull, a program), the test compares one thing: a
 sequence without gap, repeats dropped by seq, and its digest. It checks the rules of one

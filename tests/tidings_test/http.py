@@ -46,7 +46,7 @@ class Head:
                 self.headers.append((name, value.strip(" \t")))
 
     def all(self, name):
-        """The values of all headers of that name, whatever the case."""
+        """The values of all headers of that name, in any case."""
         return [value for key, value in self.headers if key.lower() == name.lower()]
 
     def __getitem__(self, name):

@@ -1,4 +1,5 @@
-"""What a subscriber asks of a broker's hub, and what the broker says of subscriptions.
+"""Requests of a subscriber to a broker's hub, and the broker's reports on
+subscriptions.
 
     hub.check_taken(hub.subscribe(news, cb, secret="s3cr3t"))
     hub.wait_active(news, cb)
@@ -14,11 +15,11 @@ import urllib.parse
 from tidings_test.http import FORM
 from tidings_test.waiting import wait_for
 
-# Retries that a test can wait for: options of a broker.
-# What a hub asks or fetches on this machine, but for the callbacks that a client here
-# has subscribed.
+# Options that let a hub call and fetch on this machine; callbacks that a client of this
+# machine subscribes need none.
 LOOPBACK = ("--allow-callbacks", "127.0.0.0/8")
 
+# Options for retries that a test can wait for.
 QUICK = ("--hub-retry-first", "0.05", "--hub-retry-max", "0.2")
 
 # A topic that is not the notifications of the set that lists its subscriptions.
@@ -83,7 +84,7 @@ def check_refused(answer, status, part):
     assert part in answer.text, answer
 
 
-# What the broker says of the subscriptions of a set
+# The broker's report on the subscriptions of a set
 
 
 def subscriptions(of_set):

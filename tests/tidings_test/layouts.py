@@ -200,7 +200,7 @@ class Simulator(Layout):
 
 
 class Paged(Layout):
-    """What a repository such as DSpace serves: an index whose parts are one script
+    """The layout of a repository such as DSpace: an index whose parts are one script
     with a number as its query, and gzip on the way."""
 
     start = "/sitemap"

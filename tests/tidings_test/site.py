@@ -140,7 +140,7 @@ class Site(Server):
         pages. None: call nothing."""
         self._turn = function
 
-    # What was asked
+    # Requests
 
     def asked(self, path):
         """The requests for that page (Arrivals)."""

@@ -41,8 +41,7 @@ UPGRADE = {
 class Follower:
     """The common part of both: the messages, one after the other.
 
-    `message` is the last one, `history` what all of them come to; of a filter's,
-    there is no history.
+    `message` is the last one, `history` the fold of all; a filter has no history.
     """
 
     def __init__(self, path):

@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 
-# What the test's thread waits for, for the watchdog's message.
+# The current wait of the test's thread, for the watchdog's message.
 _waits = []
 
 

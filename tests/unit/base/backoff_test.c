@@ -6,8 +6,8 @@
 
 static const struct backoff b = {SECOND, 100 * SECOND};
 
-/* W-089: twice as long with each failure, up to the longest, whatever the
- * number of failures. */
+/* W-089: twice as long with each failure, up to the longest, for any number of
+ * failures. */
 TEST(doubles_up_to_the_longest)
 {
     assert_int_equal(backoff_pause(&b, 1, 0), SECOND);
@@ -38,8 +38,8 @@ TEST(stays_within_any_settings)
     assert_in_range(backoff_pause(&long_one, 9, UINT32_MAX), 1, INT64_MAX);
 }
 
-/* W-089: what the callback asked for counts where it is longer; nothing is
- * later than the end. */
+/* W-089: a longer Retry-After of the callback counts; nothing is later than the
+ * end. */
 TEST(is_neither_too_early_nor_after_the_end)
 {
     assert_int_equal(backoff_next(1000, 10, 0, 5000), 1010);

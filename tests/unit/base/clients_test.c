@@ -54,7 +54,7 @@ TEST(clients_are_addresses)
     clients_fini(&clients);
 }
 
-/* Each client has its own limit, whatever the others hold. */
+/* Each client has its own limit, independent of the others. */
 TEST(each_client_has_its_own_limit)
 {
     struct problem why = {""};

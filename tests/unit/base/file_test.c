@@ -222,7 +222,7 @@ TEST(an_abandoned_file_leaves_nothing)
     assert_no_file(dir, "list.new");
 }
 
-/* What a killed process has left is neither kept nor in the way. */
+/* The remains of a killed process are neither kept nor an obstacle. */
 TEST(leftovers_are_overwritten)
 {
     int dir = tempdir_fd(state);
@@ -289,7 +289,7 @@ TEST(free_bytes_are_known_of_a_directory_and_0_of_nothing)
     assert_int_equal(file_free_bytes(-1), 0);
 }
 
-/* What --check looks at; R-149 is file_make_dirs' own. */
+/* The check of --check; R-149 is file_make_dirs' own. */
 TEST(says_whether_a_directory_could_be_used_and_makes_nothing)
 {
     char path[400], want[500];

@@ -8,7 +8,7 @@
 
 #define TEXT "one change after the other, and another one after the other"
 
-/* No step may let out more, whatever goes in: gunzip.c. */
+/* No step may let out more, for any input: gunzip.c. */
 #define STEP_OUT 262144
 #define PIECE    16384
 
@@ -17,7 +17,7 @@ struct inflated {
     struct problem why;
     struct buf bytes;
     size_t n_steps; /* after the feeding */
-    size_t largest; /* what a call let out at most */
+    size_t largest; /* the largest output of a call */
     size_t held;    /* at most */
 };
 
@@ -104,7 +104,7 @@ assert_damaged(struct slice bytes, enum status rc, const char *text)
     }
 }
 
-static struct buf b; /* what a test inflates */
+static struct buf b; /* the input of a test */
 
 static int
 set_up(void **state)
@@ -236,8 +236,8 @@ TEST(refuses_what_is_not_gzip)
     assert_damaged(buf_slice(&b), STATUS_MALFORMED, NULL);
 }
 
-/* Design section 5, rule 5: what comes out has a limit, and no more than that
- * is inflated. */
+/* Design section 5, rule 5: the output has a limit, and no more than that is
+ * inflated. */
 TEST(stops_at_the_limit)
 {
     struct inflated in;
@@ -274,7 +274,7 @@ TEST(makes_small_steps)
         assert_true(in.largest < STEP_OUT + PIECE);
         if (steps[i] > b.size)
             assert_true(in.n_steps >= (24 << 20) / (STEP_OUT + PIECE));
-        /* What it holds is what was fed, once, and itself. */
+        /* It holds the fed bytes, once, and itself. */
         assert_true(in.held < 2 * b.size + 100000);
         buf_fini(&in.bytes);
     }

@@ -42,7 +42,7 @@ inode_of(int dir_fd, const char *name)
                : st.st_ino;
 }
 
-/* What the program calls instead of the system's */
+/* The program calls these instead of the system's */
 
 int
 fsync(int fd)
@@ -81,7 +81,7 @@ rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* What a test asks */
+/* Questions of a test */
 
 void
 syncs_begin(void)

@@ -9,8 +9,8 @@
 
 #define SECOND INT64_C(1000000)
 
-/* What the thread of a test saw; read after thread_stop only, except for the
- * semaphores. */
+/* The observations of a test's thread; read after thread_stop only, except for
+ * the semaphores. */
 struct seen {
     int64_t wait_us; /* how long each round waits */
     sem_t rounds;    /* one post per round begun */

@@ -98,7 +98,7 @@ TEST(a_list_without_a_time_may_be_as_young_as_its_server_says)
     assert_baseline(f, "http://e.org/bbb;http://e.org/aaa;",
                     "@1994-11-05T02:00:00.000000Z+0");
 
-    /* What the list says itself is no guess. */
+    /* The list's own statement is no guess. */
     site_putf(f->site, "/list", NULL,
               OPEN "<rs:md capability=\"resourcelist\" "
                    "at=\"1991-01-01T00:00:00Z\"/>"

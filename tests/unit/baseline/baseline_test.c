@@ -105,7 +105,7 @@ TEST(what_cannot_be_a_baseline_is_refused)
     assert_fails(f, TD_BROKEN, "/list cannot be read");
 }
 
-/* Indexes that lead to ever more indexes come to an end. */
+/* A chain of indexes that lead to ever more indexes ends. */
 TEST(an_index_without_end_is_refused)
 {
     struct fixture *f = *state;

@@ -97,8 +97,8 @@ TEST(a_dump_that_cannot_be_used_is_left_for_the_list)
     assert_scratch_empty(f);
 }
 
-/* R-105: a package that broke off is resumed by whoever comes next, where its
- * digest proves the whole. */
+/* R-105: the next download resumes a broken package, as its digest proves the
+ * whole. */
 TEST(a_package_that_broke_off_is_resumed)
 {
     struct fixture *f = *state;

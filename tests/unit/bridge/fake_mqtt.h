@@ -45,7 +45,7 @@ void fake_mqtt_assert_silent(struct fake_mqtt *f);
 /* The other side hangs up without having sent anything more. */
 void fake_mqtt_assert_end(struct fake_mqtt *f);
 
-/* Reads whatever comes until the other side hangs up; hangs up, too. */
+/* Reads all bytes until the other side hangs up; hangs up, too. */
 void fake_mqtt_drain(struct fake_mqtt *f);
 
 void fake_mqtt_send(struct fake_mqtt *f, const uint8_t *bytes, size_t size);

@@ -9,9 +9,9 @@
 
 FIXTURE(owner_set, owner_clear);
 
-/* CONNACK with each reason that an operator can do something about; what the
- * MQTT broker says itself stands behind it, made harmless. An answer of MQTT
- * 3.1.1 to MQTT 5, or nothing that MQTT is. DISCONNECT, behind a welcome. */
+/* CONNACK with each reason that an operator can do something about; the MQTT
+ * broker's own text stands behind it, made harmless. An answer of MQTT 3.1.1 to
+ * MQTT 5, or nothing that MQTT is. DISCONNECT, behind a welcome. */
 TEST(says_why_it_is_not_connected)
 {
 #define REFUSED    "refused by the MQTT broker: "

@@ -1,4 +1,4 @@
-/* What an MQTT Client says and hears, byte by byte. */
+/* The packets of an MQTT Client, byte by byte. */
 #include <stdio.h>
 #include <string.h>
 

@@ -37,7 +37,7 @@ struct owner {
     pthread_mutex_t lock;
     pthread_cond_t changed;
 
-    /* What happened */
+    /* Events */
     unsigned n_connected, n_lost, n_turns, n_acknowledged, n_received,
         n_subscribed, n_farewells, n_done;
     bool has_session;

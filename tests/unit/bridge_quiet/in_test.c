@@ -220,8 +220,8 @@ TEST(does_not_pile_up_rejections)
     assert_int_equal(quiet_mqtt->n_published, 1001);
 }
 
-/* What the MQTT broker does not let us publish is no reason to hold up what is
- * good. */
+/* A problem that the MQTT broker does not let us publish does not hold up good
+ * messages. */
 TEST(goes_on_where_rejections_cannot_be_published)
 {
     struct in_stage *s = *state;

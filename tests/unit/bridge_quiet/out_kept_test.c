@@ -45,7 +45,7 @@ TEST(a_smaller_packet_cuts_within_the_old_ends)
     free(again);
 }
 
-/* What is acknowledged */
+/* Acknowledgements */
 
 /* Without a connection the thread waits for no other time. */
 TEST(acknowledgements_are_kept_within_a_second)

@@ -212,7 +212,7 @@ TEST(changes_of_a_notification_that_are_no_longer_retained_are_left_out,
     }
 }
 
-/* Whatever the limit is meanwhile: they were within the limit of their time. */
+/* With any new limit: they were within the limit of their time. */
 TEST(messages_that_were_begun_end_where_they_did)
 {
     struct outs *o = *state;

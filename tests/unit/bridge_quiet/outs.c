@@ -294,7 +294,7 @@ act(struct outs *o, const char *verb, char *rest)
     return true;
 }
 
-/* What the MQTT broker does. */
+/* Actions of the MQTT broker. */
 static bool
 answer(struct outs *o, const char *verb, char *rest)
 {

@@ -45,8 +45,8 @@ mqtt_open(struct mqtt **mqtt, const struct mqtt_options *options,
     return STATUS_OK;
 }
 
-/* As the thread would: rounds, in which all is acknowledged; until nothing
- * comes of them any more. */
+/* As the thread would: rounds, in which everything is acknowledged, until they
+ * change nothing any more. */
 void
 mqtt_stop(struct mqtt *m)
 {
@@ -254,7 +254,7 @@ mqtt_reason(int reason)
     return reason < MQTT_REASON_FAILED ? "success" : "not authorized";
 }
 
-/* What the test makes happen */
+/* Events that the test makes */
 
 void
 quiet_mqtt_connect(bool has_session)

@@ -65,7 +65,7 @@ struct mqtt {
     size_t n_filters, filters_capacity;
     atomic_uint wakes;    /* calls of mqtt_wake */
     atomic_bool is_woken; /* since the last turn */
-    int64_t wait_us;      /* what the last turn answered */
+    int64_t wait_us;      /* the answer of the last turn */
     unsigned n_proofs;    /* calls of mqtt_prove */
     bool was_dropped;     /* by mqtt_drop; lost comes with the next round */
     struct problem why_dropped;

@@ -211,7 +211,7 @@ TEST(drops_the_connection_when_it_takes_too_long, in_stage_setup_closed,
 
     s->config.keepalive_us = (int64_t)24 * 3600 * 1000000;
     in_stage_start(s);
-    quiet_mqtt->keepalive_us = 0; /* what the MQTT broker goes by */
+    quiet_mqtt->keepalive_us = 0; /* the time that the MQTT broker measures */
     taken = take_budget(s, 0);
     receive("a/x", ENTRY("1"));
     quiet_mqtt_turn(); /* drops, and loses */

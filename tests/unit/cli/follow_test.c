@@ -71,7 +71,7 @@ json(struct stage *s, uint64_t after, uint64_t last)
     return history_json(&s->history, after, last);
 }
 
-/* What the state file holds; "" if there is none. */
+/* The content of the state file; "" if there is none. */
 static const char *
 state_of(struct stage *s)
 {

@@ -7,7 +7,7 @@
 #include "base/db.h"
 #include "tests/unit/documents/stage.h"
 
-#define PIECE_MAX 65536 /* what a slow reader holds, design rule 6 */
+#define PIECE_MAX 65536 /* held by a slow reader, design rule 6 */
 
 /* How many rows of set "demo" the store has. */
 static int64_t

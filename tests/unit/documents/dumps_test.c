@@ -281,7 +281,7 @@ TEST(what_is_not_there_is_said)
     dumping_end(&d);
 }
 
-/* what the archive lets go of the index has no longer either. */
+/* the index drops the documents that the archive has dropped. */
 TEST(the_index_begins_later_when_the_oldest_go)
 {
     struct dumping d;

@@ -188,7 +188,7 @@ TEST(pages_lead_through_all_parts)
     renewals_end(&w);
 }
 
-/* What a source calls its resources is text, and leads nowhere but to the web.
+/* The names of a source's resources are text, and lead nowhere but to the web.
  */
 TEST(a_page_runs_nothing_that_a_source_says)
 {

@@ -249,7 +249,7 @@ TEST(the_queue_has_an_end)
     f->downloads = NULL;
 }
 
-/* In whatever state, also from on_done. */
+/* In any state, also from on_done. */
 TEST(what_is_dropped_is_not_heard_of)
 {
     struct fixture *f = *state;

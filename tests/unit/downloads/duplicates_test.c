@@ -10,8 +10,7 @@
 
 FIXTURE(set_up, tear_down);
 
-/* What a duplicate says of itself counts only where its entry says
- * nothing. */
+/* A duplicate's own attributes count only if the entry has none. */
 TEST(a_duplicate_cannot_replace_what_the_entry_says)
 {
     struct fixture *f = *state;

@@ -64,7 +64,7 @@ TEST(so_it_does_in_xml)
     tell_of_gaps(*state, TD_XML);
 }
 
-/* what a message has must be within what it covers, in order. */
+/* the entries of a message must be within its coverage, in order. */
 TEST(a_filtered_message_may_not_have_what_it_does_not_cover)
 {
     struct stage *s = *state;

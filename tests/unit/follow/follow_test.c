@@ -224,7 +224,7 @@ TEST(a_binary_message_is_broken)
     assert_int_equal(follow(s, "0", TD_JSON, 1), TD_BROKEN);
 }
 
-/* memory is bounded, whatever the broker sends. */
+/* memory is bounded for any bytes of the broker. */
 TEST(an_endless_message_is_broken)
 {
     struct stage *s = *state;

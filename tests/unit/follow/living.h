@@ -28,7 +28,7 @@ struct living {
     size_t enough; /* after so many on_message says so; 0: never */
     size_t look_at, pause_at, free_at; /* living_turn returns there */
     unsigned busy_ms;                  /* that on_message takes */
-    bool is_over; /* what the loop turns for: the end, or one of these */
+    bool is_over; /* the loop turns until the end, or one of these */
     bool has_end;
     struct live_end end;
 };
@@ -161,8 +161,8 @@ living_rest(struct living *s)
         assert_int_equal(loop_service(s->client->loop), TD_OK);
 }
 
-/* Turns the loop until the server has come to its `n`th fake_wait or fake_hold,
- * and has therefore sent what stands before. */
+/* Turns the loop until the server has reached its `n`th fake_wait or fake_hold,
+ * and has therefore sent everything before it. */
 static inline void
 living_until_rest(struct living *s, unsigned n)
 {

@@ -28,7 +28,7 @@ void quiet_lists_end(enum td_status rc, const char *why,
 /* The end of the only list there is, and that is closed. */
 void quiet_lists_close(const struct place *upto);
 void quiet_lists_refuse(unsigned status);
-/* They are not to be had for now; are they asked for again? */
+/* They are unavailable for now; true if the follower asks again. */
 bool quiet_lists_wait(const char *why, unsigned *ms);
 /* Also while it is held back. */
 void quiet_lists_break(enum td_status rc, const char *why);

@@ -302,7 +302,7 @@ set_word(char to[16], const char *word)
 
 #define IS(name) (!strcmp(verb, name))
 
-/* What the source does. */
+/* Actions of the source. */
 static bool
 act(struct stage *s, const char *verb, char *rest)
 {
@@ -381,7 +381,7 @@ list(const char *verb, char *rest)
     return true;
 }
 
-/* What the caller does. */
+/* Actions of the caller. */
 static bool
 call(struct stage *s, const char *verb, char *rest)
 {

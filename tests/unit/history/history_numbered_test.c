@@ -43,7 +43,7 @@ TEST(lists_of_tidings_are_read_by_their_numbers)
 
     /* By time, too; from then on by number. */
     tells(s, AT("04"), "c d e ", EPOCH "-5");
-    tells(s, AT_N("04", "1"), "d e ", EPOCH "-5"); /* "c" was told */
+    tells(s, AT_N("04", "1"), "d e ", EPOCH "-5"); /* "c" was reported */
     tells(s, AT("07"), "", EPOCH "-5");
 }
 

@@ -17,7 +17,7 @@ add(struct history_parts *parts, const char *url)
                              DATETIME_NONE);
 }
 
-/* Whatever an index names: URLs of their full length, too. */
+/* For any URLs of an index, even of their full length. */
 TEST(what_is_kept_is_bounded)
 {
     struct history_parts parts = {.n = 0};

@@ -24,7 +24,7 @@ TEST(an_index_leads_to_the_lists_that_are_needed)
     tells(s, AT("01"), "a b c d e ", AT_N("08", "1"));
     tells(s, AT("06"), "d e ", AT_N("08", "1"));
     assert_int_equal(site_count(s->site, "/2.xml"), 1);
-    tells(s, AT_N("03", "1"), "c d e ", NULL); /* "b" was told */
+    tells(s, AT_N("03", "1"), "c d e ", NULL); /* "b" was reported */
     tells(s, AT("03"), "b c d e ", NULL);
     is_gone(s, "@2026-08-31T00:00:00Z");
 }

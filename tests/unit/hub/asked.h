@@ -26,7 +26,7 @@ struct asked {
 
 extern struct asked broker;
 
-/* What an order came to. */
+/* The outcome of an order. */
 struct told {
     enum status status;
     unsigned http;

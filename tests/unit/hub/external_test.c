@@ -77,7 +77,7 @@ TEST(hubs_of_settings_are_subscriptions)
     await_hubs("other", 0, 0);
 }
 
-/* they go on where they were; what the settings say is so. */
+/* they go on where they were, by the settings. */
 TEST(they_are_there_after_a_restart)
 {
     struct told before, after;

@@ -5,7 +5,7 @@
 
 FIXTURE(engine_setup, engine_teardown);
 
-/* what an external hub gets is a fat ping. */
+/* an external hub gets a fat ping. */
 TEST(posts_to_an_external_hub_as_its_source)
 {
     struct subscription *s;

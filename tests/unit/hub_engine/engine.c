@@ -374,7 +374,7 @@ set_filter(struct subscription *s, const char *text)
                      STATUS_OK);
 }
 
-/* What was sent */
+/* Sent deliveries */
 
 const struct sent *
 last_sent(void)

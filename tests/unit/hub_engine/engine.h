@@ -29,7 +29,7 @@
 #define SECOND   ((int64_t)1000000)
 #define SENT_MAX 4096
 
-/* What went out. */
+/* A delivery that went out. */
 struct sent {
     struct subscription *s;
     struct call *call;
@@ -120,7 +120,7 @@ void finish_after(const struct subscription *s, unsigned status,
 void break_off(const struct subscription *s, enum call_failure failure,
                const char *why);
 
-/* What was sent */
+/* Sent deliveries */
 
 const struct sent *last_sent(void);
 

@@ -1,6 +1,6 @@
 /*
- * What a subscription is, from its confirmation on, and over a restart. Its
- * end: subscription_end_test.c.
+ * A subscription, from its confirmation on, and over a restart. Its end:
+ * subscription_end_test.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -159,8 +159,8 @@ TEST(a_renewal_may_go_to_another_place)
     assert_int_equal(s->range_last, 3);
 }
 
-/* W-034: what a set's settings name is nobody's subscription: not its lease,
- * nor its secret, nor its end. */
+/* W-034: a hub in a set's settings is nobody's subscription: not its lease, nor
+ * its secret, nor its end. */
 TEST(a_hub_of_a_set_is_another_subscription_than_its_callback)
 {
     struct subscription *s =

@@ -52,7 +52,7 @@ reach_of(const char *source, const char *at)
     return reach;
 }
 
-/* What a source may name, by its own address. */
+/* The addresses that a source may name, by its own address. */
 TEST(a_source_names_what_reaches_no_further_than_itself)
 {
     static const struct {

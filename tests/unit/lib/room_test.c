@@ -28,7 +28,7 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
     } rows[] = {
         {0, 0, 100, TD_OK},         {0, 0, 101, TD_IO}, {50, 50, 0, TD_OK},
         {50, 49, 1, TD_OK},         {50, 50, 1, TD_IO}, {101, 0, 0, TD_IO},
-        {50, 0, UINT64_MAX, TD_IO}, /* whatever a source states */
+        {50, 0, UINT64_MAX, TD_IO}, /* the most that a source can state */
     };
     struct room room = {
         .limits = {.max_total_bytes = 100, .max_resources = 10}};

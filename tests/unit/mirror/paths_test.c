@@ -135,7 +135,7 @@ TEST(keeps_to_the_limits_of_file_systems)
     assert_int_equal(strncmp(path_of(loc), "%digest/", 8), 0);
 }
 
-/* A file is no directory of another, in whatever order they come. */
+/* A file is no directory of another, in any order. */
 TEST(tells_a_file_from_a_directory)
 {
     assert_string_equal(path_of("https://e.org/a/b"), "e.org/a/b%");

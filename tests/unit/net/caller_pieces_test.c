@@ -11,7 +11,7 @@
  * under way; then the test's. */
 static struct taker {
     struct trial trial;
-    enum call_turn turn; /* what it says */
+    enum call_turn turn; /* its answer */
     bool keeps;          /* takes the memory along */
     bool cancels;
     struct buf kept; /* the last piece, if it keeps */

@@ -150,7 +150,7 @@ TEST(suspects_and_the_unproven_leave_room_at_their_host)
     }
 }
 
-/* Suspects come to their turn beside any number of others. */
+/* Suspects get their turn beside any number of others. */
 TEST(suspects_are_not_forgotten)
 {
     static struct trial t[9];

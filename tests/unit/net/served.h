@@ -201,7 +201,7 @@ served_pass_until(atomic_uint *count, unsigned wanted)
     return n;
 }
 
-/* The handshake, if there is to be one. */
+/* The handshake, if the stream begins with one. */
 static inline bool
 served_greet(struct wire *w)
 {

@@ -48,7 +48,7 @@
 /* The largest body of /own-echo. */
 #define SERVED_OWN_MAX 5
 
-/* What a handler keeps of a request. */
+/* The parts of a request that a handler keeps. */
 struct served_request {
     struct buf body;
     struct ticket ticket;

@@ -199,7 +199,8 @@ TEST(reads_back_what_was_escaped)
     buf_fini(&escaped);
 }
 
-/* what a package is, where its manifest is. */
+/* R-104, R-105, R-184: a package's attributes, and the place of its
+ * manifest. */
 TEST(tells_what_a_package_is)
 {
     struct document_bytes bytes = {.type = "application/zip", .length = 12};

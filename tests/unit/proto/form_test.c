@@ -103,7 +103,8 @@ TEST(refuses_escapes_that_are_none)
                    "form: a bad escape or a NUL in \"%41%zz\"");
 }
 
-/* W-163: a NUL would end a URL early for whoever takes it for a string. */
+/* W-163: a NUL would end a URL early for a reader that takes it for a
+ * string. */
 TEST(refuses_a_nul_escaped_or_not)
 {
     assert_refused(SLICE("hub.topic=http://a.example/%00"),

@@ -350,7 +350,7 @@ TEST(is_not_slowed_down_by_what_trickles_in)
         struct buf b;
         struct slice bytes =
             times(&b, documents[i].head, "a", "", 400 * 1024, "");
-        clock_t start = clock(); /* what the process has worked */
+        clock_t start = clock(); /* the CPU time of the process */
         struct reading reading =
             read_steps(documents[i].type, READER_POST, bytes, 1);
 

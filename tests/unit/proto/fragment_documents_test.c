@@ -9,7 +9,8 @@
 #include "tests/support/stamped.h"
 #include "tests/test.h"
 
-/* Of the stamped fragment of `change` as entry 7, what a Resource List has. */
+/* Asserts the entry in a Resource List of the stamped fragment of `change` as
+ * entry 7. */
 static void
 assert_resource(const struct change *change, const char *expected)
 {

@@ -12,7 +12,7 @@
 struct seen {
     struct buf text;
     bool is_open;
-    enum status refuses; /* what `begin` says to the second part */
+    enum status refuses; /* the answer of `begin` to the second part */
 };
 
 static enum status

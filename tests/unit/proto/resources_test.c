@@ -76,7 +76,7 @@ TEST(what_is_of_changes_is_refused)
         "link: a patch is of a change, not of a resource");
 }
 
-/* What is compared */
+/* Comparisons */
 
 #define FULL                                                             \
     "<url><loc>http://example.com/a?b=1&amp;c=2</loc>"                   \
@@ -130,7 +130,7 @@ buf_has(const struct buf *b, const char *text)
     return memmem(b->data, b->size, text, strlen(text)) != NULL;
 }
 
-/* The entry of a Resource List that comes of it. */
+/* Its entry in a Resource List. */
 static void
 list_entry_of(const struct compared *c, struct buf *entry)
 {

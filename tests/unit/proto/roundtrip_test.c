@@ -356,7 +356,7 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
         make_link(m, seed, &m->links[i]);
 }
 
-/* Every form carries whatever change_check lets through. */
+/* Every form carries each change that change_check accepts. */
 TEST(entries_made_up_by_chance_come_back)
 {
     const uint64_t n_rounds = test_size(60, 2000);

@@ -71,7 +71,7 @@ key_of(size_t vector, char key[200])
     return (struct slice){key, n * size};
 }
 
-/* What a new signer makes of it. */
+/* The signature of a new signer. */
 static void
 assert_signs(enum signature_method method, struct slice secret,
              struct slice body, const char *right)

@@ -332,7 +332,7 @@ TEST(takes_only_json_objects)
     assert_int_equal(td_run(s->client), TD_OK); /* nothing waits */
 }
 
-/* What a document may begin with, an entry within it may not. */
+/* The beginning of a document is wrong in an entry within it. */
 TEST(takes_what_stands_around_an_object_away)
 {
     struct stage *s = *state;

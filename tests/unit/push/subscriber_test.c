@@ -217,7 +217,7 @@ TEST(closes_for_the_first_reason)
     assert_closed(w, CLOSE_SET_REMOVED);
 }
 
-/* What a client would read within an event would be a part of that event. */
+/* A client would take a farewell within an event for a part of that event. */
 TEST(says_farewell_behind_the_event_that_is_being_sent)
 {
     static const char end[] = "\n\n\r\n37\r\nevent: removed\ndata: {\"detail\":"

@@ -64,7 +64,7 @@ TEST(knows_the_form_of_each)
         MESSAGE_JSON);
 }
 
-/* What an error offers is what is spoken. */
+/* An error offers only what the broker speaks. */
 TEST(offers_what_it_speaks)
 {
     assert_chosen(TRANSPORTS_OFFERED, "resourcesync.json");

@@ -170,7 +170,7 @@ TEST(follows_the_links_of_the_description)
     assert_memory_equal(fake_request(s->broker, 2), "GET /c&l HTTP", 13);
 }
 
-/* by the well-known address, whatever the server calls itself. */
+/* by the well-known address, under any name of the server. */
 TEST(finds_the_set_in_the_source_description)
 {
     struct stage *s = *state;

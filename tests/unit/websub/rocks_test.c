@@ -88,7 +88,7 @@ TEST(subscribes_to_self_though_it_differs_from_the_url)
     assert_subscribes("https://example.com/canonical?a=1&b=%7E");
 }
 
-/* 201, 202. W-010: what the last answer says counts. */
+/* 201, 202. W-010: the last answer counts. */
 TEST(follows_a_topic_that_is_elsewhere)
 {
     static const unsigned statuses[] = {301, 302, 307, 308};

@@ -50,9 +50,9 @@ extern struct stage stage; /* the one of the test */
 int stage_setup(void **state);
 int stage_teardown(void **state);
 
-/* What the source says from now on: hub and self in its headers (rel=self is
- * `self`, NULL: its own URL), or in a body, where "HUB" and "SELF" are
- * replaced.
+/* Sets the answers of the source from now on: hub and self in its headers
+ * (rel=self is `self`, NULL: its own URL), or in a body, where "HUB" and "SELF"
+ * are replaced.
  */
 void stage_headers(const char *self);
 void stage_body(const char *type, const char *body);
