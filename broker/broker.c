@@ -19,11 +19,11 @@
 #include "broker/sets/registry.h"
 #include "proto/signature.h"
 
-/* How long answers may take that are still going out when the broker ends. */
+/* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000
 
-/* How often subscribers are looked at who may need a heartbeat: or four times
- * within its interval, if that is shorter. */
+/* How often the broker looks for subscribers that need a heartbeat: or four
+ * times within its interval, if that is shorter. */
 #define TICK_US 1000000
 
 /* Settings of a reload that other threads read. They hold no reference, so all
@@ -43,7 +43,7 @@ struct broker {
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
     struct archiver *archiver;
-    _Atomic(struct archiver *) filing; /* the same, for the log thread */
+    _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
     struct hub *hub;
     struct bridges *bridges;
@@ -54,8 +54,8 @@ struct broker {
 
 /* Settings */
 
-/* An address, or the one name that means it: "127.example.org" may be
- * anybody's. */
+/* True for an address, or the one name of loopback: "127.example.org" may be
+ * any host. */
 static bool
 is_loopback(struct slice host)
 {
@@ -89,7 +89,7 @@ host_of(const char *url)
     return (struct slice){from, size};
 }
 
-/* The hub's settings, as far as one alone does not tell. */
+/* Checks settings of the hub that depend on each other. */
 static enum status
 check_hub(const struct config *config, struct problem *why)
 {
@@ -151,7 +151,7 @@ broker_check(const struct config *config, struct problem *why)
                        "listening on %s needs --public-url: documents name "
                        "themselves by it",
                        config->listen_host);
-    /* Each would take several bytes in the headers of lists, whose size has a
+    /* Escaped, each takes several bytes in the headers of lists: these have a
      * limit. */
     if (strpbrk(config->public_url, "&<>\"'"))
         return problem(why, STATUS_INVALID,
@@ -172,7 +172,7 @@ broker_check(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-/* Without TLS *identity is NULL. */
+/* Reads the identity; without TLS *identity is NULL. */
 static enum status
 read_identity(const struct config *config, struct identity **identity,
               struct problem *why)
@@ -216,10 +216,11 @@ broker_check_surroundings(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-/* Callbacks upward */
+/* Callbacks from below */
 
-/* Log thread. Relays and bridges may post before the archiver has begun; it is
- * woken when it has. Acquire, for the release of start_archiver. */
+/* On the log thread. Relays and bridges may post before the archiver has begun,
+ * which looks at everything when it begins. Acquire, for the release of
+ * start_archiver. */
 static void
 on_closed(void *user)
 {
@@ -231,8 +232,8 @@ on_closed(void *user)
         archiver_wake(archiver);
 }
 
-/* Log thread. Requests that change sets are let in when the hub is there, and
- * neither relays nor bridges give a set settings, or remove one. */
+/* On the log thread. The hub exists before requests that change sets are let
+ * in, and neither relays nor bridges give a set settings, or remove one. */
 static void
 on_changed(void *user)
 {
@@ -257,7 +258,7 @@ on_tick(struct service *service, void *user)
     push_on_tick(b->push, service);
 }
 
-/* What came in during one turn of the loop goes to the log in one go. */
+/* Hands all posts of one turn of the loop to the log together. */
 static void
 on_turn(struct service *service, void *user)
 {
@@ -277,7 +278,7 @@ on_request(struct request *rq, void *user)
 
 /* Opening and closing */
 
-/* The port may be known only now; then the URLs are. */
+/* Sets the URLs, because the port may only be known now. */
 static void
 name_urls(struct broker *b)
 {
@@ -292,9 +293,9 @@ name_urls(struct broker *b)
     http_init(&b->http, b->registry, b->push, config->listen_host);
 }
 
-/* A bare HAProxy, and nginx with HTTP/1.1, send nothing that tells them from a
- * client of this machine (http.c). Each start says so; most have no proxy, so
- * that it is no warning of the log's. */
+/* A bare HAProxy, and nginx with HTTP/1.1, send nothing that distinguishes them
+ * from a client of this machine (http.c). Each start says so; most brokers have
+ * no proxy, so the log does not get a warning. */
 static void
 warn_of_proxies(const struct broker *b)
 {
@@ -304,7 +305,8 @@ warn_of_proxies(const struct broker *b)
              "X-Forwarded-For, else it lets everybody publish");
 }
 
-/* What was closed before the log thread knew whom to wake is found now. */
+/* The archiver finds lists that were closed before the log thread could wake
+ * it. */
 static enum status
 start_archiver(struct broker *b, struct problem *why)
 {
@@ -317,19 +319,28 @@ start_archiver(struct broker *b, struct problem *why)
     return STATUS_OK;
 }
 
-/* The address comes first: where it is in use nothing has been touched yet, nor
- * made. The archive is next, without its thread: it looks at what is posted to
- * sets that keep content, and hub and bridges post. The hub comes when its
- * deliveries can name themselves by the public URL, and the server listens: a
- * callback may ask back at once (in the moment before the last floor stands it
- * is told 503 and Retry-After, like anybody). The bridges come then, for the
- * same reason: what they tell names change memory by the public URL, and who
- * hears it may ask there at once. What comes in by them is committed and
- * acknowledged from now on: a post like any other, which makes sets, wakes the
- * hub's cursors, and may fill a list, and which is there at the next start
- * should this one still fail. The archive's thread comes last: what it closes
- * by age gets headers with the public URL, for ever, and a start that fails
- * must not have closed anything that nobody posted to.
+/*
+ * The order of the start:
+ *
+ * - The address comes first: if it is in use, the start fails before it has
+ *   touched or made a file.
+ *
+ * - The archive is next, without its thread, because it checks posts to sets
+ *   that keep content, and hub and bridges post.
+ *
+ * - The hub starts when the server listens and the public URL is known:
+ *   deliveries name it, and a callback may call back at once. (Until the last
+ *   part has started such a call gets 503 and Retry-After, like any other.)
+ *
+ * - The bridges follow, for the same reason: their messages name change memory
+ *   by the public URL, and a receiver may read there at once. From now on their
+ *   incoming messages are committed and acknowledged like any other post: they
+ *   make sets, wake the hub's cursors, may fill a list, and survive even if
+ *   this start still fails.
+ *
+ * - The archive's thread comes last: lists that it closes by age get headers
+ *   with the public URL, for ever, and a start that fails must not have closed
+ *   a list without a new post.
  */
 static enum status
 open_floors(struct broker *b, const struct registry_options *sets,
@@ -417,7 +428,7 @@ broker_open(struct broker **broker, const struct config *config,
     return STATUS_OK;
 }
 
-/* TLS itself begins and ends with the broker (config_compare). */
+/* Whether there is TLS is fixed from start to end (config_compare). */
 static void
 reload_tls(struct broker *b, const struct config *next,
            struct identity **identity)
@@ -492,8 +503,8 @@ bring(struct broker *b, const struct config *next, struct brought **brought,
                          why);
 }
 
-/* Begins with the steps that can fail. The bridges are the last of these:
- * closing one cannot be undone unseen. */
+/* Begins with the steps that can fail. The bridges are the last of these: the
+ * other side sees a bridge that was closed. */
 enum status
 broker_reload(struct broker *b, struct config *next, struct problem *why)
 {
@@ -515,7 +526,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         rc = bring(b, next, &brought, why);
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
-    else if (!rc) /* one may be missing since a reload that failed */
+    else if (!rc) /* one may be missing since a failed reload */
         rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
     if (!rc && has_networks) {
         networks_replace(&b->callable, &brought->callable);
@@ -534,18 +545,28 @@ broker_url(const struct broker *b)
 }
 
 /*
- * The order: no new requests, subscribers are told; the bridges' threads end,
- * for they read the log and give it posts, and acknowledge what it has answered
- * (so while it answers; what is committed after this is told by the bridges at
- * the next start, as by any cursor); the hub's thread ends, for it reads the
- * log and may give it posts, too, and answers its orders, for which it
- * needs the server's threads (who asks it from now on hears that the broker is
- * ending; what it gave to the log is answered there); the log commits and
- * answers what it has, for its answers need the server's threads, too, and what
- * it closes wakes the archive; the archive ends, so that no other thread opens
- * files when the server does; the server sends the answers, and ends with
- * nobody left who could ask; then bridges and hub are freed, which the log and
- * requests could wake and ask until now, and the log's files are closed.
+ * The order of the end:
+ *
+ * - No new requests; subscribers get a farewell.
+ *
+ * - The bridges' threads end: they read the log, post to it, and acknowledge
+ *   its answers, so they need it still. (The bridges publish later commits
+ *   after the next start, as with any cursor.)
+ *
+ * - The hub's thread ends: it reads the log, may post to it, and needs the
+ *   server's threads for the answers to its orders. (Later orders are refused
+ *   because the broker is ending; posts of the hub that the log has are
+ *   answered.)
+ *
+ * - The log commits and answers the posts that it has, also by the server's
+ *   threads, and wakes the archive for closed lists.
+ *
+ * - The archive ends, so that no other thread opens files when the server ends.
+ *
+ * - The server sends the answers, and ends.
+ *
+ * - Bridges and hub are freed, which the log and requests could use until now,
+ *   and the log's files are closed.
  */
 void
 broker_close(struct broker *b)
@@ -563,7 +584,7 @@ broker_close(struct broker *b)
         registry_stop(b->registry);
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
-    archiver_close(b->archiver); /* /readyz asked it until now */
+    archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);
     hub_close(b->hub);
     push_close(b->push);

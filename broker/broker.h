@@ -1,5 +1,6 @@
 /*
- * broker.h - the roof: opens the floors in order, closes them in reverse.
+ * broker.h - the whole broker: opens its parts in order, closes them in
+ * reverse.
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -10,37 +11,38 @@
 
 struct broker;
 
-/* Opens everything and serves. `config` is lent as long as the broker lives.
- * STATUS_INVALID: the settings do not go together (exit 2). */
+/* Opens everything and serves. `config` is lent until broker_close.
+ * STATUS_INVALID: some settings contradict each other (exit 2). */
 MUST_CHECK enum status broker_open(struct broker **broker,
                                    const struct config *config,
                                    struct problem *why);
 
-/* "http://127.0.0.1:8787": where it listens. */
+/* The URL where it listens: "http://127.0.0.1:8787". */
 const char *broker_url(const struct broker *broker);
 
-/* Takes over from `next` what can change while the broker runs (config.h,
- * config_compare), and reads the files again that it names. Streams go on. If
- * this fails, all stays as it was. Its bridges, if they are others, become the
- * broker's. The thread that opened. */
+/* Takes over the settings of `next` that can change while the broker runs
+ * (config.h, config_compare), and reads again the files that it names. Streams
+ * go on. A failure changes nothing. If the bridges of `next` differ, the broker
+ * takes them over. Only the thread that opened may call this. */
 MUST_CHECK enum status broker_reload(struct broker *broker, struct config *next,
                                      struct problem *why);
 
-/* Stops accepting, finishes what was begun, says farewell, closes everything;
- * all with a deadline. NULL is allowed. */
+/* Stops accepting, finishes requests in flight, says farewell, and closes
+ * everything; all with a deadline. NULL is allowed. */
 void broker_close(struct broker *broker);
 
-/* Do the settings go together? */
+/* Checks that the settings do not contradict each other. */
 MUST_CHECK enum status broker_check(const struct config *config,
                                     struct problem *why);
 
-/* Can the files of TLS and of bridges be used, which the settings name? A
- * broker may be at work with the same settings. */
+/* Checks that the files of TLS and of bridges in the settings can be used. A
+ * broker may run with the same settings. */
 MUST_CHECK enum status broker_check_files(const struct config *config,
                                           struct problem *why);
 
-/* Would broker_open find what it needs: the address free to listen on, a data
- * directory that nobody uses, databases of this version? Writes nothing. */
+/* Checks that broker_open would succeed: that the address is free, the data
+ * directory not in use, and the databases are of this version. Writes
+ * nothing. */
 MUST_CHECK enum status broker_check_surroundings(const struct config *config,
                                                  struct problem *why);
 

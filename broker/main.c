@@ -17,7 +17,8 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* Every subscriber is a descriptor: take as many as the system allows. */
+/* Every subscriber needs a descriptor: raises the limit as far as the system
+ * allows. */
 static void
 raise_descriptors(void)
 {
@@ -29,9 +30,9 @@ raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Of all descriptors the hub's connections get a quarter at most, so that
- * however many callbacks hang, others can still connect. True if they are fewer
- * than wanted. */
+/* Limits the hub's connections to a quarter of all descriptors: however many
+ * callbacks hang, other clients can still connect. True if they are fewer than
+ * wanted. */
 static bool
 share_descriptors(struct config *config)
 {
@@ -44,8 +45,8 @@ share_descriptors(struct config *config)
     return true;
 }
 
-/* What the command line or the file says will not do: told to whoever typed it,
- * before there is anything to be diagnosed. */
+/* Reports an error in the command line or the file. Plain text for the person
+ * who typed it; the log has not begun. */
 static int
 bad_usage(const struct problem *why)
 {
@@ -53,7 +54,7 @@ bad_usage(const struct problem *why)
     return EXIT_USAGE;
 }
 
-/* The end of what only says something: it has to have got there. */
+/* Ends a command that only prints: the output must have been written. */
 static int
 end_saying(void)
 {
@@ -90,7 +91,7 @@ reload(struct broker *broker, struct config *config, int argc, char **argv)
 
     if (!rc) {
         (void)share_descriptors(&next); /* as the start did */
-        /* The louder of both levels holds until the report is over. */
+        /* Uses the higher of both log levels until the report is over. */
         if (next.log_level > config->log_level)
             diag_set_level(next.log_level);
         rc = broker_reload(broker, &next, &why);
@@ -110,8 +111,8 @@ reload(struct broker *broker, struct config *config, int argc, char **argv)
 
 /* Signals */
 
-/* Where the broker was started from. SIGHUP says "reload", unless the terminal
- * is closed: then its shell and the kernel send SIGHUP, too. */
+/* The process that started the broker. SIGHUP means "reload", unless the
+ * terminal was closed: then its shell and the kernel send SIGHUP, too. */
 struct origin {
     bool has_terminal; /* and ends with it: not with nohup */
     pid_t parent;
@@ -138,8 +139,8 @@ find_origin(void)
 }
 
 /* True if SIGHUP comes from the kernel or from the shell that started the
- * broker, and the terminal is gone. Another process asks for a reload, even of
- * a broker that has outlived its terminal. */
+ * broker, and the terminal is gone. From any other process it requests a
+ * reload, even if the broker has outlived its terminal. */
 static bool
 is_hangup(const struct origin *origin, const siginfo_t *info)
 {
@@ -149,7 +150,7 @@ is_hangup(const struct origin *origin, const siginfo_t *info)
            !has_terminal();
 }
 
-/* Keeps a request to reload that comes before the broker waits for signals: by
+/* Keeps a request to reload pending until the broker waits for signals: by
  * default SIGHUP would kill it. */
 static void
 block_hangups(void)
@@ -161,8 +162,8 @@ block_hangups(void)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
-/* Blocks those that the broker waits for, before any thread starts: so only
- * await_end sees them. */
+/* Blocks the signals that the broker waits for, before any thread starts: so
+ * only await_end gets them. */
 static void
 block_signals(sigset_t *signals)
 {
@@ -209,8 +210,9 @@ serve(struct config *config, int argc, char **argv)
              "few files may be open (ulimit -n): the hub has fewer connections",
              diag_number("hub_connections", config->hub_connections));
 
-    /* What the broker makes is its own user's: also what libraries make, as
-     * SQLite's files. file.h says who else may read what. */
+    /* Only the broker's own user may access its files, also those that
+     * libraries make, such as SQLite's. file.h explains which of them other
+     * users may read. */
     umask(S_IRWXG | S_IRWXO);
     DIAG(DIAG_INFO, "broker", "starting", diag_text("version", TIDINGS_VERSION),
          diag_number("pid", (uint64_t)getpid()),
@@ -235,8 +237,8 @@ serve(struct config *config, int argc, char **argv)
     return EXIT_SUCCESS;
 }
 
-/* Checks the files that the settings name and, with --check, all else that a
- * start needs. The exit status is that of such a start. */
+/* Checks the files that the settings name and, with --check, everything else
+ * that a start needs. The exit status is that of such a start. */
 static int
 check(struct config *config)
 {
@@ -255,7 +257,7 @@ check(struct config *config)
     return end_saying();
 }
 
-/* What was asked for, with what there is to be known. */
+/* Does what the command line requests. */
 static int
 fulfil(struct config *config, enum config_wish wish, int argc, char **argv)
 {

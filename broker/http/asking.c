@@ -14,7 +14,7 @@ asking_free(struct asking *a)
     if (!a)
         return;
     holding_end(&a->holding);
-    if (a->body.data && !a->is_counted) /* a form: a secret may stand in it */
+    if (a->body.data && !a->is_counted) /* a form: it may hold a secret */
         OPENSSL_cleanse(a->body.data, a->body.capacity);
     buf_fini(&a->body);
     order_free(a->order);
@@ -56,9 +56,9 @@ asking_refuse(struct request *rq, struct asking *a, enum status rc,
     asking_refuse_as(rq, a, response_status_of(rc), why);
 }
 
-/* The way back */
+/* Answering */
 
-/* What was asked for is told as JSON, or there is nothing to tell. */
+/* Answers with the order's JSON, or with an empty body. */
 static void
 answer_order(struct request *rq, struct asking *a)
 {
@@ -83,7 +83,7 @@ answer_order(struct request *rq, struct asking *a)
     request_answer(rq, &r);
 }
 
-/* Service thread. */
+/* On the service thread. */
 static void
 on_answered(struct task *task)
 {
@@ -101,7 +101,7 @@ on_answered(struct task *task)
     asking_free(a);
 }
 
-/* Delivery thread, or the log's. */
+/* On the delivery thread, or the log's. */
 static void
 on_done(struct order *order)
 {
@@ -117,18 +117,19 @@ asking_submit(struct request *rq, struct asking *a)
     enum status rc;
 
     client_name(request_client(rq), a->order->from);
-    a->order->is_local = a->http->is_open; /* may_come_in: nobody else asks */
+    a->order->is_local = a->http->is_open; /* may_come_in lets no other clients
+                                              in */
     a->task.run = on_answered;
     a->ticket = request_ticket(rq);
     a->order->done = on_done;
     a->order->user = a;
-    request_set_user(rq, NULL); /* the hub's now: nobody here frees it */
+    request_set_user(rq, NULL); /* the hub owns it now */
     rc = hub_submit(a->http->hub, a->order);
     if (rc)
         asking_refuse(rq, a, rc, &why);
 }
 
-/* The way in */
+/* Receiving */
 
 static void
 on_gone(struct request *rq)
@@ -136,7 +137,7 @@ on_gone(struct request *rq)
     asking_free(request_user(rq));
 }
 
-/* Counts what the body holds, whose memory grows in large steps. */
+/* Counts the memory of the body, which grows in large steps. */
 static enum status
 count_body(struct asking *a, struct problem *why)
 {
@@ -197,7 +198,8 @@ asking_receive(struct request *rq, struct asking *a, uint64_t max)
     buf_init(&a->body, (size_t)max);
     holding_init(&a->holding, registry_clients(a->http->registry),
                  request_client(rq), CLIENT_POSTS);
-    /* At once where it is small: what grows leaves copies behind. */
+    /* Makes all room for a small body at once: growing would leave copies of a
+     * secret behind. */
     if (!a->is_counted && request_content_length(rq) > 0)
         (void)buf_room(&a->body, (size_t)request_content_length(rq));
     request_set_user(rq, a);

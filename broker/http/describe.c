@@ -29,7 +29,7 @@ add_time(struct buf *to, const char *name, int64_t us)
     buf_add_format(to, ",\"%s\":\"%.*s\"", name, DATETIME_SIZE, text);
 }
 
-/* What every description of a set begins with. */
+/* Adds the first members of every description of a set. */
 static void
 add_identity(struct buf *to, const struct set *set, const struct head *head,
              const struct settings *settings)
@@ -81,7 +81,7 @@ add_link(struct buf *to, const struct set *set, const char *rel,
     add_href(to, rel, link_slice(&link), type);
 }
 
-/* The topics of the channels, and where to subscribe to them. */
+/* Adds the topics of the channels, and their hubs. */
 static void
 add_topics(struct buf *to, const struct set *set)
 {
@@ -96,7 +96,7 @@ add_topics(struct buf *to, const struct set *set)
         add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
 }
 
-/* The same channel at MQTT brokers. */
+/* Adds the same channels at MQTT brokers. */
 static void
 add_bridged(struct buf *to, const struct set *set)
 {
@@ -111,7 +111,7 @@ add_bridged(struct buf *to, const struct set *set)
     }
 }
 
-/* What is built of a kind, and its archive. */
+/* Adds the current generation of a kind, and its archive. */
 static void
 add_generations(struct buf *to, const struct set *set,
                 enum generation_kind kind, const struct generations *all)
@@ -129,8 +129,8 @@ add_generations(struct buf *to, const struct set *set,
                  "application/xml");
 }
 
-/* The documents by their capabilities, then the channels: what a client follows
- * instead of building paths. Only what works now. */
+/* Adds the documents by their capabilities, then the channels: clients follow
+ * these links instead of building paths. Only links that work now. */
 static void
 add_links(struct buf *to, const struct set *set, const struct head *head)
 {
@@ -154,8 +154,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
     BUF_ADD(to, "]");
 }
 
-/* What is kept of the bytes of its resources; nothing of a set that keeps none.
- */
+/* Adds figures of the kept content; nothing for a set that keeps none. */
 static void
 add_content(struct buf *to, const struct set *set,
             const struct settings *settings)

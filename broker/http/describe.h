@@ -1,7 +1,7 @@
 /*
- * describe.h - what a set is, as JSON: GET /sets/{set} and GET /sets.
+ * describe.h - the description of a set as JSON: GET /sets/{set} and GET /sets.
  *
- * Made from what is in memory; nothing is read or counted for it.
+ * It comes from memory; making it reads and counts nothing.
  */
 #ifndef BROKER_HTTP_DESCRIBE_H
 #define BROKER_HTTP_DESCRIBE_H

@@ -1,6 +1,5 @@
 /*
- * handle_bridges.c - GET /bridges: the bridges to MQTT brokers, for who
- * operates the broker.
+ * handle_bridges.c - GET /bridges: the bridges to MQTT brokers, for operators.
  */
 #include "broker/http/made.h"
 #include "broker/http/routes.h"
@@ -8,7 +7,7 @@
 /* BRIDGES_MAX of them, each with two reasons that are all escapes. */
 #define TEXT_MAX ((size_t)1 << 18)
 
-/* At the pool, because each bridge looks at the heads of all its sets. */
+/* On a worker, because each bridge looks at the heads of all its sets. */
 static void
 write_bridges(struct http *http, struct buf *to)
 {

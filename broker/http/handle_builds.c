@@ -15,7 +15,7 @@
 #include "proto/json.h"
 #include "proto/position.h"
 
-/* Who asks is answered at the latest then. */
+/* The longest time until the answer. */
 #define ANSWER_US 10000000
 
 struct building {
@@ -35,8 +35,8 @@ add_link(struct buf *to, const char *name, struct link_text link)
 
 /* {"set":"demo","generation":7,"position":"k3v9x2mq-41","resources":12,
  *  "list":"http://.../resourcelist/000000000007.xml",
- *  "current":"http://.../resourcelist.xml"}; of a dump "dump" and "packages"
- * besides; of one that is not ready yet only set and current. */
+ *  "current":"http://.../resourcelist.xml"}; for a dump also "dump" and
+ * "packages"; before it is ready only "set" and "current". */
 static void
 answer_built(struct request *rq, const struct building *b)
 {
@@ -71,8 +71,8 @@ answer_built(struct request *rq, const struct building *b)
     buf_fini(&text);
 }
 
-/* 409: {..., "missing":3}. It may come, and the same request again asks for it;
- * when, nobody knows: no Retry-After. */
+/* 409: {..., "missing":3}. The content may come, and the same request may
+ * succeed later; nobody knows when, so there is no Retry-After. */
 static void
 answer_incomplete(struct request *rq, const struct renewal_order *order)
 {
@@ -100,7 +100,7 @@ on_answered(struct task *task)
     free(b);
 }
 
-/* Archive thread. */
+/* On the archive thread. */
 static void
 on_done(struct renewal_order *order)
 {
@@ -109,7 +109,7 @@ on_done(struct renewal_order *order)
     service_post(b->ticket.service, &b->task);
 }
 
-/* What was committed before this moment is in what is answered. */
+/* The answer covers everything that was committed before this call. */
 static void
 on_end(struct request *rq)
 {
@@ -121,7 +121,7 @@ on_end(struct request *rq)
     memcpy(b->epoch, head.epoch, sizeof(b->epoch));
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
-    request_set_user(rq, NULL); /* the archive's now: nobody here frees it */
+    request_set_user(rq, NULL); /* the archive owns it now */
     if (archiver_order(b->archiver, &b->order)) {
         free(b);
         problem_set(&why, "the broker is ending");

@@ -10,21 +10,22 @@
 #include "broker/net/response.h"
 #include "broker/sets/ingest.h"
 
-/* The body is read as it arrives; the answer comes back from the log
- * thread. The ingest outlives a connection that breaks meanwhile: what was
- * whole is committed all the same, only nobody is told.
+/* The ingest reads the body as it arrives; the answer comes back from the log
+ * thread. If the connection breaks after the whole body has arrived, the
+ * changes are still committed, but without an answer.
  *
- * Where the ingest is behind what has arrived, a task takes it on, step by
- * step, with other connections in between. It is the thread's own, so it either
- * comes before the end of the request, or finds the posting without an ingest.
- */
+ * If the ingest is behind the arrived bytes, a task continues it, step by step,
+ * with other connections in between. The task runs on the same thread, so it
+ * either runs before the end of the request, or finds the posting without an
+ * ingest.
+ * */
 struct posting {
-    struct task task; /* from the log thread, or this one, to this one */
+    struct task task; /* posted to this thread, by the log thread or this one */
     struct ticket ticket;
     struct ingest *ingest;
-    struct holding holding; /* what the ingest holds */
+    struct holding holding; /* memory of the ingest */
     struct request *rq;     /* while is_behind */
-    bool is_behind;         /* the task is out to catch up */
+    bool is_behind;         /* the task is posted, to catch up */
     bool is_whole;          /* the body has arrived */
 };
 
@@ -40,7 +41,7 @@ posting_free(struct posting *p)
         free(p);
 }
 
-/* Service thread: the log has answered. */
+/* On the service thread: the log has answered. */
 static void
 on_answered(struct task *task)
 {
@@ -54,7 +55,7 @@ on_answered(struct task *task)
     posting_free(p);
 }
 
-/* Log thread: back to the connection's thread. */
+/* On the log thread: posts the answer to the connection's thread. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
@@ -74,7 +75,7 @@ refuse(struct request *rq, struct posting *p, enum status rc,
     routes_answer_failure(rq, rc, why, NULL, NULL);
 }
 
-/* The body was read to its end: the log's turn. */
+/* Hands the ingest to the log, after the end of the body. */
 static void
 finish(struct request *rq, struct posting *p)
 {
@@ -83,7 +84,7 @@ finish(struct request *rq, struct posting *p)
 
     p->task.run = on_answered;
     p->ticket = request_ticket(rq);
-    request_set_user(rq, NULL); /* the log's now: nobody here frees it */
+    request_set_user(rq, NULL); /* the log owns it now */
     rc = ingest_end(p->ingest, on_committed, p, &why);
     if (rc)
         refuse(rq, p, rc, &why);
@@ -111,7 +112,7 @@ on_behind(struct task *task)
     enum status rc;
 
     p->is_behind = false;
-    if (!p->ingest) { /* refused meanwhile, or the connection is gone */
+    if (!p->ingest) { /* refused meanwhile, or the connection has ended */
         posting_free(p);
         return;
     }
@@ -147,7 +148,7 @@ on_end(struct request *rq)
 static void
 on_post_gone(struct request *rq)
 {
-    if (request_user(rq)) /* else the log has it */
+    if (request_user(rq)) /* else the log owns it */
         metrics_add(METRIC_POSTS_INCOMPLETE, 1);
     posting_free(request_user(rq));
 }

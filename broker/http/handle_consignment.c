@@ -10,18 +10,19 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 
-/* Handed to the worker pool at once. */
+/* A block of this size goes to the worker pool at once. */
 #define BLOCK_BYTES ((size_t)512 << 10)
 
-/* What was read of the connection while it was to be paused comes on top. */
+/* A block may be larger by the bytes that were read before the connection was
+ * paused. */
 #define BLOCK_MAX ((size_t)4 << 20)
 
-/* Taken of the memory for posts: two blocks. */
+/* Memory of a consignment, counted as of posts: two blocks and the parser. */
 #define HELD (2 * BLOCK_BYTES + ((size_t)256 << 10))
 
 /*
- * One block is read by a worker, which writes it to the disk, while the next
- * one arrives; when that is full, too, the connection is not read on:
+ * A worker parses one block, and writes it to the disk, while the next one
+ * arrives; when that is full, too, the connection pauses:
  *
  *    on_data --> arrived --(full, or all)--> job: consignment_feed
  *       ^            |                             |
@@ -30,10 +31,10 @@
  *
  *    on_end --> last job: consignment_end --> the log --> on_answered
  *
- * Whatever goes wrong before the log has it ends in a job that takes it off the
- * disk, then the answer, so that nothing is left when the client hears of it:
- * it may post again at once. What has arrived whole is kept also if the
- * connection breaks meanwhile. `rq` is NULL when that is gone.
+ * After a failure before the log has it, a job deletes its files before the
+ * answer, so that the client may post again at once. A consignment that has
+ * arrived completely is kept even if the connection breaks meanwhile. `rq` is
+ * NULL after the end of the connection.
  */
 struct consigning {
     struct http *http;
@@ -44,14 +45,14 @@ struct consigning {
     struct job job;
     struct consignment *consignment;
     struct buf arrived;
-    struct holding holding; /* HELD, and what the consignment holds */
-    bool is_out;            /* the job is */
+    struct holding holding; /* HELD, and the memory of the consignment */
+    bool is_out;            /* the job is at work */
     bool is_whole;          /* the body has arrived */
-    bool is_over;           /* it comes to nothing: */
+    bool is_over;           /* it has failed: */
     enum status rc;
     struct problem why;
 
-    /* The job's, while it is out */
+    /* For the job, while it is at work */
     struct buf block;
     bool is_last;
     enum status job_rc;
@@ -70,7 +71,7 @@ consigning_free(struct consigning *c)
     free(c);
 }
 
-/* Coming to nothing */
+/* Failing */
 
 static void
 discard_work(struct job *job)
@@ -91,13 +92,13 @@ discard_done(struct job *job)
     if (rq) {
         posted_count_rejected(c->rc);
         request_set_user(rq, NULL);
-        request_resume(rq); /* the rest of the body is drained */
+        request_resume(rq); /* drains the rest of the body */
         routes_answer_failure(rq, c->rc, &c->why, NULL, NULL);
     }
     consigning_free(c);
 }
 
-/* Nothing of it is out. */
+/* Ends it. No job is at work. */
 static void
 discard(struct consigning *c)
 {
@@ -107,7 +108,7 @@ discard(struct consigning *c)
     service_work(c->service, &c->job);
 }
 
-/* A job that is out comes back first. */
+/* Refuses it; waits for a job at work. */
 static void
 refuse(struct consigning *c, enum status rc, const struct problem *why)
 {
@@ -118,9 +119,9 @@ refuse(struct consigning *c, enum status rc, const struct problem *why)
         discard(c);
 }
 
-/* The log's turn */
+/* Committing */
 
-/* Service thread: the log has answered. */
+/* On the service thread: the log has answered. */
 static void
 on_answered(struct task *task)
 {
@@ -135,7 +136,7 @@ on_answered(struct task *task)
     consigning_free(c);
 }
 
-/* Log thread. */
+/* On the log thread. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
@@ -145,7 +146,7 @@ on_committed(struct ingest *ingest, void *user)
     service_post(c->service, &c->task);
 }
 
-/* It is whole and on the disk. Nobody here frees it from now on. */
+/* Hands it to the log: it is complete and on the disk. The log owns it now. */
 static void
 commit(struct consigning *c)
 {
@@ -200,7 +201,7 @@ read_done(struct job *job)
         go_on(c);
 }
 
-/* What is next, while nothing is out? */
+/* Does the next step, unless a job is at work. */
 static void
 go_on(struct consigning *c)
 {
@@ -253,10 +254,10 @@ on_gone(struct request *rq)
     struct consigning *c = request_user(rq);
 
     if (!c)
-        return; /* the log's */
+        return; /* the log owns it */
     c->rq = NULL;
     if (c->is_whole && !c->is_over)
-        return; /* it goes on all the same */
+        return; /* it continues all the same */
     if (!c->is_over)
         metrics_add(METRIC_POSTS_INCOMPLETE, 1);
     c->is_over = true;

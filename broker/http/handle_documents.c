@@ -1,7 +1,7 @@
 /*
  * handle_documents.c - GET and HEAD of every document.
  *
- * What a document is, its own code says; what of it is sent, conditional.h.
+ * documents/ makes the documents; conditional.h decides which part is sent.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,11 @@
 #include "proto/datetime.h"
 #include "proto/httpdate.h"
 
-/* Digits of a page's number: of the longest list, in pages of one entry. */
+/* Digits of a page's number: enough for the longest list with one entry a
+ * page. */
 #define PAGE_DIGITS 5
 
-/* A document that is asked for, and perhaps opened at the worker pool. */
+/* A requested document, which a worker may have to open. */
 struct opening {
     struct job job;
     struct ticket ticket;
@@ -31,7 +32,7 @@ struct opening {
     struct problem why;
 };
 
-/* The ETags: that of gzip is another one, as its bytes are others. */
+/* The ETags: gzip has one of its own, because its bytes differ. */
 #define ETAG_SIZE 48
 
 static void
@@ -40,12 +41,13 @@ write_etag(char to[ETAG_SIZE], const struct digest *tag, const char *coding)
     char text[DIGEST_TEXT_SIZE];
     const char *digits = text + sizeof("sha-256:") - 1;
 
-    /* Half of the digest: nobody finds two documents with the same 128 bits. */
+    /* Half of the digest: 128 bits, too many to find two documents with the
+     * same. */
     digest_write(text, tag);
     snprintf(to, ETAG_SIZE, "\"%.32s%s\"", digits, coding);
 }
 
-/* What goes along with 200, 206 and 304 alike (RFC 9110 section 15.4.5). */
+/* Adds the headers that 200, 206 and 304 share (RFC 9110 section 15.4.5). */
 static void
 add_validators(struct response *r, const struct document *document,
                const char *etag)
@@ -62,8 +64,8 @@ add_validators(struct response *r, const struct document *document,
                                        : "no-cache");
 }
 
-/* The Link header, one line of all links (W-083): the document's own, then the
- * Capability List that covers it (R-261). */
+/* Adds the Link header, one line of all links (W-083): the document's own, then
+ * the Capability List that covers it (R-261). */
 static void
 add_links(struct response *r, const struct opening *o)
 {
@@ -83,8 +85,8 @@ add_links(struct response *r, const struct opening *o)
     buf_fini(&text);
 }
 
-/* Where the Capability List is that covers the document (R-261). A page of ours
- * runs nothing and loads nothing. */
+/* Adds the link to the Capability List that covers the document (R-261). Our
+ * pages run nothing and load nothing. */
 static void
 add_discovery(struct response *r, const struct opening *o)
 {
@@ -97,7 +99,7 @@ add_discovery(struct response *r, const struct opening *o)
                         "default-src 'none'; style-src 'unsafe-inline'");
 }
 
-/* Moves what is to be sent into the answer; false: no memory. */
+/* Moves the part to send into the answer; false: no memory. */
 static bool
 add_body(struct response *r, struct document *document,
          const struct verdict *verdict)
@@ -231,7 +233,7 @@ open_later(struct request *rq, const struct opening *asked)
     service_work(request_service(rq), &o->job);
 }
 
-/* Which page is asked for. */
+/* Reads the number of the page. */
 static enum status
 read_page(struct request *rq, uint64_t *page, struct problem *why)
 {
@@ -253,8 +255,8 @@ read_page(struct request *rq, uint64_t *page, struct problem *why)
     return STATUS_OK;
 }
 
-/* `?plain` says so itself; else a page for whoever prefers that, as browsers
- * do. */
+/* `?plain` chooses a form; else a client that prefers HTML, as browsers do,
+ * gets a page. */
 static enum status
 read_form(struct request *rq, struct opening *o)
 {

@@ -1,5 +1,5 @@
 /*
- * handle_health.c - does the process answer? And: does it take posts?
+ * handle_health.c - whether the process answers, and whether it takes posts.
  */
 #include <inttypes.h>
 
@@ -20,16 +20,17 @@ handle_health_get(struct http *http, struct request *rq,
     request_answer(rq, &r);
 }
 
-/* A list is tried once a second: what fails so often is no passing trouble. */
+/* The broker tries a list once a second: after so many failures the problem is
+ * not a passing one. */
 #define FILES_FAILED_MAX 3
 
-/* The clock may be a little behind the log by right: event times are told apart
- * by a microsecond each, and NTP slews. */
+/* The clock may rightly be a little behind the log: event times differ by at
+ * least a microsecond each, and NTP slews. */
 #define AHEAD_MAX_US 1000000
 
 #define REASONS_MAX 2
 
-/* Why posts are refused, or soon will be. */
+/* Lists why posts are refused, or will be soon. */
 static size_t
 reasons_of(struct http *http, const struct log_health *health,
            struct problem reasons[REASONS_MAX])
@@ -48,7 +49,8 @@ reasons_of(struct http *http, const struct log_health *health,
     return n;
 }
 
-/* The detail names all reasons, the member `reasons` each by itself. */
+/* Answers 503: the detail has all reasons, the member `reasons` each
+ * separately. */
 static void
 answer_unready(struct request *rq, const struct problem *reasons, size_t n)
 {
@@ -72,14 +74,13 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
     buf_fini(&members);
 }
 
-/* The clock, and two lines of a problem's size a bridge. */
+/* A line for the clock, and for each bridge two of a problem's size. */
 #define READY_MAX ((size_t)1 << 16)
 
-/* 200 "ready", with a line for what should be known although it keeps nobody
- * from posting: event times stay in order whatever the clock says (R-135), and
- * a bridge goes on where it was.
- * While the broker starts and ends, whoever asks is told so before this is
- * called. */
+/* Answers 200 "ready", with a warning line for each problem that does not
+ * hinder posts: event times stay in order whatever the clock says (R-135), and
+ * a bridge resumes where it was. While the broker starts and ends, the caller
+ * answers 503 before this. */
 void
 handle_ready_get(struct http *http, struct request *rq,
                  const struct route_target *target)

@@ -1,8 +1,8 @@
 /*
- * handle_hub.c - POST /hub: who wants to hear (a form), and who has something
- * to tell (a form that pings, or the notification itself: a fat ping).
+ * handle_hub.c - POST /hub: forms of subscribers, and pings of publishers (a
+ * form, or the notification itself: a fat ping).
  *
- * Errors are told as text/plain (W-032).
+ * The answer to an error is text/plain (W-032).
  */
 #include <string.h>
 
@@ -12,7 +12,8 @@
 #include "proto/key.h"
 #include "proto/weblink.h"
 
-/* What an order keeps of a form beside its own bytes: three times those. */
+/* The memory of an order for a form, beside the form's own bytes: three times
+ * those. */
 #define KEPT(max) (3 * (size_t)(max))
 
 #define FORM_TYPE "application/x-www-form-urlencoded"
@@ -77,7 +78,7 @@ take_notification(struct request *rq, struct asking *a)
     asking_submit(rq, a);
 }
 
-/* The links say which topic it is of, and which hub is meant (W-142). */
+/* Checks that the links name the topic and the hub (W-142). */
 static enum status
 check_links(struct slice links, struct problem *why)
 {

@@ -1,6 +1,6 @@
 /*
- * handle_memory.c - GET change memory: what comes after a position, at once or
- * as soon as there is something.
+ * handle_memory.c - GET change memory: the entries after a position, at once or
+ * as soon as there are any.
  *
  *     read_or_wait --> page? --> answered
  *       ^    |  |       |
@@ -20,7 +20,7 @@
 #include "proto/accept.h"
 #include "proto/number.h"
 
-/* How often somebody who waits for room asks for it. */
+/* How often a request that waits for room tries again. */
 #define ROOM_WAIT_US POLLS_SLOT_US
 
 struct reading {
@@ -37,7 +37,7 @@ struct reading {
     struct problem why;
 };
 
-/* What the memory can be had as; of equals the first. */
+/* The media types of change memory; the first is the default. */
 static const struct memory_type {
     const char *name;
     enum message_form form;
@@ -51,7 +51,7 @@ static const struct memory_type {
 
 static void read_or_wait(struct request *rq, struct reading *r);
 
-/* links `self` and `next`. */
+/* adds the links `self` and `next`. */
 static void
 add_links(struct response *answer, const struct reading *r)
 {
@@ -82,7 +82,8 @@ answer_memory(struct request *rq, const struct reading *r)
     if (r->status) {
         bool exists = log_head(r->wish.set->log, &head);
 
-        /* A set that was removed meanwhile has no position to restart at. */
+        /* If the set was removed meanwhile, there is no position to restart
+         * at. */
         routes_answer_failure(rq, r->status, &r->why,
                               exists ? r->wish.set : NULL, &head);
         return;
@@ -118,7 +119,7 @@ on_resumed(struct request *rq, void *user)
     struct reading *r = user;
     struct set *set = NULL;
 
-    if (rq) /* which answers if the set was removed */
+    if (rq) /* answers if the set was removed */
         set = routes_set(r->http, rq, slice_of(r->wish.set->name), &r->head);
     if (set && set != r->wish.set) {
         problem_set(&r->why, "the set was removed, and made again");
@@ -131,8 +132,8 @@ on_resumed(struct request *rq, void *user)
     read_or_wait(rq, r);
 }
 
-/* Waits until the log goes on beyond `beyond`, for `most_us` or until time is
- * over. Where nobody waits any more, it is answered what there is. */
+/* Waits until the log goes on beyond `beyond`, for `most_us` or until the time
+ * is over. If no request may wait any more, answers at once. */
 static void
 wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 {
@@ -154,10 +155,10 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
     read_or_wait(rq, r);
 }
 
-/* What was read is answered; nothing, while there is time, is waited on: what
- * was looked at is not looked at again, but the page that comes in the end
- * covers it. A crowd that a large post wakes has no room for all its pages at
- * the same time: whoever has time waits for room, too. */
+/* Answers with the page. If it is empty, and there is time, waits: the searched
+ * part is not searched again, but the page that comes in the end covers it.
+ * When a large post wakes a crowd there is no room for all pages at the same
+ * time: a request with time left waits for room, too. */
 static void
 end(struct request *rq, struct reading *r)
 {
@@ -217,7 +218,8 @@ choose_form(struct request *rq, struct reading *r)
     return false;
 }
 
-/* Reads the query; no position means from the beginning of what is retained. */
+/* Reads the query; without a position the page begins with the first retained
+ * entry. */
 static enum status
 read_wish(struct request *rq, struct reading *r)
 {
@@ -237,10 +239,8 @@ read_wish(struct request *rq, struct reading *r)
     return rc;
 }
 
-/* Reads ?wait=; absent means 0. Longer than allowed is refused: cut in silence,
- * the client would take its own time-out for too short or the broker for
- * broken.
- */
+/* Reads ?wait=; absent means 0. Refuses a wait that is too long: if it were cut
+ * silently, the client would blame its own time-out, or the broker. */
 static enum status
 wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
 {
@@ -258,7 +258,7 @@ wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
     return STATUS_OK;
 }
 
-/* From memory at once, else by way of the worker pool. */
+/* Reads from memory at once, else on the worker pool. */
 static void
 read_or_wait(struct request *rq, struct reading *r)
 {

@@ -1,5 +1,5 @@
 /*
- * handle_metrics.c - what the broker counts, for Prometheus.
+ * handle_metrics.c - the broker's metrics, for Prometheus.
  */
 #include "broker/base/metrics.h"
 #include "broker/base/process.h"
@@ -9,7 +9,7 @@
 /* Some 20 KB; the rows are bounded, see metrics.h. */
 #define TEXT_MAX ((size_t)1 << 20)
 
-/* The process is asked for in /proc. */
+/* process_measure reads /proc. */
 static void
 scrape(struct http *http, struct buf *to)
 {

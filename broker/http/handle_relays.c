@@ -10,7 +10,7 @@
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
-/* NULL: answered. */
+/* NULL: the request was answered. */
 static struct asking *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind)

@@ -1,5 +1,6 @@
 /*
- * handle_resources.c - PUT resources: a source tells all that it has.
+ * handle_resources.c - PUT resources: the complete list of a source's
+ * resources.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,22 +17,22 @@
 #include "proto/json.h"
 #include "proto/number.h"
 
-/* So much is gathered in memory, and then written at once. */
+/* A block of this size is written at once. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
-/* What comes of one piece of the body: more than that. */
+/* The most resources from one piece of the body need less. */
 #define BLOCK_MAX ((size_t)16 << 20)
 
-/* What was read of the connection while a block is written: more than that. */
+/* The bytes read while a block is written are fewer. */
 #define WAITING_MAX ((size_t)4 << 20)
 
-/* Taken of the memory for posts: a block and its keys, the parser. */
+/* Memory of an upload, counted as of posts: a block, its keys, and the
+ * parser. */
 #define HELD ((size_t)6 << 20)
 
 /*
- * The body is read here, entry by entry, into a block in memory; a full one is
- * written by the worker pool, and as long as that takes the connection is not
- * read on:
+ * The service thread reads the body, entry by entry, into a block in memory.
+ * The worker pool writes a full block, and meanwhile the connection pauses:
  *
  *    on_data --> decode --> block --(full: pause)--> job: staging_add
  *       ^                                                 |
@@ -39,10 +40,9 @@
  *
  *    on_end --> job: staging_finish --> the archive thread --> on_answered
  *
- * Whatever goes wrong before the archive thread has it ends in a job that takes
- * it off the disk, then the answer, so that nothing is left when the client
- * hears of it: it may begin again at once. `rq` is NULL when the connection is
- * gone.
+ * After a failure before the archive thread has it, a job deletes its file
+ * before the answer, so that the client may begin again at once. `rq` is NULL
+ * after the end of the connection.
  */
 struct putting {
     struct http *http;
@@ -52,9 +52,9 @@ struct putting {
     struct ticket ticket;
     struct task task;
     struct job job;
-    bool is_out;   /* task or job are */
+    bool is_out;   /* a task or a job is at work */
     bool is_whole; /* the body has arrived */
-    bool is_over;  /* it comes to nothing: */
+    bool is_over;  /* it has failed: */
     enum status rc;
     struct problem why;
 
@@ -66,16 +66,16 @@ struct putting {
     struct buf waiting;
     struct holding holding; /* HELD */
     struct holding place;   /* one of UPLOADS_MAX */
-    struct holding disk; /* what the staging has there; the job's, while it is
-                            out */
+    struct holding disk; /* bytes of the staging file; the job's, while it is at
+                            work */
 
-    /* Of a set that keeps content inline, and has to have what is told */
+    /* For a set with inline content: content must exist */
     bool is_inline;
     struct buf digests; /* of the block's resources */
 
-    /* The job's, while it is out */
+    /* For the job, while it is at work */
     uint64_t n_checked;
-    struct content_claim *claim; /* then the archive thread's */
+    struct content_claim *claim; /* later the archive thread's */
     struct staging *staging;
     bool is_last;
     enum status job_rc;
@@ -86,7 +86,7 @@ struct putting {
 
 static void go_on(struct putting *p);
 
-/* Before the answer (clients.h), and when nothing is left on the disk. */
+/* Called before the answer (clients.h), when nothing is left on the disk. */
 static void
 give_back(struct putting *p)
 {
@@ -108,7 +108,7 @@ putting_free(struct putting *p)
     free(p);
 }
 
-/* Coming to nothing */
+/* Failing */
 
 static void
 count_rejected(unsigned status)
@@ -135,14 +135,14 @@ discard_done(struct job *job)
     give_back(p);
     if (rq) {
         request_set_user(rq, NULL);
-        request_resume(rq); /* the rest of the body is drained */
+        request_resume(rq); /* drains the rest of the body */
         count_rejected(response_status_of(p->rc));
         routes_answer_failure(rq, p->rc, &p->why, NULL, NULL);
     }
     putting_free(p);
 }
 
-/* Nothing of it is out. */
+/* Ends it. No task or job is at work. */
 static void
 discard(struct putting *p)
 {
@@ -152,7 +152,7 @@ discard(struct putting *p)
     service_work(p->service, &p->job);
 }
 
-/* A job or a task that is out comes back first. */
+/* Refuses it; waits for a task or a job at work. */
 static void
 refuse(struct putting *p, enum status rc, const struct problem *why)
 {
@@ -198,7 +198,7 @@ answer_told(struct request *rq, const char *set, const struct upload_outcome *o)
     buf_fini(&text);
 }
 
-/* No time mends it: no Retry-After. */
+/* Waiting does not help, so there is no Retry-After. */
 static void
 answer_guarded(struct request *rq, const struct upload_outcome *o)
 {
@@ -247,20 +247,21 @@ on_answered(struct task *task)
     putting_free(p);
 }
 
-/* Archive thread. */
+/* On the archive thread. */
 static void
 on_done(const struct upload_outcome *outcome, void *user)
 {
     struct putting *p = user;
 
     p->outcome = *outcome;
-    /* Of what failed in the end, some may have been told. */
+    /* After a failure, too, some changes may have been posted. */
     contents_end(p->claim, outcome->last);
     p->claim = NULL;
     service_post(p->service, &p->task);
 }
 
-/* It is whole and on the disk. Nobody here frees it from now on. */
+/* Hands it to the archive thread: it is complete and on the disk. The archive
+ * thread owns it now. */
 static void
 hand_over(struct putting *p)
 {
@@ -386,7 +387,7 @@ on_behind(struct task *task)
         go_on(p);
 }
 
-/* What is next, while nothing is out? */
+/* Does the next step, unless a task or a job is at work. */
 static void
 go_on(struct putting *p)
 {
@@ -458,7 +459,7 @@ on_gone(struct request *rq)
     struct putting *p = request_user(rq);
 
     if (!p)
-        return; /* the archive's */
+        return; /* the archive owns it */
     p->rq = NULL;
     p->is_over = true;
     if (!p->is_out)
@@ -481,7 +482,7 @@ static const struct request_handlers handlers = {
     .on_broken = on_broken,
 };
 
-/* What is asked for */
+/* The request */
 
 static enum status
 read_max_delete(struct request *rq, unsigned *percent, struct problem *why)
@@ -559,7 +560,7 @@ begin(struct putting *p, struct request *rq, struct slice name, uint64_t max,
         rc = uploads_begin(archiver_uploads(p->http->archiver), name,
                            &p->upload, why);
     p->is_inline = registry_content(registry, name) == CONTENT_INLINE;
-    /* From here on whatever others tell is newer. */
+    /* Changes that others post from now on are newer. */
     if (!rc && registry_find(registry, name, &head)) {
         memcpy(p->about.epoch, head.epoch, sizeof(head.epoch));
         p->about.after = head.last;

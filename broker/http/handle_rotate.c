@@ -18,7 +18,7 @@ struct closing {
 };
 
 /* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
- * and no list when the open list was empty: that is not closed. */
+ * and no list if the open list was empty: it is not closed then. */
 static void
 answer_closed(struct request *rq, const struct closing *c)
 {
@@ -58,7 +58,7 @@ on_answered(struct task *task)
     free(c);
 }
 
-/* Log thread. */
+/* On the log thread. */
 static void
 on_closed(struct post *post)
 {

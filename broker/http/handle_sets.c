@@ -12,14 +12,14 @@
 #include "broker/sets/settings.h"
 #include "proto/json.h"
 
-/* Largest description of a set: settings that are all escapes, and the links of
+/* The largest description of a set: settings full of escapes, and the links of
  * its bridges and hubs. */
 #define DESCRIPTION_MAX 131072
 
 /* Sets in one page of GET /sets: described without a disk, in a millisecond. */
 #define PAGE_SETS 1000
 
-/* PUT and PATCH: the settings are read when they are whole. */
+/* PUT and PATCH: the settings are read after the last byte. */
 struct putting {
     struct task task; /* from the log thread to the connection's */
     struct ticket ticket;
@@ -75,7 +75,7 @@ handle_set_get(struct http *http, struct request *rq,
     answer_set(rq, 200, target->set, &target->head);
 }
 
-/* No time mends it: no Retry-After. */
+/* Waiting does not help, so there is no Retry-After. */
 static void
 answer_conflict(struct request *rq, const struct alteration *a)
 {
@@ -94,7 +94,7 @@ answer_conflict(struct request *rq, const struct alteration *a)
     buf_fini(&members);
 }
 
-/* Service thread: the log has answered. */
+/* On the service thread: the log has answered. */
 static void
 on_answered(struct task *task)
 {
@@ -118,7 +118,7 @@ on_answered(struct task *task)
     putting_free(p);
 }
 
-/* Log thread. */
+/* On the log thread. */
 static void
 on_altered(struct alteration *alteration, void *user)
 {
@@ -148,8 +148,8 @@ on_data(struct request *rq, struct slice bytes)
         refuse(rq, p, STATUS_MEMORY, &why);
 }
 
-/* Foreign hubs are told without being asked whether they want it, so who may
- * name some is who may publish. */
+/* True if the client may name hubs. They receive notifications without having
+ * subscribed, so only clients that may publish may name some. */
 static bool
 may_put(struct putting *p, const struct alter_wish *wish, struct problem *why)
 {
@@ -178,7 +178,7 @@ on_end(struct request *rq)
     }
     p->task.run = on_answered;
     p->ticket = request_ticket(rq);
-    request_set_user(rq, NULL); /* the log's now: nobody here frees it */
+    request_set_user(rq, NULL); /* the log owns it now */
     rc = alter_settings(p->http->registry, &wish, on_altered, p, &why);
     if (rc)
         refuse(rq, p, rc, &why);
@@ -196,7 +196,7 @@ static const struct request_handlers settings_handlers = {
     .on_gone = on_gone,
 };
 
-/* Reads ?NAME=yes; "no" is what it is without it. */
+/* Reads ?NAME=yes; "no" is the default. */
 static enum status
 read_yes(struct request *rq, const char *name, bool *is_yes,
          struct problem *why)
@@ -287,7 +287,7 @@ on_removed(struct task *task)
     free(d);
 }
 
-/* Log thread. */
+/* On the log thread. */
 static void
 on_removal(struct alteration *alteration, void *user)
 {

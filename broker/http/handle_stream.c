@@ -10,11 +10,11 @@
 #include "proto/accept.h"
 #include "proto/ws_deflate.h"
 
-/* Where the stream begins: ?after=, ?since= or now; and its filter. An
- * EventSource that was cut off asks for the same URL again, and says in
- * Last-Event-ID how far it has come: that counts. A position that cannot be
- * served is told on the open stream (a browser would not see the status of a
- * refused one). */
+/* Reads where the stream begins (?after=, ?since= or now) and its filter. An
+ * EventSource that was cut off repeats the same URL, with its position in
+ * Last-Event-ID: that counts. For a position that cannot be served the open
+ * stream gets an error (a browser would not see the status of a refused
+ * one). */
 static enum status
 read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
           struct problem *why)
@@ -49,7 +49,7 @@ is_for_events(struct request *rq)
            accept_names(accept, "text/event-stream");
 }
 
-/* Was it told that its position is gone, and why? See eventsource.h. */
+/* True if the client has got `event: gone`. See eventsource.h. */
 static bool
 was_told(struct request *rq)
 {
@@ -107,7 +107,7 @@ handle_stream_get(struct http *http, struct request *rq,
         return;
     }
     if (!request_is_upgrade(rq) && was_told(rq)) {
-        /* For this one only: kept by a cache it would stop everybody. */
+        /* For this client only: from a cache it would stop all others. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);

@@ -1,6 +1,6 @@
 /*
- * handle_subscriptions.c - the subscriptions of a set or a relay, for who
- * operates the broker: listed, shown, ended, sent back.
+ * handle_subscriptions.c - the subscriptions of a set or a relay, for
+ * operators: lists, shows, ends and redelivers.
  *
  *     GET    /sets/demo/subscriptions?after=17
  *     GET    /sets/demo/subscriptions?callback=https://host/path
@@ -15,7 +15,7 @@
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
-/* Decimal digits; false: no number of a subscription. */
+/* Reads decimal digits; false: no id of a subscription. */
 static bool
 read_id(struct slice text, uint64_t *id)
 {
@@ -28,7 +28,8 @@ read_id(struct slice text, uint64_t *id)
     return text.size > 0;
 }
 
-/* An order about the set or relay that the path names; NULL: answered. */
+/* Makes an order about the set or relay of the path; NULL: the request was
+ * answered. */
 static struct asking *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind, size_t max)

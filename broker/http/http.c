@@ -7,7 +7,7 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 
-/* What stands between "://" and the next slash of a URL: host and port. */
+/* The host and port of a URL: the text between "://" and the next slash. */
 static struct slice
 authority_of(struct slice url)
 {
@@ -23,7 +23,7 @@ authority_of(struct slice url)
     return (struct slice){NULL, 0};
 }
 
-/* The host of "host:port", the brackets of an IPv6 address included. */
+/* The host of "host:port", with the brackets of an IPv6 address. */
 static struct slice
 host_of(struct slice authority)
 {
@@ -55,7 +55,7 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     http->registry = registry;
     http->push = push;
     http->any_host = registry_config(registry)->insecure_open;
-    http->is_open = !http->any_host; /* else broker_check has refused */
+    http->is_open = !http->any_host; /* broker_check has refused other cases */
     add_host(http, slice_of(listen_host));
     add_host(http, SLICE("localhost"));
     add_host(http, SLICE("127.0.0.1"));
@@ -63,7 +63,7 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     add_host(http, host_of(authority_of(url)));
 }
 
-/* Whatever the port: what a page can forge is the name. */
+/* Ignores the port: an attacking page can only forge the name. */
 static bool
 is_ours(const struct http *http, struct slice authority)
 {
@@ -77,11 +77,11 @@ is_ours(const struct http *http, struct slice authority)
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
- * HTTP/1.0. nginx with a bare proxy_pass speaks that, with our own name as
- * Host; no client of our time begins with it. NULL: no sign. A bare HAProxy
- * looks like a client; but it passes the Host on, so a remote client has to
- * send one of ours. (The user of the socket is no sign: programs of the same
- * service accounts publish, too.) */
+ * HTTP/1.0. nginx with a bare proxy_pass sends HTTP/1.0, with our own name as
+ * Host; no present client begins with it. NULL: no sign. A bare HAProxy looks
+ * like a client; but it passes the Host on, so a remote client must send one of
+ * ours. (The user of the socket is no sign: programs of the same service
+ * accounts publish, too.) */
 static const char *
 sign_of_proxy(struct request *rq)
 {
@@ -99,9 +99,9 @@ sign_of_proxy(struct request *rq)
 /*
  * A client that a proxy serves may be anywhere.
  *
- * A browser on this machine can be made to send requests here by any page it
- * shows. What gives it away: a Host that is not ours (a name that was made to
- * point here), or an Origin that is not ours. Other clients send neither.
+ * Any page can make a browser on this machine send requests here. Such a
+ * request has a Host that is not ours (a name that points here), or an Origin
+ * that is not ours. Other clients send neither.
  */
 static bool
 may_come_in(const struct http *http, struct request *rq, struct problem *why)
@@ -146,7 +146,7 @@ http_on_request(struct request *rq, void *user)
     if (slice_is(request_path(rq), "/hub"))
         request_refuse_in_text(rq); /* W-032 */
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
-        /* Who asks whether the process answers has its answer. */
+        /* Even now the process answers. */
         if (slice_is(request_path(rq), "/healthz") &&
             (request_method(rq) == METHOD_GET ||
              request_method(rq) == METHOD_HEAD)) {

@@ -1,5 +1,6 @@
 /*
- * http.h - the door: what all handlers share, and who may come in.
+ * http.h - the entrance of all requests: shared state of the handlers, and
+ * access.
  */
 #ifndef BROKER_HTTP_HTTP_H
 #define BROKER_HTTP_HTTP_H
@@ -18,26 +19,26 @@
 struct http {
     struct registry *registry;
     struct push *push;
-    struct archiver *archiver; /* from the moment when is_ready is true */
+    struct archiver *archiver; /* valid when is_ready is true */
     struct hub *hub;           /* likewise */
-    struct bridges *bridges;   /* likewise; NULL: none is configured */
+    struct bridges *bridges;   /* likewise; NULL: no bridge is configured */
 
-    /* Can only this machine reach it: listener and public URL are loopback's,
-     * and --insecure-open is not given? */
+    /* True if only this machine can reach the broker: listener and public URL
+     * are on loopback, and --insecure-open is not given. */
     bool is_open;
 
-    /* Hosts that an open broker answers to, without ports: that of the
-     * listener, that of the public URL, and loopback's names. */
+    /* The hosts that an open broker accepts, without ports: the listener's, the
+     * public URL's, and the names of loopback. */
     char hosts[5][300];
     unsigned n_hosts;
-    bool any_host; /* --insecure-open: only Origins are looked at */
+    bool any_host; /* --insecure-open: checks Origins only */
 
-    /* Until all floors stand, requests get 503. Release: whoever sees `true`
-     * sees the rest of this struct as it is then. */
+    /* Requests get 503 before this is true. Release: a thread that sees `true`
+     * also sees the rest of this struct. */
     atomic_bool is_ready;
 };
 
-/* Fills in all but archiver, hub, bridges and is_ready. */
+/* Fills in everything except archiver, hub, bridges and is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

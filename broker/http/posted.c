@@ -5,10 +5,10 @@
 #include "broker/net/response.h"
 #include "proto/json.h"
 
-/* What a hub delivers is a subscriber's, and no publisher's post: taken in
- * here, under whatever name this broker was called by, it would be news of the
- * set, be delivered again, and so on for ever. A set takes in what another one
- * gives out by its upstreamTopic. */
+/* Refuses deliveries of a hub, which are for a subscriber. If the broker took
+ * one in, under whatever name the hub calls it, it would be news of the set, be
+ * delivered again, and so on for ever. A set takes in the changes of another
+ * one by its upstreamTopic. */
 enum status
 posted_check_publisher(struct request *rq, struct problem *why)
 {

@@ -1,6 +1,5 @@
 /*
- * posted.h - what all posts of changes have in common: who may post, their key,
- * their answer.
+ * posted.h - common parts of all posts of changes: access, key, answer.
  */
 #ifndef BROKER_HTTP_POSTED_H
 #define BROKER_HTTP_POSTED_H
@@ -11,16 +10,16 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* During on_request: is it not what a hub delivers? */
+/* During on_request: refuses deliveries of a hub. */
 MUST_CHECK enum status posted_check_publisher(struct request *rq,
                                               struct problem *why);
 
-/* During on_request: the Idempotency-Key; size 0: it has none. */
+/* During on_request: reads the Idempotency-Key; size 0: none. */
 MUST_CHECK enum status posted_key(struct request *rq, struct key *key,
                                   struct problem *why);
 
-/* The log has answered: counts a refusal, and tells it or the positions. `rq`
- * may be NULL: the connection is gone. */
+/* Answers when the log has answered: with the positions, or with a refusal,
+ * which it counts. `rq` NULL: the connection has ended. */
 void posted_answer(struct request *rq, const struct ingest *ingest);
 
 void posted_count_rejected(enum status rc);

@@ -1,6 +1,6 @@
 /*
- * query.h - what the query of a stream or of change memory asks for: where to
- * begin, and which entries.
+ * query.h - the query of a stream or of change memory: the position to begin
+ * at, and a filter.
  *
  *   ?after=POSITION   after this entry; or
  *   ?since=DATETIME   what happened later than that, W3C Datetime of any
@@ -27,9 +27,9 @@ struct query {
     struct filter filter;
 };
 
-/* Reads it, judged by the head of the set. STATUS_MALFORMED: says which
- * parameter. STATUS_GONE: a position that cannot be served; all else is read.
- */
+/* Reads the query, with the head of the set. STATUS_MALFORMED: the message
+ * names the parameter. STATUS_GONE: the position cannot be served; everything
+ * else was read. */
 MUST_CHECK enum status query_read(struct request *rq, const struct head *head,
                                   struct query *query, struct problem *why);
 

@@ -13,14 +13,14 @@
 #define FORM        "application/x-www-form-urlencoded"
 #define MERGE_PATCH "application/merge-patch+json"
 
-/* Of a subscription: topic, callback, secret and filters, all of them
- * percent-encoded. Or a few hundred topics that are published. */
+/* A subscription: topic, callback, secret and filters, all percent-encoded. Or
+ * some hundred topics of a ping. */
 #define FORM_MAX 16384
 
-/* Two URLs, written with escapes. */
+/* Two URLs with escapes. */
 #define RELAY_MAX 16384
 
-/* The route needs no body, and ignores what curl or a form may send. */
+/* The route ignores a body, which curl or a form may send. */
 #define IGNORED_MAX 1024
 
 #define OPTION(name, of) \
@@ -220,7 +220,7 @@ const struct route route_table[] = {
 
 const size_t route_table_size = sizeof(route_table) / sizeof(route_table[0]);
 
-/* Some have a set, which 404 and 410 may be of. */
+/* Some are of a set, so 404 and 410 are possible. */
 const struct route route_documents = {
     METHOD_GET,
     NULL,
@@ -241,7 +241,7 @@ const struct route route_documents = {
                  {416, "`Range` lies behind the end"}},
 };
 
-/* What the router, or the reader of HTTP below it, refuses by itself. */
+/* Statuses of the router itself, or of the HTTP reader below it. */
 static const struct {
     unsigned status;
     const char *where, *when;
@@ -305,7 +305,7 @@ route_takes_body(const struct route *route)
     return route->bodies->option || route->bodies->bytes;
 }
 
-/* Does the router answer so, because of what the row says? */
+/* True if the row makes the router answer with this status. */
 static bool
 follows(const struct route *route, unsigned status)
 {

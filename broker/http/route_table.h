@@ -2,10 +2,11 @@
  * route_table.h - the routes: one row for each method of each path, with the
  * bodies that it takes and the statuses that it answers with.
  *
- * The router (routes.h) refuses by its row what a route does not take: a set
- * that does not exist, a name that none can have, a body of another media type
- * or coding, a body that is too large. Debug builds check the status of every
- * answer against the row. doc/http.md is what route_table_print prints.
+ * By its row the router (routes.h) refuses requests that a route does not
+ * accept: for a set that does not exist, or an impossible name, with a body of
+ * another media type or coding, or with a body that is too large. Debug builds
+ * check the status of every answer against the row. doc/http.md is the output
+ * of route_table_print.
  */
 #ifndef BROKER_HTTP_ROUTE_TABLE_H
 #define BROKER_HTTP_ROUTE_TABLE_H
@@ -18,7 +19,7 @@
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
 
-/* What {set} or {relay} of a path has to be. */
+/* The meaning of {set} or {relay} in a path. */
 enum route_of {
     OF_NOTHING,
     OF_SET,     /* a set that exists */
@@ -30,11 +31,11 @@ enum route_of {
 struct route_body {
     const char *types;  /* media types, ", " between; "any"; NULL: the route
                            ignores the body */
-    const char *option; /* names the largest size; NULL: `bytes` is it */
+    const char *option; /* the option for the largest size; NULL: `bytes` */
     size_t member;      /* of struct config: the value of the option */
     uint64_t bytes;
-    const char *coding;  /* the one Content-Encoding; NULL: none */
-    bool is_optional;    /* there may be no body */
+    const char *coding;  /* the only Content-Encoding; NULL: none */
+    bool is_optional;    /* the body may be missing */
     bool needs_length;   /* chunked is not enough */
     handler_fn *handler; /* of such a body; NULL: the route's */
 };
@@ -44,7 +45,7 @@ struct route_body {
 /* A status that a route answers with. */
 struct route_status {
     unsigned status;
-    const char *what; /* below 400 what is sent, else when */
+    const char *what; /* below 400 the content of the answer, else the reason */
 };
 
 #define ROUTE_STATUSES 12
@@ -54,15 +55,16 @@ struct route {
     const char *path;   /* NULL: each of the documents (documents.h) */
     handler_fn *handler;
     enum route_of of;
-    bool is_publisher;      /* only who may publish (routes_may_publish) */
+    bool is_publisher;      /* only for clients that may publish
+                               (routes_may_publish) */
     bool is_stream;         /* a WebSocket may begin here */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
     const char
         *fields; /* of the head that matter here, ", " between; or NULL */
     struct route_body bodies[ROUTE_BODIES];
-    struct route_status statuses[ROUTE_STATUSES]; /* those that its own code
-                                    answers with; see also route_may_answer */
+    struct route_status statuses[ROUTE_STATUSES]; /* of its own code; see also
+                                                     route_may_answer */
 };
 
 extern const struct route route_table[];
@@ -75,7 +77,7 @@ extern const struct route route_documents;
  * this status. */
 bool route_may_answer(const struct route *route, unsigned status);
 
-/* True if a body may come, be it ignored. */
+/* True if a body is accepted, also to be ignored. */
 bool route_takes_body(const struct route *route);
 
 /* The largest body in bytes. */

@@ -58,7 +58,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 
 /* Refusing by the row */
 
-/* `accept` names what could have been sent instead: the codings. */
+/* `accept` names the codings that the route accepts. */
 static void
 refuse(struct request *rq, const struct route *route, unsigned status,
        const struct problem *why, const char *accept)
@@ -83,8 +83,8 @@ names_type(const char *types, struct slice type)
     return false;
 }
 
-/* The body of the row that the request brings; NULL: the route takes none of
- * its media type. */
+/* Finds the row's body with the media type of the request; NULL: the route does
+ * not accept it. */
 static const struct route_body *
 find_body(const struct route *route, struct request *rq)
 {
@@ -131,7 +131,7 @@ reads_coding(const struct route_body *body, struct slice coding)
                              slice_is_word(coding, "x-gzip")));
 }
 
-/* False: answered. */
+/* Returns false after an answer. */
 static bool
 check_body(struct request *rq, const struct route *route,
            const struct route_body *body, uint64_t max)
@@ -165,7 +165,8 @@ check_body(struct request *rq, const struct route *route,
     return false;
 }
 
-/* Is the name of the path one of what the row is of? False: answered. */
+/* Checks the name in the path as the row requires. Returns false after an
+ * answer. */
 static bool
 check_name(struct http *http, struct request *rq, const struct route *route,
            struct route_target *target)
@@ -247,7 +248,7 @@ routes_answer_options(struct request *rq, const struct route_found *found)
     request_answer(rq, &r);
 }
 
-/* What handlers share */
+/* For handlers */
 
 struct set *
 routes_set(struct http *http, struct request *rq, struct slice name,

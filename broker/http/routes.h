@@ -1,5 +1,5 @@
 /*
- * routes.h - from a request to its handler, and what handlers share.
+ * routes.h - finds the handler of a request; functions for handlers.
  *
  * The rows are in route_table.c. The router checks the request against its row
  * before it calls the handler.
@@ -13,7 +13,7 @@
 
 struct route;
 
-/* What a handler is called for. All slices are lent until the answer. */
+/* The arguments of a handler. All slices are lent until the answer. */
 struct route_target {
     struct slice name; /* of {set} or {relay} in the path; empty: none */
     struct slice id;   /* of {id} */
@@ -55,7 +55,7 @@ handler_fn handle_relay_get;
 handler_fn handle_relay_put;
 handler_fn handle_relay_delete;
 
-/* What a path and a method come to. */
+/* The result of looking up a path and a method. */
 struct route_found {
     const struct route *route; /* NULL: no such path, or not with this method */
     struct slice name, id;     /* of struct route_target */
@@ -66,33 +66,32 @@ struct route_found {
 void routes_find(enum method method, struct slice path,
                  struct route_found *found);
 
-/* Answers what the row refuses, or calls the handler. */
+/* Refuses the request by its row, or calls the handler. */
 void routes_run(struct http *http, struct request *rq,
                 const struct route_found *found);
 
-/* The methods of a row: of GET "GET, HEAD". */
+/* The methods of a row: for GET "GET, HEAD". */
 const char *route_method(enum method method);
 
 /* Answers OPTIONS: 204, with the methods of the path. */
 void routes_answer_options(struct request *rq, const struct route_found *found);
 
-/* The set of that name, with its head; answers 404, or 410 if it was removed,
- * and returns NULL if it does not exist. */
+/* Finds the set of that name, with its head. If it does not exist answers 404,
+ * or 410 if it was removed, and returns NULL. */
 struct set *routes_set(struct http *http, struct request *rq, struct slice name,
                        struct head *head);
 
-/* The Content-Type without its parameters; empty: there is none. During
- * on_request. */
+/* The Content-Type without its parameters; empty: none. During on_request. */
 struct slice routes_media_type(struct request *rq);
 
-/* May anybody publish to the hub, and register relays? As long as there are no
- * tokens: of an open broker only (W-124). What else is answered 403, with
+/* Checks that anyone may publish to the hub, and register relays. There are no
+ * tokens, so only on an open broker (W-124). Else the answer is 403, with
  * `why`. */
 MUST_CHECK enum status routes_may_publish(const struct http *http,
                                           struct problem *why);
 
-/* Answers a failure: the HTTP status that goes with it, and for STATUS_GONE the
- * members that tell where to go on. `set` and `head` may be NULL. */
+/* Answers a failure with its HTTP status; for STATUS_GONE with the members that
+ * name a position to continue at. `set` and `head` may be NULL. */
 void routes_answer_failure(struct request *rq, enum status rc,
                            const struct problem *why, const struct set *set,
                            const struct head *head);
