@@ -1,5 +1,5 @@
 /*
- * clock.h - what time it is.
+ * clock.h - the time.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

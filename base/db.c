@@ -7,25 +7,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How long a reader or the writer waits for a lock that SQLite needs for
- * moments only (recovery, the start of a WAL); all else never waits. */
+/* How long a reader or the writer waits for a lock that SQLite holds only for
+ * moments (recovery, the start of a WAL); nothing else ever waits. */
 #define BUSY_MS 5000
 
-/* Operations of SQLite's machine between two looks at whether it is to give up:
- * some ten microseconds, and nothing that can be measured. */
+/* Operations of SQLite's machine between two looks at is_ending: some ten
+ * microseconds, at no measurable cost. */
 #define HEED_OPERATIONS 1000
 
 enum status
 db_problem(struct db *db, int result, const char *what, struct problem *why)
 {
-    int error = errno; /* sqlite3_system_errno does not know it of a COMMIT */
+    int error = errno; /* for a COMMIT sqlite3_system_errno does not have it */
     int last = sqlite3_extended_errcode(db->handle); /* NULL: no memory */
     const char *reason = last == result || (last & 0xff) == result
                              ? sqlite3_errmsg(db->handle)
                              : sqlite3_errstr(result);
 
-    /* SQLite knows a full disk, but no quota that is used up: to it that is a
-     * write that has failed. */
+    /* SQLite detects a full disk, but not an exceeded quota: it reports that as
+     * a failed write. */
     if (result == SQLITE_IOERR_WRITE && error == EDQUOT) {
         problem_set(why, "cannot %s: the disk quota is used up", what);
         return STATUS_BUSY;
@@ -51,7 +51,7 @@ db_problem(struct db *db, int result, const char *what, struct problem *why)
     }
 }
 
-/* The same for a statement that is its own description: its beginning is. */
+/* The same for a statement; the beginning of its text describes it. */
 static enum status
 sql_problem(struct db *db, int result, const char *sql, struct problem *why)
 {
@@ -108,14 +108,14 @@ db_run(struct db *db, sqlite3_stmt *statement, const char *what,
 struct slice
 db_column(sqlite3_stmt *statement, int column)
 {
-    /* In this order: the size is that of the form last asked for. */
+    /* In this order: the size is that of the last requested type. */
     const char *data = sqlite3_column_blob(statement, column);
 
     return (struct slice){data,
                           (size_t)sqlite3_column_bytes(statement, column)};
 }
 
-/* The first column of the one row that `sql` answers with, cut to `size`. */
+/* Copies the first column of the only row of `sql`, cut to `size`. */
 static enum status
 ask(struct db *db, const char *sql, char *answer, size_t size,
     struct problem *why)
@@ -134,18 +134,17 @@ ask(struct db *db, const char *sql, char *answer, size_t size,
 }
 
 /*
- * WAL with synchronous=FULL: a commit is one append and one fsync, and what was
- * acknowledged is there after a crash (R-149). Checkpoints are made when the
- * log wants them. Pages of 16 KiB suit rows that are batches; where rows are
- * small and change one by one, a commit writes as many whole pages as it has
- * touched, and they are better small.
+ * WAL with synchronous=FULL: a commit is one append and one fsync, and
+ * acknowledged changes survive a crash (R-149). The log calls for checkpoints.
+ * Pages of 16 KiB suit rows that are batches. Small rows that change one by one
+ * need small pages, because a commit writes every touched page whole.
  */
 static enum status
 settle_writer(struct db *db, enum db_mode mode_wanted, struct problem *why)
 {
     bool is_small = mode_wanted == DB_SMALL;
     const char *const before[] = {
-        /* These two have effect only while the file is empty. */
+        /* These two only have effect while the file is empty. */
         is_small ? "PRAGMA page_size=4096" : "PRAGMA page_size=16384",
         "PRAGMA auto_vacuum=NONE",
         "PRAGMA secure_delete=OFF",
@@ -167,8 +166,8 @@ settle_writer(struct db *db, enum db_mode mode_wanted, struct problem *why)
     return rc;
 }
 
-/* Without WAL readers would stop the writer, and the writer readers. SQLite
- * does not fail when it cannot have WAL; it says so. */
+/* Checks that SQLite has set WAL mode: it does not fail if it cannot, it only
+ * says so. Without WAL readers and the writer would block each other. */
 static enum status
 check_wal(struct db *db, const char *path, struct problem *why)
 {
@@ -181,8 +180,7 @@ check_wal(struct db *db, const char *path, struct problem *why)
     return rc;
 }
 
-/* "file:PATH?immutable=1": the name by which SQLite reads a file that nobody
- * writes to. */
+/* "file:PATH?immutable=1": the name by which SQLite reads an immutable file. */
 static void
 immutable_name(const char *path, char *name, size_t size)
 {
@@ -195,10 +193,10 @@ immutable_name(const char *path, char *name, size_t size)
 }
 
 /*
- * A read-only connection, too, makes -wal and -shm where they are missing, and
- * leaves them behind. So a database without a WAL is opened as immutable; one
- * with a WAL, which holds the latest commits after a crash, without locks and
- * with the index of the WAL in memory.
+ * A read-only connection also makes -wal and -shm if they are missing, and
+ * leaves them behind. So a database without a WAL is opened as immutable. One
+ * with a WAL, which has the latest commits after a crash, is opened without
+ * locks, and with the index of the WAL in memory.
  */
 static int
 open_for_a_look(struct db *db, const char *path)
@@ -223,8 +221,8 @@ open_for_a_look(struct db *db, const char *path)
     return result;
 }
 
-/* Takes the rights of other users from a database, such as a copy that was put
- * back. SQLite gives its WAL the same mode. */
+/* Removes the permissions of other users from a database, such as a restored
+ * copy. SQLite gives its WAL the same mode. */
 static void
 make_private(struct db *db, const char *path)
 {
@@ -282,8 +280,8 @@ out:
 void
 db_close(struct db *db)
 {
-    /* A statement that was forgotten keeps the file open, and is no more than
-     * that: the second version of close never fails. */
+    /* A statement that was not finalised keeps the file open, but does no other
+     * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
     db->handle = NULL;
 }
@@ -350,7 +348,7 @@ db_check(const char *path, int n_steps, struct problem *why)
     return rc == STATUS_INVALID ? STATUS_IO : rc;
 }
 
-/* The steps that are missing, within a transaction. */
+/* Runs the missing steps in a transaction. */
 static enum status
 migrate(struct db *db, const char *const *steps, int n_steps,
         struct problem *why)

@@ -1,5 +1,5 @@
 /*
- * db.h - SQLite with our settings, errors as a status.
+ * db.h - SQLite with our settings, and errors as enum status.
  *
  * A connection belongs to one thread at a time. Statements are prepared once
  * and kept.
@@ -19,8 +19,8 @@
 
 struct db {
     sqlite3 *handle; /* NULL: not open */
-    bool is_damaged; /* an answer since db_open said that the file is none of
-                        SQLite's, or not a whole one; stays when it is closed */
+    bool is_damaged; /* since db_open SQLite has reported that the file is no
+                        database, or damaged; stays set after db_close */
     bool is_exposed; /* other users may open the file, and db_open could not
                         change its mode */
 };
@@ -38,10 +38,10 @@ enum db_mode {
 
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
-void db_close(struct db *db); /* its statements are finalised before */
+void db_close(struct db *db); /* finalise its statements first */
 
-/* From now on a statement gives up when *is_ending is true, and the transaction
- * is rolled back with it: STATUS_STOPPED. `is_ending` is lent. */
+/* From now on a statement gives up when *is_ending is true, and its transaction
+ * is rolled back: STATUS_STOPPED. `is_ending` is lent. */
 void db_heed(struct db *db, const atomic_bool *is_ending);
 
 /* Runs the SQL texts of `steps` from PRAGMA user_version on, in one
@@ -50,13 +50,13 @@ void db_heed(struct db *db, const atomic_bool *is_ending);
 MUST_CHECK enum status db_migrate(struct db *db, const char *const *steps,
                                   int n_steps, struct problem *why);
 
-/* Could db_migrate go on from the version of the file? STATUS_INVALID: the file
- * is newer than `n_steps`. */
+/* Checks that db_migrate could continue from the file's version.
+ * STATUS_INVALID: the file is newer than `n_steps`. */
 MUST_CHECK enum status db_check_version(struct db *db, int n_steps,
                                         struct problem *why);
 
-/* Looks at the version of a database that nobody has open, before a writer
- * opens it. A missing or empty file is right. STATUS_IO: it cannot be used, or
+/* Checks the version of a database that is not open anywhere, before a writer
+ * opens it. A missing or empty file is good. STATUS_IO: it cannot be used, or
  * is newer. */
 MUST_CHECK enum status db_check(const char *path, int n_steps,
                                 struct problem *why);
@@ -66,13 +66,14 @@ MUST_CHECK enum status db_exec(struct db *db, const char *sql,
 MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 
-/* What an SQLite result means: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
+/* Translates an SQLite result: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
  * SQLITE_LOCKED, STATUS_MEMORY, STATUS_STOPPED, else STATUS_IO; writes "cannot
  * WHAT: ...". */
 MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 
-/* sqlite3_step: STATUS_OK with *row set, or the error; the caller resets. */
+/* Calls sqlite3_step: STATUS_OK with *row set, or the error; the caller
+ * resets. */
 MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
                                bool *row, const char *what,
                                struct problem *why);

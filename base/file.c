@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* STATUS_IO, with errno as the reason. */
+/* Returns STATUS_IO, with errno as the reason. */
 static enum status
 failed(struct problem *why, const char *what, const char *name)
 {
@@ -72,7 +72,7 @@ file_let_passers_read(int dir_fd, struct problem *why)
 
 /* Directories */
 
-/* The folder that `path` stands in. */
+/* The directory of `path`. */
 static void
 parent_of(const char *path, char parent[PATH_MAX])
 {
@@ -89,8 +89,7 @@ parent_of(const char *path, char parent[PATH_MAX])
         slash[slash == parent] = '\0'; /* "/" is the parent of "/a" */
 }
 
-/* fsyncs the folder that `path` stands in, and if `path` is new, sets its mode.
- */
+/* fsyncs the directory of `path`; if `path` is new, sets its mode. */
 static int
 settle_in_parent(const char *path, bool is_new)
 {
@@ -110,9 +109,8 @@ settle_in_parent(const char *path, bool is_new)
     return rc;
 }
 
-/* One folder. One that stands already may have been made by a process that was
- * killed before it could sync: its name is synced as well, if that is allowed.
- */
+/* Makes one folder. An existing one may come from a process that was killed
+ * before its sync: its name is synced as well, if that is allowed. */
 static int
 make_dir(const char *dir)
 {
@@ -152,7 +150,7 @@ file_make_dirs(const char *dir, struct problem *why)
         return failed(why, "cannot create the directory", dir);
     }
 
-    /* The path, ended before each of its slashes in turn, then at its end. */
+    /* The path, cut at each of its slashes in turn, then whole. */
     for (size_t i = 1; i <= size; i++) {
         if (i < size && (dir[i] != '/' || dir[i - 1] == '/'))
             continue;
@@ -164,9 +162,9 @@ file_make_dirs(const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
-/* Tries with a file that has no name, of which nothing stays. Some file systems
- * do not know such files (NFS): then only those that hold no files at all, as
- * /proc, are known to refuse. errno is the reason. */
+/* Tries to make a nameless file, which leaves nothing behind. Some file systems
+ * have no such files (NFS): of these only those without any files, such as
+ * /proc, are known to refuse. errno has the reason. */
 static bool
 takes_files(const char *dir)
 {
@@ -185,7 +183,7 @@ takes_files(const char *dir)
     return fs.f_blocks > 0;
 }
 
-/* Has the last name of `path` more bytes than a name may have? */
+/* True if the last name of `path` is longer than a name may be. */
 static bool
 is_name_too_long(const char *path)
 {
@@ -204,16 +202,16 @@ file_check_dir(const char *dir, struct problem *why)
         errno = ENAMETOOLONG;
         return failed(why, "cannot create the directory", dir);
     }
-    /* Up to the first that is there: the rest would be made in it. */
+    /* Up to the first existing folder: the others would be made in it. */
     snprintf(path, sizeof(path), "%s", dir);
     while (stat(path, &found)) {
         int error = errno;
-        bool is_link = !lstat(path, &found); /* that leads nowhere */
+        bool is_link = !lstat(path, &found); /* a link that leads nowhere */
 
         errno = error;
         if (error != ENOENT || is_link)
             return failed(why, "cannot use the directory", path);
-        if (is_name_too_long(path)) { /* found only where its folder exists */
+        if (is_name_too_long(path)) { /* reported only if its folder exists */
             errno = ENAMETOOLONG;
             return failed(why, "cannot create the directory", path);
         }
@@ -240,7 +238,7 @@ file_type(int dir_fd, const struct dirent *entry)
     return IFTODT(st.st_mode);
 }
 
-/* One name in a folder that is to go. */
+/* Deletes one name in a folder. */
 static enum status
 clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
            struct problem *why)
@@ -306,9 +304,9 @@ busy(int fd, const char *dir, struct problem *why)
 }
 
 /*
- * The lock is on the open file, not on its name or content: it ends with the
- * process, however that ends, and what a dead owner wrote is without effect.
- * The file stays; to remove it would let two owners lock two files of a name.
+ * The lock belongs to the open file, not to its name or content: it ends with
+ * the process in any case, and the pid of a dead owner has no effect. The file
+ * stays; if it were removed, two owners could lock two files of one name.
  */
 enum status
 file_lock(const char *dir, int *lock, struct problem *why)
@@ -331,7 +329,8 @@ file_lock(const char *dir, int *lock, struct problem *why)
         goto out;
     }
 
-    /* For whoever is refused; a disk that is full is no reason to stop here. */
+    /* For the message to a refused process; a full disk is no reason to stop
+     * here. */
     snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) == 0)
         (void)write_all(fd, slice_of(pid));
@@ -364,7 +363,7 @@ file_check_lock(const char *dir, struct problem *why)
     if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
         errno = ENAMETOOLONG;
     else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
-        /* Shared: two that look are not in each other's way. */
+        /* Shared, so that two checks do not hinder each other. */
         if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
             rc = busy(fd, dir, why);
         close(fd);
@@ -373,7 +372,7 @@ file_check_lock(const char *dir, struct problem *why)
     return errno == ENOENT ? STATUS_OK : failed(why, "cannot lock", path);
 }
 
-/* A file being made */
+/* Making files */
 
 enum status
 file_begin(struct file_new *f, int dir_fd, const char *name,
@@ -387,8 +386,8 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     snprintf(f->name, sizeof(f->name), "%s", name);
     snprintf(f->temp, sizeof(f->temp), "%s.new", name);
 
-    /* What a killed process left under this name is overwritten; a link that
-     * somebody put there is not followed. */
+    /* Overwrites the rest of a killed process; does not follow a link of that
+     * name. */
     f->fd = openat(dir_fd, f->temp,
                    O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (f->fd < 0)

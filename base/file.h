@@ -1,11 +1,11 @@
 /*
- * file.h - files that are there whole or not at all, and who may read them.
+ * file.h - files that exist complete or not at all, and their permissions.
  *
- * Files that the broker creates belong to its user alone. Other users have the
- * rights that the directory gives them: a user who may pass a directory may
- * pass the new directories in it, and a user who may list a directory may read
- * the new files in it. So the mode of the data directory decides for all files
- * below it (file_modes.h).
+ * Files that the broker creates belong to its user alone. The directory gives
+ * other users their rights: a user who may pass a directory may pass the new
+ * directories in it, and a user who may list a directory may read the new files
+ * in it. So the mode of the data directory decides for all files below it
+ * (file_modes.h).
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -19,33 +19,33 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Creates `dir` and the folders above it where they are missing, and makes the
- * new names durable. Whoever may pass the directory above may pass them; nobody
- * else may list them. */
+/* Creates `dir` and the missing folders above it, and makes the new names
+ * durable. Users who may pass the directory above may pass them; only the owner
+ * may list them. */
 MUST_CHECK enum status file_make_dirs(const char *dir, struct problem *why);
 
-/* Creates a directory that other users may pass and list as they may `dir_fd`.
- * The caller syncs. */
+/* Creates a directory that other users may pass and list if they may pass and
+ * list `dir_fd`. The caller syncs. */
 MUST_CHECK enum status file_make_dir(int dir_fd, const char *name,
                                      struct problem *why);
 
-/* Lets whoever may pass the directory list it, and read files made from now on.
- */
+/* Lets users who may pass the directory also list it, and read files made from
+ * now on. */
 MUST_CHECK enum status file_let_passers_read(int dir_fd, struct problem *why);
 
-/* Could file_make_dirs make `dir`, and files be made in it? Leaves nothing
- * behind; the answer may be another one by the time it is tried. */
+/* Checks that file_make_dirs could make `dir`, and that files could be made in
+ * it. Leaves nothing behind; the result may be outdated soon. */
 MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
 
-/* Takes the one lock of a directory: creates DIR/lock and locks it until
+/* Takes the only lock of a directory: creates DIR/lock and locks it until
  * file_unlock or the end of the process. STATUS_BUSY: another process has it;
- * `why` names its pid where known. */
+ * `why` names its pid if known. */
 MUST_CHECK enum status file_lock(const char *dir, int *lock,
                                  struct problem *why);
 void file_unlock(int lock);
 
-/* Could file_lock take the lock now? Makes no file; an owner that starts in the
- * same moment may find the lock taken. `dir` need not exist. */
+/* Checks that file_lock could take the lock now. Makes no file; an owner that
+ * starts in the same moment may find the lock taken. `dir` need not exist. */
 MUST_CHECK enum status file_check_lock(const char *dir, struct problem *why);
 
 /* A file being made: written to NAME.new, which file_finish renames.
@@ -65,24 +65,25 @@ MUST_CHECK enum status file_begin(struct file_new *f, int dir_fd,
 MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
                                    struct problem *why);
 
-/* Bytes, then name: on disk when it returns, except that the caller must still
- * fsync the directory (once for all that a round made: file_sync_dir) before it
- * forgets what the file now holds (R-149). The file is closed either way. */
+/* Writes bytes, then name: both are on the disk when it returns. But the caller
+ * must still fsync the directory (once for all files of a round: file_sync_dir)
+ * before it forgets the content of the file (R-149). Closes the file in any
+ * case. */
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
-/* What a name in a folder is: DT_DIR, DT_REG ..., asked for where the file
- * system does not tell; DT_UNKNOWN: it is gone. */
+/* The type of a name in a folder: DT_DIR, DT_REG ...; asks the file system if
+ * the entry has none. DT_UNKNOWN: it is gone. */
 unsigned char file_type(int dir_fd, const struct dirent *entry);
 
-/* Takes a folder off the disk, with files and folders in it, if it is there: at
- * most *n_files, counted down. STATUS_AGAIN: there are more. */
+/* Deletes a folder, with files and folders in it, if it exists: at most
+ * *n_files, counted down. STATUS_AGAIN: there are more. */
 MUST_CHECK enum status file_clear(int dir_fd, const char *name, size_t *n_files,
                                   struct problem *why);
 
 MUST_CHECK enum status file_sync_dir(int dir_fd, struct problem *why);
 
-/* Bytes free for us on the file system of `fd`; 0 if that cannot be known. */
+/* Bytes that our user has free on the file system of `fd`; 0: unknown. */
 uint64_t file_free_bytes(int fd);
 
 #endif

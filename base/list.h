@@ -73,7 +73,7 @@ list_move(struct list *to, struct list *from)
     list_init(from);
 }
 
-/* Walks `l`; the node at hand may be removed, others may not. */
+/* Walks `l`; the present node may be removed, others may not. */
 #define list_foreach(node, after, l)                                \
     for ((node) = (l)->next, (after) = (node)->next; (node) != (l); \
          (node) = (after), (after) = (node)->next)

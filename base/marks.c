@@ -3,26 +3,27 @@
 #include <stddef.h>
 
 /*
- * Why no news is lost. Who has news makes it visible under a lock (a commit:
- * the head's), then sets the mark: an exchange X. Who looks clears the mark, a
- * store F, then looks under the same lock. Let X find the mark set, and do
- * nothing, for F comes behind it. Were the look before the news in the order of
- * the lock, then F would happen before X: so the look is behind the news, and
- * sees it. And where X finds it not set, it is the only one to do so, and its
- * thread the only one that pushes, until F.
+ * Why no news is lost. A setter makes its news visible under a lock (a commit:
+ * the head's), then sets the mark: an exchange X. The looking thread clears the
+ * mark, a store F, then looks under the same lock. Let X find the mark set, and
+ * do nothing, because F comes behind it. If the look were before the news in
+ * the order of the lock, F would happen before X: so the look is behind the
+ * news, and sees it. If X finds the mark not set, it is the only exchange that
+ * does, and its thread is the only one that pushes, until F.
  *
- * Why `next` needs no atomics: it is written by the one that pushes, before the
- * compare-exchange that publishes it, and read behind the exchange in
- * marks_take, which synchronizes with that one, and with those below it, as
- * each read-modify-write of `top` continues their release sequences. It is
- * written again by the next one to push it, who has seen the `false` that was
- * stored behind that reading.
+ * Why `next` needs no atomics: a pushing thread writes it before the
+ * compare-exchange that publishes it. The looking thread reads it behind the
+ * exchange in marks_take, which synchronizes with that compare-exchange, and
+ * with those of the elements below, because each read-modify-write of `top`
+ * continues their release sequences. The next thread that pushes the element
+ * writes it again, after it has seen the `false` that was stored behind that
+ * reading.
  *
- * Why there is no ABA: nobody takes a single element off. Between load and
- * compare-exchange `top` may have been taken and pushed anew, and if it is the
- * same again then it is the top of what is below it now.
+ * Why there is no ABA: no thread takes a single element off. Between load and
+ * compare-exchange `top` may have been taken and pushed anew; if it is the same
+ * again, it is the top of the elements that are below it now.
  *
- * Sequentially consistent, though less would do: this is once a commit.
+ * Sequentially consistent, though less would do: this happens once per commit.
  */
 
 bool

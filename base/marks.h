@@ -1,6 +1,6 @@
 /*
- * marks.h - who has news, told by any thread to the one that looks: a stack
- * that many push to without a lock, and one takes all of.
+ * marks.h - marks for news: any thread sets them, one thread looks. They form a
+ * stack: many threads push without a lock, and one takes all.
  *
  *     struct lane { struct mark mark; ... };
  *
@@ -13,12 +13,12 @@
  *         ... mark_clear(mark), then look at what it has ...
  *     }
  *
- * A mark is set until it is cleared: so long it is in the stack, or was taken
- * and is in the hands of the one that looks, and setting it again does nothing.
- * Whoever has one is pushed once, however often it has news.
+ * A mark is set until it is cleared. So long it is in the stack, or the looking
+ * thread has taken it, and setting it again does nothing: the owner of a mark
+ * is pushed once, however often it has news.
  *
- * All zero: nobody has news. Whose mark may be in the stack is not freed:
- * marks_take before.
+ * All zero: no mark is set. Before the owner of a mark is freed, marks_take
+ * must have emptied the stack.
  */
 #ifndef BASE_MARKS_H
 #define BASE_MARKS_H
@@ -27,29 +27,31 @@
 #include <stdbool.h>
 
 struct mark {
-    struct mark *next;  /* of those that were taken; NULL: the last */
-    atomic_bool is_set; /* it is in the stack, or taken and not cleared */
-    bool is_taken;      /* the looking thread's: set, and off the stack */
+    struct mark *next;  /* the next taken one; NULL: the last */
+    atomic_bool is_set; /* in the stack, or taken and not cleared */
+    bool is_taken;      /* set, and off the stack; for the looking thread */
 };
 
 struct marks {
     _Atomic(struct mark *) top;
 };
 
-/* Any thread. True: it was not set, and who looks is to be woken. */
+/* Sets a mark. Any thread. True: it was not set, so wake the looking thread. */
 bool marks_set(struct marks *marks, struct mark *mark);
 
 /* Any thread. */
 bool mark_is_set(const struct mark *mark);
 
-/* The rest is the looking thread's. */
+/* For the looking thread only. */
 
-/* All that are in the stack, the youngest first; they stay set. NULL: none. */
+/* Takes all marks in the stack, the youngest first; they stay set. NULL:
+ * none. */
 struct mark *marks_take(struct marks *marks);
 
-/* Before what it has is looked at: what comes from now on sets it again. One
- * that is still in the stack stays set, and is looked at once more: cleared
- * there it would be pushed a second time, upon itself. */
+/* Clears a mark, before the look at its owner's news: later news sets it again.
+ * A mark that is still in the stack stays set, and its owner is looked at once
+ * more: if it were cleared there, it would be pushed a second time, upon
+ * itself. */
 void mark_clear(struct mark *mark);
 
 #endif

@@ -28,7 +28,7 @@ option_text(const char *text, char *to, size_t room, struct problem *why)
     return STATUS_OK;
 }
 
-/* Decimal digits; returns where they end, NULL: something else. */
+/* Reads decimal digits; returns their end, NULL: something else. */
 static const char *
 read_port(const char *text, unsigned *port)
 {
@@ -42,9 +42,9 @@ read_port(const char *text, unsigned *port)
     return *port <= UINT16_MAX ? text + size : NULL;
 }
 
-/* Does a URL go on with HOST or HOST:PORT, HOST being a name or [ADDRESS]? No
- * user before it: that could look like a host ("localhost:80@example.org"), and
- * documents would tell it to everybody. */
+/* True if a URL continues with HOST or HOST:PORT, HOST being a name or
+ * [ADDRESS]. Refuses a user before it: that could look like a host
+ * ("localhost:80@example.org"), and documents would publish it. */
 static bool
 is_host_and_port(const char *text)
 {
@@ -129,9 +129,9 @@ read_listen(const char *text, char *to, size_t room, unsigned *port,
 /*
  * Reads digits and at most `decimals` decimals as a whole number of the
  * smallest unit ("0.25" with 6 is 250000), exactly: floating point would round.
- * More decimals are refused, because to cut them could make 0 of something, and
- * 0 often means never. Returns where the number ends, NULL if there is none. A
- * number too large for the type becomes its maximum, which is over any limit.
+ * Refuses more decimals, because cutting them could make 0 of a number, and 0
+ * often means never. Returns the end of the number, NULL if there is none. A
+ * number too large for the type becomes its maximum, which exceeds every limit.
  */
 static const char *
 read_decimal(const char *text, int decimals, uint64_t *number)
@@ -210,7 +210,7 @@ read_number(const struct option *o, const char *text, uint64_t *number,
                    limits, to + 4);
 }
 
-/* Writes `number` as the texts of its type are written: "50M", "0.1". */
+/* Writes `number` in the form of its type: "50M", "0.1". */
 static void
 write_number(enum option_type type, uint64_t number, char *to, size_t size)
 {
@@ -268,7 +268,7 @@ read_flag(const char *text, bool *flag, struct problem *why)
     return STATUS_OK;
 }
 
-/* Which of the words "a|b|c" it is; -1: none. */
+/* The index of the word in "a|b|c"; -1: none. */
 static int
 word_of(const char *words, const char *text)
 {
@@ -390,7 +390,7 @@ option_read(const struct option *o, const char *text, void *values,
     return problem(why, STATUS_INVALID, "has no value");
 }
 
-/* Bytes of the value at the offset; 0: none is there. */
+/* The size of the value at the offset; 0: there is no value. */
 static size_t
 value_size(const struct option *o)
 {

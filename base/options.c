@@ -64,7 +64,7 @@ options_set_defaults(const struct options *options, void *values,
     return rc;
 }
 
-/* What is printed */
+/* Printing */
 
 #define TEXT_WIDTH  80
 #define HELP_COLUMN 29
@@ -94,7 +94,7 @@ print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
     fputc('\n', to);
 }
 
-/* What a row does, its limits and its default. */
+/* Describes a row: its purpose, its limits and its default. */
 static void
 describe(const struct option *o, char *to, size_t size)
 {
@@ -141,7 +141,7 @@ options_example(const struct options *options, FILE *to)
         char text[256], unit[32] = "";
 
         if (o->type <= OPTION_FILE)
-            continue; /* on the command line only */
+            continue; /* only on the command line */
         describe(o, text, sizeof(text));
         if (o->argument)
             snprintf(unit, sizeof(unit), "%s: ", o->argument);

@@ -21,7 +21,7 @@
 #define SECOND 1000000ULL
 #define DAY    (86400 * SECOND)
 
-/* Where a member is; does not compile if it is not a `type`. */
+/* The offset of a member; does not compile if it is not a `type`. */
 #define AT(member, type) \
     _Generic(&((ROW_OF *)NULL)->member, type * : offsetof(ROW_OF, member))
 #define ROOM(member)    sizeof(((ROW_OF *)NULL)->member)
@@ -43,7 +43,7 @@
     OPTION_KEEP, AT(member, uint64_t), 0, min, max, NULL
 #define FLAG(member)   OPTION_FLAG, AT(member, bool), 0, 0, 0, NULL
 #define EITHER(member) OPTION_EITHER, AT(member, bool), 0, 0, 0, NULL
-/* `type`: int, unsigned or an enum; `first`: what the first word stands for. */
+/* `type`: int, unsigned or an enum; `first`: the value of the first word. */
 #define CHOICE(member, type, first) \
     OPTION_CHOICE, AT(member, type), 0, first, 0, NULL
 #define OWN(read)   OPTION_OWN, 0, 0, 0, 0, read

@@ -19,9 +19,10 @@ start(void *argument)
     return NULL;
 }
 
-/* Creates the thread with every signal blocked that somebody may send: those
- * belong to the thread that waits for them. What a thread does to itself (a bad
- * address, abort) stays deliverable, so that it ends the process at once. */
+/* Creates the thread with every signal blocked that other processes may send:
+ * those belong to the thread that waits for them. Signals of the thread's own
+ * faults (a bad address, abort) stay deliverable, so that they end the process
+ * at once. */
 static int
 create(struct thread *t)
 {
@@ -101,7 +102,7 @@ thread_wait(struct thread *t, int64_t wait_us)
     struct timespec end;
     bool goes_on;
 
-    /* A time that no clock reaches is no limit. */
+    /* A time that no clock reaches means no limit. */
     if (wait_us >= 0 &&
         __builtin_add_overflow(clock_steady_us(), wait_us, &end_us))
         wait_us = -1;
@@ -143,9 +144,9 @@ thread_stop(struct thread *t)
 void
 thread_lower_priority(void)
 {
-    /* On Linux this is the thread's own. A wish: if it is refused, nothing that
-     * anyone was promised changes. With 10 the thread gets a tenth of a
-     * processor that one other wants; with 19 it got a seventieth, and beside
-     * six busy processes the archive thread folded nothing for minutes. */
+    /* On Linux this is for the calling thread only. If it is refused, no
+     * guarantee is lost. With 10 the thread gets a tenth of a processor that
+     * one other wants; with 19 it got a seventieth, and beside six busy
+     * processes the archive thread folded nothing for minutes. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
 }

@@ -1,6 +1,6 @@
 /*
- * thread.h - a named thread that sleeps until it is woken, a time has come, or
- * it is asked to stop.
+ * thread.h - a named thread that sleeps until another thread wakes or stops it,
+ * or a time has come.
  *
  *     static void
  *     run(struct thread *t)
@@ -9,8 +9,8 @@
  *             ... one round ...
  *     }
  *
- * A wake that comes during a round makes the next thread_wait return at once:
- * none is lost.
+ * A wake during a round makes the next thread_wait return at once: no wake is
+ * lost.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
@@ -43,20 +43,20 @@ MUST_CHECK enum status thread_start(struct thread *t, const char *name,
 /* Any thread, between thread_start and thread_stop. */
 void thread_wake(struct thread *t);
 
-/* The thread's own: sleeps until woken, or `wait_us` microseconds have passed
- * (negative: no limit). false: it is to end now. */
+/* For the thread itself: sleeps until woken, or `wait_us` microseconds have
+ * passed (negative: no limit). false: the thread must end now. */
 bool thread_wait(struct thread *t, int64_t wait_us);
 
-/* Asks it to stop and waits until it has ended. Harmless if it never started.
- */
+/* Asks the thread to stop, and waits for its end. Allowed if it never
+ * started. */
 void thread_stop(struct thread *t);
 
-/* A condition whose waits are measured by the steady clock, so that setting the
- * time wakes nobody; 0, or an errno. */
+/* Makes a condition whose waits are measured by the steady clock, so that
+ * setting the time ends none. Returns 0, or an errno. */
 MUST_CHECK int thread_init_changed(pthread_cond_t *changed);
 
-/* The calling thread's own: from now on others come first where they compete
- * for a processor. */
+/* From now on other threads go before the calling one when they compete for a
+ * processor. */
 void thread_lower_priority(void);
 
 #endif

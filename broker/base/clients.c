@@ -12,24 +12,25 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
-/* A client that is refused again and again is logged so often. */
+/* How often the log mentions a client whose requests are refused again and
+ * again. */
 #define TELL_AGAIN_US 60000000
 
-/* Where an IPv4 address stands in an IPv6 one (RFC 4291 section 2.5.5.2). */
+/* The offset of an IPv4 address in an IPv6 one (RFC 4291 section 2.5.5.2). */
 #define MAPPED_BYTES 12
 
 struct client {
     struct client_key key; /* first: the tree compares clients and keys */
     struct clients *clients;
-    atomic_uint refs; /* the last one goes under clients->mutex */
+    atomic_uint refs; /* the last reference is released under clients->mutex */
 
     /* Relaxed, as those of all clients. */
     _Atomic(uint64_t) held[CLIENT_KINDS];
     _Atomic(int64_t) told_us; /* on the steady clock; 0: never */
 };
 
-/* What a refusal says: of one client, in front of its limit and the limit's
- * unit; of all together. */
+/* The texts of refusals: for one client, before its limit and the limit's unit;
+ * for all clients together. */
 static const struct {
     const char *name;
     const char *limited, *unit;
@@ -100,7 +101,7 @@ store(_Atomic(uint64_t) *to, uint64_t n)
     atomic_store_explicit(to, n, memory_order_relaxed);
 }
 
-/* Returns what it was before. */
+/* Adds, and returns the value before. */
 static uint64_t
 add(_Atomic(uint64_t) *to, uint64_t n)
 {
@@ -164,7 +165,7 @@ compare(const void *a, const void *b)
     return memcmp(x->address, y->address, sizeof(x->address));
 }
 
-/* The mutex is held. */
+/* Call with the mutex held. */
 static struct client *
 add_client(struct clients *c, const struct client_key *key)
 {
@@ -230,8 +231,8 @@ client_ref(struct client *client)
     return client;
 }
 
-/* The last reference goes under the mutex: who finds a client has a reference
- * before it can be freed here. */
+/* The last reference is released under the mutex: a thread that finds a client
+ * gets a reference before the client can be freed here. */
 void
 client_unref(struct client *client)
 {
@@ -247,7 +248,8 @@ client_unref(struct client *client)
                 memory_order_relaxed))
             return;
     pthread_mutex_lock(&c->mutex);
-    /* Acquire: sees all that other threads did before their client_unref. */
+    /* Acquire: sees everything that other threads did before their
+     * client_unref. */
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
         tdelete(client, &c->tree, compare);
     else

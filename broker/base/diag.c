@@ -14,8 +14,7 @@
 #include "proto/datetime.h"
 #include "proto/utf8.h"
 
-/* Room for a sentence before it is escaped: one that is longer is cut in its
- * line. */
+/* Room for a sentence before it is escaped: a longer one is cut in its line. */
 #define MSG_MAX (DIAG_LINE_MAX + 8)
 
 /* Kept free at a line's end for " suppressed=18446744073709551615". */
@@ -26,11 +25,11 @@
 
 #define MINUTE_US 60000000
 
-/* Places that are told apart; there are some dozens. What comes when the table
- * is full shares the last one. */
+/* The most places that are distinguished; there are some dozens. When the table
+ * is full all others share the last one. */
 #define PLACES_MAX 128
 
-/* Relaxed: a line that comes at the same time may be written or not. */
+/* Relaxed: a line written at the moment of a change may go out or not. */
 static atomic_int loudest = DIAG_INFO;
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -58,24 +57,23 @@ diag_level_of(struct slice name, enum diag_level *level)
     return STATUS_INVALID;
 }
 
-/* How often a place speaks */
+/* Limiting lines */
 
 struct place {
-    const char *msg; /* NULL: free */
+    const char *msg; /* NULL: unused */
     const char *part;
     enum diag_level level;
-    int64_t minute_us; /* when its minute began */
-    unsigned n;        /* lines in it */
+    int64_t minute_us; /* the beginning of its minute */
+    unsigned n;        /* lines in that minute */
     uint64_t suppressed;
 };
 
-/* Whoever has something to say holds this for a look at the table; the line is
- * written outside. */
+/* Held for a look at the table; the line is written outside. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct place places[PLACES_MAX];
 
-/* The mutex is held. Literals are compared by where they are: a place always
- * comes with the same ones. */
+/* Call with the mutex held. Compares literals by address: a place always has
+ * the same ones. */
 static struct place *
 place_of(enum diag_level level, const char *part, const char *msg)
 {
@@ -93,7 +91,8 @@ place_of(enum diag_level level, const char *part, const char *msg)
     return &places[i];
 }
 
-/* May it speak? *suppressed: how often it was not let. */
+/* True if the place may write a line. *suppressed: lines that it could not
+ * write. */
 static bool
 may_speak(enum diag_level level, const char *part, const char *msg,
           uint64_t *suppressed)
@@ -150,9 +149,8 @@ is_plain(const char *text)
     return true;
 }
 
-/* Must it not stand in a line as it is? Controls (C0, DEL, C1), line and
- * paragraph separators, and what turns the direction of the text that follows.
- */
+/* True if the character must be escaped: controls (C0, DEL, C1), line and
+ * paragraph separators, and characters that change the direction of text. */
 static bool
 is_unsafe(uint32_t c)
 {
@@ -163,8 +161,8 @@ is_unsafe(uint32_t c)
 /* Room for one character: "\\u2028", or four bytes. */
 #define ESCAPE_SIZE 16
 
-/* Writes the next character of `text` as it stands in quotes, and returns how
- * many bytes of `text` that were. */
+/* Writes the next character of `text`, escaped for quotes, and returns how many
+ * bytes of `text` it takes. */
 static size_t
 escape(const char *text, size_t size, char to[ESCAPE_SIZE])
 {
@@ -209,7 +207,7 @@ add_quoted(struct line *line, const char *text)
     add(line, "\"", 1);
 }
 
-/* Adds " name=value", unless not even the beginning of it fits. */
+/* Adds " name=value", unless there is no room for its beginning. */
 static void
 add_key(struct line *line, const struct diag_key *key)
 {
@@ -255,8 +253,8 @@ write_line(enum diag_level level, const char *part, const char *msg,
                                       " suppressed=%" PRIu64, suppressed);
     line.text[line.size++] = '\n';
 
-    /* One write, so that lines of several threads do not mix. If it fails,
-     * there is nobody to tell. */
+    /* One write, so that lines of several threads do not mix. A failure cannot
+     * be reported anywhere. */
     written = write(STDERR_FILENO, line.text, line.size);
     (void)written;
     metrics_add_label(METRIC_DIAGNOSTICS, level, 1);

@@ -1,22 +1,22 @@
 /*
- * diag.h - diagnostic lines on standard error, for the operator and for what
- * collects them: logfmt, one line each.
+ * diag.h - diagnostic lines on standard error, for operators and collectors of
+ * logs: logfmt, one line each.
  *
  *   time=2026-11-20T07:43:00.123Z level=info part=log msg="a list is filed"
  *   set=demo list=3
  *
- * (in one line). A value is quoted where it is not plain, and always in msg.
- * Whatever somebody else's bytes are, a line stays one line of UTF-8 and does
- * not command a terminal: control characters, those that break lines or turn
- * their direction, quotes and backslashes are escaped as JSON does it, and what
- * is not UTF-8 becomes U+FFFD. A line has at most DIAG_LINE_MAX bytes; what
- * does not fit is cut, its last value ending in "...".
+ * (in one line). A value that is not plain is quoted, and msg always. Whatever
+ * bytes a client sends, a line stays one line of UTF-8 and does not command a
+ * terminal: control characters, characters that break lines or change their
+ * direction, quotes and backslashes are escaped as in JSON, and bytes that are
+ * not UTF-8 become U+FFFD. A line has at most DIAG_LINE_MAX bytes; a longer one
+ * is cut, its last value ending in "...".
  *
- * A fault that repeats must not fill a disk: of each place that writes (part
- * and text of its message, as it stands in the source) DIAG_BURST lines a
- * minute are written; the next one after that carries suppressed=N, and
- * diag_end tells what is left. Nothing is left out at level debug, and of what
- * an operator has asked for (DIAG_REPORT).
+ * A repeated fault must not fill a disk: each place (part and text of its
+ * message, as in the source) writes at most DIAG_BURST lines a minute. The next
+ * line after that has suppressed=N, and diag_end writes the last counts. At
+ * level debug, and in a report that an operator requested (DIAG_REPORT), every
+ * line is written.
  *
  * Any thread; a line is written with one write().
  */
@@ -28,7 +28,7 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Below PIPE_BUF (4,096), so that a pipe takes a line in one piece; room for
+/* Below PIPE_BUF (4,096), so that a pipe takes a line in one piece; enough for
  * the longest problem (problem.h), escaped, and some keys. */
 #define DIAG_LINE_MAX 2000
 
@@ -36,29 +36,29 @@
 
 enum diag_level { DIAG_ERROR, DIAG_WARNING, DIAG_INFO, DIAG_DEBUG };
 
-/* Lines above `level` are not written from now on. Any thread. */
+/* From now on lines above `level` are not written. Any thread. */
 void diag_set_level(enum diag_level level);
 
 /* "error", "warning", "info", "debug". STATUS_INVALID: none of these. */
 MUST_CHECK enum status diag_level_of(struct slice name, enum diag_level *level);
 
-/* A sentence. `part` is the folder that says it. */
+/* Writes a sentence. `part` is the name of the calling folder. */
 void diag(enum diag_level level, const char *part, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A sentence that is always the same, and keys (at least one) with what is
- * particular:
+/* Writes a sentence that is always the same, and keys (at least one) with the
+ * particulars:
  *
  *     DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", name),
  *          diag_number("list", number));
- */
+ * */
 #define DIAG(level, part, msg, ...)   \
     diag_keys((level), (part), (msg), \
               (const struct diag_key[]){__VA_ARGS__, {NULL, NULL, 0}})
 
 struct diag_key {
     const char *name; /* letters and _; NULL ends the keys */
-    const char *text; /* NULL: it is a number */
+    const char *text; /* NULL: a number */
     uint64_t number;
 };
 
@@ -77,8 +77,8 @@ diag_number(const char *name, uint64_t number)
 void diag_keys(enum diag_level level, const char *part, const char *msg,
                const struct diag_key *keys);
 
-/* The same for the report of what an operator has asked for, such as a reload:
- * every line is written that `level` allows. */
+/* The same for a report that an operator requested, such as of a reload: writes
+ * every line that `level` allows. */
 #define DIAG_REPORT(level, part, msg, ...) \
     diag_report((level), (part), (msg),    \
                 (const struct diag_key[]){__VA_ARGS__, {NULL, NULL, 0}})
@@ -87,7 +87,7 @@ void diag_keys(enum diag_level level, const char *part, const char *msg,
 void diag_report(enum diag_level level, const char *part, const char *msg,
                  const struct diag_key *keys);
 
-/* Tells of what was left out and not told yet. At the end of the process. */
+/* Writes the last counts of suppressed lines. At the end of the process. */
 void diag_end(void);
 
 #endif

@@ -25,7 +25,7 @@ static const char *const label_names[METRIC_LABELS] = {
     [LABEL_REASON] = "reason", [LABEL_LIMIT] = "limit",
 };
 
-/* NULL ends them. */
+/* Each list ends with NULL. */
 static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_CODE] = {"200", "206", "304", "400", "403", "404", "405",  "406",
                     "408", "409", "410", "412", "413", "415", "416",  "422",
@@ -38,15 +38,15 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
                      "answers", "filters", "uploads"},
 };
 
-/* Upper ends of a histogram's buckets: from a push within one machine to a disk
- * that has nearly stopped. */
+/* Upper bounds of a histogram's buckets: from a push within one machine to a
+ * disk that has nearly stopped. */
 static const int64_t bounds_us[] = {
     100,   250,    500,    1000,   2500,    5000,    10000,   25000,
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000,
 };
 
-/* A row's cells: one a value of its label; of a histogram one a bucket, one for
- * what is beyond the last, and the sum in microseconds. */
+/* A row's cells: one for each value of its label. A histogram has one for each
+ * bucket, one for larger values, and the sum in microseconds. */
 enum { BEYOND = N(bounds_us), SUM, HISTOGRAM_CELLS };
 
 #define CELLS METRIC_VALUES_MAX
@@ -122,7 +122,7 @@ metrics_code(unsigned status)
 
     while (values[i + 1] && memcmp(values[i], digits, sizeof(digits)) != 0)
         i++;
-    return i; /* the last one is "other" */
+    return i; /* the last value is "other" */
 }
 
 void
@@ -186,7 +186,8 @@ write_value(struct buf *to, enum metric metric, size_t cell)
     enum metric_kind kind = rows[metric].kind;
     uint64_t value = read_cell(metric, cell);
 
-    /* What one copy has gained and another lost may be read in between. */
+    /* A reader may see a decrease of one copy before the increase of
+     * another. */
     if ((kind == GAUGE || kind == GAUGE_SECONDS) && (int64_t)value < 0)
         value = 0;
     if (kind == COUNTER_SECONDS || kind == GAUGE_SECONDS)

@@ -1,24 +1,24 @@
 /*
- * metrics.h - what the broker counts, for GET /metrics: one row each, below.
+ * metrics.h - the broker's metrics, for GET /metrics: one row each, below.
  *
- * To add a metric: a row in METRIC_ROWS, and a metrics_add (or _observe_us,
- * _set) where the thing happens. Names and units are Prometheus' convention:
- * tidings_, what is counted, the base unit (seconds, bytes), _total for what
- * only grows. Help is one sentence without a full stop, " and \ not in it.
+ * To add a metric, add a row to METRIC_ROWS, and call metrics_add (or
+ * _observe_us, _set) at the event. Names and units follow Prometheus'
+ * convention: tidings_, the thing counted, the base unit (seconds, bytes),
+ * _total for counters. Help is one sentence without a full stop, and without "
+ * and \.
  *
- * No metric has a label for the set. A broker may have 50,000 of them, whoever
- * may post can make new ones, and each would be a time series for ever; what is
- * particular to a set stands in its own documents. Every label here has values
- * that are known at the start.
+ * No metric has a label for the set. A broker may have 50,000 sets, any
+ * publisher can make new ones, and each would be a time series for ever; the
+ * documents of a set have its own figures. The values of every label are known
+ * at the start.
  *
- * How it is counted: each thread adds to one of METRIC_SHARDS copies of all
- * cells, which it keeps for life, so that threads do not fight for a cache line
- * (two may share a copy when there are more threads than copies: the addition
- * is atomic, only slower). Relaxed throughout: a sum that orders nothing.
- * Whoever reads adds the copies up; what is added meanwhile may be in it or
- * not, but nothing is lost, and a histogram's count is the sum of its buckets
- * by construction. An addition costs some 6 ns, a post of one entry 40,000
- * (measured).
+ * Counting: each thread adds to one of METRIC_SHARDS copies of all cells,
+ * always the same, so that threads do not fight for a cache line (with more
+ * threads than copies two share one: the addition is atomic, only slower).
+ * Relaxed throughout: a sum that orders nothing. A reader sums up the copies;
+ * it may miss a simultaneous addition, but nothing is lost, and a histogram's
+ * count is the sum of its buckets by construction. An addition costs some 6 ns,
+ * a post of one entry 40,000 (measured).
  *
  * Any thread, always.
  */
@@ -42,8 +42,7 @@ enum metric_label {
     METRIC_LABELS
 };
 
-/* What it is, and in what it is counted; seconds are counted in microseconds.
- */
+/* The kind and the unit; seconds are counted in microseconds. */
 enum metric_kind {
     COUNTER,
     COUNTER_SECONDS,
@@ -255,28 +254,27 @@ enum metric {
 
 #define METRIC_SHARDS 16
 
-/* Adds `n`, to a gauge also less than nothing. _label: to the row's cell of
- * value number `value` of its label. */
+/* Adds `n`; for a gauge `n` may be negative. _label: adds to the cell of value
+ * number `value` of the row's label. */
 void metrics_add(enum metric metric, int64_t n);
 void metrics_add_label(enum metric metric, size_t value, int64_t n);
 
-/* Counts one thing that took so long, in a histogram. */
+/* Adds one observation of a duration to a histogram. */
 void metrics_observe_us(enum metric metric, int64_t us);
 
-/* Makes it this, whatever it was: for what is known and not counted. Not
- * together with metrics_add on the same row. */
+/* Sets a gauge. Never together with metrics_add on the same row. */
 void metrics_set(enum metric metric, int64_t value);
 void metrics_set_label(enum metric metric, size_t value, int64_t n);
 
-/* The number of an HTTP status among the values of LABEL_CODE; what has none is
- * "other". */
+/* Returns the number of an HTTP status among the values of LABEL_CODE; unlisted
+ * ones are "other". */
 size_t metrics_code(unsigned status);
 
-/* Calls value number `value` of a label `name`, which is plain and lives for
- * ever. Before anybody reads. */
+/* Names value number `value` of a label. `name` is plain, and lives for ever.
+ * Before any thread reads. */
 void metrics_name(enum metric_label label, size_t value, const char *name);
 
-/* Appends all of it as Prometheus' text format 0.0.4. */
+/* Appends all metrics in Prometheus' text format 0.0.4. */
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 void metrics_write(struct buf *to);

@@ -60,7 +60,7 @@ measure_descriptors(void)
     metrics_set(METRIC_PROCESS_FDS, n - 3); /* ".", ".." and this one */
 }
 
-/* When the machine was started, in seconds since 1970; 0: unknown. */
+/* The start of the machine, in seconds since 1970; 0: unknown. */
 static int64_t
 boot_seconds(void)
 {

@@ -1,14 +1,14 @@
 /*
- * process.h - what the system knows of this process, into the process_ rows of
- * the metrics.
+ * process.h - sets the process_ rows of the metrics, from the system's figures
+ * of this process.
  *
- * Reads /proc: may block, and takes as long as there are descriptors (some
- * milliseconds for 10,000). Any thread that may wait.
+ * Reads /proc: may block, and takes time for each descriptor (some milliseconds
+ * for 10,000). Any thread that may wait.
  */
 #ifndef BROKER_BASE_PROCESS_H
 #define BROKER_BASE_PROCESS_H
 
-/* What cannot be read stays as it was. */
+/* Sets the rows. A row whose figure cannot be read keeps its value. */
 void process_measure(void);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/options.h"
 
-/* Making them */
+/* Making bridges */
 
 enum status
 bridging_add(struct bridge_config **bridges, size_t *n, struct problem *why)
@@ -64,7 +64,7 @@ are_inputs_same(const struct bridge_config *a, const struct bridge_config *b)
     return true;
 }
 
-/* The keys that have functions of their own come first. */
+/* Keys with functions of their own come first. */
 bool
 bridge_is_same(const struct bridge_config *a, const struct bridge_config *b)
 {
@@ -91,7 +91,8 @@ bridge_place(const struct bridge_config *bridge)
     return place;
 }
 
-/* TLS: which of its keys are there that should not, or the other way round. */
+/* Checks the keys of TLS: none may be set without TLS, and `cert` and `key`
+ * only together. */
 static enum status
 check_tls(const struct bridge_config *bridge, const char **key,
           struct problem *why)
@@ -132,7 +133,7 @@ bridge_check(const struct bridge_config *bridge, const char **key,
     return check_tls(bridge, key, why);
 }
 
-/* What both would write on one MQTT broker. */
+/* Checks that the bridges do not write the same topics on one MQTT broker. */
 static enum status
 check_two(const struct bridge_config *one, const struct bridge_config *two,
           struct problem *why)
@@ -168,7 +169,7 @@ bridging_check(const struct bridge_config *bridges, size_t n, const char *path,
 
             if (one->line > 0)
                 snprintf(line, sizeof(line), " (line %u)", one->line);
-            /* The second one stands in the file: --mqtt is the first. */
+            /* The second one is from the file: --mqtt is the first. */
             if (rc)
                 return problem(why, rc, "%s:%u: %s: %s %s%s", path, two->line,
                                bridge_place(two).text, inner.text,
@@ -177,7 +178,7 @@ bridging_check(const struct bridge_config *bridges, size_t n, const char *path,
     return STATUS_OK;
 }
 
-/* Using them */
+/* Using bridges */
 
 bool
 bridge_tells(const struct bridge_config *bridge, const char *set)

@@ -11,8 +11,8 @@
  *     in = library/# -> books
  *
  * Its keys are rows like those of config.c, with the same kinds of values.
- * `url` and one of `out` and `in` must be there; only these two may be there
- * more than once: a line of the file has an end (config.h).
+ * `url` and one of `out` and `in` are required; only `out` and `in` may be
+ * repeated, because a line of the file has a greatest length (config.h).
  */
 #ifndef BROKER_CONFIG_BRIDGING_H
 #define BROKER_CONFIG_BRIDGING_H
@@ -34,7 +34,7 @@ struct options;
 
 enum bridge_version { BRIDGE_MQTT_5, BRIDGE_MQTT_311 };
 
-/* What a message is made of, and on which topics. */
+/* The form of messages, and their topics. */
 enum bridge_form { BRIDGE_JSON, BRIDGE_XML };
 
 enum bridge_publish {
@@ -50,9 +50,9 @@ struct bridge_input {
 
 struct bridge_config {
     char name[BRIDGE_NAME_MAX + 1]; /* a-z 0-9 _ -; of --mqtt: "mqtt" */
-    unsigned line;                  /* where the section stands; 0: --mqtt */
+    unsigned line;                  /* line of the section; 0: --mqtt */
 
-    char url[512]; /* mqtt://HOST[:PORT] or mqtts://..., nothing behind it */
+    char url[512]; /* mqtt://HOST[:PORT] or mqtts://..., without a path */
     char host[256];
     unsigned port; /* default 1883, 8883 */
     bool is_tls;
@@ -62,24 +62,24 @@ struct bridge_config {
     char ca[4096];            /* PEM; "": those of the system */
     char cert[4096];          /* PEM: the client's; "": none */
     char key[4096];
-    char client_id[128]; /* "-out", "-in" are added; "": made (records.h) */
+    char client_id[128]; /* "-out", "-in" are added; "": made (ledger.h) */
     enum bridge_version version;
     int64_t keepalive_us;   /* whole seconds, 5 to 65535 */
     int64_t retry_first_us; /* pause after the first failure; doubles */
     int64_t retry_max_us;
     uint64_t inflight;     /* messages not acknowledged, 1 to 65535 */
-    uint64_t packet_bytes; /* largest packet that is sent */
+    uint64_t packet_bytes; /* largest packet that the bridge sends */
 
     char prefix[256]; /* of topics, without a slash at its end */
 
     /* Out */
     char out[4096];       /* "*": all sets; names, commas between; "": none */
-    bool begins_at_start; /* a set that is older than the bridge is told from
-                             its earliest change, not from where it is */
+    bool begins_at_start; /* a set that is older than the bridge is published
+                             from its earliest change, not from its head */
     int qos;              /* 0, 1 or 2 */
     enum bridge_form form;
     unsigned publish;     /* enum bridge_publish */
-    char public_url[512]; /* what documents call the MQTT broker; "": its url;
+    char public_url[512]; /* the MQTT broker's URL in documents; "": its url;
                              "none": they do not name it */
 
     /* In */
@@ -87,40 +87,40 @@ struct bridge_config {
     size_t n_inputs;
 };
 
-/* All bridges of a configuration, as they were read: they do not change. */
+/* All bridges of a configuration, as they were read: they never change. */
 struct bridging {
     const struct bridge_config *all;
     size_t n;
 };
 
-/* True if both sections say the same, wherever they stand. */
+/* True if both sections have the same values, wherever they are. */
 bool bridge_is_same(const struct bridge_config *a,
                     const struct bridge_config *b);
 
-/* Does a bridge tell of the set? */
+/* True if the bridge publishes the set. */
 bool bridge_tells(const struct bridge_config *bridge, const char *set);
 
-/* Where it stands, for problems: "[mqtt NAME]", "--mqtt". */
+/* The place of a bridge, for problems: "[mqtt NAME]", "--mqtt". */
 struct bridge_place {
     char text[BRIDGE_NAME_MAX + 16];
 };
 
 struct bridge_place bridge_place(const struct bridge_config *bridge);
 
-/* How config.c makes them: bridging_add, bridge_init, bridge_read for each key,
- * bridge_check; bridging_check when all are there. STATUS_INVALID: a problem of
- * a value is without key and place, as that of option_read. */
+/* config.c makes bridges by bridging_add, bridge_init, bridge_read for each
+ * key, bridge_check; and bridging_check at the end. STATUS_INVALID: a problem
+ * of a value has no key and place, as with option_read. */
 
 /* The keys of a section. */
 extern const struct options bridge_options;
 
-/* One more at the end of an array that may be NULL. STATUS_INVALID: there are
+/* Appends a bridge to an array, which may be NULL. STATUS_INVALID: there are
  * BRIDGES_MAX. */
 MUST_CHECK enum status bridging_add(struct bridge_config **bridges, size_t *n,
                                     struct problem *why);
 void bridging_free(struct bridge_config *bridges, size_t n);
 
-/* Name, place, defaults. Forgets what was there. STATUS_INVALID: the name. */
+/* Sets name, place and defaults; all else is zero. STATUS_INVALID: the name. */
 MUST_CHECK enum status bridge_init(struct bridge_config *bridge,
                                    struct slice name, unsigned line,
                                    struct problem *why);
@@ -129,13 +129,13 @@ MUST_CHECK enum status bridge_init(struct bridge_config *bridge,
 MUST_CHECK enum status bridge_read_url(struct bridge_config *bridge,
                                        const char *text, struct problem *why);
 
-/* Is it whole, and does one key go with the other? *key: the one that the
- * problem is about; NULL: none in particular. */
+/* Checks that the section is complete, and its keys agree. *key: the one with
+ * the problem; NULL: none in particular. */
 MUST_CHECK enum status bridge_check(const struct bridge_config *bridge,
                                     const char **key, struct problem *why);
 
-/* Does one go with the other? `path`: the file they come from; the problem
- * names line and section. */
+/* Checks that the bridges agree with each other. `path`: their file; the
+ * problem names line and section. */
 MUST_CHECK enum status bridging_check(const struct bridge_config *bridges,
                                       size_t n, const char *path,
                                       struct problem *why);

@@ -1,6 +1,5 @@
 /*
- * bridging_keys.c - the keys of a bridge's section, and what may be their
- * values.
+ * bridging_keys.c - the keys of a bridge's section, and their readers.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 
 /* The address of an MQTT broker */
 
-/* Where the host of such a URL begins; NULL: it is none. */
+/* Returns the beginning of the host in such a URL; NULL: another URL. */
 static const char *
 after_scheme(const char *text, bool *is_tls)
 {
@@ -32,8 +31,8 @@ after_scheme(const char *text, bool *is_tls)
     return slice_starts(slice_of(text), plain) ? text + strlen(plain) : NULL;
 }
 
-/* Reads a name, or an address in brackets; returns where it ends, NULL: neither
- * is there. What it lets pass may stand in any document as it is. */
+/* Reads a name, or an address in brackets; returns its end, NULL: neither. All
+ * its characters are safe in any document. */
 static const char *
 read_host(const char *text, char *host, size_t room)
 {
@@ -53,7 +52,7 @@ read_host(const char *text, char *host, size_t room)
     return from + size + is_address;
 }
 
-/* Reads ":PORT", if it is there; returns where it ends. */
+/* Reads ":PORT", if there is one; returns its end. */
 static const char *
 read_port(const char *text, unsigned *port)
 {
@@ -75,7 +74,7 @@ bridge_read_url(struct bridge_config *bridge, const char *text,
     const char *host = after_scheme(text, &bridge->is_tls), *end;
     size_t size = strlen(text);
 
-    /* Not quoted: it has a password, most likely. */
+    /* Not quoted: most likely it has a password. */
     if (strchr(text, '@'))
         return problem(why, STATUS_INVALID,
                        "has something before an @: a section [mqtt NAME] has "
@@ -139,7 +138,7 @@ read_public_url(const char *text, void *values, struct problem *why)
     return rc;
 }
 
-/* What becomes a string of MQTT. */
+/* Reads a text that becomes a string of MQTT. */
 static enum status
 read_string(const char *text, char *to, size_t room, struct problem *why)
 {
@@ -244,7 +243,7 @@ read_out(const char *text, void *values, struct problem *why)
     return rc;
 }
 
-/* FILTER -> SET, as far as one line tells. */
+/* Reads FILTER -> SET, and checks what one line can show. */
 static enum status
 read_input(const char *text, struct bridge_input *input, struct problem *why)
 {
@@ -253,7 +252,8 @@ read_input(const char *text, struct bridge_input *input, struct problem *why)
     struct slice filter, set;
 
     for (const char *p = text; (p = strstr(p, arrow)); p += strlen(arrow))
-        at = p; /* the last one: a filter may have one, a set's name cannot */
+        at = p; /* the last one: a filter may contain one, a set's name
+                   cannot */
     if (!at)
         return problem(why, STATUS_INVALID,
                        "\"%s\" is not FILTER -> SET, such as plant/+/changes "
@@ -271,7 +271,7 @@ read_input(const char *text, struct bridge_input *input, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "the filter is longer than %zu bytes",
                        sizeof(input->filter) - 1);
-    /* Messages come on the topic behind it: nothing tells from which filter. */
+    /* Messages come on the topic behind it, and do not name the filter. */
     if (slice_starts(filter, "$share/"))
         return problem(why, STATUS_INVALID,
                        "\"%s\": a bridge has no shared subscriptions",

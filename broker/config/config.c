@@ -9,8 +9,8 @@
 #define ROW_OF struct config
 #include "base/rows.h"
 
-/* --mqtt: looked at now, so that the error names it; a bridge is made of it
- * when it is known that no other one is given instead. */
+/* Reads --mqtt. Checks it now, so that an error names the option; add_mqtt
+ * makes the bridge from the last one. */
 static enum status
 read_mqtt(const char *text, void *values, struct problem *why)
 {
@@ -238,7 +238,7 @@ static const struct options options = {rows, N_ROWS};
  *
  * The test unit/config/config_file compares both. */
 
-/* What the command line says; NULL: nothing. */
+/* The command line's values; NULL: none. */
 struct given {
     const char *values[N_ROWS];
 };
@@ -304,7 +304,7 @@ read_arguments(struct given *given, int argc, char **argv,
     return STATUS_OK;
 }
 
-/* The bridge of --mqtt: in front of all others. */
+/* Adds the bridge of --mqtt, in front of all others. */
 static enum status
 add_mqtt(struct config *config, struct problem *why)
 {
@@ -374,7 +374,7 @@ config_fini(struct config *config)
     config->n_bridges = 0;
 }
 
-/* TLS itself begins and ends with the broker; its files may be others. */
+/* Whether there is TLS is fixed; its files may change. */
 static bool
 is_live(const struct option *o, const struct config *running,
         const struct config *next)

@@ -5,13 +5,12 @@
  *
  * The file (--config FILE) is INI with one KEY = VALUE a line, the keys being
  * the options' names without "--"; a command-line option wins. A flag's value
- * is yes or no; no value has quotes around it. No option stands there twice;
- * for what is not known the error says what may have been meant. A line has at
- * most 198 bytes (libinih's limit). Lines that begin with # or ; are comments,
- * and so is what follows a blank and a ;.
+ * is yes or no; no value has quotes around it. A repeated option is an error,
+ * and so is an unknown one, for which the message suggests a name. A line has
+ * at most 198 bytes (libinih's limit). Lines that begin with # or ; are
+ * comments, and so is any text behind a blank and a ;.
  *
- * Behind all options come the sections, if there are any: each is a bridge to
- * an MQTT broker (bridging.h).
+ * Sections follow the options: each is a bridge to an MQTT broker (bridging.h).
  */
 #ifndef BROKER_CONFIG_CONFIG_H
 #define BROKER_CONFIG_CONFIG_H
@@ -26,11 +25,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* What a set keeps of the bytes of its resources. */
+/* How a set gets the bytes of its resources. */
 enum content_mode {
     CONTENT_NONE,
-    CONTENT_FETCH, /* the broker fetches them when a change has told of them */
-    CONTENT_INLINE /* they come along with the changes */
+    CONTENT_FETCH, /* the broker fetches them after a change */
+    CONTENT_INLINE /* they come with the changes */
 };
 
 /* Users of the machine who may read closed lists and dumps in their files. */
@@ -43,14 +42,14 @@ struct config {
     enum list_readers list_readers;
     char public_url[512];    /* without a slash at the end; "": from listen */
     char tls_cert[4096];     /* file; "": no TLS */
-    char tls_key[4096];      /* file; "" as well, or both are given */
+    char tls_key[4096];      /* file; "" if tls_cert is "" */
     uint64_t threads;        /* service threads; default: one per core */
     uint64_t rotate_entries; /* 1 to 50,000 */
     uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */
     int64_t rotate_age_us;   /* 0: never by age */
     uint64_t retain_lists;   /* closed lists kept at most; 0: all */
-    int64_t retain_age_us;   /* closed lists are kept so long; 0: for ever */
-    int64_t remove_grace_us; /* how long what was let go stays on disk */
+    int64_t retain_age_us;   /* how long closed lists are kept; 0: for ever */
+    int64_t remove_grace_us; /* how long dropped files stay on the disk */
     uint64_t index_lists;    /* closed lists in the index, and in a document of
                                 the archive: 1 to 49,999 */
     uint64_t description_sets;      /* in a Source Description: 1 to 5,000 */
@@ -68,21 +67,19 @@ struct config {
     uint64_t tail_bytes;   /* bytes of recent batches kept in memory */
     uint64_t message_bytes; /* largest message */
     bool compress_streams;  /* of WebSockets whose clients ask for it */
-    int64_t linger_us;      /* how long a commit waits for company */
+    int64_t linger_us;      /* how long a commit waits for more posts */
     int64_t heartbeat_us;
     int64_t request_timeout_us; /* of a head; and see min_rate */
-    uint64_t
-        min_rate; /* bytes a second that have to move where some wait, looked
-                     at over each request_timeout_us; 0: no matter */
-    uint64_t client_connections; /* of one client at most (clients.h) */
+    uint64_t min_rate; /* bytes a second that a peer must move, measured over
+                          each request_timeout_us; 0: any */
+    uint64_t client_connections; /* the most of one client (clients.h) */
     uint64_t client_half_heads;  /* likewise */
     uint64_t client_streams;     /* likewise */
-    uint64_t client_share;       /* percent of what all share */
-    char trusted_proxies[2048];  /* for networks_read, not judged yet; "": none
-                                  */
+    uint64_t client_share;       /* percent of a common limit */
+    char trusted_proxies[2048];  /* for networks_read, unchecked; "": none */
 
     /* The hub */
-    int64_t hub_lease_min_us; /* min <= default <= max: broker_check looks */
+    int64_t hub_lease_min_us; /* broker_check checks min <= default <= max */
     int64_t hub_lease_default_us;
     int64_t hub_lease_max_us;
     int64_t hub_retry_first_us;
@@ -92,13 +89,12 @@ struct config {
     uint64_t hub_connections;      /* to all callbacks */
     uint64_t hub_host_connections; /* to one host and port */
     uint64_t hub_body_bytes;       /* bodies of deliveries in flight */
-    char hub_signature[16];        /* name of a method, not judged yet */
+    char hub_signature[16];        /* name of a method, unchecked */
     bool hub_trust_simple;         /* no verification of intent */
-    uint64_t hub_subscriptions;    /* most of them, in all */
-    uint64_t relay_documents;      /* kept of a relay, the latest */
+    uint64_t hub_subscriptions;    /* the most in all */
+    uint64_t relay_documents;      /* the latest ones that a relay keeps */
     uint64_t relay_bytes;          /* likewise */
-    char allow_callbacks[2048];    /* for networks_read, not judged yet; "":
-                                      none */
+    char allow_callbacks[2048];    /* for networks_read, unchecked; "": none */
 
     /* Content that is fetched */
     uint64_t fetch_connections;      /* in all */
@@ -116,48 +112,48 @@ struct config {
 
     bool insecure_open; /* open although not on loopback */
     enum diag_level log_level;
-    bool check;          /* --check: look at all that a start needs, then end */
-    bool check_settings; /* --check-settings: at the options and the files they
-                            name */
+    bool check;          /* --check: check everything that a start needs, then
+                            end */
+    bool check_settings; /* --check-settings: check the options and the files
+                            they name */
 };
 
 enum config_wish {
     CONFIG_RUN,
-    CONFIG_HELP,    /* --help: config_help was asked for */
-    CONFIG_EXAMPLE, /* --example: config_example was */
+    CONFIG_HELP,    /* --help: call config_help */
+    CONFIG_EXAMPLE, /* --example: call config_example */
     CONFIG_ROUTES,  /* --routes */
     CONFIG_VERSION  /* --version */
 };
 
-/* Defaults, then the file, then the command line; the command line wins.
- * STATUS_INVALID: `why` names the option, and file and line where it stood.
- * What it allocated is freed by config_fini; when it fails, there is nothing to
- * be freed. */
+/* Reads the defaults, then the file, then the command line; the command line
+ * wins. STATUS_INVALID: `why` names the option, and its file and line.
+ * config_fini frees what this allocates; after a failure there is nothing to
+ * free. */
 MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
 void config_fini(struct config *config);
 
-/* A reload: `next` was read again while a broker runs with `running`. Calls
- * `fn` for each option that differs, in order of the rows; is_live: it can be
- * changed while the broker runs. */
+/* For a reload: `next` was read while a broker runs with `running`. Calls `fn`
+ * for each option that differs, in order of the rows; is_live: it can change
+ * while the broker runs. */
 void config_compare(const struct config *running, const struct config *next,
                     void (*fn)(const char *name, bool is_live, void *user),
                     void *user);
 
-/* Copies what can be changed from `next`. Nobody else reads these members. */
+/* Copies the options that can change. No other thread reads these members. */
 void config_take_live(struct config *running, const struct config *next);
 
-/* The row of an option ("rotate-age"), for who gives the same kind of value in
- * another place: type, limits, default. NULL: there is none. */
+/* Returns the row of an option ("rotate-age"), for parts that read the same
+ * kind of value elsewhere: type, limits, default. NULL: there is none. */
 struct option;
 const struct option *config_option(const char *name);
 
-/* What --help prints. */
+/* Prints --help. */
 void config_help(FILE *to);
 
-/* What --example prints: a file for --config with every option in it, as a
- * comment, with its default; where there is none, with what --help calls its
- * value. */
+/* Prints --example: a file for --config with every option in it, as a comment,
+ * with its default; if it has none, with its argument's name. */
 void config_example(FILE *to);
 
 #endif

@@ -9,13 +9,13 @@
 struct reading {
     FILE *file;
     const char *path;
-    unsigned line; /* the one at hand, from 1 */
+    unsigned line; /* the present one, from 1 */
     const struct options *options;
     struct config *config;
     bool is_in_section; /* that of the last bridge */
 
-    /* Where a key stood; 0: not yet. Of the broker's options; and of the
-     * section at hand. */
+    /* The line of each key; 0: none yet. Of the broker's options; and of the
+     * present section. */
     unsigned line_of[OPTIONS_MAX];
     unsigned section_line_of[OPTIONS_MAX];
     enum status rc;
@@ -37,7 +37,7 @@ bridge_of(const struct reading *r)
 
 /* Sections */
 
-/* All keys of a section have been read. */
+/* Ends a section after its last key. */
 static void
 end_section(struct reading *r)
 {
@@ -122,8 +122,8 @@ take_section(struct reading *r, const char *line)
 
 /* Lines */
 
-/* As fgets, but whole lines only, without a NUL in them; STATUS_INVALID:
- * something else. *length is 0 at the end of the file. */
+/* As fgets, but only whole lines without a NUL; STATUS_INVALID: another line.
+ * *length is 0 at the end of the file. */
 static enum status
 get_line(FILE *file, char *line, size_t size, size_t *length)
 {
@@ -140,10 +140,10 @@ get_line(FILE *file, char *line, size_t size, size_t *length)
 }
 
 /*
- * fgets for libinih, which would otherwise cut a long line or the name of a
- * section without a word, and would take an indented line for the rest of the
- * one before. It sees an empty line where a section begins, of which it would
- * tell only when a key comes. Ends the file after the first error.
+ * Replaces fgets for libinih, which would silently cut a long line or a
+ * section's name, and join an indented line to the one before. At a section
+ * libinih gets an empty line, because it would report a section only at its
+ * first key. Ends the file after the first error.
  */
 static char *
 next_line(char *line, int size, void *stream)
@@ -183,7 +183,7 @@ is_quoted(const char *value)
            value[size - 1] == *value;
 }
 
-/* There is no such key here; perhaps in another place. */
+/* Reports a key that does not exist here; it may exist elsewhere. */
 static enum status
 unknown_key(const struct reading *r, struct slice key, struct problem *why)
 {
@@ -233,7 +233,7 @@ take_key(struct reading *r, const char *key, const char *value,
         return problem(why, STATUS_INVALID,
                        "%s: is there twice, first in line %u", o->name, *line);
     *line = r->line;
-    /* They would be taken for part of it: of a directory's name, say. */
+    /* They would become part of the value: of a directory's name, say. */
     if (is_quoted(value))
         return problem(why, STATUS_INVALID,
                        "%s: a value has no quotes around it", o->name);
@@ -273,7 +273,7 @@ config_file_read(struct config *config, const struct options *options,
         problem_errno(why, "--config: cannot read", path);
         r.rc = STATUS_INVALID;
     } else if (bad > 0 && (!r.rc || (unsigned)bad < r.line)) {
-        /* libinih found it by itself. */
+        /* libinih found the error itself. */
         r.rc = at_line(&r, (unsigned)bad, NOT_A_LINE);
     } else if (bad < 0) {
         r.rc = problem_memory(why);

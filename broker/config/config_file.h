@@ -1,6 +1,6 @@
 /*
- * config_file.h - reads the file of --config: options, then sections. What it
- * looks like says config.h.
+ * config_file.h - reads the file of --config: options, then sections. config.h
+ * describes its form.
  */
 #ifndef BROKER_CONFIG_CONFIG_FILE_H
 #define BROKER_CONFIG_CONFIG_FILE_H
@@ -8,8 +8,8 @@
 #include "base/options.h"
 #include "broker/config/config.h"
 
-/* Reads the values of `options`, which go to *config, and appends the bridges
- * of the sections to it. STATUS_INVALID: `why` names file and line. */
+/* Reads the values of `options` into *config, and appends the bridges of the
+ * sections. STATUS_INVALID: `why` names file and line. */
 MUST_CHECK enum status config_file_read(struct config *config,
                                         const struct options *options,
                                         const char *path, struct problem *why);
