@@ -11,7 +11,7 @@ cannot_read(const char *name, struct problem *why)
     return STATUS_IO;
 }
 
-/* Feeds what is read from `fd`, at most `limit` bytes. */
+/* Feeds the bytes of `fd`, at most `limit`. */
 static enum status
 read_all(struct digests *d, int fd, const char *name, uint64_t limit,
          struct problem *why)

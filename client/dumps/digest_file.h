@@ -1,5 +1,5 @@
 /*
- * digest_file.h - is what a file holds what the source told of?
+ * digest_file.h - feeds a file to digests, to check its content.
  */
 #ifndef CLIENT_DUMPS_DIGEST_FILE_H
 #define CLIENT_DUMPS_DIGEST_FILE_H
@@ -10,10 +10,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* The file `name` in `dir_fd`, from its first byte; symbolic links are not
- * followed. `limit`: only so many bytes are fed and digests_end is not called,
- * to go on with the bytes that come after them; UINT64_MAX: all, digests_end
- * included. STATUS_IO: it cannot be read, or is shorter than `limit`. */
+/* Feeds the file `name` in `dir_fd` from its first byte; does not follow
+ * symbolic links. `limit`: feeds only so many bytes and does not call
+ * digests_end, so that the caller can feed the bytes after them; UINT64_MAX:
+ * feeds all and calls digests_end. STATUS_IO: the file cannot be read, or is
+ * shorter than `limit`. */
 MUST_CHECK enum status digests_file(struct digests *digests, int dir_fd,
                                     const char *name, uint64_t limit,
                                     struct problem *why);

@@ -1,10 +1,11 @@
 /*
  * download.c - one URL into one file.
  *
- *     start --> look (what is there already?) --> ask --> write --> finish
- *                 |  a part: fed to the digests,   ^ |
- *                 |  some at a time                | |  not that part any more
- *                 +--> all: finish                 +-+  (416, another range)
+ *     start --> look (is a partial file there?) --> ask --> write --> finish
+ *                 |  partial: feed the digests,     ^ |
+ *                 |  some at a time                 | |  the partial file does
+ *                 +--> complete: finish             +-+  not fit: 416, other
+ *                                                        range
  */
 #include "client/dumps/download.h"
 
@@ -22,10 +23,10 @@
 
 #define REDIRECTS 10
 
-/* Read from a part that is there, in one turn of the loop. */
+/* Bytes of a partial file that one turn of the loop reads. */
 #define STEP_SIZE (1024 * 1024)
 
-/* What the smallest file takes of a disk. */
+/* The disk space of the smallest file. */
 #define BLOCK_SIZE 4096
 
 struct download {
@@ -50,19 +51,19 @@ struct download {
     struct fetch *fetch;
     struct digests *digests;
     int fd;
-    uint64_t bytes; /* of the file, all of them fed to the digests */
-    uint64_t old;   /* of these from an earlier attempt */
+    uint64_t bytes; /* of the file, all fed to the digests */
+    uint64_t old;   /* of these, from an earlier attempt */
     uint64_t n_came;
-    uint64_t n_counted; /* as coming for the mirror */
-    char *step;         /* buffer to read those */
+    uint64_t n_counted; /* in room.coming, for the mirror */
+    char *step;         /* buffer to read the partial file */
     bool is_begun;      /* the body belongs to the file */
-    bool is_kept;       /* a note records the part */
+    bool is_kept;       /* NAME.of describes the file */
     bool is_other;
-    bool asks_again; /* the part was of no use: from the first byte */
+    bool asks_again; /* the partial file does not fit */
     struct failure why;
 };
 
-/* `n` more bytes of the file are on the disk; or none is any more. */
+/* Counts `n` more bytes of the file as on the disk. */
 static void
 count(struct download *d, uint64_t n)
 {
@@ -97,7 +98,7 @@ free_download(struct download *d)
     free(d);
 }
 
-/* Ends it with d->why; `url` is lent. */
+/* Ends the download with d->why; `url` is lent. */
 static void
 end(struct download *d, const char *url)
 {
@@ -123,7 +124,7 @@ fail_io(struct download *d)
     return false;
 }
 
-/* What came is not what was told of. */
+/* The content is not the one that the source announced. */
 static bool
 fail_other(struct download *d, const char *text)
 {
@@ -152,7 +153,7 @@ fail_long(struct download *d)
     return false;
 }
 
-/* May `n` more bytes be written? */
+/* True if the bounds allow `n` more bytes; else sets d->why. */
 static bool
 has_room(struct download *d, uint64_t n)
 {
@@ -175,7 +176,7 @@ fail_checked(struct download *d, enum status rc, const struct problem *why)
     return fail_other(d, why->text);
 }
 
-/* All is there: is it right? */
+/* The file is complete: checks it and ends the download. */
 static void
 finish(struct download *d, const char *url)
 {
@@ -191,14 +192,14 @@ finish(struct download *d, const char *url)
 
 /* The exchange */
 
-/* From the first byte, whatever was there. */
+/* Begins the file again from its first byte. */
 static bool
 begin_file(struct download *d)
 {
     d->bytes = d->old = 0;
     count_none(d);
     d->is_kept = false;
-    partial_forget(d->dir_fd, d->file); /* before what it tells of is gone */
+    partial_forget(d->dir_fd, d->file); /* before the bytes that it describes */
     if (digests_reset(d->digests)) {
         failure_memory(&d->why);
         return false;
@@ -208,7 +209,7 @@ begin_file(struct download *d)
     return true;
 }
 
-/* "bytes 1000-1999/2000": does it begin where the part ends? */
+/* "bytes 1000-1999/2000": true if the range begins where the file ends. */
 static bool
 is_range_from(const char *text, uint64_t first)
 {
@@ -221,7 +222,7 @@ is_range_from(const char *text, uint64_t first)
     return number_read(slice_take(&rest, '-'), &number) && number == first;
 }
 
-/* The answer's head is known. False: its body is not wanted. */
+/* Judges the head of the answer. False: the body is not wanted. */
 static bool
 begin(struct download *d, const struct fetch_answer *answer)
 {
@@ -253,7 +254,8 @@ begin(struct download *d, const struct fetch_answer *answer)
     return d->is_begun;
 }
 
-/* Are these, at d->bytes, what the file has to begin with? */
+/* True if `bytes`, at d->bytes, agree with the prefix that the caller expects.
+ */
 static bool
 begins_so(const struct download *d, struct slice bytes)
 {
@@ -330,7 +332,7 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
         return;
     }
     if (d->why.rc) {
-        /* judged already */
+        /* begin or on_body has set it */
     } else if (why->rc && why->rc != TD_STOPPED) {
         d->why = *why;
     } else if (!d->is_begun) {
@@ -350,7 +352,7 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
     end(d, answer->url);
 }
 
-/* A word that may stand in a header: what an entry says is a stranger's. */
+/* True if `text` is safe in a header: it comes from a stranger's entry. */
 static bool
 is_coding(const char *text)
 {
@@ -395,7 +397,7 @@ ask(struct download *d)
     }
 }
 
-/* What is there already */
+/* The partial file */
 
 static bool
 open_new(struct download *d)
@@ -406,7 +408,7 @@ open_new(struct download *d)
     return d->fd >= 0 ? true : fail_io(d);
 }
 
-/* Opens the part of an attempt before; false: there is none of use. */
+/* Opens the partial file of an earlier attempt. False: none is usable. */
 static bool
 open_old(struct download *d)
 {
@@ -429,7 +431,7 @@ open_old(struct download *d)
     return false;
 }
 
-/* Feeds some of the part to the digests, until it ends. */
+/* Feeds some of the partial file to the digests, until its end. */
 static void
 on_turn(void *user)
 {

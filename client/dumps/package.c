@@ -1,5 +1,5 @@
 /*
- * package.c - a ZIP package: what is in it, and its manifest.
+ * package.c - a ZIP package: its members and its manifest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* does a name stay inside? "./" before it says nothing; "" if not. */
+/* the name without a leading "./"; "" if it leads out of the package. */
 static struct slice
 safe_name(const char *name)
 {
@@ -63,7 +63,7 @@ safe_name(const char *name)
     return text;
 }
 
-/* A copy in the arena with a slash before it; NULL: no room. */
+/* Copies the name into the arena, after a slash. NULL: no room. */
 static const char *
 keep_path(struct arena *arena, struct slice name)
 {
@@ -151,7 +151,7 @@ compare_indexes(const void *a, const void *b, void *user)
                          members[*(const uint32_t *)b].path);
 }
 
-/* Sorted, not hashed: who writes the names cannot make it slow. */
+/* Sorts rather than hashes: whoever chooses the names cannot make it slow. */
 static enum td_status
 sort_members(struct package *package, struct failure *why)
 {
@@ -175,7 +175,7 @@ sort_members(struct package *package, struct failure *why)
     return TD_OK;
 }
 
-/* Walks over all headers. */
+/* Collects the members from all headers. */
 static enum td_status
 look_through(struct package *package, struct failure *why)
 {
@@ -258,7 +258,7 @@ package_close(struct package *package)
     free(package);
 }
 
-/* Goes to the manifest's data. */
+/* Moves to the manifest's data. */
 static enum td_status
 find_manifest(struct package *package, struct failure *why)
 {
@@ -316,7 +316,7 @@ package_member(struct package *package, struct slice path)
     size_t low = 0, high = package->n_members;
     bool has_slash = path.size > 0 && path.data[0] == '/';
 
-    if (has_slash) { /* compared without it: odd manifests have none */
+    if (has_slash) { /* compares without it: some manifests have none */
         path.data++;
         path.size--;
     }

@@ -1,5 +1,5 @@
 /*
- * package_inside.h - what package.c, package_zip.c and package_take.c share.
+ * package_inside.h - shared by package.c, package_zip.c and package_take.c.
  */
 #ifndef CLIENT_DUMPS_PACKAGE_INSIDE_H
 #define CLIENT_DUMPS_PACKAGE_INSIDE_H
@@ -22,23 +22,23 @@ struct archive_entry;
 struct zip {
     struct archive *archive; /* NULL: closed */
     int fd;
-    uint32_t n_headers; /* that were read */
+    uint32_t n_headers; /* that zip_next has read */
     char problem[256];  /* of the last call that failed */
 };
 
 enum member_state {
-    MEMBER_UNKNOWN,  /* the manifest has not told of it (yet) */
-    MEMBER_EXPECTED, /* told of, still in the archive */
-    MEMBER_ASIDE,    /* unpacked into its file, and right */
-    MEMBER_BAD,      /* not what it should be: `why` */
+    MEMBER_UNKNOWN,  /* the manifest has not named it (yet) */
+    MEMBER_EXPECTED, /* named, still in the archive */
+    MEMBER_ASIDE,    /* unpacked into its file, and correct */
+    MEMBER_BAD,      /* not as the manifest says: `why` */
     MEMBER_TAKEN
 };
 
 struct member {
     struct slice path; /* with a leading slash */
-    struct slice hash; /* as the manifest told */
+    struct slice hash; /* from the manifest */
     const char *why;
-    uint64_t length;  /* as the manifest told, or LENGTH_NONE */
+    uint64_t length;  /* from the manifest, or LENGTH_NONE */
     uint32_t ordinal; /* its place among the headers, from 0 */
     enum member_state state;
 };
@@ -60,35 +60,35 @@ struct package {
     char *piece;
 
     struct zip taking;      /* of the members */
-    size_t next;            /* the first member that it has not passed */
-    struct member *wanted;  /* package_find's */
-    struct member *partial; /* under way; NULL: none */
+    size_t next;            /* the first member not passed yet */
+    struct member *wanted;  /* selected by package_find */
+    struct member *partial; /* being unpacked; NULL: none */
     int out_fd;             /* its file */
-    uint64_t room;          /* bytes it may still have */
+    uint64_t room;          /* bytes that it may still have */
     struct digests *digests;
 };
 
-/* Names are in UTF-8 whatever the process's locale: libarchive looks at the
- * thread's. Between these two, which every function with a zip_ call needs. */
+/* libarchive converts names with the thread's locale. Every function that calls
+ * zip_... does so between these two, so that names are in UTF-8. */
 locale_t package_locale_enter(const struct package *package);
 void package_locale_leave(locale_t before);
 
 /* TD_BROKEN: no ZIP; TD_IO; TD_MEMORY; zip->problem says more. */
 enum td_status zip_open(struct zip *zip, int dir_fd, const char *name);
-void zip_close(struct zip *zip); /* what was never opened, too */
+void zip_close(struct zip *zip); /* an unopened one, too */
 
-/* The next header: 1; 0: the end; -1: it cannot be read, see zip->problem. */
+/* The next header: 1; 0: the end; -1: unreadable, see zip->problem. */
 int zip_next(struct zip *zip, struct archive_entry **entry);
 
-/* Some of the data of the current member: the number of bytes, 0 at the end,
- * -1: it cannot be read, see zip->problem; those after it can. */
+/* Reads some data of the current member. Returns the number of bytes, 0 at the
+ * end, -1 if it cannot be read, see zip->problem; later members still can. */
 long zip_read(struct zip *zip, char *to, size_t size);
 
 bool zip_is_file(struct archive_entry *entry);
 bool zip_is_encrypted(struct archive_entry *entry);
 const char *zip_name(struct archive_entry *entry); /* NULL: unreadable */
 
-/* The size that the archive tells; UINT64_MAX: none. */
+/* The size that the archive declares; UINT64_MAX: none. */
 uint64_t zip_size(struct archive_entry *entry);
 
 /* The member at `path`; NULL: none. */

@@ -1,6 +1,6 @@
 /*
- * package_take.c - members of a package become files, in the order in which
- * they are asked for, by one walk through the archive.
+ * package_take.c - unpacks members of a package into files, in the order in
+ * which the caller asks for them, by one walk through the archive.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ cannot_write(struct package *package, const struct member *m,
                        strerror(errno));
 }
 
-/* The member under way is over: right, or bad because of `text`. */
+/* Finishes the member being unpacked: it is bad because of `text`, or right. */
 static enum td_status
 close_partial(struct package *package, const char *text, struct failure *why)
 {
@@ -38,7 +38,7 @@ close_partial(struct package *package, const char *text, struct failure *why)
     enum td_status rc = TD_OK;
     char name[PACKAGE_NAME_SIZE];
 
-    /* A file system over a network tells only now that it is full. */
+    /* A network file system may report only now that it is full. */
     if (close(package->out_fd) && !text)
         rc = cannot_write(package, m, why);
     package->out_fd = -1;
@@ -64,7 +64,7 @@ close_partial(struct package *package, const char *text, struct failure *why)
     return rc;
 }
 
-/* The archive stands at the data of the member `next`. */
+/* The archive is at the data of the member `next`: opens a file for it. */
 static enum td_status
 open_partial(struct package *package, struct archive_entry *entry,
              struct failure *why)
@@ -76,7 +76,7 @@ open_partial(struct package *package, struct archive_entry *entry,
     if (!package->digests)
         return failure_memory(why);
     package_file(name, package, m);
-    /* Not over what is there: it may be a link. */
+    /* Not over an existing file: it may be a link. */
     unlinkat(package->dir_fd, name, 0);
     package->out_fd =
         openat(package->dir_fd, name,
@@ -84,7 +84,7 @@ open_partial(struct package *package, struct archive_entry *entry,
     if (package->out_fd < 0)
         return cannot_write(package, m, why);
     package->partial = m;
-    package->room = m->length; /* which the digests look at */
+    package->room = m->length; /* the digests check it */
     if (m->length == LENGTH_NONE) {
         uint64_t size = zip_size(entry);
 
@@ -93,7 +93,7 @@ open_partial(struct package *package, struct archive_entry *entry,
     return TD_OK;
 }
 
-/* Goes to the data of the member `next`, over headers that are nobody's. */
+/* Moves to the data of the member `next`, past headers of no member. */
 static enum td_status
 go_to_next(struct package *package, struct failure *why)
 {
@@ -135,7 +135,7 @@ write_all(struct package *package, struct slice bytes, struct failure *why)
     return TD_OK;
 }
 
-/* A chunk of the member under way. */
+/* Unpacks a chunk of the member. */
 static enum td_status
 unpack_some(struct package *package, char *chunk, size_t *n_bytes,
             struct failure *why)
@@ -208,7 +208,7 @@ package_take(struct package *package, bool *is_over,
             rc = unpack_some(package, chunk, &n, why);
         else
             rc = go_to_next(package, why);
-        sum += n + 64; /* headers take their time as well */
+        sum += n + 64; /* headers take time as well */
     }
     package_locale_leave(before);
     if (rc || m->state == MEMBER_EXPECTED)

@@ -1,8 +1,8 @@
 /*
- * package_zip.c - what is asked of libarchive, and nothing else.
+ * package_zip.c - the calls to libarchive, and nothing else.
  *
- * Only the reader that goes by the central directory is used: what has none is
- * no ZIP, or was cut off.
+ * It uses only the reader that goes by the central directory: a file without
+ * one is no ZIP, or was cut off.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ zip_next(struct zip *zip, struct archive_entry **entry)
 
     if (rc == ARCHIVE_EOF)
         return 0;
-    /* A warning tells of a name or a field that is odd, not of the data. */
+    /* A warning is about an odd name or field, not about the data. */
     if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN) {
         keep_problem(zip);
         return -1;

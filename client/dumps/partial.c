@@ -1,5 +1,5 @@
 /*
- * partial.c - a note beside a file that is not whole yet.
+ * partial.c - the note beside an incomplete file.
  */
 #include "client/dumps/partial.h"
 
@@ -49,7 +49,7 @@ partial_validate(struct partial *partial, const char *etag,
     snprintf(partial->validator, PARTIAL_VALIDATOR_MAX, "%s", best);
 }
 
-/* Its lines, but the validator, on each side of it. */
+/* Writes the lines of a note, with `validator` as the second one. */
 static void
 compose(struct buf *to, const struct partial *partial, const char *validator)
 {
@@ -112,7 +112,7 @@ partial_read(struct partial *partial, int dir_fd, const char *file)
     memcpy(partial->validator, validator.data, validator.size);
     partial->validator[validator.size] = '\0';
 
-    /* The same wish makes the same note. */
+    /* The same request makes the same note. */
     buf_init(&text, NOTE_MAX);
     compose(&text, partial, partial->validator);
     is_same = !text.failed &&

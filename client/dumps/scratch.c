@@ -11,7 +11,7 @@
 
 #define PREFIX "tidings-scratch-"
 
-/* At the same time, in one directory. */
+/* Users of one directory at the same time. */
 #define USERS_MAX 1000
 
 static void
@@ -22,7 +22,7 @@ close_one(int *fd)
     *fd = -1;
 }
 
-/* Calls `each` for every name in the directory. */
+/* Calls `each` for each name in the directory. */
 static void
 for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
 {
@@ -40,7 +40,7 @@ for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
     closedir(dir);
 }
 
-/* There are files alone. `user`: packages, too. */
+/* The directory holds only files. `user`: bool, remove packages too. */
 static void
 remove_file(int fd, const char *name, void *user)
 {
@@ -49,8 +49,8 @@ remove_file(int fd, const char *name, void *user)
         unlinkat(fd, name, 0);
 }
 
-/* Is it still what has that name, and nobody else's? Whoever was the last user
- * may have removed it, and another user may have put one there. */
+/* True if `name` is still the directory that we opened, and belongs to us. Its
+ * last user may have removed it, and another user may have made a new one. */
 static bool
 is_ours(int fd, int above_fd, const char *name)
 {
@@ -62,7 +62,7 @@ is_ours(int fd, int above_fd, const char *name)
            here.st_uid == geteuid() && !(here.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* -1: another one has it. */
+/* -1: another user has the lock. */
 static int
 lock(int above_fd, const char *name)
 {
@@ -75,7 +75,8 @@ lock(int above_fd, const char *name)
     return fd;
 }
 
-/* The caller may have others that begin alike. */
+/* True if the name is one of ours: the caller may have others with the prefix.
+ */
 static bool
 is_one(const char *name)
 {
@@ -85,7 +86,7 @@ is_one(const char *name)
            !name[size + strspn(name + size, "0123456789")];
 }
 
-/* What nobody uses is removed. */
+/* Removes the directory `name` if nobody uses it. */
 static void
 sweep(int above_fd, const char *name, void *user)
 {
@@ -103,7 +104,7 @@ sweep(int above_fd, const char *name, void *user)
     close(fd);
 }
 
-/* The first that is free. */
+/* Takes the first free directory. */
 static bool
 take(struct scratch *scratch)
 {
