@@ -9,7 +9,7 @@
  * wanted. A later request for the same continues the file (Range, If-Range), in
  * this process or the next one. Without a digest nothing is kept: only a digest
  * shows that the file has no hole after a power cut. A server that ignores the
- * range, answers with another one, or has a new version by now, sends all again.
+ * range, answers with another one, or has a new version, sends all again.
  *
  * The bytes are those of the representation as the server sends it, including
  * the content coding (R-023: `encoding` is that of the resource; hash and

@@ -1,8 +1,8 @@
 /*
- * history.c - the life of a history, and the documents that it asks for.
+ * history.c - the life of a history, and its requests for documents.
  *
- * A list is read whole before any of it is told: then its order is known, and
- * what breaks off has told nothing that would have to be unsaid.
+ * It reads a whole list before it hands over any entry: only then it knows the
+ * order, and a list that breaks off has handed over nothing.
  */
 #include "client/history/history.h"
 
@@ -100,7 +100,7 @@ history_fail(struct history *h, enum td_status rc, const char *format, ...)
     return history_end(h, &why);
 }
 
-/* FNV-1a: it tells URLs apart. */
+/* FNV-1a */
 static uint64_t
 add_url(uint64_t hash, const char *url)
 {
@@ -116,7 +116,7 @@ history_tag(char to[256], const struct history *h, const char *etag)
     size_t n = h->parts.n;
     uint64_t hash = 0xcbf29ce484222325;
 
-    /* Before anything is known of it: it may be the list itself. */
+    /* While no part is known, the document at the top may be the list. */
     hash = add_url(hash, n ? h->parts.all[n - 1].url : h->offered->change_list);
     if (n > 1)
         hash = add_url(hash, h->parts.all[n - 2].url);
@@ -126,7 +126,8 @@ history_tag(char to[256], const struct history *h, const char *etag)
         snprintf(to, 256, "%016" PRIx64 " %s", hash, etag);
 }
 
-/* A source says that nothing happened until then: as far as that has come. */
+/* Moves the place to the list's `until`, if that is later and has passed: the
+ * source declares that nothing happened until then. */
 static void
 advance(struct history *h)
 {
@@ -183,7 +184,7 @@ url_of(const struct history *h)
     return h->parts.all[h->i].url;
 }
 
-/* A list is begun: nothing is kept of another one. */
+/* Forgets the previous list before another one is read. */
 static void
 clear_list(struct history *h)
 {
@@ -195,7 +196,7 @@ clear_list(struct history *h)
     h->i_kept = 0;
 }
 
-/* What the last time said of the list, if this may be the same. */
+/* The ETag of the last time, if this may be the same list; else NULL. */
 static const char *
 etag_of(const struct history *h, enum history_document document)
 {
@@ -232,8 +233,8 @@ history_load(struct history *h, enum history_document document)
 
 /* The way through */
 
-/* Does a list seem to be missing before the part `i`? One that is on its way to
- * an archive may be in neither document. */
+/* True if a list seems to be missing before the part `i`: while a source moves
+ * a list to an archive, neither document may name it. */
 static bool
 has_hole(const struct history *h)
 {
@@ -266,7 +267,7 @@ on_timer(void *user)
 {
     struct history *h = user;
 
-    /* Paused and resumed in the middle of a document, it waits for that. */
+    /* Paused and resumed within a document: that goes on by itself. */
     if (h->is_paused || h->page || h->download || !history_is_due(h))
         return;
     if (h->has_failed) {

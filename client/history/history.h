@@ -1,6 +1,6 @@
 /*
- * history.h - what a source's Change Lists tell of what happened after a place,
- * oldest first.
+ * history.h - the changes after a place, from a source's Change Lists, oldest
+ * first.
  *
  *     Change List, or its Index --+-- reaches back? --> parts in order --> end
  *          next page by `next`    |                        ^
@@ -8,18 +8,18 @@
  *                                     their index, or Change Dumps
  *
  * A part may cover less than it seems: a list without `from` begins with its
- * first entry, a list that is a sliding window no longer has what it had, an
- * index may be served where a list is expected. Whether all of it together
- * reaches back to the place is decided before the first entry is handed over:
- * else it is TD_GONE. Entries out of order in one list are sorted by time,
- * stably; entries without any time are told in their order with the time of the
- * one before.
+ * first entry, a sliding window has lost its older entries, an index may stand
+ * where a list is expected. Before it hands over the first entry, the history
+ * decides whether all parts together reach back to the place; else the end is
+ * TD_GONE. Entries out of order in one list are sorted by time, stably; an
+ * entry without any time gets the time of the one before.
  *
- * Lists of Tidings have seqs: then those decide, not times. "0" is reached by
- * seqs alone: no list without them says that it tells all that ever happened.
+ * Lists of Tidings have seqs; then these decide, not times. The place "0" needs
+ * seqs: a list without them never claims to have all changes ever.
  *
- * An entry that a source puts before others that were told, by its time or its
- * place in the list, is not noticed: R-142 and R-150 forbid it.
+ * The history does not notice an entry that the source later inserts before
+ * entries handed over, by its time or its place in the list: R-142 and R-150
+ * forbid it.
  */
 #ifndef CLIENT_HISTORY_HISTORY_H
 #define CLIENT_HISTORY_HISTORY_H
@@ -36,16 +36,16 @@ struct history;
 typedef bool history_entry_fn(const struct document_entry *entry,
                               const struct place *after, void *user);
 
-/* The end. TD_OK: all there was; `upto`: the place that is reached, which may
- * be later than the last entry's. TD_GONE: the lists do not reach back to the
- * place, or end before it: then `upto`, before the place, says where;
+/* The end. TD_OK: all entries were handed over; `upto` is the place reached,
+ * which may be later than the last entry's. TD_GONE: the lists do not reach
+ * back to the place, or end before it: then `upto`, before the place, is where;
  * TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_IO (scratch), TD_MEMORY. */
 typedef void history_end_fn(const struct failure *why, const struct place *upto,
                             void *user);
 
-/* A document is not to be had for now (5xx, 429, a connection that broke): it
- * is asked for again in *ms milliseconds, which may be made less; what was
- * found until then is kept. Called while it is paused, too. False: history_free
+/* The server cannot send a document for now (5xx, 429, a broken connection):
+ * the history asks again in *ms milliseconds, which the callback may reduce,
+ * and keeps what it has found. Called during a pause, too. False: history_free
  * is called next, or was. */
 typedef bool history_wait_fn(const struct failure *why, unsigned *ms,
                              void *user);
@@ -54,16 +54,15 @@ struct history_plan {
     const struct offered *offered; /* must stay until the end */
     struct place after;
     const char *scratch; /* directory for packages of Change Dumps, must stay
-                            until the end; NULL: their manifests are read where
-                            they have addresses of their own (R-185), else it
-                            is TD_GONE */
-    /* What the answer of the last time said of the list it ends with, so that a
-     * list that has not changed costs a 304. In and out; "" at first. */
+                            until the end; NULL: only manifests with addresses
+                            of their own are read (R-185); others are TD_GONE */
+    /* The ETag of the list that the history ended with, kept for the next time,
+     * so that an unchanged list costs a 304. In and out; "" at first. */
     char (*etag)[256];
-    /* Out, with TD_OK: the source offers one list, and that is closed; what
-     * happens from then on stands in another one (R-143). NULL: unwanted. */
+    /* Out, with TD_OK: the source offers one list, and it is closed; later
+     * changes stand in another one (R-143). NULL: unwanted. */
     bool *is_closed;
-    unsigned silence_s;       /* that ends a document; 0: as page.h has it */
+    unsigned silence_s;       /* that end a document; 0: page.h's default */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };
 

@@ -1,22 +1,22 @@
 /*
- * history_again.c - what is asked for again: a document, after a pause; or all
- * of them, where the lists have moved on.
+ * history_again.c - asks again: for a document, after a pause; or for all of
+ * them, when the lists have moved on.
  *
  *     document fails for now --> rewound to before it --> pause --> the same
  *     lists moved on ----------> all forgotten --> (pause) --> HISTORY_TOP
  *
  * Sources write their documents one after the other: a list may have moved
- * before the index or the archive says so. So what does not fit together is
- * looked at again some times before it is believed.
+ * before the index or the archive says so. So the history looks again a few
+ * times before it believes documents that do not fit together.
  */
 #include "client/history/history_inside.h"
 #include "client/lib/pause.h"
 
-/* Looks at lists that have moved on without telling anything new: the first at
- * once, then after pauses, together some three seconds. */
+/* Looks at lists that have moved on, while no entry was new: the first at once,
+ * then after pauses, together some three seconds. */
 #define LOOKS_MAX 5
 
-/* The longest pause between two attempts that is not asked for. */
+/* The longest pause before an attempt, unless the server asks for longer. */
 #define PAUSE_MOST_MS 30000
 
 static void
@@ -68,7 +68,7 @@ history_mark(struct history *h)
         .kept = h->kept, .n_found = h->found.n, .n_older = h->older.n};
 }
 
-/* What came of a document before it broke is not told twice. */
+/* Drops what a broken document had added: it will be read again. */
 void
 history_rewind(struct history *h)
 {

@@ -1,5 +1,5 @@
 /*
- * history_document.c - what came of a document that was asked for.
+ * history_document.c - takes a document that has come, or its failure.
  *
  *     an index at the top, its pages --> parts --> HISTORY_SEARCH
  *     a list, its pages -----------> kept -------> HISTORY_TELL
@@ -14,7 +14,7 @@
 /* Pages of one list, or of an index. */
 #define PAGES_MAX 10000
 
-/* A link of the HTTP header is as good as one of the root. */
+/* A link in the HTTP header counts like one in the root. */
 static void
 note_next(struct history *h, const struct page_answer *answer)
 {
@@ -31,7 +31,7 @@ note_next(struct history *h, const struct page_answer *answer)
     buf_fini(&url);
 }
 
-/* The first page of what is read, a list or the index at the top. */
+/* The first page of the list, or of the index at the top. */
 static const char *
 first_page(const struct history *h)
 {
@@ -47,8 +47,8 @@ fail_reading(struct history *h, enum status rc)
                         PAGES_MAX);
 }
 
-/* Goes on with the next page, if there is one. True: it was begun, or it is
- * gone. */
+/* Loads the next page, if the document has one. True: it has begun, or the
+ * history has ended. */
 static bool
 reads_next_page(struct history *h)
 {
@@ -63,13 +63,13 @@ reads_next_page(struct history *h)
         return true;
     }
     if (h->pages.n == n)
-        return false; /* in a circle */
+        return false; /* a circle of pages */
     h->kept.page++;
     history_load(h, DOCUMENT_PAGE);
     return true;
 }
 
-/* What the root of the part `i` says. */
+/* Records the root of the part `i`. False: the history has ended. */
 static bool
 note_part(struct history *h, const struct document_head *head, int64_t begin_us)
 {
@@ -94,9 +94,9 @@ note_part(struct history *h, const struct document_head *head, int64_t begin_us)
     return true;
 }
 
-/* Is the list another one by now than when it was chosen? Where a source began
- * a new list under its address, or moved a window on, there is a hole between
- * what was told and what this one has; another look shows what fills it. */
+/* True if the list has changed since the search chose it. If the source began a
+ * new list at its address, or moved a window on, entries are missing between
+ * those handed over and this list; another look may find them. */
 static bool
 has_moved_on(const struct history *h)
 {
@@ -106,7 +106,8 @@ has_moved_on(const struct history *h)
     int64_t was = part->is_probed ? part->begin_us : part->from_us;
     int64_t is = part->is_probed || is_open ? h->begin_us : head->from_us;
 
-    /* In a search it has moved on if the index alone would let it be chosen. */
+    /* The search chose it only if the index alone put its begin at the place.
+     */
     if (h->state == HISTORY_TOP || (h->state == HISTORY_SEARCH &&
                                     (!h->now.is_time || was > h->now.time_us)))
         return false;
@@ -118,7 +119,7 @@ has_moved_on(const struct history *h)
            is > h->now.time_us;
 }
 
-/* The whole list is there, with all its pages. */
+/* Takes a list that is complete, with all its pages. */
 static bool
 finish_list(struct history *h)
 {
@@ -143,7 +144,7 @@ end_list(struct history *h, const struct page_answer *answer)
         if (!answer->etag[0] || h->i + 1 < h->parts.n || h->is_top_closed)
             h->seen_etag[0] = '\0';
     } else {
-        h->seen_etag[0] = '\0'; /* the first page says nothing of the others */
+        h->seen_etag[0] = '\0'; /* an ETag covers one page */
         if (answer->head->from_us != DATETIME_NONE &&
             answer->head->from_us < h->begin_us)
             h->begin_us = answer->head->from_us;
@@ -176,7 +177,7 @@ take_links(struct history *h)
     }
 }
 
-/* All pages of it, for the newest may be named by the last. */
+/* Takes all pages of the index: the last one may name the newest list. */
 static void
 end_index(struct history *h, const struct page_answer *answer)
 {
@@ -209,7 +210,7 @@ end_top(struct history *h, const struct page_answer *answer)
         end_list(h, answer);
 }
 
-/* A page of the index or of a list, and the first one of a list. */
+/* Takes a page of the index or of a list, or the first one of a list. */
 static void
 end_page(struct history *h, const struct page_answer *answer)
 {
@@ -240,7 +241,7 @@ end_probe(struct history *h, const struct page_answer *answer)
                        ? answer->head->from_us
                        : h->root.first_us))
         return;
-    h->i++; /* it is looked at again, now that it is known */
+    h->i++; /* the search looks at this part again */
     timer_start(h->timer, 0);
 }
 
@@ -251,7 +252,7 @@ end_older(struct history *h)
         timer_start(h->timer, 0);
 }
 
-/* What is not to be had. */
+/* Handles a document that cannot be had. */
 static void
 end_failed(struct history *h, const struct failure *why)
 {
@@ -263,7 +264,7 @@ end_failed(struct history *h, const struct failure *why)
         end_older(h); /* there are no older ones, then */
     else if (h->document == DOCUMENT_TOP || why->rc != TD_REFUSED || !is_lost)
         history_end(h, why);
-    else if (!history_again(h)) /* else it may have another address by now */
+    else if (!history_again(h)) /* it may have another address by now */
         history_fail(h, TD_GONE, "%s", why->text);
 }
 

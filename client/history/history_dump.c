@@ -1,9 +1,9 @@
 /*
- * history_dump.c - the manifest in a package of a Change Dump: it tells the
+ * history_dump.c - the manifest in a package of a Change Dump, which has the
  * same entries as a Change List (R-199).
  *
- * Many name its address (R-185) and need no package. Here it is downloaded into
- * the scratch directory, read, and removed.
+ * Many dumps name the manifest's address (R-185); their packages are not
+ * needed. Others are downloaded into the scratch directory, read, and removed.
  */
 #include "client/dumps/download.h"
 #include "client/dumps/package.h"

@@ -1,6 +1,6 @@
 /*
- * history_events.c - what the documents of a history hold: changes, or the
- * names of other documents.
+ * history_events.c - takes the entries of documents: changes, or the names of
+ * other documents.
  */
 #include "client/history/history_inside.h"
 
@@ -28,7 +28,7 @@ on_link(const struct document_link *link, void *user)
     return STATUS_OK;
 }
 
-/* Does the entry name a list, wherever it stands? */
+/* True if the entry names a list, in any document. */
 static bool
 names_a_list(const struct document_entry *e, const struct document_head *head)
 {
@@ -40,7 +40,7 @@ names_a_list(const struct document_entry *e, const struct document_head *head)
            slice_is(e->capability, "changelist-archive");
 }
 
-/* A package, or its manifest where that has an address of its own. */
+/* Adds a package, or its manifest if that has an address of its own. */
 static enum status
 take_package(struct history *h, const struct document_entry *e)
 {
@@ -60,8 +60,8 @@ take_package(struct history *h, const struct document_entry *e)
     return rc;
 }
 
-/* What an archive, an index or a dump names: lists, packages, or more documents
- * like it. */
+/* Adds an entry of an archive, index or dump: a list, a package, or another
+ * document of the same kind. */
 static enum status
 take_part(struct history *h, const struct document_entry *e,
           const struct document_head *head)
@@ -88,7 +88,7 @@ on_entry(const struct document_entry *e, const struct document_head *head,
 {
     struct history *h = user;
 
-    /* What was named as an archive is a list. */
+    /* The archive turns out to be a list. */
     if (h->document == DOCUMENT_OLDER && e->has_kind && !head->is_index) {
         const char *url = h->older.all[h->i_older - 1].url;
         enum status rc = history_parts_add(&h->found, slice_of(url),
@@ -107,7 +107,7 @@ on_entry(const struct document_entry *e, const struct document_head *head,
                    : take_part(h, e, head);
     if (h->document == DOCUMENT_PROBE) {
         if (head->from_us != DATETIME_NONE || head->has_td_range)
-            return STATUS_STOPPED; /* its root says it */
+            return STATUS_STOPPED; /* the root says where it begins */
         if (e->when_us != DATETIME_NONE && (h->root.first_us == DATETIME_NONE ||
                                             e->when_us < h->root.first_us))
             h->root.first_us = e->when_us;

@@ -35,8 +35,8 @@ history_parts_fini(struct history_parts *parts)
     *parts = (struct history_parts){.n = 0};
 }
 
-/* Makes room for at least `before` and `behind` more: for as many as there are,
- * so that each is moved but a few times, however they come. */
+/* Makes room for at least `before` and `behind` more parts, and for as many as
+ * there are, so that each is moved only a few times. */
 static enum status
 grow(struct history_parts *parts, size_t before, size_t behind)
 {
@@ -73,8 +73,8 @@ is_full(const struct history_parts *parts, const char *url)
            parts->bytes + bytes_of(url) > HISTORY_PARTS_BYTES_MAX;
 }
 
-/* Takes `part` before all others, or behind them, unless it is there: then, or
- * on failure, it is freed. */
+/* Puts `part` before all others, or behind them. Frees it if its URL is known,
+ * or on failure. */
 static enum status
 take(struct history_parts *parts, struct history_part part, bool is_before)
 {
@@ -159,7 +159,7 @@ history_parts_sort(struct history_parts *parts)
             return;
         rises &= i == 0 || parts->all[i - 1].from_us <= parts->all[i].from_us;
     }
-    /* The open one, without `until`, is the last of those that begin alike. */
+    /* The open list, without `until`, is the last of those with one `from`. */
     for (size_t i = 0; !rises && i < parts->n; i++)
         if (parts->all[i].until_us == DATETIME_NONE)
             parts->all[i].until_us = INT64_MAX;
@@ -177,8 +177,7 @@ history_parts_prepend(struct history_parts *parts, struct history_parts *older,
     size_t n_known = parts->n;
     enum status rc = STATUS_OK;
 
-    /* Those that are known stay what they are: something may be known of them.
-     */
+    /* Known parts stay as they are: their roots may have been read. */
     while (older->n > 0) {
         struct history_part *last = &older->all[--older->n];
 
@@ -187,7 +186,7 @@ history_parts_prepend(struct history_parts *parts, struct history_parts *older,
         else
             rc = take(parts, *last, true);
     }
-    tdestroy(older->urls, keep); /* whose urls are gone: it looks at none */
+    tdestroy(older->urls, keep); /* its URLs are freed: it compares none */
     older->urls = NULL;
     history_parts_fini(older);
     *n = parts->n - n_known;

@@ -1,11 +1,12 @@
 /*
- * history_search.c - where to begin: the part in which the place is.
+ * history_search.c - finds the part to begin with: the one that has the place.
  *
  *     parts   [0]   [1]   [2]   [3]      from the newest to the oldest, until
  *                    ^<----------+       one begins before the place
  *
- * Where the parts do not reach back, older ones are looked for: in the index
- * that the list names, in the archives, by links "prev". Nothing was told yet.
+ * If the parts do not reach back, it looks for older ones: in the index that
+ * the list names, in the archives, by links "prev". No entry was handed over
+ * yet.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ read_older(struct history *h)
     history_load(h, DOCUMENT_OLDER);
 }
 
-/* Takes the address `*url` as one where older lists are named. */
+/* Adds `url` to the documents that name older lists. False: NULL or known. */
 static bool
 is_older(struct history *h, const char *url)
 {
@@ -64,15 +65,15 @@ is_older(struct history *h, const char *url)
     return !rc && h->older.n > n;
 }
 
-/* All that was found begins after the place. */
+/* All known parts begin after the place. */
 static void
 tell_gone(struct history *h)
 {
     char time[DATETIME_SIZE + 1] = "";
     int64_t from = h->parts.n ? h->parts.all[0].from_us : DATETIME_NONE;
 
-    /* Those that left the index may not have come to the archive yet; but where
-     * that names others, it is they that would reach back. */
+    /* Lists that left the index may not be in the archive yet; but if the
+     * archive names other lists, it would be these that reach back. */
     if (h->older.n > 0 && !h->has_older && history_again(h))
         return;
     if (from != DATETIME_NONE)
@@ -89,7 +90,7 @@ tell_gone(struct history *h)
                      time[0] ? ": they begin at " : "", time);
 }
 
-/* The parts that are known do not reach back. */
+/* The known parts do not reach back: looks for older ones. */
 static void
 look_further(struct history *h)
 {
@@ -123,8 +124,8 @@ look_further(struct history *h)
     }
 }
 
-/* Is it known where the part `i` begins? What the one before ended with is as
- * good as what it says itself. */
+/* True if the begin of the part `i` is known. The end of the part before counts
+ * as its begin. */
 static bool
 is_known(struct history *h, size_t i)
 {
@@ -139,7 +140,7 @@ is_known(struct history *h, size_t i)
     return part->from_us != DATETIME_NONE;
 }
 
-/* By seqs. True: nothing more is to be done now. */
+/* Searches by seq. True: the search is over for now. */
 static bool
 search_seq(struct history *h, const struct history_part *part)
 {
@@ -157,8 +158,8 @@ search_seq(struct history *h, const struct history_part *part)
     return true;
 }
 
-/* By time. A part that begins at the very moment of the place will do, but the
- * one before may have entries of that moment that were told. */
+/* Searches by time. A part that begins at the very moment of the place is good
+ * enough, but the one before may have entries of that moment, too. */
 static bool
 search_time(struct history *h, const struct history_part *part)
 {
@@ -175,7 +176,7 @@ search_time(struct history *h, const struct history_part *part)
     return true;
 }
 
-/* A source that has told nothing yet cannot have told it before either. */
+/* True if the source has no entry at all: then the one list is its history. */
 static bool
 is_empty(const struct history *h)
 {
@@ -188,7 +189,7 @@ history_search(struct history *h)
 {
     const struct history_part *part;
 
-    /* What is last may be all that is new. */
+    /* If the newest list has not changed, a 304 ends the search. */
     if (!h->has_looked && h->parts.n > 0 && h->etag && (*h->etag)[0]) {
         char tag[256];
         size_t size;

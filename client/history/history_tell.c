@@ -1,19 +1,20 @@
 /*
- * history_tell.c - which entries of a list are new, and the place after each.
+ * history_tell.c - selects the new entries of a list, with the place after
+ * each.
  *
- * By seqs a list either goes on where the last one ended, or is broken. By time
- * what is before the place was told; of those at the very time of the place, as
- * many as it says.
+ * By seqs a list either continues the last one or is broken. By time it skips
+ * entries before the place, and as many entries at the time of the place as the
+ * place says.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/history/history_inside.h"
 
-/* Entries that are told in one turn of the loop. */
+/* Entries handed over in one turn of the loop. */
 #define TURN 1000
 
-/* Of one moment that many are told from each other. */
+/* Entries of one moment that are compared with each other. */
 #define MET_MAX 10000
 
 /* FNV-1a */
@@ -22,10 +23,10 @@ add_text(uint64_t hash, struct slice text)
 {
     for (size_t i = 0; i < text.size; i++)
         hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3;
-    return (hash ^ 0xff) * 0x100000001b3; /* where it ends: no UTF-8 has it */
+    return (hash ^ 0xff) * 0x100000001b3; /* ends the text: not in UTF-8 */
 }
 
-/* What tells an entry from others of its moment; never 0. */
+/* Hashes what distinguishes an entry from others of its moment; never 0. */
 static uint64_t
 mark_of(const struct document_entry *e)
 {
@@ -38,9 +39,9 @@ mark_of(const struct document_entry *e)
 }
 
 /*
- * The same entry may stand in two lists, or in two pages: where a list has two
- * addresses, or moves on while it is read. What was told of the same resource
- * for the same moment elsewhere is not told again, nor counted.
+ * The same entry may stand in two lists or pages: if a list has two addresses,
+ * or moves on while it is read. An entry of the same resource and moment from
+ * another part or page is neither handed over again nor counted.
  */
 static bool
 was_met_elsewhere(struct history *h, const struct kept_entry *k, uint64_t mark)
@@ -62,7 +63,7 @@ was_met_elsewhere(struct history *h, const struct kept_entry *k, uint64_t mark)
     return false;
 }
 
-/* Is it new? If so, `h->now` is the place after it. */
+/* True if the entry is new; then `h->now` is the place after it. */
 static bool
 passes_by_time(struct history *h, const struct kept_entry *k)
 {
@@ -85,9 +86,9 @@ passes_by_time(struct history *h, const struct kept_entry *k)
     return true;
 }
 
-/* Where is the entry with the place's mark among those of its moment? The
- * number of the last one that may be it, 0: there is none; `*is_there`: one at
- * all. */
+/* Finds the entry with the place's mark among those of its moment. Returns the
+ * number of the last candidate, 0 if there is none; `*is_there`: the list has
+ * that mark at all. */
 static uint64_t
 find_mark(struct history *h, bool *is_there)
 {
@@ -117,12 +118,12 @@ find_mark(struct history *h, bool *is_there)
 }
 
 /*
- * Lists are not always what R-142 wants of them: a window loses entries at its
- * beginning, another list has only the last change of each resource. Then the
- * count is not to be trusted: entries of the place's moment that were told end
- * with the one that has its mark. Where there is none, all of that moment are
- * told again, rather than one not at all; unless the list begins with that
- * moment and may have lost what followed. False: gone.
+ * Lists do not always keep R-142: a window loses entries at its beginning,
+ * another list has only the last change of each resource. Then the count is
+ * wrong: of the entries at the place's moment, those up to the one with its
+ * mark were handed over. Without that mark all of the moment are handed over
+ * again, rather than one missed; unless the list begins with that moment and
+ * may have lost later entries. False: gone.
  */
 static bool
 begin_list(struct history *h)
@@ -141,7 +142,7 @@ begin_list(struct history *h)
         h->now.n_at = found;
         return true;
     }
-    if (h->n_at > 0 || h->i + 1 < h->parts.n) /* it may be in another one */
+    if (h->n_at > 0 || h->i + 1 < h->parts.n) /* another list may have it */
         return true;
     if (is_window && !is_there)
         return history_fail(h, TD_GONE,
@@ -157,7 +158,7 @@ is_numbered(const struct history *h)
     return h->head.has_td_range && h->head.td.epoch[0];
 }
 
-/* A place in a log with seqs is told as such, however it was reached. */
+/* Moves the place to a seq: a log with seqs has no other places. */
 static void
 stand_at(struct history *h, uint64_t seq)
 {
@@ -166,7 +167,7 @@ stand_at(struct history *h, uint64_t seq)
     h->now.at.seq = seq;
 }
 
-/* 1: it is told; 0: it was told before; -1: gone. */
+/* 1: the entry is new; 0: it is not; -1: the history has ended. */
 static int
 takes(struct history *h, const struct kept_entry *k)
 {
@@ -191,7 +192,7 @@ takes(struct history *h, const struct kept_entry *k)
     return 1;
 }
 
-/* the list has told what it stands for. False: gone. */
+/* compares the list's entries with its range. False: gone. */
 static bool
 closes_list(struct history *h)
 {

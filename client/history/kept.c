@@ -5,7 +5,7 @@
 
 #include "client/source/copied.h"
 
-/* Clocks, and times without a zone, differ by so much. */
+/* Clocks differ, and times without a zone, by at most that. */
 #define AHEAD_US (86400ll * 1000000)
 
 void
@@ -149,7 +149,7 @@ give_times(struct kept *kept, int64_t from_us)
             when = lastmod;
         k->when_us = when;
     }
-    /* Those before the first that has a time. */
+    /* The entries before the first with a time. */
     for (size_t i = kept->n; i-- > 0; when = kept->entries[i].when_us)
         if (kept->entries[i].when_us == DATETIME_NONE)
             kept->entries[i].when_us = when == DATETIME_NONE ? 0 : when;
