@@ -25,8 +25,8 @@ assert_member(const struct unzipped *u, struct xpath *manifest, unsigned number,
 
 FIXTURE(stage_open_dumping, stage_end_dumping);
 
-/* R-180, R-181, R-184, R-190 to R-202: each change with the bytes that it told
- * of, also where a later one of the same resource told of others. */
+/* R-180, R-181, R-184, R-190 to R-202: each change has its own bytes, even if a
+ * later one of the same resource has others. */
 TEST(has_each_change_with_its_own_bytes)
 {
     struct unzipped u;

@@ -78,7 +78,7 @@ begin(void)
     }
 }
 
-/* Orders the first dump, which must be refused; nothing of it is there. */
+/* Orders the first dump, which must be refused; no file of it exists. */
 static const struct renewal_order *
 order_refused(void **state, enum status status)
 {
@@ -116,8 +116,8 @@ path_of(const char *text, char path[200])
              hex + sizeof("sha-256:") - 1, hex + sizeof("sha-256:") - 1);
 }
 
-/* R-100, R-101, R-103 to R-107, R-110 to R-118: also a resource that was
- * deleted, one that was updated, and two of the same bytes. */
+/* R-100, R-101, R-103 to R-107, R-110 to R-118: also a deleted resource, an
+ * updated one, and two of the same bytes. */
 TEST(has_each_resource_with_its_bytes)
 {
     struct unzipped u;
@@ -197,7 +197,7 @@ TEST(an_empty_set_has_an_empty_dump)
     dumping_check_resources(&d, 1);
 }
 
-/* what is posted between two steps is in the next one. */
+/* the next dump has the changes that arrive between two steps. */
 TEST(is_of_one_state_whatever_is_posted)
 {
     d.sets.config.package_bytes = 5000;
@@ -260,7 +260,7 @@ TEST(a_set_that_keeps_no_content_has_none)
         "the set demo keeps no content: it has no Resource Dump");
 }
 
-/* nothing is offered whose bytes are not those that were told. */
+/* the broker offers no dump with bytes other than the stated ones. */
 TEST(damaged_content_is_not_packed)
 {
     const struct renewal_order *order;
@@ -300,7 +300,7 @@ TEST(content_that_has_vanished_is_not_packed)
                         "123234ea0c6e7143c0add73ff431ed is not there");
 }
 
-/* What a package needs is known before it is written. */
+/* The size of a package is known before it is written. */
 TEST(what_has_no_room_on_the_disk_is_not_begun)
 {
     const struct renewal_order *order;
@@ -316,7 +316,7 @@ TEST(what_has_no_room_on_the_disk_is_not_begun)
     build();
 }
 
-/* those that are kept stay as they were. */
+/* kept dumps stay as they were. */
 TEST(some_are_kept_in_the_archive)
 {
     struct buf then, now;
@@ -340,7 +340,7 @@ TEST(some_are_kept_in_the_archive)
     assert_no_file(tempdir_fd(state), "sets/demo/resourcedump/000000000003");
 }
 
-/* A process that ends takes it back; the next one begins anew. */
+/* A process that ends removes its build; the next one begins anew. */
 TEST(a_build_that_was_cut_off_leaves_nothing)
 {
     d.sets.config.package_bytes = 5000;

@@ -39,8 +39,8 @@ post(unsigned n, unsigned n_resources)
 
 FIXTURE(stage_open_renewals, stage_end_renewals);
 
-/* R-080, R-085, R-088, R-243: what is known of a resource, and nothing of the
- * event: no patch either. */
+/* R-080, R-085, R-088, R-243: all facts of a resource, and none of the event:
+ * no patch either. */
 TEST(has_what_is_known_of_each_resource)
 {
     struct xpath x;
@@ -154,7 +154,8 @@ TEST(an_empty_set_has_an_empty_list)
     renewals_check(&w);
 }
 
-/* R-086, R-095: what is posted between two steps of a build is in the next one.
+/* R-086, R-095: the next list has the changes that arrive between two steps of
+ * a build.
  */
 TEST(a_build_is_of_one_state_whatever_is_posted)
 {
@@ -206,7 +207,7 @@ TEST(a_former_list_stays_for_a_while)
     renewals_check(&w);
 }
 
-/* Nothing else would ever tell of it. */
+/* No other record would ever name it. */
 TEST(a_former_list_that_cannot_be_looked_for_goes_later)
 {
     int fd = tempdir_fd(state);
@@ -249,7 +250,7 @@ TEST(is_given_up_when_the_log_ends)
     renewals_check(&w);
 }
 
-/* As a crash leaves it: nothing tells of it. */
+/* As a crash leaves it: no record names it. */
 static void
 cut_off(void **state, unsigned number)
 {

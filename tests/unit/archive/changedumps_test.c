@@ -42,7 +42,7 @@ begin(void)
     assert_non_null(d.dumps.build);
 }
 
-/* One whose entry tells of bytes that are not there. */
+/* A list whose entry states a hash of missing bytes. */
 static void
 empty_list(unsigned number, const char *text)
 {
@@ -60,8 +60,8 @@ assert_dumps(uint64_t number, uint64_t after, uint64_t seq)
 
 FIXTURE(stage_open_dumping, stage_end_dumping);
 
-/* R-202: of what is not all there nothing is told as if it were; what comes
- * behind it has a dump again. */
+/* R-202: no dump covers a list with missing bytes; the lists behind it have a
+ * dump again. */
 TEST(a_list_whose_content_is_not_all_there_is_passed_over)
 {
     list(1, "a");
@@ -77,7 +77,7 @@ TEST(a_list_whose_content_is_not_all_there_is_passed_over)
     dumping_check(&d, 2);
 }
 
-/* Nobody is to be told that nothing changed: without content, no dump. */
+/* A dump without changes would be a lie: without content, no dump. */
 TEST(a_set_that_keeps_no_content_has_no_dumps)
 {
     alterations_put(&d.sets, "demo", "{\"content\":\"none\"}");
@@ -90,7 +90,8 @@ TEST(a_set_that_keeps_no_content_has_no_dumps)
     assert_dumps(1, 0, 1);
 }
 
-/* What is still to be fetched is waited for, until it is there or given up. */
+/* A dump waits for bytes that may still be fetched, until they arrive or the
+ * broker gives them up. */
 TEST(content_that_may_still_come_is_waited_for)
 {
     alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
@@ -175,9 +176,9 @@ first_list(void)
     return sets_head(&d.sets, "demo").first_list;
 }
 
-/* R-224: a list stays until its dump is there, which is in the archive then,
- * and stays there for as long as is said; but nobody waits for what is still to
- * be fetched. */
+/* R-224: a list stays until its dump is in the archive, which keeps the dump
+ * for the configured time; but retention does not wait for bytes that are still
+ * to be fetched. */
 TEST(retention_waits_for_dumps_that_can_be_built)
 {
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
@@ -203,7 +204,7 @@ TEST(retention_waits_for_dumps_that_can_be_built)
     assert_dumps(5, 5, 6);
 }
 
-/* also for one that had to wait for what was to be fetched. */
+/* also for a dump that had to wait for a fetch. */
 TEST(retention_waits_for_a_dump_that_can_be_built_at_last)
 {
     alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
@@ -242,8 +243,8 @@ TEST(too_many_lists_do_not_wait)
     assert_dumps(1, RETAIN_WAITING + 1, RETAIN_WAITING + 2);
 }
 
-/* The list whose dump is being built goes in the middle of it: that is no
- * reason for the next one to have none. */
+/* The list whose dump is being built goes in the middle of it: the next list
+ * has a dump all the same. */
 TEST(a_list_that_goes_meanwhile_leaves_no_other_out)
 {
     struct list_info lists[2];
@@ -293,7 +294,7 @@ TEST(a_list_that_goes_with_its_content_is_no_damage)
     close(file);
 }
 
-/* Sets take turns, and one that is removed is let go of. */
+/* Sets take turns; a removed one is released. */
 TEST(a_set_that_is_removed_is_let_go_of)
 {
     list(1, "a");

@@ -1,6 +1,6 @@
 /*
- * contents_modes_test.c - sets that keep no content, begin to keep it, do no
- * longer, or are removed with it.
+ * contents_modes_test.c - sets that keep no content, begin to keep it, stop, or
+ * are removed with it.
  */
 #include <stdatomic.h>
 
@@ -30,8 +30,8 @@ TEST(a_set_that_keeps_none_has_nothing)
     keeping_close(w);
 }
 
-/* R-202: of what the log told before it no longer reaches back nothing is
- * known, and the set is not complete. */
+/* R-202: the content knows nothing of entries from before the log's beginning,
+ * and the set is not complete. */
 TEST(knows_what_the_log_has_when_it_is_turned_on)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
@@ -63,7 +63,7 @@ TEST(knows_what_the_log_has_when_it_is_turned_on)
     keeping_close(w);
 }
 
-/* What was kept goes when it has been off for the grace, and not before. */
+/* Kept content goes when it has been off for the grace, and not before. */
 TEST(what_is_turned_off_goes_after_the_grace)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
@@ -114,8 +114,8 @@ TEST(what_is_turned_off_goes_after_the_grace)
     keeping_close(w);
 }
 
-/* What fell out of the log while nothing was kept has no rows any more; its
- * files are not left. */
+/* Entries that left the log while content was off have no rows any more; their
+ * files go, too. */
 TEST(what_the_log_has_let_go_of_meanwhile_goes)
 {
     struct keeping *w = keeping_open(state, CONTENT_NONE);
@@ -161,8 +161,8 @@ assert_nothing_kept(void **state)
     assert_no_file(tempdir_fd(state), "sets/demo/" CONTENT_FILE);
 }
 
-/* A removed set takes along what it kept; one of that name that is made again
- * begins with nothing, whether it keeps any or none. */
+/* A removed set takes its content along; a new set of that name begins with
+ * none, whether it keeps any or not. */
 TEST(goes_with_its_set)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);

@@ -1,6 +1,6 @@
 /*
- * contents_test.c - the bytes of a set are there as long as something tells of
- * them or has claimed them, and no longer.
+ * contents_test.c - the bytes of a set exist as long as an entry names them or
+ * a claim holds them, and no longer.
  */
 #include "broker/archive/contents.h"
 
@@ -21,7 +21,7 @@
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* Retention: each file is there as long as an entry tells of it, and no longer,
+/* Retention: each file exists as long as an entry names it, and no longer,
  * through posts that fail, rotation and restarts. */
 TEST(files_are_there_as_long_as_entries_tell_of_them)
 {
@@ -76,8 +76,7 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
     keeping_close(w);
 }
 
-/* What somebody needs is not taken away from under him, and what nobody needs
- * in the end goes. */
+/* Claimed bytes stay, and unused bytes go in the end. */
 TEST(what_is_claimed_stays)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
@@ -129,15 +128,14 @@ TEST(what_is_claimed_stays)
     retain_all(w->sets.registry);
     keeping_fold_all(w);
     assert_in_range(sets_head(&w->sets, "demo").earliest, 3, KEEPING_ENTRIES);
-    assert_true(kept_is_there(w->dir, 3)); /* no row tells of it any more */
+    assert_true(kept_is_there(w->dir, 3)); /* no row names it any more */
     contents_end(a, 0);
     keeping_fold_all(w);
     assert_false(kept_is_there(w->dir, 3));
     keeping_close(w);
 }
 
-/* The folder of the bytes is gone: whoever wants to make names in it durable
- * fails. */
+/* The folder of the bytes is gone: an fsync of its names fails. */
 static enum status
 sync_without_disk(struct keeping *w, struct content_claim *claim)
 {
@@ -151,9 +149,9 @@ sync_without_disk(struct keeping *w, struct content_claim *claim)
     return rc;
 }
 
-/* R-149: an entry that tells of bytes that another post has just placed is not
+/* R-149: an entry with bytes that another post has just placed is not
  * acknowledged before their name is on the disk, whether that post goes on or
- * fails; and of those that are there nothing is written again. */
+ * fails; bytes that are durable already are not synced again. */
 TEST(what_is_found_is_made_durable_unless_it_is)
 {
     struct keeping *w = keeping_open(state, CONTENT_INLINE);
@@ -202,7 +200,7 @@ struct placer {
     atomic_bool is_done;
 };
 
-/* What it has claimed is there until it lets go of it. */
+/* Its claimed bytes stay until the end of the claim. */
 static void *
 place_again_and_again(void *user)
 {
@@ -262,8 +260,8 @@ TEST(claims_are_made_while_files_are_taken_away)
     keeping_close(w);
 }
 
-/* A crash leaves files that no entry came to tell of, and such that entries
- * tell of that are not folded yet. */
+/* A crash leaves files without an entry, and files whose entries are not folded
+ * yet. */
 TEST(orphans_of_a_crash_go_and_nothing_else)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
@@ -294,7 +292,7 @@ TEST(orphans_of_a_crash_go_and_nothing_else)
     keeping_close(w);
 }
 
-/* Rows that are lost are folded again; what only they told of goes. */
+/* Lost rows are folded again; files that only those rows named go. */
 TEST(what_begins_anew_is_swept_again)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);

@@ -1,5 +1,5 @@
-/* One fetch: what comes of it, whatever the other side does. When which is
- * made, and what becomes of it: tests/e2e/content_fetch_test.c. */
+/* One fetch: its result, whatever the other side does. When the broker makes
+ * one, and the consequences: tests/e2e/content_fetch_test.c. */
 #include "broker/archive/fetcher.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static struct stage {
     struct tempdir dir;
     struct networks allowed;
     struct fetcher *fetcher;
-    uint32_t host; /* of what is started */
+    uint32_t host; /* fetches that were started */
     sem_t over;
 } stage;
 
@@ -128,7 +128,7 @@ next(void)
     return f;
 }
 
-/* The next one that is over is `f`. */
+/* The next fetch that is over is `f`. */
 static struct fetch *
 next_is(struct fetch *f)
 {
@@ -491,7 +491,7 @@ TEST(the_end_leaves_nothing)
         start_odd("/endless-body");
     site_put(stage.site, "/a", NULL, SLICE("hello"));
     start(site_link(stage.site, "/a"), SHA256, 5);
-    assert_int_equal(sem_wait(&stage.over), 0); /* and one that is over */
+    assert_int_equal(sem_wait(&stage.over), 0); /* and a fetch that is over */
     close_fetcher();
     assert_int_equal(folder_count(stage.dir.path), 0);
 }

@@ -1,6 +1,5 @@
 /*
- * folded.h - sets with random changes, and what folds them, for tests of
- * folding.
+ * folded.h - sets with random changes, and their folding, for tests of it.
  */
 #ifndef TESTS_UNIT_ARCHIVE_FOLDED_H
 #define TESTS_UNIT_ARCHIVE_FOLDED_H

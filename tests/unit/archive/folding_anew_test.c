@@ -1,4 +1,4 @@
-/* States that are folded anew: lost, damaged, or not of this log. */
+/* States that are folded anew: lost, damaged, or of another log. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 
 FIXTURE(world_setup, world_teardown);
 
-/* Without its state, a log that no longer has its beginning cannot tell what
- * there is: the new one says that it is not whole. */
+/* Without its state, a log that has lost its beginning does not have all
+ * resources: the new state is not whole. */
 TEST(is_not_whole_without_the_beginning)
 {
     struct resources *r;
@@ -61,8 +61,8 @@ TEST(begins_anew_when_it_is_ahead_of_the_log)
     world_check("demo");
 }
 
-/* A state that is lost is folded anew, and what of the old one was on the disk
- * is worth nothing: retention waits for the new one. */
+/* A lost state is folded anew, and the durable position of the old one does not
+ * count: retention waits for the new one. */
 TEST(has_kept_nothing_when_it_begins_anew)
 {
     struct set *set;
@@ -107,8 +107,8 @@ damage_rows(const char *name)
     close(fd);
 }
 
-/* Whoever has walked the state has found it; nothing else is going to happen to
- * the set. */
+/* A walk of the state has found the damage; no further event of the set is
+ * needed. */
 TEST(is_folded_again_when_a_walk_has_found_damage)
 {
     struct resources_entry e = {.id = 0};
@@ -129,7 +129,7 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
         rc = resources_next(r, e.id, &e, &why);
     assert_int_equal(rc, STATUS_IO);
 
-    /* What is being built of it is built of no other. */
+    /* A build that has begun from this state gets no other one. */
     folding_hold(&world.folding, sets_find(&world.sets, "demo"));
     assert_int_equal(
         folding_open(&world.folding, sets_find(&world.sets, "demo"), &r, &why),

@@ -39,8 +39,8 @@ TEST(follows_the_log_through_rotation_and_restarts)
     world_check("demo");
 }
 
-/* What it is far behind of it reads in steps, and takes no more into one than
- * it should. */
+/* Folding reads a long backlog in steps, and takes no more into one than it
+ * should. */
 TEST(catches_up_in_steps, world_configure, world_teardown)
 {
     unsigned n_steps = 0;
@@ -63,7 +63,7 @@ TEST(catches_up_in_steps, world_configure, world_teardown)
     world_check("demo");
 }
 
-/* Sets take turns: one that is far behind does not keep the others waiting. */
+/* Sets take turns: one with a long backlog does not keep the others waiting. */
 TEST(gives_each_set_its_turn, world_configure, world_teardown)
 {
     world_begin();
@@ -199,7 +199,7 @@ TEST(is_closed_when_its_set_is_removed)
         assert_null(world.folding.states.places[i].set);
 }
 
-/* How many resources the file has, whoever looks. */
+/* The number of resources in the file, read by another connection. */
 static int
 rows_of(void **state, const char *name)
 {
@@ -235,7 +235,7 @@ TEST(leaves_nothing_to_an_empty_set_of_that_name)
     assert_int_equal(rows_of(state, "demo"), 0);
 }
 
-/* What goes wrong with one set is that set's alone, and over when it is. */
+/* A fault of one set stops only that set, and only as long as it lasts. */
 TEST(one_set_that_cannot_be_folded_stops_no_other)
 {
     world_post("a", 30, 30);
@@ -276,7 +276,7 @@ TEST(tells_how_far_it_is_behind)
     buf_fini(&text);
 }
 
-/* what is behind is read at the next start. */
+/* the next start reads the rest. */
 TEST(is_given_up_when_the_log_ends)
 {
     world_post("demo", 10, 40);

@@ -140,7 +140,7 @@ TEST(common_tools_open_it)
     assert_int_equal(file.length, st.st_size);
 }
 
-/* told while it was written, true of the file. */
+/* computed while it was written, true of the file. */
 TEST(its_length_and_digest_are_known)
 {
     struct package *p = begin(state);
@@ -223,7 +223,7 @@ TEST(a_member_may_be_larger_than_4_gib)
                 expected);
 }
 
-/* what does not have the SHA-256 or the length that it must have. */
+/* bytes without the stated SHA-256 or length. */
 TEST(content_that_is_damaged_is_refused)
 {
     static const struct {
@@ -377,7 +377,7 @@ TEST(text_is_deflated_and_nothing_else)
     assert_false(package_deflates(SLICE("")));
 }
 
-/* what a package may have is known before it is begun. */
+/* the contents of a package are planned before it is begun. */
 TEST(a_plan_keeps_to_the_limits)
 {
     struct package_plan plan = {0}, before;

@@ -27,7 +27,8 @@ TEST(is_built_only_when_the_set_has_changed)
     assert_builds(1);
 }
 
-/* Times go on by what is stored, not by waiting: the options are changed. */
+/* The test changes the options instead of waiting: ages come from stored
+ * times. */
 TEST(is_built_when_the_last_one_is_old_enough)
 {
     static const struct {
@@ -54,7 +55,7 @@ TEST(is_built_when_the_last_one_is_old_enough)
     }
 }
 
-/* whoever has read the list can go on where it stands. */
+/* a reader of the list can go on from its position. */
 TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
 {
     w.sets.config.rotate_entries = 5;
@@ -151,8 +152,8 @@ TEST(an_order_is_answered_when_the_list_is_current)
     assert_true(is_done(&order));
     assert_int_equal(order.generation.number, 1);
 
-    /* One that comes during a build, for what was posted since, has another
-     * one. */
+    /* An order that comes during a build, for later changes, gets another
+     * build. */
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 50);
     while (!w.renewal.build)
@@ -167,7 +168,8 @@ TEST(an_order_is_answered_when_the_list_is_current)
     assert_int_equal(renewals_current(&w).number, 3);
 }
 
-/* Who has waited long enough is told so, and the build goes on. */
+/* An order whose time is over is answered STATUS_AGAIN, and the build goes
+ * on. */
 TEST(an_order_ends_when_its_time_is_over)
 {
     struct renewal_order order;
@@ -208,7 +210,7 @@ TEST(an_order_ends_with_its_set_and_with_the_thread)
     sets_close(&w.sets);
 }
 
-/* what is not the whole set is not told as if it were. */
+/* an incomplete state has no Resource List. */
 TEST(a_state_that_is_not_whole_has_no_list)
 {
     static const char *const files[] = {"resources.db", "resources.db-wal",
@@ -246,8 +248,8 @@ TEST(a_state_that_is_not_whole_has_no_list)
     assert_int_equal(renewals_current(&w).number, 0);
 }
 
-/* A number is given once, also when a build is cut off, and when a set is
- * removed and made again: so is an address. */
+/* A number is used once, also if a build is cut off, or a set is removed and
+ * made again: so is an address. */
 TEST(no_address_is_given_twice)
 {
     struct document document;
@@ -274,7 +276,7 @@ TEST(no_address_is_given_twice)
 }
 
 /* A build that the process did not live to end leaves nothing that is served,
- * nor is in the way of the next one. */
+ * and does not obstruct the next one. */
 TEST(a_build_that_was_cut_off_is_begun_again)
 {
     static const char folder[] = "sets/demo/resourcelist/000000000001";

@@ -18,7 +18,7 @@ open_lists(unsigned n)
     sets_file_all(&s);
 }
 
-/* As the archive thread does it: what retention waits for is folded. */
+/* As the archive thread does it: fold first, as retention waits for that. */
 static void
 retain(void)
 {
@@ -77,8 +77,8 @@ TEST(keeps_what_is_not_filed)
     assert_begins(5, 8);
 }
 
-/* R-086: what a list tells is in the state, and that on the disk, before the
- * list may go: else a crash of the machine would leave it nowhere. */
+/* R-086: the entries of a list are in the state, and that on the disk, before
+ * the list may go: else a crash of the machine would lose them. */
 TEST(waits_until_the_state_is_on_the_disk)
 {
     struct set *set;
@@ -141,7 +141,7 @@ TEST(goes_on_where_it_stopped)
     assert_begins(291, 580);
 }
 
-/* The framework log is bounded whatever the options say: ten closed lists. */
+/* The framework log is bounded for any options: ten closed lists. */
 TEST(retains_a_fixed_number_of_the_framework_log)
 {
     const struct event event = {.change = CHANGE_UPDATED,

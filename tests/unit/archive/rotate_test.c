@@ -26,8 +26,8 @@ count_filed(void)
     return n_filed;
 }
 
-/* R-149: a list whose file cannot be written is tried again once a second, also
- * when the archive thread comes round more often. */
+/* R-149: the archive thread tries again once a second to write a list's file,
+ * also if it comes round more often. */
 TEST(tries_to_file_a_list_once_a_second)
 {
     struct rotation rotation;
@@ -51,7 +51,7 @@ TEST(tries_to_file_a_list_once_a_second)
 }
 
 /* The archive thread folds between two calls, for up to a second: so a call
- * files not one list, but those that it can file in that time. Here it takes no
+ * files as many lists as that time allows, not only one. Here it takes no
  * time. */
 TEST(files_all_lists_that_there_is_time_for)
 {

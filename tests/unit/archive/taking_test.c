@@ -1,5 +1,5 @@
 /*
- * What a source told whole becomes changes, step by step: what others tell
+ * An upload of all resources becomes changes, step by step: posts of others
  * between the steps, and crashes there.
  */
 #include "broker/archive/taking.h"
@@ -50,7 +50,7 @@ close_stage(void **state)
     return tempdir_teardown(state);
 }
 
-/* Adds resource http://example.com/r/N; `length`: what it is told with. */
+/* Adds resource http://example.com/r/N with `length`. */
 static void
 add(struct block *b, unsigned n, uint64_t length)
 {
@@ -103,7 +103,7 @@ begin(void)
         fail_msg("%s", s.why.text);
 }
 
-/* Steps until it is done, or `entries` were told. */
+/* Steps until it is done, or has posted `entries`. */
 static enum status
 step_until(uint64_t entries)
 {
@@ -122,7 +122,7 @@ take(void)
     return step_until(UINT64_MAX);
 }
 
-/* Takes what is staged, and expects so many changes of each kind. */
+/* Takes the staged upload, and expects so many changes of each kind. */
 #define assert_takes(...)                    \
     do {                                     \
         assert_int_equal(take(), STATUS_OK); \
@@ -212,8 +212,8 @@ TEST(a_crash_between_commits_tells_the_rest_once)
     assert_takes(0, 0, 0, 21000, 0);
 }
 
-/* What was accepted is told to its end, though of what others have left since
- * more than a fifth goes. */
+/* An accepted upload is posted to its end, even if by now more than a fifth of
+ * the resources would go. */
 TEST(a_crash_does_not_ask_again_whether_so_much_may_go)
 {
     stage_range(0, 12500, 1, 20);
@@ -243,7 +243,8 @@ TEST(what_is_left_of_a_crash_before_it_was_accepted_is_asked)
     assert_int_equal(sets_head(&s.sets, NAME).last, 100);
 }
 
-/* Between two commits: what the second one would have told is older. */
+/* Between two commits: the changes of the second one are older than those of
+ * others, and yield to them. */
 TEST(what_others_tell_between_two_commits_is_left_alone)
 {
     stage_range(0, 12000, 1, 20);
@@ -342,7 +343,8 @@ state_now(void)
     return resources_at(r);
 }
 
-/* What its source tells is all that there is; but only what is folded. */
+/* The upload names all resources; the state is whole when it has folded
+ * them. */
 TEST(a_state_without_its_beginning_is_whole_again)
 {
     lose_history(); /* it knows of r/1 to r/3 */
@@ -354,7 +356,7 @@ TEST(a_state_without_its_beginning_is_whole_again)
     assert_int_equal(state_now()->n, 3);
 }
 
-/* The crash comes when all is told, and nobody knows it. */
+/* The crash comes after the last change, before the end is noted. */
 TEST(a_state_is_whole_again_after_a_crash)
 {
     lose_history();
@@ -369,8 +371,8 @@ TEST(a_state_is_whole_again_after_a_crash)
     assert_int_equal(state_now()->n, 3);
 }
 
-/* Of what others told before the state began, and the log has let go of,
- * neither it nor the source knows. */
+/* Neither the state nor the source knows resources of others from before the
+ * state began that the log has forgotten. */
 TEST(a_state_that_began_behind_the_body_is_not_made_whole)
 {
     sets_post(&s.sets, NAME, 10, 1);
@@ -427,7 +429,7 @@ TEST(what_was_not_whole_is_gone_at_the_next_start)
     staging_discard(staging);
 }
 
-/* Nobody waits for the comparison: it is given up, and nothing was accepted. */
+/* The comparison is abandoned, and nothing was accepted. */
 TEST(is_given_up_when_the_log_ends)
 {
     char path[STAGING_PATH_MAX];

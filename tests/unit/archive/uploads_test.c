@@ -1,6 +1,5 @@
 /*
- * uploads_test.c - of what several sources have told whole, which is gone on
- * with.
+ * uploads_test.c - which of the uploads of several sources is next.
  */
 #include "broker/archive/uploads.h"
 
@@ -13,7 +12,7 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* A set of that name has one resource, as it is told when it is asked for. */
+/* Stages an upload of one resource for the set, at its present head. */
 static void
 stage(struct sets *s, const char *dir, const char *name)
 {
@@ -49,9 +48,8 @@ work(struct uploads *u, struct folding *folding)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* A state that is held, for hours maybe, keeps nobody waiting but who is to be
- * compared with it; and his turns are none, so that nobody is kept from
- * working. */
+/* A held state, perhaps for hours, delays only the upload that needs it; that
+ * upload's turns take no time, so the thread may sleep. */
 TEST(others_do_not_wait_for_a_state_that_is_held)
 {
     static const char *const names[] = {"first", "held", "last"};

@@ -146,7 +146,7 @@ TEST(it_can_be_entered_at_any_byte)
     buf_fini(&plain);
 }
 
-/* Where a body is entered late little is read: the rest could be missing. */
+/* A reader that enters a body late reads little: the rest could be missing. */
 TEST(what_stands_before_is_not_read)
 {
     int dir_fd = tempdir_fd(state);

@@ -66,7 +66,7 @@ TEST(numbers_its_entries_and_stamps_them)
     batch_unref(b);
 }
 
-/* log.md, times: T(after) is known to the batch that comes after it. */
+/* log.md, times: a batch knows T(after), the time before its first entry. */
 TEST(knows_the_time_before_its_first_entry)
 {
     struct batch *b = make(6, 3, NULL);
@@ -110,7 +110,7 @@ TEST(lends_any_part_of_itself)
     batch_unref(b);
 }
 
-/* what was kept is the same batch again. */
+/* the stored bytes make the same batch again. */
 TEST(comes_back_from_its_bytes_as_it_was)
 {
     struct batch *made = make(100, 7, NULL), *read;
@@ -151,7 +151,7 @@ assert_damaged(const struct batch *made, struct slice bytes, const char *why)
     batch_unref(b);
 }
 
-/* seqs without gaps; what is damaged is not served. */
+/* seqs without gaps; a damaged batch is not served. */
 TEST(refuses_bytes_that_are_not_the_entries_that_follow)
 {
     struct batch *made = make(0, 4, NULL);
@@ -195,7 +195,7 @@ TEST(gives_back_what_it_did_not_use)
     batch_unref(b);
 }
 
-/* Trimming an empty batch leaves one that can still be asked. */
+/* After trimming an empty batch still answers questions. */
 TEST(can_be_trimmed_while_it_is_empty)
 {
     struct digest before = start();
@@ -245,7 +245,7 @@ TEST(keeps_the_first_form_and_counts_it_while_it_lives)
     assert_int_equal(atomic_load(&account), 0);
 }
 
-/* A form for each key; those that need not be kept are bounded in number and
+/* A form for each key; forms that need not be kept are bounded in number and
  * bytes. */
 TEST(keeps_forms_by_key_within_bounds)
 {

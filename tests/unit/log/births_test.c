@@ -14,8 +14,8 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
-/* What the log thread meets when it tells of a commit: it stays there, after
- * the commit, with those sets still to be published that come later in it. */
+/* The log thread stops here when it announces a commit: after the commit,
+ * before it publishes those of its sets that come later. */
 struct gate {
     struct watch watch;
     pthread_mutex_t mutex; /* guards the rest */
@@ -78,9 +78,9 @@ submit(struct logs *l, struct posted *p, struct log_set *set, unsigned n)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* Design rule 4: between the commit that begins a set, and closes its first
- * list, and the moment when the set is published, whoever files finds the list
- * and leaves it for later. */
+/* Design rule 4: between the commit that begins a set and closes its first
+ * list, and the publication of the set, a look for lists without files finds
+ * that list and leaves it for later. */
 TEST(a_list_is_not_filed_before_its_set_is_published)
 {
     struct gate g = {.watch.wake = on_wake,

@@ -91,7 +91,7 @@ load(void *user, struct log_set *set, uint64_t after, struct batch **batch,
     if (rc)
         return problem(why, rc, "the disk is broken");
     for (int i = 0; i < 100; i++)
-        sched_yield(); /* who asks meanwhile must find the flight */
+        sched_yield(); /* others that ask meanwhile must find the flight */
     if (after < BATCHES * EACH)
         *batch = batch_ref(disk->batches[after / EACH]);
     return STATUS_OK;
@@ -111,7 +111,8 @@ read_one(struct disk *disk, struct log_set *set, uint64_t after)
 
 FIXTURE(setup, teardown);
 
-/* log.md, reading: what was read serves the next readers, at any entry. */
+/* log.md, reading: a batch that was read serves the next readers, at any
+ * entry. */
 TEST(reads_a_batch_once_for_all_its_entries)
 {
     struct disk *disk = *state;
@@ -166,7 +167,7 @@ TEST(keeps_the_last_batch_however_large)
     assert_int_equal(disk->reads, 3);
 }
 
-/* What failed is tried again by the next reader, and so is what was not there.
+/* The next reader repeats a failed read, and also a read that found nothing.
  */
 TEST(keeps_neither_failures_nor_nothing)
 {
@@ -256,8 +257,8 @@ TEST(reads_once_for_all_who_ask_at_the_same_time)
     assert_int_equal(disk->reads, 1);
 }
 
-/* When the one who reads fails, the others try themselves: one after the other,
- * until one succeeds. */
+/* When the reader fails, the others try themselves: one after the other, until
+ * one succeeds. */
 TEST(lets_the_others_try_when_a_read_fails)
 {
     struct asker askers[THREADS];

@@ -336,8 +336,8 @@ TEST(writes_the_same_bytes_again)
     buf_fini(&marks);
 }
 
-/* R-149: a list that could not be written whole leaves nothing, and what stood
- * there stays. */
+/* R-149: a list that could not be written completely leaves nothing, and an
+ * earlier file stays. */
 TEST(leaves_nothing_behind_when_an_entry_is_missing)
 {
     struct problem why = {""};
@@ -418,7 +418,7 @@ assert_unreadable(struct chain *c, const char *sentence)
     assert_string_equal(why.text, sentence);
 }
 
-/* what cannot be read is said, with its name. */
+/* the error names the file that cannot be read. */
 TEST(says_which_file_cannot_be_read)
 {
     struct chain *c = *state;
@@ -443,9 +443,9 @@ TEST(says_which_file_cannot_be_read)
     free(bytes);
 }
 
-/* design.md section 1: history proves itself. Whichever byte of the entries is
- * not what was written, it is said; other entries than those that were accepted
- * are never served. */
+/* design.md section 1: history proves itself. If any byte of the entries
+ * differs from the written one, the reader reports it; it never serves other
+ * entries than the accepted ones. */
 TEST(never_serves_other_bytes_than_were_written)
 {
     struct chain *c = *state;

@@ -28,9 +28,9 @@ assert_is_behind(struct posted *p)
 
 FIXTURE(world_setup, world_teardown);
 
-/* What one round could not keep, no later round lets another post overtake; the
- * posts of other lines, and of none, have nothing to do with it. Mended, the
- * line goes on. */
+/* After a round fails to keep a post, no later round lets another post of its
+ * line overtake it; posts of other lines, and of none, go on. When the line is
+ * mended, it goes on. */
 TEST(nothing_overtakes_a_post_of_its_line_that_was_refused)
 {
     struct world *w = *state;
@@ -65,7 +65,7 @@ TEST(nothing_overtakes_a_post_of_its_line_that_was_refused)
 }
 
 /* A round is refused as a whole: its other posts have not overtaken the first
- * that fails; what comes behind it must not either. */
+ * that fails, and the posts behind it must not either. */
 TEST(posts_of_one_line_fail_with_their_round)
 {
     struct world *w = *state;
@@ -92,7 +92,7 @@ set_keys(struct world *w, bool is_out, bool is_blind)
 }
 
 /* Also a post that failed before it was placed, with the rest of its round; and
- * a repeat, of which the order of the log would say otherwise, waits its turn.
+ * a repeat, although the log may know its answer, waits its turn.
  */
 TEST(nothing_overtakes_a_post_whose_key_has_no_place)
 {
@@ -124,7 +124,8 @@ TEST(nothing_overtakes_a_post_whose_key_has_no_place)
     }
 }
 
-/* A post that is bad for ever is refused alone: nobody has to wait for it. */
+/* A post that is bad for ever is refused alone: no other post has to wait for
+ * it. */
 TEST(a_post_that_is_bad_for_ever_breaks_no_line)
 {
     struct world *w = *state;
@@ -142,7 +143,7 @@ TEST(a_post_that_is_bad_for_ever_breaks_no_line)
     assert_false(line.is_broken);
 }
 
-/* An owner that hears that its set was removed takes another. */
+/* An owner that learns of the removal of its set takes another set. */
 struct moving {
     struct posted *posted;
     struct world *world;
@@ -174,8 +175,8 @@ submit_moving(struct moving *m, struct world *w, struct post_line *line)
     submit(w, m->posted);
 }
 
-/* Where a set was removed, what was posted to it goes to the next one: before
- * what was posted to that one later. */
+/* A post to a removed set goes to the next set of that name: before later posts
+ * to that. */
 TEST(a_post_to_a_removed_set_keeps_its_place)
 {
     struct world *w = *state;

@@ -25,8 +25,8 @@ TEST(splits_a_huge_post_into_lists_and_batches)
     assert_batches_are_sound(&w->fake);
 }
 
-/* A list that is full ends in the commit that filled it; the next one is empty
- * until something comes. */
+/* A full list ends in the commit that filled it; the next one is empty until an
+ * entry comes. */
 TEST(ends_a_list_with_the_entry_that_fills_it)
 {
     struct world *w = *state;

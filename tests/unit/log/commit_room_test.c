@@ -13,7 +13,7 @@
 /* An engine that may have no room. */
 
 static atomic_bool is_full;
-static atomic_uint room_left; /* of one that is not full */
+static atomic_uint room_left; /* of a list that is not full */
 
 static uint64_t
 room(struct engine *engine)
@@ -118,7 +118,7 @@ TEST(refuses_a_post_that_is_larger_than_the_room)
     assert_int_equal(posts_wait(small), STATUS_OK);
 }
 
-/* What is too much at once is committed one after the other. */
+/* Posts without room for all of them are committed one after the other. */
 TEST(a_round_takes_no_more_than_there_is_room_for)
 {
     struct world *w = narrow(state);
@@ -182,8 +182,8 @@ count_commits(struct world *w)
     return count(w, &w->fake.n_commits) - count(w, &w->fake.n_idle);
 }
 
-/* R-311, --linger: a post that comes while a commit waits for company is that
- * company: one commit for all, not one for the first and one for the others. */
+/* R-311, --linger: a post that comes while a commit waits for company joins it:
+ * one commit for all, not one for the first and one for the others. */
 TEST(posts_that_come_while_a_commit_lingers_share_it)
 {
     struct world *w = *state;

@@ -20,7 +20,7 @@ post_with_an_unknown_outcome(void)
     _exit(0);
 }
 
-/* log.md, commit: when nobody knows whether a commit is kept, nobody is
+/* log.md, commit: when nobody knows whether a commit is kept, no post is
  * answered, nothing is published, and the process ends with 1. */
 TEST(ends_the_process_when_the_outcome_is_unknown)
 {
@@ -166,8 +166,8 @@ TEST(bears_a_set_again_after_its_birth_was_refused)
     assert_int_equal(w->fake.sets[1], 3);
 }
 
-/* log.md, ending: what was submitted is committed and answered; nothing is
- * taken after that. */
+/* log.md, ending: submitted posts are committed and answered; later ones are
+ * refused. */
 TEST(commits_what_was_submitted_before_it_ends)
 {
     struct world *w = *state;
@@ -199,8 +199,8 @@ count_wake(struct watch *watch)
     atomic_fetch_add(&c->wakes, 1);
 }
 
-/* log.md, reading: a commit wakes those who watch the sets it changed, once,
- * and nobody else; one that was refused wakes nobody. */
+/* log.md, reading: a commit wakes the watchers of the sets that it changed,
+ * once, and nobody else; a refused one wakes nobody. */
 TEST(wakes_who_watches_the_sets_that_changed)
 {
     struct counter c = {.watch.wake = count_wake};

@@ -18,7 +18,7 @@ source(void *user, uint64_t after, struct batch **batch, struct problem *why)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* the rows of a list are deleted when its file is there. */
+/* the log deletes the rows of a list when its file is on the disk. */
 TEST(a_closed_list_is_on_the_disk_before_its_rows_may_go)
 {
     struct problem why = {""};

@@ -12,8 +12,8 @@
 #define ENTRIES 10000
 #define CHANGES "sets/" STAGE_SET "/changes"
 
-/* An engine that counts the batches that are read, and has the log stopped in
- * the middle. */
+/* An engine that counts the batches that are read, and stops the log in the
+ * middle. */
 struct stopping {
     const struct engine_ops *ops;
     struct engine_ops counting;
@@ -43,7 +43,7 @@ begin_stopping(struct post *post)
     (void)post;
 }
 
-/* Files the one list; with a new log, whose memory has no batch. */
+/* Files the one list, with a new log, whose memory has no batch. */
 static enum status
 file_list(struct stage *s, unsigned stop_at)
 {
@@ -72,8 +72,8 @@ file_list(struct stage *s, unsigned stop_at)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* R-149: nobody waits for the file: not one batch more is read for it, nothing
- * of it is there, and the next process writes it. */
+/* R-149: the end does not wait for the file: the log reads not one batch more
+ * for it, leaves nothing of it, and the next process writes it. */
 TEST(a_file_is_given_up_when_the_log_ends)
 {
     struct stage *s = *state;

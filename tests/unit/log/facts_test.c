@@ -1,11 +1,11 @@
 /*
- * facts_test.c - what is told of a round goes into its commit, and is published
+ * facts_test.c - the events of a round go into its commit, and are published
  * last.
  */
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
-/* Tells one entry for each fact, in set b; of its own it tells nothing. */
+/* Posts one entry for each fact to set b, and none for facts of b itself. */
 static struct {
     struct world *world;
     struct post post;
@@ -44,7 +44,7 @@ on_told(struct post *post)
 }
 
 /* Lists of two entries. Nothing was posted yet: the log thread reads the
- * options after the first post was handed over. */
+ * options after the first post was submitted. */
 static int
 setup(void **state)
 {
@@ -77,8 +77,8 @@ teardown(void **state)
 
 FIXTURE(setup, teardown);
 
-/* A crash leaves both or neither: they are one transaction. What happens to the
- * log that is told in (a list of two is full) is not told. */
+/* A crash leaves both or neither: they are one transaction. Facts of the log
+ * that gets the events (a list of two is full) make no events. */
 TEST(what_is_told_goes_into_the_same_commit)
 {
     struct world *w = *state;
@@ -98,7 +98,8 @@ TEST(what_is_told_goes_into_the_same_commit)
     assert_int_equal(head_of(&w->b).last, 2);
 }
 
-/* Nothing is told that is not so: who told it hears that it was not. */
+/* A refused round publishes no event, and the poster of the event gets the
+ * refusal. */
 TEST(a_refused_round_tells_nothing)
 {
     struct world *w = *state;
@@ -126,8 +127,8 @@ look(struct post *post)
     when_posted(post);
 }
 
-/* R-327: the effect of a round is published, and the posters have taken it in,
- * before anybody hears of it. */
+/* R-327: the effect of a round is published, and the posters have it, before
+ * any subscriber gets it. */
 TEST(what_is_told_is_published_last)
 {
     struct world *w = *state;

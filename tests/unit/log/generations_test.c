@@ -1,6 +1,7 @@
 /*
- * generations_test.c - a build becomes current in one commit; what is neither
- * current nor archived goes when its time has come, and no number comes twice.
+ * generations_test.c - a build becomes current in one commit; a generation that
+ * is neither current nor archived goes when its grace is over, and no number
+ * comes twice.
  */
 
 #include "tests/test.h"
@@ -52,7 +53,7 @@ due(struct stage *s, struct due_generation *due)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* who looks at the head sees all of one generation. */
+/* a look at the head shows all of one generation. */
 TEST(the_last_one_is_current_from_its_commit_on)
 {
     struct stage *s = *state;
@@ -125,7 +126,7 @@ TEST(archived_ones_stay_until_they_are_let_go)
     assert_int_equal(due(s, &gone), 0);
 }
 
-/* Who reads the former one may do so for a while. */
+/* Readers of the former one may go on for a while. */
 TEST(the_former_one_goes_when_its_grace_is_over)
 {
     struct stage *s = *state;
@@ -141,8 +142,8 @@ TEST(the_former_one_goes_when_its_grace_is_over)
     assert_int_equal(due(s, &gone), 2);
 }
 
-/* A removed set's generations are due with its lists, and the one that is made
- * again gives no number that was told. */
+/* A removed set's generations are due with its lists, and the new set does not
+ * reuse their numbers. */
 TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
 {
     struct stage *s = *state;

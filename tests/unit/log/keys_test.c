@@ -86,8 +86,8 @@ TEST(a_key_belongs_to_its_set)
 }
 
 /* log.md, commit: looked up in the round. Two posts with the same key share a
- * commit, also the one that begins the set: one is kept, both have its outcome,
- * and nobody hears of it before it is on disk. */
+ * commit, also if it begins the set: one is kept, both get its outcome, and no
+ * poster gets it before it is on disk. */
 TEST(repeats_in_one_round_are_kept_once)
 {
     struct world *w = *state;
@@ -161,7 +161,7 @@ TEST(refuses_new_keys_when_there_is_no_room)
     assert_false(w->b.draft.exists);
 }
 
-/* A post whose key cannot be looked up is refused, alone. */
+/* A post is refused, alone, if its key cannot be looked up. */
 TEST(refuses_a_post_whose_key_it_cannot_look_up)
 {
     struct world *w = *state;

@@ -60,7 +60,7 @@ TEST(describes_the_open_list_as_it_grows)
 }
 
 /* R-138, R-167, I-01: `until` is the time of the last entry, and the next
- * list's `from`; each is told the digest before it. */
+ * list's `from`; each list knows the digest before it. */
 TEST(ends_a_list_where_the_next_begins)
 {
     struct head head = head_with(3), before = head;

@@ -15,7 +15,7 @@
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* seqs are consecutive from 1 within a set, whoever else posts. */
+/* seqs are consecutive from 1 within a set, whatever others post. */
 TEST(numbers_the_entries_of_each_set_from_one)
 {
     static const struct {
@@ -235,8 +235,8 @@ post_at(struct stage *s, int64_t source_us)
     assert_int_equal(logs_post_at(&s->logs, s->set, 2, 1, source_us), 0);
 }
 
-/* R-135, R-150: times increase strictly; a source's own is kept where it is
- * later than every time told and not after now. */
+/* R-135, R-150: times increase strictly; a source's own is kept if it is later
+ * than every earlier time and not after now. */
 TEST(takes_the_sources_time_only_where_it_keeps_the_order)
 {
     struct stage *s = *state;
@@ -341,7 +341,7 @@ TEST(wakes_who_watches_after_each_commit)
     assert_int_equal(c.wakes, 2);
 }
 
-/* Design rule 8: memory is bounded by settings; what does not fit is read back.
+/* Design rule 8: settings bound the memory; older entries are read back.
  */
 TEST(keeps_the_tail_within_its_bytes)
 {

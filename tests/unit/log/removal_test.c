@@ -1,6 +1,6 @@
 /*
- * removal_test.c - a set ends in the order of the log; what it leaves goes in
- * steps, whatever comes in between.
+ * removal_test.c - a set ends in the order of the log; its rows and files go in
+ * steps, with any events in between.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include "tests/unit/log/rounds.h"
 #include "tests/unit/log/stage.h"
 
-/* A file system that tells no types: some XFS, and some that go over a network.
+/* A file system that reports no types: some XFS, and some network file systems.
  */
 static bool tells_no_types;
 
@@ -32,8 +32,8 @@ readdir(DIR *dir)
     return entry;
 }
 
-/* log.md, ending: what was in the queue before the removal is committed before
- * it; what comes behind it gets STATUS_GONE, also in the same breath. */
+/* log.md, ending: posts in the queue before the removal are committed before
+ * it; later ones get STATUS_GONE, even in the same round. */
 TEST(commits_what_waits_before_the_removal_and_refuses_the_rest, world_setup,
      world_teardown)
 {
@@ -62,8 +62,8 @@ TEST(commits_what_waits_before_the_removal_and_refuses_the_rest, world_setup,
     assert_int_equal(w->a.tail.count, 0); /* nothing of it stays in memory */
 }
 
-/* A removal that was not kept has not happened: what waited behind it in the
- * queue is committed to the set. */
+/* A removal that was not kept has not happened: posts behind it in the queue
+ * are committed to the set. */
 TEST(keeps_the_set_when_the_removal_is_refused, world_setup, world_teardown)
 {
     struct world *w = *state;
@@ -119,7 +119,7 @@ open_db(struct db *db, struct stage *s)
     assert_int_equal(db_open(db, path, DB_WRITER, NULL), STATUS_OK);
 }
 
-/* The log is closed, and nothing is left of sets. */
+/* Asserts that the closed log has no rows of sets. */
 static void
 assert_no_rows(struct stage *s)
 {
@@ -159,7 +159,7 @@ TEST(takes_what_a_removed_set_leaves_in_steps)
     assert_false(purge(s));
     assert_true(has_file(s, "demo", 1));
 
-    /* Who still reads the old one reads on. */
+    /* A reader of the old set reads on. */
     b = stage_read(s, 0, LOG_DISK);
     assert_non_null(b);
     batch_unref(b);

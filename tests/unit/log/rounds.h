@@ -1,7 +1,7 @@
 /*
  * rounds.h - for tests of the log thread: a thread with two sets, before an
- * engine that keeps everything in memory, waits where it is told to, and
- * refuses as often as it is told to.
+ * engine that keeps everything in memory, and waits and refuses on the test's
+ * order.
  *
  *     FIXTURE(world_setup, world_teardown);
  *
@@ -418,8 +418,8 @@ head_of(struct log_set *set)
     return head;
 }
 
-/* Every batch is at most BATCH_BYTES_MAX, follows the one before in seq, time
- * and digest, and lies in one list, whose number and size it carries. */
+/* Every batch has at most BATCH_BYTES_MAX, follows the one before in seq, time
+ * and digest, and lies in one list, whose number and size it states. */
 static inline void
 assert_batches_are_sound(const struct fake *f)
 {

@@ -1,6 +1,6 @@
 /*
- * seek_test.c - where in a list to begin reading, so that what stands before it
- * need not be read.
+ * seek_test.c - the place in a list where reading begins, so that the entries
+ * before it need not be read.
  */
 
 #include "tests/support/sets.h"

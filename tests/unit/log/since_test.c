@@ -164,8 +164,8 @@ lists_that_go(struct engine *engine, uint32_t set, uint64_t number,
     return rc;
 }
 
-/* The log thread reads which functions the engine has: it is the one that
- * changes them. */
+/* The log thread reads the engine's table of functions, so the log thread
+ * changes it. */
 struct changing {
     struct post post;
     const struct engine_ops *ops;
@@ -196,8 +196,8 @@ set_ops(const struct engine_ops *ops)
     sem_destroy(&c.is_done);
 }
 
-/* design.md section 5: who asks for more than is retained is told; nothing is
- * skipped without a word. */
+/* design.md section 5: a reader that asks for more than is retained gets an
+ * error; nothing is skipped silently. */
 TEST(skips_nothing_when_lists_go_meanwhile)
 {
     struct stage *s = *state;

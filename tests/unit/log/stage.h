@@ -71,8 +71,8 @@ stage_on_removed(const char *name, uint64_t list, int64_t removed_us,
     return STATUS_OK;
 }
 
-/* Closes the log and opens it with the options as they are. A set that was
- * removed is made again. */
+/* Closes the log and opens it with the options as they are. Makes a removed set
+ * again. */
 static inline void
 stage_reopen(struct stage *s)
 {
@@ -88,7 +88,7 @@ stage_reopen(struct stage *s)
                  : logs_set(&s->logs, STAGE_SET);
 }
 
-/* Opens it anew; this time nobody asks for sets that were removed. */
+/* Opens it anew; this time without removed sets. */
 static inline void
 stage_open(struct stage *s, uint64_t entries)
 {

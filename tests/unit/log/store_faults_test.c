@@ -85,8 +85,8 @@ TEST(bears_no_set_when_the_disk_is_full)
     assert_int_equal(read_on(w, 0), 20);
 }
 
-/* A commit that cannot be applied to its end is taken back, and holds up
- * nothing: here a set is born that is there already. */
+/* A commit that cannot be applied to its end is taken back, and blocks nothing:
+ * here a set is born that exists already. */
 TEST(takes_back_what_it_could_not_apply)
 {
     struct head head;
@@ -135,8 +135,8 @@ has_room(struct world *w)
     return room(w) > 0;
 }
 
-/* log.md, commit: below the reserve posts are refused, while what frees space
- * goes on; the database never shrinks, but what it can use again is room. */
+/* log.md, commit: below the reserve the log refuses posts, but goes on to free
+ * space; the database never shrinks, but its free pages count as room. */
 TEST(keeps_a_reserve_for_what_frees_space)
 {
     struct list_info info;
@@ -159,8 +159,8 @@ TEST(keeps_a_reserve_for_what_frees_space)
     free_bytes = 0;
 }
 
-/* A commit needs the WAL and, later, the database: what does not fit into the
- * reserve's part for it needs twice its size. */
+/* A commit needs the WAL and, later, the database: one beyond the reserve's
+ * part for it needs twice its size. */
 TEST(has_room_for_what_a_commit_takes)
 {
     struct world *w = *state;
@@ -185,8 +185,8 @@ wal_size(const struct world *w)
     return st.st_size;
 }
 
-/* What a large commit has written before it was refused is given back: others
- * need the disk. What was kept before is there. */
+/* A large commit that is refused gives back the space that it has written:
+ * others need the disk. The earlier rows are there. */
 TEST(gives_back_what_a_refused_commit_has_written)
 {
     struct world *w = *state;
@@ -221,8 +221,8 @@ is_said(const char *path, const char *text)
     return strstr(said, text) != NULL;
 }
 
-/* Nothing is refused, but the WAL grows: that is to be known before the disk is
- * full. */
+/* Nothing is refused, but the WAL grows: the operator has to know that before
+ * the disk is full. */
 TEST(says_that_a_checkpoint_has_failed)
 {
     int stderr_fd = dup(STDERR_FILENO), fd;
@@ -244,7 +244,7 @@ TEST(says_that_a_checkpoint_has_failed)
     assert_int_equal(read_on(w, 0), 80000);
 }
 
-/* what a disk did to a row is said, not served. */
+/* a row that the disk has damaged is reported, not served. */
 TEST(says_which_entry_is_damaged)
 {
     struct problem why = {""};

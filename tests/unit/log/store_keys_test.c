@@ -92,7 +92,7 @@ TEST(keeps_keys_over_a_restart)
 }
 
 /* Every key is found for 24 hours at least; 48 hours later it has gone, and its
- * row with it, as soon as something is committed. */
+ * row with it, at the next commit. */
 TEST(keeps_every_key_a_day_and_no_more_than_two)
 {
     struct world *w = *state;
@@ -157,7 +157,7 @@ TEST(a_clock_set_back_shortens_no_keys_time)
     }
     clock_pass_us(9000 * HOUR);
     commit_keys(w, 3, 1);
-    assert_true(has_key(w, 1)); /* by this clock it is a year old */
+    assert_true(has_key(w, 1)); /* by this clock the key is a year old */
     clock_set_us(-9000 * HOUR);
     commit_keys(w, 4, 1);
     reopen(w);
@@ -170,8 +170,8 @@ TEST(a_clock_set_back_shortens_no_keys_time)
     assert_int_equal(rows(w), 0);
 }
 
-/* log.md, commit: a bounded count. What is refused for it is taken again after
- * the swap that is due. */
+/* log.md, commit: a bounded count. After the swap that is due the log accepts
+ * keys again. */
 TEST(keeps_a_bounded_number_of_keys)
 {
     struct world *w = *state;

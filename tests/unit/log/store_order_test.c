@@ -43,8 +43,8 @@ assert_nothing_is_missing(struct world *w)
 
 FIXTURE(world_setup, world_teardown);
 
-/* R-149, log.md, lists: rows go up to the first list without a file, whatever
- * was filed after it. */
+/* R-149, log.md, lists: rows go up to the first list without a file, whichever
+ * later lists are filed. */
 TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one)
 {
     struct world *w = *state;
@@ -64,7 +64,7 @@ TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one)
     assert_nothing_is_missing(w);
 }
 
-/* The same for what a start forgets. */
+/* The same for the rows that a start forgets. */
 TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
 {
     struct world *w = *state;
@@ -110,8 +110,8 @@ commit_set(struct world *w, const char *name)
     return id;
 }
 
-/* The list that is to be filed next is `number` of the set that has this id,
- * and its header is the set's name. */
+/* Asserts that the next list to file is `number` of the set with this id, and
+ * that its header is the set's name. */
 static void
 assert_unfiled(struct world *w, uint32_t id, const char *name, uint64_t number)
 {
@@ -178,8 +178,8 @@ TEST(gives_sets_turns_and_the_lists_of_each_in_order)
     buf_fini(&header);
 }
 
-/* What was closed last is not first: a set's oldest list is, also when a later
- * one has its file already. */
+/* A set's oldest list is the first, not the one that was closed last, even if a
+ * later one has its file already. */
 TEST(gives_the_oldest_list_of_a_set_that_has_no_file)
 {
     struct world *w = *state;

@@ -67,7 +67,8 @@ TEST(tells_the_open_list_when_it_is_opened_again)
     assert_int_equal(w->head.list, 2);
     assert_int_equal(w->head.last, 25);
     assert_int_equal(w->head.list_bytes, w->chain[4]->size);
-    /* When its first entry was accepted, and not what its source has told. */
+    /* The time when the broker accepted its first entry, not the source's
+     * time. */
     assert_true(w->head.list_first_us >= before_us);
     assert_true(w->head.list_first_us <= clock_now_us());
 }
@@ -160,7 +161,7 @@ TEST(knows_its_closed_lists)
 }
 
 /* log.md, lists: rows go once they are filed, at most about 1 MB a commit,
- * until nothing is left; those of the open list stay. */
+ * until none is left; those of the open list stay. */
 TEST(forgets_filed_rows_in_slices)
 {
     int64_t before, after;
@@ -243,7 +244,7 @@ TEST(forgets_after_a_crash_what_the_file_holds)
     buf_fini(&kept);
 }
 
-/* Which WAL this is: told by its header, which changes when it begins anew. */
+/* The identity of the WAL: its header, which changes when it begins anew. */
 static bool
 wal_generation(const struct world *w, uint8_t generation[8], off_t *size)
 {
@@ -277,7 +278,8 @@ commit_more(struct world *w)
 }
 
 /* log.md, commit: checkpoints, and between commits a RESTART, make the WAL
- * begin anew again and again, so that it does not grow with what is written. */
+ * begin anew again and again, so that it does not grow with the written
+ * bytes. */
 TEST(writes_the_wal_from_its_beginning_again_and_again)
 {
     uint8_t before[8], now[8];

@@ -1,6 +1,6 @@
 /*
  * stored.h - for tests of the store: one in a directory of the test's own, and
- * a log that is to be committed to it.
+ * a log to commit to it.
  *
  *     FIXTURE(world_setup, world_teardown);
  *
@@ -27,7 +27,7 @@
 #define ENGINE(w, operation, ...) \
     ((w)->engine->ops->operation((w)->engine, __VA_ARGS__))
 
-/* A store with one set and what is to be committed next. */
+/* A store with one set, and the next commit. */
 struct world {
     struct tempdir dir;
     struct engine *engine;

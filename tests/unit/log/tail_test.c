@@ -16,7 +16,7 @@ struct fixture {
     struct tails all;
     struct log_set a, b;
     struct batch *batches[BATCHES];
-    struct head head; /* of what was published to a */
+    struct head head; /* of the batches published to a */
 };
 
 static int
@@ -130,7 +130,7 @@ TEST(finds_the_batch_that_holds_any_entry)
     assert_found(f, &f->a.tail, BATCHES * EACH + 1, NONE);
 }
 
-/* A reference that was found keeps its batch, whatever the tail lets go. */
+/* A reference that was found keeps its batch, whatever the tail releases. */
 TEST(lends_batches_that_outlive_the_tail)
 {
     struct fixture *f = *state;
@@ -146,7 +146,7 @@ TEST(lends_batches_that_outlive_the_tail)
     setup(state);
 }
 
-/* Design rule 8: bounded in bytes; what was let go is not found, and the head
+/* Design rule 8: bounded in bytes; released batches are not found, and the head
  * stays. */
 TEST(lets_go_of_the_oldest_beyond_its_bytes)
 {
@@ -199,7 +199,7 @@ TEST(makes_room_for_forms)
     assert_int_equal(f->all.bytes, 0);
 }
 
-/* A tail that was emptied takes up again with what comes next. */
+/* An emptied tail goes on with the next batch. */
 TEST(goes_on_after_everything_was_let_go)
 {
     struct fixture *f = *state;
@@ -262,7 +262,7 @@ sleep_until_woken(struct reader *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Reads all that is published; what was let go is passed over. */
+/* Reads all published entries, and skips released ones. */
 static void *
 follow(void *user)
 {

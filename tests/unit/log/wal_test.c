@@ -11,14 +11,14 @@
 #include "tests/test.h"
 
 /* Posts of 100 KB, 120 MB in all. Few at a time: small commits come faster than
- * what was committed before can be copied behind them. */
+ * earlier ones can be copied behind them. */
 #define POSTERS 2
 #define SETS    2
 #define TIMES   600
 #define ENTRIES 10
 #define WEIGHT  10000
 
-/* What is written is much more than this. */
+/* The posts write much more than this. */
 #define WAL_MAX ((off_t)80 << 20)
 
 /* A source that never pauses: its post is submitted again before the log thread
@@ -68,8 +68,8 @@ wal_size(void **state)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* log.md, commit: checkpoints are completed while posts wait, so the WAL does
- * not grow with what is written. Its file keeps its size, up to a limit. */
+/* log.md, commit: checkpoints complete while posts wait, so the WAL does not
+ * grow with the posted bytes. Its file keeps its size, up to a limit. */
 TEST(stays_small_while_posts_wait_all_the_time)
 {
     struct poster posters[POSTERS];

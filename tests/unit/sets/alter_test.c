@@ -90,7 +90,7 @@ end_set(const char *name)
 
 FIXTURE(stage_open, stage_close);
 
-/* Who looks at the settings sees those of the last commit, after a restart,
+/* A look at the settings shows those of the last commit, after a restart,
  * too. */
 TEST(publishes_what_was_committed)
 {
@@ -137,7 +137,8 @@ upstream(const char *url)
     return registry_upstream(s.registry, slice_of(url));
 }
 
-/* A topic is taken in by one set; others, and our own, are refused (422). */
+/* One set may follow a topic; a second one, or a topic of our own, is refused
+ * (422). */
 TEST(a_foreign_topic_belongs_to_one_set)
 {
     (void)put("one", UPSTREAM("http://a.example/~t"));
@@ -170,7 +171,7 @@ TEST(a_foreign_topic_belongs_to_one_set)
                 "is of this broker itself");
     refused_for("one", "{\"hubs\":[\"" SETS_URL "/hub\"]}",
                 "is this broker's own");
-    /* What is delivered there would be news of the set, for ever. */
+    /* Deliveries there would be new changes of the set, for ever. */
     refused_for("one", "{\"hubs\":[\"" SETS_URL "/sets/one/changes\"]}",
                 "is this broker's own");
     refused_for("one", "{\"hubs\":[\"" SETS_URL "/hub?x\"]}",
@@ -187,7 +188,7 @@ was_removed(struct slice name)
 }
 
 /* registry.h: a set that is made again is another struct; the old one stays as
- * it was, for who still reads it. */
+ * it was, for its readers. */
 TEST(makes_another_set_after_a_removal)
 {
     struct set *before, *after;
@@ -219,8 +220,8 @@ TEST(makes_another_set_after_a_removal)
     assert_int_equal(sets_head(&s, "demo").start_list, 4);
 }
 
-/* A publisher that never stops, and a set that is removed again and again under
- * it: every post is answered, and lands in one set or the next. */
+/* A publisher that never stops, while its set is removed again and again: every
+ * post is answered, and is in one set or the next. */
 struct posting {
     atomic_bool is_over;
     unsigned n_refused;
@@ -286,8 +287,8 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
     assert_ptr_equal(sets_find(&s, "demo"), settings.set);
 }
 
-/* Who was reading when the set was removed hears that it is gone, from whatever
- * tier comes next: its rows and files may go at any moment. */
+/* A reader of a removed set gets STATUS_GONE, from whichever tier it reads
+ * next: the rows and files may go at any moment. */
 TEST(a_reader_of_a_removed_set_hears_so)
 {
     struct message_wish wish = {
@@ -349,8 +350,8 @@ on_removed_taking(struct alteration *a, void *user)
     on_done(a, user);
 }
 
-/* Settings that wait behind a removal are refused like others when their set
- * finds no place any more. */
+/* Settings that wait behind a removal are refused like others if another set
+ * has taken the last place meanwhile. */
 TEST(settings_find_no_place_behind_a_removal)
 {
     struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
@@ -376,8 +377,8 @@ TEST(settings_find_no_place_behind_a_removal)
     assert_null(settings.set);
 }
 
-/* The log thread applies each change to the result of the one before, also
- * where one commit could take them all. */
+/* The log thread applies each change to the result of the one before, even if
+ * one commit could take them all. */
 TEST(changes_at_once_do_not_undo_each_other)
 {
     struct outcome first = OUTCOME, a = OUTCOME, b = OUTCOME, again = OUTCOME;
@@ -433,7 +434,8 @@ TEST(a_change_ends_with_its_set)
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
-/* Who needs a set that others may be making, or have made otherwise. */
+/* A caller needs a set that others may be making, or have made with other
+ * settings. */
 TEST(a_set_is_made_unless_it_is_there)
 {
     struct settings settings;

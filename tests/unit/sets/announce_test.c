@@ -51,8 +51,7 @@ look(void)
     before = channel_last(&s);
 }
 
-/* Nothing but `lines` has been told on the channel of `demo` since the last
- * look; looks. */
+/* The channel of `demo` has exactly `lines` since the last look; looks. */
 #define assert_told(lines)                       \
     do {                                         \
         assert_channel(&s, demo, before, lines); \
@@ -61,8 +60,8 @@ look(void)
 
 FIXTURE(set_up, stage_close);
 
-/* R-323, R-326: a set that begins is told on its channel, and that the Source
- * Description names it on everybody's. */
+/* R-323, R-326: the channel of a new set announces it, and every channel
+ * announces the changed Source Description. */
 TEST(a_new_set_is_told_to_itself_and_the_source_to_all)
 {
     struct set *other;
@@ -78,8 +77,8 @@ TEST(a_new_set_is_told_to_itself_and_the_source_to_all)
     assert_int_equal(channel_last(&s), before); /* changes are no news */
 }
 
-/* R-323, R-324, R-328, R-384: one payload for what a rotation does; with the
- * first one the archive begins, and the Capability List names it. */
+/* R-323, R-324, R-328, R-384: one payload for a rotation; with the first one
+ * the archive begins, and the Capability List names it. */
 TEST(a_rotation_tells_of_both_lists_and_the_archive)
 {
     demo = sets_post(&s, "demo", 1, 3);
@@ -96,7 +95,7 @@ TEST(a_rotation_tells_of_both_lists_and_the_archive)
         3) INDEX "updated changelist-archive " ARCHIVE "\n");
 }
 
-/* Lists that begin and end in one commit are told once. */
+/* Lists that begin and end in one commit are announced once. */
 TEST(a_post_that_fills_several_lists_tells_each_once, configure, stage_close)
 {
     s.config.rotate_entries = 2;
@@ -111,7 +110,7 @@ TEST(a_post_that_fills_several_lists_tells_each_once, configure, stage_close)
         "updated " CAPABILITIES);
 }
 
-/* where the archive has an index, its parts are told, under it. */
+/* if the archive has an index, its parts are announced, under it. */
 TEST(a_long_archive_is_told_by_its_parts, configure, stage_close)
 {
     s.config.rotate_entries = 1;
@@ -149,7 +148,8 @@ retire(size_t n)
         STATUS_OK);
 }
 
-/* what goes is told by the document that named it. */
+/* R-227, R-323: the document that named a deleted list is announced as
+ * changed. */
 TEST(lists_that_go_are_told_by_the_archive, configure, stage_close)
 {
     s.config.rotate_entries = 1;
@@ -227,8 +227,8 @@ TEST(each_resource_dump_is_created_under_its_own_address)
     assert_told("updated resourcelist /sets/demo/resourcelist.xml\n");
 }
 
-/* R-324: where the archive of lists or dumps has an index, its parts are told,
- * under it: with two generations a part, those that have any. */
+/* R-324: if the archive of lists or dumps has an index, its parts are
+ * announced, under it: with two generations a part, those that have any. */
 TEST(a_long_archive_of_generations_is_told_by_its_parts, configure, stage_close)
 {
 #define LIST_UPDATED "updated resourcelist /sets/demo/resourcelist.xml\n"
@@ -284,7 +284,7 @@ TEST(archives_of_dumps_are_told_by_their_parts, configure, stage_close)
                     1) "created " GENERATIONS_PART("changedump", 2, 2));
 }
 
-/* settings are told where they change what a document says. */
+/* settings are announced if they change a document. */
 TEST(settings_are_told_if_documents_say_otherwise)
 {
     alterations_put(&s, "demo", "{\"description\":\"http://example.org/a\"}");
@@ -300,8 +300,8 @@ TEST(settings_are_told_if_documents_say_otherwise)
     assert_told("updated " CAPABILITIES SOURCE_UPDATED);
 }
 
-/* R-323, R-326: an end is told, too; whoever follows the channel hears of it
- * though the set is not there, and of the one that is made again. */
+/* R-323, R-326: an end is announced, too; subscribers of the channel get it
+ * although the set is gone, and also the set that is made again. */
 TEST(a_set_that_ends_is_told_on_its_own_channel)
 {
     demo = sets_post(&s, "demo", 1, 3);
@@ -320,8 +320,8 @@ TEST(a_set_that_ends_is_told_on_its_own_channel)
     "description /descriptions/000000000009-000000000010.xml" \
     " < /.well-known/resourcesync\n"
 
-/* R-323, R-324, R-327: of an index nothing is told; its parts begin, change and
- * end. */
+/* R-323, R-324, R-327: an index itself is not announced; its parts begin,
+ * change and end. */
 TEST(a_source_with_an_index_is_told_by_its_parts, stage_configure, stage_close)
 {
     s.config.description_sets = 2;
@@ -362,7 +362,7 @@ TEST(a_part_of_the_source_ends_and_begins_again, stage_configure, stage_close)
     alterations_put(&s, "b", "{\"description\":\"http://example.org/b\"}");
     assert_told("updated " DESCRIPTION(3, 4));
 
-    /* As it was told of last, in whatever process. */
+    /* Compared with the last announcement, in any process. */
     stage_restart();
     demo = sets_find(&s, "demo");
     look();
@@ -404,7 +404,8 @@ TEST(other_modules_raise_events)
     assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_STOPPED);
 }
 
-/* In one transaction with the fact: it is there after any end, and once. */
+/* In one transaction with the fact: after any end the event is there, and
+ * once. */
 TEST(what_was_told_is_told_once_whatever_process_reads)
 {
     const char *lines =
@@ -461,7 +462,8 @@ TEST(the_framework_log_is_no_set)
     }
 }
 
-/* Its lists end by number, whatever the options say, and nobody is told. */
+/* Its lists end by number, whatever the options are, without an
+ * announcement. */
 TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
 {
     struct event event = {

@@ -13,7 +13,7 @@
 /* Of a broker like this one. */
 #define EPOCH "0123456789abcdef"
 
-/* A message on its way, and what it came to. */
+/* A message on its way, and its outcome. */
 struct arrival {
     struct ingest *ingest;
     sem_t is_done;

@@ -67,7 +67,8 @@ TEST(gives_equal_filters_one_class)
     end(&filters);
 }
 
-/* What works for a reader that has gone keeps the class, and is no reader. */
+/* Work for a reader that has gone keeps the class, and does not count as a
+ * reader. */
 TEST(lives_as_long_as_somebody_works_with_it)
 {
     struct filter_class *a;
@@ -197,7 +198,7 @@ TEST(without_room_a_reader_may_have_one_of_its_own)
         assert_int_equal(filters_enter_anyhow(&filters, &f, NULL, &again, NULL),
                          0);
         assert_ptr_not_equal(own, again);
-        assert_int_not_equal(own->id, again->id); /* bodies are shared by it */
+        assert_int_not_equal(own->id, again->id); /* the class shares bodies */
         assert_false(filter_class_is_shared(own));
         assert_ptr_equal(filter_class_ref(own), own);
         filters_leave(own);
@@ -209,7 +210,7 @@ TEST(without_room_a_reader_may_have_one_of_its_own)
     end(&filters);
 }
 
-/* One that is alone takes nobody's place, and is like none of them. */
+/* A lone class takes nobody's place, and equals none of them. */
 TEST(one_that_is_alone_is_not_among_them)
 {
     struct filter_class alone, *other;

@@ -1,5 +1,5 @@
-/* Posts to a set that keeps content inline: whoever sees whether it is there is
- * asked, and what it says is what comes of them. */
+/* Posts to a set that keeps content inline: the check of the content is asked,
+ * and its answer decides the post. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
     "\",\"change\":\"updated\",\"hash\":{\"sha-256\":\"" SHA256(n) "\"}}"
 #define DELETED "{\"loc\":\"http://example.com/d\",\"change\":\"deleted\"}"
 
-/* Says what it is told to, on the thread that asks. */
+/* Gives the answer in `rc`, on the thread that asks. */
 static struct checker {
     enum status rc;
     unsigned asked;
@@ -139,7 +139,7 @@ never(struct ingest *ingest, void *user)
     *(bool *)user = true;
 }
 
-/* Who brings the bytes along completes the entries, and is asked by nobody. */
+/* A post with its bytes completes the entries, and is not checked. */
 TEST(an_entry_is_completed_before_it_is_kept)
 {
     struct head head;
@@ -189,7 +189,7 @@ remove_demo(void)
     posts_end(&p);
 }
 
-/* Its content went with the set: another one of that name has none of it. */
+/* The content went with the set: another one of that name has none of it. */
 TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
 {
     struct ingest *in;
@@ -214,7 +214,7 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
     ingest_free(in);
 }
 
-/* They would overtake those that are looked at. */
+/* Unchecked posts would overtake those that wait for the check. */
 TEST(posts_of_a_line_are_all_looked_at)
 {
     struct post_line line = {false};

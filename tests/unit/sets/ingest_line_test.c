@@ -1,5 +1,5 @@
 /* Messages of a broker of messages that come again, or one behind the other:
- * what they call themselves, and in which order they are kept. */
+ * their ids, and the order in which they are kept. */
 #include <string.h>
 
 #include "broker/sets/alter.h"
@@ -10,7 +10,7 @@
 
 FIXTURE(stage_open, ingests_close);
 
-/* Where nothing is left to be committed nothing is waited for, and no set
+/* If nothing is left to be committed, the answer comes at once, and no set
  * begins. */
 TEST(answers_at_once_where_there_is_nothing_to_commit)
 {
@@ -60,7 +60,7 @@ TEST(keeps_a_message_with_an_id_once)
     assert_non_null(strstr(o.why.text, "\"k\""));
     assert_int_equal(sets_head(&s, "demo").last, 1);
 
-    /* The digest counts entries, not what was passed over. */
+    /* The digest counts entries, without the skipped ones. */
     assert_int_equal(
         arrive_json("demo", "{\"id\":4,\"changes\":[" ENTRY("4") "]}").last, 2);
     assert_int_equal(arrive_json("demo", "{\"id\":\"4\",\"changes\":[" ENTRY(
@@ -69,7 +69,7 @@ TEST(keeps_a_message_with_an_id_once)
                      STATUS_INVALID);
 }
 
-/* A key that comes with it goes before what it calls itself. */
+/* A key beside the message wins over the id in it. */
 TEST(prefers_the_key_that_it_was_given)
 {
     struct arrival a;
@@ -84,7 +84,8 @@ TEST(prefers_the_key_that_it_was_given)
     assert_int_equal(arrive_json("demo", MESSAGE("2")).last, 3);
 }
 
-/* Its name is known at its end: then it may turn out that it is at work. */
+/* The id is known at the end of the message: only then it may turn out that the
+ * id is at work. */
 TEST(says_at_its_end_that_it_is_at_work)
 {
     struct sets_outcome o;
@@ -100,7 +101,7 @@ TEST(says_at_its_end_that_it_is_at_work)
     assert_int_equal(arrive_json("demo", MESSAGE("1")).last, 1);
 }
 
-/* What is behind a message that was not kept is not kept before it. */
+/* A message behind one that was not kept is not kept before it. */
 TEST(keeps_nothing_in_a_broken_line)
 {
     struct post_line line = {true};
@@ -119,7 +120,7 @@ TEST(keeps_nothing_in_a_broken_line)
     }
 }
 
-/* A set that is removed while messages for it are on their way. */
+/* A set is removed while messages for it are on their way. */
 struct removal {
     struct arrival before, after;
     sem_t is_held, may_go;
@@ -137,7 +138,7 @@ hold(struct ingest *ingest, void *user)
     sem_wait(&r->may_go);
 }
 
-/* Log thread: everybody may know that it was removed. */
+/* Log thread: from here on the removal is visible. */
 static void
 on_changed(void *user)
 {
@@ -156,8 +157,8 @@ on_removed(struct alteration *alteration, void *user)
     alter_free(alteration);
 }
 
-/* It begins anew with what came first, not with what was read first for the new
- * one. */
+/* The new set begins with the message that came first, not with the one that
+ * was read first for it. */
 TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
 {
     struct removal r = {.is_removed = false};

@@ -5,8 +5,8 @@
 
 FIXTURE(stage_open, ingests_close);
 
-/* log.md, memory: what is announced is judged before a byte of it came; it
- * holds nothing yet (design rule 6). */
+/* log.md, memory: the announced length is checked before the first byte; it
+ * reserves nothing yet (design rule 6). */
 TEST(judges_the_announced_length_at_once, stage_configure, ingests_close)
 {
     struct problem why = {""};
@@ -52,7 +52,7 @@ TEST(grows_its_reservation_with_the_fragments, stage_configure, ingests_close)
     }
     assert_int_equal(rc, STATUS_BUSY);
     assert_true(n > 1000);
-    /* Another one finds no room, until this one goes. */
+    /* Another post finds no room until this one goes. */
     assert_int_equal(clients_take(registry_clients(s.registry), NULL,
                                   CLIENT_POSTS, (1 << 20) - 1000, NULL),
                      STATUS_BUSY);
@@ -73,8 +73,8 @@ begin_coded(const char *coding)
     return in;
 }
 
-/* Design section 3: what one packet can become is read in many small steps, and
- * --max-body ends it. */
+/* Design section 3: the content of one packet is inflated in many small steps,
+ * and --max-body ends it. */
 TEST(catches_up_with_gzip_in_steps, stage_configure, ingests_close)
 {
     struct problem why = {""};
@@ -111,7 +111,7 @@ TEST(catches_up_with_gzip_in_steps, stage_configure, ingests_close)
     buf_fini(&zip);
 }
 
-/* log.md, memory: what waits to be inflated is held, so it is counted. */
+/* log.md, memory: bytes that wait to be inflated count as held. */
 TEST(reserves_what_waits_to_be_inflated)
 {
     struct problem why = {""};

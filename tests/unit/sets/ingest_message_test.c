@@ -1,5 +1,5 @@
-/* Messages of a broker of messages: what they say, whose entries they are, and
- * where those have been. */
+/* Messages of a broker of messages: their contents, the log of their entries,
+ * and the logs that those have passed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const enum message_form forms[] = {MESSAGE_XML, MESSAGE_JSON};
 
 static const char *const types[] = {[MESSAGE_XML] = XML, [MESSAGE_JSON] = JSON};
 
-/* All of the set, as it tells it. */
+/* Writes a message with all entries of the set. */
 static void
 tell(struct buf *to, const char *name, enum message_form form)
 {
@@ -121,8 +121,8 @@ count_tag(const char *name, const char *tag)
 
 FIXTURE(stage_open, ingests_close);
 
-/* Whatever a broker like this one tells of an entry, the set that takes it in
- * tells as well: and where it comes from. */
+/* A set that takes in an entry of another Tidings keeps every fact of it, and
+ * adds where it comes from. */
 TEST(takes_what_a_broker_tells_as_it_is)
 {
     static const char entries[] =
@@ -163,8 +163,8 @@ TEST(takes_what_a_broker_tells_as_it_is)
     }
 }
 
-/* Sets that tell each other, in whichever ring: what one has told comes back to
- * it, and ends there. */
+/* Sets that feed each other in any ring: a set's own entry ends when it comes
+ * back. */
 TEST(nothing_goes_round_in_circles)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -186,7 +186,7 @@ TEST(nothing_goes_round_in_circles)
         assert_int_equal(hand_on(a, a, form).last, 0);
         assert_int_equal(sets_head(&s, a).last, 3);
 
-        /* What b has of its own goes to a, and does not come back. */
+        /* The own entry of b goes to a, and does not come back. */
         sets_post(&s, b, 7, 1);
         o = hand_on(b, a, form);
         assert_int_equal(o.first, 4);
@@ -196,8 +196,8 @@ TEST(nothing_goes_round_in_circles)
     }
 }
 
-/* An entry is marked once, whoever has marked it; and who tells no epoch marks
- * nothing. */
+/* An entry has one mark of a log, whoever added it; a message without an epoch
+ * adds none. */
 TEST(marks_an_entry_once)
 {
 #define TAGGED(tags)                                                          \
@@ -225,7 +225,8 @@ TEST(marks_an_entry_once)
 #undef TAGGED
 }
 
-/* Whose entries they are is known before they are taken, or nothing is. */
+/* The epoch is known before the first entry is accepted, or the message is
+ * refused. */
 TEST(refuses_what_does_not_say_in_time_whose_it_is)
 {
     struct sets_outcome o;
@@ -238,7 +239,7 @@ TEST(refuses_what_does_not_say_in_time_whose_it_is)
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
-/* A body with one entry, whose fragment is about as long. */
+/* Writes a body with one entry, whose fragment is about as long. */
 static void
 write_large(struct buf *to, const char *epoch, size_t size)
 {
@@ -254,7 +255,8 @@ write_large(struct buf *to, const char *epoch, size_t size)
     BUF_ADD(to, "\"}]}]}");
 }
 
-/* The mark is part of the entry: where it has no room, that is said. */
+/* The mark is part of the entry: without room for it the message is refused
+ * with that reason. */
 TEST(refuses_an_entry_that_has_no_room_for_its_mark)
 {
     size_t size = 262000, needed = 0, most = 0;

@@ -1,4 +1,4 @@
-/* Posts: what is taken, whole, and what is refused, whole. */
+/* Posts are accepted or refused as a whole. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -145,7 +145,7 @@ TEST(refuses_names_that_no_set_can_have)
             STATUS_NOT_FOUND);
 }
 
-/* Design section 4: 415 says what is read. */
+/* Design section 4: 415 names the types that the broker reads. */
 TEST(refuses_media_types_that_nobody_reads)
 {
     struct sets_outcome o;
@@ -159,8 +159,8 @@ TEST(refuses_media_types_that_nobody_reads)
                      STATUS_UNSUPPORTED);
 }
 
-/* R-026: a Sitemap has at most 50,000 entries. What is none may have more: it
- * is split (R-291). */
+/* R-026: a Sitemap has at most 50,000 entries. Another format may have more:
+ * the broker splits it (R-291). */
 TEST(refuses_more_entries_than_a_document_has)
 {
     struct sets_outcome o;
@@ -194,7 +194,8 @@ never(struct ingest *ingest, void *user)
     *(bool *)user = true;
 }
 
-/* log.md, ending: once the log takes no more, a post is refused and told so. */
+/* log.md, ending: once the log takes no more, a post is refused with
+ * STATUS_STOPPED. */
 TEST(refuses_posts_when_the_log_is_ending)
 {
     struct problem why = {""};
@@ -282,7 +283,7 @@ begin_with_key(const char *key, enum status *rc)
     return in;
 }
 
-/* What a repeat comes to when the first is answered. */
+/* The outcome of a repeat when the first post is answered. */
 struct again {
     enum status rc;
     sem_t is_done;
@@ -298,8 +299,8 @@ begin_again(struct ingest *in, void *user)
     sem_post(&a->is_done);
 }
 
-/* A post with a key is at work from its headers until the log
- * has answered; who repeats it on hearing the answer does not find it running.
+/* A post with a key is at work from its headers until the log has answered; a
+ * client that repeats it on the answer does not find it running.
  */
 TEST(a_key_is_at_work_until_the_log_has_answered)
 {
@@ -321,7 +322,7 @@ TEST(a_key_is_at_work_until_the_log_has_answered)
     sem_wait(&again.is_done);
     assert_int_equal(again.rc, STATUS_OK);
 
-    first = begin_with_key("k", &rc); /* and one that is given up */
+    first = begin_with_key("k", &rc); /* and one that is cancelled */
     ingest_free(first);
     ingest_free(begin_with_key("k", &rc));
     assert_int_equal(rc, STATUS_OK);

@@ -1,6 +1,6 @@
 /*
- * ingests.h - posts to the set "demo", for the tests of how they are taken and
- * of what they hold meanwhile.
+ * ingests.h - posts to the set "demo", for tests of their acceptance and of
+ * their memory meanwhile.
  */
 #ifndef TESTS_UNIT_SETS_INGESTS_H
 #define TESTS_UNIT_SETS_INGESTS_H

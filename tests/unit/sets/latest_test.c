@@ -48,7 +48,8 @@ assert_is_message(uint64_t after, uint64_t last)
 
 FIXTURE(messages_open, messages_close);
 
-/* R-285, W-148: what the last commit told, in this process and in the next. */
+/* R-285, W-148: the entries of the last commit, in this process and in the
+ * next. */
 TEST(is_what_the_last_commit_told)
 {
     post_each(3, 5);
@@ -155,8 +156,8 @@ assert_latest_events(struct set *set, const char *lines)
 
 #define SOURCE "updated description /.well-known/resourcesync\n"
 
-/* R-285, R-326: of a framework channel, what the last round told there, however
- * much was told elsewhere meanwhile; found again in the next process. */
+/* R-285, R-326: of a framework channel, the last round with events for it,
+ * however many others there were since; also found in the next process. */
 TEST(is_the_last_round_that_told_something_on_the_channel)
 {
     struct event event = {

@@ -175,7 +175,8 @@ kept_form(struct set *set, const struct filter_class *class, bool is_json)
     return form;
 }
 
-/* log.md, reading: only what several readers share is kept, and made once. */
+/* log.md, reading: only the messages that several readers share are kept, and
+ * made once. */
 TEST(keeps_what_a_shared_class_gets)
 {
     struct set *set = post_tagged(1, 20, 20, 0);
@@ -243,8 +244,8 @@ TEST(is_silent_where_nothing_passes)
     filters_leave(class);
 }
 
-/* Design section 3: a turn looks at so much of the log; what comes of all turns
- * is the same, and each can be made again. */
+/* Design section 3: a turn reads a bounded part of the log; all turns together
+ * give the same, and each can be repeated. */
 TEST(looks_at_so_much_a_turn)
 {
     struct set *set = post_tagged(1, 12000, 600, 500);

@@ -41,8 +41,8 @@ uint64_t write_part(struct set *set, enum message_form form, uint64_t after,
 uint64_t write_on(struct set *set, enum message_form form, uint64_t after,
                   size_t max_bytes);
 
-/* What comes of writing a part, or a heartbeat. If it fails nothing has been
- * written. */
+/* Writes a part, or a heartbeat, and returns the status. A failure has written
+ * nothing. */
 enum status try_part(struct set *set, enum message_form form, uint64_t after,
                      uint64_t upto, enum log_patience patience);
 enum status try_heartbeat(struct set *set, enum message_form form, uint64_t seq,

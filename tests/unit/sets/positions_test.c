@@ -75,7 +75,7 @@ TEST(refuses_what_is_no_longer_retained)
     assert_string_equal(earliest, EPOCH "-8");
 }
 
-/* Design section 4: what is no position at all is malformed. */
+/* Design section 4: text that is no position at all is malformed. */
 TEST(refuses_what_is_no_position)
 {
     static const char *const bad[] = {
@@ -94,7 +94,8 @@ TEST(refuses_what_is_no_position)
     }
 }
 
-/* R-345, design.md section 4: 410 tells earliest, last and where to restart. */
+/* R-345, design.md section 4: 410 states earliest, last and where to
+ * restart. */
 TEST(tells_where_to_go_on, stage_open, stage_close)
 {
     char earliest[POSITION_MAX], expected[400];

@@ -11,7 +11,8 @@
 #define OLD "https://old.example/base"
 #define NEW "https://new.example"
 
-/* What it says on standard error. */
+/* Opens and closes a registry with `url`, and returns what it prints on
+ * standard error. */
 static void
 remember(void **state, const char *url, char said[2000])
 {

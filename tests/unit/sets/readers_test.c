@@ -15,8 +15,8 @@ ignore(const struct change *change, void *user, struct problem *why)
 
 #define BODY "{\"loc\":\"http://example.com/\",\"change\":\"created\"}"
 
-/* Readers are used again, each by its format, whatever became of
- * the post before. */
+/* Readers are used again, each for its format, whether the last post succeeded
+ * or not. */
 TEST(keeps_readers_for_the_next_post)
 {
     const struct format *json = format_of(SLICE("application/json"));
@@ -46,7 +46,7 @@ TEST(keeps_readers_for_the_next_post)
 
 #define READERS 100
 
-/* A burst of posts leaves no more readers than are wanted again; all of them
+/* A burst of posts leaves no more readers than are needed again; all of them
  * are freed. */
 TEST(frees_readers_that_are_too_many)
 {

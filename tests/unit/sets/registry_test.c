@@ -45,7 +45,7 @@ TEST(finds_its_sets_again_after_a_restart)
     assert_null(registry_find(s.registry, SLICE("c"), NULL));
 }
 
-/* A name is found whole: neither a beginning of it nor more of it. */
+/* A name is found as a whole: neither a beginning of it nor a longer one. */
 TEST(tells_similar_names_apart)
 {
     static const char *const names[] = {"ab",  "a", "abc", "a-b",
@@ -80,7 +80,7 @@ note(struct set *set, const struct head *head, void *user)
     return --w->left > 0;
 }
 
-/* Those that exist, in order of names, until it is enough. */
+/* Existing sets, in order of names, until the walk has enough. */
 TEST(walks_existing_sets_in_order_of_names)
 {
     struct walk all = {"", 100}, two = {"", 2};
@@ -149,7 +149,7 @@ make_all(void *user)
     return NULL;
 }
 
-/* Any thread: one name is one set, whoever asks first. */
+/* Any thread: one name is one set, whichever thread asks first. */
 TEST(makes_each_set_once_for_all_threads)
 {
     struct maker makers[THREADS];

@@ -130,8 +130,8 @@ pass_through(void *user)
     return NULL;
 }
 
-/* Posts that have nothing to do with each other meet in a list all the same.
- * (That no thread looks at what another one changes, ThreadSanitizer says.) */
+/* Posts to different sets meet in a list all the same. (ThreadSanitizer proves
+ * that no thread looks at memory that another one changes.) */
 TEST(posts_of_different_sets_do_not_meet)
 {
     struct running r;

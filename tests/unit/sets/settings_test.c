@@ -40,7 +40,8 @@ assert_written(const struct settings *settings, bool all, const char *text)
     buf_fini(&b);
 }
 
-/* What was given is written as it was; what was not, as the options say. */
+/* Settings are written as they were given; missing ones come from the
+ * options. */
 TEST(reads_back_what_it_writes)
 {
     static const char text[] =
@@ -226,7 +227,7 @@ TEST(checks_every_value)
     assert_refused(text, STATUS_INVALID, "rotateAge: has too many digits");
 }
 
-/* Unknown members are errors, with what was perhaps meant. */
+/* Unknown members are errors, with a suggestion. */
 TEST(suggests_the_member_that_was_meant)
 {
     assert_refused("{\"rotate-entries\":5}", STATUS_INVALID,
@@ -252,7 +253,8 @@ TEST(refuses_what_is_no_object)
     assert_refused("title=a", STATUS_MALFORMED, "");
 }
 
-/* Foreign topic and hubs; they are told with what is in effect. */
+/* Foreign topic and hubs; they are written among the settings in effect,
+ * too. */
 TEST(reads_back_the_peers_of_a_set)
 {
     static const char given[] =
