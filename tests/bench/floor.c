@@ -8,9 +8,9 @@
  * sets, no history, no parsing, no stamps.
  *
  *     no option    one send() per post and subscriber, then the answer
- *     --log FILE   what one turn of the loop brought is appended to FILE with
- *                  one write() and one fdatasync(), then answered; its frames
- *                  go out with one send() per subscriber
+ *     --log FILE   appends the posts of one turn of the loop to FILE with one
+ *                  write() and one fdatasync(), then answers; their frames go
+ *                  out with one send() per subscriber
  *
  * Bytes that a socket does not take are copied into that connection's own
  * queue, without a bound. Listens on a free port, which it prints.

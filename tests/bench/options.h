@@ -23,8 +23,8 @@ struct option_row {
     double min, max; /* of count, size and number */
 };
 
-/* The caller sets the defaults. A program that has no --label, no --seconds or
- * no --warm leaves that one 0. */
+/* The caller sets the defaults. A program without --label, --seconds or --warm
+ * leaves that member 0. */
 struct common {
     const char *label;   /* --label */
     double seconds;      /* --seconds: how long is measured */

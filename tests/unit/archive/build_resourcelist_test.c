@@ -228,8 +228,8 @@ TEST(a_former_list_that_cannot_be_looked_for_goes_later)
     assert_false(generation_sweep_one(w.sets.registry));
 }
 
-/* R-224: nobody waits for the rest of a list: nothing of it is there, and it is
- * built at the next start. */
+/* R-224: the end does not wait for the rest of a list: it deletes the parts,
+ * and the next start builds the list. */
 TEST(is_given_up_when_the_log_ends)
 {
     int fd;

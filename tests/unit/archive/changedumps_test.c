@@ -67,7 +67,7 @@ TEST(a_list_whose_content_is_not_all_there_is_passed_over)
     list(1, "a");
     empty_list(2, "never seen");
     alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
-    dumping_post(&d, 3, "updated", NULL); /* nor told */
+    dumping_post(&d, 3, "updated", NULL); /* and no hash is stated */
     alterations_put(&d.sets, "demo", "{\"content\":\"inline\"}");
     sets_rotate(&d.sets, "demo");
     list(4, "b");
@@ -268,8 +268,8 @@ TEST(a_list_that_goes_meanwhile_leaves_no_other_out)
     dumping_check(&d, 2);
 }
 
-/* The content of entries that retention has let go of is not there any more:
- * that is no damage, which an operator would look for. */
+/* The content of entries that retention has deleted is gone, too: that is no
+ * damage, which an operator would look for. */
 TEST(a_list_that_goes_with_its_content_is_no_damage)
 {
     int file = openat(tempdir_fd(state), "stderr",

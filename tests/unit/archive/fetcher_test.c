@@ -193,7 +193,7 @@ assert_bytes(const struct fetch *f, struct slice bytes)
     free(read_bytes);
 }
 
-/* What was told */
+/* Stated facts */
 
 FIXTURE(setup, teardown);
 

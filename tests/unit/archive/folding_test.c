@@ -252,7 +252,7 @@ TEST(one_set_that_cannot_be_folded_stops_no_other)
     world_check("a");
 }
 
-/* How far all are behind, for whoever watches. */
+/* The sum of the lags of all sets, for a monitor. */
 TEST(tells_how_far_it_is_behind)
 {
     struct buf text;

@@ -95,7 +95,7 @@ finish(struct package *p)
     return file;
 }
 
-/* What a command says of the package, in its directory. */
+/* Asserts the output of a command about the package, in its directory. */
 static void
 assert_says(void **state, const char *line, const char *says)
 {
@@ -329,7 +329,7 @@ TEST(a_large_member_is_copied_in_steps)
     shell_do("cd '%s' && unzip -t p.zip", tempdir_path(state));
 }
 
-/* whatever a source calls its resources. */
+/* for any names of a source's resources. */
 TEST(names_are_made_of_numbers)
 {
     static const struct {

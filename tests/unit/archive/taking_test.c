@@ -287,7 +287,7 @@ retain_one_list(void)
     purge_all();
 }
 
-/* The log has let go of the update; the state has it. */
+/* The log has deleted the update; the state has it. */
 TEST(news_that_the_log_has_let_go_of_are_in_the_state)
 {
     s.sets.config.remove_grace_us = 0;

@@ -190,8 +190,8 @@ TEST(refuses_a_stream_that_is_cut_off)
                        "not gzip: it ends before its end");
 }
 
-/* Any bit of it changed: refused, or it was one that says nothing (the time,
- * the bits that fill the last byte), and all is as before. */
+/* Any changed bit: gunzip refuses the stream, or the bit has no meaning (the
+ * time, the bits that fill the last byte), and the output is as before. */
 TEST(refuses_a_stream_that_is_damaged)
 {
     size_t n_harmless = 0;
@@ -212,7 +212,7 @@ TEST(refuses_a_stream_that_is_damaged)
         buf_fini(&in.bytes);
         b.data[i / 8] ^= (char)(1 << i % 8);
     }
-    /* Time, system, how hard it was tried, whether it is text: 49 bits. */
+    /* Time, system, level of compression, text flag: 49 bits. */
     assert_true(n_harmless >= 49 && n_harmless <= 49 + 7);
 }
 

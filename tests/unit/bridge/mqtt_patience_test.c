@@ -140,10 +140,9 @@ fill(const struct fake_mqtt *f)
     return fd;
 }
 
-/* An MQTT broker that accepts the connection and sends nothing, without TLS and
- * with it; one that accepts late, so that TLS cannot write at first; and one
- * whose TLS ends in the middle. Each try ends, and the thread does not spin
- * meanwhile. */
+/* Four MQTT brokers: two accept and send nothing, without TLS and with it; one
+ * accepts late, so that TLS cannot write at first; one ends in the middle of
+ * TLS. Each try ends, and the thread does not spin meanwhile. */
 TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
 {
     static const char *const why[] = {

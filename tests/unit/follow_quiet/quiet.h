@@ -1,14 +1,14 @@
 /*
- * quiet.h - what a follower stands on, without sockets: discovery, connections,
- * pages, lists and baselines that do what the test says, when it says so.
+ * quiet.h - the lower parts of a follower, without sockets: discovery,
+ * connections, pages, lists and baselines that follow the test's orders.
  *
  *     td_follower_open(...);
- *     quiet_found(&offer);                 the source was asked
- *     quiet_say(json(s, 0, 2));            its connection tells a message
+ *     quiet_found(&offer);                 answers the discovery
+ *     quiet_say(json(s, 0, 2));            its connection brings a message
  *     quiet_end(LIVE_LOST, 0, "gone");     and breaks
  *
- * Each lets the time pass until the follower asks for that, and fails where it
- * does not, or holds it back.
+ * Each lets the time pass until the follower asks for that, and fails if it
+ * does not ask, or holds it back.
  */
 #ifndef TESTS_UNIT_FOLLOW_QUIET_H
 #define TESTS_UNIT_FOLLOW_QUIET_H

@@ -65,8 +65,8 @@ TEST(none_is_taken_where_none_is_wanted)
     play(s, "start E-4; say o4-5; ended gone " OTHER_EPOCH "; told");
 }
 
-/* A baseline replaces a hole that is gone; the waiting message is not handed
- * over after it. */
+/* A baseline replaces a hole that is gone, and the follower drops the waiting
+ * message. */
 TEST(a_hole_that_is_gone_is_covered_by_a_baseline)
 {
     struct stage *s = *state;

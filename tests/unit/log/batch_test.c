@@ -175,7 +175,7 @@ TEST(refuses_bytes_that_are_not_the_entries_that_follow)
     batch_unref(made);
 }
 
-/* Design rule 8: what a batch holds is what it has, not what it once reserved.
+/* Design rule 8: a batch keeps its bytes, not its former reserve.
  */
 TEST(gives_back_what_it_did_not_use)
 {

@@ -23,7 +23,7 @@ struct gate {
     unsigned n_met;    /* how often it came here */
     unsigned n_passed; /* and may go on */
     struct log *log;
-    enum status rc; /* what the look between the two came to */
+    enum status rc; /* the result of the look between the two */
     bool is_done;
 };
 

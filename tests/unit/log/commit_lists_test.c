@@ -7,7 +7,7 @@
 FIXTURE(world_setup, world_teardown);
 
 /* R-026, R-147, log.md: a huge post is one commit, split between lists and
- * batches; all of it is published in one step. */
+ * batches, and published in one step. */
 TEST(splits_a_huge_post_into_lists_and_batches)
 {
     struct world *w = *state;

@@ -95,7 +95,7 @@ TEST(publishes_and_answers_after_the_commit)
     batch_unref(b);
 }
 
-/* Design rule 5, log.md: what an engine refuses was never there. */
+/* Design rule 5, log.md: a refused commit leaves no trace. */
 TEST(takes_a_refused_commit_back_whole)
 {
     struct world *w = *state;

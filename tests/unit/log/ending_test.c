@@ -43,7 +43,7 @@ begin_stopping(struct post *post)
     (void)post;
 }
 
-/* Files the one list, with a new log, whose memory has no batch. */
+/* Files the one list, with a new log without a batch in memory. */
 static enum status
 file_list(struct stage *s, unsigned stop_at)
 {

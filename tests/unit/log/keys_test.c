@@ -58,8 +58,8 @@ TEST(a_repeat_has_the_outcome_of_the_first)
     assert_int_equal(w->fake.n_keys, 1);
 }
 
-/* The same key with other entries is another post: nothing of it is kept, and
- * the problem names the key. */
+/* The same key with other entries is another post: it is refused, and the
+ * problem names the key. */
 TEST(a_key_stands_for_its_entries_alone)
 {
     struct world *w = *state;

@@ -15,7 +15,8 @@
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* seqs are consecutive from 1 within a set, whatever others post. */
+/* R-340: seqs are consecutive from 1 within a set, in spite of posts to
+ * others. */
 TEST(numbers_the_entries_of_each_set_from_one)
 {
     static const struct {

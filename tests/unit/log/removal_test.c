@@ -62,8 +62,8 @@ TEST(commits_what_waits_before_the_removal_and_refuses_the_rest, world_setup,
     assert_int_equal(w->a.tail.count, 0); /* nothing of it stays in memory */
 }
 
-/* A removal that was not kept has not happened: posts behind it in the queue
- * are committed to the set. */
+/* A refused removal has not happened: posts behind it in the queue are
+ * committed to the set. */
 TEST(keeps_the_set_when_the_removal_is_refused, world_setup, world_teardown)
 {
     struct world *w = *state;

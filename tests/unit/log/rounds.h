@@ -49,7 +49,7 @@ struct fake {
     uint32_t last_id;
     char births[8][SET_NAME_MAX + 1]; /* kept and refused */
     unsigned n_births;
-    /* What was kept: */
+    /* Kept facts: */
     struct batch *batches[KEPT_MAX];
     uint32_t sets[KEPT_MAX];
     unsigned in_commit[KEPT_MAX]; /* which commit it came with */
@@ -419,7 +419,7 @@ head_of(struct log_set *set)
 }
 
 /* Every batch has at most BATCH_BYTES_MAX, follows the one before in seq, time
- * and digest, and lies in one list, whose number and size it states. */
+ * and digest, and lies in one list, with the right number and size. */
 static inline void
 assert_batches_are_sound(const struct fake *f)
 {

@@ -7,8 +7,8 @@
 
 #define SETS 100U
 
-/* More sets than there is room for at first owe rows at once, and each of them
- * again: what a set owes grows, and is paid once. */
+/* More sets than the table first has room for owe rows at once, and each of
+ * them again: the debt of a set grows, and is paid once. */
 TEST(keeps_one_debt_of_each_set)
 {
     struct store_debts d = {.all = NULL};

@@ -12,7 +12,8 @@
 #include "tests/unit/base/disk.h"
 #include "tests/unit/log/stored.h"
 
-/* What the file system says is free, for the broker's reserve; 0: the truth. */
+/* The free space that the file system reports, for the broker's reserve; 0: the
+ * truth. */
 static uint64_t free_bytes;
 
 int
@@ -185,8 +186,8 @@ wal_size(const struct world *w)
     return st.st_size;
 }
 
-/* A large commit that is refused gives back the space that it has written:
- * others need the disk. The earlier rows are there. */
+/* A refused large commit gives back the space that it has written: others need
+ * the disk. The earlier rows are there. */
 TEST(gives_back_what_a_refused_commit_has_written)
 {
     struct world *w = *state;

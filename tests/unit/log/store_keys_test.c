@@ -1,6 +1,6 @@
 /*
- * store_keys_test.c - keys in tidings.db: kept a day, over restarts and
- * crashes, whatever the clock does.
+ * store_keys_test.c - keys in tidings.db: kept a day, over restarts, crashes
+ * and jumps of the clock.
  */
 #include "broker/log/store_keys.h"
 

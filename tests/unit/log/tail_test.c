@@ -130,7 +130,7 @@ TEST(finds_the_batch_that_holds_any_entry)
     assert_found(f, &f->a.tail, BATCHES * EACH + 1, NONE);
 }
 
-/* A reference that was found keeps its batch, whatever the tail releases. */
+/* A reference that was found keeps its batch after the tail has released it. */
 TEST(lends_batches_that_outlive_the_tail)
 {
     struct fixture *f = *state;

@@ -1,14 +1,14 @@
 /*
- * served_handlers.h - what the server of these tests answers.
+ * served_handlers.h - the answers of the server of these tests.
  *
  *     GET    /small          200 "hello"; HEAD, DELETE, OPTIONS and others too
- *     GET    /head           the request as it was understood, a line each
- *     GET    /peer           the address of who asks
+ *     GET    /head           the parsed request, a line each
+ *     GET    /peer           the address of the client
  *     GET    /big?size=N     N bytes from memory
- *     GET    /pool?size=N    N bytes that have to be asked for on the pool
+ *     GET    /pool?size=N    N bytes that a worker has to fetch
  *     GET    /file?size=N    N bytes of a file; /cold: not in the page cache
  *     GET    /short, /broken a body that ends too early, or fails; /cut: a file
- *                            that has half of what it should have
+ *                            that has half of its stated size
  *     GET    /later          200 "later", from another thread, by ticket
  *     GET    /never          no answer
  *     GET    /long           an answer without end; begins with "first\n", then

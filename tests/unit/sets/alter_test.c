@@ -11,7 +11,7 @@
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
-/* What an alteration came to. */
+/* The outcome of an alteration. */
 struct outcome {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

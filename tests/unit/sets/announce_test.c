@@ -462,8 +462,7 @@ TEST(the_framework_log_is_no_set)
     }
 }
 
-/* Its lists end by number, whatever the options are, without an
- * announcement. */
+/* Its lists end by number, under any options, without an announcement. */
 TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
 {
     struct event event = {

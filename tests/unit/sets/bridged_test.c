@@ -7,7 +7,7 @@
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
-/* What the registry has; the set "demo" is there. */
+/* The bridges of the registry; the set "demo" exists. */
 static struct bridge_config bridges[3];
 static struct set *set;
 

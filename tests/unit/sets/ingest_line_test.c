@@ -42,7 +42,7 @@ TEST(answers_at_once_where_there_is_nothing_to_commit)
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
-/* What a message calls itself is the key of its post. */
+/* The id of a message is the key of its post. */
 TEST(keeps_a_message_with_an_id_once)
 {
     struct sets_outcome o;
@@ -101,7 +101,7 @@ TEST(says_at_its_end_that_it_is_at_work)
     assert_int_equal(arrive_json("demo", MESSAGE("1")).last, 1);
 }
 
-/* A message behind one that was not kept is not kept before it. */
+/* The log does not keep a message before an earlier message of its line. */
 TEST(keeps_nothing_in_a_broken_line)
 {
     struct post_line line = {true};
@@ -157,8 +157,8 @@ on_removed(struct alteration *alteration, void *user)
     alter_free(alteration);
 }
 
-/* The new set begins with the message that came first, not with the one that
- * was read first for it. */
+/* The new set begins with the message that came first, not with the message
+ * that was read first for it. */
 TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
 {
     struct removal r = {.is_removed = false};

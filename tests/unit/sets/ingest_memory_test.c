@@ -1,4 +1,4 @@
-/* What a post holds while it comes, and gives back. */
+/* The memory of a post on its way, and its release. */
 #include "tests/support/gzip.h"
 #include "tests/test.h"
 #include "tests/unit/sets/ingests.h"

@@ -46,8 +46,8 @@ hand_on(const char *from, const char *to, enum message_form form)
     return o;
 }
 
-/* What a set's entries say, and when they say it was: the time they had where
- * they come from is that of the source here. */
+/* The entries of a set, and their times: the time at their origin is the
+ * source's time here. */
 struct told {
     struct buf text;
     const char *tag; /* which every entry has last, and is left out; or NULL */
@@ -196,8 +196,8 @@ TEST(nothing_goes_round_in_circles)
     }
 }
 
-/* An entry has one mark of a log, whoever added it; a message without an epoch
- * adds none. */
+/* An entry has one mark of a log, also if another broker added it; a message
+ * without an epoch adds none. */
 TEST(marks_an_entry_once)
 {
 #define TAGGED(tags)                                                          \
@@ -225,8 +225,7 @@ TEST(marks_an_entry_once)
 #undef TAGGED
 }
 
-/* The epoch is known before the first entry is accepted, or the message is
- * refused. */
+/* A message must state its epoch before the first entry, or it is refused. */
 TEST(refuses_what_does_not_say_in_time_whose_it_is)
 {
     struct sets_outcome o;
@@ -239,7 +238,7 @@ TEST(refuses_what_does_not_say_in_time_whose_it_is)
     assert_null(registry_find(s.registry, SLICE("demo"), NULL));
 }
 
-/* Writes a body with one entry, whose fragment is about as long. */
+/* Writes a body with one entry; the fragment is about as long. */
 static void
 write_large(struct buf *to, const char *epoch, size_t size)
 {

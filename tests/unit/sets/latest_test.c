@@ -55,7 +55,7 @@ TEST(is_what_the_last_commit_told)
     post_each(3, 5);
     assert_int_equal(sets_head(&s, "demo").commit_after, 10);
     assert_is_message(10, 15);
-    sets_rotate(&s, "demo"); /* tells no change */
+    sets_rotate(&s, "demo"); /* has no change */
     assert_is_message(10, 15);
     stage_restart();
     assert_is_message(10, 15);
@@ -88,7 +88,7 @@ TEST(is_the_same_where_only_files_have_it, messages_configure, messages_close)
         assert_int_equal(sets_head(&s, "demo").list, list + rows[i].lists);
         sets_rotate(&s, "demo");
         sets_file_all(&s);
-        channel_last(&s); /* one more commit: rows are let go of */
+        channel_last(&s); /* one more commit: the log deletes rows */
         latest(sets_find(&s, "demo"), false, MIB);
 
         stage_restart();
@@ -113,7 +113,7 @@ TEST(is_the_last_message_of_a_large_commit)
     assert_is_text(set, 100000);
 }
 
-/* nothing before the first change, and when all is let go of. */
+/* nothing before the first change, and when all is deleted. */
 TEST(is_nothing_where_nothing_is_there)
 {
     struct list_info list;

@@ -52,7 +52,7 @@ enter(const char *query)
     return class;
 }
 
-/* What `text` has of entries 1 ... */
+/* The entries of `text`, from 1 on ... */
 static struct {
     uint64_t seqs[20000];
     size_t n;
@@ -91,8 +91,8 @@ wish_for(struct set *set, enum message_form form,
 
 FIXTURE(messages_open, messages_close);
 
-/* R-349, design section 1: whatever a filter lets through, a message covers all
- * of what it stands for, with the log's times and digest. */
+/* R-349, design section 1: with any filter a message covers its whole range,
+ * with the log's times and digest. */
 TEST(covers_what_it_stands_for_and_has_what_passes)
 {
     static const unsigned divisor[] = {3, 5, 0};
@@ -160,7 +160,7 @@ TEST(has_the_same_bytes_whatever_is_kept)
     buf_fini(&first);
 }
 
-/* What a class has of a batch, or NULL. */
+/* Returns the form of a batch that a class keeps, or NULL. */
 static const struct form *
 kept_form(struct set *set, const struct filter_class *class, bool is_json)
 {

@@ -101,7 +101,7 @@ TEST(has_the_same_bytes_from_every_tier, messages_configure, messages_close)
             buf_fini(&memory[f][i]);
 }
 
-/* Also where it ends when it is cut by bytes. */
+/* It also ends at the same entry when it is cut by bytes. */
 TEST(is_cut_at_the_same_entry_from_every_tier)
 {
     struct set *set = post_each(33, 11);

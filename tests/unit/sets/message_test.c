@@ -134,8 +134,8 @@ TEST(covers_exactly_what_it_says_over_any_batches)
             }
 }
 
-/* However little a message may hold, it has an entry: who cannot take that one
- * learns its size. */
+/* A message has an entry, however little it may hold: a reader that cannot take
+ * that entry learns its size. */
 TEST(has_an_entry_however_small_it_is_to_be)
 {
     struct set *set = post_each(2, 3);
@@ -149,8 +149,8 @@ TEST(has_an_entry_however_small_it_is_to_be)
         }
 }
 
-/* log.md, times; R-287: parts that meet in seq meet in time, whoever merged
- * what. */
+/* log.md, times; R-287: parts that meet in seq meet in time, also if different
+ * threads merged them. */
 TEST(meets_in_time_where_it_meets_in_seq)
 {
     struct set *set = post_each(4, 5);
@@ -203,7 +203,7 @@ TEST(refuses_what_the_log_does_not_have)
     }
 }
 
-/* log.md, times: a heartbeat stands at its position, tells clock and interval,
+/* log.md, times: a heartbeat stands at its position, states clock and interval,
  * at the head as in the middle and at the beginning. */
 TEST(beats_at_any_position)
 {
@@ -231,8 +231,8 @@ TEST(beats_at_any_position)
         }
 }
 
-/* log.md, reading: no thread that others wait for waits for a disk: it is told
- * to ask again; what the head tells, it has at once. */
+/* log.md, reading: a thread that others wait for never waits for a disk: it
+ * gets STATUS_AGAIN; facts of the head it has at once. */
 TEST(says_again_rather_than_wait_for_a_disk)
 {
     struct set *set;

@@ -20,7 +20,8 @@ TEST(no_document_of_the_archive_has_too_many_entries)
     assert_int_equal(parts_of(1, 1000001, 1000).size, 1000);
 }
 
-/* one document up to the setting, whatever the archive had before. */
+/* R-219: one document up to the setting, for any earlier content of the
+ * archive. */
 TEST(there_is_an_index_when_one_part_does_not_do)
 {
     assert_false(parts_of(1, 1, 3).has_index);
