@@ -1,18 +1,18 @@
 /*
- * Alarms are a pairing heap, whose links are in the alarms themselves: to set
- * one takes no memory, so it cannot fail, and costs as much however many there
- * are. One that is cleared costs a logarithm of their number, all in all.
+ * Alarms form a pairing heap whose links are in the alarms themselves. Setting
+ * one takes no memory, so it cannot fail, and takes constant time. Clearing one
+ * takes, on average, a logarithm of their number.
  *
- * `child` is the first of those below, `next` the next beside it; `prev` the
- * one before it, or for the first the one above.
+ * `child` is the first alarm below, `next` the next beside it; `prev` the one
+ * before it, or for the first the one above.
  */
 #include "base/clock.h"
 #include "broker/net/calling.h"
 
-/* Rings of one timer; then the loop looks at its sockets. */
+/* Alarms per call of the timer; then the loop looks at its sockets. */
 #define RINGS_AT_ONCE 1024
 
-/* Both stand alone or on top, neither beside another. Either may be NULL. */
+/* Joins two heaps without siblings. Either may be NULL. */
 static struct alarm *
 meld(struct alarm *a, struct alarm *b)
 {
@@ -32,7 +32,7 @@ meld(struct alarm *a, struct alarm *b)
     return a;
 }
 
-/* Takes the first of the row `*row` out of it. */
+/* Takes the first one out of the row `*row`. */
 static struct alarm *
 take(struct alarm **row)
 {
@@ -83,9 +83,9 @@ drop(struct alarms *alarms, struct alarm *alarm)
 
 static void on_timer(uv_timer_t *timer);
 
-/* The timer may be early, never late: what is cleared leaves it as it is. While
- * it rings it waits: libuv runs a timer that is due again at once, and before
- * anything else. */
+/* Sets the timer. It may ring early, never late: a cleared alarm leaves it
+ * unchanged. While alarms ring it waits: libuv runs a timer that is due again
+ * at once, before anything else. */
 static void
 arm(struct alarms *alarms)
 {

@@ -19,23 +19,24 @@
 #include "broker/net/tcp.h"
 #include "proto/buf.h"
 
-/* Written at once: what the socket does not take has to be copied. */
+/* The most bytes of a write: bytes that the socket does not take must be
+ * copied. */
 #define WRITE_MAX 65536
 
-/* Then the other connections get their turn. */
+/* Writes per turn; then the other connections have theirs. */
 #define WRITES_AT_ONCE 4
 
 /* Longest head: a status line, the lines that compose_head adds by itself, and
  * the handler's. */
 #define HEAD_MAX (RESPONSE_HEADERS_MAX + 512)
 
-/* A body that is no longer goes along with the head. */
+/* The longest body that is sent together with the head. */
 #define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
 
 /* The head */
 
-/* What is said of the connection. 426 has to name the protocol that is wanted
- * (RFC 9110 section 15.5.22), to those who could speak it. */
+/* The Connection lines. 426 must name the required protocol (RFC 9110 section
+ * 15.5.22), but only to clients that can speak it. */
 static const char *
 connection_lines(const struct request *rq, unsigned status)
 {
@@ -49,8 +50,8 @@ connection_lines(const struct request *rq, unsigned status)
     return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
 }
 
-/* Writes the head into the scratch; returns its size. Each answer has one, so
- * it is put together without printf, which took a third of the time of a small
+/* Writes the head into the scratch; returns its size. Every answer has a head,
+ * so this does without printf, which took a third of the time of a small
  * answer. */
 static size_t
 compose_head(struct request *rq, const struct response *r, uint64_t size)
@@ -69,8 +70,8 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
     buf_add_text(&head, connection_lines(rq, r->status));
     if (r->is_long && !rq->is_1_0)
         BUF_ADD(&head, "Transfer-Encoding: chunked\r\n");
-    /* RFC 9110 section 8.6 forbids it in 204, and in 304 it would be that of
-     * what is not sent. */
+    /* RFC 9110 section 8.6 forbids it in 204. In 304 it would be the length of
+     * a body that is not sent. */
     if (r->status != 204 && r->status != 304 && !r->is_long) {
         BUF_ADD(&head, "Content-Length: ");
         buf_add_number(&head, size);
@@ -111,7 +112,7 @@ drop_body(struct request *rq)
     rq->piece = (struct slice){NULL, 0};
 }
 
-/* On the worker pool. The request is this job's alone until it is done. */
+/* On a worker. The request is only this job's until the job is done. */
 static void
 work(struct job *job)
 {
@@ -135,7 +136,7 @@ work_done(struct job *job)
     answer_send(c);
 }
 
-/* What the body says next. BODY_WAITS: the worker pool has been asked. */
+/* Asks the body for its next piece. BODY_WAITS: a worker was asked. */
 static enum body_result
 advance(struct request *rq)
 {
@@ -156,8 +157,8 @@ advance(struct request *rq)
     return result;
 }
 
-/* Nobody can read the rest of the body. The connection is cut, so that the
- * client does not take the part that it has for the whole. */
+/* The rest of the body cannot be read. Cuts the connection, so that the client
+ * does not take its part for the whole. */
 static void
 cut_off(struct connection *c)
 {
@@ -206,8 +207,8 @@ write_some(struct connection *c)
     return true;
 }
 
-/* All is given away. The connection goes on, or ends so that the client can
- * read what it was sent. */
+/* Ends the answer. The connection continues, or ends so that the client can
+ * read the answer. */
 static void
 finish(struct connection *c)
 {
@@ -300,8 +301,8 @@ answer_begin_long(struct request *rq, const struct response *r,
 }
 
 /* Fills the rest of the scratch with a small body, as far as it is in memory;
- * returns the new size. A body that is all there is done with: the client has
- * its answer, and the connection has to be ready for the next request. */
+ * returns the new size. Frees a body that fits completely: the client then has
+ * its answer, and the connection must be ready for the next request. */
 static size_t
 gather(struct request *rq, size_t size)
 {
@@ -324,7 +325,7 @@ gather(struct request *rq, size_t size)
     return size;
 }
 
-/* A text that does not fit beside the head becomes a body. */
+/* Makes a body of a text that does not fit beside the head. */
 static bool
 keep_text(struct request *rq, struct slice text)
 {

@@ -83,8 +83,8 @@ read_at(int fd, void *to, size_t size, uint64_t at, bool may_block)
     return n;
 }
 
-/* What a failed read means: a job may wait for the disk. If the job's read
- * fails too, the file is damaged, or shorter than it was. */
+/* After a failed read: a job may wait for the disk. If the job's read fails
+ * too, the file is damaged, or shorter than before. */
 static enum body_result
 unread(bool may_block)
 {
@@ -210,13 +210,13 @@ body_of_file(int fd, uint64_t size)
     return &f->body;
 }
 
-/* A part of another one */
+/* A part of another body */
 
 struct part {
     struct body body;
     struct body *whole;
-    uint64_t before; /* bytes still to be dropped */
-    uint64_t left;   /* bytes still to be lent */
+    uint64_t before; /* bytes still to drop */
+    uint64_t left;   /* bytes still to lend */
 };
 
 static enum body_result
@@ -227,7 +227,7 @@ part_next(struct body *body, bool may_block, struct slice *piece)
 
     if (p->left == 0)
         return BODY_END;
-    /* What is dropped may be many megabytes: not where others wait. */
+    /* Dropping may read many megabytes: not on a service thread. */
     if (p->before > 0 && !may_block)
         return BODY_WAITS;
     do {

@@ -23,7 +23,7 @@ enum body_result {
     BODY_DATA, /* *piece is lent until the next call on this body */
     BODY_END,
     BODY_WAITS, /* nothing in memory: ask again with may_block */
-    BODY_FAILED /* the rest cannot be had: cut the connection */
+    BODY_FAILED /* the rest cannot be read: cut the connection */
 };
 
 /* `size` bytes from `at` on in the open file `fd`. */
@@ -37,7 +37,8 @@ struct body {
     uint64_t size; /* bytes in all, known before the first piece */
     enum body_result (*next)(struct body *body, bool may_block,
                              struct slice *piece);
-    void (*free)(struct body *body); /* at the end, or when nobody wants it */
+    void (*free)(struct body *body); /* at the end, or when the receiver gives
+                                        up */
     /* Begins at byte `first` (< size) instead: called at most once, before the
      * first piece, and reads nothing by itself. NULL: only by reading on. */
     void (*seek)(struct body *body, uint64_t first);

@@ -14,7 +14,7 @@
                                                                     thread ends
  */
 
-/* Is the mailbox empty, and to stay so? */
+/* True if the mailbox is empty; then closes it. */
 static bool
 close_mailbox(struct caller *c)
 {
@@ -45,11 +45,11 @@ end_if_possible(struct caller *c)
 static void
 on_idle(uv_idle_t *idle)
 {
-    (void)idle; /* that it is there keeps the loop awake */
+    (void)idle; /* an active idle handle keeps the loop awake */
 }
 
-/* Before the loop sleeps. What has happened is told first: it frees turns, and
- * those who are told start calls, which then begin at once. */
+/* Before the loop sleeps. Reports results first: that frees turns, and callees
+ * start calls, which then begin at once. */
 static void
 on_prepare(uv_prepare_t *prepare)
 {
@@ -117,7 +117,7 @@ poke(struct caller *c)
 void
 caller_wake(struct caller *caller)
 {
-    /* Only the first of several asks the system. */
+    /* Only the first of several wakes the loop. */
     if (atomic_exchange(&caller->is_wanted, true))
         return;
     pthread_mutex_lock(&caller->mutex);
@@ -168,7 +168,7 @@ init_loop(struct caller *c)
     return true;
 }
 
-/* Everything that is left of the loop is closed by a last run of it. */
+/* A last run of the loop closes everything that is left in it. */
 static void
 fini_loop(struct caller *c)
 {
@@ -177,8 +177,8 @@ fini_loop(struct caller *c)
     uv_close((uv_handle_t *)&c->prepare, NULL);
     uv_close((uv_handle_t *)&c->idle, NULL);
     uv_close((uv_handle_t *)&c->alarms.timer, NULL);
-    /* Who ended what was left may have stopped the loop once more: then it
-     * returns at once. */
+    /* A callback may have stopped the loop once more: then it returns at
+     * once. */
     while (uv_run(&c->loop, UV_RUN_DEFAULT))
         ;
     if (uv_loop_close(&c->loop))

@@ -1,5 +1,5 @@
 /*
- * caller.h - calls out: HTTP requests to whom we do not trust.
+ * caller.h - calls out: HTTP requests to servers that we do not trust.
  *
  * A caller is one thread with a loop (libuv), on which thousands of calls are
  * under way at once over kept-alive connections (libcurl, several multi handles
@@ -7,42 +7,42 @@
  * lives on that thread, too: on_start, on_wake, timers and jobs run on it, and
  * all functions here are called on it unless they say "any thread".
  *
- * What a call may cost is limited: a deadline over all of it (a trickling
- * answer cannot outlive it, W-057), the bytes of the answer that are read, the
- * connections in all and per host. The address that was judged (address.h) is
- * the one that is connected to (W-160); a connection that was kept is judged
- * again for each call that it serves. Names are resolved without blocking the
- * thread. No redirect is followed unless asked for, nothing of ours
- * (credentials, proxies, netrc, cookies) is sent, HTTP and HTTPS only (W-162);
- * certificates are verified.
+ * The cost of a call is limited: by a deadline over all of it (a trickling
+ * answer cannot outlive it, W-057), by the bytes that are read of the answer,
+ * by the connections in all and per host. The caller connects to the very
+ * address that it has judged (address.h, W-160), and judges a kept connection
+ * again for each call. It resolves names without blocking the thread. It
+ * follows no redirect unless asked to, sends nothing of ours (credentials,
+ * proxies, netrc, cookies), speaks HTTP and HTTPS only (W-162), and verifies
+ * certificates.
  *
  *     caller_start --> waits for its turn --> prepare: CALL_READY --> done
  *                                                      CALL_LATER --> caller_go
  *                                                      CALL_NOT, no `done`
  *
- * A long answer is handed over in pieces (call->take), no faster than they are
- * taken: who writes them to a disk says CALL_LATER, writes in a job, and says
- * caller_go; until then nothing more is read from the connection.
+ * A long answer is handed over in pieces (call->take), no faster than the user
+ * takes them: to write one to a disk the user returns CALL_LATER, writes in a
+ * job, and calls caller_go. Until then the caller reads nothing more from the
+ * connection.
  *
  *     ... bytes --> take: CALL_READY --> bytes --> ... --> done
  *                         CALL_LATER --> caller_go --> bytes
  *                         CALL_NOT, no `done`
  *
- * Turns: at most `connections` calls at once, at most `host_connections` to one
- * host and port, however they are spelled; and calls marked suspect (the last
- * one to the same callback failed) are never more than half of either, calls
- * marked unproven (somebody has named a URL, and nobody has confirmed it) never
- * more than a quarter (or one, where the limit is less), so that however many
- * callbacks hang, and however many are named that do, the others have room,
- * also those at the same host (W-092). Hosts take turns; within a host it is
- * first come, first served, among those of a kind. A suspect and an unproven
- * call get a new connection: each is one request at most. A waiting call costs
- * no more than its struct: the body is given by `prepare`, when its turn has
- * come.
+ * Turns: at most `connections` calls run at once, at most `host_connections` to
+ * one host and port, in whatever spelling. Calls marked suspect (the last one
+ * to the same callback failed) never have more than half of either limit. Calls
+ * marked unproven (to a URL that a client has named, and the callback has not
+ * confirmed) never have more than a quarter (or one, if the limit is less). So
+ * however many callbacks hang, named or confirmed, the others have room, also
+ * at the same host (W-092). Hosts take turns; the calls of a kind to one host
+ * are served in order. A suspect and an unproven call get a new connection, so
+ * each is one request at most. A waiting call costs only its struct: `prepare`
+ * gives the body when its turn has come.
  *
- * Descriptors: caller_files. Certificates are trusted that the authorities in
- * the system's file vouch for (the one libcurl was built with), or those in
- * the file that the environment names in SSL_CERT_FILE.
+ * Descriptors: caller_files. The caller trusts the authorities in the system's
+ * file (the one libcurl was built with), or in the file that the environment
+ * variable SSL_CERT_FILE names.
  */
 #ifndef BROKER_NET_CALLER_H
 #define BROKER_NET_CALLER_H
@@ -70,7 +70,7 @@ struct caller;
 /* Bytes of one piece of an answer. */
 #define CALL_PIECE_MAX ((size_t)256 * 1024)
 
-/* A Retry-After is taken for no more than this: a day. */
+/* A longer Retry-After counts as this: a day. */
 #define CALL_RETRY_AFTER_MAX_US ((int64_t)86400 * 1000000)
 
 struct caller_options {
@@ -83,8 +83,8 @@ struct caller_options {
     void (*on_begin)(struct caller *caller, void *user);
     void (*on_end)(struct caller *caller, void *user);
 
-    /* After caller_wake; and at the end of each turn of the loop, when all that
-     * has happened in it was told. May be NULL. */
+    /* After caller_wake, and at the end of each turn of the loop, when its
+     * results were reported. May be NULL. */
     void (*on_wake)(struct caller *caller, void *user);
     void (*on_turn)(struct caller *caller, void *user);
     void *user;
@@ -103,23 +103,24 @@ MUST_CHECK enum status caller_open(struct caller **caller,
 /* Makes on_wake run soon. Any thread; calls are merged, none is lost. */
 void caller_wake(struct caller *caller);
 
-/* Runs task->run on the thread. Any thread; in order per caller of it. What was
- * posted before caller_stop still runs; nobody may post once that has begun,
- * but the tasks and jobs themselves. */
+/* Runs task->run on the thread. Any thread; in order per posting thread. Tasks
+ * that were posted before caller_stop still run; after it only tasks and jobs
+ * themselves may post. */
 void caller_post(struct caller *caller, struct task *task);
 
-/* Ends the thread: cuts all calls (none of them comes to `done`, nor one that
- * is started from now on; no alarm rings), runs what was posted, waits for
- * jobs, which come to their `done`, then runs on_end. The thread that closes.
- * Harmless twice; then only caller_close is left. */
+/* Ends the thread: cuts all calls (none calls `done`, nor one that is started
+ * from now on; no alarm rings), runs posted tasks, waits for jobs, which call
+ * their `done`, then runs on_end. The thread that closes. A second call does
+ * nothing; then only caller_close is left. */
 void caller_stop(struct caller *caller);
-void caller_close(struct caller *caller); /* caller_stop, frees. NULL allowed */
+void caller_close(struct caller *caller); /* calls caller_stop, and frees. NULL
+                                             allowed */
 
 /* Calls */
 
 enum call_turn { CALL_READY, CALL_LATER, CALL_NOT };
 
-/* Why a call came to no answer, for metrics and for whoever asks. */
+/* Why a call has no answer, for metrics and for users. */
 enum call_failure {
     CALL_ANSWERED, /* there is a status */
     CALL_REFUSED,  /* an address that may not be called, or no URL to call */
@@ -132,40 +133,40 @@ enum call_failure {
                   */
 };
 
-/* Lives inside its owner's struct, all zero before its first use; the caller's
+/* A member of its owner's struct, all zero before its first use; the caller's
  * from caller_start to `done`. */
 struct call {
     /* Set before caller_start. */
     enum call_method { CALL_GET, CALL_HEAD, CALL_POST } method;
 
-    const char *url; /* lent until done; sent as it is but for a fragment. With
+    const char *url; /* lent until done; sent unchanged but for a fragment. With
                         user info, blanks or control characters: refused */
     int64_t timeout_us; /* from its turn on, or, after CALL_LATER, from
-                           caller_go: what the user takes is not the other
-                           side's fault */
-    size_t max_answer;  /* bytes of the answer's body that are kept; when there
-                           are more, reading ends: is_cut */
+                           caller_go: the user's time does not count */
+    size_t max_answer;  /* bytes kept of the answer's body; if there are more,
+                           reading ends: is_cut */
     unsigned max_redirects;
-    int64_t stall_us; /* no byte of the answer for so long: CALL_TIMEOUT. What
-                         the user takes does not count. 0: no such limit */
+    int64_t stall_us; /* no byte of the answer for so long: CALL_TIMEOUT. The
+                         user's time does not count. 0: no such limit */
     const struct networks *also; /* may be called beside `allowed` of the
                                     caller's options; lent until done; NULL:
                                     none */
     bool is_suspect;
     bool is_unproven; /* counts, and is_suspect does not */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,
-                                                     lent until done; NULL: all
-                                                     is there */
+                                                     lent until done; NULL: both
+                                                     are set */
     void (*done)(struct call *call); /* may start calls, also this one again */
 
-    /* Not NULL: the body of an answer 200 is not kept, but handed over: all of
-     * it but an empty one, before `done`. `piece` has at most CALL_PIECE_MAX
-     * bytes; what the user does not take out of it, by exchanging it for a
-     * buffer of his own, is gone when this returns. CALL_LATER: nothing is read
-     * before caller_go, and `done` does not come. An answer that fails later
-     * on, or is_cut, may not have been handed over as far as it came. */
+    /* Not NULL: the body of an answer 200 is not kept, but handed over before
+     * `done`, in pieces; an empty one is not. `piece` has at most
+     * CALL_PIECE_MAX bytes. The user keeps them by exchanging it for a buffer
+     * of his own; else they are gone when this returns. CALL_LATER: the caller
+     * reads nothing, and does not call `done`, before caller_go. If an answer
+     * fails later, or is_cut, the last bytes that came may not have been handed
+     * over. */
     enum call_turn (*take)(struct call *call, struct buf *piece);
-    uint64_t max_taken; /* bytes in all; when there are more: is_cut */
+    uint64_t max_taken; /* bytes in all; if there are more: is_cut */
 
     const char *const *headers; /* "Name: value", NULL at the end; or NULL. One
                                    with a control character: CALL_REFUSED
@@ -176,12 +177,12 @@ struct call {
     enum call_failure failure;
     unsigned status;        /* if CALL_ANSWERED; else 0 */
     int64_t retry_after_us; /* Retry-After (seconds or HTTP-date), from now; 0:
-                               none, or already past */
+                               none, or in the past */
     struct slice answer;    /* of the body, at most max_answer bytes; empty
                                if it was handed over */
     bool is_cut;            /* there was more; the connection was closed */
     struct slice content_type;        /* of the answer; or empty */
-    struct slice etag, last_modified; /* likewise, as they stand */
+    struct slice etag, last_modified; /* likewise, unchanged */
     struct slice links;               /* all Link headers, joined by commas */
     const char *final_url;            /* after redirects; NULL if not called */
     char why[160];                    /* a sentence, terminated: "the connection
@@ -197,23 +198,23 @@ struct call {
     unsigned char kind;
 };
 
-/* Queues a call. Always comes to `done` (unless it is cancelled, or prepare
- * says CALL_NOT), never before caller_start has returned. */
+/* Queues a call. It always ends in `done` (unless it is cancelled, or prepare
+ * returns CALL_NOT), never before caller_start has returned. */
 void caller_start(struct caller *caller, struct call *call);
 
-/* After CALL_LATER: headers and body are there, or what was handed over is
- * taken (ready); or it is not to be made, or gone on with (then `done` is not
- * called). Its turn was kept. */
+/* After CALL_LATER. `ready`: headers and body are set, or the user has taken
+ * the piece. Else the call is not made, or given up (without `done`). It has
+ * kept its turn. */
 void caller_go(struct caller *caller, struct call *call, bool ready);
 
 /* Gives up a call that is queued or under way, also in its own `prepare` and
- * `take`: `done` is not called, the connection is closed. Harmless if it is
+ * `take`: does not call `done`, and closes the connection. Allowed if it is
  * neither. */
 void caller_cancel(struct caller *caller, struct call *call);
 
 /* Timers */
 
-/* Lives inside its owner's struct; all zero before its first use. */
+/* A member of its owner's struct; all zero before its first use. */
 struct alarm {
     void (*ring)(struct alarm *alarm);
 
@@ -224,19 +225,20 @@ struct alarm {
 };
 
 /* Rings once at `at_us` (steady clock) or soon after, never before this has
- * returned; set again, only the last one counts. Tens of thousands may be set
- * at once; needs no memory. */
+ * returned; if set again, only the last time counts. Tens of thousands may be
+ * set at once; needs no memory. */
 void caller_set_alarm(struct caller *caller, struct alarm *alarm,
                       int64_t at_us);
 void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
 
 /* Jobs */
 
-/* A thing that may block: job->work on the worker pool, then job->done here
- * (server.h). Always comes to `done`. */
+/* Runs job->work, which may block, on the worker pool, then job->done here
+ * (server.h). Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
 
-/* How many calls have had their turn and are not done, and how many wait. */
+/* Counts the calls that had their turn and are not done, and those that
+ * wait. */
 void caller_count(const struct caller *caller, unsigned *under_way,
                   unsigned *waiting);
 

@@ -1,14 +1,14 @@
 /*
  * Calls that are under way: libcurl.
  *
- * One multi handle keeps all its connections in one table of few buckets, so
- * that with thousands of them each call pays for the others; therefore there
- * are up to 64, and the host decides which one (measured with 2,000 callbacks:
- * 20 instead of 40 us a call). They are made when first used: each has two
- * descriptors of its own.
+ * A multi handle keeps all its connections in a table of few buckets, so with
+ * thousands of them each call pays for the others. Therefore there are up to
+ * 64, chosen by host (measured with 2,000 callbacks: 20 instead of 40 us a
+ * call). Each is made when first used, because it has two descriptors of its
+ * own.
  *
- * libcurl says when it wants to be called, and which descriptors it wants
- * watched (watching.c).
+ * libcurl requests the time of its next call, and the descriptors to watch
+ * (watching.c).
  */
 #include "broker/net/calling.h"
 
@@ -32,8 +32,7 @@
 /* Calls at once for which one more shard is worth its memory, 40 KiB. */
 #define CALLS_OF_SHARD 16
 
-/* Connections that are kept for the next call, times those that are made at
- * once. */
+/* Kept connections per connection that may be under way. */
 #define KEPT_TIMES 4
 
 /* Descriptors */
@@ -53,13 +52,14 @@ caller_files(unsigned connections, unsigned host_connections)
 {
     unsigned n_shards = shards_for(connections);
 
-    /* Two for each that is being made (IPv6 and IPv4 race), and two duplicates
-     * (watching.c); those kept; each shard's own two; the loop's. */
+    /* Two for each connection being made (IPv6 and IPv4 race), and two
+     * duplicates (watching.c); the kept ones; each shard's own two; the
+     * loop's. */
     return 4 * connections + KEPT_TIMES * connections +
            n_shards * (host_connections + 2) + 16;
 }
 
-/* How many a shard keeps: no more of all descriptors than a quarter. */
+/* The connections that a shard keeps: at most a quarter of all descriptors. */
 static long
 kept_of_shard(const struct caller_options *options, unsigned n_shards)
 {
@@ -134,7 +134,7 @@ shard_open(struct caller *caller, struct shard *shard)
 
 /* Calls */
 
-/* Lets go of the transfer: the call is over, or never began. */
+/* Releases the transfer of a call that is over, or never began. */
 static void
 put_back(struct caller *caller, struct transfer *t)
 {
@@ -227,11 +227,11 @@ calling_piece(struct transfer *t)
     set_to_tell(t->caller, t);
 }
 
-/* The user is told of it when he has taken all that came. */
+/* The user gets the end after the last piece. */
 static void
 finish(struct caller *caller, struct transfer *t, CURLcode result)
 {
-    /* Its connection may be used for the next call. */
+    /* The next call may use its connection. */
     curl_multi_remove_handle(t->shard->multi, t->easy);
     caller_clear_alarm(caller, &t->stall);
     t->is_over = true;
@@ -246,7 +246,7 @@ on_stall(struct alarm *alarm)
     struct transfer *t = list_entry(alarm, struct transfer, stall);
     int64_t now_us = clock_steady_us();
 
-    /* It has come, and nobody has taken it yet. */
+    /* The user has not taken the last piece yet. */
     if (t->is_with_user || !list_is_empty(&t->node))
         t->heard_us = now_us;
     if (t->heard_us + t->call->stall_us > now_us) {
@@ -265,7 +265,7 @@ tell_end(struct caller *caller, struct transfer *t)
     transfer_tell(t);
     call->handle = NULL;
     turns_release(caller, call);
-    call->done(call); /* which may free or start it; t is what it lends from */
+    call->done(call); /* which may free or start it; it lends from t */
     put_back(caller, t);
 }
 
@@ -289,7 +289,7 @@ hand_over(struct caller *caller, struct transfer *t)
     struct call *call = t->call;
     enum call_turn turn;
 
-    t->is_with_user = true; /* he may say caller_go at once */
+    t->is_with_user = true; /* the user may call caller_go at once */
     g->handed = t;
     turn = call->take(call, &t->answer);
     if (!g->handed)
@@ -319,7 +319,7 @@ tell_all(struct caller *caller)
     }
 }
 
-/* Ends what libcurl has come to the end of. */
+/* Ends the calls that libcurl has finished. */
 static void
 finish_all(struct caller *caller)
 {
@@ -378,7 +378,7 @@ calling_is_due(const struct calling *g)
 
 /* Trust */
 
-/* Which file says whom to trust; the one libcurl was built with, unless the
+/* The path of the authorities' file: libcurl's built-in one, unless the
  * environment names another. */
 static char *
 trusted_path(const struct curl_version_info_data *version)
@@ -392,8 +392,8 @@ trusted_path(const struct curl_version_info_data *version)
     return slice_dup(slice_of(path));
 }
 
-/* Without the file nobody is trusted. It is not read before there is somebody
- * to be called by HTTPS: that takes some 20 ms, once, and some megabytes. */
+/* Without the file the caller trusts no server. It is read before the first
+ * HTTPS call: that takes some 20 ms, once, and some megabytes. */
 static struct x509_store_st *
 read_trusted(const char *path)
 {
@@ -408,7 +408,7 @@ read_trusted(const char *path)
     return trusted;
 }
 
-/* With libcurl's own way every shard would read and keep the file. */
+/* In libcurl's own way every shard would read and keep the file. */
 CURLcode
 calling_trust(CURL *easy, void *ssl_ctx, void *caller)
 {

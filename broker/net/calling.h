@@ -1,9 +1,8 @@
 /*
- * calling.h - what a caller is made of. For the files named here only;
- * everything here belongs to the caller's thread, except what stands under
- * "Other threads".
+ * calling.h - the parts of a caller. For the files named here only. Everything
+ * belongs to the caller's thread, except the members under "Other threads".
  *
- *     turns.c     hosts with calls that wait, and whose turn it is
+ *     turns.c     hosts with waiting calls, and their turns
  *     calling.c   calls that are under way: libcurl
  *     transfer.c  one of them (transfer.h)
  *     watching.c  their descriptors
@@ -17,11 +16,11 @@
  *      +--done---- FAILED <-----+---------------+ no memory, URL   |
  *      +--done-----------------------------------------------------+
  *
- * In HELD its prepare runs, or it is LATER. All but WAITING are in
- * caller->calls or, if they need nothing but to be told, caller->failed.
+ * In HELD its prepare runs, or has returned CALL_LATER. All but WAITING are in
+ * caller->calls or, if only `done` is left, in caller->failed.
  *
- * Nothing calls the user from within libcurl, nor while a call is changed: what
- * has happened is told in caller_turn, before the loop sleeps.
+ * The user is never called from within libcurl, nor while a call changes:
+ * caller_turn reports results before the loop sleeps.
  */
 #ifndef BROKER_NET_CALLING_H
 #define BROKER_NET_CALLING_H
@@ -41,8 +40,8 @@
 
 #define SHARDS_MAX 64
 
-/* Hosts are few, compared with calls; with 65,536 of them at once, eight share
- * a bucket. */
+/* Hosts are few compared with calls; with 65,536 at once, eight share a
+ * bucket. */
 #define HOST_BUCKETS 8192
 
 enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
@@ -50,11 +49,11 @@ enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 /* Calls are of three kinds, which are counted and take turns separately. */
 enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
 
-/* "host:port", as long as there are calls to it. */
+/* "host:port", while there are calls to it. */
 struct host {
     struct host *next; /* in its bucket */
     uint32_t hash;
-    unsigned n_held;            /* calls that have their turn */
+    unsigned n_held;            /* calls that have had their turn */
     unsigned n_held_of[KINDS];  /* the same by kind */
     struct list waiting[KINDS]; /* of calls */
     struct list turns[KINDS];   /* in turns.rings, if one may have its turn */
@@ -67,16 +66,16 @@ struct turns {
     unsigned n_waiting;
     unsigned n_held;
     unsigned n_held_of[KINDS];
-    enum kind next;           /* whose ring is looked at first */
+    enum kind next;           /* the ring to look at first */
     struct list rings[KINDS]; /* hosts: their node turns[kind] */
     struct list held;         /* calls: HELD and GOING */
     struct list failed;       /* calls: FAILED */
-    struct call *preparing;   /* its prepare is running; NULL: it was
-                                 cancelled there */
+    struct call *preparing;   /* its prepare runs; NULL: it was cancelled
+                                 there */
     struct host *hosts[HOST_BUCKETS];
 };
 
-/* One multi handle, and what libcurl wants to be told of. */
+/* One multi handle, and libcurl's requests to the loop. */
 struct shard {
     struct caller *caller;
     CURLM *multi; /* NULL: not needed yet */
@@ -95,9 +94,9 @@ struct calling {
     struct shard shards[SHARDS_MAX];
     struct list due, touched;
     struct list spare;       /* transfers for the next call */
-    struct list to_tell;     /* transfers: with a piece to hand over, or over */
-    struct transfer *handed; /* whose `take` is running; NULL: it was cancelled
-                                there */
+    struct list to_tell;     /* transfers with a piece to hand over, or at their
+                                end */
+    struct transfer *handed; /* its `take` runs; NULL: it was cancelled there */
     struct watch **watches;  /* by descriptor */
     size_t n_watches;
 };
@@ -125,7 +124,7 @@ struct caller {
     /* Other threads */
 
     atomic_bool is_wanted; /* caller_wake has asked, on_wake not yet run */
-    pthread_mutex_t mutex; /* over all below */
+    pthread_mutex_t mutex; /* protects all below */
     struct list mailbox;
     bool is_ending;
     bool is_ended; /* the async handle must not be used any more */
@@ -136,22 +135,22 @@ struct caller {
 void turns_init(struct turns *t, unsigned connections,
                 unsigned host_connections);
 
-/* Lets calls begin whose turn it is, a bounded number of them. */
+/* Begins calls whose turn it is, a bounded number. */
 void turns_give(struct caller *caller);
 
-/* Can turns_give do something? */
+/* True if turns_give has something to do. */
 bool turns_are_due(const struct turns *t);
 
-/* A call is over: gives its turn back; it is IDLE then. */
+/* Gives back the turn of a call that is over; it is IDLE then. */
 void turns_release(struct caller *caller, struct call *call);
 
-/* Tells `done` of the calls that came to nothing. */
+/* Calls `done` of failed calls. */
 void turns_tell_failed(struct caller *caller);
 
 /* Forgets all calls. */
 void turns_cut(struct caller *caller);
 
-/* Writes why a call came to no answer. */
+/* Notes why a call has no answer. */
 void call_fail(struct call *call, enum call_failure failure, const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 
@@ -159,41 +158,39 @@ void call_fail(struct call *call, enum call_failure failure, const char *format,
 
 MUST_CHECK enum status calling_init(struct caller *caller, struct problem *why);
 
-/* Frees everything; handles of the loop are closed, and gone after its next
- * run. */
+/* Frees everything; closes handles of the loop, which end in its next run. */
 void calling_fini(struct caller *caller);
 
-/* Frees what the last run of the loop has still used. */
+/* Frees what the last run of the loop still used. */
 void calling_free(struct caller *caller);
 
-/* Sends a call on its way to its host. false: it failed, as it says. */
+/* Begins a call to its host. false: it failed, for the reason in the call. */
 MUST_CHECK bool calling_begin(struct caller *caller, struct call *call);
 
-/* Takes it back. */
+/* Stops a call. */
 void calling_stop(struct caller *caller, struct call *call);
 
-/* What was handed over of it, to be taken later, is taken. */
+/* Continues a call when the user has taken its piece. */
 void calling_taken(struct caller *caller, struct call *call);
 
-/* Hands over what has come, and tells `done` of calls that have come to an end.
- */
+/* Hands over pieces, and calls `done` of finished calls. */
 void calling_tell(struct caller *caller);
 
-/* Lets libcurl do what is due. */
+/* Runs libcurl for shards that are due. */
 void calling_drive(struct caller *caller);
 
 /* The shard may have results. */
 void calling_touch(struct shard *shard);
 
-/* Can one of these two do something? */
+/* True if one of these two has something to do. */
 bool calling_is_due(const struct calling *calling);
 
 /* watching.c */
 
-/* Closes what is left, when libcurl has closed all its connections. */
+/* Closes the rest, when libcurl has closed all its connections. */
 void watching_fini(struct calling *calling);
 
-/* Of libcurl: CURLMOPT_SOCKETFUNCTION, the shard is `user`. */
+/* For libcurl: CURLMOPT_SOCKETFUNCTION; `user` is the shard. */
 int calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
                       void *socket_user);
 
@@ -201,7 +198,7 @@ int calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
 
 void alarms_init(struct caller *caller);
 
-/* None rings any more. */
+/* Cancels all alarms. */
 void alarms_fini(struct caller *caller);
 
 #endif

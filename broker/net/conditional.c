@@ -49,8 +49,8 @@ weight_of(struct slice text)
     return value > 1000 ? -1 : value;
 }
 
-/* The weight of an element such as "gzip;q=0.5"; *coding is "gzip". An element
- * that is not well-formed says nothing. */
+/* The weight of an element such as "gzip;q=0.5"; *coding is "gzip". A malformed
+ * element counts as absent. */
 static int
 read_coding(struct slice element, struct slice *coding)
 {
@@ -90,7 +90,7 @@ read_codings(struct slice list)
     return c;
 }
 
-/* Whoever can take gzip and does not like identity better gets it. */
+/* True if the client accepts gzip and does not prefer identity. */
 static bool
 wants_gzip(const struct codings *c)
 {
@@ -99,7 +99,7 @@ wants_gzip(const struct codings *c)
     return weight > 0 && weight >= c->identity;
 }
 
-/* Identity need not be listed: it has to be refused. */
+/* Identity need not be listed: it is accepted unless refused. */
 static bool
 takes_identity(const struct codings *c)
 {
@@ -134,7 +134,7 @@ next_tag(struct slice *list, struct slice *tag, bool *is_weak)
     return true;
 }
 
-/* Is `etag`, which is strong, in the list? */
+/* True if the list contains `etag`, which is strong. */
 static bool
 names(struct slice list, const char *etag, bool weak_will_do)
 {
@@ -165,9 +165,9 @@ may_go_on(const struct conditions *c, const struct validators *v)
     return since == HTTPDATE_NONE || v->modified <= since;
 }
 
-/* Steps 3 and 4: has the client what would be sent? A copy that came as
- * identity, before there was a gzip, is as good as ever: so identity is what is
- * selected for whoever names its ETag. */
+/* Steps 3 and 4: true if the client has the current copy. One that it got as
+ * identity, before there was a gzip, is as good: so for a client that names its
+ * ETag identity is selected. */
 static bool
 is_there_already(const struct conditions *c, const struct validators *v,
                  bool takes_plain, bool *is_gzip)
@@ -198,7 +198,8 @@ struct range {
     uint64_t first, size;
 };
 
-/* A number; what does not fit is the largest. false: it is none. */
+/* Reads a number; one that is too large becomes the maximum. false: no
+ * number. */
 static bool
 read_number(struct slice digits, uint64_t *n)
 {
@@ -215,8 +216,8 @@ read_number(struct slice digits, uint64_t *n)
     return true;
 }
 
-/* "bytes=100-199", "bytes=100-", "bytes=-100"; several, and what is not
- * understood, is RANGE_NONE: then all is sent. */
+/* Reads "bytes=100-199", "bytes=100-", "bytes=-100". Several ranges, and
+ * malformed ones, are RANGE_NONE: then all is sent. */
 static struct range
 read_range(struct slice text, uint64_t size)
 {
@@ -251,14 +252,15 @@ read_range(struct slice text, uint64_t size)
     return (struct range){RANGE_BYTES, first, last - first + 1};
 }
 
-/* Is what the client has a part of still the same? A date does as a strong
- * validator here: what has one was made once and never changes. */
+/* True if the client's part is of the same representation. A date serves as a
+ * strong validator here: a document with one was made once and never
+ * changes. */
 static bool
 is_same(struct slice if_range, const struct validators *v)
 {
     if (!if_range.size)
         return true;
-    if (*if_range.data == '"') /* a weak one is no date, and never the same */
+    if (*if_range.data == '"') /* a weak one is no date, and never matches */
         return slice_is(if_range, v->etag);
     return v->modified != HTTPDATE_NONE &&
            httpdate_read(if_range) == v->modified;

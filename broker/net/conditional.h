@@ -1,6 +1,6 @@
 /*
- * conditional.h - what a GET or HEAD comes to: which encoding, how much, or
- * that nothing need be sent.
+ * conditional.h - decides the result of a GET or HEAD: the coding, the range,
+ * or that no body is needed.
  *
  * The one place for RFC 9110's rules on that: negotiation of the content coding
  * (section 12.5.3), preconditions (13.2.2), ranges (14). Pure.
@@ -19,7 +19,7 @@
 
 /* The request's headers; no data: not sent. */
 struct conditions {
-    bool is_get; /* else HEAD: Range is not for it */
+    bool is_get; /* else HEAD, for which Range does not count */
     struct slice accept_encoding;
     struct slice if_match;
     struct slice if_unmodified_since;
@@ -29,19 +29,19 @@ struct conditions {
     struct slice range;
 };
 
-/* What there is. */
+/* The document's representations. */
 struct validators {
     const char *etag;      /* of identity, in its quotes */
     const char *gzip_etag; /* NULL: there is no gzip representation */
-    int64_t modified;      /* seconds since 1970; HTTPDATE_NONE: not known */
+    int64_t modified;      /* seconds since 1970; HTTPDATE_NONE: unknown */
     uint64_t size;         /* of identity */
 };
 
 struct verdict {
     /* 200; 206: `size` bytes from `first` on; 304; 406: identity is refused and
-     * there is nothing else; 412; 416. */
+     * there is no other; 412; 416. */
     unsigned status;
-    bool is_gzip; /* the representation it is about */
+    bool is_gzip; /* true: of the gzip representation */
     uint64_t first, size;
 };
 

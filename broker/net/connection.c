@@ -12,18 +12,18 @@
 #include "broker/net/tcp.h"
 #include "proto/forwarded.h"
 
-/* The least capacity for bytes that wait: most often these are a part of a
+/* The least capacity for waiting bytes: most often these are a part of a
  * WebSocket frame. */
 #define WAITING_LEAST 256
 
-/* Looked at for one to be displaced. */
+/* How many connections are examined for one to displace. */
 #define DISPLACE_LOOKS 64
 
 /* See connection_widen. */
 #define WIDENED_MAX    16
 #define UNSENT_WIDENED (2 * 1024 * 1024)
 
-/* Bytes that wait */
+/* Waiting bytes */
 
 static struct slice
 waiting_slice(const struct waiting *w)
@@ -96,8 +96,8 @@ set_list(struct connection *c, struct list *list)
     list_append(list, &c->node);
 }
 
-/* Does connection_check look at it? A WebSocket is looked at only while bytes
- * wait for room. */
+/* Sets whether connection_check examines it. It examines a WebSocket only while
+ * bytes wait for room. */
 static void
 set_timed(struct connection *c, bool is_timed)
 {
@@ -155,8 +155,8 @@ wants_input(const struct connection *c)
     case PHASE_BODY:
         return !c->request->is_paused;
     case PHASE_STREAM:
-        /* Who does not read what he is sent is not listened to: his pings would
-         * pile up the answers. */
+        /* A client that does not read its output is not read either: answers to
+         * its pings would pile up. */
         return !connection_is_choked(c);
     case PHASE_FAREWELL:
         return !stream_is_long(c);
@@ -197,8 +197,8 @@ take(struct connection *c, struct slice bytes)
     }
 }
 
-/* Goes through `bytes`, the last of which may be those that wait, and keeps
- * what nobody wants yet. */
+/* Feeds `bytes`, the last of which may be the waiting ones, and keeps what the
+ * phase does not take yet. */
 static void
 feed(struct connection *c, struct slice bytes)
 {
@@ -303,7 +303,7 @@ await(struct connection *c)
     socket_set_writing(&c->socket, true);
 }
 
-/* Nothing is kept back, and nobody waits for room. */
+/* Ends the wait for room: nothing is kept back. */
 static void
 end_wait(struct connection *c)
 {
@@ -389,7 +389,7 @@ connection_narrow(struct connection *c)
     return true;
 }
 
-/* Sends what was kept back, as far as there is room. */
+/* Sends the bytes that were kept back, as far as there is room. */
 static void
 flush(struct connection *c)
 {
@@ -438,7 +438,7 @@ connection_count_half(struct connection *c)
 {
     enum status rc = STATUS_OK;
 
-    if (c->is_proxied) /* nobody knows yet for whom */
+    if (c->is_proxied) /* its client is not known yet */
         return STATUS_OK;
     if (!c->is_half)
         rc = clients_take(c->service->server->clients, c->client,
@@ -522,7 +522,7 @@ connection_end_proxied(struct connection *c)
         count_off(c);
 }
 
-/* Looks at the connections that have waited longest for a request, and returns
+/* Examines the connections that have waited longest for a request, and returns
  * one of the client that has most. A connection that has just sent something
  * stays. NULL: none can be displaced. */
 static struct connection *
@@ -681,7 +681,7 @@ connection_linger(struct connection *c)
     connection_read_on(c);
 }
 
-/* Do so many bytes move as have to? Also where they have time still. */
+/* True if enough bytes move; also if it has time left. */
 static bool
 moves(struct connection *c, int64_t now_us)
 {
@@ -697,7 +697,7 @@ moves(struct connection *c, int64_t now_us)
     return is_first || c->moved - before >= least;
 }
 
-/* Ends a connection on which too little moves. */
+/* Ends a connection on which too few bytes move. */
 static void
 end_slow(struct connection *c)
 {
@@ -708,8 +708,9 @@ end_slow(struct connection *c)
         connection_kill(c);
 }
 
-/* A thread that was held up looks at the clock before it reads: what lies there
- * may have come in time. Once, or who sends on and on would never be late. */
+/* A thread that was held up reads before it judges: unread bytes may have come
+ * in time. Only once, or a client that never stops sending would never be
+ * late. */
 static bool
 may_stay(struct connection *c)
 {
@@ -733,7 +734,7 @@ connection_check(struct connection *c, int64_t now_us)
             end_slow(c);
         break;
     case PHASE_HANDLER:
-        /* Nothing is read meanwhile, so nobody would hear of the end. */
+        /* Nothing is read meanwhile, so nothing else would notice the end. */
         if (tcp_is_ended(c->socket.fd))
             connection_kill(c);
         break;

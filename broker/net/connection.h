@@ -1,6 +1,5 @@
 /*
- * connection.h - one TCP connection, and what it is doing. For this folder
- * only.
+ * connection.h - one TCP connection, and its phase. For this folder only.
  *
  *            +------------------ next request -----------------+
  *            v                                                 |
@@ -11,26 +10,25 @@
  *       +--> PHASE_STREAM --> PHASE_FAREWELL --> PHASE_LINGER
  *       +--> PHASE_LONG ----> PHASE_FAREWELL --> PHASE_LINGER
  *
- * connection_enter alone changes the phase. Heads, lingering and farewells have
- * a deadline. Where bytes are to move, of a body or to a client, so many have
- * to in each server_options.request_timeout_us: who is silent or slow holds
- * nothing for long. connection_check looks at both, once a second.
+ * Only connection_enter changes the phase. Heads, lingering and farewells have
+ * a deadline. Bytes of a body, or to a client, must move at min_rate, measured
+ * over each server_options.request_timeout_us: a silent or slow client holds
+ * nothing for long. connection_check examines both, once a second.
  *
- * Bytes that come while an answer is owed or sent stay with the connection, at
- * most one read of them (INPUT_SIZE); the rest stays with the kernel. What
- * the socket does not take of a write stays here too, at most one piece
- * (WRITE_MAX of answer.c, STREAM_FRAME_MAX): nothing more is written until it
- * is gone.
+ * The connection keeps bytes that come before the answer is sent, at most one
+ * read of them (INPUT_SIZE); the kernel keeps the rest. It also keeps bytes of
+ * a write that the socket does not take, at most one piece (WRITE_MAX of
+ * answer.c, STREAM_FRAME_MAX): nothing more is written until these are sent.
  *
- * A connection counts for a client (clients.h): as a connection, until its
- * first request has come whole, and while it has begun another one, as a half
- * head, and as a stream while it is one. That of a trusted proxy counts for a
- * client only as long as it serves a request of it. Where no descriptor is
- * left, a new one takes the place of one in PHASE_HEAD.
+ * A connection counts for a client (clients.h): as a connection; until its
+ * first request is complete, and while another one is incomplete, as a half
+ * head; and as a stream while it is one. A trusted proxy's connection counts
+ * for a client only while it serves a request of that client. If no descriptor
+ * is left, a new connection displaces one in PHASE_HEAD.
  *
  * A connection belongs to its service thread. It is freed in the turn of the
- * loop in which it was closed, after exchange_gone or stream_gone has told its
- * handler.
+ * loop in which it was closed, after exchange_gone or stream_gone has called
+ * its handler.
  */
 #ifndef BROKER_NET_CONNECTION_H
 #define BROKER_NET_CONNECTION_H
@@ -49,18 +47,17 @@ struct request;
 struct service;
 struct stream;
 
-/* A kept connection may be silent for so long between two requests. */
+/* The longest silence of a kept connection between two requests. */
 #define IDLE_US 75000000
 
-/* After a refusal, what still comes is read for so long and up to so much: more
- * than both sides' buffers take (some 10 MB on Linux), which a client may have
- * filled before it sees the answer. A reset then would take that away from it.
- */
+/* After a refusal the broker reads on for so long and up to so much: more than
+ * both sides' buffers hold (some 10 MB on Linux), which a client may have
+ * filled before it sees the answer. A reset would take the answer from it. */
 #define LINGER_US    2000000
 #define LINGER_BYTES (16 * 1024 * 1024)
 
-/* A farewell (WebSocket close) that is not answered, or the end of a long
- * answer that is not taken. */
+/* The time for the answer to a farewell (WebSocket close), or for the client to
+ * take the end of a long answer. */
 #define FAREWELL_US 5000000
 
 enum phase {
@@ -72,10 +69,10 @@ enum phase {
     PHASE_STREAM,   /* a WebSocket */
     PHASE_LONG,     /* an answer without a known end: stream.h */
     PHASE_FAREWELL, /* being closed with a close frame, or last bytes */
-    PHASE_GONE      /* closed, or as good as */
+    PHASE_GONE      /* closed, or about to be */
 };
 
-/* Bytes that wait: `data` from `at` on. NULL: none. */
+/* Waiting bytes: `data` from `at` on. NULL: none. */
 struct waiting {
     char *data;
     uint32_t at, size, capacity;
@@ -83,17 +80,17 @@ struct waiting {
 
 struct connection {
     struct list node;  /* service->heads, ->timed or ->untimed */
-    struct list ready; /* service->ready, or none */
+    struct list ready; /* in service->ready, or not */
     struct socket socket;
     struct service *service;
-    struct client *client;   /* whom it counts for; NULL: nobody */
+    struct client *client;   /* the client that it counts for; NULL: none */
     struct request *request; /* NULL: none at hand */
     struct stream *stream;   /* NULL: neither WebSocket nor long answer */
     enum phase phase;
     bool is_busy;   /* counted in service->n_busy */
-    bool is_inside; /* feed() reads its input, and goes on with an answer that a
-                       handler gives meanwhile */
-    bool is_spared; /* late, but with one more turn; see connection_check */
+    bool is_inside; /* feed() reads its input, and continues when a handler
+                       answers meanwhile */
+    bool is_spared; /* late, but with one more turn: connection_check */
     bool is_awaiting_room;
     bool is_proxied;   /* by a trusted proxy */
     bool is_counted;   /* as a connection of its client */
@@ -101,21 +98,20 @@ struct connection {
     bool is_streaming; /* as a stream */
     bool is_widened;   /* see connection_widen */
     int64_t deadline_us;
-    int64_t measured_us;      /* when `moved` was noted; 0: begin anew */
+    int64_t measured_us;      /* when `moved` was noted; 0: begin again */
     uint64_t moved;           /* bytes of the body, or that the client has
                                  acknowledged */
     uint64_t received;        /* bytes of bodies */
     uint64_t drained;         /* PHASE_LINGER: bytes read and dropped */
     struct request_seen seen; /* PHASE_HEAD */
-    struct waiting in;        /* read, and not yet understood */
-    struct waiting out;       /* to be sent when there is room */
+    struct waiting in;        /* read, and not parsed yet */
+    struct waiting out;       /* to send when there is room */
 };
 
 /* Takes over `fd`, an accepted socket of `peer`; closes it if its client has
- * its share, or if there is no memory. Where no descriptor is left, it
- * displaces a connection of a client that has as many as its own, or more.
- * False: closed, for no descriptor is left, and no connection can be displaced.
- */
+ * its share, or without memory. If no descriptor is left, displaces a
+ * connection of a client that has as many as its own, or more. False: closed,
+ * because no descriptor is left, and no connection can be displaced. */
 MUST_CHECK bool connection_new(struct service *service, int fd,
                                const struct sockaddr *peer);
 
@@ -123,12 +119,12 @@ MUST_CHECK bool connection_new(struct service *service, int fd,
  * False: none waits. */
 bool connection_displace(struct service *service);
 
-/* A trusted proxy has sent a request: counts the connection for the client that
+/* Counts the connection for the client of a request from a trusted proxy, which
  * `forwarded` and `x_forwarded_for` name (forwarded.h), or for the proxy
- * itself, until connection_end_proxied: before the last bytes of the answer are
- * written, for the client may send its next request as soon as it has these, on
- * another connection of the proxy. STATUS_LIMITED. Harmless on connections of
- * others. */
+ * itself, until connection_end_proxied. That comes before the last bytes of the
+ * answer: with these the client may send its next request, on another
+ * connection of the proxy. STATUS_LIMITED. Does nothing for other
+ * connections. */
 MUST_CHECK enum status connection_count_proxied(struct connection *c,
                                                 struct slice forwarded,
                                                 struct slice x_forwarded_for,
@@ -144,29 +140,30 @@ MUST_CHECK enum status connection_count_stream(struct connection *c,
 void connection_enter(struct connection *c, enum phase phase,
                       int64_t deadline_us);
 
-/* The broker itself held up the bytes: the client has all its time again. */
+/* Gives the client all its time again, because the broker itself held up the
+ * bytes. */
 void connection_excuse(struct connection *c);
 
-/* Should the end of the server wait for it? */
+/* Sets whether the end of the server waits for it. */
 void connection_set_busy(struct connection *c, bool is_busy);
 
-/* Closes it. Whoever is served hears of it later, never within this call. */
+/* Closes it. Its handler is called later, never within this call. */
 void connection_kill(struct connection *c);
 
-/* Reads again, first of all what waits: in this turn of the loop, but not
- * within this call. */
+/* Reads again, waiting bytes first: in this turn of the loop, but not within
+ * this call. */
 void connection_read_on(struct connection *c);
 
-/* Has connection_proceed called, likewise. */
+/* Makes the loop call connection_proceed, likewise. */
 void connection_set_ready(struct connection *c);
 
-/* Writes bytes as they are, and keeps what the socket does not take. false: the
- * connection is dead, and killed. */
+/* Writes bytes unchanged, and keeps those that the socket does not take. false:
+ * the connection is dead, and killed. */
 bool connection_write(struct connection *c, const void *data, size_t size);
 
-/* Sends bytes of a file, as far as there is room, and awaits room if not all
- * were sent; nothing may be kept back. Returns how many bytes were sent. -1:
- * the connection is dead, and killed; -2: the file cannot be read. */
+/* Sends bytes of a file, as far as there is room, and awaits room if some are
+ * left; no bytes may be kept back. Returns how many bytes were sent. -1: the
+ * connection is dead, and killed; -2: the file cannot be read. */
 ssize_t connection_send_file(struct connection *c,
                              const struct file_part *part);
 
@@ -188,26 +185,25 @@ void connection_widen(struct connection *c);
  * UNSENT_MAX for the client: to be called again when there is room. */
 MUST_CHECK bool connection_narrow(struct connection *c);
 
-/* Is something kept back, so that nothing more should be written? */
+/* True if bytes are kept back, so that nothing more should be written. */
 bool connection_is_choked(const struct connection *c);
 
-/* Has answer_send or stream_writable called when there is room and nothing is
- * kept back: in a later turn of the loop. */
+/* Makes the loop call answer_send or stream_writable when there is room and
+ * nothing is kept back: in a later turn of the loop. */
 void connection_await_room(struct connection *c);
 
-/* Ends what is sent, and reads what still comes for a short while, so that the
- * client can read its answer: closed with unread bytes, a socket is reset, and
- * what was sent may be lost. */
+/* Ends the output, and reads on for a short while, so that the client can read
+ * its answer: a socket that is closed with unread bytes is reset, and sent
+ * bytes may be lost. */
 void connection_linger(struct connection *c);
 
-/* Has the client sent bytes that nobody has read yet? */
+/* True if the client has sent bytes that were not read yet. */
 bool connection_has_unread(const struct connection *c);
 
-/* Goes on with what connection_set_ready put off. */
+/* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Once a second: looks at the deadline, and whether the client is still there.
- */
+/* Once a second: checks the deadline, and whether the client is still there. */
 void connection_check(struct connection *c, int64_t now_us);
 
 #endif

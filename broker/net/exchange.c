@@ -36,7 +36,7 @@ exchange_gone(struct connection *c)
     c->request = NULL;
     give_up(rq);
     rq->connection = NULL;
-    if (!rq->is_working) /* else when the job is back: answer.c */
+    if (!rq->is_working) /* else when the job is done: answer.c */
         request_free(rq);
 }
 
@@ -52,7 +52,7 @@ exchange_next(struct connection *c)
 
 /* Heads */
 
-/* Whatever a refused head was meant to announce may still come. */
+/* Refuses a head. The body that it should announce may still come. */
 static bool
 refuse(struct request *rq, unsigned status, const char *text)
 {
@@ -93,9 +93,9 @@ refuse_upgrade(struct request *rq)
     return false;
 }
 
-/* Counts the request for the client of a trusted proxy; true if that has its
- * share, and was told so. The connection is kept, so the answer must fit the
- * method: HEAD has no body. */
+/* Counts the request for the client of a trusted proxy. Returns true if the
+ * client has its share, after an answer. The connection is kept, so the answer
+ * must fit the method: HEAD has no body. */
 static bool
 refuse_client(struct request *rq)
 {
@@ -113,7 +113,7 @@ refuse_client(struct request *rq)
     return true;
 }
 
-/* Answers what no handler needs to see; true if it did. */
+/* Answers requests that need no handler; true if it did. */
 static bool
 refuse_here(struct request *rq)
 {
@@ -126,8 +126,8 @@ refuse_here(struct request *rq)
     if (method == METHODS)
         return refuse(rq, 501, "no such method");
     rq->method = method;
-    /* Some proxies pass on such a target as the client sent it, and none of
-     * their rules about paths has looked into it. */
+    /* Some proxies pass on such a target unchanged, without applying their
+     * rules about paths to it. */
     if (rq->fields->is_https && !rq->connection->socket.ssl)
         return refuse(rq, 400, "https:// on a connection without TLS");
     if (refuse_client(rq))
@@ -158,7 +158,7 @@ await_body(struct connection *c)
     }
 }
 
-/* The body is here. */
+/* The body is complete. */
 static void
 end_body(struct connection *c)
 {
@@ -169,7 +169,8 @@ end_body(struct connection *c)
     rq->handlers->on_end(rq);
 }
 
-/* The handler has decided: the body is awaited, the answer, or nothing. */
+/* Continues after the handler's decision: waits for the body, the answer, or
+ * nothing. */
 static void
 go_on(struct connection *c)
 {
@@ -206,7 +207,7 @@ exchange_head(struct connection *c, struct slice bytes)
     struct request *rq = NULL;
 
     if (rc == STATUS_AGAIN) {
-        /* A head that has begun is not to take as long as silence may. */
+        /* An incomplete head has less time than silence. */
         int64_t by_us = clock_steady_us() + server->options.request_timeout_us;
 
         if (c->deadline_us > by_us)
@@ -243,7 +244,7 @@ exchange_refuse_plain(struct connection *c)
 
 /* Bodies */
 
-/* No more of the body is read: its handler answers, or net. */
+/* Ends the reading of the body: its handler answers, or net. */
 static void
 break_off(struct request *rq, enum status rc, const struct problem *why)
 {

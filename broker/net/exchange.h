@@ -30,8 +30,8 @@ struct request {
     bool is_1_0;
     bool is_continue; /* waits for "100 Continue" */
     bool is_chunked;
-    bool has_body;           /* one comes, wanted or not */
-    bool is_open_ended;      /* refused: nobody knows what still comes */
+    bool has_body;           /* a body comes, accepted or not */
+    bool is_open_ended;      /* refused: the length of the rest is unknown */
     bool is_text;            /* refusals are text/plain */
     uint64_t content_length; /* 0: none, or chunked */
     uint64_t body_left;      /* of it */
@@ -39,18 +39,18 @@ struct request {
     uint64_t body_size;      /* of a chunked one: bytes so far */
     struct chunked chunked;
     struct slice path, query;          /* as sent */
-    const struct request_head *fields; /* during on_request only; else NULL */
+    const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
-    struct memory *memory;             /* lives as long as the request */
+    struct memory *memory;             /* freed with the request */
 
     /* The handler's */
     const struct request_handlers *handlers;
     void *user;
-    may_answer_fn *may_answer; /* NULL: net answers; or anything goes */
+    may_answer_fn *may_answer; /* NULL: net answers; or any status is allowed */
     const void *route;
     bool is_receiving;
-    bool is_complete; /* the body is here */
-    bool is_paused;   /* it is not read on */
+    bool is_complete; /* the body is complete */
+    bool is_paused;   /* reading is paused */
     bool is_answered;
     uint32_t slot; /* of its ticket; 0: none */
 
@@ -70,12 +70,12 @@ struct request {
 
 /* exchange.c */
 
-/* Reads a head, or what follows one in a body; both return how many bytes they
- * took, 0: more have to come first. */
+/* Read a head, or the rest of its body. Both return how many bytes they took,
+ * 0: more must come first. */
 size_t exchange_head(struct connection *c, struct slice bytes);
 size_t exchange_body(struct connection *c, struct slice bytes);
 
-/* Refuses a client that does not speak TLS where TLS is spoken. */
+/* Refuses a client that does not speak TLS on a TLS listener. */
 void exchange_refuse_plain(struct connection *c);
 
 /* Frees the request and makes the connection ready for the next one. */
@@ -94,10 +94,10 @@ void exchange_timed_out(struct connection *c);
 struct request *request_new(struct connection *c, const struct request_head *h,
                             struct slice bytes);
 
-/* Also frees an answer that is still there. A job must not be out. */
+/* Frees a request, and an answer that it still has. No job may be at work. */
 void request_free(struct request *rq);
 
-/* `size` bytes that live as long as the request; NULL: no memory. */
+/* Returns `size` bytes that are freed with the request; NULL: no memory. */
 char *request_memory(struct request *rq, size_t size);
 
 /* Ends the validity of the ticket, if there is one. */
@@ -118,12 +118,12 @@ void answer_begin_long(struct request *rq, const struct response *r,
 void answer_upgrade(struct request *rq, const char *accept,
                     const struct stream_terms *terms);
 
-/* Sends the rest of an answer as far as there is room, and then goes on. */
+/* Sends the rest of an answer as far as there is room, and then continues. */
 void answer_send(struct connection *c);
 
 /* stream.c */
 
-/* Is it an HTTP answer, or no stream? */
+/* True if the stream is an HTTP answer; false also without a stream. */
 bool stream_is_long(const struct connection *c);
 
 /* Its owner may begin. */

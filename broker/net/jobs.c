@@ -23,7 +23,7 @@ on_work_done(uv_work_t *handle, int status)
     struct jobs *jobs = w->jobs;
     struct job *job = w->job;
 
-    (void)status; /* nothing is ever cancelled */
+    (void)status; /* no job is ever cancelled */
     free(w);
     jobs->n--;
     job->done(job); /* which may free it */
@@ -37,13 +37,13 @@ jobs_work(struct jobs *jobs, struct job *job)
     struct at_work *w = malloc(sizeof(*w));
 
     if (w) {
-        /* First: the worker may begin at once. */
+        /* First, because the worker may begin at once. */
         w->handle.data = w;
         w->jobs = jobs;
         w->job = job;
     }
     if (!w || uv_queue_work(jobs->loop, &w->handle, on_work, on_work_done)) {
-        /* No memory: rather block than never come to an end. */
+        /* Without memory rather block than never finish. */
         free(w);
         job->work(job);
         job->done(job);

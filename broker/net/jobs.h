@@ -1,6 +1,6 @@
 /*
  * jobs.h - jobs (server.h) of a loop: `work` runs on libuv's worker pool, then
- * `done` on the loop's thread, to which all of this belongs.
+ * `done` on the loop's thread, which owns everything here.
  */
 #ifndef BROKER_NET_JOBS_H
 #define BROKER_NET_JOBS_H
@@ -11,13 +11,13 @@
 
 struct jobs {
     uv_loop_t *loop; /* its data is the owner's */
-    unsigned n;      /* given to the worker pool and not yet done */
+    unsigned n;      /* given to the worker pool, and not done yet */
 
     /* After a job's `done`, with loop->data: no job may be left. Or NULL. */
     void (*on_done)(void *owner);
 };
 
-/* Always comes to `done`: without memory for it the job is done at once. */
+/* Always calls `done`: without memory the job runs at once, on this thread. */
 void jobs_work(struct jobs *jobs, struct job *job);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define BACKLOG 4096
 
-/* Accepted in one go; then the connections that are there get their turn. */
+/* Connections accepted at once; then the existing ones have their turn. */
 #define ACCEPT_AT_ONCE 64
 
 /* A free port is sought on the first address; another may have it in use. */
@@ -29,7 +29,7 @@
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT      6
 
-/* A lasting shortage is reported so often. */
+/* The period of reports about a lasting shortage. */
 #define TELL_AGAIN_US 60000000
 
 /* Addresses */
@@ -86,9 +86,9 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
     return fd;
 }
 
-/* Asks all addresses for `port`, or for any (0), and leaves out those that this
- * machine does not have. Not shared: with SO_REUSEPORT a second broker would
- * get the port too, and half of the connections. 0, or an errno. */
+/* Tries `port`, or any (0), on all addresses, and leaves out addresses that
+ * this machine does not have. Not shared: with SO_REUSEPORT a second broker
+ * would get the port, too, and half of the connections. 0, or an errno. */
 static int
 try_port(struct addresses *a, unsigned *port)
 {
@@ -188,8 +188,8 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
 
 /* Accepting */
 
-/* The process has no descriptor left at all. The spare one makes room to take
- * one connection and hang up, so that its client need not wait. */
+/* The process has no descriptor left at all. Uses the spare one to accept one
+ * connection and hang up, so that its client need not wait. */
 static void
 refuse_one(struct listeners *l, int listener)
 {
@@ -203,9 +203,9 @@ refuse_one(struct listeners *l, int listener)
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* No descriptor is left for connections, and none of them can be displaced:
- * they wait in the backlog until the next second. Without the pause the loop
- * would spin. */
+/* No descriptor is left for connections, and no connection can be displaced.
+ * New ones wait in the backlog until the next second; without the pause the
+ * loop would spin. */
 static void
 pause_accepting(struct service *service)
 {
@@ -247,7 +247,7 @@ accept_some(uv_poll_t *poll, int status, int events)
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
-        /* Without one that connection has failed, not the listener. */
+        /* Without a descriptor that connection has failed, not the listener. */
         if (fd >= 0 && !connection_new(service, fd, (struct sockaddr *)&peer)) {
             pause_accepting(service);
             return;

@@ -2,7 +2,7 @@
  * listener.h - listening sockets and accepting. For this folder only.
  *
  * Each service thread has its own socket on each address, joined by
- * SO_REUSEPORT: the kernel spreads the connections, no lock is shared.
+ * SO_REUSEPORT: the kernel distributes the connections, and no lock is shared.
  */
 #ifndef BROKER_NET_LISTENER_H
 #define BROKER_NET_LISTENER_H
@@ -15,7 +15,7 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* "localhost" has two; a name with more is not listened on in full. */
+/* "localhost" has two; further addresses of a name are ignored. */
 #define ADDRESSES_MAX 4
 
 struct service;
@@ -26,8 +26,8 @@ struct addresses {
     unsigned n;
 };
 
-/* Finds the addresses of `host` that can be listened on, and a port that is
- * free on all of them if *port is 0. */
+/* Finds the addresses of `host` to listen on, and if *port is 0 a port that is
+ * free on all of them. */
 MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
                                       unsigned *port, struct problem *why);
 
@@ -36,9 +36,9 @@ struct listeners {
     int fds[ADDRESSES_MAX];
     unsigned n;
     bool is_closed;
-    int spare;       /* a descriptor kept for the moment when there is none */
+    int spare;       /* kept for the moment when no other is left */
     bool is_paused;  /* out of descriptors; until the next second */
-    int64_t told_us; /* when that was last reported */
+    int64_t told_us; /* when this was last reported */
 };
 
 /* Listens on `addresses` on the service's loop. */
@@ -46,10 +46,10 @@ MUST_CHECK enum status listeners_open(struct service *service,
                                       const struct addresses *addresses,
                                       struct problem *why);
 
-/* Accepting goes on after a pause. */
+/* Accepts again after a pause. */
 void listeners_resume(struct service *service);
 
-/* Harmless if repeated. */
+/* May be repeated. */
 void listeners_close(struct service *service);
 
 #endif

@@ -56,7 +56,7 @@ request_new(struct connection *c, const struct request_head *h,
     memcpy(rq->head, bytes.data, size);
     rq->sent = bytes.data;
     rq->fields = h;
-    /* The path may be one that was not sent. */
+    /* The parser may have set a path that was not sent. */
     rq->path = h->path.data >= bytes.data && h->path.data < bytes.data + size
                    ? kept(rq, h->path)
                    : h->path;
@@ -90,7 +90,7 @@ request_free(struct request *rq)
 
 /* Tickets */
 
-/* More free slots; false: no memory. */
+/* Adds free slots; false: no memory. */
 static bool
 add_slots(struct service *s)
 {
@@ -100,7 +100,7 @@ add_slots(struct service *s)
     if (!slots)
         return false;
     memset(slots + s->n_slots, 0, SLOTS_AT_ONCE * sizeof(*slots));
-    /* The first of all is the one that no ticket names. */
+    /* No ticket names the first slot of all. */
     for (uint32_t i = n - 1; i >= s->n_slots && i > 0; i--) {
         slots[i].next_free = s->free_slot;
         s->free_slot = i;
@@ -135,7 +135,7 @@ ticket_drop(struct request *rq)
         return;
     slot = &s->slots[rq->slot];
     slot->request = NULL;
-    slot->generation++; /* tickets of this use name nothing from now on */
+    slot->generation++; /* invalidates tickets of this use */
     slot->next_free = s->free_slot;
     s->free_slot = rq->slot;
     rq->slot = 0;
@@ -154,7 +154,7 @@ ticket_request(struct ticket ticket)
 
 /* Fields */
 
-/* The size of all lines of a field, joined, the first of which is `f`. */
+/* The size of all lines of a field, joined; `f` is the first. */
 static size_t
 joined_size(const struct request_head *h, const struct request_field *f,
             const char *name, size_t at)
@@ -182,7 +182,7 @@ request_header(struct request *rq, const char *name, struct slice *value)
     size = joined_size(rq->fields, f, name, at);
     if (size == value->size)
         return true;
-    /* At once: joined line by line, a hundred lines would hold a hundred copies
+    /* Joins at once: line by line, a hundred lines would leave a hundred copies
      * until the answer is sent. */
     joined = request_memory(rq, size);
     if (!joined)
@@ -267,7 +267,7 @@ request_parameter(struct request *rq, const char *name, struct slice *value,
     return false;
 }
 
-/* The handler's side */
+/* For handlers */
 
 void
 request_receive(struct request *rq, const struct request_handlers *handlers,

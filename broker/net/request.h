@@ -7,23 +7,23 @@
  *                 +-> request_accept_stream                a WebSocket
  *                 +-> request_accept_long                  an endless answer
  *
- * Exactly one answer is owed; it may come later, on the service thread. When
- * the connection is gone, on_gone is called instead of anything else, once, and
- * the request must not be touched afterwards. After request_answer the request
- * belongs to net: no further callback comes, except on_gone where on_gone is
- * set and the answer was not yet given.
+ * A handler owes exactly one answer; it may come later, on the service thread.
+ * When the connection has ended, on_gone is called instead of anything else,
+ * once, and the request must not be touched afterwards. After request_answer
+ * the request belongs to net: no further callback comes, except on_gone if
+ * on_gone is set and the answer was not yet given.
  *
- * net answers by itself what no handler needs to see: a head that is not as RFC
- * 9112 wants it (400, 414, 417, 431, 505; proto/request_head.h), a method
- * without a name here (501), and requests that come while the server is
- * stopping (503). A chunked body that is broken (400) or too long (413), and a
- * body that does not come in time (408), it leaves to on_broken, if there is
- * one: a handler that holds something for the request gives it back before the
- * answer, so that the client's next request finds room.
+ * net itself answers requests that need no handler: with a head that violates
+ * RFC 9112 (400, 414, 417, 431, 505; proto/request_head.h), with a method that
+ * has no name here (501), and while the server is stopping (503). It leaves a
+ * chunked body that is broken (400) or too long (413), and a body that does not
+ * come in time (408), to on_broken, if there is one: a handler gives its
+ * holdings for the request back before the answer, so that the client's next
+ * request finds room.
  *
  * Other threads never hold a request: they hold a ticket (request_ticket),
- * which the service thread turns back into the request, or into NULL if it has
- * gone.
+ * which the service thread turns back into the request, or into NULL if the
+ * request has ended.
  */
 #ifndef BROKER_NET_REQUEST_H
 #define BROKER_NET_REQUEST_H
@@ -56,41 +56,41 @@ const char *method_name(enum method method);
 
 enum method request_method(const struct request *rq);
 
-/* "/sets/demo/changes": as it was sent, nothing decoded or left out, so that
- * what a proxy has seen is what is routed (proto/request_head.h). Lent until
- * the answer. */
+/* "/sets/demo/changes": as sent, nothing decoded or left out, so that a proxy
+ * and the router see the same path (proto/request_head.h). Lent until the
+ * answer. */
 struct slice request_path(const struct request *rq);
 
-/* What stands behind "?", as it was sent; empty if nothing. Lent until the
+/* The text behind "?", as sent; empty if there is none. Lent until the
  * answer. */
 struct slice request_query(const struct request *rq);
 
-/* The value of query parameter `name`, the first of that name, percent-decoded
- * ('+' is a space) into memory of the request. false: not there. *is_bad: its
- * escapes are malformed (then the function returns true, too). */
+/* Finds the first query parameter `name`, percent-decoded ('+' is a space) into
+ * memory of the request. false: there is none. *is_bad: its escapes are
+ * malformed (the function then returns true, too). */
 bool request_parameter(struct request *rq, const char *name,
                        struct slice *value, bool *is_bad);
 
-/* A header's value, without the white space around it, and where it was sent
- * several times, all of them with commas between; false: not sent. To be called
- * during on_request only; the value is lent until the answer. */
+/* Finds a header's value, without the white space around it; values of several
+ * lines are joined with commas. false: not sent. During on_request only; the
+ * value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
-/* Whom the request counts for. Lent until the answer. NULL: nobody, or the
- * connection is gone. */
+/* The client that the request counts for. Lent until the answer. NULL: none, or
+ * the connection has ended. */
 struct client *request_client(const struct request *rq);
 
-/* Has it a body, of 1 byte at least or of unknown length (chunked)? */
+/* True if it has a body, of at least 1 byte or of unknown length (chunked). */
 bool request_has_body(const struct request *rq);
 
 /* The announced length of the body; 0: none, or chunked. */
 uint64_t request_content_length(const struct request *rq);
 
-/* Did it ask to become a WebSocket? Then only request_answer (a refusal) or
- * request_accept_stream are allowed, within on_request. */
+/* True if it asks to become a WebSocket. Then only request_answer (a refusal)
+ * or request_accept_stream are allowed, within on_request. */
 bool request_is_upgrade(const struct request *rq);
 
-/* Did it come by HTTP/1.0? Then an answer without a known length is not
+/* True if it came by HTTP/1.0. Then an answer without a known length is not
  * chunked. */
 bool request_is_1_0(const struct request *rq);
 
@@ -102,51 +102,51 @@ void *request_user(const struct request *rq);
 
 struct request_handlers {
     void (*on_data)(struct request *rq, struct slice bytes);
-    void (*on_end)(struct request *rq);  /* the whole body was handed over */
-    void (*on_gone)(struct request *rq); /* see above; free what user holds */
+    void (*on_end)(struct request *rq);  /* after the last byte of the body */
+    void (*on_gone)(struct request *rq); /* see above; frees what `user`
+                                            holds */
 
-    /* The body is over before its end: its chunks are malformed
-     * (STATUS_MALFORMED), it is too large (STATUS_TOO_LARGE), or it did not
-     * come in time (STATUS_LATE). The handler answers with that status, at once
-     * or later, as if it had refused the request itself. No data comes any
-     * more. NULL: net answers, after on_gone. */
+    /* The body ends early: its chunks are malformed (STATUS_MALFORMED), it is
+     * too large (STATUS_TOO_LARGE), or it did not come in time (STATUS_LATE).
+     * The handler answers with that status, at once or later, as if it refused
+     * the request itself. No more data comes. NULL: net answers, after
+     * on_gone. */
     void (*on_broken)(struct request *rq, enum status rc,
                       const struct problem *why);
 };
 
-/* Accepts the body, of at most `max` bytes: one that was announced as longer
- * the caller refuses itself, one that turns out to be longer is broken
- * (on_broken). Called in on_request; `handlers` lives on. After on_data has
- * answered (a refusal) no more data is handed over: the rest of the body is
- * drained for a short while, so that the answer is read, then the connection is
- * closed. */
+/* Accepts the body, of at most `max` bytes: the caller itself refuses one that
+ * was announced as longer; one that turns out to be longer is broken
+ * (on_broken). Called in on_request; `handlers` must stay. After on_data has
+ * answered (a refusal) no more data is handed over: net drains the rest of the
+ * body for a short while, so that the client reads the answer, then closes the
+ * connection. */
 void request_receive(struct request *rq,
                      const struct request_handlers *handlers, uint64_t max);
 
-/* Reads no more of the body until request_resume: its bytes go where they
- * cannot be taken as fast as they come. Within on_data of its last bytes on_end
- * still comes. The time does not count towards the body's deadline. Within
- * on_data, or later. Harmless if repeated, or if nothing of the body is left.
- */
+/* Reads no more of the body until request_resume, because its receiver is
+ * slower. Within on_data of its last bytes on_end still comes. The time does
+ * not count towards the body's deadline. Within on_data, or later. May be
+ * repeated; does nothing after the whole body. */
 void request_pause(struct request *rq);
 void request_resume(struct request *rq);
 
-/* For answers that come later without a body to receive (GET): on_gone only.
- * Not needed where a ticket alone shows that the request is gone. */
+/* For later answers without a body to receive (GET): on_gone only. Not needed
+ * if a ticket alone is enough to notice the end of the request. */
 void request_defer(struct request *rq, const struct request_handlers *handlers);
 
-/* From now on every refusal of this request is a line of text/plain: its detail
- * alone, for protocols that want it so. */
+/* From now on every refusal of this request is a line of text/plain with its
+ * detail only, for protocols that require it. */
 void request_refuse_in_text(struct request *rq);
 
-/* From now on debug builds end the process (assert) if the handler answers with
- * a status for which `may_answer` is false. `route` is given to it. Refusals
- * by net itself (a broken or slow body) are not checked. */
+/* From now on debug builds abort (assert) if the handler answers with a status
+ * for which `may_answer(route, status)` is false. Refusals by net itself (a
+ * broken or slow body) are not checked. */
 typedef bool may_answer_fn(const void *route, unsigned status);
 void request_expect(struct request *rq, may_answer_fn *may_answer,
                     const void *route);
 
-/* Gives the answer: response.h. Takes over what `response` holds. */
+/* Answers: response.h. Takes over what `response` holds. */
 void request_answer(struct request *rq, struct response *response);
 
 /* A name for other threads. */
@@ -158,7 +158,7 @@ struct ticket {
 
 struct ticket request_ticket(struct request *rq);
 
-/* On the ticket's service thread only. NULL: it has gone. */
+/* On the ticket's service thread only. NULL: the request has ended. */
 struct request *ticket_request(struct ticket ticket);
 
 /* Accepts the upgrade on these terms: stream.h. */
@@ -167,11 +167,11 @@ struct stream_terms;
 void request_accept_stream(struct request *rq, const struct stream_terms *terms,
                            const struct stream_handlers *handlers, void *user);
 
-/* Begins an answer of which nobody knows the end, within on_request of a GET:
- * its head, and `opening`, the first bytes of its body (less than 1 KB,
- * copied). From there it is a stream: stream.h. The body goes out as it is
- * written: what is not request_is_1_0 is told that it is chunked, and has to
- * be. The connection ends with the answer. */
+/* Begins an answer without a known end, within on_request of a GET: its head,
+ * and `opening`, the first bytes of its body (less than 1 KB, copied). From
+ * there it is a stream: stream.h. The body goes out as it is written. Unless
+ * request_is_1_0 the head says that the body is chunked, so the owner must
+ * write chunks. The connection ends with the answer. */
 void request_accept_long(struct request *rq, const struct response *head,
                          struct slice opening,
                          const struct stream_handlers *handlers, void *user);

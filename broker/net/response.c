@@ -131,8 +131,8 @@ response_answer_problem(struct request *rq, struct response *r,
 {
     struct buf text;
 
-    /* 404, 405 and 410 may be kept by caches that are told nothing (RFC 9110
-     * section 15.1): what is not there yet would stay away. */
+    /* Without this header caches may keep 404, 405 and 410 (RFC 9110 section
+     * 15.1), and hide a document that is made later. */
     response_header(r, "Cache-Control", "no-store");
     buf_init(&text, PROBLEM_MAX);
     if (rq->is_text) {

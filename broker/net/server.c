@@ -10,7 +10,7 @@
 #include "broker/net/service.h"
 #include "broker/net/tls.h"
 
-/* Ends all services, as far as they were made. */
+/* Ends the services that were made. */
 static void
 end(struct server *server, int64_t cut_at_us)
 {
@@ -26,13 +26,13 @@ end(struct server *server, int64_t cut_at_us)
     free(server);
 }
 
-/* What a broker has open before anybody connects, and some for reads and files
- * (measured: 39 with two threads). With less, libraries end in the middle of
- * their start, or never come to an end of it. */
+/* Descriptors that a broker needs before the first connection, and some for
+ * reads and files (measured: 39 with two threads). With fewer, libraries stop
+ * midway in their start, or never finish it. */
 #define FILES_LEAST     60
 #define FILES_OF_THREAD 12
 
-/* Connections leave the broker a tenth of the descriptors. */
+/* Connections leave a tenth of the descriptors to the broker. */
 static int
 find_fd_end(void)
 {
@@ -53,9 +53,9 @@ limit_connections(struct server *s)
         clients_limit_each(s->options.clients, CLIENT_CONNECTIONS, most);
 }
 
-/* The worker pool is the process's: each thread's reads for its subscribers
- * (two at once, push/reads.h) and as much again for documents must find a
- * place. libuv looks when the pool is first used. */
+/* The worker pool belongs to the process. It must have room for each thread's
+ * reads for its subscribers (two at once, push/reads.h), and as many again for
+ * documents. libuv reads the variable when the pool is first used. */
 static void
 size_pool(unsigned n_services)
 {

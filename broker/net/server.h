@@ -33,76 +33,75 @@ struct server_options {
     const char *tls_cert;
     const char *tls_key;
 
-    /* A TLS handshake and the head of a request have to be here by then. A
-     * body, and a stream or an answer for which bytes wait, have to move
-     * `min_rate` bytes a second, looked at over each such time. */
+    /* The time limit of a TLS handshake and of the head of a request. A body,
+     * and a stream or an answer with waiting bytes, must move `min_rate` bytes
+     * a second, measured over each such time. */
     int64_t request_timeout_us;
     uint64_t min_rate;
 
-    /* Whom connections and streams count for; lent. No client has more than
-     * half of the descriptors that connections may have. NULL: no limits. */
+    /* The clients that connections and streams count for; lent. No client has
+     * more than half of the descriptors for connections. NULL: no limits. */
     struct clients *clients;
 
-    /* Proxies: their connections count for nobody, their requests for the
-     * clients that they name (proto/forwarded.h). Lent; looked at with each new
+    /* Proxies: their connections count for no client, their requests for the
+     * clients that they name (proto/forwarded.h). Lent; read at each new
      * connection (networks_latest). NULL: none. */
     const struct networks *trusted;
 
-    /* Called once per request, when its headers are there: decides, and either
-     * answers or sets the request's handlers (request.h). */
+    /* Called once per request, after its headers: answers, or sets the
+     * request's handlers (request.h). */
     void (*on_request)(struct request *rq, void *user);
 
-    /* Called on each service thread after it was woken by service_wake, and
-     * every tick_us. Both may be NULL. */
+    /* Called on each service thread after service_wake, and every tick_us. Both
+     * may be NULL. */
     void (*on_wake)(struct service *service, void *user);
     void (*on_tick)(struct service *service, void *user);
     int64_t tick_us; /* 0: a second */
 
-    /* Called at the end of each turn of a service thread's loop, when all that
-     * came in has been looked at. May be NULL. */
+    /* Called at the end of each turn of a service thread's loop, after all of
+     * its input. May be NULL. */
     void (*on_turn)(struct service *service, void *user);
     void *user;
 };
 
-/* Listens and starts the threads. `why` says what could not be bound, or which
- * file has no certificate or key. */
+/* Listens and starts the threads. `why` names the address that could not be
+ * bound, or the file without a certificate or key. */
 MUST_CHECK enum status server_open(struct server **server,
                                    const struct server_options *options,
                                    struct problem *why);
 
-/* A certificate, its chain and its key: what a handshake shows to the client.
- */
+/* A certificate, its chain and its key: the identity in handshakes. */
 struct identity;
 
 /* Reads certificate (its chain behind it) and private key, both PEM. `why`
- * names the file that cannot be used. Freed by identity_free. */
+ * names the file that cannot be used. Free it with identity_free. */
 MUST_CHECK enum status identity_read(struct identity **id,
                                      const char *cert_path,
                                      const char *key_path, struct problem *why);
 void identity_free(struct identity *id); /* NULL is allowed */
 
-/* Takes `id`, which a server that speaks TLS shows from now on to those who
- * connect. False: it is the same as the one before. The thread that opened. */
+/* Takes over `id`; from now on a server that speaks TLS shows it in handshakes.
+ * False: it equals the one before. The thread that opened. */
 bool server_show(struct server *server, struct identity *id);
 
-/* The port that is listened on. */
+/* The port of the listeners. */
 unsigned server_port(const struct server *server);
 
-/* Can this address be listened on, and are there descriptors enough, as far as
- * can be known now? Asked before anything else is done for a server:
- * server_open looks again. */
+/* Checks that the address can be listened on, and that there are enough
+ * descriptors, as far as is known now. Call it before anything else is done for
+ * a server; server_open checks again. */
 MUST_CHECK enum status server_check(const struct server_options *options,
                                     struct problem *why);
 
-/* Stops accepting; requests that come on kept connections are answered 503 and
- * their connections closed. Open streams get stream_close(1001, "...") by the
- * owner of the streams, not here. Any thread. */
+/* Stops accepting; answers requests on kept connections by 503, and closes
+ * these. The owner of open streams closes them by stream_close(1001, "...").
+ * Any thread. */
 void server_stop_accepting(struct server *server);
 
 /* Waits until all requests are answered and all bytes are sent, at most
- * `wait_us`; then cuts what is left, ends the threads and frees the server.
- * Nobody else in the process opens files by then (service.c, "The end"). NULL
- * is allowed. */
+ * `wait_us`; then cuts the rest, ends the threads and frees the server. No
+ * other thread may open files by then (service.c, "The end"). NULL is
+ * allowed. */
 void server_close(struct server *server, int64_t wait_us);
 
 /* Service threads */
@@ -113,27 +112,28 @@ struct service *server_service(struct server *server, unsigned n);
 /* A number from 0 to server_threads() - 1. */
 unsigned service_number(const struct service *service);
 
-/* Makes on_wake run soon on that thread. Any thread; calls are merged; none is
- * lost: what was done before the call is seen by an on_wake after it. */
+/* Makes on_wake run soon on that thread. Any thread; several calls may cause
+ * one on_wake, but none is lost: an on_wake after the call sees everything that
+ * was done before it. */
 void service_wake(struct service *service);
 
 /* The same, about `wait_us` (up to a second) from now, rounded up to
- * milliseconds; of several calls the one that is due first counts. Called on
- * that thread. */
+ * milliseconds; of several calls the earliest counts. Called on that thread. */
 void service_wake_later(struct service *service, int64_t wait_us);
 
-/* A thing to be done on a service thread; lives inside its owner's struct. */
+/* A task for a service thread; a member of its owner's struct. */
 struct task {
     struct list node;
     void (*run)(struct task *task);
 };
 
-/* Runs task->run on that thread. Any thread; in order per caller. When the
- * server ends, what was posted still runs, before the threads are joined. */
+/* Runs task->run on that thread. Any thread; in order per posting thread. At
+ * the end of the server posted tasks still run, before the threads are
+ * joined. */
 void service_post(struct service *service, struct task *task);
 
-/* A thing that may block: `work` runs on the worker pool, then `done` on the
- * service thread. Called on that service thread. Always comes to `done`. */
+/* Runs `work`, which may block, on the worker pool, then `done` on the service
+ * thread. Called on that service thread. Always calls `done`. */
 struct job {
     void (*work)(struct job *job);
     void (*done)(struct job *job);

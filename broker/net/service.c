@@ -14,15 +14,15 @@
 
 /*
  * The end
-
-     running --service_end--> ending --not busy, or too late--> cut
-                                                                 |
-     thread joined <-- loop left <-- no sockets, no jobs, mailbox empty
-
- * It is ending only once all that was posted before service_end has run
- * (on_async): the farewell to those who are connected is such a task, and makes
- * them busy. A timer or a job that came round between the two calls, and went
- * by the second alone, would find nobody busy and cut them off without a word.
+ *
+ * running --service_end--> ending --not busy, or too late--> cut
+ * |
+ * thread joined <-- loop left <-- no sockets, no jobs, mailbox empty
+ *
+ * It is ending only when all tasks that were posted before service_end have run
+ * (on_async): the farewell to connected clients is such a task, and makes them
+ * busy. A timer or a job between the two calls that only saw the second one
+ * would find no connection busy, and cut them all without a farewell.
  */
 
 static void
@@ -52,7 +52,7 @@ has_connections(const struct service *s)
            !list_is_empty(&s->untimed);
 }
 
-/* Is the mailbox empty, and to stay so? */
+/* True if the mailbox is empty; then closes it. */
 static bool
 close_mailbox(struct service *s)
 {
@@ -98,8 +98,8 @@ end_if_possible(struct service *s)
         uv_stop(&s->loop);
 }
 
-/* Goes on with what this turn of the loop put off. That may put off more, but
- * only for bytes that were read already, so the loop below ends. */
+/* Does what this turn of the loop put off. That may put off more, but only for
+ * bytes that were read already, so the loop below ends. */
 static void
 end_turn(struct service *s)
 {
@@ -113,8 +113,8 @@ end_turn(struct service *s)
         s->server->options.on_turn(s, s->server->options.user);
 }
 
-/* Before the sleep, too: timers and closed sockets may have put off something.
- * Whatever the end waits for happens in a turn of the loop. */
+/* Before the sleep, too: timers and closed sockets may have put something off.
+ * The end only waits for events of the loop. */
 static void
 on_prepare(uv_prepare_t *prepare)
 {
@@ -142,9 +142,9 @@ begin_end(struct service *s)
     set_end_timer(s, cut_at_us);
 }
 
-/* Written when it is asked for: by a timer it would be up to a second behind,
- * and a Last-Modified of this second later than the Date beside it (RFC 9110
- * section 8.8.2.1). */
+/* Written on demand: by a timer it would be up to a second late, and a
+ * Last-Modified of this second later than the Date beside it (RFC 9110 section
+ * 8.8.2.1). */
 const char *
 service_date(struct service *s)
 {
@@ -158,8 +158,8 @@ service_date(struct service *s)
 
 /* Once a second */
 
-/* A check may end in a handler, which may change any connection: so walk a list
- * of our own, from which whatever changes disappears. */
+/* A check may call a handler, which may change any connection. So this walks a
+ * list of its own, from which changed connections disappear. */
 static void
 check_connections(struct list *list, int64_t now_us)
 {
@@ -214,7 +214,8 @@ service_wake_later(struct service *s, int64_t wait_us)
 
 /* Wakes and tasks */
 
-/* Was the end asked for, so that now all has run that was posted before? */
+/* Runs the tasks. Returns true if the end was requested: all tasks that were
+ * posted before it have run. */
 static bool
 run_tasks(struct service *s)
 {
@@ -246,9 +247,9 @@ on_async(uv_async_t *async)
         listeners_close(s);
     is_end_asked = run_tasks(s);
     /* Cleared before on_wake looks. A wake that found it set, and so did not
-     * send, is before this exchange in the order of all exchanges, which
-     * therefore sees what its thread did before the wake; one that comes after
-     * finds it clear and sends again. */
+     * send, is before this exchange in the order of all exchanges. So this
+     * exchange sees everything that its thread did before the wake. A later
+     * wake finds it clear, and sends again. */
     if (atomic_exchange(&s->is_wanted, false) && options->on_wake)
         options->on_wake(s, options->user);
 
@@ -269,7 +270,7 @@ service_poke(struct service *s)
 void
 service_wake(struct service *s)
 {
-    /* Only the first of several asks the system; the order: on_async. */
+    /* Only the first of several wakes the loop; the order: on_async. */
     if (!atomic_exchange(&s->is_wanted, true))
         service_poke(s);
 }
@@ -374,7 +375,7 @@ service_join(struct service *s)
         thread_stop(&s->thread);
 }
 
-/* Everything that is left of the loop is closed by a last run of it. */
+/* A last run of the loop closes everything that is left in it. */
 static void
 close_loop(struct service *s)
 {
@@ -398,7 +399,7 @@ service_fini(struct service *s)
         return; /* never made */
     if (s->has_loop)
         close_loop(s);
-    /* What came too late for the thread; nobody else is here any more. */
+    /* Tasks that came too late for the thread; no other thread is left. */
     (void)run_tasks(s);
     if (s->listeners.spare >= 0)
         close(s->listeners.spare);

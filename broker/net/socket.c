@@ -14,7 +14,7 @@
 /* The first byte of a TLS handshake (RFC 8446 section 5.1). */
 #define TLS_HANDSHAKE 0x16
 
-/* What the loop looks for */
+/* Events of the loop */
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
@@ -39,14 +39,14 @@ on_event(uv_poll_t *poll, int status, int events)
     struct socket *s = poll->data;
     bool is_readable, is_writable;
 
-    if (status < 0) { /* a reset, say: the loop looks for nothing any more */
+    if (status < 0) { /* a reset, say: the loop stops watching */
         s->watched = 0;
         events = UV_READABLE | UV_WRITABLE;
     }
     is_readable = s->is_reading && (events & s->read_on);
     is_writable = s->is_writing && (events & s->write_on);
     s->on_ready(s, is_writable, is_readable);
-    if (s->fd >= 0) /* bytes come before the error that ends them */
+    if (s->fd >= 0) /* bytes come before the error behind them */
         watch(s);
 }
 
@@ -100,8 +100,8 @@ socket_close(struct socket *s, uv_close_cb closed)
 
 /* Bytes */
 
-/* What an operation of OpenSSL that returned `rc` <= 0 waits for: 0, and *on;
- * or -1: the connection has ended or failed. */
+/* The event that an operation of OpenSSL waits for, which returned `rc` <= 0.
+ * 0, and *on; or -1: the connection has ended or failed. */
 static int
 tls_result(struct socket *s, int rc, uint8_t *on)
 {
@@ -128,7 +128,7 @@ plain_read(int fd, void *to, size_t size, int flags)
     return n ? n : -1;
 }
 
-/* Does TLS begin? -1, 0: nothing is there. */
+/* Looks at the first byte for a TLS handshake. -1, 0: there is none. */
 static ssize_t
 look_for_tls(struct socket *s)
 {
@@ -223,7 +223,7 @@ socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
     return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 }
 
-/* A first SSL_shutdown sends and does not block; another one would read. */
+/* The first SSL_shutdown sends and does not block; a second one would read. */
 bool
 socket_say_end(struct socket *s)
 {

@@ -12,13 +12,13 @@
 #include "proto/upgrade.h"
 #include "proto/ws_frames.h"
 
-/* What a client may send in one message; we read none of it. */
+/* The longest message of a client; its content is ignored. */
 #define MESSAGE_MAX 65536
 
 #define REASON_MAX 123
 
 enum {
-    OPCODE_CLOSE = 0x88, /* with the bit of a last frame */
+    OPCODE_CLOSE = 0x88, /* includes the bit of a last frame */
     OPCODE_PONG = 0x8a
 };
 
@@ -29,13 +29,13 @@ struct stream {
     bool is_long;    /* an HTTP answer */
     bool is_open;    /* on_open was called */
     bool is_waiting; /* for room */
-    bool is_closing; /* nothing may be written any more */
+    bool is_closing; /* nothing more may be written */
     bool is_closed;  /* WebSocket: the client has sent its close frame */
     struct ws_frames frames;
 };
 
-/* The stream that answers a request; NULL: its client has its share of them, or
- * no memory, and all is said. */
+/* Makes the stream that answers a request; NULL, after an answer: its client
+ * has its share of them, or there is no memory. */
 static struct stream *
 begin(struct request *rq, const struct stream_handlers *handlers, void *user)
 {
@@ -93,8 +93,8 @@ request_accept_long(struct request *rq, const struct response *head,
         return;
     stream->is_long = true;
     connection_enter(rq->connection, PHASE_LONG, 0);
-    /* Until it opens: its owner, who has yet to say how it ends, does not know
-     * it before, so the end of the server waits for that. */
+    /* Until it opens: the owner must close it, but does not know it yet, so
+     * the end of the server waits for that. */
     connection_set_busy(rq->connection, true);
     answer_begin_long(rq, head, opening);
 }
@@ -118,7 +118,7 @@ stream_opened(struct connection *c)
     s->handlers->on_open(s, s->user);
 }
 
-/* Frames of the client */
+/* Frames of clients */
 
 static void
 send_control(struct connection *c, uint8_t opcode, const char *payload,
@@ -130,9 +130,9 @@ send_control(struct connection *c, uint8_t opcode, const char *payload,
     connection_write(c, frame, 2 + size);
 }
 
-/* The client has sent a close frame: the answer to ours, or its own, which is
- * answered with the same code. The connection ends behind all that was begun.
- */
+/* The client has sent a close frame: the answer to ours, or one of its own,
+ * which gets an answer with the same code. The connection ends behind all bytes
+ * written before. */
 static void
 on_close(struct connection *c, const struct ws_frame *frame)
 {
@@ -192,7 +192,7 @@ stream_writable(struct connection *c)
         connection_set_busy(c, false);
         s->handlers->on_room(s, s->user);
     } else if (c->phase == PHASE_FAREWELL && (s->is_long || s->is_closed)) {
-        connection_linger(c); /* all is sent that was to be sent */
+        connection_linger(c); /* all output was sent */
     }
 }
 
@@ -206,7 +206,7 @@ stream_gone(struct connection *c)
     free(s);
 }
 
-/* The owner's side */
+/* For owners */
 
 enum stream_result
 stream_write(struct stream *stream, const void *frame, size_t size)
@@ -244,7 +244,7 @@ stream_close(struct stream *stream, unsigned code, const char *reason)
         return;
     stream->is_closing = true;
     stream->is_waiting = false;
-    /* Whoever does not read, or does not answer, is cut by connection_check. */
+    /* connection_check cuts a client that does not read, or does not answer. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
     if (size)
         memcpy(payload + 2, reason, size);
@@ -261,7 +261,7 @@ stream_end(struct stream *stream, const void *last, size_t size)
         return;
     stream->is_closing = true;
     stream->is_waiting = false;
-    /* Whoever does not take it is cut by connection_check. */
+    /* connection_check cuts a client that does not read it. */
     connection_enter(c, PHASE_FAREWELL, clock_steady_us() + FAREWELL_US);
     if ((!size || connection_write(c, last, size)) && !connection_is_choked(c))
         connection_linger(c);

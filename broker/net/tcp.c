@@ -7,8 +7,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* <netinet/tcp.h> has their names, but not beside <linux/tcp.h>. (So this file
- * is one of its own: <uv.h> includes that.) */
+/* <netinet/tcp.h> has names for them, but conflicts with <linux/tcp.h>. (<uv.h>
+ * includes it, too, so this is a file of its own.) */
 #define STATE_CLOSED     7
 #define STATE_CLOSE_WAIT 8
 

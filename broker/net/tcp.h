@@ -1,5 +1,5 @@
 /*
- * tcp.h - what the kernel knows of a TCP connection. For this folder only.
+ * tcp.h - the kernel's state of a TCP connection. For this folder only.
  */
 #ifndef BROKER_NET_TCP_H
 #define BROKER_NET_TCP_H
@@ -27,17 +27,17 @@ size_t tcp_unsent(int fd);
  * them for a client that does not read for minutes. */
 void tcp_reset_at_close(int fd);
 
-/* How many bytes the peer has acknowledged in all. */
+/* The number of bytes that the peer has acknowledged in all. */
 uint64_t tcp_acked(int fd);
 
-/* Are there bytes that nobody has read yet? */
+/* True if there are unread bytes. */
 bool tcp_has_unread(int fd);
 
-/* Has the peer ended the connection, at least its sending, or reset it? Also
- * where there are unread bytes before the end. */
+/* True if the peer has ended the connection, at least its sending, or reset it;
+ * also if there are unread bytes before the end. */
 bool tcp_is_ended(int fd);
 
-/* The address at the other end; AF_UNSPEC: there is none any more. */
+/* The address of the peer; AF_UNSPEC: there is none any more. */
 struct sockaddr_storage;
 void tcp_peer(int fd, struct sockaddr_storage *peer);
 

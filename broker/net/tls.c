@@ -15,7 +15,7 @@
 #include "broker/base/diag.h"
 #include "broker/net/server.h"
 
-/* As OpenSSL defines it: 112 bits, RSA and DH of 2,048. */
+/* In OpenSSL's definition: 112 bits, RSA and DH of 2,048. */
 #define SECURITY_LEVEL 2
 
 struct identity {
@@ -26,9 +26,9 @@ struct identity {
 
 struct tls {
     pthread_mutex_t mutex;
-    struct identity *identity; /* of handshakes that begin; under the mutex */
-    /* Of all connections: its keys of session tickets are those of every
-     * thread, so a client that comes back may be accepted by another one. */
+    struct identity *identity; /* for new handshakes; under the mutex */
+    /* Of all connections: all threads share its keys of session tickets, so
+     * another thread may accept a client that returns. */
     SSL_CTX *ctx;
 };
 
@@ -205,9 +205,9 @@ is_same(const struct identity *a, const struct identity *b)
     return true;
 }
 
-/* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one of each
- * kind of key, and would go on to offer the earlier one of another kind: so the
- * SSL_CTX has none. */
+/* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one for
+ * each type of key, and would still offer the earlier certificate of another
+ * type: so the SSL_CTX has none. */
 static int
 on_certificate_wanted(SSL *ssl, void *user)
 {
@@ -222,9 +222,8 @@ on_certificate_wanted(SSL *ssl, void *user)
     return is_taken == 1;
 }
 
-/* We speak HTTP/1.1. A client that names other protocols alone is refused: it
- * would take our answers for those of another protocol (RFC 7301 section 3.2).
- */
+/* Selects HTTP/1.1. Refuses a client that offers only other protocols: it would
+ * misread our answers (RFC 7301 section 3.2). */
 static int
 on_protocols(SSL *ssl, const unsigned char **chosen, unsigned char *size,
              const unsigned char *offered, unsigned offered_size, void *user)
@@ -246,15 +245,15 @@ prepare(struct tls *tls)
 {
     SSL_CTX *ctx = tls->ctx;
 
-    /* Ciphers are OpenSSL's own choice at this level. */
+    /* OpenSSL chooses the ciphers of this level. */
     raise_security_level(ctx);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
-    /* Sessions are resumed by tickets, which the clients keep: a cache would
-     * be memory for those who do not come back. */
+    /* Tickets, which the clients keep, resume sessions: a cache would spend
+     * memory on clients that do not return. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, on_protocols, NULL);
     SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
@@ -290,7 +289,7 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
 bool
 tls_show(struct tls *tls, struct identity *id)
 {
-    bool is_new = !is_same(id, tls->identity); /* only we change it */
+    bool is_new = !is_same(id, tls->identity); /* only this thread changes it */
     struct identity *last;
 
     pthread_mutex_lock(&tls->mutex);

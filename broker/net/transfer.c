@@ -8,20 +8,20 @@
 #include "broker/net/calling.h"
 #include "proto/httpdate.h"
 
-/* Pieces that an answer comes in, and a body is sent in that is too long to go
- * along with its headers: many calls are under way at once. */
+/* The sizes of reads, and of writes of a body that is too long to be sent with
+ * its headers. Small, because many calls are under way at once. */
 #define READ_SIZE      4096L
 #define READ_LONG_SIZE 65536L
 #define WRITE_SIZE     16384L
 
-/* An answer that was longer is forgotten with its memory. */
+/* The memory of a longer answer is freed after it. */
 #define KEPT_ANSWER_MAX ((size_t)16 * 1024)
 
-/* Bytes of all Link headers are no more than those of all headers, but for what
- * joins them. */
+/* All Link headers together are no longer than all headers, except for the
+ * commas between them. */
 #define LINKS_MAX (2 * CALL_HEAD_MAX)
 
-/* What libcurl hands over */
+/* Callbacks of libcurl */
 
 static void
 hear(struct transfer *t)
@@ -41,7 +41,7 @@ is_handed_over(const struct transfer *t)
     return status == 200;
 }
 
-/* What does not fit into the piece libcurl keeps, and gives again. */
+/* libcurl keeps bytes that do not fit into the piece, and gives them again. */
 static size_t
 on_long_body(struct transfer *t, const char *data, size_t size)
 {
@@ -82,10 +82,10 @@ on_body(char *data, size_t one, size_t size, void *user)
     return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
 }
 
-/* Called once a line. libcurl keeps the lines, and gives up one that is longer
- * than 100 KiB. It takes a head that breaks off for a whole one: only the empty
- * line proves that the head came whole. A head of 1xx is followed by another.
- */
+/* Called once per line. libcurl joins a line from its packets, and gives up one
+ * that is longer than 100 KiB. It accepts a head that breaks off: only the
+ * empty line proves that the head is complete. A head of 1xx is followed by
+ * another. */
 static size_t
 on_header(char *data, size_t one, size_t size, void *user)
 {
@@ -97,7 +97,7 @@ on_header(char *data, size_t one, size_t size, void *user)
     t->head_size += size;
     if (size > 5 && !memcmp(data, "HTTP/", 5)) {
         t->n_heads++;
-        t->n_opened = 0; /* what is opened from here on is for a redirect */
+        t->n_opened = 0; /* later sockets are for a redirect */
         t->has_head = false;
         t->refused[0] = '\0';
         t->is_foreign = size < 7 || memcmp(data, "HTTP/1.", 7) != 0;
@@ -110,14 +110,14 @@ on_header(char *data, size_t one, size_t size, void *user)
 
 /* Life */
 
-/* Says what calls are like, all of them. */
+/* Sets the options that all calls share. */
 static bool
 set_constants(struct transfer *t)
 {
     CURL *e = t->easy;
     CURLcode rc = CURLE_OK;
 
-/* Worth a line each, to be read. */
+/* A macro, so that each option is one line. */
 #define SET(option, value)                                     \
     do {                                                       \
         if (!rc)                                               \
@@ -133,7 +133,7 @@ set_constants(struct transfer *t)
     SET(HEADERFUNCTION, on_header);
     SET(HEADERDATA, t);
 
-    /* Whom to. A look-up that hangs is left behind, and not waited for. */
+    /* The address. A look-up that hangs is left behind, and not waited for. */
     SET(OPENSOCKETFUNCTION, calling_open_socket);
     SET(OPENSOCKETDATA, t);
     SET(PREREQFUNCTION, calling_is_connected);
@@ -141,7 +141,7 @@ set_constants(struct transfer *t)
     SET(CLOSESOCKETFUNCTION, calling_close_socket);
     SET(CLOSESOCKETDATA, t->caller);
     SET(PROXY, "");
-    SET(NOPROXY, "*"); /* nor is the environment asked, call by call */
+    SET(NOPROXY, "*"); /* nor does a call read the environment */
     SET(QUICK_EXIT, 1L);
     SET(PROTOCOLS_STR, "http,https");
     SET(REDIR_PROTOCOLS_STR, "http,https");
@@ -149,14 +149,14 @@ set_constants(struct transfer *t)
     SET(CURLU, t->url);
     SET(NETRC, (long)CURL_NETRC_IGNORED);
 
-    /* As what. The URL goes out as it was given (W-080); the answer comes in as
-     * it was sent. */
+    /* The protocol. The URL goes out as given (W-080), and the answer is not
+     * decoded. */
     SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(HTTP09_ALLOWED, 0L);
     SET(PATH_AS_IS, 1L);
     SET(HTTP_CONTENT_DECODING, 0L);
 
-    /* The authorities are read once for all calls: calling_trust. */
+    /* All calls share the authorities: calling_trust. */
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CAINFO, NULL);
     SET(CAPATH, NULL);
@@ -222,13 +222,13 @@ transfer_has_piece(const struct transfer *t)
     return t->n_taken > 0 && t->answer.size > 0 && (!t->is_over || !t->result);
 }
 
-/* It is libcurl that may find, in what it has kept, that there is too much. */
+/* libcurl may find in its kept bytes that the answer is too long. */
 bool
 transfer_go_on(struct transfer *t)
 {
     t->is_with_user = false;
     buf_clear(&t->answer);
-    t->answer.max = CALL_PIECE_MAX; /* it may be another one */
+    t->answer.max = CALL_PIECE_MAX; /* the user may have exchanged the buffer */
     hear(t);
     if (!t->is_over)
         t->result = curl_easy_pause(t->easy, CURLPAUSE_CONT);
@@ -246,10 +246,10 @@ is_clean(const char *header)
     return true;
 }
 
-/* Joins the headers to a list without a copy of any: libcurl only reads it. The
- * first one takes away what makes a long body wait for "100 Continue". Who we
- * are stands here and not in an option, which libcurl would write twice in each
- * call, byte by byte. */
+/* Joins the headers to a list without copies: libcurl only reads it. The first
+ * header removes the "Expect: 100-continue" of a long body. Our name is a
+ * header, not an option, which libcurl would write twice in each call, byte by
+ * byte. */
 static bool
 set_headers(struct transfer *t, struct call *call)
 {
@@ -295,11 +295,12 @@ set_method(CURL *e, const struct call *call)
                              (curl_off_t)call->body.size);
 }
 
-/* When a kept connection closes without an answer, libcurl repeats the request
- * on the next one, up to five times, at once and unseen. That is right where a
- * callback has closed an idle connection. A suspect must keep its pauses, and
- * an unproven URL gets no more requests than its owner counts (W-056): both get
- * a new connection, on which libcurl repeats nothing. */
+/* Sets the options of one call. When a kept connection closes without an
+ * answer, libcurl repeats the request on the next one, up to five times, at
+ * once and silently. That is right if a callback has closed an idle connection.
+ * But a suspect must keep its pauses, and an unproven URL must not get more
+ * requests than its owner counts (W-056): both get a new connection, on which
+ * libcurl repeats nothing. */
 bool
 transfer_set(struct transfer *t, struct call *call)
 {
@@ -320,7 +321,7 @@ transfer_set(struct transfer *t, struct call *call)
     }
     t->call = call;
     t->answer.max = call->max_answer;
-    /* As it was, where libcurl has still got the last one: no harm. */
+    /* After a failure libcurl keeps the last one: no harm. */
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE,
                      call->take ? READ_LONG_SIZE : READ_SIZE);
     if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||
@@ -455,7 +456,8 @@ tell_foreign(struct transfer *t)
     call_fail(t->call, CALL_BROKEN, "the answer is not of HTTP/1");
 }
 
-/* Where what came was not taken, or could not be kept. */
+/* Explains a transfer that stopped because its bytes were not taken, or could
+ * not be kept. */
 static void
 tell_full(struct transfer *t)
 {
@@ -492,7 +494,7 @@ tell_failure(struct transfer *t, CURLcode result)
         tell_full(t);
         break;
     case CURLE_OUT_OF_MEMORY:
-        /* Also a header that never ends. */
+        /* Includes a header that never ends. */
         curl_easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
         if (first_us > 0)
             tell_full(t);

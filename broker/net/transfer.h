@@ -1,6 +1,6 @@
 /*
- * transfer.h - one call as libcurl makes it: its easy handle, what it is told
- * to do and to leave, what came of it. For calling.c; the caller's thread.
+ * transfer.h - one call of libcurl: its easy handle, its options, its outcome.
+ * For calling.c; the caller's thread.
  */
 #ifndef BROKER_NET_TRANSFER_H
 #define BROKER_NET_TRANSFER_H
@@ -20,7 +20,7 @@ struct shard;
 #define TRANSFER_HEADERS 2
 
 struct transfer {
-    struct list node; /* while it is spare, or to be told of */
+    struct list node; /* in the list of spare ones, or in to_tell */
     struct caller *caller;
     struct shard *shard;
     struct call *call;
@@ -31,19 +31,19 @@ struct transfer {
     struct buf links;
     size_t head_size;  /* bytes of headers so far */
     unsigned n_heads;  /* status lines so far */
-    unsigned n_opened; /* sockets since the last of them */
-    char refused[64];  /* an address that may not be called; or "" */
-    bool has_head;     /* the answer's head has come whole */
+    unsigned n_opened; /* sockets since the last status line */
+    char refused[64];  /* an address that may not be called; else "" */
+    bool has_head;     /* the answer's head is complete */
     bool is_short;     /* no descriptor was left */
-    bool is_cut;       /* the answer is longer than wanted */
-    bool is_foreign;   /* its version of HTTP is none that was asked for */
+    bool is_cut;       /* the answer is longer than max_answer or max_taken */
+    bool is_foreign;   /* the answer is of another version of HTTP */
     char error[CURL_ERROR_SIZE];
 
     /* An answer in pieces: calling.c. The piece is `answer`. */
     uint64_t n_taken;  /* bytes so far */
-    bool is_with_user; /* he has said CALL_LATER */
+    bool is_with_user; /* the user has returned CALL_LATER */
 
-    /* Its end, until the user can be told of it. */
+    /* The end, until the user gets it. */
     bool is_over;
     CURLcode result;
 
@@ -52,32 +52,33 @@ struct transfer {
     bool is_stalled;
 };
 
-/* A transfer is used for one call after the other: what does not change is set
- * once. NULL: no memory. */
+/* Makes a transfer, which is used for one call after the other: its constant
+ * options are set once. NULL: no memory. */
 struct transfer *transfer_new(struct caller *caller);
 void transfer_free(struct transfer *transfer);
 
-/* Sets what is the call's. false: it failed, as it says. */
+/* Sets the options of a call. false: it failed, for the reason in the call. */
 MUST_CHECK bool transfer_set(struct transfer *transfer, struct call *call);
 
 /* Writes the outcome into the call: lent from the transfer. */
 void transfer_tell(struct transfer *transfer);
 
-/* Is there a piece that is to be handed over, before anything else? */
+/* True if there is a piece to hand over, before anything else. */
 bool transfer_has_piece(const struct transfer *transfer);
 
-/* The piece was taken: more, please. false: it has come to its end by that. */
+/* Continues when the user has taken the piece. false: the call has ended by
+ * that. */
 bool transfer_go_on(struct transfer *transfer);
 
-/* Nothing is lent any more: ready for the next call. */
+/* Makes it ready for the next call: nothing is lent any more. */
 void transfer_clear(struct transfer *transfer);
 
-/* The transfer has a piece that is full, and reads no more (calling.c). */
+/* Called when the transfer has a full piece, and reads no more (calling.c). */
 void calling_piece(struct transfer *transfer);
 
-/* Of libcurl: opens a socket, once its address was judged, judges that of the
- * connection that a request is about to use, and closes it (watching.c); says
- * whom to trust (calling.c). */
+/* Callbacks of libcurl: open a socket after judging its address; judge the
+ * address of the connection that a request is about to use; close a socket
+ * (watching.c); set the trusted authorities (calling.c). */
 curl_socket_t calling_open_socket(void *transfer, curlsocktype purpose,
                                   struct curl_sockaddr *address);
 int calling_is_connected(void *transfer, char *address, char *local, int port,

@@ -1,14 +1,14 @@
 /*
- * Whose turn it is.
+ * Gives calls their turns.
  *
  *     ring of a kind --> host --> host --> host       each has one that waits,
  *                         |                           and room for it
  *                         +-- waiting: call, call, call
  *
  * The first host of a ring gives its first call, and goes to the end of the
- * ring. The rings are looked at in turns, that of the suspects only while they
- * hold less than half, that of the unproven only while they hold less than a
- * quarter: however many of both hang, a quarter is left to the sound ones.
+ * ring. The rings take turns; that of the suspects only while they hold less
+ * than half, that of the unproven only while they hold less than a quarter. So
+ * however many of both hang, a quarter is left to the sound calls.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@
 #include "proto/buf.h"
 #include "proto/websub.h"
 
-/* Turns given in one round: each may cost a body. */
+/* The most turns of a round: each may cost a body. */
 #define TURNS_AT_ONCE 256
 
-/* Of a host and its port: longer is no name (RFC 1035 section 2.3.4). */
+/* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290
 #define KEY_MAX       300
 
@@ -38,7 +38,7 @@ call_fail(struct call *call, enum call_failure failure, const char *format, ...)
 
 /* Hosts */
 
-/* Most that a limit leaves for a kind. */
+/* The most that a limit allows for a kind. */
 static unsigned
 share(unsigned limit, enum kind kind)
 {
@@ -51,8 +51,8 @@ share(unsigned limit, enum kind kind)
     return limit > parts[kind] ? limit / parts[kind] : 1;
 }
 
-/* May one more of a kind be held? Where a limit is 2, the shares alone would
- * leave nothing to the sound ones. */
+/* True if one more of a kind may be held. With a limit of 2, the shares alone
+ * would leave nothing to the sound calls. */
 static bool
 is_within(unsigned limit, unsigned n_held, const unsigned n_held_of[KINDS],
           enum kind kind)
@@ -72,9 +72,8 @@ has_bad_byte(const char *text, unsigned char least)
 }
 
 /* Writes "host:port" of a URL, an address in one spelling (W-161), a name in
- * lower case. false: it is none to be called. libcurl reads it more closely;
- * this is to know whom the limits are for, and to keep out what nobody means
- * well (W-163). */
+ * lower case. false: it may not be called. libcurl checks the URL more closely;
+ * this finds the host for the limits, and refuses malicious URLs (W-163). */
 static bool
 write_key(struct buf *key, const char *url)
 {
@@ -92,8 +91,8 @@ write_key(struct buf *key, const char *url)
     return !key->failed;
 }
 
-/* FNV-1a. Who chooses names that collide makes his own calls slower, no more
- * than by as many as there are. */
+/* FNV-1a. A client that chooses colliding names slows its own calls down, and
+ * others no more than by their number. */
 static uint32_t
 hash_of(const char *key)
 {
@@ -157,7 +156,7 @@ has_room(const struct turns *t, const struct host *host, enum kind kind)
     return is_within(t->host_connections, host->n_held, host->n_held_of, kind);
 }
 
-/* Puts a host into the rings that it belongs to. After each change of it. */
+/* Puts a host into the rings that it belongs to, after each change. */
 static void
 place(struct turns *t, struct host *host)
 {
@@ -185,8 +184,7 @@ is_due(const struct turns *t, enum kind kind)
            is_within(t->connections, t->n_held, t->n_held_of, kind);
 }
 
-/* The kind that is due, from the one on that is looked at first; KINDS: none.
- */
+/* Returns the kind whose turn it is, beginning with t->next; KINDS: none. */
 static enum kind
 due_kind(const struct turns *t)
 {
@@ -205,7 +203,7 @@ turns_are_due(const struct turns *t)
     return due_kind(t) != KINDS || !list_is_empty(&t->failed);
 }
 
-/* Takes the call out whose turn it is; NULL: it is nobody's. */
+/* Takes out the call whose turn it is; NULL: none. */
 static struct call *
 next_call(struct turns *t)
 {
@@ -249,7 +247,7 @@ turns_release(struct caller *caller, struct call *call)
     place(t, host);
 }
 
-/* It is told at the end of the turn, never from within caller_start. */
+/* `done` is called at the end of the turn, never from within caller_start. */
 static void
 set_failed(struct turns *t, struct call *call)
 {
@@ -314,7 +312,7 @@ turns_tell_failed(struct caller *caller)
     }
 }
 
-/* The user's side */
+/* For users */
 
 static void
 clear_outcome(struct call *call)
@@ -458,7 +456,7 @@ turns_cut(struct caller *caller)
     cancel_all(caller, &t->failed);
     cancel_all(caller, &t->held);
     for (size_t i = 0; i < HOST_BUCKETS; i++) {
-        /* A host is gone with its last call. */
+        /* A host is freed with its last call. */
         while (t->hosts[i])
             caller_cancel(caller, list_entry(first_waiting(t->hosts[i]),
                                              struct call, node));

@@ -1,20 +1,19 @@
 /*
- * Which descriptors libcurl waits for, told to the loop; and the sockets of its
- * connections, which are opened and closed here.
+ * Makes the loop watch libcurl's descriptors, and opens and closes the sockets
+ * of its connections.
  *
  * A kept connection stays watched: most calls then change nothing, and cost no
- * system call for it. When its other end closes it, the watch ends; libcurl
- * finds out when it looks for a connection.
+ * system call for it. When the other side closes it the watch ends; libcurl
+ * notices that when it looks for a connection.
  *
- * One that has not answered yet may be cut while it connects: then libcurl
- * (7.88) closes its descriptor without calling_close_socket, and only then says
- * that nobody need look at it (CURL_POLL_REMOVE). The number may be another
- * thread's by then, or the one of the call's next address; libcurl thinks that
- * this is watched already, and does not ask for it. libuv ends the process
- * where it cannot watch what it is to watch. So until a connection has answered
- * the loop looks at a duplicate of its descriptor, which nobody but us can
- * close. (libcurl wants to read only what is connected, and closes that as it
- * should.)
+ * A connection may be cut before it has connected. Then libcurl (7.88) closes
+ * its descriptor without calling_close_socket, and only afterwards ends the
+ * watch (CURL_POLL_REMOVE). By then the number may belong to another thread, or
+ * to the call's next address, which libcurl believes to be watched already.
+ * libuv aborts the process if it cannot watch a descriptor. So until a
+ * connection has answered, the loop watches a duplicate of its descriptor,
+ * which only this file closes. (libcurl only reads from connected sockets, and
+ * closes those correctly.)
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,10 +35,11 @@ struct watch {
     struct calling *calling;
     struct shard *shard;
     int fd;
-    int watched;  /* the same, or a duplicate: it has not answered */
+    int watched;  /* the same, or a duplicate until it has answered */
     int wanted;   /* events, of libuv */
-    int active;   /* what the loop looks for: `wanted`, or more if that is 0 */
-    bool is_ours; /* opened here, closed here; else libcurl's own */
+    int active;   /* the events that the loop watches: `wanted`, or more if that
+                     is 0 */
+    bool is_ours; /* opened and closed here; else libcurl's own */
     bool has_poll;
 };
 
@@ -75,7 +75,7 @@ on_poll_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-/* Before the descriptor is closed. */
+/* Call it before the descriptor is closed. */
 static void
 watch_free(struct watch *w)
 {
@@ -90,8 +90,8 @@ watch_free(struct watch *w)
         close(duplicate);
 }
 
-/* The watch of one that libcurl has closed by itself is still there when the
- * number is given out again at once, and goes then. */
+/* If libcurl has closed a descriptor itself, its watch still exists when the
+ * number is used again: this frees it then. */
 static struct watch *
 watch_new(struct calling *g, int fd)
 {
@@ -127,7 +127,8 @@ set_events(struct watch *w, int events)
         w->active = events;
 }
 
-/* Watches it for a shard. No memory: its deadline ends the call. */
+/* Begins to watch it for a shard. Without memory the call ends at its
+ * deadline. */
 static void
 begin_watching(struct watch *w, struct shard *shard, int events)
 {
@@ -140,7 +141,8 @@ begin_watching(struct watch *w, struct shard *shard, int events)
     set_events(w, events);
 }
 
-/* It has answered: the loop looks at the descriptor itself from now on. */
+/* When the connection has answered: from now on the loop watches the descriptor
+ * itself. */
 static void
 end_duplicate(struct watch *w)
 {
@@ -148,9 +150,9 @@ end_duplicate(struct watch *w)
     struct shard *shard = w->shard;
     int fd = w->fd, wanted = w->wanted;
 
-    w = watch_new(g, fd); /* frees that */
+    w = watch_new(g, fd); /* frees `w` */
     if (!w)
-        return; /* no memory, likewise */
+        return; /* no memory: as in begin_watching */
     w->is_ours = true;
     begin_watching(w, shard, wanted);
 }
@@ -162,7 +164,7 @@ on_event(uv_poll_t *poll, int status, int events)
     struct shard *shard = w->shard;
     int fd = w->fd, flags = 0, running = 0;
 
-    if (!w->wanted) { /* kept, and its other end has closed it */
+    if (!w->wanted) { /* kept, and closed by the other side */
         uv_poll_stop(poll);
         w->active = 0;
         return;
@@ -179,7 +181,7 @@ on_event(uv_poll_t *poll, int status, int events)
             end_duplicate(w);
     }
     curl_multi_socket_action(shard->multi, fd, flags, &running);
-    calling_touch(shard); /* the watch may be gone */
+    calling_touch(shard); /* the watch may be freed */
 }
 
 int
@@ -202,14 +204,15 @@ calling_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
     if (!w)
         w = watch_new(g, fd);
     if (!w)
-        return 0; /* no memory, likewise */
+        return 0; /* no memory: as in begin_watching */
     begin_watching(w, shard,
                    (what & CURL_POLL_IN ? UV_READABLE : 0) |
                        (what & CURL_POLL_OUT ? UV_WRITABLE : 0));
     return 0;
 }
 
-/* A socket and its watch, which begins with a duplicate. -1: errno says why. */
+/* Opens a socket and its watch, which begins with a duplicate. -1: see
+ * errno. */
 static int
 open_watched(struct shard *shard, const struct curl_sockaddr *address)
 {
