@@ -48,7 +48,7 @@ class Tree:
         self.base = f"http://127.0.0.1:{port}/"
 
     def tell(self):
-        """Send the broker a list of the directory."""
+        """Post the changes of the directory, by one run of tidings watch."""
         self.run(
             *("tidings", "watch", self.files, self.set.url, "--base-uri", self.base),
             *("--once", "--state", self.directory / "watch"),

@@ -2,8 +2,7 @@
  * channel.h - a set's framework channel as text, for tests: a line for an
  * event,
  *
- *     updated changelist /sets/demo/changes/000000000001.xml <
- * /sets/demo/changelist.xml
+ *     updated changelist /sets/a/changes/NUMBER.xml < /sets/a/changelist.xml
  *
  * and the index of its document, if any; URLs without SETS_URL.
  */

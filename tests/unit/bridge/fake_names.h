@@ -4,8 +4,8 @@
  *
  *     several.test   has addresses of which only the last one, 127.0.0.1, leads
  *                    somewhere
- *     has no answer while names are held; then, "try
- * again"
+ *     unknown.test   is not known
+ *     slow.test      has no answer while names are held; then "try again"
  */
 #ifndef TESTS_UNIT_BRIDGE_FAKE_NAMES_H
 #define TESTS_UNIT_BRIDGE_FAKE_NAMES_H

@@ -152,8 +152,8 @@ TEST(a_job_may_have_its_own_time)
     hosts_free(hosts);
 }
 
-/* A job whose host changes still holds the first host: that was asked, and is
- * not asked any more. */
+/* A caller that looks up another host for a job still uses the first one, which
+ * has no request left. */
 TEST(a_host_stays_while_others_are_looked_for)
 {
     struct hosts *hosts = hosts_new(&limits);

@@ -7,8 +7,8 @@
  * instead of net/caller.c: the linker takes no function from a part that a
  * test's own files define (tests/CMakeLists.txt).
  *
- *     caller_open -> quiet_turn: posted tasks and wakes run, calls are
- * given their turn, the turn ends -> quiet_answer, quiet_fail, quiet_pass ...
+ *     caller_open -> quiet_turn: posted tasks and wakes run, calls get their
+ *     turn, the turn ends -> quiet_answer, quiet_fail, quiet_pass ...
  *
  * One at a time. The test's thread; wakes and posts come from others, too.
  */
