@@ -14,34 +14,61 @@
 #include "broker/archive/retain.h"
 #include "broker/archive/rotate.h"
 #include "broker/archive/uploads.h"
+#include "broker/base/diag.h"
 
-/* How often lists are looked at for their age. */
+/* How often all sets are looked at. */
 #define ROUND_US 1000000
 
 struct archiver {
     struct thread thread;
+    struct list chores;
     struct rotation rotation;
+    struct retaining retaining;
     struct folding folding;
+    struct chore purge, sweep;
     struct contents *contents;
-    struct checking checking;
-    struct fetching fetching;
     struct uploads uploads;
+    struct fetching fetching;
     struct renewal renewal;
     struct changedumps changedumps;
+    struct checking checking;
+    struct registry *registry;
 };
 
-/* Who is about to place something in the folder of a set waits meanwhile. */
+/* Deletes some files of removed sets and retired lists. No claim begins
+ * meanwhile: nobody places a file in a folder that is being deleted. */
 static bool
-purge_some(struct archiver *a)
+purge_some(struct chore *chore)
 {
-    bool is_more;
+    struct archiver *a = list_entry(chore, struct archiver, purge);
+    struct problem why = {""};
+    bool is_done = true;
+    enum status rc;
 
     contents_shut(a->contents);
-    is_more = rotate_purge_some(&a->rotation);
+    rc = log_purge(registry_log(a->registry), &is_done, &why);
     contents_unshut(a->contents);
-    return is_more;
+    if (rc && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive",
+             "what was removed is still on the disk, and will be tried again",
+             diag_text("error", why.text));
+    return !rc && !is_done;
 }
 
+/* Deletes a list or dump that is no longer served. */
+static bool
+sweep_some(struct chore *chore)
+{
+    return generation_sweep_one(
+        list_entry(chore, struct archiver, sweep)->registry);
+}
+
+/* One step of each chore a turn: while posts fill lists faster than this thread
+ * files them, states and content go on, too; and while those are behind, lists
+ * get files, or the database would grow. Steps are short, so that the thread
+ * soon sees that it has to end: on a busy processor it runs rarely, and it may
+ * not raise its priority again (RLIMIT_NICE). Steps of more than milliseconds
+ * stop when the log is ending, which could not commit their results. */
 static void
 archiver_run(struct thread *t)
 {
@@ -54,38 +81,28 @@ archiver_run(struct thread *t)
         int64_t now_us = clock_steady_us();
 
         if (now_us - looked_us >= ROUND_US) {
-            rotate_by_age(&a->rotation);
-            retain_all(a->rotation.registry);
-            folding_look(&a->folding);
-            contents_look(a->contents);
-            fetching_look(&a->fetching);
-            renewal_look(&a->renewal);
-            changedumps_look(&a->changedumps);
+            chores_look(&a->chores);
             looked_us = now_us;
         }
-        /* One step of each kind a turn: while posts fill lists faster than this
-         * thread files them, states and content go on, too; and while those are
-         * behind, lists get files, or the database would grow. Steps are short,
-         * so that the thread soon sees that it has to end: on a busy processor
-         * it runs rarely, and it may not raise its priority again
-         * (RLIMIT_NICE). Steps of more than milliseconds stop when the log is
-         * ending (log_ending), which could not commit their results. */
-        is_more = folding_some(&a->folding);
-        is_more |= rotate_file_some(&a->rotation);
-        is_more |= purge_some(a);
-        is_more |= generation_sweep_one(a->rotation.registry);
-        is_more |= contents_some(a->contents);
-        is_more |= uploads_some(&a->uploads, &a->folding);
-        is_more |= fetching_some(&a->fetching);
-        is_more |= renewal_some(&a->renewal);
-        is_more |= changedumps_some(&a->changedumps);
+        is_more = chores_step(&a->chores);
     }
-    fetching_close(&a->fetching);
-    uploads_end(&a->uploads);
-    renewal_fini(&a->renewal);
-    changedumps_fini(&a->changedumps);
-    contents_close(a->contents);
-    folding_fini(&a->folding);
+    chores_end(&a->chores);
+}
+
+/* In their order: chore.h. */
+static void
+list_chores(struct archiver *a)
+{
+    struct chore *const all[] = {
+        &a->rotation.chore, &a->retaining.chore,
+        &a->folding.chore,  &a->purge,
+        &a->sweep,          contents_chore(a->contents),
+        &a->uploads.chore,  &a->fetching.chore,
+        &a->renewal.chore,  &a->changedumps.chore,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        list_append(&a->chores, &all[i]->node);
 }
 
 enum status
@@ -97,9 +114,14 @@ archiver_open(struct archiver **archiver, struct registry *registry,
 
     if (!a)
         return problem_memory(why);
+    a->registry = registry;
+    list_init(&a->chores);
+    a->purge.step = purge_some;
+    a->sweep.step = sweep_some;
     rotation_init(&a->rotation, registry);
+    retain_init(&a->retaining, registry, &a->chores);
     folding_init(&a->folding, registry);
-    rc = uploads_init(&a->uploads, registry, a, why);
+    rc = uploads_init(&a->uploads, registry, &a->folding, &a->thread, why);
     if (!rc)
         rc = contents_new(&a->contents, registry, why);
     renewal_init(&a->renewal, registry, &a->folding, a->contents, &a->thread);
@@ -107,6 +129,8 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     if (!rc)
         rc = fetching_open(&a->fetching, registry, a->contents, allowed,
                            &a->thread, why);
+    if (!rc)
+        list_chores(a);
     if (!rc)
         rc = checking_init(&a->checking, registry, a->contents, why);
     if (rc)
@@ -167,7 +191,7 @@ archiver_close(struct archiver *a)
     archiver_stop(a);
     if (a) {
         checking_fini(&a->checking);
-        fetching_close(&a->fetching); /* where the thread never began */
+        chores_end(&a->chores); /* where the thread never began */
         contents_free(a->contents);
         uploads_fini(&a->uploads);
     }

@@ -13,23 +13,6 @@
 /* Lists looked at in one go. */
 #define PAGE_LISTS 64
 
-void
-changedumps_init(struct changedumps *d, struct registry *registry,
-                 struct contents *contents)
-{
-    memset(d, 0, sizeof(*d));
-    d->registry = registry;
-    d->contents = contents;
-}
-
-void
-changedumps_fini(struct changedumps *d)
-{
-    build_changedump_abandon(d->build);
-    d->build = NULL;
-    d->set = NULL;
-}
-
 static enum content_mode
 mode_of(const struct set *set)
 {
@@ -38,7 +21,7 @@ mode_of(const struct set *set)
 }
 
 bool
-changedumps_needs(const struct set *set, const struct list_info *list)
+changedumps_needs(struct set *set, const struct list_info *list)
 {
     return mode_of(set) != CONTENT_NONE && !set->notes->dump.is_late &&
            list->number >= set->notes->dump.list;
@@ -70,9 +53,11 @@ look_at(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-void
-changedumps_look(struct changedumps *d)
+static void
+changedumps_look(struct chore *chore)
 {
+    struct changedumps *d = list_entry(chore, struct changedumps, chore);
+
     registry_each(d->registry, look_at, d);
 }
 
@@ -304,9 +289,10 @@ step(struct changedumps *d, struct problem *why)
     return STATUS_OK;
 }
 
-bool
-changedumps_some(struct changedumps *d)
+static bool
+changedumps_some(struct chore *chore)
 {
+    struct changedumps *d = list_entry(chore, struct changedumps, chore);
     struct problem why = {""};
     struct set *set = d->set;
     enum status rc;
@@ -322,4 +308,28 @@ changedumps_some(struct changedumps *d)
     if (rc)
         give_up(d, set, rc, &why);
     return true;
+}
+
+static void
+changedumps_end(struct chore *chore)
+{
+    struct changedumps *d = list_entry(chore, struct changedumps, chore);
+
+    build_changedump_abandon(d->build);
+    d->build = NULL;
+    d->set = NULL;
+}
+
+void
+changedumps_init(struct changedumps *d, struct registry *registry,
+                 struct contents *contents)
+{
+    memset(d, 0, sizeof(*d));
+    d->chore = (struct chore){.look = changedumps_look,
+                              .step = changedumps_some,
+                              .needs = changedumps_needs,
+                              .patience = CHANGEDUMPS_WAITING,
+                              .end = changedumps_end};
+    d->registry = registry;
+    d->contents = contents;
 }

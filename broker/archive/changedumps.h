@@ -17,8 +17,8 @@
  * Retention waits for a list whose dump is being built, or can be: else a set
  * with a short history would have gaps for no reason but the order of two tasks
  * of one thread. It does not wait for content that is still to be fetched, nor
- * after a failure, nor for more than RETAIN_WAITING lists: dumps are made of
- * the history, and must not make it grow without bound. So a list that goes
+ * after a failure, nor for more than CHANGEDUMPS_WAITING lists: dumps are made
+ * of the history, and must not make it grow without bound. So a list that goes
  * undumped is a gap like any other.
  *
  * One build at a time; sets take turns. Archive thread.
@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/turn.h"
 #include "broker/sets/registry.h"
@@ -36,9 +37,10 @@
 struct changedump;
 
 /* Lists that retention would let go and that wait for dumps, at most. */
-#define RETAIN_WAITING 64
+#define CHANGEDUMPS_WAITING 64
 
 struct changedumps {
+    struct chore chore;
     struct registry *registry;
     struct contents *contents; /* lent */
     struct set *set;           /* whose dump is built; NULL: none is */
@@ -53,17 +55,7 @@ struct changedumps {
 void changedumps_init(struct changedumps *dumps, struct registry *registry,
                       struct contents *contents);
 
-/* Ends the build. */
-void changedumps_fini(struct changedumps *dumps);
-
-/* Once a second: finds out which sets may have something to be built. */
-void changedumps_look(struct changedumps *dumps);
-
-/* One list looked at, or one step of one build. false: there is nothing to be
- * done, or it could not be done now. */
-bool changedumps_some(struct changedumps *dumps);
-
-/* Retention: is that closed list of the set to stay for its dump? */
-bool changedumps_needs(const struct set *set, const struct list_info *list);
+/* Is that closed list of the set to stay for its dump? */
+bool changedumps_needs(struct set *set, const struct list_info *list);
 
 #endif

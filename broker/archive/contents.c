@@ -80,51 +80,6 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
                    bytes, room);
 }
 
-static void
-close_content(void *content)
-{
-    content_close(content);
-}
-
-enum status
-contents_new(struct contents **contents, struct registry *registry,
-             struct problem *why)
-{
-    struct contents *c = calloc(1, sizeof(*c));
-    enum status rc;
-
-    if (!c)
-        return problem_memory(why);
-    c->registry = registry;
-    snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
-             registry_config(registry)->data);
-    opened_init(&c->opened, close_content);
-    claims_init(&c->claims);
-    rc = arriving_clear(c->arriving, why);
-    if (rc) {
-        contents_free(c);
-        return rc;
-    }
-    *contents = c;
-    return STATUS_OK;
-}
-
-void
-contents_close(struct contents *c)
-{
-    opened_fini(&c->opened);
-}
-
-void
-contents_free(struct contents *c)
-{
-    if (!c)
-        return;
-    contents_close(c);
-    claims_fini(&c->claims);
-    free(c);
-}
-
 enum status
 contents_claim(struct contents *c, struct set *set,
                struct content_claim **claim, struct problem *why)
@@ -573,9 +528,10 @@ next_set(struct contents *c)
     return turn_next(&c->turn, c->registry, wants, c);
 }
 
-bool
-contents_some(struct contents *c)
+static bool
+contents_some(struct chore *chore)
 {
+    struct contents *c = list_entry(chore, struct contents, chore);
     struct problem why = {""};
     struct set *set;
     bool is_more = true;
@@ -620,12 +576,71 @@ add_lag(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-void
-contents_look(struct contents *c)
+static void
+contents_look(struct chore *chore)
 {
+    struct contents *c = list_entry(chore, struct contents, chore);
     int64_t lag = 0;
 
     registry_each(c->registry, add_lag, &lag);
     metrics_set(METRIC_CONTENT_LAG, lag);
     c->is_due = true;
+}
+
+/* Life */
+
+struct chore *
+contents_chore(struct contents *c)
+{
+    return &c->chore;
+}
+
+/* Claims can still end. */
+static void
+contents_close(struct chore *chore)
+{
+    opened_fini(&list_entry(chore, struct contents, chore)->opened);
+}
+
+static void
+close_content(void *content)
+{
+    content_close(content);
+}
+
+void
+contents_free(struct contents *c)
+{
+    if (!c)
+        return;
+    opened_fini(&c->opened);
+    claims_fini(&c->claims);
+    free(c);
+}
+
+enum status
+contents_new(struct contents **contents, struct registry *registry,
+             struct problem *why)
+{
+    struct contents *c = calloc(1, sizeof(*c));
+    enum status rc;
+
+    if (!c)
+        return problem_memory(why);
+    c->chore = (struct chore){.look = contents_look,
+                              .step = contents_some,
+                              .needs = contents_needs,
+                              .end = contents_close};
+    c->registry = registry;
+    snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
+             registry_config(registry)->data);
+    opened_init(&c->opened, close_content);
+    claims_init(&c->claims);
+    rc = arriving_clear(c->arriving, why);
+    if (rc) {
+        contents_free(c);
+        return rc;
+    }
+    *contents = c;
+    return STATUS_OK;
 }

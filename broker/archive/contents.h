@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/chore.h"
 #include "broker/base/clients.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
@@ -49,15 +50,9 @@ MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct problem *why);
 void contents_free(struct contents *contents); /* NULL is allowed */
 
-/* Closes what is open: the end of the archive thread. Claims can still end. */
-void contents_close(struct contents *contents);
-
-/* Once a second: finds out what is behind, or to be let go of. */
-void contents_look(struct contents *contents);
-
-/* One step of one set. false: there is nothing to do, or it could not be done
- * now. */
-bool contents_some(struct contents *contents);
+/* What the archive thread does for them. When it has ended, claims can still
+ * end. */
+struct chore *contents_chore(struct contents *contents);
 
 /* The content of a set that exists and keeps some, lent until the next call of
  * any of these. STATUS_NOT_FOUND: it keeps none. STATUS_GONE: it was removed.
@@ -79,9 +74,9 @@ void contents_note(struct set *set, const struct content *content);
 uint64_t contents_seq(const struct set *set);
 bool contents_is_due(const struct set *set, int64_t now_us);
 
-/* Retention: is the list to stay, since what it tells is not in the content
- * yet? What that is has no other witness: which file an entry told of. Then it
- * is folded even while the disk is nearly full. */
+/* Is what the list tells not in the content yet? It has no other witness: which
+ * file an entry told of. Then it is folded even while the disk is nearly full.
+ */
 bool contents_needs(struct set *set, const struct list_info *list);
 
 /* Any thread */

@@ -16,6 +16,7 @@
 #include "broker/archive/turn.h"
 
 struct contents {
+    struct chore chore;
     struct registry *registry;
     char arriving[4096 + 16];
     struct opened opened;

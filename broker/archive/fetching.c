@@ -412,9 +412,10 @@ wants(struct set *set, const struct head *head, void *user)
     return is_fetching(set) && contents_is_due(set, *now_us);
 }
 
-bool
-fetching_some(struct fetching *f)
+static bool
+fetching_some(struct chore *chore)
 {
+    struct fetching *f = list_entry(chore, struct fetching, chore);
     bool is_more = settle_some(f);
     int64_t now_us = clock_now_us();
     struct problem why = {""};
@@ -439,9 +440,10 @@ fetching_some(struct fetching *f)
     return true;
 }
 
-void
-fetching_look(struct fetching *f)
+static void
+fetching_look(struct chore *chore)
 {
+    struct fetching *f = list_entry(chore, struct fetching, chore);
     struct list *node, *after;
 
     f->is_due = true;
@@ -466,6 +468,13 @@ on_over(void *user)
     thread_wake(f->thread);
 }
 
+/* Cuts what is under way. */
+static void
+fetching_end(struct chore *chore)
+{
+    fetcher_close(list_entry(chore, struct fetching, chore)->fetcher);
+}
+
 enum status
 fetching_open(struct fetching *f, struct registry *registry,
               struct contents *contents, const struct networks *allowed,
@@ -484,6 +493,8 @@ fetching_open(struct fetching *f, struct registry *registry,
         .user = f,
     };
 
+    f->chore = (struct chore){
+        .look = fetching_look, .step = fetching_some, .end = fetching_end};
     f->registry = registry;
     f->contents = contents;
     f->thread = thread;
@@ -491,11 +502,4 @@ fetching_open(struct fetching *f, struct registry *registry,
     f->seed = (uint32_t)clock_now_us() * 2654435761u;
     f->random = f->seed | 1;
     return fetcher_open(&f->fetcher, &options, why);
-}
-
-void
-fetching_close(struct fetching *f)
-{
-    fetcher_close(f->fetcher);
-    f->fetcher = NULL;
 }

@@ -28,6 +28,7 @@
 
 #include "base/list.h"
 #include "base/thread.h"
+#include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/fetcher.h"
 #include "broker/archive/turn.h"
@@ -39,6 +40,7 @@
 #define FETCHING_HOSTS 4096
 
 struct fetching {
+    struct chore chore;
     struct registry *registry;
     struct contents *contents;
     struct thread *thread; /* the archive thread: to be woken */
@@ -66,15 +68,5 @@ MUST_CHECK enum status
 fetching_open(struct fetching *fetching, struct registry *registry,
               struct contents *contents, const struct networks *allowed,
               struct thread *thread, struct problem *why);
-
-/* Cuts what is under way: the end of the archive thread. Harmless twice, and if
- * it never opened. */
-void fetching_close(struct fetching *fetching);
-
-/* Once a second: finds out what is due, and what nobody wants any more. */
-void fetching_look(struct fetching *fetching);
-
-/* Settles what is over, and starts some more. false: there is nothing to do. */
-bool fetching_some(struct fetching *fetching);
 
 #endif

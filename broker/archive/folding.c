@@ -20,20 +20,6 @@ close_state(void *state)
     resources_close(state);
 }
 
-void
-folding_init(struct folding *f, struct registry *registry)
-{
-    memset(f, 0, sizeof(*f));
-    f->registry = registry;
-    opened_init(&f->states, close_state);
-}
-
-void
-folding_fini(struct folding *f)
-{
-    opened_fini(&f->states);
-}
-
 /* States */
 
 void
@@ -297,9 +283,10 @@ next_behind(struct folding *f)
     return turn_next(&f->turn, f->registry, wants, &look);
 }
 
-bool
-folding_some(struct folding *f)
+static bool
+folding_some(struct chore *chore)
 {
+    struct folding *f = list_entry(chore, struct folding, chore);
     struct problem why = {""};
     struct set *set;
     bool is_more = false;
@@ -351,12 +338,31 @@ add_lag(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-void
-folding_look(struct folding *f)
+static void
+folding_look(struct chore *chore)
 {
+    struct folding *f = list_entry(chore, struct folding, chore);
     int64_t lag = 0;
 
     registry_each(f->registry, add_lag, &lag);
     metrics_set(METRIC_FOLD_LAG, lag);
     f->is_due = true;
+}
+
+static void
+folding_end(struct chore *chore)
+{
+    opened_fini(&list_entry(chore, struct folding, chore)->states);
+}
+
+void
+folding_init(struct folding *f, struct registry *registry)
+{
+    memset(f, 0, sizeof(*f));
+    f->chore = (struct chore){.look = folding_look,
+                              .step = folding_some,
+                              .needs = folding_needs,
+                              .end = folding_end};
+    f->registry = registry;
+    opened_init(&f->states, close_state);
 }

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/chore.h"
 #include "broker/archive/opened.h"
 #include "broker/archive/turn.h"
 #include "broker/sets/registry.h"
@@ -27,6 +28,7 @@
 #include "proto/status.h"
 
 struct folding {
+    struct chore chore;
     struct registry *registry;
 
     struct opened states;
@@ -38,14 +40,6 @@ struct folding {
 };
 
 void folding_init(struct folding *folding, struct registry *registry);
-void folding_fini(struct folding *folding);
-
-/* Once a second: finds out whether anything is behind, and how much. */
-void folding_look(struct folding *folding);
-
-/* One step of one set. false: nothing is behind, or it could not be done now.
- */
-bool folding_some(struct folding *folding);
 
 /* One step of that set, none while it is held; *is_more: it has not come to the
  * head. STATUS_GONE: the set was removed; STATUS_STOPPED: the log is ending. */
@@ -68,8 +62,8 @@ MUST_CHECK enum status folding_open(struct folding *folding, struct set *set,
 uint64_t folding_seq(const struct set *set);
 bool folding_is_known(const struct set *set);
 
-/* Retention: is the list to stay, since what it tells is not in the state on
- * the disk, where no crash can take it from? Then the fold is asked for it. */
+/* Is what the list tells not in the state on the disk yet, where no crash can
+ * take it from? Then the fold is asked for it. */
 bool folding_needs(struct set *set, const struct list_info *list);
 
 /* Leaves the state of this set as it is, until another one is named, or NULL:

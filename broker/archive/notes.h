@@ -1,11 +1,11 @@
 /*
  * notes.h - what the archive thread knows of a set, and nobody else.
  *
- * A part for each thing that the thread does; only the file that is named reads
- * and writes it, and the others ask that file's functions. They are made with
- * the set (registry_options.notes_size), so that no step of the thread can be
- * short of memory for them, and end with it. At first all is zero: nobody has
- * looked yet.
+ * Each part belongs to the file that its comment names; other files call
+ * functions of that file. The registry makes the notes together with the set
+ * (registry_options.notes_size), so that no step of the thread can lack memory
+ * for them, and frees them with it. At first all is zero: nobody has looked
+ * yet.
  *
  * Archive thread.
  */
@@ -18,8 +18,8 @@
 #include "broker/log/generations.h"
 
 struct notes {
-    /* retain.c: the oldest list that it looked at, and when that ended, so that
-     * it need not look again; the same of generations. */
+    /* retain.c: the oldest list, as of its last look, and when that ended; the
+     * same of generations. It need not look again before. */
     struct retention_notes {
         uint64_t list;
         int64_t until_us;
@@ -51,11 +51,11 @@ struct notes {
         uint64_t earliest; /* retention has come there with its rows */
         bool is_loose;     /* files that rows let go of are there, perhaps */
         unsigned sweep;    /* orphans are looked for in that folder next */
-        bool is_late;   /* it is behind for want of disk, and that was said */
-        int64_t due_us; /* the clock, when the first of those that are not
-                           there is to be fetched; INT64_MAX: none is */
-        int64_t off_us; /* it keeps none any more since then; steady clock;
-                           0: it does */
+        bool is_late;      /* it is behind for want of disk, and we said so */
+        int64_t due_us;    /* the clock, when the first of those that are not
+                              there is to be fetched; INT64_MAX: none is */
+        int64_t off_us;    /* it keeps none any more since then; steady clock;
+                              0: it does */
     } content;
 
     /* fetching.c: it has looked at those due before `us`, and at that time up

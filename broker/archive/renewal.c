@@ -109,9 +109,11 @@ look_at(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-void
-renewal_look(struct renewal *r)
+static void
+renewal_look(struct chore *chore)
 {
+    struct renewal *r = list_entry(chore, struct renewal, chore);
+
     registry_each(r->registry, look_at, r);
 }
 
@@ -176,7 +178,7 @@ let_go(struct renewal *r)
     r->set = NULL;
     folding_hold(r->folding, NULL);
     if (orders_next(&r->orders, NULL))
-        folding_look(r->folding);
+        chore_look(&r->folding->chore);
 }
 
 /* Not this time; whoever waits is told why. */
@@ -267,7 +269,7 @@ look_at_content(struct renewal *r, const struct resources_at *at,
     have = content_at(content);
     if (have->seq < at->seq && clock_steady_us() < r->until_us) {
         if (!r->has_looked)
-            contents_look(r->contents);
+            chore_look(contents_chore(r->contents));
         r->has_looked = true;
         return STATUS_AGAIN;
     }
@@ -450,16 +452,17 @@ continue_build(struct renewal *r)
     }
 }
 
-bool
-renewal_some(struct renewal *r)
+static bool
+renewal_some(struct chore *chore)
 {
+    struct renewal *r = list_entry(chore, struct renewal, chore);
     bool is_new = orders_take(&r->orders);
     struct problem why = {""};
     struct set *set;
     enum status rc;
 
     if (is_new)
-        folding_look(r->folding);
+        chore_look(&r->folding->chore);
     orders_answer(&r->orders);
     if (r->build) {
         continue_build(r);
@@ -480,23 +483,27 @@ renewal_some(struct renewal *r)
     return true;
 }
 
+static void
+renewal_end(struct chore *chore)
+{
+    struct renewal *r = list_entry(chore, struct renewal, chore);
+
+    orders_end(&r->orders);
+    build_abandon(r->build);
+    r->build = NULL;
+    r->set = NULL;
+}
+
 void
 renewal_init(struct renewal *r, struct registry *registry,
              struct folding *folding, struct contents *contents,
              struct thread *thread)
 {
     memset(r, 0, sizeof(*r));
+    r->chore = (struct chore){
+        .look = renewal_look, .step = renewal_some, .end = renewal_end};
     r->registry = registry;
     r->folding = folding;
     r->contents = contents;
     orders_init(&r->orders, thread);
-}
-
-void
-renewal_fini(struct renewal *r)
-{
-    orders_end(&r->orders);
-    build_abandon(r->build);
-    r->build = NULL;
-    r->set = NULL;
 }

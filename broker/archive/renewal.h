@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/thread.h"
+#include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/folding.h"
 #include "broker/archive/orders.h"
@@ -39,6 +40,7 @@
 struct build;
 
 struct renewal {
+    struct chore chore;
     struct registry *registry;
     struct folding *folding; /* lent */
     /* Likewise; NULL: no set keeps any. */
@@ -50,7 +52,7 @@ struct renewal {
     enum generation_kind kind; /* what it is */
     int64_t until_us; /* the content of the held state is waited for no longer
                          than this; steady clock */
-    bool has_looked;  /* contents_look: once for each state that is held */
+    bool has_looked;  /* at the content: once for each state that is held */
 
     struct turn turn;
     bool is_due; /* there is a turn to be taken */
@@ -59,16 +61,6 @@ struct renewal {
 void renewal_init(struct renewal *renewal, struct registry *registry,
                   struct folding *folding, struct contents *contents,
                   struct thread *thread);
-
-/* Ends the build, and all orders. */
-void renewal_fini(struct renewal *renewal);
-
-/* Once a second: finds out what is due. */
-void renewal_look(struct renewal *renewal);
-
-/* One step of one build. false: there is nothing to be built, or it could not
- * be done now. */
-bool renewal_some(struct renewal *renewal);
 
 /* Hands over an order, which is the renewal's until `done`. Any thread.
  * STATUS_STOPPED: nothing was taken. */

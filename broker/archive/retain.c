@@ -1,8 +1,5 @@
 #include "broker/archive/retain.h"
 
-#include "broker/archive/changedumps.h"
-#include "broker/archive/contents.h"
-#include "broker/archive/folding.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/sets/retention.h"
@@ -30,31 +27,31 @@ may_be_old(const struct set *set, const struct head *head, int64_t before_us)
            (oldest->list != head->first_list || oldest->until_us < before_us);
 }
 
-/* Is it to stay, so that nothing is lost of what it tells? The framework log
- * has neither state nor content. */
-static bool
-is_needed(struct set *set, const struct list_info *list)
-{
-    return set != registry_framework_set(set->registry) &&
-           (folding_needs(set, list) || contents_needs(set, list));
-}
-
-/* How many of the `n` lists that may go do: none that is to stay for its Change
- * Dump, unless too many wait. */
+/* How many of the oldest `n` lists that may go no chore needs any more. The
+ * framework log has no state, no content and no dumps. */
 static size_t
-without_awaited(struct set *set, const struct list_info *lists, size_t n)
+count_unneeded(const struct retaining *r, struct set *set,
+               const struct list_info *lists, size_t n)
 {
-    if (n > RETAIN_WAITING || set == registry_framework_set(set->registry))
+    struct list *node, *next;
+
+    if (set == registry_framework_set(r->registry))
         return n;
-    for (size_t i = 0; i < n; i++)
-        if (changedumps_needs(set, &lists[i]))
-            return i;
+    list_foreach (node, next, r->chores) {
+        const struct chore *chore = list_entry(node, struct chore, node);
+        size_t most = n;
+
+        if (!chore->needs || (chore->patience > 0 && n > chore->patience))
+            continue;
+        for (n = 0; n < most && !chore->needs(set, &lists[n]);)
+            n++;
+    }
     return n;
 }
 
 static enum status
-retire(struct set *set, const struct head *head, uint64_t over,
-       int64_t before_us, struct problem *why)
+retire(struct retaining *r, struct set *set, const struct head *head,
+       uint64_t over, int64_t before_us, struct problem *why)
 {
     struct log *log = registry_log(set->registry);
     struct list_info lists[STEP_LISTS];
@@ -66,10 +63,9 @@ retire(struct set *set, const struct head *head, uint64_t over,
     set->notes->retention.list = lists[0].number;
     set->notes->retention.until_us = lists[0].until_us;
     while (going < n && lists[going].is_filed &&
-           (going < over || lists[going].until_us < before_us) &&
-           !is_needed(set, &lists[going]))
+           (going < over || lists[going].until_us < before_us))
         going++;
-    going = without_awaited(set, lists, going);
+    going = count_unneeded(r, set, lists, going);
     if (going == 0)
         return STATUS_OK;
     return log_retire(log, set->log, lists, going,
@@ -121,14 +117,14 @@ retain_generations(struct set *set, enum generation_kind kind,
 }
 
 static enum status
-retain_lists(struct set *set, const struct head *head,
+retain_lists(struct retaining *r, struct set *set, const struct head *head,
              const struct retention *retention, int64_t before_us,
              struct problem *why)
 {
     uint64_t over = retention_over(retention, head->list - head->first_list);
 
     return over > 0 || may_be_old(set, head, before_us)
-               ? retire(set, head, over, before_us, why)
+               ? retire(r, set, head, over, before_us, why)
                : STATUS_OK;
 }
 
@@ -138,9 +134,8 @@ retain_set(struct set *set, const struct head *head, void *user)
     struct problem why = {""};
     struct retention retention = retention_of(set);
     int64_t before_us = retention_since_us(&retention);
-    enum status rc = retain_lists(set, head, &retention, before_us, &why);
+    enum status rc = retain_lists(user, set, head, &retention, before_us, &why);
 
-    (void)user;
     for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
         rc = retain_generations(set, (enum generation_kind)kind,
                                 &head->generations[kind], &retention, before_us,
@@ -152,13 +147,23 @@ retain_set(struct set *set, const struct head *head, void *user)
     return rc != STATUS_STOPPED;
 }
 
-void
-retain_all(struct registry *registry)
+static void
+retain_all(struct chore *chore)
 {
-    struct set *framework = registry_framework_set(registry);
+    struct retaining *r = list_entry(chore, struct retaining, chore);
+    struct set *framework = registry_framework_set(r->registry);
     struct head head;
 
-    registry_each(registry, retain_set, NULL);
+    registry_each(r->registry, retain_set, r);
     if (log_head(framework->log, &head))
-        retain_set(framework, &head, NULL);
+        retain_set(framework, &head, r);
+}
+
+void
+retain_init(struct retaining *r, struct registry *registry,
+            const struct list *chores)
+{
+    r->chore = (struct chore){.look = retain_all};
+    r->registry = registry;
+    r->chores = chores;
 }

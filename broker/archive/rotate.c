@@ -72,18 +72,11 @@ close_if_old(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-void
-rotation_init(struct rotation *rotation, struct registry *registry)
+static void
+rotate_by_age(struct chore *chore)
 {
-    rotation->registry = registry;
-    atomic_init(&rotation->n_asked, 0);
-    atomic_init(&rotation->n_failures, 0);
-    rotation->again_us = 0;
-}
+    struct rotation *rotation = list_entry(chore, struct rotation, chore);
 
-void
-rotate_by_age(struct rotation *rotation)
-{
     if (atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
@@ -116,9 +109,10 @@ file_one(struct rotation *rotation)
     return !rc && !is_done;
 }
 
-bool
-rotate_file_some(struct rotation *rotation)
+static bool
+rotate_file_some(struct chore *chore)
 {
+    struct rotation *rotation = list_entry(chore, struct rotation, chore);
     const atomic_bool *is_ending = log_ending(registry_log(rotation->registry));
     int64_t end_us = clock_steady_us() + STEP_US;
 
@@ -129,17 +123,13 @@ rotate_file_some(struct rotation *rotation)
     return false;
 }
 
-bool
-rotate_purge_some(struct rotation *rotation)
+void
+rotation_init(struct rotation *rotation, struct registry *registry)
 {
-    struct problem why = {""};
-    bool is_done = true;
-    enum status rc =
-        log_purge(registry_log(rotation->registry), &is_done, &why);
-
-    if (rc && rc != STATUS_STOPPED)
-        DIAG(DIAG_WARNING, "archive",
-             "what was removed is still on the disk, and will be tried again",
-             diag_text("error", why.text));
-    return !rc && !is_done;
+    rotation->chore =
+        (struct chore){.look = rotate_by_age, .step = rotate_file_some};
+    rotation->registry = registry;
+    atomic_init(&rotation->n_asked, 0);
+    atomic_init(&rotation->n_failures, 0);
+    rotation->again_us = 0;
 }

@@ -1,6 +1,11 @@
 /*
  * rotate.h - asks for lists to be closed by age; files what closed.
  *
+ * A list is old when its first entry is older than its set allows, by up to a
+ * tenth of that more, so that many sets that began together do not end
+ * together. A step files lists for about a second; after a failure none is
+ * filed for a second.
+ *
  * Archive thread.
  */
 #ifndef BROKER_ARCHIVE_ROTATE_H
@@ -9,9 +14,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "broker/archive/chore.h"
 #include "broker/sets/registry.h"
 
 struct rotation {
+    struct chore chore;
     struct registry *registry;
     /* Closes that were asked for and not yet answered. Relaxed: while a disk
      * stalls, no more are asked for; a late look costs a second. */
@@ -23,18 +30,5 @@ struct rotation {
 };
 
 void rotation_init(struct rotation *rotation, struct registry *registry);
-
-/* Asks the log to close every open list whose first entry is older than
- * its set allows, spread by up to a tenth of it so that many sets that began
- * together do not end together. */
-void rotate_by_age(struct rotation *rotation);
-
-/* Deletes some dropped data from the disk. False if none was due, or on
- * failure. */
-bool rotate_purge_some(struct rotation *rotation);
-
-/* Files closed lists, for about a second. False if none is left, or on failure:
- * then no list is filed for a second. */
-bool rotate_file_some(struct rotation *rotation);
 
 #endif

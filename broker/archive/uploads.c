@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/archiver.h"
 #include "broker/archive/taking.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -46,45 +45,6 @@ drop(struct uploads *u, struct upload *upload)
     u->n--;
     metrics_set(METRIC_UPLOADS_AT_WORK, u->n);
     free(upload);
-}
-
-static void
-on_left(const char *name, void *user)
-{
-    struct uploads *u = user;
-    struct upload *upload = add(u, slice_of(name));
-
-    if (!upload)
-        return; /* it is there at the next start */
-    upload->is_whole = true;
-    DIAG(DIAG_INFO, "archive",
-         "the resources of a set that its source had told are taken up again",
-         diag_text("set", name));
-}
-
-enum status
-uploads_init(struct uploads *u, struct registry *registry,
-             struct archiver *archiver, struct problem *why)
-{
-    memset(u, 0, sizeof(*u));
-    u->registry = registry;
-    u->archiver = archiver;
-    snprintf(u->dir, sizeof(u->dir), "%s/uploads",
-             registry_config(registry)->data);
-    pthread_mutex_init(&u->mutex, NULL);
-    clients_limit_all(registry_clients(registry), CLIENT_UPLOADS, UPLOADS_MAX);
-    list_init(&u->list);
-    return staging_left(u->dir, on_left, u, why);
-}
-
-void
-uploads_fini(struct uploads *u)
-{
-    struct list *node, *after;
-
-    list_foreach (node, after, &u->list)
-        drop(u, list_entry(node, struct upload, node));
-    pthread_mutex_destroy(&u->mutex);
 }
 
 static bool
@@ -152,7 +112,7 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
     if (is_ending)
         drop(u, upload);
     else
-        archiver_wake(u->archiver); /* here: it cannot have ended yet */
+        thread_wake(u->thread); /* here: it cannot have ended yet */
     pthread_mutex_unlock(&u->mutex);
     if (is_ending)
         on_done(&ending, user);
@@ -250,9 +210,10 @@ leave(struct uploads *u)
     u->taken = NULL;
 }
 
-bool
-uploads_some(struct uploads *u, struct folding *folding)
+static bool
+uploads_some(struct chore *chore)
 {
+    struct uploads *u = list_entry(chore, struct uploads, chore);
     struct upload_outcome outcome = {.status = STATUS_OK};
     bool is_done = false;
     enum status rc = STATUS_OK;
@@ -265,7 +226,7 @@ uploads_some(struct uploads *u, struct folding *folding)
                          &outcome.why);
     }
     if (!rc)
-        rc = taking_step(u->taking, folding, &is_done, &outcome.why);
+        rc = taking_step(u->taking, u->folding, &is_done, &outcome.why);
     if (!rc && taking_is_waiting(u->taking)) {
         leave(u);
         return false;
@@ -286,9 +247,11 @@ uploads_some(struct uploads *u, struct folding *folding)
     return true;
 }
 
-void
-uploads_end(struct uploads *u)
+/* Who waits is told. */
+static void
+uploads_end(struct chore *chore)
 {
+    struct uploads *u = list_entry(chore, struct uploads, chore);
     struct list *node, *after;
 
     taking_close(u->taking);
@@ -306,4 +269,48 @@ uploads_end(struct uploads *u)
         drop(u, upload);
     }
     pthread_mutex_unlock(&u->mutex);
+}
+
+/* Life */
+
+static void
+on_left(const char *name, void *user)
+{
+    struct uploads *u = user;
+    struct upload *upload = add(u, slice_of(name));
+
+    if (!upload)
+        return; /* it is there at the next start */
+    upload->is_whole = true;
+    DIAG(DIAG_INFO, "archive",
+         "the resources of a set that its source had told are taken up again",
+         diag_text("set", name));
+}
+
+enum status
+uploads_init(struct uploads *u, struct registry *registry,
+             struct folding *folding, struct thread *thread,
+             struct problem *why)
+{
+    memset(u, 0, sizeof(*u));
+    u->chore = (struct chore){.step = uploads_some, .end = uploads_end};
+    u->registry = registry;
+    u->folding = folding;
+    u->thread = thread;
+    snprintf(u->dir, sizeof(u->dir), "%s/uploads",
+             registry_config(registry)->data);
+    pthread_mutex_init(&u->mutex, NULL);
+    clients_limit_all(registry_clients(registry), CLIENT_UPLOADS, UPLOADS_MAX);
+    list_init(&u->list);
+    return staging_left(u->dir, on_left, u, why);
+}
+
+void
+uploads_fini(struct uploads *u)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &u->list)
+        drop(u, list_entry(node, struct upload, node));
+    pthread_mutex_destroy(&u->mutex);
 }

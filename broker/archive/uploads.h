@@ -21,6 +21,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/thread.h"
+#include "broker/archive/chore.h"
 #include "broker/archive/folding.h"
 #include "broker/sets/registry.h"
 #include "broker/state/difference.h"
@@ -35,7 +37,6 @@
 /* A state's resources that may go without being asked for, in percent. */
 #define UPLOADS_MAX_DELETE 20
 
-struct archiver;
 struct taking;
 struct uploads;
 
@@ -63,8 +64,10 @@ struct upload {
 };
 
 struct uploads {
+    struct chore chore;
     struct registry *registry;
-    struct archiver *archiver;
+    struct folding *folding; /* lent */
+    struct thread *thread;   /* the archive thread: to be woken; lent */
     char dir[4096 + 16];
     pthread_mutex_t mutex;
     struct list list;
@@ -78,8 +81,8 @@ struct uploads {
 /* Finds what was whole when the last process ended. */
 MUST_CHECK enum status uploads_init(struct uploads *uploads,
                                     struct registry *registry,
-                                    struct archiver *archiver,
-                                    struct problem *why);
+                                    struct folding *folding,
+                                    struct thread *thread, struct problem *why);
 void uploads_fini(struct uploads *uploads);
 
 /* Any thread */
@@ -103,13 +106,5 @@ void uploads_hand_over(struct uploads *uploads, struct upload *upload,
                        void (*on_done)(const struct upload_outcome *outcome,
                                        void *user),
                        void *user);
-
-/* Archive thread */
-
-/* One step. false: there is nothing to do, or it could not be done now. */
-bool uploads_some(struct uploads *uploads, struct folding *folding);
-
-/* The thread ends: who waits is told. */
-void uploads_end(struct uploads *uploads);
 
 #endif

@@ -46,10 +46,10 @@ dumping_begin(struct dumping *d)
 void
 dumping_end(struct dumping *d)
 {
-    renewal_fini(&d->renewal);
-    changedumps_fini(&d->dumps);
-    contents_close(d->contents);
-    folding_fini(&d->folding);
+    chore_end(&d->renewal.chore);
+    chore_end(&d->dumps.chore);
+    chore_end(contents_chore(d->contents));
+    chore_end(&d->folding.chore);
     sets_close(&d->sets);
     contents_free(d->contents);
 }
@@ -189,20 +189,20 @@ void
 dumping_look(struct dumping *d)
 {
     clock_pass_us(1000000); /* times of entries run ahead of it */
-    folding_look(&d->folding);
-    contents_look(d->contents);
-    changedumps_look(&d->dumps);
-    renewal_look(&d->renewal);
+    chore_look(&d->folding.chore);
+    chore_look(contents_chore(d->contents));
+    chore_look(&d->dumps.chore);
+    chore_look(&d->renewal.chore);
 }
 
 bool
 dumping_round(struct dumping *d)
 {
-    bool is_more = folding_some(&d->folding);
+    bool is_more = chore_step(&d->folding.chore);
 
-    is_more |= contents_some(d->contents);
-    is_more |= changedumps_some(&d->dumps);
-    is_more |= renewal_some(&d->renewal);
+    is_more |= chore_step(contents_chore(d->contents));
+    is_more |= chore_step(&d->dumps.chore);
+    is_more |= chore_step(&d->renewal.chore);
     return is_more;
 }
 

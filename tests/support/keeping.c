@@ -25,8 +25,8 @@ keeping_begin(struct keeping *w)
 void
 keeping_end(struct keeping *w)
 {
-    changedumps_fini(&w->dumps);
-    folding_fini(&w->folding);
+    chore_end(&w->dumps.chore);
+    chore_end(&w->folding.chore);
     contents_free(w->contents);
     sets_close(&w->sets);
 }
@@ -57,14 +57,14 @@ keeping_close(struct keeping *w)
 void
 keeping_fold_all(struct keeping *w)
 {
-    folding_look(&w->folding);
-    while (folding_some(&w->folding))
+    chore_look(&w->folding.chore);
+    while (chore_step(&w->folding.chore))
         ;
-    contents_look(w->contents);
-    while (contents_some(w->contents))
+    chore_look(contents_chore(w->contents));
+    while (chore_step(contents_chore(w->contents)))
         ;
-    changedumps_look(&w->dumps);
-    while (changedumps_some(&w->dumps))
+    chore_look(&w->dumps.chore);
+    while (chore_step(&w->dumps.chore))
         ;
 }
 

@@ -24,8 +24,8 @@ renewals_begin(struct renewals *w)
 void
 renewals_end(struct renewals *w)
 {
-    renewal_fini(&w->renewal);
-    folding_fini(&w->folding);
+    chore_end(&w->renewal.chore);
+    chore_end(&w->folding.chore);
     sets_close(&w->sets);
 }
 
@@ -48,17 +48,17 @@ renewals_open(struct renewals *w, void **state)
 bool
 renewals_round(struct renewals *w)
 {
-    bool is_more = folding_some(&w->folding);
+    bool is_more = chore_step(&w->folding.chore);
 
-    return renewal_some(&w->renewal) || is_more;
+    return chore_step(&w->renewal.chore) || is_more;
 }
 
 void
 renewals_look(struct renewals *w)
 {
     clock_pass_us(1); /* so that the next one is due */
-    folding_look(&w->folding);
-    renewal_look(&w->renewal);
+    chore_look(&w->folding.chore);
+    chore_look(&w->renewal.chore);
 }
 
 void

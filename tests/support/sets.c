@@ -3,8 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/archive/changedumps.h"
+#include "broker/archive/contents.h"
 #include "broker/archive/folding.h"
 #include "broker/archive/notes.h"
+#include "broker/archive/retain.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -185,8 +188,26 @@ sets_fold_all(struct sets *s)
     struct folding folding;
 
     folding_init(&folding, s->registry);
-    folding_look(&folding);
-    while (folding_some(&folding))
+    chore_look(&folding.chore);
+    while (chore_step(&folding.chore))
         ;
-    folding_fini(&folding);
+    chore_end(&folding.chore);
+}
+
+void
+sets_retain(struct sets *s)
+{
+    struct chore all[] = {
+        {.needs = folding_needs},
+        {.needs = contents_needs},
+        {.needs = changedumps_needs, .patience = CHANGEDUMPS_WAITING},
+    };
+    struct retaining retaining;
+    struct list chores;
+
+    list_init(&chores);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        list_append(&chores, &all[i].node);
+    retain_init(&retaining, s->registry, &chores);
+    chore_look(&retaining.chore);
 }

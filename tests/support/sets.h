@@ -68,4 +68,7 @@ void sets_file_all(struct sets *s);
  * retention waits for it. */
 void sets_fold_all(struct sets *s);
 
+/* Retention, as the archive thread does it each second. */
+void sets_retain(struct sets *s);
+
 #endif

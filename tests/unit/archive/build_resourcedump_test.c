@@ -365,10 +365,10 @@ TEST(is_given_up_when_the_log_ends)
     alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
     begin();
     for (unsigned i = 0; i < 3; i++) /* it is to be copied now */
-        assert_true(renewal_some(&d.renewal));
+        assert_true(chore_step(&d.renewal.chore));
     assert_non_null(d.renewal.build);
     registry_stop(d.sets.registry);
-    assert_true(renewal_some(&d.renewal));
+    assert_true(chore_step(&d.renewal.chore));
     assert_null(d.renewal.build);
     assert_no_file(tempdir_fd(state), FIRST);
     assert_int_equal(dumping_current(&d).number, 0);

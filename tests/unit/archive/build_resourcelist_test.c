@@ -163,7 +163,7 @@ TEST(a_build_is_of_one_state_whatever_is_posted)
     stage_begin_list();
     for (unsigned i = 0; renewals_current(&w).number == 0; i++) {
         sets_post(&w.sets, "demo", 1 + i, 3);
-        folding_look(&w.folding);
+        chore_look(&w.folding.chore);
         assert_true(renewals_round(&w));
         assert_int_equal(folding_seq(sets_find(&w.sets, "demo")), 35);
     }

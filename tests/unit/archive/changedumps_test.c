@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "broker/archive/generation.h"
-#include "broker/archive/retain.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
@@ -22,11 +21,11 @@ list(unsigned number, const char *text)
 static void
 fold(void)
 {
-    folding_look(&d.folding);
-    while (folding_some(&d.folding))
+    chore_look(&d.folding.chore);
+    while (chore_step(&d.folding.chore))
         ;
-    contents_look(d.contents);
-    while (contents_some(d.contents))
+    chore_look(contents_chore(d.contents));
+    while (chore_step(contents_chore(d.contents)))
         ;
 }
 
@@ -165,7 +164,7 @@ retain(void)
     assert_true(health.has_room); /* else nothing is folded, nor goes */
     sets_file_all(&d.sets);
     for (int i = 0; i < 3; i++) {
-        retain_all(d.sets.registry); /* says what it waits for */
+        sets_retain(&d.sets); /* says what it waits for */
         fold();
     }
 }
@@ -231,16 +230,16 @@ TEST(too_many_lists_do_not_wait)
     alterations_put(&d.sets, "demo",
                     "{\"content\":\"inline\",\"rotateEntries\":1}");
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
-    dumping_post_many(&d, 1, RETAIN_WAITING + 1, "a");
+    dumping_post_many(&d, 1, CHANGEDUMPS_WAITING + 1, "a");
     fold();
     retain();
     assert_int_equal(first_list(), 1);
     dumping_post(&d, 1, "updated", "b");
     fold();
     retain();
-    assert_int_equal(first_list(), RETAIN_WAITING + 2);
+    assert_int_equal(first_list(), CHANGEDUMPS_WAITING + 2);
     dumping_work(&d);
-    assert_dumps(1, RETAIN_WAITING + 1, RETAIN_WAITING + 2);
+    assert_dumps(1, CHANGEDUMPS_WAITING + 1, CHANGEDUMPS_WAITING + 2);
 }
 
 /* The list whose dump is being built goes in the middle of it: the next list
@@ -280,13 +279,13 @@ TEST(a_list_that_goes_with_its_content_is_no_damage)
     dumping_post(&d, 1, "updated", "a");
     list(1, "b");
     begin();
-    for (unsigned i = 0; i <= RETAIN_WAITING; i++)
+    for (unsigned i = 0; i <= CHANGEDUMPS_WAITING; i++)
         list(2, "c");
     dup2(file, STDERR_FILENO);
     retain();
     dumping_work(&d);
     dup2(real, STDERR_FILENO);
-    assert_int_equal(first_list(), RETAIN_WAITING + 2);
+    assert_int_equal(first_list(), CHANGEDUMPS_WAITING + 2);
     assert_int_equal(dumping_current(&d).number, 1);
     assert_file(tempdir_fd(state), "stderr", "");
     dumping_end(&d);

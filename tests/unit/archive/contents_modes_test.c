@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 
 #include "broker/archive/contents.h"
-#include "broker/archive/retain.h"
 #include "tests/support/alterations.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
@@ -44,7 +43,7 @@ TEST(knows_what_the_log_has_when_it_is_turned_on)
     sets_file_all(&w->sets);
     for (unsigned i = 0; i < 2; i++) {
         keeping_fold_all(w);
-        retain_all(w->sets.registry);
+        sets_retain(&w->sets);
     }
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
     keeping_end(w);
@@ -132,7 +131,7 @@ TEST(what_the_log_has_let_go_of_meanwhile_goes)
     sets_file_all(&w->sets);
     for (unsigned i = 0; i < 3; i++) {
         keeping_fold_all(w);
-        retain_all(w->sets.registry);
+        sets_retain(&w->sets);
     }
     assert_in_range(sets_head(&w->sets, "demo").earliest, 10, KEEPING_ENTRIES);
     assert_true(kept_is_there(w->dir, 0));

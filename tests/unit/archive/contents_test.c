@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "broker/archive/notes.h"
-#include "broker/archive/retain.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
@@ -45,7 +44,7 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
             break;
         case 2:
             sets_file_all(&w->sets);
-            retain_all(w->sets.registry);
+            sets_retain(&w->sets);
             break;
         case 3:
         case 4:
@@ -65,7 +64,7 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
             continue;
         keeping_fold_all(w);
         sets_file_all(&w->sets);
-        retain_all(w->sets.registry);
+        sets_retain(&w->sets);
         keeping_fold_all(w);
         keeping_check(w);
     }
@@ -123,9 +122,9 @@ TEST(what_is_claimed_stays)
     a = keeping_claim(w);
     kept_digest(&digest, 3);
     assert_int_equal(contents_find(a, &digest, &length, NULL), STATUS_OK);
-    retain_all(w->sets.registry);
+    sets_retain(&w->sets);
     keeping_fold_all(w);
-    retain_all(w->sets.registry);
+    sets_retain(&w->sets);
     keeping_fold_all(w);
     assert_in_range(sets_head(&w->sets, "demo").earliest, 3, KEEPING_ENTRIES);
     assert_true(kept_is_there(w->dir, 3)); /* no row names it any more */
@@ -278,8 +277,9 @@ TEST(orphans_of_a_crash_go_and_nothing_else)
     c = keeping_claim(w);
     keeping_place(w, c, 2);
     contents_end(c, 0); /* before the entry of the life before is folded */
-    contents_look(w->contents);
-    while (contents_some(w->contents)) /* it is not: the state is behind */
+    chore_look(contents_chore(w->contents));
+    while (chore_step(
+        contents_chore(w->contents))) /* it is not: the state is behind */
         ;
     assert_true(kept_is_there(w->dir, 1));
     c = keeping_claim(w);
@@ -321,8 +321,8 @@ TEST(is_never_ahead_of_the_state)
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
 
     keeping_post_with(w, 0, 0);
-    contents_look(w->contents);
-    while (contents_some(w->contents))
+    chore_look(contents_chore(w->contents));
+    while (chore_step(contents_chore(w->contents)))
         ;
     assert_int_equal(content_at(keeping_content(w))->seq, 0);
     keeping_fold_all(w);
@@ -348,15 +348,15 @@ TEST(retention_waits_for_it)
     atomic_store(&keeping_demo(w)->retain_lists, 1);
     sets_file_all(&w->sets);
     for (unsigned i = 0; i < 3; i++) {
-        folding_look(&w->folding);
-        while (folding_some(&w->folding))
+        chore_look(&w->folding.chore);
+        while (chore_step(&w->folding.chore))
             ;
-        retain_all(w->sets.registry);
+        sets_retain(&w->sets);
     }
     assert_int_equal(keeping_demo(w)->notes->fold.kept, 35);
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 0);
     keeping_fold_all(w);
-    retain_all(w->sets.registry);
+    sets_retain(&w->sets);
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
     keeping_close(w);
 }

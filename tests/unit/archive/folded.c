@@ -13,7 +13,7 @@ world_begin(void)
 void
 world_end(void)
 {
-    folding_fini(&world.folding);
+    chore_end(&world.folding.chore);
     sets_close(&world.sets);
 }
 
@@ -66,8 +66,8 @@ world_post(const char *name, unsigned n, unsigned n_resources)
 void
 world_fold(void)
 {
-    folding_look(&world.folding);
-    while (folding_some(&world.folding))
+    chore_look(&world.folding.chore);
+    while (chore_step(&world.folding.chore))
         ;
 }
 

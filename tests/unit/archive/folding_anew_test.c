@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "broker/archive/notes.h"
-#include "broker/archive/retain.h"
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
 
@@ -20,9 +19,9 @@ TEST(is_not_whole_without_the_beginning)
     world_post("demo", 50, 30);
     atomic_store(&sets_find(&world.sets, "demo")->retain_lists, 1);
     sets_file_all(&world.sets);
-    retain_all(world.sets.registry);
+    sets_retain(&world.sets);
     world_fold();
-    retain_all(world.sets.registry);
+    sets_retain(&world.sets);
     assert_int_equal(sets_head(&world.sets, "demo").earliest, 20);
     world_end();
     assert_int_equal(
@@ -72,12 +71,12 @@ TEST(has_kept_nothing_when_it_begins_anew)
     set->notes->fold.wanted = 20;
     world_fold();
     assert_int_equal(set->notes->fold.kept, 30);
-    folding_fini(&world.folding);
+    chore_end(&world.folding.chore);
     folding_init(&world.folding, world.sets.registry);
     world_post("demo", 5, 30);
     world_fold();
     assert_int_equal(set->notes->fold.kept, 30); /* as before: it is the same */
-    folding_fini(&world.folding);
+    chore_end(&world.folding.chore);
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
     unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
@@ -119,7 +118,7 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
     world_post("demo", 2000, 1000);
     world_fold();
     assert_int_equal(resources_keep(world_state("demo"), NULL), STATUS_OK);
-    folding_fini(&world.folding);
+    chore_end(&world.folding.chore);
     damage_rows("demo");
     folding_init(&world.folding, world.sets.registry);
 

@@ -6,7 +6,6 @@
 
 #include <sqlite3.h>
 
-#include "broker/archive/retain.h"
 #include "broker/base/metrics.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
@@ -50,11 +49,11 @@ TEST(catches_up_in_steps, world_configure, world_teardown)
     for (unsigned i = 0; i < 5; i++)
         world_post("demo", 10000, MODEL_MAX);
     set = sets_find(&world.sets, "demo");
-    folding_look(&world.folding);
+    chore_look(&world.folding.chore);
     while (folding_seq(set) != 50000) {
         uint64_t before = folding_seq(set);
 
-        folding_some(&world.folding);
+        chore_step(&world.folding.chore);
         if (folding_seq(set) != before)
             n_steps++;
         assert_in_range(folding_seq(set) - before, 0, 30000);
@@ -70,9 +69,9 @@ TEST(gives_each_set_its_turn, world_configure, world_teardown)
     for (unsigned i = 0; i < 5; i++)
         world_post("a", 10000, MODEL_MAX);
     world_post("b", 10, 10);
-    folding_look(&world.folding);
-    assert_true(folding_some(&world.folding));
-    assert_true(folding_some(&world.folding));
+    chore_look(&world.folding.chore);
+    assert_true(chore_step(&world.folding.chore));
+    assert_true(chore_step(&world.folding.chore));
     assert_true(folding_seq(sets_find(&world.sets, "a")) < 50000);
     assert_int_equal(folding_seq(sets_find(&world.sets, "b")), 10);
     world_fold();
@@ -104,15 +103,15 @@ TEST(keeps_the_states_of_many_sets)
 /* A look costs nothing where nothing has happened. */
 TEST(rests_when_nothing_is_behind)
 {
-    folding_look(&world.folding);
-    assert_false(folding_some(&world.folding));
+    chore_look(&world.folding.chore);
+    assert_false(chore_step(&world.folding.chore));
     world_post("demo", 5, 10);
-    assert_false(folding_some(&world.folding)); /* until the next look */
-    folding_look(&world.folding);
-    assert_true(folding_some(&world.folding));
-    assert_false(folding_some(&world.folding));
-    folding_look(&world.folding);
-    assert_false(folding_some(&world.folding));
+    assert_false(chore_step(&world.folding.chore)); /* until the next look */
+    chore_look(&world.folding.chore);
+    assert_true(chore_step(&world.folding.chore));
+    assert_false(chore_step(&world.folding.chore));
+    chore_look(&world.folding.chore);
+    assert_false(chore_step(&world.folding.chore));
 }
 
 /* a state goes on where lists have gone, and is whole. */
@@ -130,7 +129,7 @@ TEST(goes_on_behind_what_is_no_longer_retained)
         atomic_store(&set->retain_lists, 1);
         sets_file_all(&world.sets);
         for (unsigned k = 0; k < 2; k++) {
-            retain_all(world.sets.registry);
+            sets_retain(&world.sets);
             world_fold();
         }
         model_check(&m, world_state("demo"));
@@ -194,7 +193,7 @@ TEST(is_closed_when_its_set_is_removed)
     world_post("demo", 30, 30);
     world_fold();
     alterations_remove(&world.sets, "demo");
-    assert_false(folding_some(&world.folding));
+    assert_false(chore_step(&world.folding.chore));
     for (size_t i = 0; i < OPENED_MAX; i++)
         assert_null(world.folding.states.places[i].set);
 }
@@ -262,13 +261,13 @@ TEST(tells_how_far_it_is_behind)
     world_fold();
     world_post("a", 2, 30);
     world_post("b", 5, 30);
-    folding_look(&world.folding);
+    chore_look(&world.folding.chore);
     buf_init(&text, SIZE_MAX);
     metrics_write(&text);
     buf_add(&text, "", 1);
     assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 7\n"));
     world_fold();
-    folding_look(&world.folding);
+    chore_look(&world.folding.chore);
     buf_clear(&text);
     metrics_write(&text);
     buf_add(&text, "", 1);
@@ -283,8 +282,8 @@ TEST(is_given_up_when_the_log_ends)
     world_fold();
     world_post("demo", 30, 40);
     registry_stop(world.sets.registry);
-    folding_look(&world.folding);
-    assert_false(folding_some(&world.folding));
+    chore_look(&world.folding.chore);
+    assert_false(chore_step(&world.folding.chore));
     assert_int_equal(folding_seq(sets_find(&world.sets, "demo")), 10);
 
     world_end();

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "broker/archive/generation.h"
-#include "broker/archive/retain.h"
 #include "broker/documents/documents.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
@@ -70,7 +69,7 @@ TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
     assert_int_equal(renewals_current(&w).seq, 7);
     sets_file_all(&w.sets);
     for (unsigned i = 0; i < 2; i++) {
-        retain_all(w.sets.registry);
+        sets_retain(&w.sets);
         renewals_work(&w);
     }
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 15);
@@ -200,13 +199,13 @@ TEST(an_order_ends_with_its_set_and_with_the_thread)
 
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 25);
-    renewal_fini(&w.renewal);
+    chore_end(&w.renewal.chore);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_STOPPED);
     order = order_of(25, INT64_MAX / 2);
     assert_int_equal(renewal_order(&w.renewal, &order), STATUS_STOPPED);
     assert_false(is_done(&order));
-    folding_fini(&w.folding);
+    chore_end(&w.folding.chore);
     sets_close(&w.sets);
 }
 
@@ -225,7 +224,7 @@ TEST(a_state_that_is_not_whole_has_no_list)
     alterations_put(&w.sets, "demo", "{\"retainLists\":1}");
     sets_file_all(&w.sets);
     for (unsigned i = 0; i < 2; i++) {
-        retain_all(w.sets.registry);
+        sets_retain(&w.sets);
         renewals_work(&w);
     }
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 5);

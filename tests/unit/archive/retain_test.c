@@ -22,9 +22,9 @@ open_lists(unsigned n)
 static void
 retain(void)
 {
-    retain_all(s.registry);
+    sets_retain(&s);
     sets_fold_all(&s);
-    retain_all(s.registry);
+    sets_retain(&s);
 }
 
 static void
@@ -86,14 +86,14 @@ TEST(waits_until_the_state_is_on_the_disk)
     open_lists(5);
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_lists, 3);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(1, 0);
     assert_int_equal(set->notes->fold.wanted, 2);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(1, 0);
     sets_fold_all(&s);
     assert_int_equal(set->notes->fold.kept, 10);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(3, 4);
     sets_close(&s);
 
@@ -101,11 +101,61 @@ TEST(waits_until_the_state_is_on_the_disk)
     sets_open(&s);
     set = sets_find(&s, "demo");
     atomic_store(&set->retain_lists, 1);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(3, 4);
     sets_fold_all(&s);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(5, 8);
+}
+
+static bool
+needs_list_4(struct set *set, const struct list_info *list)
+{
+    (void)set;
+    return list->number == 4;
+}
+
+static bool
+needs_list_2(struct set *set, const struct list_info *list)
+{
+    (void)set;
+    return list->number == 2;
+}
+
+static void
+retain_with(struct chore *first, struct chore *second)
+{
+    struct retaining retaining;
+    struct list chores;
+
+    list_init(&chores);
+    list_append(&chores, &first->node);
+    list_append(&chores, &second->node);
+    retain_init(&retaining, s.registry, &chores);
+    chore_look(&retaining.chore);
+}
+
+/* A list stays while one chore needs it, in whichever order retention asks
+ * them; it does not ask one whose patience is over. */
+TEST(keeps_what_a_chore_needs)
+{
+    struct chore two = {.needs = needs_list_2}, four = {.needs = needs_list_4};
+
+    open_lists(6);
+    atomic_store(&sets_find(&s, "demo")->retain_lists, 1);
+    retain_with(&two, &four);
+    assert_begins(2, 2);
+    retain_with(&four, &two);
+    assert_begins(2, 2);
+    two.patience = 1; /* 2 and 3 could go, but for it */
+    retain_with(&four, &two);
+    assert_begins(4, 6);
+    four.patience = 2; /* and now 4 and 5 */
+    retain_with(&two, &four);
+    assert_begins(4, 6);
+    four.patience = 1;
+    retain_with(&two, &four);
+    assert_begins(6, 10);
 }
 
 /* By age, and not before it; the open list stays in any case. */
@@ -133,11 +183,11 @@ TEST(goes_on_where_it_stopped)
 {
     open_lists(300);
     atomic_store(&sets_find(&s, "demo")->retain_lists, 10);
-    retain_all(s.registry);
+    sets_retain(&s);
     sets_fold_all(&s);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(257, 512);
-    retain_all(s.registry);
+    sets_retain(&s);
     assert_begins(291, 580);
 }
 

@@ -38,14 +38,14 @@ TEST(tries_to_file_a_list_once_a_second)
     tempdir_write(tempdir_fd(state), "sets", "in the way");
     rotation_init(&rotation, s.registry);
     for (unsigned n = 1; n <= 3; n++) {
-        assert_false(rotate_file_some(&rotation));
-        assert_false(rotate_file_some(&rotation));
+        assert_false(chore_step(&rotation.chore));
+        assert_false(chore_step(&rotation.chore));
         assert_int_equal(rotation.n_failures, n);
         clock_pass_us(1000000);
     }
 
     assert_int_equal(unlinkat(tempdir_fd(state), "sets", 0), 0);
-    assert_false(rotate_file_some(&rotation));
+    assert_false(chore_step(&rotation.chore));
     assert_int_equal(rotation.n_failures, 0);
     assert_int_equal(count_filed(), 2);
 }
@@ -61,6 +61,6 @@ TEST(files_all_lists_that_there_is_time_for)
     sets_open(&s);
     sets_post(&s, "demo", 1, LISTS);
     rotation_init(&rotation, s.registry);
-    assert_false(rotate_file_some(&rotation));
+    assert_false(chore_step(&rotation.chore));
     assert_int_equal(count_filed(), LISTS);
 }

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "broker/archive/notes.h"
-#include "broker/archive/retain.h"
 #include "broker/state/staging.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -45,7 +44,7 @@ static int
 close_stage(void **state)
 {
     taking_close(s.taking);
-    folding_fini(&s.folding);
+    chore_end(&s.folding.chore);
     sets_close(&s.sets);
     return tempdir_teardown(state);
 }
@@ -156,8 +155,8 @@ post(const char *body)
 static void
 fold_all(void)
 {
-    folding_look(&s.folding);
-    while (folding_some(&s.folding))
+    chore_look(&s.folding.chore);
+    while (chore_step(&s.folding.chore))
         ;
 }
 
@@ -281,9 +280,9 @@ retain_one_list(void)
 {
     sets_file_all(&s.sets);
     atomic_store(&sets_find(&s.sets, NAME)->retain_lists, 1);
-    retain_all(s.sets.registry);
+    sets_retain(&s.sets);
     fold_all();
-    retain_all(s.sets.registry);
+    sets_retain(&s.sets);
     purge_all();
 }
 
@@ -299,7 +298,7 @@ TEST(news_that_the_log_has_let_go_of_are_in_the_state)
     sets_rotate(&s.sets, NAME);
     retain_one_list();
     assert_int_equal(sets_head(&s.sets, NAME).earliest, 4);
-    folding_fini(&s.folding); /* nothing is in memory any more */
+    chore_end(&s.folding.chore); /* nothing is in memory any more */
     sets_close(&s.sets);
     sets_open(&s.sets);
     folding_init(&s.folding, s.sets.registry);
@@ -323,7 +322,7 @@ lose_history(void)
     assert_int_equal(sets_head(&s.sets, NAME).earliest,
                      sets_head(&s.sets, NAME).last - 3);
     folding_path(sets_find(&s.sets, NAME), path);
-    folding_fini(&s.folding);
+    chore_end(&s.folding.chore);
     assert_int_equal(unlink(path), 0);
     strcat(path, "-wal");
     unlink(path);

@@ -40,10 +40,10 @@ stage(struct sets *s, const char *dir, const char *name)
 
 /* As often as it takes where nothing has to wait, and then some. */
 static void
-work(struct uploads *u, struct folding *folding)
+work(struct uploads *u)
 {
     for (unsigned i = 0; i < 1000; i++)
-        (void)uploads_some(u, folding);
+        (void)chore_step(&u->chore);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -67,26 +67,26 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
     folding_hold(&folding, sets_find(&sets, "held"));
     for (unsigned i = 0; i < 3; i++)
         stage(&sets, dir, names[i]);
-    if (uploads_init(&u, sets.registry, NULL, &why))
+    if (uploads_init(&u, sets.registry, &folding, NULL, &why))
         fail_msg("%s", why.text);
 
-    work(&u, &folding);
+    work(&u);
     assert_int_equal(sets_head(&sets, "first").last, 1);
     assert_int_equal(sets_head(&sets, "last").last, 1);
     assert_int_equal(sets_head(&sets, "held").last, 5);
-    assert_false(uploads_some(&u, &folding));
+    assert_false(chore_step(&u.chore));
 
     folding_hold(&folding, NULL);
     clock_pass_us(999999); /* it was put off for a second */
-    work(&u, &folding);
+    work(&u);
     assert_int_equal(sets_head(&sets, "held").last, 5);
     clock_pass_us(1);
-    work(&u, &folding);
+    work(&u);
     assert_int_equal(u.n, 0);
     assert_int_equal(sets_head(&sets, "held").last, 5 + 6);
 
-    uploads_end(&u);
+    chore_end(&u.chore);
     uploads_fini(&u);
-    folding_fini(&folding);
+    chore_end(&folding.chore);
     sets_close(&sets);
 }

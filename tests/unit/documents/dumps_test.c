@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "broker/archive/generation.h"
-#include "broker/archive/retain.h"
 #include "broker/documents/documents.h"
 #include "tests/support/dumping.h"
 #include "tests/support/tempdir.h"
@@ -269,7 +268,7 @@ TEST(what_is_not_there_is_said)
     /* */
     lists(&d, 2);
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
-    retain_all(d.sets.registry);
+    sets_retain(&d.sets);
     assert_int_equal(dumping_n_archived(&d), 1);
     while (generation_sweep_one(d.sets.registry))
         ;
@@ -289,7 +288,7 @@ TEST(the_index_begins_later_when_the_oldest_go)
     dumping_open(&d, state);
     lists(&d, 5);
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 3);
-    retain_all(d.sets.registry);
+    sets_retain(&d.sets);
     assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
     assert_document_names(&d, generations_open, "s:url", 3, 5);
     dumping_end(&d);

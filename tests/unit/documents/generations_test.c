@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/option.h"
 #include "broker/archive/generation.h"
-#include "broker/archive/retain.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/renewals.h"
@@ -252,10 +251,10 @@ TEST(the_oldest_go_by_number_and_by_age)
     struct xpath x;
 
     open_with(&w, state, 1, 6);
-    retain_all(w.sets.registry);
+    sets_retain(&w.sets);
     assert_int_equal(n_kept(&w), 6);
     atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 3);
-    retain_all(w.sets.registry);
+    sets_retain(&w.sets);
     assert_archive(&w, last_three, 3);
     while (generation_sweep_one(w.sets.registry))
         ;
@@ -268,10 +267,10 @@ TEST(the_oldest_go_by_number_and_by_age)
     atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 0);
     atomic_store(&sets_find(&w.sets, "demo")->retain_age_us,
                  INT64_C(3600000000));
-    retain_all(w.sets.registry);
+    sets_retain(&w.sets);
     assert_int_equal(n_kept(&w), 3);
     atomic_store(&sets_find(&w.sets, "demo")->retain_age_us, 1);
-    retain_all(w.sets.registry);
+    sets_retain(&w.sets);
     assert_archive(&w, last, 1);
     renewals_end(&w);
 }

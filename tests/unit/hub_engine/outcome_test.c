@@ -1,4 +1,3 @@
-#include "broker/archive/retain.h"
 #include "broker/hub/delivery.h"
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
@@ -207,9 +206,9 @@ retire_lists(void)
 {
     sets_rotate(&e.sets, "demo");
     sets_file_all(&e.sets);
-    retain_all(e.sets.registry);
+    sets_retain(&e.sets);
     sets_fold_all(&e.sets);
-    retain_all(e.sets.registry);
+    sets_retain(&e.sets);
 }
 
 /* Retention does not wait for a subscription that is behind: its cursor moves
