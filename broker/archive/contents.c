@@ -9,9 +9,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/archive/contents_inside.h"
+#include "broker/archive/claims.h"
 #include "broker/archive/folding.h"
 #include "broker/archive/notes.h"
+#include "broker/archive/opened.h"
+#include "broker/archive/turn.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
@@ -20,6 +22,25 @@
 
 /* What a step takes at most in reading; then it is committed. */
 #define STEP_US 1000000
+
+/* Files taken off the disk in one step: loose ones; of a set that keeps none;
+ * and how many are looked at, a folder at least. */
+#define STEP_LOOSE 256
+#define STEP_CLEAR 1000
+#define STEP_SWEEP 1000
+
+struct contents {
+    struct chore chore;
+    struct registry *registry;
+    char arriving[4096 + 16];
+    struct opened opened;
+    struct claims claims;
+    struct turn turn;
+    bool is_due;   /* there is a turn to be taken */
+    bool is_again; /* a set had more than one step could take */
+    bool has_room; /* log_health, as of the last look for who is next */
+    _Atomic(uint64_t) announced; /* orders nothing: a sum */
+};
 
 static enum content_mode
 mode_of(const struct set *set)
@@ -129,8 +150,9 @@ tell(_Atomic(uint64_t) *to, uint64_t number)
     atomic_store_explicit(to, number, memory_order_relaxed);
 }
 
-void
-contents_have_none(struct set *set)
+/* Nothing is kept of the set. */
+static void
+note_none(struct set *set)
 {
     memset(&set->notes->content, 0, sizeof(set->notes->content));
     set->notes->content.has = CONTENT_NOTHING;
@@ -251,6 +273,137 @@ contents_open(struct contents *c, struct set *set, struct content **content,
         return problem(why, STATUS_NOT_FOUND, "the set %s keeps no content",
                        set->name);
     return open_content(c, set, &head, content, why);
+}
+
+/* Files that nobody needs any more go */
+
+/* Takes a file away, unless somebody has claimed it, or a row tells of it. */
+static enum status
+take_away(struct contents *c, const struct set *set, struct content *content,
+          const struct digest *digest, bool *is_gone, struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    bool is_told = false;
+    enum status rc;
+
+    *is_gone = false;
+    if (!claims_go(&c->claims, set, digest))
+        return STATUS_OK;
+    set_dir(set, dir);
+    rc = content_is_told(content, digest, &is_told, why);
+    if (!rc && !is_told)
+        rc = content_file_unlink(dir, digest, why);
+    *is_gone = !rc && !is_told;
+    claims_gone(&c->claims);
+    return rc;
+}
+
+/* The same, some of the files that rows have let go of. */
+static enum status
+take_loose_away(struct contents *c, struct set *set, struct content *content,
+                struct problem *why)
+{
+    struct digest digests[STEP_LOOSE];
+    const struct digest *after = NULL;
+    struct digest last;
+    size_t n, n_gone = 0;
+    enum status rc = STATUS_OK;
+
+    while (!rc && n_gone == 0) {
+        n = STEP_LOOSE;
+        rc = content_loose(content, after, digests, &n, why);
+        if (rc || n == 0) {
+            set->notes->content.is_loose = rc != STATUS_OK;
+            return rc;
+        }
+        last = digests[n - 1];
+        after = &last;
+        for (size_t i = 0; !rc && i < n; i++) {
+            bool is_gone;
+
+            rc = take_away(c, set, content, &digests[i], &is_gone, why);
+            if (!rc && is_gone)
+                digests[n_gone++] = digests[i];
+        }
+    }
+    return rc ? rc : content_let_go(content, digests, n_gone, why);
+}
+
+struct sweep {
+    struct contents *contents;
+    struct set *set;
+    struct content *content;
+    uint64_t n, n_gone;
+};
+
+static enum status
+sweep_file(const struct digest *digest, void *user, struct problem *why)
+{
+    struct sweep *s = user;
+    bool is_gone = false;
+    enum status rc =
+        take_away(s->contents, s->set, s->content, digest, &is_gone, why);
+
+    s->n++;
+    s->n_gone += is_gone;
+    return rc;
+}
+
+/* Looks for orphans in some of the folders. */
+static enum status
+sweep_orphans(struct contents *c, struct set *set, struct content *content,
+              struct problem *why)
+{
+    struct sweep s = {.contents = c, .set = set, .content = content};
+    char dir[SET_DIR_MAX];
+    enum status rc = STATUS_OK;
+
+    set_dir(set, dir);
+    while (!rc && set->notes->content.sweep < CONTENT_FOLDERS &&
+           s.n < STEP_SWEEP) {
+        rc = content_files_each(dir, set->notes->content.sweep, sweep_file, &s,
+                                why);
+        set->notes->content.sweep += !rc;
+    }
+    if (s.n_gone > 0)
+        DIAG(DIAG_INFO, "archive",
+             "files were removed that no entry of a set tells of",
+             diag_text("set", set->name), diag_number("files", s.n_gone));
+    return rc;
+}
+
+/* A set that keeps none: takes some of its files away, the rows first.
+ * *is_more: false where somebody has claimed some; then not now. */
+static enum status
+clear_content(struct contents *c, struct set *set, bool *is_more,
+              struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    size_t n_files = STEP_CLEAR;
+    enum status rc;
+    int fd;
+
+    *is_more = claims_shut(&c->claims, set);
+    if (!*is_more)
+        return STATUS_OK; /* a post is at work that began before */
+    opened_drop(&c->opened, set);
+    set_dir(set, dir);
+    rc = content_unlink(dir, why);
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!rc && fd >= 0)
+        rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
+    if (fd >= 0)
+        close(fd);
+    claims_unshut(&c->claims);
+    if (rc == STATUS_AGAIN)
+        return STATUS_OK;
+    if (!rc) {
+        note_none(set);
+        DIAG(DIAG_INFO, "archive",
+             "a set keeps no content any more: what it had is gone",
+             diag_text("set", set->name));
+    }
+    return rc;
 }
 
 /* What is behind */
@@ -425,9 +578,9 @@ work(struct contents *c, struct set *set, struct content *content,
     if (!rc && head->earliest > set->notes->content.earliest)
         rc = forget(set, content, head, why);
     if (!rc && is_settled(set) && set->notes->content.is_loose)
-        rc = contents_take_loose(c, set, content, why);
+        rc = take_loose_away(c, set, content, why);
     if (!rc && is_settled(set) && set->notes->content.sweep < CONTENT_FOLDERS)
-        rc = contents_sweep(c, set, content, why);
+        rc = sweep_orphans(c, set, content, why);
     contents_note(set, content);
     return rc;
 }
@@ -440,7 +593,7 @@ step(struct contents *c, struct set *set, bool *is_more, struct problem *why)
     enum status rc;
 
     if (mode_of(set) == CONTENT_NONE)
-        return contents_clear(c, set, is_more, why);
+        return clear_content(c, set, is_more, why);
     if (!log_head(set->log, &head))
         return STATUS_GONE;
     rc = open_content(c, set, &head, &content, why);
@@ -487,7 +640,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
         return rc;
     }
     while (!rc && claims_release(claim, &digest)) {
-        rc = contents_take_away(c, set, content, &digest, &is_gone, why);
+        rc = take_away(c, set, content, &digest, &is_gone, why);
         set->notes->content.is_loose |= is_gone; /* there may be a row */
     }
     if (rc) {
