@@ -166,8 +166,8 @@ settle_writer(struct db *db, enum db_mode mode_wanted, struct problem *why)
     return rc;
 }
 
-/* Checks that SQLite has set WAL mode: it does not fail if it cannot, it only
- * says so. Without WAL readers and the writer would block each other. */
+/* Checks that SQLite has set WAL mode: if SQLite cannot, it only returns
+ * another mode. Without WAL readers and the writer would block each other. */
 static enum status
 check_wal(struct db *db, const char *path, struct problem *why)
 {

@@ -109,8 +109,8 @@ settle_in_parent(const char *path, bool is_new)
     return rc;
 }
 
-/* Makes one folder. An existing one may come from a process that was killed
- * before its sync: its name is synced as well, if that is allowed. */
+/* Makes one folder. If it exists, a process may have made it and been killed
+ * before the sync: so this syncs its name as well, if that is allowed. */
 static int
 make_dir(const char *dir)
 {
@@ -202,7 +202,8 @@ file_check_dir(const char *dir, struct problem *why)
         errno = ENAMETOOLONG;
         return failed(why, "cannot create the directory", dir);
     }
-    /* Up to the first existing folder: the others would be made in it. */
+    /* Up to the first existing folder: file_make_dirs would make the others in
+     * it. */
     snprintf(path, sizeof(path), "%s", dir);
     while (stat(path, &found)) {
         int error = errno;

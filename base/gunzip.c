@@ -13,7 +13,7 @@
 #define STEP_IN  65536
 #define STEP_OUT 262144
 
-/* Passed on at once; stays in the processor's cache. */
+/* Passed on at once; small enough for the processor's cache. */
 #define PIECE_SIZE 16384
 
 /* zlib.h: inflate needs a window of 32 KB and some 7 KB more. */
@@ -29,9 +29,9 @@ struct gunzip {
     gunzip_fn *on_bytes;
     void *user;
     uint64_t max_bytes;
-    uint64_t n_out; /* passed on so far */
+    uint64_t n_out; /* bytes passed on so far */
     enum form form;
-    bool is_between; /* a member has ended, and no other begun */
+    bool is_between; /* a member has ended, and no other has begun */
     bool is_full;    /* the last piece was full: zlib may hold more */
     struct buf rest; /* input that was fed and not inflated, from `at` on */
     size_t at;

@@ -33,9 +33,10 @@ struct gunzip;
 typedef enum status gunzip_fn(struct slice bytes, void *user,
                               struct problem *why);
 
-/* At most `max_bytes` come out. `takes_plain`: input that does not begin as a
- * member is passed on as it is. Many sources keep their lists as .xml.gz and do
- * not say so, or say so of a plain list. NULL: no memory. */
+/* Makes a reader that passes on at most `max_bytes`. `takes_plain`: passes on
+ * input unchanged that does not begin like a member. Many sources keep their
+ * lists as .xml.gz without saying so, or call a plain list gzip. NULL: no
+ * memory. */
 struct gunzip *gunzip_new(uint64_t max_bytes, bool takes_plain,
                           gunzip_fn *on_bytes, void *user);
 void gunzip_free(struct gunzip *g); /* NULL is allowed */
@@ -54,11 +55,11 @@ MUST_CHECK enum status gunzip_step(struct gunzip *g, struct problem *why);
 MUST_CHECK enum status gunzip_all(struct gunzip *g, struct slice bytes,
                                   struct problem *why);
 
-/* There is no more input, and no step is due. STATUS_MALFORMED: the last
- * member is not whole, or there was none. */
+/* Ends the input; no step may be due. STATUS_MALFORMED: the last member is
+ * incomplete, or there was none. */
 MUST_CHECK enum status gunzip_end(const struct gunzip *g, struct problem *why);
 
-/* Bytes of memory that it takes now. */
+/* The bytes of memory that it uses now. */
 size_t gunzip_held(const struct gunzip *g);
 
 #endif

@@ -16,8 +16,8 @@
  * exchange in marks_take, which synchronizes with that compare-exchange, and
  * with those of the elements below, because each read-modify-write of `top`
  * continues their release sequences. The next thread that pushes the element
- * writes it again, after it has seen the `false` that was stored behind that
- * reading.
+ * writes it again, after it has read the `false` that mark_clear stores behind
+ * that reading.
  *
  * Why there is no ABA: no thread takes a single element off. Between load and
  * compare-exchange `top` may have been taken and pushed anew; if it is the same

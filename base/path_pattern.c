@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* The length of what stands at a hole before `end`, a character of the pattern
- * or its NUL. */
+/* The length of the part at a hole before `end`, a character of the pattern or
+ * its NUL. */
 static size_t
 hole_size(struct slice path, char end)
 {

@@ -10,10 +10,10 @@
 
 #define PATH_HOLES_MAX 3
 
-/* True if `path` has the form of `pattern`. Then `holes` has what stands at the
- * holes, in their order, as parts of `path`; unused ones are empty. What stands
- * at a hole is not empty, has no slash, and ends before the next character of
- * the pattern. The names of holes are for the reader alone. */
+/* True if `path` has the form of `pattern`. Sets `holes` to the parts of `path`
+ * at the holes, in their order; unused ones are empty. The part at a hole is
+ * not empty, has no slash, and ends before the next character of the pattern.
+ * Only readers need the names of holes. */
 bool path_pattern_match(const char *pattern, struct slice path,
                         struct slice holes[PATH_HOLES_MAX]);
 

@@ -144,9 +144,9 @@ thread_stop(struct thread *t)
 void
 thread_lower_priority(void)
 {
-    /* On Linux this is for the calling thread only. If it is refused, no
-     * guarantee is lost. With 10 the thread gets a tenth of a processor that
-     * one other wants; with 19 it got a seventieth, and beside six busy
-     * processes the archive thread folded nothing for minutes. */
+    /* On Linux this is for the calling thread only. No guarantee depends on it.
+     * With 10 the thread gets a tenth of a processor that one other wants; with
+     * 19 it got a seventieth, and beside six busy processes the archive thread
+     * folded nothing for minutes. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
 }

@@ -38,8 +38,8 @@ struct held {
     struct problem why;
 };
 
-/* Makes a held message from one that came by that input. Does not copy a
- * payload larger than `payload_max`. NULL: no memory. */
+/* Copies a message that came by that input, without a payload larger than
+ * `payload_max`. NULL: no memory. */
 struct held *held_new(const struct mqtt_received *message,
                       const struct bridge_input *input, uint64_t payload_max);
 void held_free(struct held *h); /* NULL is allowed */

@@ -125,7 +125,7 @@ inputs_granted(struct inputs *inputs, int mid, int granted, struct problem *why)
         return judged;
     /* is_known stays unchanged: retained messages come with the subscription,
      * before SUBACK or after it. After a crash before this row they come again.
-     * After a later crash the session has those that were not acknowledged. */
+     * After a later crash the session has the unacknowledged ones. */
     if (!rc && !inputs->is_known[i])
         rc = ledger_add_filter(inputs->ledger, inputs->config->name,
                                inputs->config->inputs[i].filter, why);

@@ -251,7 +251,7 @@ attach(struct lane *lane, struct set *set, const struct head *head)
     retained_note(lane);
 }
 
-/* The set was removed: its position is removed, too. */
+/* After the removal of its set: removes its position, too. */
 static void
 detach(struct lane *lane)
 {

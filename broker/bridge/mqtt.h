@@ -199,8 +199,8 @@ struct mqtt_state {
                              MQTT_WAITING: when the last connection ended, or
                              the start. By the wall clock */
     uint64_t connections; /* accepted ones since the start */
-    struct problem why;   /* why it is not connected; "": it is, or it has not
-                             tried yet */
+    struct problem why;   /* the reason of the last failure; "": connected, or
+                             not tried yet */
 };
 
 /* Any thread. */

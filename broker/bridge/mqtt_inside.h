@@ -33,7 +33,7 @@ struct mqtt_limits {
     bool takes_retained;
 };
 
-/* So many reasons are remembered, so that alternating ones are logged once. */
+/* Reasons to remember: the log gets alternating ones only once each. */
 #define MQTT_WARNED 4
 
 struct mqtt {

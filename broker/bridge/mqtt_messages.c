@@ -231,8 +231,8 @@ on_message(struct mosquitto *client, void *user,
         stop_logging(mqtt);
     if (mqtt->is_ending || !mqtt->options.calls->received)
         return;
-    /* The library has acknowledged it already, so it will not be sent again:
-     * take it now or never. */
+    /* Take it now or never: the library has acknowledged it already, so the
+     * MQTT broker will not send it again. */
     if (m->qos > 1)
         DIAG(DIAG_WARNING, "bridge",
              "a message came at QoS 2, where QoS 1 was asked for: a crash "

@@ -197,8 +197,8 @@ drop(struct bodies *bodies, struct shared_body *body)
     shared_body_free(body);
 }
 
-/* Makes a body that nobody holds idle, and drops the oldest idle ones above the
- * limits. */
+/* If nobody holds the body, adds it to the idle ones, and drops the oldest idle
+ * ones above the limits. */
 static void
 rest(struct bodies *bodies, struct shared_body *body)
 {

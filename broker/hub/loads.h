@@ -28,8 +28,8 @@ struct loads {
     unsigned n_running;
 
     /* A load has ended. The callee takes `body`, or it is NULL and `rc` gives
-     * the reason; `last` as in topic_read. `waiters` holds those nodes given to
-     * loads_begin that were not removed; the callee empties it. */
+     * the reason; `last` as in topic_read. `waiters` holds the nodes of
+     * loads_begin that their owners have not removed; the callee empties it. */
     void (*on_load)(struct shared_body *body, enum status rc, uint64_t last,
                     struct list *waiters, void *user);
     void *user;

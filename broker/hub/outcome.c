@@ -52,8 +52,8 @@ outcome_skip(struct subscription *s, uint64_t earliest)
     outcome_move(s, earliest);
 }
 
-/* Gives up this range only, because the callback had its time (W-090). If no
- * range was fixed nothing is lost: the callback could not even be called. */
+/* Gives up this range only, because the callback had its time (W-090). Without
+ * a fixed range nothing is lost: no call reached the callback. */
 static void
 give_up(struct subscription *s, uint64_t entries)
 {

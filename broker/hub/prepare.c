@@ -77,8 +77,8 @@ load(struct delivery *d, struct topic_wish wish)
     return CALL_LATER;
 }
 
-/* Continues when the filter passes nothing of what was searched. Workers search
- * a long way, step by step. */
+/* Moves on after a search in which nothing passed the filter. Workers search a
+ * long way, step by step. */
 static enum call_turn
 pass_over(struct delivery *d, uint64_t last)
 {

@@ -9,9 +9,9 @@
  * --relay-bytes): a subscription that is further behind moves to the oldest,
  * and its `skipped` grows.
  *
- * A repeated document is kept once: it has the key of a kept one, or it has no
- * key and is byte for byte the latest one (so a Source repeats it if our answer
- * was lost).
+ * A relay keeps a repeated document once. A repeat has the key of a kept
+ * document, or no key and the bytes of the latest document (as when a Source
+ * repeats it because our answer was lost).
  *
  * A change becomes visible when its turn is kept:
  *

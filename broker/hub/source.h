@@ -2,8 +2,8 @@
  * source.h - a foreign Source that was active lately: whether it is believed,
  * its last fetched document, its documents on their way in.
  *
- * There is one struct per registered topic that a notification or ping has
- * named; an hour after the last one it is freed. (Then the hub asks again: with
+ * A struct exists for each registered topic that a notification or ping has
+ * named, until an hour after the last one. (Then the hub asks again: with
  * another HEAD, and a fetch without conditions.)
  *
  * The delivery thread's.

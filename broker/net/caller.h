@@ -160,8 +160,8 @@ struct call {
 
     /* Not NULL: the body of an answer 200 is not kept, but handed over before
      * `done`, in pieces; an empty one is not. `piece` has at most
-     * CALL_PIECE_MAX bytes. The user keeps them by exchanging it for a buffer
-     * of his own; else they are gone when this returns. CALL_LATER: the caller
+     * CALL_PIECE_MAX bytes. To keep them the user exchanges `piece` for another
+     * buffer; else they are gone when this returns. CALL_LATER: the caller
      * reads nothing, and does not call `done`, before caller_go. If an answer
      * fails later, or is_cut, the last bytes that came may not have been handed
      * over. */

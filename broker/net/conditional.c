@@ -165,9 +165,9 @@ may_go_on(const struct conditions *c, const struct validators *v)
     return since == HTTPDATE_NONE || v->modified <= since;
 }
 
-/* Steps 3 and 4: true if the client has the current copy. One that it got as
- * identity, before there was a gzip, is as good: so for a client that names its
- * ETag identity is selected. */
+/* Steps 3 and 4: true if the client has the current copy. A copy of identity,
+ * from before there was a gzip, is as good: for a client that names its ETag
+ * this selects identity. */
 static bool
 is_there_already(const struct conditions *c, const struct validators *v,
                  bool takes_plain, bool *is_gzip)

@@ -91,8 +91,8 @@ write_key(struct buf *key, const char *url)
     return !key->failed;
 }
 
-/* FNV-1a. A client that chooses colliding names slows its own calls down, and
- * others no more than by their number. */
+/* FNV-1a. A client that chooses colliding names only slows its own calls down,
+ * by no more than the number of names. */
 static uint32_t
 hash_of(const char *key)
 {

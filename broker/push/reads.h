@@ -22,8 +22,8 @@ struct reads {
     unsigned n_running;
 
     /* A read has ended. `frame` is lent, or NULL and `rc` has the reason.
-     * `waiters` holds those nodes given to reads_begin that were not removed;
-     * the callee empties it. */
+     * `waiters` holds the nodes of reads_begin that their owners have not
+     * removed; the callee empties it. */
     void (*on_read)(struct frame *frame, enum status rc, struct list *waiters,
                     void *user);
     void *user;

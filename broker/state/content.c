@@ -54,8 +54,8 @@ forget_gathered(struct content *c)
 enum status
 content_unlink(const char *dir, struct problem *why)
 {
-    /* The file itself last: without it the others mean nothing, with the WAL of
-     * another file it would be damaged. */
+    /* The file itself last: without it the others mean nothing, but the WAL of
+     * another file would damage it. */
     static const char *const suffixes[] = {"-wal", "-shm", ""};
     char path[4352 + 32];
 

@@ -177,8 +177,8 @@ MUST_CHECK enum status content_missing(struct content *content, int64_t now_us,
                                        struct content_missing *missing,
                                        struct problem *why);
 
-/* Notes that the bytes of that entry are kept, durably, under that digest. They
- * match what the entry states, and are claimed. STATUS_NOT_FOUND: it is no
+/* Notes that the store has the bytes of that entry under that digest, durably.
+ * They match what the entry states, and are claimed. STATUS_NOT_FOUND: it is no
  * longer missing. */
 MUST_CHECK enum status content_keep(struct content *content, uint64_t seq,
                                     const struct digest *digest,

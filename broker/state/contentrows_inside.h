@@ -23,8 +23,8 @@ MUST_CHECK enum status contentrows_step(struct contentrows *rows,
 MUST_CHECK enum status contentrows_run(struct contentrows *rows,
                                        sqlite3_stmt *q, struct problem *why);
 
-/* A transaction. The changes between the two calls, whose result is `rc`, and
- * the row of `state` (NULL: unchanged) are committed together or not at all. */
+/* A transaction. contentrows_end commits all changes since contentrows_start,
+ * and the row of `state` (NULL: unchanged), if `rc` is STATUS_OK; else none. */
 MUST_CHECK enum status contentrows_start(struct contentrows *rows,
                                          struct problem *why);
 MUST_CHECK enum status contentrows_end(struct contentrows *rows, enum status rc,

@@ -182,8 +182,8 @@ statefile_close(struct statefile *f)
 enum status
 statefile_unlink(struct statefile *f, struct problem *why)
 {
-    /* The file itself last: without it the others mean nothing, with the WAL of
-     * another file it would be damaged. */
+    /* The file itself last: without it the others mean nothing, but the WAL of
+     * another file would damage it. */
     static const char *const suffixes[] = {"-wal", "-shm", ""};
     char path[sizeof(f->path) + 8];
 
