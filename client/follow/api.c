@@ -1,5 +1,5 @@
 /*
- * api.c - followers, as the public interface has them.
+ * api.c - the public functions of followers.
  */
 #include "client/follow/follower.h"
 
@@ -41,7 +41,7 @@ td_follow(struct td_client *client, const char *url,
     return client_end(client, rc);
 }
 
-/* The last that is done with it: it may be closed there. */
+/* Calls the caller's on_end last: it may close the follower. */
 static void
 on_ended(const struct failure *why, void *user)
 {
@@ -91,17 +91,17 @@ void
 td_follower_pause(struct td_follower *follower)
 {
     follower->is_paused = true;
-    if (!follower->is_gone) /* else when the callback returns */
+    if (!follower->is_gone) /* else deliver does so after the callback */
         follower_hold(follower);
 }
 
-/* What waits goes on when the loop turns next, for this may be called from a
- * callback of something else. */
+/* The work goes on in the next turn of the loop, because the caller may be in a
+ * callback of another object. */
 void
 td_follower_resume(struct td_follower *follower)
 {
     follower->is_paused = false;
-    follower->new_ms = loop_now_ms(); /* until now nothing was wanted */
+    follower->new_ms = loop_now_ms(); /* the pause does not count as silence */
     if (follower->state == FOLLOWER_ENDED)
         return;
     if (follower->state != FOLLOWER_RESTING || follower->is_due)

@@ -1,5 +1,5 @@
 /*
- * changes.c - changes as they are handed over.
+ * changes.c - builds the changes of messages.
  */
 #include "client/follow/changes.h"
 
@@ -48,8 +48,8 @@ changes_text(struct changes *changes, struct slice text)
     return copy;
 }
 
-/* An event's time has six decimals, so that they compare as text; a resource's
- * as few as it needs. */
+/* The time of an event has six decimals, so that times compare as text; that of
+ * a resource as few as it needs. */
 static char *
 add_time(struct changes *changes, int64_t us, bool is_event)
 {

@@ -1,6 +1,6 @@
 /*
- * changes.h - changes as they are handed over: struct td_change, terminated
- * strings and all, in memory that is used again and again.
+ * changes.h - builds the changes of a message as struct td_change with
+ * terminated strings, in memory that is used again and again.
  *
  *     changes_clear --> changes_add [--> changes_link ...] ... --> changes_seal
  */
@@ -29,24 +29,25 @@ void changes_clear(struct changes *changes);
 /* A terminated copy; NULL where `text` is empty. */
 char *changes_text(struct changes *changes, struct slice text);
 
-/* Adds `change`, its links included; `text`, `file` and, of a resource, the
- * lack of a kind are the caller's to set. Lent until the next one is added;
- * NULL: no memory. */
+/* Adds `change` and its links; the caller sets `text`, `file` and, for a
+ * resource, clears the kind. Lent until the next one is added; NULL: no memory.
+ */
 struct td_change *changes_add(struct changes *changes,
                               const struct change *change);
 
-/* Adds a link to the change that was added last. */
+/* Adds a link to the last change. */
 void changes_link(struct changes *changes, const struct link *link,
                   struct slice path);
 
-/* Was there no memory for something? Then nothing is to be handed over. */
+/* True if memory ran out: then the changes are incomplete. */
 static inline bool
 changes_failed(const struct changes *changes)
 {
     return changes->failed || changes->list.failed || changes->links.failed;
 }
 
-/* All were added: their links are where they say. Lent until changes_clear. */
+/* Sets the links of all changes when all are added. Lent until changes_clear.
+ */
 struct td_change *changes_seal(struct changes *changes);
 
 static inline size_t

@@ -1,12 +1,12 @@
 /*
  * connect.c - one live connection after the other.
  *
- *     after=EPOCH-SEQ     where we stand, or
- *     since=DATETIME      a moment, until a message tells the seq, or
+ *     after=EPOCH-SEQ     the follower's place, or
+ *     since=DATETIME      its moment, until a message has a seq, or
  *     nothing             from now on
  *
- * is all that a server is told, so that any connection continues any other,
- * whatever carried it.
+ * A request says only this, so that any connection can continue any other, over
+ * any transport.
  */
 #include <stdio.h>
 
@@ -17,12 +17,12 @@
 #define CLOSE_GOING_AWAY 1001
 #define CLOSE_GONE       4410
 
-/* An answer without news that came sooner, though it was asked to wait: a
- * server that does not know how to. */
+/* An answer without news that comes sooner, although the request said to wait,
+ * is from a server that cannot wait. */
 #define POLL_SOON_MS 500
 
-/* Connections in a row without a message, after which the source is asked anew;
- * one more, and this way does not get through. */
+/* After so many connections in a row without a message the follower looks for
+ * the source again; after one more it considers the transport unfit. */
 #define MUTE_MAX 3
 
 static void
@@ -34,7 +34,7 @@ add_start(struct buf *url, const struct td_follower *f, unsigned transport)
     if (!follower_place(f, &place)) {
         if (transport != TD_LONG_POLL || !f->offered.position)
             return;
-        /* It is one answer after the other: each needs a place. */
+        /* Each poll needs a place. */
         BUF_ADD(url, "&after=");
         buf_add_text(url, f->offered.position);
     } else if (!place.is_time) {
@@ -47,16 +47,16 @@ add_start(struct buf *url, const struct td_follower *f, unsigned transport)
         BUF_ADD(url, "&");
         buf_add_text(url, f->wish.since);
     } else {
-        /* It begins with what is later than `since`. A set never has two
-         * entries of one time, so a count is no more than one. */
+        /* since= begins with what is later. A set never has two entries of
+         * one time, so n_at is at most one. */
         datetime_write(time, place.time_us - (place.n_at ? 0 : 1));
         BUF_ADD(url, "&since=");
         buf_add(url, time, sizeof(time));
     }
 }
 
-/* Where `transport` is to be had: its link, and where to begin. Links to
- * WebSockets may be told either way; we want http. */
+/* Writes the URL of `transport` with the place to begin at. A link to a
+ * WebSocket may be ws: or http:; libcurl needs http. */
 static void
 write_url(struct buf *url, const struct td_follower *f, unsigned transport)
 {
@@ -75,8 +75,8 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     begin = url->size;
     add_start(url, f, transport);
     buf_add_text(url, f->wish.filters);
-    /* How long a poll waits is live.h's, but where the answer is wanted at
-     * once: to tell where "now" is, or the head. */
+    /* live.h decides how long a poll waits, unless the answer is needed at
+     * once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
         (f->wish.until_caught_up || f->pusher.close ||
          !follower_place(f, &place)))
@@ -102,7 +102,7 @@ on_live_end(const struct live_end *end, void *user)
 
     f->live = NULL;
     f->held.live = false;
-    if (f->state == FOLLOWER_FILLING) { /* what was heard counts first */
+    if (f->state == FOLLOWER_FILLING) { /* its messages come first */
         f->end = *end;
         f->has_end = true;
     } else {
@@ -136,8 +136,8 @@ live_begin(struct td_follower *f, unsigned transport)
     return false;
 }
 
-/* No way is left that was not found unfit. Where nothing ever came through this
- * is no place to follow from; else it is a bad time. */
+/* All transports are unfit. If no message ever came, the source cannot be
+ * followed; else the failure may pass. */
 static bool
 no_way(struct td_follower *f)
 {
@@ -154,8 +154,8 @@ no_way(struct td_follower *f)
     return follower_trouble(f, &why);
 }
 
-/* To come to the head and end there the change memory is best: it tells what is
- * covered at once, also where no change passes the filters. */
+/* To reach the head and end there, the change memory is best: it states its
+ * coverage at once, even if no change passes the filters. */
 static unsigned
 choose(const struct td_follower *f)
 {
@@ -214,7 +214,7 @@ unfit(struct td_follower *f, const struct failure *why)
     return follower_tell(f, told.text, 0) && follower_go(f);
 }
 
-/* It never came about, broke, or fell silent. */
+/* The connection failed, broke, or fell silent. */
 static bool
 lost(struct td_follower *f, const struct failure *why)
 {
@@ -228,7 +228,7 @@ lost(struct td_follower *f, const struct failure *why)
         return unfit(f, &told);
     }
     if (f->n_mute == MUTE_MAX)
-        f->is_sought = false; /* is the source there at all? */
+        f->is_sought = false; /* the source may be down */
     return follower_trouble(f, &told);
 }
 
@@ -249,7 +249,7 @@ again(struct td_follower *f)
     struct failure why;
     unsigned ms = 0;
 
-    if (!f->is_news) { /* an old answer, again and again, has no end either */
+    if (!f->is_news) { /* old answers repeat for ever */
         failure_clear(&why);
         failure_set(&why, TD_UNREACHABLE, "the server has nothing new");
         if (!follower_is_patient(f, &why, &ms))
@@ -282,7 +282,7 @@ connect_ended(struct td_follower *f, const struct live_end *end)
         return follower_fail(f, TD_BROKEN, "%s", end->why.text);
     case LIVE_MEMORY:
         return follower_fail(f, TD_MEMORY, "no memory");
-    case LIVE_ENOUGH: /* not said here: what is enough is freed */
+    case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;
     }

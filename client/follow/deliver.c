@@ -1,41 +1,42 @@
 /*
- * deliver.c - messages, judged and handed over.
+ * deliver.c - judges messages and hands them over.
  *
  * One ordered sequence, each change exactly once. The argument, for all ways
  * that lead here (stream, events, polls, pages, lists):
  *
- *   1. `order.at` is the last entry that was handed over. It moves in deliver
- *      alone, forward, together with the message that covers the way to where
- *      it goes (follower_stand, at a baseline, begins another sequence, and
- *      says so to the caller).
- *   2. A message is handed over only from `order.at` on: what is before was
- *      handed over, by 1, and is cut off; what begins later waits in `kept`
- *      until the entries between have been handed over. In a message the
- *      entries are those that it covers, one after the other (order_judge), in
- *      lists each seq is one more than the last (deliver_entry).
- *   3. All ways are told `order.at` when they begin, never what they told
- *      before; two of them at once there are only while a hole is filled, when
- *      the live one is held back. So whichever broke, whenever, the next one
- *      begins where the last whole message ended.
+ *   1. `order.at` is the last entry that was handed over. Only deliver moves
+ *      it, forward, together with the message that covers the entries up to
+ *      there (follower_stand, at a baseline, begins another sequence, and the
+ *      message says so to the caller).
+ *   2. A message is handed over only from `order.at` on. Earlier entries were
+ *      handed over, by 1, and are cut off; a message that begins later waits in
+ *      `kept` for the entries between. Its entries are those that it covers,
+ *      one after the other (order_judge); in lists each seq is one more than
+ *      the last (deliver_entry).
+ *   3. Every connection begins at `order.at`, never at its own last message.
+ *      Two exist at once only while a hole is filled, and then the live one is
+ *      held back. So whichever breaks, whenever, the next one begins where the
+ *      last whole message ended.
  *   4. Each message has its position, and `on_message` returns before the next
- *      is made: who stores it with what the message did stands there after a
- *      crash, and 1 to 3 hold from there on (`after`).
+ *      one is made. A caller that stores the position together with the effects
+ *      of the message is there after a crash, and 1 to 3 hold from there on
+ *      (`after`).
  *
- * Without seqs a place is a time and how many entries of that time are behind
- * it (place.h): 2 is then what history.h promises.
+ * Without seqs a place is a time and the number of entries of that time up to
+ * it (place.h): then 2 is the promise of history.h.
  */
 #include <stdio.h>
 
 #include "client/follow/follower.h"
 
-/* Milliseconds that three heartbeats may make at least and at most; a broker's
- * are an hour apart at most. */
+/* Bounds of three heartbeats, in milliseconds; a broker's heartbeats are at
+ * most an hour apart. */
 #define IDLE_LEAST 1000
 #define IDLE_MOST  (3 * 3600000)
 
-/* Has all been handed over that there was at the start? Where the source did
- * not tell its head: a heartbeat, except for a connection's first one, which
- * stands where it begins, not at the head. */
+/* True if everything up to the start's head was handed over. Where the source
+ * did not state its head, a heartbeat shows it; except the first one of a
+ * connection, which is at the connection's beginning, not at the head. */
 static bool
 is_caught_up(const struct td_follower *f, const struct td_message *message)
 {
@@ -50,8 +51,8 @@ is_caught_up(const struct td_follower *f, const struct td_message *message)
            (f->transport == TD_LONG_POLL || f->n_heard > 1);
 }
 
-/* Does it lead further than any before? A baseline that is begun again does not
- * until it has more than the last one had. */
+/* True if the message brings something new. A repeated baseline does not until
+ * it exceeds the last one. */
 static bool
 is_news(struct td_follower *f, const struct td_message *message)
 {
@@ -74,7 +75,7 @@ is_news(struct td_follower *f, const struct td_message *message)
     return true;
 }
 
-/* Heartbeats alone lead nowhere. */
+/* Heartbeats alone are no progress. */
 static bool
 is_patient(struct td_follower *f, const struct td_message *message)
 {
@@ -120,7 +121,7 @@ deliver(struct td_follower *f, struct td_message *message)
     return true;
 }
 
-/* Hands over what is new of f->message. */
+/* Hands over the changes of f->message from `first` on. */
 static bool
 deliver_new(struct td_follower *f, size_t first)
 {
@@ -160,7 +161,7 @@ heed_heartbeat(struct td_follower *f, int64_t heartbeat_us)
     f->idle_ms = ms > IDLE_MOST ? IDLE_MOST : (unsigned)ms;
 }
 
-/* The message waits until what is before it has been handed over. */
+/* Keeps the message until the entries before it have been handed over. */
 static bool
 keep(struct td_follower *f, const char *bytes, size_t size)
 {
@@ -273,8 +274,8 @@ deliver_batch(struct td_follower *f)
     return goes_on;
 }
 
-/* Is `after` where the next entry leads? The first one of all tells where we
- * begin. */
+/* True if `after` is the next place. The first entry of all defines where the
+ * follower begins. */
 static bool
 is_next(const struct td_follower *f, const struct place *after)
 {

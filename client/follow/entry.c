@@ -1,5 +1,5 @@
 /*
- * entry.c - entries of documents as they are handed over.
+ * entry.c - entries of documents, as changes of messages.
  */
 #include "client/follow/entry.h"
 
@@ -10,7 +10,7 @@
 #include "proto/json_change.h"
 #include "proto/number.h"
 
-/* ` change="created"` and `,"change":"created"`: all kinds are as long. */
+/* ` change="created"` and `,"change":"created"`: all kinds have that length. */
 #define XML_KIND_SIZE  (sizeof(" change=\"created\"") - 1)
 #define JSON_KIND_SIZE (sizeof(",\"change\":\"created\"") - 1)
 
@@ -58,8 +58,8 @@ add_stamp(struct buf *to, const struct change *change)
     }
 }
 
-/* From the fragment at the beginning of `line`, behind it: stamped, as far as
- * there is something to stamp it with. */
+/* Writes the entry's XML after the fragment in `line`: with the stamps that it
+ * has. */
 static struct slice
 write_xml(struct buf *line, const struct fragment *f,
           const struct change *change, bool is_change)
@@ -67,7 +67,7 @@ write_xml(struct buf *line, const struct fragment *f,
     size_t begin = line->size;
     size_t kind = is_change ? f->hole : f->hole - XML_KIND_SIZE;
 
-    if (!buf_room(line, f->size + FRAGMENT_STAMP_MAX)) /* it moves but once */
+    if (!buf_room(line, f->size + FRAGMENT_STAMP_MAX)) /* no later move */
         return SLICE("");
     buf_add(line, line->data, kind);
     if (is_change)
@@ -99,8 +99,8 @@ write_json(struct buf *line, const struct change *change, bool is_change)
     return buf_slice(line);
 }
 
-/* An entry that is too long to be written down is handed over without its text,
- * whatever the filter: nothing is missed by it. */
+/* An entry too long for a text is handed over without one, whatever the filter,
+ * so that none is missed. */
 enum td_status
 batch_add(struct batch *batch, const struct filter *filter,
           const struct document_entry *entry, bool is_change, const char *file)

@@ -1,12 +1,12 @@
 /*
  * eventsource.c - server-sent events: an answer without end.
  *
- * Sent by broker/push/eventsource.c: the events `changes` and `heartbeat` are
- * messages, in JSON alone; `farewell`, `failed`, `removed` and `gone` are the
- * last ones, with the reason as {"detail":"..."}. Others are passed over.
+ * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
+ * are messages, always in JSON; `farewell`, `failed`, `removed` and `gone` are
+ * the last ones, with the reason as {"detail":"..."}. Other events are ignored.
  *
- * Comments are no sign of life: whoever stands between may send them for a
- * broker that is gone. The broker's heartbeats are events.
+ * Comments are no sign of life: a proxy may send them for a broker that is
+ * gone. The broker's heartbeats are events.
  */
 #include <stdlib.h>
 
@@ -15,13 +15,13 @@
 #include "client/lib/fetch.h"
 #include "proto/sse.h"
 
-/* Of an answer that is no stream. */
+/* The body of an answer that is no stream. */
 #define REFUSAL_MAX 65536
 
-/* fetch.h's own watch over silence must not be faster than ours. */
+/* fetch.h must not end a silent request before live.c does. */
 #define SILENCE_S 1000000
 
-/* Most bytes that fetch.h hands over at once, and more. */
+/* More than fetch.h hands over at once. */
 #define HELD_MAX (1024 * 1024)
 
 struct eventsource {
@@ -29,12 +29,12 @@ struct eventsource {
     struct fetch *fetch; /* NULL: it has ended */
     struct sse sse;
     bool is_stream;
-    struct buf refusal; /* the body of what is none */
-    struct buf held;    /* bytes that came before it was paused */
+    struct buf refusal; /* the body, if it is no stream */
+    struct buf held;    /* bytes not read because of the pause */
     struct timer *again;
 };
 
-/* The last events, and what a WebSocket calls them. */
+/* The last events, and their close codes on a WebSocket. */
 static const struct farewell {
     const char *name;
     unsigned code;
@@ -61,8 +61,8 @@ take_farewell(struct live *live, const struct sse_event *event)
     }
 }
 
-/* Reads on; false: it has ended, or `e` is gone. What is left in `*bytes` stays
- * for later: it was paused. */
+/* Reads events. False: the connection has ended, or `e` is freed. A pause
+ * leaves the rest in `*bytes`. */
 static bool
 read_events(struct eventsource *e, struct slice *bytes)
 {
@@ -86,8 +86,7 @@ read_events(struct eventsource *e, struct slice *bytes)
     return !live->is_ending;
 }
 
-/* It was paused, and so was the exchange: until this is read nothing more
- * comes.
+/* Keeps the bytes that a pause left. The exchange is paused, too: no more come.
  */
 static void
 hold(struct eventsource *e, struct slice bytes)
@@ -131,12 +130,12 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (e->live->is_ending)
         return true;
     if (!is_stream(answer)) {
-        /* What is too long is no reason: only the status is told then. */
+        /* A body that is too long is dropped; the status remains. */
         buf_add_slice(&e->refusal, bytes);
         return !e->refusal.failed;
     }
     if (!e->is_stream)
-        live_heard(e->live); /* that there is a stream */
+        live_heard(e->live); /* the stream has begun */
     e->is_stream = true;
     n_data = sse_data_size(&e->sse);
     if (!read_events(e, &bytes))

@@ -8,11 +8,11 @@
 
 #include "client/lib/pause.h"
 
-/* A broker that ends leaves all its clients at once: they come back spread
- * over this many milliseconds. */
+/* A broker that ends loses all its clients at once: they return spread over so
+ * many milliseconds. */
 #define PAUSE_FAREWELL 1000
 
-/* Milliseconds of silence, until a heartbeat tells the broker's interval. */
+/* Milliseconds of silence, until a heartbeat states the broker's interval. */
 #define IDLE_DEFAULT 60000
 
 /* States */
@@ -53,8 +53,8 @@ drop_live(struct td_follower *f)
 }
 
 /*
- * The only place where the state changes. What the new one does not have is
- * freed here, also from a callback of it.
+ * The only place where the state changes. It frees what the new state does not
+ * need, even in a callback of it.
  *
  *                    +----------+
  *       open ------> | SEEKING  | <-----------------------------+
@@ -68,8 +68,8 @@ drop_live(struct td_follower *f)
  *         |  ^            |                v             |      |
  *         |  |            +------------> gone -----------+------+ sought anew
  *         v  |            v
- *      +---------+  lost, over, busy, lists asked: after a pause it goes on
- *      | RESTING |  with what is next (follower_go)
+ *      +---------+  lost, over, busy, lists read: after a pause it goes on
+ *      | RESTING |  with the next step (follower_go)
  *      +---------+
  *
  *      from each: ENDED
@@ -162,7 +162,7 @@ follower_is_patient(struct td_follower *f, const struct failure *why,
                     unsigned *ms)
 {
     int64_t since_ms = loop_now_ms() - f->new_ms;
-    struct failure told = *why; /* it may go with what is dropped */
+    struct failure told = *why; /* a copy: the exchange may be freed */
 
     if (!f->wish.until_caught_up ||
         pause_within(f->wish.patience_ms, since_ms, told.retry_after_s, ms))
@@ -181,7 +181,7 @@ follower_is_patient(struct td_follower *f, const struct failure *why,
 bool
 follower_trouble(struct td_follower *f, const struct failure *why)
 {
-    struct failure told = *why; /* it may go with what is dropped */
+    struct failure told = *why; /* a copy: the exchange may be freed */
     bool is_farewell =
         f->has_farewell && (f->n_heard || f->pause_ms < PAUSE_FAREWELL);
     unsigned ms;
@@ -195,12 +195,12 @@ follower_trouble(struct td_follower *f, const struct failure *why)
         return false;
     f->n_heard = 0;
     f->has_farewell = false;
-    follower_rest(f, ms); /* first, for it may be closed there */
+    follower_rest(f, ms); /* first: on_trouble may close it */
     follower_tell(f, told.text, ms);
     return false;
 }
 
-/* Where it stands */
+/* The place */
 
 bool
 follower_place(const struct td_follower *f, struct place *place)
@@ -276,7 +276,7 @@ follower_new(struct td_client *client, const char *url,
     return TD_OK;
 }
 
-/* What messages are made of. */
+/* Frees the memory that messages point into. */
 static void
 release(struct td_follower *f)
 {
@@ -290,7 +290,7 @@ release(struct td_follower *f)
     free(f);
 }
 
-/* A callback may still look at what it was lent. */
+/* A callback that runs may still read its message: then release comes later. */
 void
 follower_free(struct td_follower *f)
 {

@@ -1,21 +1,21 @@
 /*
- * follower.h - a follower, as its files see it.
+ * follower.h - a follower, shared by its files.
  *
  *     api.c       the public calls
- *     wish.c      what the caller wants
+ *     wish.c      the caller's options
  *     follower.c  its life, its states and pauses
- *     seek.c      what the source offers
+ *     seek.c      finds what the source offers
  *     connect.c   one live connection after the other (ways.c: which)
- *     deliver.c   messages, judged by order.c, handed over
- *     holes.c     what a message did not have
- *     poll.c      sources that push nothing: their Change Lists
+ *     deliver.c   hands over messages, after order.c has judged them
+ *     holes.c     fetches entries missing before a message
+ *     poll.c      sources without push: their Change Lists
  *     survey.c    sources without a history: their Resource Lists
  *     rebase.c    baselines
- *     push.c      what is pushed from elsewhere (client/websub)
+ *     push.c      notifications from elsewhere (client/websub)
  *
- * Most functions here return whether what called them goes on. False: the
+ * Most functions here return whether their caller goes on. False: the
  * connection, page, list or baseline that called is over and freed, and perhaps
- * the follower itself, by its caller: nothing of it may be touched any more.
+ * the follower itself, by its caller: touch nothing of it any more.
  */
 #ifndef CLIENT_FOLLOW_FOLLOWER_H
 #define CLIENT_FOLLOW_FOLLOWER_H
@@ -39,30 +39,30 @@
 /* Most milliseconds between two attempts. */
 #define FOLLOWER_PAUSE_LAST 30000
 
-/* What is under way in each, and nothing else. */
+/* The states, each with the only objects that it has. */
 enum follower_state {
     FOLLOWER_SEEKING,  /* discovery */
     FOLLOWER_LIVE,     /* live */
-    FOLLOWER_FILLING,  /* page, or history; live, held back, unless it ended */
+    FOLLOWER_FILLING,  /* page, or history; live if not ended, held back */
     FOLLOWER_POLLING,  /* history, or a baseline for the listing */
     FOLLOWER_REBASING, /* baseline */
     FOLLOWER_RESTING,  /* timer */
     FOLLOWER_ENDED     /* nothing */
 };
 
-/* Who is pushed to in its place, and tells it (push.c): a follower that has one
- * opens no live connection. It asks for what there is, by change memory or
- * Change Lists, and then waits for poll_ms, or until it is told that there is
+/* An object that gets pushes for the follower and passes them on (push.c). A
+ * follower with a pusher opens no live connection: it reads the change memory
+ * or Change Lists, and then waits for poll_ms, or until push_nudge reports
  * more. */
 struct pusher {
-    /* f->offered is known, perhaps anew. False: it has ended. */
+    /* f->offered is known, or was found again. False: it has ended. */
     bool (*sought)(struct td_follower *f, void *owner);
-    /* The follower is no more, or has ended: called once. */
+    /* The follower has ended or is freed: called once. */
     void (*close)(void *owner);
     void *owner;
 };
 
-/* The end, told once; the follower is still to be freed. */
+/* The end, called once; the caller still frees the follower. */
 typedef void follower_end_fn(const struct failure *why, void *user);
 
 struct td_follower {
@@ -77,14 +77,14 @@ struct td_follower {
 
     enum follower_state state;
     bool is_paused; /* by the caller */
-    bool is_due;    /* what the timer was for waits until it is resumed */
-    bool *is_gone;  /* set by td_follower_close from a callback; NULL: there is
-                       none under way */
+    bool is_due;    /* the timer expired in a pause: do its work then */
+    bool *is_gone;  /* set by td_follower_close from a callback; NULL: no
+                       callback runs */
     struct timer *timer;
     unsigned pause_ms; /* of the next trouble */
-    int64_t new_ms;    /* when something new was handed over, or it began */
+    int64_t new_ms;    /* when news was handed over last, or the start */
 
-    /* What is under way; held back as `held` says. */
+    /* The objects at work, and which of them are held back. */
     struct discovery *discovery;
     struct live *live;
     struct fetch *page;
@@ -97,77 +97,77 @@ struct td_follower {
 
     /* push.c */
     struct pusher pusher; /* close NULL: none */
-    bool is_waiting; /* FOLLOWER_RESTING, and all that was asked for came */
-    bool is_nudged;  /* there is more: it does not wait */
+    bool is_waiting;      /* FOLLOWER_RESTING, with nothing left to read */
+    bool is_nudged;       /* more was reported: does not wait */
 
     /* seek.c */
     struct offered offered;
-    unsigned n_sets; /* that this discovery has found */
+    unsigned n_sets; /* found by this discovery */
     bool has_set;    /* `offered` is the first of them */
     bool has_offer;  /* follower_offer, not looked at yet */
-    bool is_sought;  /* `offered` can be relied on */
+    bool is_sought;  /* `offered` is valid */
     bool is_fresh;   /* `offered` was found right before this attempt */
 
-    /* Where it stands: a seq (order.is_placed), else a moment, else nowhere. */
+    /* The place: a seq (order.is_placed), else a moment, else none. */
     struct order order;
     bool has_moment;
     struct place moment;
     char position[TD_POSITION_SIZE]; /* of the last message; "" */
-    bool has_goal;                   /* until_caught_up: it ends there */
+    bool has_goal;                   /* until_caught_up: ends there */
     struct position goal;
 
     /* connect.c */
     struct ways ways;
     unsigned transport; /* of `live` */
     unsigned idle_ms;
-    int64_t connected_ms; /* when it began */
+    int64_t connected_ms; /* when the connection began */
     unsigned n_heard;     /* messages of this connection */
     bool is_news;         /* one of them was no repeat and no heartbeat */
-    bool was_heard;       /* a message ever came, by whatever */
-    unsigned n_mute;      /* connections in a row that broke without one */
-    bool has_farewell;    /* the last one ended with the broker */
-    struct failure unfit; /* why the last way was */
+    bool was_heard;       /* a message ever came */
+    unsigned n_mute;      /* connections in a row without a message */
+    bool has_farewell;    /* the broker ended the last connection */
+    struct failure unfit; /* why the last transport was unfit */
     struct live_end end;  /* of a connection that ended in FOLLOWER_FILLING */
     bool has_end;
 
     /* deliver.c, holes.c */
     struct incoming message;
-    struct buf kept;     /* the message that waits for what is before it */
+    struct buf kept;     /* the message after the hole */
     struct buf body;     /* the page */
-    bool has_page;       /* it is there, and waits to be resumed */
+    bool has_page;       /* it has come; the follower may be paused */
     uint64_t upto;       /* where the hole ends */
     struct failure hole; /* why the change memory could not fill it */
     struct batch batch;
-    bool has_batch;           /* something was added to it, or filtered out */
-    uint64_t batch_begin;     /* it covers the entries after this one ... */
+    bool has_batch;           /* an entry was added, or filtered out */
+    uint64_t batch_begin;     /* the batch covers entries after this one ... */
     struct place batch_after; /* ... up to this place */
 
     /* poll.c */
     char etag[256];
-    bool has_lists_end; /* all was told; it waits if it is paused */
+    bool has_lists_end; /* the history ended; the follower may be paused */
     struct failure lists_end;
     struct place lists_upto;
     bool is_list_closed; /* history_plan's is_closed */
-    unsigned n_behind;   /* in a row ended before where we stand */
+    unsigned n_behind;   /* lists in a row that end before the place */
 
     /* survey.c */
     struct listing *listing; /* NULL: not needed yet */
-    bool is_taking;          /* the first list is where following begins */
-    bool is_surveyed;        /* the list was read, by a baseline */
-    uint64_t n_listed;       /* resources of the list that is being read */
+    bool is_taking;          /* following begins at the first list */
+    bool is_surveyed;        /* a baseline has read the list */
+    uint64_t n_listed;       /* resources read from the list so far */
     int64_t progress_ms;
 
     /* rebase.c */
     bool wants_baseline;
     bool is_begun;        /* TD_BASELINE_BEGIN was handed over */
-    uint64_t n_resources; /* that it handed over; and the most that one that
-                             did not come to its end did */
+    uint64_t n_resources; /* handed over by this baseline; and the most that an
+                             incomplete one handed over */
     uint64_t most_resources;
-    struct place standing; /* what the baseline stands for, when it is there */
-    struct place guess;    /* a later place that it may stand for */
+    struct place standing; /* the place of a complete baseline */
+    struct place guess;    /* a later place that may be right, too */
     bool has_guess;
-    bool is_rebased;  /* and no change since the last one ended */
-    bool has_rebased; /* at rebased_ms the last one ended */
+    bool is_rebased;  /* a baseline ended, and no change came since */
+    bool has_rebased; /* the last baseline ended at rebased_ms */
     int64_t rebased_ms;
     char reason[1024]; /* of TD_BASELINE_BEGIN */
 };
@@ -187,48 +187,47 @@ enum td_status follower_open(struct td_client *client, const char *url,
                              td_message_fn *on_message, void *user,
                              struct td_follower **follower);
 
-/* Hands over what is known of the set already, so that it is not sought; before
- * the loop turns. In seek.c. */
+/* Gives the follower a description of the set, so that it need not look for it;
+ * before the loop turns. In seek.c. */
 void follower_offer(struct td_follower *f, struct offered *offered);
 
-/* Ends it, without a further callback. In one of its own, what messages are
- * made of goes when that has returned. */
+/* Ends and frees the follower without a further callback. If one of its own
+ * callbacks runs, the memory of the message is freed when that returns. */
 void follower_free(struct td_follower *f);
 
-/* A callback has returned, and said by f->is_gone whether it closed the
- * follower; then that is freed, and it is false. */
+/* To be called after a callback that could set f->is_gone. If the callback has
+ * closed the follower, frees its memory and returns false. */
 bool follower_is_here(struct td_follower *f, bool is_gone);
 
 void follower_enter(struct td_follower *f, enum follower_state state);
 
-/* Ends it with `why`, of whatever status; false. */
+/* Ends the follower with `why`, of whatever status; false. */
 bool follower_end(struct td_follower *f, const struct failure *why);
 bool follower_fail(struct td_follower *f, enum td_status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
 
-/* All that is under way is dropped, and tried again after a pause; false. */
+/* Drops all exchanges and tries again after a pause; false. */
 bool follower_trouble(struct td_follower *f, const struct failure *why);
 
-/* on_trouble; returns whether the follower is still there. */
+/* Calls on_trouble. False: the follower is gone. */
 bool follower_tell(struct td_follower *f, const char *why, unsigned ms);
 
-/* The same without trouble, after `ms`; false. */
+/* Drops all exchanges and goes on after `ms`; false. */
 bool follower_rest(struct td_follower *f, uint64_t ms);
 
-/* May a further attempt be made after *ms, which may become less? Who is to
- * catch up does not go on for ever. False: it has ended, with TD_UNREACHABLE;
- * `why` says what was the matter, and what was asked for. */
+/* True if another attempt after *ms, which may be reduced, is allowed. A
+ * follower with until_caught_up has limited patience. False: it has ended with
+ * TD_UNREACHABLE; `why` is the reason, which may ask for a pause. */
 bool follower_is_patient(struct td_follower *f, const struct failure *why,
                          unsigned *ms);
 
-/* Does what is next: seeks, takes a baseline, connects. False. */
+/* Does the next step: seeks, takes a baseline, connects. False. */
 bool follower_go(struct td_follower *f);
 
-/* Holds back what is under way, or lets it go on, as is_paused and the state
- * want it. */
+/* Holds back or resumes the exchange, according to is_paused and the state. */
 void follower_hold(struct td_follower *f);
 
-/* Where it stands; false: nowhere. */
+/* The follower's place. False: it has none. */
 bool follower_place(const struct td_follower *f, struct place *place);
 void follower_stand(struct td_follower *f, const struct place *place);
 
@@ -240,51 +239,51 @@ bool seek_begin(struct td_follower *f);
 
 bool connect_begin(struct td_follower *f);
 
-/* What the end of a connection leads to; false. */
+/* Handles the end of a connection; false. */
 bool connect_ended(struct td_follower *f, const struct live_end *end);
 
 /* deliver.c */
 
-/* Judges a message; hands over what is new of it. */
+/* Judges a message and hands over its new changes. */
 bool deliver_bytes(struct td_follower *f, char *bytes, size_t size);
 
-/* The same for f->message, which is a page of the change memory: nothing new
- * in it is a gap that cannot be filled, told by *is_stuck. */
+/* The same for f->message, a page of the change memory. *is_stuck: it has
+ * nothing new, so that it cannot fill the gap. */
 bool deliver_page(struct td_follower *f, bool *is_stuck);
 
-/* Hands over `message`, whose kind, coverage and changes are set. */
+/* Hands over `message`. The caller sets its kind, coverage and changes. */
 bool deliver(struct td_follower *f, struct td_message *message);
 
-/* Entries of Change Lists: added, and handed over when there are enough of
- * them; batch_after is where the last one leads. */
+/* Adds an entry of a Change List, and hands the batch over when it is full;
+ * batch_after is the place after the last entry. */
 bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
                    const struct place *after);
 bool deliver_batch(struct td_follower *f);
 
 /* holes.c */
 
-/* Fills what is missing before f->kept, up to `upto`. */
+/* Fetches the entries missing before f->kept, up to `upto`. */
 bool holes_begin(struct td_follower *f, uint64_t upto);
 
-/* Goes on with what waited; while it is paused, what there is waits. */
+/* Takes what has come and asks for more; during a pause it does nothing. */
 bool holes_go_on(struct td_follower *f);
 
 /* poll.c */
 
 bool poll_begin(struct td_follower *f);
 
-/* Starts what Change Lists tell after the place: deliver_entry, then, with
- * has_lists_end, poll_go_on or holes_go_on. */
+/* Starts to read the Change Lists after the place: calls deliver_entry, then,
+ * with has_lists_end, poll_go_on or holes_go_on. */
 bool poll_lists(struct td_follower *f);
 
-/* Goes on with what waited; while it is paused, what there is waits. */
+/* Takes what has come and goes on; during a pause it does nothing. */
 bool poll_go_on(struct td_follower *f);
 
-/* Has `lists_end` happened because lists end before where we stand? */
+/* True if `lists_end` means that the lists end before the follower's place. */
 bool poll_is_behind(const struct td_follower *f);
 
-/* All that was there is handed over: a heartbeat, and the end or the next look;
- * false. */
+/* All entries are handed over: sends a heartbeat, then ends or waits for the
+ * next look; false. */
 bool poll_over(struct td_follower *f);
 
 /* survey.c */
@@ -293,53 +292,53 @@ bool poll_over(struct td_follower *f);
  */
 bool survey_is_due(const struct td_follower *f);
 
-/* The listing is open; false: it has ended. */
+/* Opens the listing. False: the follower has ended. */
 bool survey_open(struct td_follower *f);
 
-/* Hands over what was found before, then reads the list; false. */
+/* Hands over stored differences, then reads the list; false. */
 bool survey_begin(struct td_follower *f);
 
-/* Goes on with what waited, as poll_go_on. */
+/* As poll_go_on. */
 bool survey_go_on(struct td_follower *f);
 
-/* Exchanges the listing with *listing (NULL: none). A temporary one outlives
- * the follower so, and the next follower of the set goes on with it. Not from a
- * callback of the follower. */
+/* Exchanges the listing with *listing (NULL: none). So a temporary listing
+ * outlives the follower, and the next follower of the set continues it. Not
+ * from a callback of the follower. */
 void survey_swap(struct td_follower *f, struct listing **listing);
 
-/* A document of a baseline is asked for again in `ms`. */
+/* Reports that a document of a baseline is asked for again in `ms`. */
 void survey_wait(const struct failure *why, unsigned ms, void *follower);
 
-/* The baseline that was read is where the listing stands; false: it has ended.
- */
+/* Completes the listing's reading by a baseline. False: the follower
+ * has ended. */
 bool survey_take(struct td_follower *f);
 
 /* push.c */
 
-/* Nothing more is there now: waits for more; false. */
+/* Waits for more, because all was read; false. */
 bool push_wait(struct td_follower *f);
 
-/* There is more than was asked for so far. */
+/* Reports that there is more to read. */
 void push_nudge(struct td_follower *f);
 
-/* A message came by another way: handed over if it goes on where the follower
- * stands, else a nudge. Not from a callback of the follower. The follower may
- * be gone then. */
+/* Takes a message that came by another way: hands it over if it continues at
+ * the follower's place, else nudges. Not from a callback of the follower. The
+ * follower may be freed afterwards. */
 void push_message(struct td_follower *f, const char *bytes, size_t size);
 
-/* The pusher is let go. */
+/* Closes the pusher, if there is one. */
 void push_close(struct td_follower *f);
 
 /* rebase.c */
 
-/* The history no longer reaches back, or is another one: a baseline if it is
- * wanted; else the end. False. */
+/* The history no longer reaches back, or is another one: takes a baseline if
+ * the caller wants one; else ends. False. */
 bool rebase_gone(struct td_follower *f, const struct failure *why);
 
-/* The baseline that is wanted; false. */
+/* Begins the wanted baseline; false. */
 bool rebase_begin(struct td_follower *f);
 
-/* All resources are there: hands over what is left, and ends it. */
+/* Hands over the last resources and ends the baseline. */
 bool rebase_go_on(struct td_follower *f);
 
 #endif

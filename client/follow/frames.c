@@ -1,12 +1,11 @@
 /*
- * frames.c - what flows on a WebSocket, by wslay.
+ * frames.c - the frames of a WebSocket, by wslay.
  *
- * wslay reads up to 4 KB at once and hands over all that is in there, whether
- * anybody wants it or not. So messages go to an inbox first, and nothing more
- * is read while one that is whole is in it: it has at most one long message and
- * what 4 KB can hold of others.
+ * wslay reads up to 4 KB at once and hands over everything in them. So messages
+ * go to an inbox first, and nothing is read while the inbox has a whole one: it
+ * holds at most one long message and 4 KB of others.
  *
- *     inbox:  size, message | size, message | size, what is there of the next
+ *     inbox:  size, message | size, message | size, the part that has come
  */
 #include "client/follow/frames.h"
 
@@ -18,7 +17,7 @@
 
 #include "proto/buf.h"
 
-/* Pongs that wait to be written; with more, nothing is read. */
+/* Pongs that wait to be written; with more, the client reads nothing. */
 #define WAITING_MOST 16
 
 #define INBOX_MAX (LIVE_MESSAGE_MAX + 65536)
@@ -30,19 +29,19 @@ struct frames {
     wslay_event_context_ptr wslay;
 
     struct buf inbox;
-    size_t first;    /* where the first message begins that was not taken */
-    size_t open;     /* where the one begins that is not whole; SIZE_MAX: none
-                        does */
-    size_t n_whole;  /* messages in between */
-    bool is_data;    /* the frame that is being read is part of a message */
-    uint64_t n_data; /* bytes of messages, so far */
+    size_t first;    /* where the first message not taken begins */
+    size_t open;     /* where the incomplete message begins; SIZE_MAX: there is
+                        none */
+    size_t n_whole;  /* whole messages from `first` on */
+    bool is_data;    /* the current frame is part of a message */
+    uint64_t n_data; /* bytes of messages so far */
     bool is_used;
     bool is_dry;  /* nothing more could be read */
     bool is_over; /* as `end` says; nothing more is read */
     struct live_end end;
 };
 
-/* The end; the first reason is the true one. */
+/* Notes the end; only the first reason counts. */
 static void finish(struct frames *f, enum live_how how, unsigned code,
                    enum td_status rc, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -77,7 +76,7 @@ is_full(const struct frames *f)
            wslay_event_get_queued_msg_count(f->wslay) > WAITING_MOST;
 }
 
-/* What wslay calls */
+/* Callbacks of wslay */
 
 static ssize_t
 on_read(wslay_event_context_ptr wslay, uint8_t *to, size_t size, int flags,
@@ -168,7 +167,7 @@ on_part(wslay_event_context_ptr wslay,
         finish(f, LIVE_MEMORY, 0, TD_MEMORY, "no memory");
 }
 
-/* A message is whole, or a frame of control is. */
+/* Takes a complete message, or a complete control frame. */
 static void
 on_whole(wslay_event_context_ptr wslay,
          const struct wslay_event_on_msg_recv_arg *message, void *user)
@@ -214,7 +213,7 @@ frames_new(frames_read_fn *read, frames_write_fn *write, void *user)
         free(f);
         return NULL;
     }
-    /* Messages are collected, and their size is checked, here. */
+    /* This file collects the messages and checks their size. */
     wslay_event_config_set_no_buffering(f->wslay, 1);
     wslay_event_config_set_max_recv_msg_length(f->wslay, INT64_MAX);
     f->read = read;
@@ -236,7 +235,7 @@ frames_free(struct frames *f)
     free(f);
 }
 
-/* The first message that is whole. */
+/* Takes the first whole message. */
 static void
 take(struct frames *f, char **bytes, size_t *size)
 {
@@ -246,8 +245,7 @@ take(struct frames *f, char **bytes, size_t *size)
     f->n_whole--;
 }
 
-/* All whole messages were taken: what is there of the next one goes to the
- * front. */
+/* Moves the incomplete message to the front once all whole ones are taken. */
 static void
 tidy(struct frames *f)
 {
@@ -262,7 +260,7 @@ tidy(struct frames *f)
         f->open = 0;
 }
 
-/* That it cannot be written is no end: a farewell may still be read. */
+/* A failed write is no end: a farewell may still come. */
 static void
 write_on(struct frames *f)
 {

@@ -1,12 +1,12 @@
 /*
- * frames.h - what flows on a WebSocket that stands, from the client's side:
- * bytes in, messages out (RFC 6455 section 5), by wslay.
+ * frames.h - the client's side of an established WebSocket: bytes in, messages
+ * out (RFC 6455 section 5), by wslay.
  *
- *     read --> wslay --> messages that are whole --> frames_next
+ *     read --> wslay --> whole messages --> frames_next
  *     write <--  |  <--- pongs, the answer to a close
  *                +-----> the end: farewell, broken rules, too long a message
  *
- * Pings are answered here. Messages are in text.
+ * It answers pings. Messages are text.
  */
 #ifndef CLIENT_FOLLOW_FRAMES_H
 #define CLIENT_FOLLOW_FRAMES_H
@@ -20,8 +20,8 @@
 
 struct frames;
 
-/* How many bytes were taken or given; 0: not now; -1: the connection is over.
- */
+/* Return the number of bytes read or written; 0: none now; -1: the connection
+ * is over. */
 typedef ssize_t frames_read_fn(void *to, size_t size, void *user);
 typedef ssize_t frames_write_fn(const void *from, size_t size, void *user);
 
@@ -33,23 +33,23 @@ void frames_free(struct frames *f); /* NULL is allowed */
 enum frames_next {
     FRAMES_MESSAGE, /* `*bytes`, lent until the next call; may be changed */
     FRAMES_DRY,     /* nothing more now */
-    FRAMES_OVER     /* frames_end says why; all before it was handed over */
+    FRAMES_OVER     /* frames_end says why; no message is left */
 };
 
-/* Reads on, and writes what is to be written. */
+/* Reads, and writes pending frames. */
 enum frames_next frames_next(struct frames *f, char **bytes, size_t *size);
 
-/* What the connection has to be ready for: READY_READ, READY_WRITE. */
+/* The events to wait for: READY_READ, READY_WRITE. */
 int frames_wants(const struct frames *f);
 
 /* LIVE_CLOSED, LIVE_BROKEN, LIVE_LOST or LIVE_MEMORY, the code and the reason.
  */
 const struct live_end *frames_end(const struct frames *f);
 
-/* Bytes of messages that came so far, whole or not: pings add none. */
+/* Bytes of messages so far, complete or not: pings do not count. */
 uint64_t frames_n_data(const struct frames *f);
 
-/* Did anything come at all? */
+/* True if any byte has come. */
 bool frames_is_used(const struct frames *f);
 
 #endif

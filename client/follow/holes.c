@@ -1,25 +1,26 @@
 /*
- * holes.c - what is missing before a message.
+ * holes.c - fetches the entries that are missing before a message.
  *
- *     change memory, page by page --+--> nothing is missing: the message
+ *     change memory, page by page --+--> no hole is left: the message
  *          | 404, 5xx, unreadable   |
  *          v                        |
  *     Change Lists -----------------+
  *          | gone
  *          v
- *     a baseline, if it is wanted (rebase.c)
+ *     a baseline, if wanted (rebase.c)
  *
- * The message waits in `kept`, the connection is held back; if it ends
- * meanwhile that is looked at afterwards. Where neither way is there for now,
- * both are dropped: the next connection begins where we stand.
+ * The message waits in `kept`, and the connection is held back; if it ends
+ * meanwhile, the follower handles that afterwards. If neither source of entries
+ * works for now, the follower drops message and connection: the next one begins
+ * at its place.
  *
- * The link "next" of a page names the last entry included, which is where we
- * stand when the page was taken; so it is not followed but made (R-344).
+ * The link "next" of a page names its last entry, which is the follower's place
+ * after it; so the client builds that URL itself (R-344).
  */
 #include "client/follow/follower.h"
 #include "proto/vocab.h"
 
-/* The hole is filled: the message, then what came of the connection. */
+/* The hole is filled: delivers the message, then handles a waiting end. */
 static bool
 filled(struct td_follower *f)
 {
@@ -33,10 +34,10 @@ filled(struct td_follower *f)
     follower_enter(f, FOLLOWER_LIVE);
     goes_on = deliver_bytes(f, kept.data, kept.size);
     if (!goes_on) {
-        buf_fini(&kept); /* ours, whatever became of the follower */
+        buf_fini(&kept); /* a local copy: `f` may be freed */
         return false;
     }
-    if (f->state == FOLLOWER_FILLING) { /* again: it had to begin earlier */
+    if (f->state == FOLLOWER_FILLING) { /* the message is kept again */
         f->has_end = has_end;
         f->end = end;
         buf_fini(&kept);
@@ -49,7 +50,7 @@ filled(struct td_follower *f)
     return true;
 }
 
-/* Neither way leads there. */
+/* Neither the change memory nor the lists fill the hole. */
 static bool
 stuck(struct td_follower *f, const struct failure *why)
 {
@@ -60,7 +61,7 @@ stuck(struct td_follower *f, const struct failure *why)
     return follower_end(f, why);
 }
 
-/* The change memory is no help: why->rc says how. */
+/* The change memory fails with `why`: tries the Change Lists. */
 static bool
 page_failed(struct td_follower *f, const struct failure *why)
 {
@@ -118,7 +119,7 @@ on_page(struct fetch_answer *answer, const struct failure *why, void *user)
     holes_go_on(f);
 }
 
-/* Asks for the page that follows where we stand. */
+/* Asks for the page after the follower's place. */
 static bool
 ask_page(struct td_follower *f)
 {
@@ -156,14 +157,14 @@ take_lists_end(struct td_follower *f)
     if (f->has_batch)
         return deliver_batch(f) && holes_go_on(f);
     f->has_lists_end = false;
-    if (poll_is_behind(f)) /* the message that waits shows that there is more */
+    if (poll_is_behind(f)) /* the kept message proves that entries exist */
         told.rc = TD_UNREACHABLE;
     if (told.rc)
         return stuck(f, &told);
     if (f->order.at.seq >= f->upto)
         return holes_go_on(f);
-    /* Lists are not later than messages (design section 5, rule 2), but what
-     * stands between us may have kept an older one. */
+    /* Lists are never behind messages (design section 5, rule 2), but a proxy
+     * may have kept an older list. */
     failure_set(&told, TD_UNREACHABLE,
                 "a gap after %llu that the Change Lists do not fill yet",
                 (unsigned long long)f->order.at.seq);
@@ -192,7 +193,7 @@ holes_begin(struct td_follower *f, uint64_t upto)
     struct failure none = {.rc = TD_OK};
 
     follower_enter(f, FOLLOWER_FILLING);
-    follower_hold(f); /* the live one: what is under way is asked for below */
+    follower_hold(f); /* the live connection */
     f->upto = upto;
     f->hole = none;
     if (f->offered.memory)

@@ -1,9 +1,9 @@
 /*
- * incoming.c - a message of the broker, read.
+ * incoming.c - reads a message of the broker.
  *
- * proto/ reads and checks it; the texts of its entries are then cut out of the
- * message as they stand: in XML they are its lines that begin with <url>, in
- * JSON the elements of "changes".
+ * proto/ reads and checks it. Then the texts of its entries are cut out of the
+ * message unchanged: in XML the lines that begin with <url>, in JSON the
+ * elements of "changes".
  */
 #include "client/follow/incoming.h"
 
@@ -41,7 +41,7 @@ incoming_fini(struct incoming *in)
     changes_fini(&in->memory);
 }
 
-/* Hands the next text to the next change without one. */
+/* Sets the text of the next change. False: all have one. */
 static bool
 give_text(struct incoming *in, size_t *given, struct slice text)
 {
@@ -62,7 +62,7 @@ cut_xml(struct incoming *in, struct slice text)
         const char *end = memchr(text.data, '\n', text.size);
         size_t size = end ? (size_t)(end - text.data) : text.size;
 
-        /* A line that is not ended cannot be an entry: the footer follows. */
+        /* A last line without newline is no entry: the footer comes last. */
         if (end && slice_starts((struct slice){text.data, size}, "<url>") &&
             !give_text(in, &given, (struct slice){text.data, size}))
             return false;

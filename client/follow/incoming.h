@@ -1,7 +1,7 @@
 /*
- * incoming.h - a message of the broker, read: what it covers and its changes.
+ * incoming.h - reads a message of the broker: its coverage and its changes.
  *
- * One of them is used for one message after the other.
+ * One struct incoming reads any number of messages, one after the other.
  */
 #ifndef CLIENT_FOLLOW_INCOMING_H
 #define CLIENT_FOLLOW_INCOMING_H
@@ -20,24 +20,24 @@ struct incoming {
     struct coverage coverage;
     size_t n_changes;
     struct td_change *changes; /* text points into the message */
-    struct changes memory;     /* where they are */
+    struct changes memory;     /* memory of the changes */
 };
 
 /* TD_MEMORY */
 enum td_status incoming_init(struct incoming *in, enum td_form form);
 void incoming_fini(struct incoming *in);
 
-/* Reads the message `text`, which must stay until the next one: the changes'
- * text is lent from it. TD_BROKEN: it is no message of a broker; `why` says
- * more. TD_MEMORY. */
+/* Reads the message `text`, which must stay until the next one: the texts of
+ * the changes point into it. TD_BROKEN: it is no message of a broker; `why`
+ * says more. TD_MEMORY. */
 enum td_status incoming_read(struct incoming *in, struct slice text,
                              struct problem *why);
 
-/* In XML, the bytes of change `i` that the digest of the log is made of. */
+/* The bytes of change `i` that the log's digest covers, in XML. */
 struct slice incoming_fragment(const struct incoming *in, size_t i);
 
-/* Terminates the text of the changes from `first` on: each is followed by a
- * byte that nobody needs any more, incoming_fragment excepted. */
+/* Terminates the texts of the changes from `first` on. That overwrites the byte
+ * after each, which only incoming_fragment needs. */
 void incoming_terminate(struct incoming *in, size_t first);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * live.c - one live connection to a set: what all transports have in common.
+ * live.c - one live connection to a set: the part common to all transports.
  */
 #include "client/follow/live.h"
 
@@ -109,8 +109,8 @@ live_is_type(const char *type, const char *name)
     return slice_is_word(slice_trimmed(slice_take(&rest, ';')), name);
 }
 
-/* Does an answer look like that of somebody who knows the resource, but not
- * this transport? What the broker itself refuses is problem+json. */
+/* True if the answer seems to come from a server that knows the resource, but
+ * not this transport. A refusal by the broker itself is problem+json. */
 static bool
 is_unfit(const struct live *live, const struct fetch_answer *answer)
 {
@@ -153,7 +153,7 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 
 /* Time */
 
-/* Begins to wait anew for what comes next. */
+/* Restarts the timer of the answer or of silence. */
 static void
 wait_on(struct live *live)
 {
@@ -181,12 +181,11 @@ live_heard(struct live *live)
     wait_on(live);
 }
 
-/* A turn of the loop, or two: 0 would be over in this one. */
+/* A turn of the loop or two: a timer of 0 would expire in this turn. */
 #define LOOK_MS 10
 
-/* The time is over. Whoever turns the loop may have been busy elsewhere, and
- * what came meanwhile is still unread: it is looked at before silence is told.
- */
+/* The time is over. The thread may have been busy elsewhere, with bytes still
+ * unread: so the loop gets a chance to read them before this is silence. */
 static void
 on_timer(void *user)
 {

@@ -1,15 +1,15 @@
 /*
- * live.h - one live connection to a set, by whatever transport carries it.
+ * live.h - one live connection to a set, over any transport.
  *
  *     live_start --> on_message ... --> on_end
- *          +-------> live_free           at any moment: nothing more is called
+ *          +-------> live_free           at any moment: no further callback
  *
  *     TD_WEBSOCKET   websocket.c    the stream's URL, libcurl and wslay
  *     TD_EVENTS      eventsource.c  server-sent events
  *     TD_LONG_POLL   longpoll.c     the change memory with wait=: one answer,
  *                                   then LIVE_AGAIN
  *
- * Which one is tried next, when, and what a message means, is the follower's.
+ * The follower decides which one to try next and when, and judges messages.
  */
 #ifndef CLIENT_FOLLOW_LIVE_H
 #define CLIENT_FOLLOW_LIVE_H
@@ -20,22 +20,22 @@
 #include "client/lib/client.h"
 #include "client/lib/failure.h"
 
-/* Longest message: brokers send 1 MiB unless told otherwise. */
+/* Longest message: brokers send at most 1 MiB by default. */
 #define LIVE_MESSAGE_MAX (16 * 1024 * 1024)
 
-/* `why->rc` beside each: LIVE_REFUSED has what its status means (TD_REFUSED,
- * TD_GONE or, where it may be otherwise later, TD_UNREACHABLE). */
+/* `why->rc` beside each: LIVE_REFUSED has the meaning of its status
+ * (TD_REFUSED, TD_GONE or, if it may pass, TD_UNREACHABLE). */
 enum live_how {
-    LIVE_AGAIN,   /* TD_OK: a long poll was answered: the next one, at once */
+    LIVE_AGAIN,   /* TD_OK: a long poll was answered: start the next */
     LIVE_ENOUGH,  /* TD_OK: on_message returned false */
     LIVE_REFUSED, /* an answer other than a stream; why->status, why->text */
-    LIVE_UNFIT,   /* TD_UNREACHABLE: whoever stands between does not carry this
-                     transport, as far as can be told from here: a broker that
-                     ends in that moment looks the same. Another may work */
+    LIVE_UNFIT,   /* TD_UNREACHABLE: a proxy does not seem to carry this
+                     transport; another may work. A broker that ends at that
+                     moment looks the same */
     LIVE_CLOSED,  /* TD_UNREACHABLE: the broker's farewell: close code `code`;
                      4410: gone; 4404: the set was removed */
-    LIVE_LOST,    /* TD_UNREACHABLE: never came about, broke, or fell silent */
-    LIVE_BROKEN,  /* TD_BROKEN: what came cannot be a message */
+    LIVE_LOST,    /* TD_UNREACHABLE: failed, broke, or fell silent */
+    LIVE_BROKEN,  /* TD_BROKEN: the broker sent no valid message */
     LIVE_MEMORY   /* TD_MEMORY */
 };
 
@@ -47,23 +47,23 @@ struct live_end {
 
 struct live_request {
     enum td_transport transport;
-    const char *url; /* http or https, query and all. Of a long poll, wait= is
-                        added unless it is there */
+    const char *url; /* http or https, with the query. A long poll adds wait=
+                        unless the URL has it */
     enum td_form form;
-    const unsigned *idle_ms; /* silence that ends it; read again each time */
+    const unsigned *idle_ms; /* silence that ends it; read anew each time */
     unsigned answer_ms;      /* until the server answers; 0: 20,000 */
 };
 
-/* A whole message, which it may change and which stays until it returns, even
- * if it calls live_free; false ends it: LIVE_ENOUGH. Not called between
- * live_pause and live_resume. */
+/* Gets a whole message. It may change the bytes, which stay until it returns,
+ * even if it calls live_free. False ends the connection: LIVE_ENOUGH. Not
+ * called between live_pause and live_resume. */
 typedef bool live_message_fn(char *bytes, size_t size, void *user);
 typedef void live_end_fn(const struct live_end *end, void *user);
 
 struct live;
 
-/* `request->url` is copied. NULL: no memory. Nothing is called before it
- * returns. It frees itself before on_end. */
+/* Copies `request->url`. NULL: no memory. Calls nothing before it returns. The
+ * connection frees itself before on_end. */
 struct live *live_start(struct td_client *client,
                         const struct live_request *request,
                         live_message_fn *on_message, live_end_fn *on_end,

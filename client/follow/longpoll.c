@@ -1,7 +1,6 @@
 /*
- * longpoll.c - the change memory, asked with wait=: it answers when there is
- * something, or when that time is over. While it is paused the one answer is
- * kept.
+ * longpoll.c - requests the change memory with wait=: the server answers when
+ * it has changes, or when that time is over. During a pause the answer is kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +9,16 @@
 #include "client/lib/fetch.h"
 #include "proto/number.h"
 
-/* Seconds: the broker is to answer before the silence is too long, which are
- * three of its heartbeats, and before whoever stands between gives up on it;
- * one minute is usual there. */
+/* Seconds: the broker should answer before the follower's time of silence,
+ * which is three heartbeats, and before a proxy gives up; proxies often wait
+ * one minute. */
 #define WAIT_LEAST 1
 #define WAIT_MOST  30
 
-/* What a broker takes. */
+/* The longest wait= that a broker accepts. */
 #define WAIT_TOLD_MOST 300
 
-/* fetch.h's own watch over silence must not be faster than ours. */
+/* fetch.h must not end a silent request before live.c does. */
 #define SILENCE_S 1000000
 
 struct longpoll {
@@ -94,7 +93,7 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
     }
 }
 
-/* The seconds that a URL tells itself; false: it does not. */
+/* Reads wait= from the URL. False: it has none. */
 static bool
 told_wait(const char *url, uint64_t *wait_s)
 {
@@ -111,7 +110,7 @@ told_wait(const char *url, uint64_t *wait_s)
     return false;
 }
 
-/* The URL, and how long it waits. The caller's; NULL: no memory. */
+/* Returns the URL, and sets the wait. The caller frees it; NULL: no memory. */
 static char *
 url_of(const struct live *live, uint64_t *wait_s)
 {

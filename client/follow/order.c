@@ -1,11 +1,12 @@
 /*
- * order.c - what to make of a message.
+ * order.c - judges messages by the place of the follower.
  */
 #include "client/follow/order.h"
 
 #include <string.h>
 
-/* Exactly the entries after+1 to last, in order; if filtered, some of them. */
+/* True if the entries are exactly after+1 to last; if filtered, some of them.
+ */
 static bool
 is_complete(const struct order *order, const struct incoming *message)
 {
@@ -27,7 +28,7 @@ is_complete(const struct order *order, const struct incoming *message)
     return true;
 }
 
-/* The first change after entry `seq`. */
+/* Returns the index of the first change after entry `seq`. */
 static size_t
 first_after(const struct incoming *message, uint64_t seq)
 {
@@ -38,7 +39,7 @@ first_after(const struct incoming *message, uint64_t seq)
     return i;
 }
 
-/* At the beginning of a log its digest is known. */
+/* Sets the digest if the place is the beginning of a log, where it is known. */
 static void
 know_start(struct order *order)
 {
@@ -58,8 +59,8 @@ take_place(struct order *order, const struct coverage *covers)
     know_start(order);
 }
 
-/* Does the message continue the history we know? True also where that cannot
- * be known. */
+/* True if the message continues the history that the order knows, or if that
+ * cannot be checked. */
 static bool
 is_same_history(const struct order *order, const struct incoming *message,
                 size_t first)
@@ -145,7 +146,7 @@ order_advance(struct order *order, const struct incoming *message)
 {
     const struct coverage *covers = &message->coverage;
 
-    /* A heartbeat that does not tell the digest takes nothing away. */
+    /* A heartbeat without a digest leaves the known one. */
     if (covers->has_digest || covers->last != order->at.seq) {
         order->has_digest = covers->has_digest;
         order->digest = covers->digest;

@@ -1,7 +1,7 @@
 /*
- * order.h - where a follower stands in the log, and what to make of a message.
+ * order.h - the follower's place in the log, and what a message is to it.
  *
- * Pure: no sockets. A message that covers (after, last] is judged by the
+ * Pure: no sockets. It compares a message that covers (after, last] with the
  * position P of the last change handed over:
  *
  *     after = P             new, or a heartbeat
@@ -9,11 +9,11 @@
  *     after < P, last <= P  a repeat
  *     after > P             a gap: (P, after] is missing
  *
- * Two that meet in a seq meet in the digest too; where both digests are known,
- * and in XML over all entries between, that is proven.
+ * Two logs that agree at a seq have the same digest there. Where both digests
+ * are known, and in XML over all entries between, this is checked.
  *
- * With filters a message has some of the entries that it covers, none perhaps;
- * all else is the same.
+ * With filters a message has some of the entries that it covers, perhaps none;
+ * the rest is the same.
  */
 #ifndef CLIENT_FOLLOW_ORDER_H
 #define CLIENT_FOLLOW_ORDER_H
@@ -29,33 +29,32 @@
 
 struct order {
     bool is_filtered;   /* set after order_init */
-    bool is_placed;     /* else the first message tells where we begin */
-    struct position at; /* epoch "" until a message told it */
+    bool is_placed;     /* else the first message sets the place */
+    struct position at; /* epoch "" until a message has it */
     bool has_digest;
     struct digest digest; /* d(at.seq) */
 };
 
 /* Begins after `after`, "epoch-seq" or a plain seq; NULL: where the first
- * message says. STATUS_MALFORMED: it is neither. */
+ * message begins. STATUS_MALFORMED: it is neither. */
 MUST_CHECK enum status order_init(struct order *order, const char *after);
 
-/* Begins anew after `at`: the digest there is not known until a message tells
- * the next one. That is so at every beginning, for a position has no digest,
- * and where lists filled a hole, for their entries are not there as the log has
- * them. What comes first then is taken at its word, and checked is what follows
- * it. A log that was made anew has another epoch, in lists as in messages. What
- * goes unnoticed is one that was put back to an earlier state and went on from
- * there with the same epoch, where lists that tell of the one history are all
- * that leads to messages of the other. */
+/* Begins anew after `at`. The digest there is unknown until a message has the
+ * next one. This is so at every beginning, because a position has no digest,
+ * and after lists filled a hole, because they do not have the bytes of the log.
+ * The first digest is then believed, and later ones are checked. A log that was
+ * made anew has another epoch, in lists as in messages. Not noticed: a log that
+ * was reset to an earlier state and continued with the same epoch, if the
+ * follower has read lists of the one history and then messages of the other. */
 void order_set(struct order *order, const struct position *at);
 
 enum verdict {
     VERDICT_NEW,
     VERDICT_REPEAT,
     VERDICT_GAP,
-    VERDICT_GONE,  /* the log we followed is no more */
+    VERDICT_GONE,  /* the log that we followed no longer exists */
     VERDICT_OTHER, /* another history than ours, or altered: `why` */
-    VERDICT_BROKEN /* cannot be right; `why` says more */
+    VERDICT_BROKEN /* contradicts itself; `why` says how */
 };
 
 /* Changes nothing, except that the first message gives the order its place and

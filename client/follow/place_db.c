@@ -1,6 +1,5 @@
 /*
- * place_db.c - a position kept in an SQLite database, in the transaction that
- * is open on it.
+ * place_db.c - keeps a position in an SQLite database, in its open transaction.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +9,9 @@
 #include "client/source/place.h"
 #include "client/tidings.h"
 
-/* Runs one statement with up to two texts; `to`: its first column, "" without a
- * row; NULL: it has none. Returns SQLite's result code, 0 if all is well. */
+/* Runs one statement with up to two texts. `to` gets the first column, if there
+ * is a row; NULL: not wanted. Returns SQLite's result code, 0 if all is well.
+ */
 static int
 run(struct sqlite3 *db, const char *sql, const char *first, const char *second,
     char *to)
@@ -55,7 +55,7 @@ td_position_save(struct sqlite3 *db, const char *name, const char *position)
                : TD_OK;
 }
 
-/* Nothing is made here: the database may be there for reading only. */
+/* Creates nothing: the database may be read-only. */
 enum td_status
 td_position_load(struct sqlite3 *db, const char *name,
                  char position[TD_POSITION_SIZE])

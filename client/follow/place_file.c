@@ -1,5 +1,5 @@
 /*
- * place_file.c - a position kept in a file: one line.
+ * place_file.c - keeps a position in a file of one line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "client/lib/client.h"
 #include "client/source/place.h"
 
-/* Up to `room` bytes; -1: errno says why. */
+/* Reads up to `room` bytes. -1: see errno. */
 static ssize_t
 read_all(const char *path, char *to, size_t room)
 {
@@ -75,7 +75,7 @@ write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-/* The directory of `path`, for fsync; -1: errno says why. */
+/* Opens the directory of `path`, for fsync. -1: see errno. */
 static int
 open_directory(const char *path)
 {
@@ -118,8 +118,8 @@ td_position_write(struct td_client *client, const char *path,
     if (directory < 0)
         goto out;
 
-    /* Bytes, then name, then directory: or a crash may leave a name without
-     * bytes, or the old position. */
+    /* Sync bytes, name and directory in this order: else a crash may leave a
+     * name without bytes, or the old position. */
     if (!write_all(fd, line, (size_t)size) || fsync(fd) || rename(temp, path) ||
         fsync(directory))
         goto out;

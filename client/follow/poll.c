@@ -1,11 +1,12 @@
 /*
- * poll.c - sources that push nothing: their Change Lists, asked again and
+ * poll.c - follows sources without push: reads their Change Lists again and
  * again.
  *
- *     what happened after the place --> heartbeat --> poll_ms --> ...
+ *     changes after the place --> heartbeat --> poll_ms --> ...
  *
- * The heartbeat is ours: that all was handed over that the lists had, and the
- * place that they reach, which may be later than their last entry.
+ * The follower makes the heartbeat itself: it says that all entries of the
+ * lists were handed over, and the place, which may be later than the last
+ * entry.
  */
 #include <time.h>
 
@@ -13,12 +14,12 @@
 #include "proto/datetime.h"
 #include "proto/httpdate.h"
 
-/* Looks at lists that end too early, in a row, after which they are believed.
- */
+/* After so many looks in a row at lists that end too early, the follower
+ * believes them. */
 #define BEHIND_MOST 3
 
-/* Milliseconds between two of them, at most: caches keep what changes no longer
- * than a minute or so. */
+/* Most milliseconds between two such looks: caches keep changing documents for
+ * about a minute. */
 #define BEHIND_PAUSE 60000
 
 static bool
@@ -28,18 +29,18 @@ on_entry(const struct document_entry *entry, const struct place *after,
     return deliver_entry(user, entry, after);
 }
 
-/* What was told until then counts, and is not to wait for what comes. */
+/* Hands over the entries found so far before the pause. */
 static bool
 on_wait(const struct failure *why, unsigned *ms, void *user)
 {
     struct td_follower *f = user;
-    struct failure told = *why; /* it may go with the lists */
+    struct failure told = *why; /* a copy: the history may be freed */
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
     if (!follower_is_patient(f, &told, ms) || !follower_tell(f, told.text, *ms))
         return false;
-    follower_hold(f); /* it may have been paused there */
+    follower_hold(f); /* the callback may have paused it */
     return true;
 }
 
@@ -68,9 +69,9 @@ poll_lists(struct td_follower *f)
                                 .is_closed = &f->is_list_closed,
                                 .silence_s = f->wish.silence_s};
 
-    if (f->state == FOLLOWER_FILLING) /* another place: all of the list */
+    if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->etag[0] = '\0';
-    else /* else a new connection may lead past the hole */
+    else /* not for a hole: a new connection may help instead */
         plan.on_wait = on_wait;
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
@@ -101,9 +102,9 @@ poll_is_behind(const struct td_follower *f)
            !f->lists_upto.is_time && f->lists_upto.at.seq < f->order.at.seq;
 }
 
-/* The lists end before where we stand: the log has lost its end, or what stands
- * between us has kept older lists. Only looking again tells which; who is to
- * catch up does so in time to be told. */
+/* The lists end before the follower's place: the log has lost its end, or a
+ * proxy has kept older lists. Only another look shows which. With
+ * until_caught_up the looks fit into the patience. */
 static bool
 behind(struct td_follower *f, struct failure *why)
 {
@@ -119,7 +120,7 @@ behind(struct td_follower *f, struct failure *why)
     why->rc = TD_UNREACHABLE;
     if (!follower_is_patient(f, why, &ms))
         return false;
-    follower_rest(f, ms); /* first, for it may be closed there */
+    follower_rest(f, ms); /* first: on_trouble may close it */
     follower_tell(f, why->text, ms);
     return false;
 }
@@ -136,7 +137,7 @@ failed(struct td_follower *f, bool was_fresh)
     if (why.rc == TD_GONE)
         return rebase_gone(f, &why);
     if ((why.status == 404 || why.status == 410) && !was_fresh) {
-        f->is_sought = false; /* perhaps it moved; who asks is told if not */
+        f->is_sought = false; /* the lists may have moved */
         return follower_go(f);
     }
     return follower_end(f, &why);
@@ -156,8 +157,8 @@ poll_over(struct td_follower *f)
     return push_wait(f);
 }
 
-/* What came before lists failed came in order, after the place: it counts. Each
- * step may be the one that pauses it, and is passed over the next time. */
+/* Entries that came before lists failed are valid: they came in order. Any step
+ * may pause the follower; the next call skips the finished ones. */
 bool
 poll_go_on(struct td_follower *f)
 {
@@ -173,16 +174,16 @@ poll_go_on(struct td_follower *f)
     if (f->lists_end.rc)
         return failed(f, was_fresh);
     follower_stand(f, &f->lists_upto);
-    if (f->is_list_closed) /* the source says where it goes on */
+    if (f->is_list_closed) /* the source names the next list */
         f->is_sought = false;
     return poll_over(f);
 }
 
-/* From now on: what happens after the head of a set or, where there is none to
- * be told, later than when the source was asked. That is so by its server's
- * clock, for the times in its lists are; ours may go wrong by hours, and what
- * happened in these would be missed. In whole seconds: what happened in that
- * one, but before, is handed over too. */
+/* Begins now: after the head of the set or, if the source does not state it,
+ * after the time of the source's answer. That is its server's time, because the
+ * times in its lists are; with our clock, wrong by hours, changes of these
+ * hours would be missed. The time has whole seconds: earlier changes of the
+ * same second are handed over, too. */
 static void
 begin_now(struct td_follower *f)
 {
@@ -198,7 +199,7 @@ begin_now(struct td_follower *f)
     place = (struct place){.is_time = true};
     if (date_s >= 0) {
         place.time_us = date_s * 1000000;
-    } else { /* ours is better than none */
+    } else { /* our clock is better than none */
         clock_gettime(CLOCK_REALTIME, &now);
         place.time_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
     }

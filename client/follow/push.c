@@ -1,15 +1,14 @@
 /*
- * push.c - what is pushed from elsewhere: notifications at a callback.
+ * push.c - takes messages that are pushed from elsewhere: to a callback.
  *
- *     asked for --> nothing more --> waiting --poll_ms--> asked for
- *                                       |
- *                       message, nudge  +--goes on where it stands--> told
- *                                       +--anything else------------> asked for
+ *     reading --> nothing more --> waiting --poll_ms--> reading
+ *                                     |
+ *                     message, nudge  +--continues at the place--> deliver
+ *                                     +--anything else-----------> reading
  *
- * A message that comes this way is believed as far as it goes on exactly where
- * the follower stands. Whatever else may be wrong with it, missing before it,
- * or meant by it is found out by asking: so no push can do more than hasten
- * that.
+ * A pushed message is believed only if it continues exactly at the follower's
+ * place. Anything else, a wrong message or missing ones, the follower finds out
+ * by reading: so a push can only hasten that.
  */
 #include "client/follow/follower.h"
 
@@ -27,19 +26,19 @@ push_wait(struct td_follower *f)
 void
 push_nudge(struct td_follower *f)
 {
-    if (!f->is_waiting) { /* it is heard when what is under way is over */
+    if (!f->is_waiting) { /* push_wait sees it after the reading */
         f->is_nudged = true;
         return;
     }
     f->is_waiting = false;
-    timer_start(f->timer, 0); /* paused, it waits there until it is resumed */
+    timer_start(f->timer, 0); /* in a pause on_timer sets is_due */
 }
 
-/* What it is to where we stand; what cannot be read is as good as a gap. */
+/* Judges the message; an unreadable one counts as a gap. */
 static enum verdict
 judge(struct td_follower *f, char *bytes, size_t size)
 {
-    struct order order = f->order; /* which must not learn from it */
+    struct order order = f->order; /* order_judge may change it */
     struct problem why = {.text = ""};
     size_t first;
 
@@ -54,7 +53,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
     enum verdict verdict;
     char *copy;
 
-    /* Notifications are XML, and of all changes. */
+    /* Notifications are XML and unfiltered. */
     if (!f->is_waiting || f->is_paused || !f->order.is_placed ||
         f->order.is_filtered || f->wish.form != TD_XML ||
         size > LIVE_MESSAGE_MAX) {

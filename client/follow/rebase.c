@@ -1,25 +1,25 @@
 /*
- * rebase.c - the history does not reach back to where we stand: baselines.
+ * rebase.c - takes baselines when the history does not reach back to the place.
  *
  *     gone --> seek --> TD_BASELINE_BEGIN, TD_BASELINE ..., TD_BASELINE_END
  *                                 ^                               |
- *                                 +---- source away: begun again  v
+ *                                 +---- source away: begins again  v
  *                                       after a pause         changes after it
  *
- * TD_BASELINE_BEGIN is told when there is something to tell: what the caller
- * has is not void because a source has no list.
+ * TD_BASELINE_BEGIN is sent with the first resource, or at the end: the
+ * caller's data is not void because a source has no list.
  *
- * A set of Tidings without a list of its resources, but with all of its
- * history, is followed from the beginning: then what is known is void, nothing
- * is there at the beginning, and all else is told as changes.
+ * A set of Tidings without a list of its resources, but with its whole history,
+ * is followed from the beginning: the caller's data is void, the baseline is
+ * empty, and all resources come as changes.
  */
 #include <stdio.h>
 
 #include "client/follow/follower.h"
 
-/* A source that changes its mind again and again (two servers of one name, with
- * different histories) does not keep us loading: milliseconds between the end
- * of a baseline and the next one. */
+/* Least milliseconds between the end of a baseline and the next one: a source
+ * that changes its history again and again (two servers of one name) must not
+ * keep the follower loading. */
 #define REBASE_LEAST_MS 60000
 
 static bool
@@ -64,7 +64,7 @@ tell_resources(struct td_follower *f)
     return goes_on;
 }
 
-/* The end of it: we stand there, and go on. */
+/* Ends the baseline: moves to its place and goes on. */
 static bool
 tell_end(struct td_follower *f)
 {
@@ -81,7 +81,7 @@ tell_end(struct td_follower *f)
     return follower_rest(f, 0);
 }
 
-/* Each step may be the one that pauses it, and is passed over the next time. */
+/* Any step may pause the follower; the next call skips the finished ones. */
 bool
 rebase_go_on(struct td_follower *f)
 {
@@ -121,7 +121,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 
     if (!tell_begin(f))
         return false;
-    if (f->is_paused) /* there: without the file this may wait */
+    if (f->is_paused) /* in tell_begin; an entry without file may wait */
         file = NULL;
     if (!add_resource(f, entry, file))
         return false;
@@ -158,7 +158,7 @@ on_end(const struct failure *why, const struct place *place,
     }
 }
 
-/* Without a list: the whole history, or nothing. */
+/* Without a list: follows the whole history, or fails. */
 static bool
 begin_without_list(struct td_follower *f)
 {
@@ -179,7 +179,7 @@ wait_longer(struct td_follower *f, unsigned ms)
 
     failure_set(&why, TD_UNREACHABLE,
                 "a baseline was just taken, and again: %.800s", f->reason);
-    follower_rest(f, ms); /* first, for it may be closed there */
+    follower_rest(f, ms); /* first: on_trouble may close it */
     follower_tell(f, why.text, ms);
     return false;
 }
@@ -215,8 +215,8 @@ rebase_begin(struct td_follower *f)
     return false;
 }
 
-/* The list does not say what time it is of, and the history does not reach back
- * to its newest lastmod: what its server says of its age is the next best. */
+/* The list has no time, and the history does not reach back to its newest
+ * lastmod: takes the age that the server states as the next best. */
 static bool
 guess_place(struct td_follower *f, const struct failure *why)
 {

@@ -1,16 +1,16 @@
 /*
- * seek.c - what the source offers, by its links.
+ * seek.c - finds what the source offers, by its links.
  *
- * It is asked at the beginning, before a baseline, and again where what it said
- * may not hold any more: a stream that is not found, or that does not come
- * about again and again. A source that is away is asked again after a pause,
- * from the first attempt on; one that says no has said so for good.
+ * It looks at the beginning, before a baseline, and again when the answer may
+ * be outdated: when a stream is not found, or fails again and again. If the
+ * source is unreachable it looks again after a pause, from the first attempt
+ * on; a refusal is final.
  */
 #include <stdio.h>
 
 #include "client/follow/follower.h"
 
-/* Those of `offered` that can carry changes. */
+/* Returns the transports that `offered` and the caller allow. */
 static unsigned
 carried_by(const struct td_follower *f)
 {
@@ -29,7 +29,7 @@ carried_by(const struct td_follower *f)
     return open & f->wish.transports;
 }
 
-/* Everything up to the head as it is known now. */
+/* until_caught_up: the goal is the present head. */
 static void
 set_goal(struct td_follower *f)
 {
@@ -50,10 +50,10 @@ reaches_beginning(const char *earliest)
     return earliest && !position_read(slice_of(earliest), &at) && !at.seq;
 }
 
-/* TD_BASELINE_FIRST: a baseline, unless all can be followed from the beginning,
- * and no dump brings the bytes along that would else be fetched one by one. A
- * source that has Change Lists alone is taken at its word, too: "0" is gone
- * where they do not reach back. */
+/* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
+ * first change and no dump would save it fetching each resource. A source with
+ * nothing but Change Lists is believed, too: "0" is gone if they do not reach
+ * back. */
 static void
 settle_beginning(struct td_follower *f)
 {
@@ -122,7 +122,7 @@ on_sought(const struct failure *why, void *user)
 
     f->discovery = NULL;
     if (why->rc == TD_UNREACHABLE) {
-        f->n_mute = 0; /* nothing gets through: it is not the transport */
+        f->n_mute = 0; /* the transport is not to blame */
         follower_trouble(f, why);
     } else if (why->rc) {
         follower_end(f, why);

@@ -1,6 +1,6 @@
 /*
- * source.c - td_follow_source: a follower for each set of a source, as the tour
- * of its sets wants them (tour.h).
+ * source.c - td_follow_source: a follower for each set of a source; the tour of
+ * the sets decides when (tour.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ on_set_end(enum td_status rc, const char *text, void *user)
         tour_ended(set->source->tour, set->number, &why);
 }
 
-/* Asks the caller where a set begins. */
+/* Asks the caller where to begin a set. */
 static bool
 start(struct followed *set, struct failure *why)
 {

@@ -88,8 +88,8 @@ is_unknown(struct td_follower *f, const char *format)
     return rebase_gone(f, &why);
 }
 
-/* Settles the place where following begins. From now on: the resources of the
- * first list are no changes. From the beginning: all of them are. False: it has
+/* Decides where following begins. From now on: the resources of the first list
+ * are no changes. From the beginning: all of them are. False: the follower has
  * ended, or begins anew. */
 static bool
 stands(struct td_follower *f)
@@ -136,7 +136,7 @@ add_change(const struct document_entry *entry, void *user)
     return !batch_is_full(&f->batch);
 }
 
-/* The next ones, if there are any. */
+/* Adds the next differences, if there are any. */
 static bool
 add_changes(struct td_follower *f)
 {
@@ -255,8 +255,8 @@ read_list(struct td_follower *f)
     return true;
 }
 
-/* A batch in each turn of the loop, for others are on it. Each step may be the
- * one that pauses it, and is passed over the next time. */
+/* Delivers one batch in each turn of the loop, for the sake of its other users.
+ * Any step may pause the follower; the next call skips the finished ones. */
 bool
 survey_go_on(struct td_follower *f)
 {

@@ -1,11 +1,11 @@
 /*
- * transport.h - what live.c and its transports know of each other: one row per
- * way of being pushed to.
+ * transport.h - between live.c and its transports: one row for each transport.
  *
- *     start --> live_answered --> live_message ... --> live_finish
+ *     start --> live_heard --> live_message ... --> live_finish
  *
- * live_finish only notes the end: on_end is called when the loop turns next, so
- * a transport is never freed while it calls, unless live_message says so.
+ * live_finish only notes the end; on_end is called in the next turn of the
+ * loop. So a transport is never freed during its own call, except as
+ * live_message reports.
  */
 #ifndef CLIENT_FOLLOW_TRANSPORT_H
 #define CLIENT_FOLLOW_TRANSPORT_H
@@ -23,9 +23,9 @@ struct transport {
     bool (*start)(struct live *live); /* false: no memory */
     void (*stop)(struct live *live); /* frees what start made; `own` may be NULL
                                       */
-    void (*pause)(struct live *live); /* is_paused says which */
-    bool is_held_back; /* silence from the beginning means LIVE_UNFIT: whoever
-                          stands between keeps answers until they are whole */
+    void (*pause)(struct live *live); /* or resumes: see is_paused */
+    bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
+                          may keep answers until they are complete */
 };
 
 extern const struct transport transport_websocket, transport_events,
@@ -44,37 +44,37 @@ struct live {
     void *own; /* the transport's */
 
     struct timer *timer; /* the answer's, of silence, or of the end */
-    uint64_t await_ms;   /* for the answer */
+    uint64_t await_ms;   /* time for the answer */
     bool is_answered;
     bool has_message; /* one came */
     bool is_paused;
-    bool is_late;       /* the time is over; what came meanwhile is looked at */
-    bool is_ending;     /* `end` is to be told; nothing is handed over */
+    bool is_late;       /* the time is over; bytes may still be unread */
+    bool is_ending;     /* on_end comes next; nothing is handed over */
     bool is_in_message; /* on_message runs ... */
     bool is_dead;       /* ... and called live_free */
     struct live_end end;
 };
 
-/* The server is to answer within answer_ms and `more_ms`, from now on. */
+/* From now on the server has answer_ms and `more_ms` to answer. */
 void live_await(struct live *live, uint64_t more_ms);
 
-/* A message came, or more of one: from now on silence is told by idle_ms. While
- * it is paused nobody waits. */
+/* A message or a part of one came: from now on silence lasts idle_ms. During a
+ * pause no time runs. */
 void live_heard(struct live *live);
 
-/* Hands a message over. False: nothing more may be, and `live` may be gone.
- * True still leaves it to the caller to look at is_paused. */
+/* Hands a message over. False: hand over no more; `live` may be freed. After
+ * true the caller checks is_paused. */
 bool live_message(struct live *live, char *bytes, size_t size);
 
-/* The end; the first is the true one. `rc` as live.h says. */
+/* Ends the connection; only the first call counts. `rc` as in live.h. */
 void live_finish(struct live *live, enum live_how how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void live_finish_closed(struct live *live, unsigned code, const char *reason);
 
-/* The end by an answer that is none of this transport: refused, or unfit. */
+/* Ends it because of another answer: LIVE_REFUSED or LIVE_UNFIT. */
 void live_finish_refused(struct live *live, const struct fetch_answer *answer);
 
-/* Is that media type, perhaps with parameters, `name`? */
+/* True if the media type, without parameters, is `name`. */
 bool live_is_type(const char *type, const char *name);
 
 #endif

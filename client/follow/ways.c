@@ -1,5 +1,5 @@
 /*
- * ways.c - which transport carries the changes next.
+ * ways.c - chooses the transport of the next connection.
  */
 #include "client/follow/ways.h"
 

@@ -1,14 +1,14 @@
 /*
- * ways.h - which transport carries the changes next.
+ * ways.h - chooses the transport of the next connection.
  *
  *     WebSocket, server-sent events, long poll, Change Lists
  *
- * The best is taken that the source offers, the caller allows, and that has not
- * been found unfit here: what stands between us may let one through and not
- * another. What was found unfit is tried again after a while; not sooner, for
- * each attempt costs a connection and its pause.
+ * It takes the best one that the source offers, the caller allows, and that was
+ * not found unfit: a proxy may carry one transport and not another. An unfit
+ * one is tried again after a while; not sooner, because each attempt costs a
+ * connection and its pause.
  *
- * Pure: told the time, it opens nothing.
+ * Pure: the caller passes the time; no sockets.
  */
 #ifndef CLIENT_FOLLOW_WAYS_H
 #define CLIENT_FOLLOW_WAYS_H
@@ -18,9 +18,9 @@
 
 #include "client/tidings.h"
 
-/* How long what is unfit is left alone the first time, and at most: doubled
- * from time to time. A broker that just ended looks unfit, too: short at first.
- */
+/* The first and the longest time until an unfit transport is tried again; it
+ * doubles each time. Short at first, because a broker that just ended looks
+ * unfit, too. */
 #define WAYS_AGAIN_FIRST_MS ((int64_t)60 * 1000)
 #define WAYS_AGAIN_LAST_MS  ((int64_t)24 * 60 * 60 * 1000)
 
@@ -32,23 +32,22 @@ struct ways {
     struct way {
         bool is_unfit;
         int64_t again_ms; /* when it may be tried again */
-        int64_t
-            pause_ms; /* how long it is left alone next time; 0: never yet */
+        int64_t pause_ms; /* the last pause; 0: none yet */
     } ways[WAYS_MAX];
 };
 
-/* `open`: of enum td_transport. What is known of their fitness stays. */
+/* `open`: of enum td_transport. Keeps what is known of their fitness. */
 void ways_open(struct ways *ways, unsigned open);
 
-/* The best that is open and not unfit at `now_ms`; 0: there is none. */
+/* The best one that is open and not unfit at `now_ms`; 0: none. */
 unsigned ways_choose(const struct ways *ways, int64_t now_ms);
 
 void ways_unfit(struct ways *ways, unsigned transport, int64_t now_ms);
 
-/* It carried a message: all is forgotten that spoke against it. */
+/* It carried a message: it is not unfit, and its pauses begin anew. */
 void ways_fit(struct ways *ways, unsigned transport);
 
-/* None is left: all may be tried again, at once. */
+/* Allows all again at once, because none is left. */
 void ways_forget(struct ways *ways);
 
 /* "WebSocket" */

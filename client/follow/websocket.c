@@ -1,17 +1,18 @@
 /*
  * websocket.c - a WebSocket: libcurl makes the connection (names, proxies,
- * TLS), and from then on only carries bytes.
+ * TLS), and then only carries bytes.
  *
  *     CONNECTING --> ASKING --> ANSWER --+--> OPEN     frames.h
- *                                        +--> REFUSAL  the body says why
+ *                                        +--> REFUSAL  the body has the reason
  *
- * Whoever stands between and knows no WebSockets answers something else, or
- * ends the connection: that is LIVE_UNFIT.
+ * A proxy that does not know WebSockets answers something else, or ends the
+ * connection: that is LIVE_UNFIT.
  *
- * Pings are no sign of life: they come from whoever holds the connection,
- * perhaps for a broker that hangs. Its heartbeats are messages.
+ * Pings are no sign of life: a proxy may send them for a broker that hangs. The
+ * broker's heartbeats are messages.
  *
- * No farewell is sent: the position is ours, the broker keeps nothing for us.
+ * The client sends no farewell: it keeps the position; the broker keeps nothing
+ * for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,14 +24,14 @@
 #include "client/lib/web.h"
 #include "proto/upgrade.h"
 
-/* The head of the request; td_header's lines are the user's own. */
+/* The head of the request; it includes the lines of td_header. */
 #define REQUEST_MAX 262144
 
-/* An answer that is no WebSocket, and its body. */
+/* The answer, with its body if it is a refusal. */
 #define REFUSAL_MAX 65536
 
-/* Messages and bytes of them in one turn of the loop; then it is the turn of
- * others. A timer of 0 ms would be over in the same one. */
+/* Most messages and bytes in one turn of the loop; then other users have
+ * theirs. A timer of 0 ms would expire in the same turn. */
 #define TURN_MESSAGES 256
 #define TURN_BYTES    (2 * 1024 * 1024)
 #define TURN_MS       1
@@ -42,17 +43,17 @@ struct websocket {
     enum state state;
     CURL *easy;
     struct web_transfer transfer;
-    struct curl_slist *headers; /* td_header's */
+    struct curl_slist *headers; /* of td_header */
     char error[CURL_ERROR_SIZE];
-    char *authority; /* "host:port", as it is told */
+    char *authority; /* "host:port", as in the request */
     struct descriptor *descriptor;
     struct timer *again;
 
     char key[UPGRADE_KEY_SIZE];
     struct buf request;
     size_t n_sent;
-    struct buf answer; /* its head, and what came with it */
-    size_t n_read;     /* of that */
+    struct buf answer; /* its head, and bytes after it */
+    size_t n_read;     /* bytes of it that frames have read */
     struct upgrade_answer upgrade;
     char *type; /* of a refusal */
     struct frames *frames;
@@ -66,7 +67,7 @@ protocol_of(const struct live *live)
 
 /* Bytes */
 
-/* As frames.h wants it. */
+/* Returns the value of a frames_read_fn. */
 static ssize_t
 receive(struct websocket *w, void *to, size_t size)
 {
@@ -129,7 +130,7 @@ finish_over(struct websocket *w)
         live_finish(w->live, end->how, "%s", end->why.text);
 }
 
-/* Hands over what there is, and waits for more. */
+/* Hands over messages, and waits for more. */
 static void
 turn(struct websocket *w)
 {
@@ -161,7 +162,7 @@ turn(struct websocket *w)
     } else if (next == FRAMES_DRY) {
         descriptor_set(w->descriptor, frames_wants(w->frames));
     } else {
-        timer_start(w->again, TURN_MS); /* more is there than the turn allows */
+        timer_start(w->again, TURN_MS); /* more messages wait */
     }
 }
 
@@ -176,12 +177,12 @@ open_up(struct websocket *w)
     }
     w->state = OPEN;
     live_heard(w->live);
-    timer_start(w->again, 0); /* some may have come with the answer */
+    timer_start(w->again, 0); /* messages may have come with the answer */
 }
 
 /* The handshake */
 
-/* What came behind the head of a refusal; `is_ended`: no more will. */
+/* Reads the body of a refusal; `is_ended`: no more will come. */
 static void
 read_refusal(struct websocket *w, bool is_ended)
 {
@@ -196,7 +197,7 @@ read_refusal(struct websocket *w, bool is_ended)
     rc = upgrade_body(&w->upgrade, behind, is_ended, &answer.body);
     if (rc != STATUS_AGAIN || is_ended || answer.body.failed) {
         if (rc || answer.body.failed)
-            buf_clear(&answer.body); /* only the status is told */
+            buf_clear(&answer.body); /* only the status remains */
         live_finish_refused(w->live, &answer);
     }
     buf_fini(&answer.body);
@@ -237,7 +238,7 @@ end_handshake(struct websocket *w)
                     "the connection broke in the handshake");
 }
 
-/* Reads on until there is nothing more now, or the handshake is over. */
+/* Reads until no bytes are left, or the handshake is over. */
 static void
 read_answer(struct websocket *w)
 {
@@ -362,7 +363,7 @@ on_connected(CURLcode result, void *user)
     ask(w);
 }
 
-/* The parts of the URL that the request names; each is libcurl's. */
+/* The parts of the URL for the request, as strings of libcurl. */
 struct url {
     CURLU *all;
     char *host;
@@ -417,7 +418,7 @@ write_request(struct websocket *w, const struct url *url)
     return !to->failed;
 }
 
-/* False: no memory. A URL that is none is told as the end. */
+/* False: no memory. An invalid URL ends the connection. */
 static bool
 prepare(struct websocket *w)
 {
@@ -464,7 +465,7 @@ start(struct live *live)
     curl_easy_setopt(w->easy, CURLOPT_CONNECT_ONLY, 1L);
     curl_easy_setopt(w->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
     curl_easy_setopt(w->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)live->answer_ms);
-    live_await(live, live->answer_ms); /* libcurl is to tell it before */
+    live_await(live, live->answer_ms); /* libcurl reports a timeout before */
     return web_add(live->client->web, w->easy, &w->transfer);
 }
 

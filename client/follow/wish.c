@@ -1,5 +1,5 @@
 /*
- * wish.c - what a follower is to do.
+ * wish.c - checks and copies the options of a follower.
  */
 #include "client/follow/wish.h"
 
@@ -15,8 +15,8 @@
 
 #define POLL_DEFAULT 60000
 
-/* An http(s) URL with a host, for a request line: no user, which belongs into
- * td_header, and no fragment, which is not sent. */
+/* Accepts an http(s) URL with a host, for a request line: without a user, which
+ * belongs into td_header, and without a fragment, which is never sent. */
 static enum td_status
 read_url(struct wish *wish, const char *url, struct failure *why)
 {
@@ -52,7 +52,7 @@ read_after(struct wish *wish, const char *after, struct failure *why)
     return TD_OK;
 }
 
-/* What happened later: the place is the first moment after it. */
+/* Reads `since`: the place is the first moment after it. */
 static enum td_status
 read_since(struct wish *wish, const char *since, struct failure *why)
 {

@@ -1,6 +1,5 @@
 /*
- * wish.h - what a follower is to do: the options of td_follow, checked and
- * copied.
+ * wish.h - the options of a follower (td_follow_options), checked and copied.
  */
 #ifndef CLIENT_FOLLOW_WISH_H
 #define CLIENT_FOLLOW_WISH_H
@@ -11,20 +10,20 @@
 #include "proto/filter.h"
 #include "proto/uri.h"
 
-/* "since=" and a datetime, each byte of which may be escaped. */
+/* "since=" and a datetime; each byte of the latter may be escaped. */
 #define SINCE_MAX 128
 
 struct wish {
     char url[4 * URI_CHARACTERS_MAX + 1];
-    bool has_place;          /* else from now on, or from a baseline on */
-    struct place place;      /* of `after`; of `since` the moment after it */
+    bool has_place;          /* else begins now, or with a baseline */
+    struct place place;      /* of `after`, or the moment after `since` */
     char since[SINCE_MAX];   /* "since=..." as in a query; or "" */
     struct filter filter;    /* of changes */
     struct filter resources; /* the same without kinds of change */
     char filters[FILTER_TEXT_MAX + 2]; /* "&tag=a", or "" */
     enum td_form form;
-    unsigned idle_ms;   /* 0: as the heartbeats say */
-    unsigned silence_s; /* the same of what is asked for; 0: fetch.h's */
+    unsigned idle_ms;   /* 0: by the heartbeats */
+    unsigned silence_s; /* the same for requests; 0: fetch.h's default */
     unsigned poll_ms;
     unsigned transports; /* of enum td_transport */
     enum td_baseline baseline;
@@ -37,8 +36,8 @@ struct wish {
     void (*on_progress)(uint64_t n_resources, void *user);
 };
 
-/* TD_INVALID, TD_MEMORY: `why` says more, nothing is to be freed. `options`:
- * NULL: all zero. */
+/* TD_INVALID, TD_MEMORY: `why` says more; call wish_fini in any case.
+ * `options`: NULL: all zero. */
 enum td_status wish_read(struct wish *wish, const char *url,
                          const struct td_follow_options *options,
                          struct failure *why);
