@@ -100,7 +100,7 @@ check_tls(const struct bridge_config *bridge, const char **key,
     *key = bridge->ca[0] ? "ca" : bridge->cert[0] ? "cert" : "key";
     if (!bridge->is_tls && (bridge->ca[0] || bridge->cert[0] || bridge->key[0]))
         return problem(why, STATUS_INVALID,
-                       "is for TLS, which is what a url with mqtts:// has");
+                       "is for TLS only: url has to begin with mqtts://");
     *key = bridge->cert[0] ? "cert" : "key";
     if (!bridge->cert[0] != !bridge->key[0])
         return problem(why, STATUS_INVALID, "has no %s with it",

@@ -127,10 +127,10 @@ static struct list *
 bucket(struct bodies *bodies, const struct topic *topic, uint64_t filter,
        uint64_t start)
 {
-    uint64_t key = start * 31 + filter * 7 +
-                   (uint64_t)(uintptr_t)topic->set / 64 +
-                   (uint64_t)(unsigned char)topic->epoch[0];
+    uint64_t key = start * 31 + filter * 7;
 
+    for (const char *c = topic->epoch; *c; c++)
+        key = key * 31 + (unsigned char)*c;
     return &bodies->buckets[key % BODIES_BUCKETS];
 }
 

@@ -68,7 +68,7 @@ verify_deny(struct hub *hub, struct slice callback, const struct terms *terms,
         /* 100,000 subscriptions of one topic may end at once. */
         if (!hub->requests->has_warned)
             diag(DIAG_WARNING, "hub",
-                 "callbacks are not told that they are denied: too many are");
+                 "some callbacks get no denial: too many wait for theirs");
         hub->requests->has_warned = true;
         return;
     }
