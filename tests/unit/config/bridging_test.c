@@ -395,12 +395,12 @@ TEST(keys_that_do_not_go_together_are_told)
          "5: [mqtt a]: retry-first is longer than retry-max"},
         {LEAST "retry-max = 0.1\n",
          "1: [mqtt a]: retry-first is longer than retry-max"},
-        {LEAST "ca = x\n", "4: [mqtt a]: ca is for TLS, which is what a url "
-                           "with mqtts:// has"},
-        {LEAST "cert = x\nkey = y\n", "4: [mqtt a]: cert is for TLS, which is "
-                                      "what a url with mqtts:// has"},
-        {LEAST "key = y\n", "4: [mqtt a]: key is for TLS, which is what a url "
-                            "with mqtts:// has"},
+        {LEAST "ca = x\n",
+         "4: [mqtt a]: ca is for TLS only: url has to begin with mqtts://"},
+        {LEAST "cert = x\nkey = y\n",
+         "4: [mqtt a]: cert is for TLS only: url has to begin with mqtts://"},
+        {LEAST "key = y\n",
+         "4: [mqtt a]: key is for TLS only: url has to begin with mqtts://"},
         {"[mqtt a]\nurl=mqtts://a\nout=*\ncert = x\n",
          "4: [mqtt a]: cert has no key with it"},
         {"[mqtt a]\nurl=mqtts://a\nout=*\nkey = x\n[mqtt b]\n",
