@@ -1,12 +1,12 @@
 #include "broker/log/commit.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/log/keys.h"
 #include "broker/log/set.h"
 #include "broker/log/stamping.h"
 #include "proto/document.h"
@@ -27,16 +27,6 @@
 #define WELL_BYTES ((uint64_t)3 * ROUND_BYTES)
 
 /* Rounds */
-
-static void
-clear_round(struct committer *c)
-{
-    for (size_t i = 0; i < c->commit.n_ends; i++)
-        free((char *)(uintptr_t)c->ends[i].header.data);
-    memset(&c->commit, 0, sizeof(c->commit));
-    c->n_facts = 0;
-    keys_clear(&c->keys);
-}
 
 static void
 publish_set(struct committer *c, struct log_set *set)
@@ -74,49 +64,33 @@ revert_set(struct log_set *set)
 static enum status
 engine_commit(struct committer *c, bool *is_more, struct problem *why)
 {
+    const struct acts *acts = &c->acts;
+    const struct commit commit = {acts->at_us, acts->all, acts->n};
     int64_t began_us = clock_steady_us();
-    enum status rc =
-        c->engine->ops->commit(c->engine, &c->commit, is_more, why);
+    enum status rc = c->engine->ops->commit(c->engine, &commit, is_more, why);
 
     c->committed_us = clock_steady_us();
-    if (c->commit.n_batches > 0)
+    if (acts->n_of[ACT_BATCH] > 0)
         metrics_observe_us(METRIC_COMMIT_TIME, c->committed_us - began_us);
     if (rc) {
         metrics_add(METRIC_COMMITS_FAILED, 1);
         return rc;
     }
-    metrics_add(METRIC_LISTS_CLOSED, (int64_t)c->commit.n_ends);
-    metrics_add(METRIC_FILES_WRITTEN, (int64_t)c->commit.n_filed);
+    metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
+    metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;
-}
-
-enum status
-committer_note(struct committer *c, const struct log_fact *fact)
-{
-    const struct head *draft = &fact->set->draft;
-    struct log_fact *facts = ONE_MORE(c->facts, &c->facts_capacity, c->n_facts);
-
-    if (!facts)
-        return STATUS_MEMORY;
-    c->facts = facts;
-    facts[c->n_facts] = *fact;
-    facts[c->n_facts].first_list = draft->first_list;
-    facts[c->n_facts].open_list = draft->list;
-    facts[c->n_facts].number = fact->set->id;
-    c->n_facts++;
-    return STATUS_OK;
 }
 
 /* Places what is to be told of the round, when it has all else. */
 static enum status
-tell(struct committer *c, int64_t now_us)
+tell(struct committer *c)
 {
     enum status rc = STATUS_OK;
 
-    if (c->n_facts > 0 && c->options->on_facts)
-        rc = c->options->on_facts(c->facts, c->n_facts, &c->told,
-                                  c->options->user);
-    return !rc && c->told ? stamping_place(c, c->told, now_us) : rc;
+    if (c->acts.n > 0 && c->options->on_acts)
+        rc = c->options->on_acts(c->acts.all, c->acts.n, &c->told,
+                                 c->options->user);
+    return !rc && c->told ? stamping_place(c, c->told) : rc;
 }
 
 /* The last post of a round: its set was left out by conclude, so that nobody
@@ -142,7 +116,7 @@ static enum status
 conclude(struct committer *c, enum status rc, bool *is_more,
          struct problem *why)
 {
-    bool has_ended = c->commit.n_ends > 0;
+    bool has_ended = c->acts.n_of[ACT_LIST_END] > 0;
     struct list *node, *after;
 
     if (rc) {
@@ -150,20 +124,6 @@ conclude(struct committer *c, enum status rc, bool *is_more,
     } else {
         list_foreach (node, after, &c->touched)
             stamping_finish(list_entry(node, struct log_set, touched));
-        c->commit.births = c->births;
-        c->commit.batches = c->batches;
-        c->commit.ends = c->ends;
-        c->commit.filed = c->filed;
-        c->commit.keys = c->keys.made;
-        c->commit.n_keys = c->keys.n;
-        c->commit.settings = c->settings;
-        c->commit.removals = c->removals;
-        c->commit.purges = c->purges;
-        c->commit.retirements = c->retirements;
-        c->commit.generations = c->generations;
-        c->commit.unarchived = c->unarchived;
-        c->commit.swept = c->swept;
-        c->commit.forget = true;
         rc = engine_commit(c, is_more, why);
     }
     if (rc == STATUS_IO) {
@@ -183,7 +143,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
     }
     if (!rc && has_ended)
         c->options->on_closed(c->options->user);
-    clear_round(c);
+    acts_clear(&c->acts);
     return rc;
 }
 
@@ -255,7 +215,7 @@ judge(struct committer *c, struct post *post, uint64_t room)
         return KEYS_SETTLED;
     }
     if (post->key.size > 0)
-        verdict = keys_judge(&c->keys, c->engine, post);
+        verdict = keys_judge(&c->acts, c->engine, post);
     if (verdict == KEYS_NEW && (room == 0 || room_for(post) > room)) {
         refuse(post);
         verdict = KEYS_SETTLED;
@@ -360,11 +320,11 @@ commit_round(struct committer *c, bool *is_more)
     struct list round, *node, *after;
     struct problem why = {""};
     enum status rc = STATUS_OK;
-    int64_t now_us = clock_now_us();
     uint64_t room, taken = 0;
     size_t bytes = 0, n_posts = 0, n_entries = 0;
 
     list_init(&round);
+    c->acts.at_us = clock_now_us();
     room = look_for_room(c);
     while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
         struct post *post = list_entry(c->waiting.next, struct post, node);
@@ -381,7 +341,7 @@ commit_round(struct committer *c, bool *is_more)
         case KEYS_NEW:
             list_append(&round, &post->node);
             taken += room_for(post);
-            rc = stamping_place(c, post, now_us);
+            rc = stamping_place(c, post);
             n_posts += post->kind == POST_CHANGES;
             n_entries += post->n_fragments;
             break;
@@ -394,7 +354,7 @@ commit_round(struct committer *c, bool *is_more)
         }
     }
     if (!rc)
-        rc = tell(c, now_us);
+        rc = tell(c);
     rc = conclude(c, rc, is_more, &why);
     note_outcome(c, rc, !list_is_empty(&round), &why);
     if (!rc)
@@ -447,6 +407,7 @@ committer_run(struct thread *t)
             struct problem why = {""};
 
             (void)look_for_room(c);
+            c->acts.at_us = clock_now_us();
             if (is_more && conclude(c, STATUS_OK, &is_more, &why))
                 is_more = false; /* again after the next post */
         }
@@ -517,17 +478,5 @@ committer_stop(struct committer *c)
 void
 committer_fini(struct committer *c)
 {
-    free(c->births);
-    free(c->batches);
-    free(c->ends);
-    free(c->filed);
-    keys_fini(&c->keys);
-    free(c->settings);
-    free(c->removals);
-    free(c->purges);
-    free(c->retirements);
-    free(c->generations);
-    free(c->unarchived);
-    free(c->swept);
-    free(c->facts);
+    acts_fini(&c->acts);
 }

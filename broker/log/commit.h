@@ -9,7 +9,7 @@
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again
  *
- * What is to be told of the round itself (log_options.on_facts) is placed into
+ * What is to be told of the round itself (log_options.on_acts) is placed into
  * it last, and published when all else is and was answered.
  *
  * Lines of posts (post.h): posts are looked at in the order they were
@@ -29,11 +29,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/array.h"
 #include "base/list.h"
 #include "base/thread.h"
+#include "broker/log/acts.h"
 #include "broker/log/engine.h"
-#include "broker/log/keys.h"
 #include "broker/log/log.h"
 #include "broker/log/tail.h"
 
@@ -66,32 +65,9 @@ struct committer {
     int64_t committed_us; /* on the steady clock */
     struct list touched;  /* of sets */
     struct list waiting;  /* posts of later rounds */
-    struct engine_birth *births;
-    struct engine_batch *batches;
-    struct engine_end *ends;
-    struct engine_filed *filed;
-    struct keys keys;
-    struct engine_settings *settings;
-    struct engine_removal *removals;
-    struct engine_purge *purges;
-    struct engine_retirement *retirements;
-    struct engine_generation *generations;
-    struct engine_unarchived *unarchived;
-    uint64_t *swept;
-    struct log_fact *facts; /* what there is to be told of the round */
-    size_t n_facts, facts_capacity;
+    struct acts acts;
     struct post *told; /* what is told of it, the last of its posts; or NULL */
-    size_t births_capacity, batches_capacity, ends_capacity, filed_capacity,
-        settings_capacity, removals_capacity, purges_capacity,
-        retirements_capacity, generations_capacity, unarchived_capacity,
-        swept_capacity;
-    struct commit commit;
 };
-
-/* Notes a fact of the round, if anybody wants to hear of it; the set's draft
- * has it already. */
-MUST_CHECK enum status committer_note(struct committer *c,
-                                      const struct log_fact *fact);
 
 /* Starts the log thread; the other fields are set. */
 MUST_CHECK enum status committer_start(struct committer *c,

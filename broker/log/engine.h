@@ -14,71 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/lists.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"
-
-/* A set that begins. The engine gives it its id. */
-struct engine_birth {
-    const char *name;
-    const struct head *head; /* epoch and T(0) */
-    uint32_t *id;
-};
-
-struct engine_batch {
-    const uint32_t *set; /* the birth's id, where the set is new */
-    const struct batch *batch;
-    uint64_t commit_after; /* as of the head, with this commit */
-};
-
-/* A list that ends; its header as it will stand for ever. */
-struct engine_end {
-    const uint32_t *set;
-    struct list_info info;
-    struct slice header;
-    uint64_t commit_after; /* likewise: with the commit of its last entry */
-};
-
-/* A closed list whose file is on disk. */
-struct engine_filed {
-    uint32_t set;
-    uint64_t list;
-    struct slice marks;
-    uint64_t file_bytes; /* of all files of the set now */
-};
-
-/* New settings of a set, instead of those it has. */
-struct engine_settings {
-    const uint32_t *set;
-    struct slice text;
-    int64_t changed_us;
-};
-
-/* A set that ends. Its name and its lists' numbers are remembered for ever: a
- * list's address is never given to other bytes. Rows and files of lists `first`
- * to `last` become trash. */
-struct engine_removal {
-    uint32_t set;
-    const char *name;
-    uint64_t first, last;
-    uint64_t next_list; /* a set of this name goes on with it: behind all
-                           numbers of its lists and generations */
-    int64_t removed_us;
-    int64_t due_us; /* when the trash may go */
-};
-
-/* Lists that are no longer retained: `first` to `last` become trash. */
-struct engine_retirement {
-    uint32_t set;
-    const char *name;
-    uint64_t first, last;
-    uint64_t earliest;   /* seq of the last entry that goes */
-    uint64_t file_bytes; /* of the files that stay */
-    int64_t due_us;
-};
 
 /* What nobody is told of any more, but may still be reading. */
 struct engine_trash {
@@ -88,69 +30,6 @@ struct engine_trash {
     char name[SET_NAME_MAX + 1];
     uint64_t first, last; /* files of closed lists; first > last: none */
     bool is_whole;        /* it is what a removed set has left */
-};
-
-/* The files up to list `upto` of a piece of trash are off the disk: so may its
- * rows, a slice at a time. */
-struct engine_purge {
-    uint32_t trash;
-    uint64_t upto;
-};
-
-/* A generation that is current from now on. */
-struct engine_generation {
-    uint32_t set;
-    const char *name;
-    struct generation generation;
-    int64_t due_us; /* when the one before it may go, if it is not archived */
-};
-
-/* Archived generations of a kind that are kept no longer: those before
- * `number`; the current one stays what it is. */
-struct engine_unarchived {
-    uint32_t set;
-    enum generation_kind kind;
-    uint64_t number;
-    int64_t due_us;
-};
-
-/* A post that came with a key, and its outcome (keys.h). */
-struct engine_key {
-    struct digest id;      /* of the set's epoch and the key */
-    struct digest entries; /* of what was posted */
-    uint64_t first, last;
-    int64_t last_us;
-};
-
-/* What one transaction makes durable, all or nothing. */
-struct commit {
-    struct engine_birth *births;
-    size_t n_births;
-    struct engine_batch *batches;
-    size_t n_batches;
-    struct engine_end *ends;
-    size_t n_ends;
-    struct engine_filed *filed;
-    size_t n_filed;
-    const struct engine_key *keys;
-    size_t n_keys;
-    struct engine_settings *settings;
-    size_t n_settings;
-    struct engine_removal *removals;
-    size_t n_removals;
-    struct engine_retirement *retirements;
-    size_t n_retirements;
-    struct engine_purge *purges;
-    size_t n_purges;
-    struct engine_generation *generations;
-    size_t n_generations;
-    struct engine_unarchived *unarchived;
-    size_t n_unarchived;
-    uint64_t *swept; /* ids of generations whose files are gone */
-    size_t n_swept;
-    /* Also forget some batches that closed lists' files hold: a slice of at
-     * most 1 MB, so that no commit waits long for it. */
-    bool forget;
 };
 
 struct engine {
@@ -184,18 +63,20 @@ struct engine_ops {
     /* The post that was kept with key `id`, for KEYS_KEPT_US at least; then
      * STATUS_NOT_FOUND. Log thread. */
     enum status (*find_key)(struct engine *engine, const struct digest *id,
-                            struct engine_key *found, struct problem *why);
+                            struct act_key *found, struct problem *why);
 
-    /* Is there room for `n` keys in the next commit? Log thread. */
-    bool (*has_key_room)(struct engine *engine, size_t n);
+    /* Is there room for `n` keys in a commit at `at_us`? Log thread. */
+    bool (*has_key_room)(struct engine *engine, size_t n, int64_t at_us);
 
-    /* The id that the next birth gets; those of one commit follow one another.
-     * NULL: nobody knows before. Log thread. */
+    /* The id for the first birth of the next commit; further births get the ids
+     * that follow. A commit that was refused uses up none. Log thread. */
     uint32_t (*next_id)(struct engine *engine);
 
-    /* STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
-     * STATUS_IO: nobody knows; the process must end. *is_more says whether
-     * there is more to forget. Log thread. */
+    /* Makes the acts durable, all or none, in their order. Also forgets some
+     * batches that files of closed lists hold: a slice of at most 1 MB, so that
+     * no commit waits long for it; *is_more: there is more to forget.
+     * STATUS_OK: kept. STATUS_BUSY: certainly not kept (no space, for example).
+     * STATUS_IO: nobody knows; the process must end. Log thread. */
     enum status (*commit)(struct engine *engine, const struct commit *commit,
                           bool *is_more, struct problem *why);
 

@@ -41,16 +41,29 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
                                   why);
 }
 
+enum status
+log_act(struct log *log, struct log_set *set, const struct act *act,
+        int64_t grace_us, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_ACT, .set = set, .act = act, .grace_us = grace_us};
+
+    return await_post(log, &post, why);
+}
+
 /* Tells the log that the file of a list is there, and how large it is. */
 static enum status
 submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
              struct slice marks, struct problem *why)
 {
-    struct post post = {
-        .kind = POST_FILED, .set = set, .list = number, .marks = marks};
+    const struct act act = {
+        .kind = ACT_FILED,
+        .filed = {.list = number,
+                  .marks = marks,
+                  .bytes = closed_size(dir_fd, number)},
+    };
 
-    post.file_bytes = closed_size(dir_fd, number);
-    return await_post(log, &post, why);
+    return log_act(log, set, &act, 0, why);
 }
 
 static enum status
@@ -149,12 +162,10 @@ enum status
 log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
            size_t n, int64_t grace_us, struct problem *why)
 {
-    struct post post = {
-        .kind = POST_RETIRE,
-        .set = set,
-        .list = lists[n - 1].number + 1,
-        .after = lists[n - 1].last,
-        .grace_us = grace_us,
+    struct act act = {
+        .kind = ACT_RETIREMENT,
+        .retirement = {.last = lists[n - 1].number,
+                       .earliest = lists[n - 1].last},
     };
     int dir_fd = -1;
     enum status rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
@@ -162,9 +173,9 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
     if (rc)
         return rc;
     for (size_t i = 0; i < n; i++)
-        post.file_bytes += closed_size(dir_fd, lists[i].number);
+        act.retirement.bytes += closed_size(dir_fd, lists[i].number);
     close(dir_fd);
-    return await_post(log, &post, why);
+    return log_act(log, set, &act, grace_us, why);
 }
 
 /* Is there a set of that name? */
@@ -193,19 +204,19 @@ static enum status
 purge_step(struct log *log, const struct engine_trash *trash,
            struct problem *why)
 {
-    struct post post = {.kind = POST_PURGED, .trash = trash->id};
+    struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
     /* What a set of that name keeps that is made from here on is not there yet:
      * it is this thread that would make it. */
     enum status rc = trash_unlink(
         log->dir, trash, trash->is_whole && !is_there(log, trash->name),
-        &post.list, why);
+        &act.purged.upto, why);
 
     if (rc)
         return rc == STATUS_AGAIN ? STATUS_OK : rc;
-    rc = await_post(log, &post, why);
+    rc = log_act(log, NULL, &act, 0, why);
     if (!rc)
         diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
-             trash->name, post.list);
+             trash->name, act.purged.upto);
     return rc;
 }
 
@@ -242,14 +253,12 @@ log_switch(struct log *log, struct log_set *set,
            const struct generation *generation, int64_t grace_us,
            struct problem *why)
 {
-    struct post post = {
-        .kind = POST_GENERATION,
-        .set = set,
-        .generation = *generation,
-        .grace_us = grace_us,
+    const struct act act = {
+        .kind = ACT_GENERATION,
+        .generation = {.build = *generation},
     };
 
-    return await_post(log, &post, why);
+    return log_act(log, set, &act, grace_us, why);
 }
 
 enum status
@@ -268,16 +277,14 @@ log_unarchive(struct log *log, struct log_set *set,
               const struct generation *generations, size_t n, int64_t grace_us,
               struct problem *why)
 {
-    struct post post = {
-        .kind = POST_UNARCHIVE,
-        .set = set,
-        .list = generations[n].number,
-        .generation = {.kind = generations[n].kind},
-        .n_unarchived = n,
-        .grace_us = grace_us,
+    const struct act act = {
+        .kind = ACT_UNARCHIVED,
+        .unarchived = {.kind = generations[n].kind,
+                       .n = n,
+                       .first_archived = generations[n].number},
     };
 
-    return await_post(log, &post, why);
+    return log_act(log, set, &act, grace_us, why);
 }
 
 enum status
@@ -290,7 +297,7 @@ enum status
 log_swept(struct log *log, const struct due_generation *due,
           struct problem *why)
 {
-    struct post post = {.kind = POST_SWEPT, .due = due->id};
+    const struct act act = {.kind = ACT_SWEPT, .swept = {due->id}};
 
-    return await_post(log, &post, why);
+    return log_act(log, NULL, &act, 0, why);
 }

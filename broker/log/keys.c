@@ -1,6 +1,5 @@
 #include "broker/log/keys.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "broker/log/set.h"
@@ -21,20 +20,9 @@ is_equal(const struct digest *a, const struct digest *b)
     return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
 }
 
-/* One after the other: a round has less than ROUND_BYTES / KEYS_COMMIT_BYTES,
- * some 400. */
-static const struct engine_key *
-find(const struct keys *keys, const struct digest *id)
-{
-    for (size_t i = 0; i < keys->n; i++)
-        if (is_equal(&keys->made[i].id, id))
-            return &keys->made[i];
-    return NULL;
-}
-
 /* The outcome of the first post with the key is that of `post`, too. */
 static void
-repeat(const struct engine_key *first, struct post *post)
+repeat(const struct act_key *first, struct post *post)
 {
     if (!is_equal(&first->entries, &post->entries)) {
         post->status =
@@ -52,15 +40,15 @@ repeat(const struct engine_key *first, struct post *post)
 }
 
 enum keys_verdict
-keys_judge(const struct keys *keys, struct engine *engine, struct post *post)
+keys_judge(const struct acts *acts, struct engine *engine, struct post *post)
 {
     enum status rc = STATUS_NOT_FOUND;
 
     /* A set that does not exist has no keys. */
     if (post->set->draft.exists) {
         struct digest id = id_of(post);
-        const struct engine_key *first = find(keys, &id);
-        struct engine_key stored;
+        const struct act_key *first = acts_find_key(acts, &id);
+        struct act_key stored;
 
         if (first) {
             repeat(first, post);
@@ -74,7 +62,7 @@ keys_judge(const struct keys *keys, struct engine *engine, struct post *post)
     }
     if (rc != STATUS_NOT_FOUND)
         return KEYS_SETTLED;
-    if (engine->ops->has_key_room(engine, keys->n + 1))
+    if (engine->ops->has_key_room(engine, acts->n_of[ACT_KEY] + 1, acts->at_us))
         return KEYS_NEW;
     post->status = problem(&post->why, STATUS_BUSY,
                            "more posts came with an Idempotency-Key than this "
@@ -83,36 +71,16 @@ keys_judge(const struct keys *keys, struct engine *engine, struct post *post)
 }
 
 enum status
-keys_add(struct keys *keys, const struct post *post)
+keys_add(struct acts *acts, const struct post *post)
 {
-    if (keys->n == keys->capacity) {
-        size_t n = keys->capacity ? keys->capacity * 2 : 16;
-        struct engine_key *made = realloc(keys->made, n * sizeof(*made));
-
-        if (!made)
-            return STATUS_MEMORY;
-        keys->made = made;
-        keys->capacity = n;
-    }
-    keys->made[keys->n++] = (struct engine_key){
-        .id = id_of(post),
-        .entries = post->entries,
-        .first = post->first,
-        .last = post->last,
-        .last_us = post->last_us,
+    const struct act act = {
+        .kind = ACT_KEY,
+        .key = {.id = id_of(post),
+                .entries = post->entries,
+                .first = post->first,
+                .last = post->last,
+                .last_us = post->last_us},
     };
-    return STATUS_OK;
-}
 
-void
-keys_clear(struct keys *keys)
-{
-    keys->n = 0;
-}
-
-void
-keys_fini(struct keys *keys)
-{
-    free(keys->made);
-    *keys = (struct keys){NULL, 0, 0};
+    return acts_add(acts, post->set, &act);
 }

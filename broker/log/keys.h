@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "broker/log/acts.h"
 #include "broker/log/engine.h"
 #include "broker/log/post.h"
 #include "proto/status.h"
@@ -46,12 +47,6 @@
  * 17.7 KB of WAL, 40 us, among a million). */
 #define KEYS_COMMIT_BYTES 16384
 
-/* The keys of the round at work. */
-struct keys {
-    struct engine_key *made;
-    size_t n, capacity;
-};
-
 enum keys_verdict { KEYS_NEW, KEYS_ROUND, KEYS_SETTLED };
 
 /* Looks at a post with a key, before it is placed. Unless it is new its outcome
@@ -59,12 +54,9 @@ enum keys_verdict { KEYS_NEW, KEYS_ROUND, KEYS_SETTLED };
  * to other entries), STATUS_BUSY (no room for more keys) or what kept the
  * engine from looking. */
 MUST_CHECK enum keys_verdict
-keys_judge(const struct keys *keys, struct engine *engine, struct post *post);
+keys_judge(const struct acts *acts, struct engine *engine, struct post *post);
 
 /* Notes the outcome of a post that was new, and placed. STATUS_MEMORY. */
-MUST_CHECK enum status keys_add(struct keys *keys, const struct post *post);
-
-void keys_clear(struct keys *keys); /* the round is over */
-void keys_fini(struct keys *keys);
+MUST_CHECK enum status keys_add(struct acts *acts, const struct post *post);
 
 #endif

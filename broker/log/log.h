@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/lists.h"
 #include "broker/log/post.h"
@@ -34,32 +35,6 @@ struct log;
 struct log_set; /* one set's log; lives as long as the log */
 
 /* Life cycle */
-
-/* What a commit brings about beside entries. */
-enum log_fact_kind {
-    FACT_BORN,       /* the set begins */
-    FACT_CLOSED,     /* list `list` ends, and the next one begins */
-    FACT_SETTINGS,   /* it gets `settings` */
-    FACT_RETIRED,    /* the lists from `list` on to `first_list` - 1 go */
-    FACT_REMOVED,    /* the set ends */
-    FACT_GENERATION, /* `generation` is current */
-    FACT_UNARCHIVED  /* older generations of that kind left the archive */
-};
-
-struct log_fact {
-    enum log_fact_kind kind;
-    struct log_set *set;
-    uint64_t number; /* of the set: log_set_number, also before it is there */
-    uint64_t list;
-    uint64_t first_list; /* the oldest that is retained, once it holds */
-    uint64_t open_list;  /* likewise, the number of the open one */
-    struct slice settings;
-    struct generation generation; /* FACT_UNARCHIVED: the last one's kind and
-                                     number */
-    bool is_first;                /* FACT_GENERATION: there was none before */
-    uint64_t n_archived;          /* of its kind, once it holds */
-    uint64_t first_archived;      /* likewise, the number of the oldest */
-};
 
 struct log_options {
     const char *dir; /* data directory; made if missing */
@@ -83,16 +58,17 @@ struct log_options {
                       const struct list_info *info, struct buf *header,
                       void *user);
 
-    /* What is to be told of the facts that a round comes to, in the order in
-     * which they came: a post of kind POST_CHANGES, lent until its `done`,
-     * which goes into the same transaction: so a crash leaves both or neither,
-     * and nothing is told that is not so, or so and not told. NULL: nothing is
-     * to be told. Its set is published last of all, when every other post was
-     * answered: who reads of a fact finds it so wherever he looks. What its own
-     * placing brings about (a list of its set that ends) is not told. Log
-     * thread; may be NULL. STATUS_MEMORY: the round fails. */
-    enum status (*on_facts)(const struct log_fact *facts, size_t n,
-                            struct post **post, void *user);
+    /* Announces the acts of a round, of all kinds, in the order of the log:
+     * sets *post to a post of kind POST_CHANGES, or leaves it NULL if there is
+     * nothing to announce. The log borrows the post until its `done`, and puts
+     * it into the same transaction: a crash leaves the acts and their
+     * announcement or neither. The post's set is published last of all, when
+     * every other post was answered: a reader of the announcement finds the
+     * acts done wherever it looks. The acts that the post itself leads to (its
+     * set gets a batch, a list of it ends) are not announced. `acts` are lent.
+     * Log thread; may be NULL. STATUS_MEMORY: the round fails. */
+    enum status (*on_acts)(const struct act *acts, size_t n, struct post **post,
+                           void *user);
 
     /* A list has ended: there is a file to write. Log thread; only to wake. */
     void (*on_closed)(void *user);
@@ -225,6 +201,14 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
                                 struct problem *why);
 
 /* Keeping */
+
+/* Posts one act of kind RETIREMENT, GENERATION, UNARCHIVED, FILED, PURGED or
+ * SWEPT, whose "given" fields are set, and waits until it is durable. What
+ * becomes trash with it stays for `grace_us`. STATUS_GONE: the set was removed.
+ * Not from a service thread, nor from the log thread. */
+MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
+                               const struct act *act, int64_t grace_us,
+                               struct problem *why);
 
 /* The folders of a set's directory that have its closed lists, and the bytes of
  * its resources: of these the log knows no more than that they go with the set.

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/log/act.h"
 #include "broker/log/lists.h"
 #include "proto/buf.h"
 #include "proto/fragment.h"
@@ -23,22 +24,9 @@ struct log_set;
 enum post_kind {
     POST_CHANGES, /* append `fragments`; a set that is new begins with them */
     POST_CLOSE, /* end the open list, unless it is empty or not number `list` */
-    POST_FILED, /* the file of closed list `list` is on disk: let go of its
-                   batches */
     POST_SETTINGS, /* keep `settings`; a set that is new begins with them */
-    POST_REMOVE,   /* the set ends: whatever is posted to it behind this gets
+    POST_ACT       /* do `act`. Behind a removal of its set a post gets
                       STATUS_GONE */
-    POST_RETIRE, /* of the set, retain no list before `list`, which begins after
-                    entry `after`; `file_bytes` go with the others */
-    POST_PURGED, /* files of what was let go are off the disk: `list` the last
-                    of them, `trash` what they belonged to. Has no set */
-    POST_GENERATION, /* `generation` is the current one of its kind from now on;
-                        the one before it may go `grace_us` later, if it is not
-                        archived */
-    POST_UNARCHIVE,  /* of the set, the `n_unarchived` archived generations of
-                        the kind before number `list`, which is one, are not
-                        archived any more */
-    POST_SWEPT       /* the files of `due` are off the disk. Has no set */
 };
 
 /* Posts of one line are committed in the order they were submitted, or not:
@@ -69,21 +57,12 @@ struct post {
 
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */
 
-    /* POST_FILED; POST_CLOSE writes the number of the list that ended, 0: none.
-     */
+    /* POST_CLOSE: the number of the list to end, 0: of whichever is open. The
+     * log thread writes the number of the list that ended, 0: none. */
     uint64_t list;
-    struct slice marks;  /* POST_FILED: where its blocks begin (closed.h) */
-    uint64_t after;      /* POST_RETIRE */
-    uint64_t file_bytes; /* POST_FILED, POST_RETIRE: the size of files */
 
-    uint32_t trash;   /* POST_PURGED */
-    int64_t grace_us; /* POST_REMOVE, POST_RETIRE, POST_GENERATION,
-                         POST_UNARCHIVE: files and rows stay for so long */
-
-    struct generation generation; /* POST_GENERATION; its kind: POST_UNARCHIVE
-                                   */
-    uint64_t n_unarchived;        /* POST_UNARCHIVE */
-    uint64_t due;                 /* POST_SWEPT: its id (engine.h) */
+    const struct act *act; /* POST_ACT; lent: its kind and "given" fields */
+    int64_t grace_us;      /* POST_ACT: what becomes trash stays for so long */
 
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
      * limits that it means for the lists, from the next commit on. */

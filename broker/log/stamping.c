@@ -5,10 +5,9 @@
 
 #include <openssl/rand.h>
 
-#include "base/clock.h"
-#include "broker/log/endings.h"
+#include "base/array.h"
+#include "broker/log/keys.h"
 #include "broker/log/set.h"
-#include "broker/log/switching.h"
 #include "proto/document.h"
 
 static enum status
@@ -27,28 +26,26 @@ random_epoch(char to[EPOCH_SIZE + 1])
     return STATUS_OK;
 }
 
-/* Begins the log of a set with its first post. */
+/* Begins the log of a set with its first post. The set gets its id now, because
+ * the next acts of the round name it. If the round is refused, the set loses
+ * the id (revert_set in commit.c), and the next birth gets it: nobody else has
+ * seen it. */
 static enum status
 give_birth(struct committer *c, struct log_set *set, struct post *post)
 {
-    char epoch[EPOCH_SIZE + 1];
-    struct engine_birth *births =
-        ONE_MORE(c->births, &c->births_capacity, c->commit.n_births);
+    struct act act = {.kind = ACT_BIRTH};
 
-    if (!births || random_epoch(epoch))
+    if (random_epoch(act.birth.epoch))
         return STATUS_MEMORY;
-    c->births = births;
-    lists_start(&set->draft, epoch, clock_now_us());
+    act.birth.created_us = c->acts.at_us;
+    lists_start(&set->draft, act.birth.epoch, act.birth.created_us);
     if (set->start_list)
         lists_number(&set->draft, set->start_list);
-    /* Facts name it before the commit does. */
-    if (c->engine->ops->next_id)
-        set->id =
-            c->engine->ops->next_id(c->engine) + (uint32_t)c->commit.n_births;
-    births[c->commit.n_births++] = (struct engine_birth){
-        .name = set->name, .head = &set->draft, .id = &set->id};
+    act.birth.start_list = set->draft.start_list;
+    set->id =
+        c->engine->ops->next_id(c->engine) + (uint32_t)c->acts.n_of[ACT_BIRTH];
     post->is_birth = true;
-    return committer_note(c, &(struct log_fact){.kind = FACT_BORN, .set = set});
+    return acts_add(&c->acts, set, &act);
 }
 
 static const struct list_limits *
@@ -75,15 +72,11 @@ static enum status
 begin_batch(struct committer *c, struct log_set *set)
 {
     struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
-    struct engine_batch *batches =
-        ONE_MORE(c->batches, &c->batches_capacity, c->commit.n_batches);
+    struct act act = {.kind = ACT_BATCH};
 
-    if (made)
-        set->made = made;
-    if (batches)
-        c->batches = batches;
-    if (!made || !batches)
+    if (!made)
         return STATUS_MEMORY;
+    set->made = made;
     set->filling = batch_new(set->draft.last, set->draft.last_us,
                              &set->draft.digest, &c->tails->forms);
     if (!set->filling)
@@ -91,11 +84,9 @@ begin_batch(struct committer *c, struct log_set *set)
     if (set->n_made == 0)
         set->draft.commit_after = set->draft.last;
     made[set->n_made++] = set->filling;
-    batches[c->commit.n_batches++] =
-        (struct engine_batch){.set = &set->id,
-                              .batch = set->filling,
-                              .commit_after = set->draft.commit_after};
-    return STATUS_OK;
+    act.entries.batch = set->filling;
+    act.entries.commit_after = set->draft.commit_after;
+    return acts_add(&c->acts, set, &act);
 }
 
 /* Ends the open list, which is not empty. Its header is made now and stored
@@ -104,28 +95,24 @@ begin_batch(struct committer *c, struct log_set *set)
 static enum status
 end_list(struct committer *c, struct log_set *set)
 {
-    struct engine_end *ends =
-        ONE_MORE(c->ends, &c->ends_capacity, c->commit.n_ends);
-    struct engine_end *end;
+    struct act act = {
+        .kind = ACT_LIST_END,
+        .list_end = {.commit_after = set->draft.commit_after,
+                     .first_list = set->draft.first_list},
+    };
     struct buf header;
 
-    if (!ends)
-        return STATUS_MEMORY;
-    c->ends = ends;
     stamping_finish(set);
+    act.list_end.info = lists_end(&set->draft);
     buf_init(&header, DOCUMENT_FRAME_MAX);
-    end = &ends[c->commit.n_ends++];
-    end->set = &set->id;
-    end->commit_after = set->draft.commit_after;
-    end->info = lists_end(&set->draft);
-    c->options->on_header(set, set->draft.epoch, &end->info, &header,
+    c->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
                           c->options->user);
-    end->header = buf_slice(&header); /* freed by clear_round */
-    if (header.failed)
+    if (header.failed) {
+        buf_fini(&header);
         return STATUS_MEMORY;
-    return committer_note(c, &(struct log_fact){.kind = FACT_CLOSED,
-                                                .set = set,
-                                                .list = end->info.number});
+    }
+    act.list_end.header = buf_slice(&header);
+    return acts_add(&c->acts, set, &act);
 }
 
 /*
@@ -143,8 +130,9 @@ event_time(const struct head *head, int64_t source_us, int64_t now_us)
 
 static enum status
 place(struct committer *c, struct log_set *set, const char *bytes,
-      const struct fragment *f, size_t expected, int64_t now_us)
+      const struct fragment *f, size_t expected)
 {
+    int64_t now_us = c->acts.at_us;
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
     int64_t us = event_time(&set->draft, f->datetime_us, now_us);
 
@@ -176,7 +164,7 @@ place(struct committer *c, struct log_set *set, const char *bytes,
 }
 
 static enum status
-place_changes(struct committer *c, struct post *post, int64_t now_us)
+place_changes(struct committer *c, struct post *post)
 {
     struct log_set *set = post->set;
     size_t at = 0;
@@ -190,15 +178,15 @@ place_changes(struct committer *c, struct post *post, int64_t now_us)
         size_t expected = post->bytes.size - at +
                           (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
 
-        rc = place(c, set, post->bytes.data + at, &post->fragments[i], expected,
-                   now_us);
+        rc =
+            place(c, set, post->bytes.data + at, &post->fragments[i], expected);
         at += post->fragments[i].size;
     }
     post->last = set->draft.last;
     post->last_us = set->draft.last_us;
     memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
     if (!rc && post->key.size > 0)
-        rc = keys_add(&c->keys, post);
+        rc = keys_add(&c->acts, post);
     return rc;
 }
 
@@ -217,70 +205,160 @@ place_close(struct committer *c, struct post *post)
 }
 
 static enum status
-place_filed(struct committer *c, struct post *post)
+place_settings(struct committer *c, struct post *post)
 {
-    struct engine_filed *filed =
-        ONE_MORE(c->filed, &c->filed_capacity, c->commit.n_filed);
+    struct log_set *set = post->set;
+    const struct act act = {
+        .kind = ACT_SETTINGS,
+        .settings = {post->settings, c->acts.at_us},
+    };
 
-    if (!filed)
+    if (!set->draft.exists && give_birth(c, set, post))
         return STATUS_MEMORY;
-    c->filed = filed;
-    post->set->draft.file_bytes += post->file_bytes;
-    filed[c->commit.n_filed++] = (struct engine_filed){
-        post->set->id, post->list, post->marks, post->set->draft.file_bytes};
-    return STATUS_OK;
+    set->draft.changed_us = c->acts.at_us;
+    return acts_add(&c->acts, set, &act);
+}
+
+/* The last number that was given, to a list or a generation. */
+static uint64_t
+last_number(const struct head *head)
+{
+    uint64_t last = head->list;
+
+    for (int kind = 0; kind < GENERATION_KINDS; kind++)
+        if (head->generations[kind].last > last)
+            last = head->generations[kind].last;
+    return last;
+}
+
+/* The set ends with this commit. Its open list ends without becoming a closed
+ * one. Readers know the number of that list, so no later list gets it. */
+static enum status
+place_removal(struct acts *acts, const struct post *post)
+{
+    struct head *draft = &post->set->draft;
+    const struct act act = {
+        .kind = ACT_REMOVAL,
+        .removal = {.first = draft->first_list,
+                    .last = draft->list - 1,
+                    .next_list = last_number(draft) + 1,
+                    .removed_us = acts->at_us,
+                    .due_us = acts->at_us + post->grace_us},
+    };
+
+    draft->exists = false;
+    draft->is_removed = true;
+    draft->changed_us = acts->at_us;
+    return acts_add(acts, post->set, &act);
+}
+
+/* The set's history begins later from this commit on, for everybody at once. */
+static enum status
+place_retirement(struct acts *acts, const struct post *post)
+{
+    struct head *draft = &post->set->draft;
+    struct act act = *post->act;
+
+    if (act.retirement.last < draft->first_list ||
+        act.retirement.last >= draft->list)
+        return STATUS_OK; /* retired already: there is no act */
+    draft->file_bytes -= act.retirement.bytes < draft->file_bytes
+                             ? act.retirement.bytes
+                             : draft->file_bytes;
+    act.retirement.file_bytes = draft->file_bytes;
+    act.retirement.first = draft->first_list;
+    act.retirement.open_list = draft->list;
+    act.retirement.due_us = acts->at_us + post->grace_us;
+    draft->first_list = act.retirement.last + 1;
+    draft->earliest = act.retirement.earliest;
+    return acts_add(acts, post->set, &act);
 }
 
 static enum status
-place_settings(struct committer *c, struct post *post, int64_t now_us)
+place_generation(struct acts *acts, const struct post *post)
 {
-    struct log_set *set = post->set;
-    struct engine_settings *settings;
+    struct act act = *post->act;
+    const struct generation *next = &act.generation.build;
+    struct generations *now = &post->set->draft.generations[next->kind];
 
-    settings =
-        ONE_MORE(c->settings, &c->settings_capacity, c->commit.n_settings);
-    if (!settings)
-        return STATUS_MEMORY;
-    c->settings = settings;
-    if (!set->draft.exists && give_birth(c, set, post))
-        return STATUS_MEMORY;
-    set->draft.changed_us = now_us;
-    settings[c->commit.n_settings++] =
-        (struct engine_settings){&set->id, post->settings, now_us};
-    return committer_note(c, &(struct log_fact){.kind = FACT_SETTINGS,
-                                                .set = set,
-                                                .settings = post->settings});
+    act.generation.is_first = now->current.number == 0;
+    act.generation.due_us = acts->at_us + post->grace_us;
+    if (next->is_archived && now->n_archived++ == 0)
+        now->first_archived = next->number;
+    now->current = *next;
+    now->last = next->number;
+    act.generation.n_archived = now->n_archived;
+    act.generation.first_archived = now->first_archived;
+    return acts_add(acts, post->set, &act);
+}
+
+static enum status
+place_unarchived(struct acts *acts, const struct post *post)
+{
+    struct act act = *post->act;
+    struct generations *now =
+        &post->set->draft.generations[act.unarchived.kind];
+
+    now->n_archived -= act.unarchived.n;
+    now->first_archived = act.unarchived.first_archived;
+    act.unarchived.n_archived = now->n_archived;
+    act.unarchived.last = now->last;
+    act.unarchived.due_us = acts->at_us + post->grace_us;
+    return acts_add(acts, post->set, &act);
+}
+
+static enum status
+place_filed(struct acts *acts, const struct post *post)
+{
+    struct act act = *post->act;
+
+    post->set->draft.file_bytes += act.filed.bytes;
+    act.filed.file_bytes = post->set->draft.file_bytes;
+    return acts_add(acts, post->set, &act);
+}
+
+static enum status
+place_act(struct acts *acts, const struct post *post)
+{
+    switch (post->act->kind) {
+    case ACT_REMOVAL:
+        return place_removal(acts, post);
+    case ACT_RETIREMENT:
+        return place_retirement(acts, post);
+    case ACT_GENERATION:
+        return place_generation(acts, post);
+    case ACT_UNARCHIVED:
+        return place_unarchived(acts, post);
+    case ACT_FILED:
+        return place_filed(acts, post);
+    case ACT_PURGED:
+    case ACT_SWEPT:
+        return acts_add(acts, NULL, post->act);
+    case ACT_BIRTH: /* follow from posts of other kinds */
+    case ACT_BATCH:
+    case ACT_LIST_END:
+    case ACT_KEY:
+    case ACT_SETTINGS:
+    case ACT_KINDS:
+        break;
+    }
+    return STATUS_OK;
 }
 
 enum status
-stamping_place(struct committer *c, struct post *post, int64_t now_us)
+stamping_place(struct committer *c, struct post *post)
 {
-    if (post->kind == POST_PURGED)
-        return endings_purge(c, post);
-    if (post->kind == POST_SWEPT)
-        return switching_swept(c, post);
-    if (list_is_empty(&post->set->touched))
+    if (post->set && list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);
     switch (post->kind) {
     case POST_CHANGES:
-        return place_changes(c, post, now_us);
+        return place_changes(c, post);
     case POST_CLOSE:
         return place_close(c, post);
-    case POST_FILED:
-        return place_filed(c, post);
     case POST_SETTINGS:
-        return place_settings(c, post, now_us);
-    case POST_REMOVE:
-        return endings_removal(c, post, now_us);
-    case POST_RETIRE:
-        return endings_retirement(c, post, now_us);
-    case POST_GENERATION:
-        return switching_generation(c, post, now_us);
-    case POST_UNARCHIVE:
-        return switching_unarchive(c, post, now_us);
-    case POST_PURGED:
-    case POST_SWEPT:
-        break;
+        return place_settings(c, post);
+    case POST_ACT:
+        return place_act(&c->acts, post);
     }
     return STATUS_OK;
 }

@@ -8,14 +8,10 @@
 #ifndef BROKER_LOG_STAMPING_H
 #define BROKER_LOG_STAMPING_H
 
-#include <stdint.h>
-
 #include "broker/log/commit.h"
 
-/* Places one post, of any kind; `now_us` is the clock's time of the round.
- * STATUS_MEMORY, STATUS_IO: the round fails. */
-MUST_CHECK enum status stamping_place(struct committer *c, struct post *post,
-                                      int64_t now_us);
+/* Places one post, of any kind. STATUS_MEMORY: the round fails. */
+MUST_CHECK enum status stamping_place(struct committer *c, struct post *post);
 
 /* The batch that is being filled, if any, gets no more entries. */
 void stamping_finish(struct log_set *set);

@@ -153,13 +153,13 @@ bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
 /* Committing */
 
 static enum status
-insert_batch(struct store *s, const struct engine_batch *entry, int64_t now_us,
+insert_batch(struct store *s, const struct act *act, int64_t at_us,
              struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_BATCH];
-    const struct batch *b = entry->batch;
+    const struct batch *b = act->entries.batch;
 
-    store_bind_u64(q, 1, *entry->set);
+    store_bind_u64(q, 1, act->set_id);
     store_bind_u64(q, 2, b->first);
     store_bind_u64(q, 3, b->last);
     sqlite3_bind_int64(q, 4, b->before_us);
@@ -169,44 +169,45 @@ insert_batch(struct store *s, const struct engine_batch *entry, int64_t now_us,
     bind_digest(q, 8, &b->before);
     bind_digest(q, 9, &b->digest);
     bind_blob(q, 10, b->bytes, b->size);
-    sqlite3_bind_int64(q, 11, now_us);
-    store_bind_u64(q, 12, entry->commit_after);
+    sqlite3_bind_int64(q, 11, at_us);
+    store_bind_u64(q, 12, act->entries.commit_after);
     return db_run(&s->db, q, "store a batch", why);
 }
 
 static enum status
-insert_end(struct store *s, const struct engine_end *end, struct problem *why)
+insert_list(struct store *s, const struct act *act, struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_END];
+    const struct list_info *info = &act->list_end.info;
 
-    store_bind_u64(q, 1, *end->set);
-    store_bind_u64(q, 2, end->info.number);
-    store_bind_u64(q, 3, end->info.after);
-    store_bind_u64(q, 4, end->info.last);
-    sqlite3_bind_int64(q, 5, end->info.from_us);
-    sqlite3_bind_int64(q, 6, end->info.until_us);
-    store_bind_u64(q, 7, end->info.bytes);
-    bind_digest(q, 8, &end->info.before);
-    bind_digest(q, 9, &end->info.digest);
-    bind_blob(q, 10, end->header.data, end->header.size);
-    store_bind_u64(q, 11, end->commit_after);
+    store_bind_u64(q, 1, act->set_id);
+    store_bind_u64(q, 2, info->number);
+    store_bind_u64(q, 3, info->after);
+    store_bind_u64(q, 4, info->last);
+    sqlite3_bind_int64(q, 5, info->from_us);
+    sqlite3_bind_int64(q, 6, info->until_us);
+    store_bind_u64(q, 7, info->bytes);
+    bind_digest(q, 8, &info->before);
+    bind_digest(q, 9, &info->digest);
+    bind_blob(q, 10, act->list_end.header.data, act->list_end.header.size);
+    store_bind_u64(q, 11, act->list_end.commit_after);
     return db_run(&s->db, q, "store the end of a list", why);
 }
 
 static enum status
-update_filed(struct store *s, const struct engine_filed *filed,
-             struct problem *why)
+update_filed(struct store *s, const struct act *act, struct problem *why)
 {
     sqlite3_stmt *q = s->statements[W_FILED];
+    struct slice marks = act->filed.marks;
     enum status rc;
 
-    store_bind_u64(q, 1, filed->set);
-    store_bind_u64(q, 2, filed->list);
-    bind_blob(q, 3, filed->marks.data, filed->marks.size);
+    store_bind_u64(q, 1, act->set_id);
+    store_bind_u64(q, 2, act->filed.list);
+    bind_blob(q, 3, marks.data, marks.size);
     rc = db_run(&s->db, q, "store that a list is filed", why);
     if (!rc)
-        rc =
-            store_sets_file_bytes(&s->sets, filed->set, filed->file_bytes, why);
+        rc = store_sets_file_bytes(&s->sets, act->set_id, act->filed.file_bytes,
+                                   why);
     return rc;
 }
 
@@ -241,34 +242,63 @@ forget_slice(void *user, uint32_t set, uint64_t upto, bool *is_paid,
 }
 
 static enum status
+apply_removal(struct store *s, const struct act *act, struct problem *why)
+{
+    enum status rc = store_sets_removal(&s->sets, act, why);
+
+    return rc ? rc : store_generations_removal(&s->generations, act, why);
+}
+
+/* Writes nothing but what the act and at_us say: act.h gives the reason. */
+static enum status
+apply_act(struct store *s, const struct act *act, int64_t at_us,
+          struct problem *why)
+{
+    switch (act->kind) {
+    case ACT_BIRTH:
+        return store_sets_birth(&s->sets, act, why);
+    case ACT_BATCH:
+        return insert_batch(s, act, at_us, why);
+    case ACT_LIST_END:
+        return insert_list(s, act, why);
+    case ACT_KEY:
+        return store_keys_add(&s->keys, &act->key, at_us, why);
+    case ACT_SETTINGS:
+        return store_sets_settings(&s->sets, act, why);
+    case ACT_RETIREMENT:
+        return store_sets_retirement(&s->sets, act, why);
+    case ACT_REMOVAL:
+        return apply_removal(s, act, why);
+    case ACT_GENERATION:
+        return store_generations_switch(&s->generations, act, why);
+    case ACT_UNARCHIVED:
+        return store_generations_unarchive(&s->generations, act, why);
+    case ACT_FILED:
+        return update_filed(s, act, why);
+    case ACT_PURGED:
+        return store_sets_purge(&s->sets, act, forget_slice, s, why);
+    case ACT_SWEPT:
+        return store_generations_swept(&s->generations, act, why);
+    case ACT_KINDS:
+        break;
+    }
+    return problem(why, STATUS_INVALID, "an act of unknown kind");
+}
+
+/* The acts in the order in which the log thread placed their posts. A row needs
+ * rows of earlier acts only: a set is born before anything else of it, its
+ * batches and lists ascend, its generations come before its removal, and a
+ * removed set gets no more in the same commit. Trash and generations that go
+ * are those of earlier commits. */
+static enum status
 apply(struct store *s, const struct commit *commit, bool *is_paid,
       struct problem *why)
 {
-    int64_t now_us = clock_now_us();
-    enum status rc = STATUS_OK;
+    enum status rc = store_keys_begin(&s->keys, commit->at_us, why);
 
-    for (size_t i = 0; !rc && i < commit->n_births; i++)
-        rc = store_sets_birth(&s->sets, &commit->births[i], why);
-    for (size_t i = 0; !rc && i < commit->n_batches; i++)
-        rc = insert_batch(s, &commit->batches[i], now_us, why);
-    for (size_t i = 0; !rc && i < commit->n_ends; i++)
-        rc = insert_end(s, &commit->ends[i], why);
-    for (size_t i = 0; !rc && i < commit->n_filed; i++)
-        rc = update_filed(s, &commit->filed[i], why);
-    if (!rc)
-        rc = store_keys_apply(&s->keys, commit->keys, commit->n_keys, why);
-    for (size_t i = 0; !rc && i < commit->n_settings; i++)
-        rc = store_sets_settings(&s->sets, &commit->settings[i], why);
-    for (size_t i = 0; !rc && i < commit->n_removals; i++)
-        rc = store_sets_removal(&s->sets, &commit->removals[i], why);
-    for (size_t i = 0; !rc && i < commit->n_retirements; i++)
-        rc = store_sets_retirement(&s->sets, &commit->retirements[i], why);
-    for (size_t i = 0; !rc && i < commit->n_purges; i++)
-        rc = store_sets_purge(&s->sets, &commit->purges[i], forget_slice, s,
-                              why);
-    if (!rc)
-        rc = store_generations_apply(&s->generations, commit, why);
-    if (!rc && commit->forget && s->debts.n > 0)
+    for (size_t i = 0; !rc && i < commit->n; i++)
+        rc = apply_act(s, &commit->acts[i], commit->at_us, why);
+    if (!rc && s->debts.n > 0)
         rc = forget_slice(s, s->debts.all[0].set, s->debts.all[0].upto, is_paid,
                           why);
     return rc;
@@ -336,6 +366,29 @@ store_room(struct engine *engine)
     return s->room;
 }
 
+/* Takes a transaction that is on the disk into the store's memory. Before
+ * COMMIT has succeeded nothing here may change: a refused commit leaves no
+ * trace. Where this fails, old rows stay until the next start finds them. */
+static void
+note_commit(struct store *s, const struct commit *commit, bool is_paid)
+{
+    struct problem why = {""};
+    size_t n_births = 0;
+
+    store_keys_committed(&s->keys);
+    if (is_paid)
+        store_debts_drop(&s->debts);
+    for (size_t i = 0; i < commit->n; i++) {
+        const struct act *act = &commit->acts[i];
+
+        n_births += act->kind == ACT_BIRTH;
+        if (act->kind == ACT_FILED && note_filed(s, act->set_id, &why))
+            DIAG(DIAG_WARNING, "log", "old batches stay",
+                 diag_text("error", why.text));
+    }
+    store_sets_committed(&s->sets, n_births);
+}
+
 static enum status
 store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
              struct problem *why)
@@ -364,29 +417,22 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         return STATUS_BUSY;
     }
 
-    store_keys_committed(&s->keys);
-    if (is_paid)
-        store_debts_drop(&s->debts);
-    /* Rows that stay because of a failure here are found at the next start. */
-    for (size_t i = 0; i < commit->n_filed; i++)
-        if (note_filed(s, commit->filed[i].set, why))
-            DIAG(DIAG_WARNING, "log", "old batches stay",
-                 diag_text("error", why->text));
+    note_commit(s, commit, is_paid);
     *is_more = s->debts.n > 0;
     return STATUS_OK;
 }
 
 static enum status
 store_find_key(struct engine *engine, const struct digest *id,
-               struct engine_key *found, struct problem *why)
+               struct act_key *found, struct problem *why)
 {
     return store_keys_find(&store_of(engine)->keys, id, found, why);
 }
 
 static bool
-store_has_key_room(struct engine *engine, size_t n)
+store_has_key_room(struct engine *engine, size_t n, int64_t at_us)
 {
-    return store_keys_has_room(&store_of(engine)->keys, n);
+    return store_keys_has_room(&store_of(engine)->keys, n, at_us);
 }
 
 static void

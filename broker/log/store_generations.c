@@ -91,23 +91,23 @@ store_generations_load(struct store_generations *s, uint32_t set,
     return rc;
 }
 
-static enum status
-switch_to(struct store_generations *s, const struct engine_generation *g,
-          struct problem *why)
+enum status
+store_generations_switch(struct store_generations *s, const struct act *act,
+                         struct problem *why)
 {
-    const struct generation *new = &g->generation;
+    const struct generation *new = &act->generation.build;
     sqlite3_stmt *q = s->statements[G_FORMER];
     enum status rc;
 
-    store_bind_u64(q, 1, g->set);
+    store_bind_u64(q, 1, act->set_id);
     sqlite3_bind_int(q, 2, (int)new->kind);
-    sqlite3_bind_int64(q, 3, g->due_us);
+    sqlite3_bind_int64(q, 3, act->generation.due_us);
     rc = db_run(s->db, q, "store the former generation", why);
     if (rc)
         return rc;
     q = s->statements[G_INSERT];
-    store_bind_u64(q, 1, g->set);
-    sqlite3_bind_text(q, 2, g->name, -1, SQLITE_STATIC);
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_text(q, 2, act->name, -1, SQLITE_STATIC);
     sqlite3_bind_int(q, 3, (int)new->kind);
     store_bind_u64(q, 4, new->number);
     store_bind_u64(q, 5, new->after);
@@ -122,47 +122,36 @@ switch_to(struct store_generations *s, const struct engine_generation *g,
     return db_run(s->db, q, "store a generation", why);
 }
 
-static enum status
-unarchive(struct store_generations *s, const struct engine_unarchived *u,
-          struct problem *why)
+enum status
+store_generations_unarchive(struct store_generations *s, const struct act *act,
+                            struct problem *why)
 {
     sqlite3_stmt *q = s->statements[G_UNARCHIVE];
 
-    store_bind_u64(q, 1, u->set);
-    sqlite3_bind_int(q, 2, (int)u->kind);
-    store_bind_u64(q, 3, u->number);
-    sqlite3_bind_int64(q, 4, u->due_us);
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_int(q, 2, (int)act->unarchived.kind);
+    store_bind_u64(q, 3, act->unarchived.first_archived);
+    sqlite3_bind_int64(q, 4, act->unarchived.due_us);
     return db_run(s->db, q, "store what is archived", why);
 }
 
-/* Whose set ends. */
-static enum status
-remove_all(struct store_generations *s, const struct engine_removal *removal,
-           struct problem *why)
+enum status
+store_generations_swept(struct store_generations *s, const struct act *act,
+                        struct problem *why)
 {
-    sqlite3_stmt *q = s->statements[G_REMOVE];
+    sqlite3_stmt *q = s->statements[G_SWEPT];
 
-    store_bind_u64(q, 1, removal->set);
-    sqlite3_bind_int64(q, 2, removal->due_us);
-    return db_run(s->db, q, "remove generations", why);
+    store_bind_u64(q, 1, act->swept.id);
+    return db_run(s->db, q, "forget a generation", why);
 }
 
 enum status
-store_generations_apply(struct store_generations *s,
-                        const struct commit *commit, struct problem *why)
+store_generations_removal(struct store_generations *s, const struct act *act,
+                          struct problem *why)
 {
-    sqlite3_stmt *swept = s->statements[G_SWEPT];
-    enum status rc = STATUS_OK;
+    sqlite3_stmt *q = s->statements[G_REMOVE];
 
-    for (size_t i = 0; !rc && i < commit->n_generations; i++)
-        rc = switch_to(s, &commit->generations[i], why);
-    for (size_t i = 0; !rc && i < commit->n_unarchived; i++)
-        rc = unarchive(s, &commit->unarchived[i], why);
-    for (size_t i = 0; !rc && i < commit->n_removals; i++)
-        rc = remove_all(s, &commit->removals[i], why);
-    for (size_t i = 0; !rc && i < commit->n_swept; i++) {
-        store_bind_u64(swept, 1, commit->swept[i]);
-        rc = db_run(s->db, swept, "forget a generation", why);
-    }
-    return rc;
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_int64(q, 2, act->removal.due_us);
+    return db_run(s->db, q, "remove generations", why);
 }

@@ -50,10 +50,19 @@ store_generations_load(struct store_generations *s, uint32_t set,
                        struct generations to[GENERATION_KINDS],
                        struct problem *why);
 
-/* The parts of a commit, within its transaction: those that switch, leave the
- * archive, end with their set, are gone. */
-MUST_CHECK enum status store_generations_apply(struct store_generations *s,
-                                               const struct commit *commit,
+/* Each applies an act of its kind, within the transaction of a commit; the
+ * last, what a removal means for the generations of the set. */
+MUST_CHECK enum status store_generations_switch(struct store_generations *s,
+                                                const struct act *act,
+                                                struct problem *why);
+MUST_CHECK enum status store_generations_unarchive(struct store_generations *s,
+                                                   const struct act *act,
+                                                   struct problem *why);
+MUST_CHECK enum status store_generations_swept(struct store_generations *s,
+                                               const struct act *act,
                                                struct problem *why);
+MUST_CHECK enum status store_generations_removal(struct store_generations *s,
+                                                 const struct act *act,
+                                                 struct problem *why);
 
 #endif

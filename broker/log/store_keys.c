@@ -1,6 +1,5 @@
 #include "broker/log/store_keys.h"
 
-#include "base/clock.h"
 #include "broker/log/keys.h"
 #include "broker/log/store_read.h"
 
@@ -76,7 +75,7 @@ store_keys_close(struct store_keys *k)
 
 enum status
 store_keys_find(struct store_keys *k, const struct digest *id,
-                struct engine_key *found, struct problem *why)
+                struct act_key *found, struct problem *why)
 {
     bool row = false;
     enum status rc = STATUS_OK;
@@ -90,7 +89,7 @@ store_keys_find(struct store_keys *k, const struct digest *id,
         sqlite3_bind_blob(q, 1, id->bytes, DIGEST_SIZE, SQLITE_STATIC);
         rc = db_step(k->db, q, &row, "look up a key", why);
         if (!rc && row)
-            *found = (struct engine_key){
+            *found = (struct act_key){
                 .id = *id,
                 .entries = store_column_digest(q, 0),
                 .first = store_column_u64(q, 1),
@@ -102,8 +101,8 @@ store_keys_find(struct store_keys *k, const struct digest *id,
     return rc || row ? rc : STATUS_NOT_FOUND;
 }
 
-/* Is the time of the current table over, or the clock before it? While there
- * are no keys, and none of `n` come, it does not matter. */
+/* True if the time of the current table is over, or the clock before it. While
+ * there are no keys, and none of `n` come, it does not matter. */
 static bool
 is_swap_due(const struct store_keys_state *s, int64_t now_us, size_t n)
 {
@@ -112,13 +111,12 @@ is_swap_due(const struct store_keys_state *s, int64_t now_us, size_t n)
 }
 
 bool
-store_keys_has_room(const struct store_keys *k, size_t n)
+store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us)
 {
     const struct store_keys_state *s = &k->state;
-    int64_t now_us = clock_now_us();
 
     return s->n[s->current] + n <= KEYS_MAX ||
-           (is_swap_due(s, now_us, n) && now_us >= s->since_us);
+           (is_swap_due(s, at_us, n) && at_us >= s->since_us);
 }
 
 /* Swaps the tables; or, where the clock was set back, begins the time of the
@@ -144,13 +142,30 @@ swap(struct store_keys *k, int64_t now_us, struct problem *why)
     return db_run(k->db, save, "store the state of the keys", why);
 }
 
-/* Two keys that are equal cannot both be stored: the second fails, and with it
- * the transaction. */
-static enum status
-insert(struct store_keys *k, const struct engine_key *key, struct problem *why)
+enum status
+store_keys_begin(struct store_keys *k, int64_t at_us, struct problem *why)
 {
-    sqlite3_stmt *q = k->statements[K_INSERT + k->next.current];
+    k->next = k->state;
+    return is_swap_due(&k->next, at_us, 0) ? swap(k, at_us, why) : STATUS_OK;
+}
 
+/* store_keys_begin does not swap while there are no keys: then the first key
+ * does. The swap begins the time of the table at at_us, so the next key of the
+ * transaction finds no swap due.
+ *
+ * Two keys that are equal cannot both be stored: the second fails, and with it
+ * the transaction. */
+enum status
+store_keys_add(struct store_keys *k, const struct act_key *key, int64_t at_us,
+               struct problem *why)
+{
+    sqlite3_stmt *q;
+    enum status rc =
+        is_swap_due(&k->next, at_us, 1) ? swap(k, at_us, why) : STATUS_OK;
+
+    if (rc)
+        return rc;
+    q = k->statements[K_INSERT + k->next.current];
     sqlite3_bind_blob(q, 1, key->id.bytes, DIGEST_SIZE, SQLITE_STATIC);
     sqlite3_bind_blob(q, 2, key->entries.bytes, DIGEST_SIZE, SQLITE_STATIC);
     store_bind_u64(q, 3, key->first);
@@ -158,21 +173,6 @@ insert(struct store_keys *k, const struct engine_key *key, struct problem *why)
     sqlite3_bind_int64(q, 5, key->last_us);
     k->next.n[k->next.current]++;
     return db_run(k->db, q, "store a key", why);
-}
-
-enum status
-store_keys_apply(struct store_keys *k, const struct engine_key *keys, size_t n,
-                 struct problem *why)
-{
-    int64_t now_us = clock_now_us();
-    enum status rc = STATUS_OK;
-
-    k->next = k->state;
-    if (is_swap_due(&k->next, now_us, n))
-        rc = swap(k, now_us, why);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = insert(k, &keys[i], why);
-    return rc;
 }
 
 void

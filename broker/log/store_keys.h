@@ -64,14 +64,18 @@ void store_keys_close(struct store_keys *k);
 /* See struct engine_ops. */
 MUST_CHECK enum status store_keys_find(struct store_keys *k,
                                        const struct digest *id,
-                                       struct engine_key *found,
+                                       struct act_key *found,
                                        struct problem *why);
-bool store_keys_has_room(const struct store_keys *k, size_t n);
+bool store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us);
 
-/* In a transaction: swaps the tables if that is due, adds keys. */
-MUST_CHECK enum status store_keys_apply(struct store_keys *k,
-                                        const struct engine_key *keys, size_t n,
+/* In every transaction, before its keys: swaps the tables if that is due. */
+MUST_CHECK enum status store_keys_begin(struct store_keys *k, int64_t at_us,
                                         struct problem *why);
+
+/* Then, for each key. */
+MUST_CHECK enum status store_keys_add(struct store_keys *k,
+                                      const struct act_key *key, int64_t at_us,
+                                      struct problem *why);
 
 /* The transaction was committed. (One that was rolled back needs no word.) */
 void store_keys_committed(struct store_keys *k);

@@ -69,80 +69,88 @@ store_sets_fini(struct store_sets *s)
 
 /* Committing */
 
+/* The log thread took the id from next_id (struct engine_ops). next_id moves
+ * only when the commit is durable, so a refused commit uses up no id. The row's
+ * primary key refuses an id that is in use, and with it the commit. */
 enum status
-store_sets_birth(struct store_sets *s, const struct engine_birth *birth,
+store_sets_birth(struct store_sets *s, const struct act *act,
                  struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_BIRTH];
 
-    *birth->id = s->next_id++; /* not given again if the commit fails */
-    store_bind_u64(q, 1, *birth->id);
-    sqlite3_bind_text(q, 2, birth->name, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 3, birth->head->epoch, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 4, birth->head->created_us);
-    store_bind_u64(q, 5, birth->head->start_list);
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_text(q, 2, act->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 3, act->birth.epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 4, act->birth.created_us);
+    store_bind_u64(q, 5, act->birth.start_list);
     return db_run(s->db, q, "store a set", why);
 }
 
+void
+store_sets_committed(struct store_sets *s, size_t n)
+{
+    s->next_id += (uint32_t)n;
+}
+
+/* Lists `first` to `last` of the act's set, or all that a removed set leaves.
+ */
 static enum status
-insert_trash(struct store_sets *s, uint32_t set, const char *name,
-             uint64_t first, uint64_t last, bool is_whole, int64_t due_us,
-             struct problem *why)
+insert_trash(struct store_sets *s, const struct act *act, uint64_t first,
+             uint64_t last, int64_t due_us, struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_TRASH];
 
-    store_bind_u64(q, 1, set);
-    sqlite3_bind_text(q, 2, name, -1, SQLITE_STATIC);
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_text(q, 2, act->name, -1, SQLITE_STATIC);
     store_bind_u64(q, 3, first);
     store_bind_u64(q, 4, last);
-    sqlite3_bind_int(q, 5, is_whole);
+    sqlite3_bind_int(q, 5, act->kind == ACT_REMOVAL);
     sqlite3_bind_int64(q, 6, due_us);
     return db_run(s->db, q, "store what may go", why);
 }
 
 enum status
-store_sets_removal(struct store_sets *s, const struct engine_removal *removal,
+store_sets_removal(struct store_sets *s, const struct act *act,
                    struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_REMOVE];
     enum status rc;
 
-    store_bind_u64(q, 1, removal->set);
+    store_bind_u64(q, 1, act->set_id);
     rc = db_run(s->db, q, "remove a set", why);
     if (rc)
         return rc;
     q = s->statements[S_TOMBSTONE];
-    sqlite3_bind_text(q, 1, removal->name, -1, SQLITE_STATIC);
-    store_bind_u64(q, 2, removal->next_list);
-    sqlite3_bind_int64(q, 3, removal->removed_us);
+    sqlite3_bind_text(q, 1, act->name, -1, SQLITE_STATIC);
+    store_bind_u64(q, 2, act->removal.next_list);
+    sqlite3_bind_int64(q, 3, act->removal.removed_us);
     rc = db_run(s->db, q, "remember a removed set", why);
     if (rc)
         return rc;
-    return insert_trash(s, removal->set, removal->name, removal->first,
-                        removal->last, true, removal->due_us, why);
+    return insert_trash(s, act, act->removal.first, act->removal.last,
+                        act->removal.due_us, why);
 }
 
 enum status
-store_sets_retirement(struct store_sets *s,
-                      const struct engine_retirement *retirement,
+store_sets_retirement(struct store_sets *s, const struct act *act,
                       struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_RETIRE];
     enum status rc;
 
-    store_bind_u64(q, 1, retirement->set);
-    store_bind_u64(q, 2, retirement->last + 1);
-    store_bind_u64(q, 3, retirement->earliest);
-    store_bind_u64(q, 4, retirement->file_bytes);
+    store_bind_u64(q, 1, act->set_id);
+    store_bind_u64(q, 2, act->retirement.last + 1);
+    store_bind_u64(q, 3, act->retirement.earliest);
+    store_bind_u64(q, 4, act->retirement.file_bytes);
     rc = db_run(s->db, q, "store what is retained", why);
     if (rc)
         return rc;
-    return insert_trash(s, retirement->set, retirement->name, retirement->first,
-                        retirement->last, false, retirement->due_us, why);
+    return insert_trash(s, act, act->retirement.first, act->retirement.last,
+                        act->retirement.due_us, why);
 }
 
 enum status
-store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
+store_sets_purge(struct store_sets *s, const struct act *act,
                  store_forget_fn *forget, void *user, struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_TRASH_OF];
@@ -150,7 +158,7 @@ store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
     uint32_t set = 0;
     enum status rc;
 
-    store_bind_u64(q, 1, purge->trash);
+    store_bind_u64(q, 1, act->purged.trash);
     rc = db_step(s->db, q, &row, "read what may go", why);
     if (!rc && row) {
         set = (uint32_t)store_column_u64(q, 0);
@@ -162,33 +170,34 @@ store_sets_purge(struct store_sets *s, const struct engine_purge *purge,
 
     q = s->statements[S_FORGET_LISTS];
     store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, purge->upto);
+    store_bind_u64(q, 2, act->purged.upto);
     sqlite3_bind_int(q, 3, is_whole);
     rc = db_run(s->db, q, "forget lists", why);
     if (!rc && is_whole)
         rc = forget(user, set, INT64_MAX, &is_paid, why);
     q = s->statements[S_TRASH_STEP];
-    store_bind_u64(q, 1, purge->trash);
-    store_bind_u64(q, 2, purge->upto + 1);
+    store_bind_u64(q, 1, act->purged.trash);
+    store_bind_u64(q, 2, act->purged.upto + 1);
     if (!rc)
         rc = db_run(s->db, q, "store what may go", why);
     q = s->statements[S_TRASH_GONE];
-    store_bind_u64(q, 1, purge->trash);
+    store_bind_u64(q, 1, act->purged.trash);
     if (!rc && is_paid)
         rc = db_run(s->db, q, "store what has gone", why);
     return rc;
 }
 
 enum status
-store_sets_settings(struct store_sets *s,
-                    const struct engine_settings *settings, struct problem *why)
+store_sets_settings(struct store_sets *s, const struct act *act,
+                    struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_SETTINGS];
+    struct slice text = act->settings.text;
 
-    store_bind_u64(q, 1, *settings->set);
-    sqlite3_bind_text64(q, 2, settings->text.size ? settings->text.data : "",
-                        settings->text.size, SQLITE_STATIC, SQLITE_UTF8);
-    sqlite3_bind_int64(q, 3, settings->changed_us);
+    store_bind_u64(q, 1, act->set_id);
+    sqlite3_bind_text64(q, 2, text.size ? text.data : "", text.size,
+                        SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(q, 3, act->settings.changed_us);
     return db_run(s->db, q, "store the settings of a set", why);
 }
 

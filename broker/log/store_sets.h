@@ -50,7 +50,7 @@ struct store_generations;
 
 struct store_sets {
     struct db *db;    /* lent */
-    uint32_t next_id; /* of a set */
+    uint32_t next_id; /* the next birth's; moves when births are committed */
     sqlite3_stmt *statements[STORE_SETS_STATEMENTS];
 };
 
@@ -65,22 +65,22 @@ MUST_CHECK enum status store_sets_load(struct store_sets *s,
                                        engine_set_fn *on_set, void *user,
                                        struct problem *why);
 
-/* Parts of a commit, within its transaction. */
+/* Each applies an act of its kind, within the transaction of a commit. */
 MUST_CHECK enum status store_sets_birth(struct store_sets *s,
-                                        const struct engine_birth *birth,
+                                        const struct act *act,
                                         struct problem *why);
-MUST_CHECK enum status
-store_sets_settings(struct store_sets *s,
-                    const struct engine_settings *settings,
-                    struct problem *why);
+MUST_CHECK enum status store_sets_settings(struct store_sets *s,
+                                           const struct act *act,
+                                           struct problem *why);
 MUST_CHECK enum status store_sets_removal(struct store_sets *s,
-                                          const struct engine_removal *removal,
+                                          const struct act *act,
                                           struct problem *why);
+MUST_CHECK enum status store_sets_retirement(struct store_sets *s,
+                                             const struct act *act,
+                                             struct problem *why);
 
-MUST_CHECK enum status
-store_sets_retirement(struct store_sets *s,
-                      const struct engine_retirement *retirement,
-                      struct problem *why);
+/* A transaction that had `n` births was committed. */
+void store_sets_committed(struct store_sets *s, size_t n);
 
 /* Forgets the rows of the lists whose files are gone, and of a removed set some
  * batches as well: `forget` deletes a slice of those up to a seq, and tells
@@ -89,7 +89,7 @@ typedef enum status store_forget_fn(void *user, uint32_t set, uint64_t upto,
                                     bool *is_paid, struct problem *why);
 
 MUST_CHECK enum status store_sets_purge(struct store_sets *s,
-                                        const struct engine_purge *purge,
+                                        const struct act *act,
                                         store_forget_fn *forget, void *user,
                                         struct problem *why);
 MUST_CHECK enum status store_sets_file_bytes(struct store_sets *s, uint32_t set,

@@ -288,6 +288,7 @@ enum status
 alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why)
 {
+    static const struct act removal = {.kind = ACT_REMOVAL};
     struct alteration *a = calloc(1, sizeof(*a));
     enum status rc;
 
@@ -297,7 +298,8 @@ alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
     a->set = set;
     a->on_done = on_done;
     a->user = user;
-    a->post.kind = POST_REMOVE;
+    a->post.kind = POST_ACT;
+    a->post.act = &removal;
     a->post.set = set->log;
     a->post.grace_us = registry_config(set->registry)->remove_grace_us;
     a->post.done = on_removal;

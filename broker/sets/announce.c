@@ -172,7 +172,7 @@ announce_submit(struct registry *registry, const struct event *event,
 
 /* Events of a round */
 
-/* A set that facts are about, while what follows from them is put together. */
+/* A set that acts are about, while what follows from them is put together. */
 struct subject {
     struct announcement *to;
     struct set *set; /* NULL: the Source */
@@ -272,13 +272,13 @@ tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
     return rc;
 }
 
-/* Lists that a round closed one after the other: the first was there before,
- * each of the others began with the one before it. */
+/* Lists that a round closed one after the other, up to number `last`: the first
+ * was there before, each of the others began with the one before it. */
 static enum status
-tell_closed(const struct subject *s, const struct log_fact *facts, size_t n)
+tell_closed(const struct subject *s, const struct act *first, uint64_t last)
 {
-    uint64_t oldest = facts->first_list, from = facts->list;
-    uint64_t last = facts[n - 1].list;
+    uint64_t oldest = first->list_end.first_list;
+    uint64_t from = first->list_end.info.number;
     enum status rc = tell_list(s, CHANGE_UPDATED, from);
 
     for (uint64_t number = from + 1; !rc && number <= last + 1; number++)
@@ -293,19 +293,19 @@ tell_closed(const struct subject *s, const struct log_fact *facts, size_t n)
 /* Lists went. What had only such lists is not there any more; the Capability
  * List says so of the archive, the index of a part. */
 static enum status
-tell_retired(const struct subject *s, const struct log_fact *fact)
+tell_retired(const struct subject *s, const struct act *act)
 {
+    uint64_t first_list = act->retirement.last + 1;
     struct parts parts =
-        parts_of(fact->first_list, fact->open_list, s->index_lists);
-    uint64_t begin = parts_begin(&parts, fact->first_list);
+        parts_of(first_list, act->retirement.open_list, s->index_lists);
+    uint64_t begin = parts_begin(&parts, first_list);
 
-    if (fact->first_list == fact->open_list)
+    if (first_list == act->retirement.open_list)
         return tell_capability_list(s, CHANGE_UPDATED);
     if (!parts.has_index)
         return tell_archive(s, CHANGE_UPDATED);
-    return begin < fact->first_list
-               ? tell_part(s, CHANGE_UPDATED, &parts, begin)
-               : STATUS_OK;
+    return begin < first_list ? tell_part(s, CHANGE_UPDATED, &parts, begin)
+                              : STATUS_OK;
 }
 
 static enum status
@@ -371,20 +371,19 @@ tell_all_parts(const struct subject *s, const struct generation *g,
 /* Announces that the archive got a generation: the archive while it is one
  * document, else the part that has the generation, never the index (R-324). */
 static enum status
-tell_archived(const struct subject *s, const struct log_fact *fact)
+tell_archived(const struct subject *s, const struct act *act)
 {
-    const struct generation *g = &fact->generation;
-    struct parts before = parts_of_generations(fact->n_archived - 1,
-                                               g->number - 1, s->index_lists);
-    struct parts now =
-        parts_of_generations(fact->n_archived, g->number, s->index_lists);
+    const struct generation *g = &act->generation.build;
+    uint64_t n = act->generation.n_archived;
+    struct parts before =
+        parts_of_generations(n - 1, g->number - 1, s->index_lists);
+    struct parts now = parts_of_generations(n, g->number, s->index_lists);
     uint64_t begin = parts_begin(&now, g->number), found;
     enum status rc;
 
     if (!now.has_index)
         return tell_generations(s, g->kind,
-                                fact->n_archived == 1 ? CHANGE_CREATED
-                                                      : CHANGE_UPDATED);
+                                n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
     if (!before.has_index || before.size != now.size)
         return tell_all_parts(s, g, &now);
     rc = find_archived(s, g->kind, begin, &found);
@@ -397,18 +396,19 @@ tell_archived(const struct subject *s, const struct log_fact *fact)
 /* Announces that the oldest generations left the archive. A part that lost all
  * of them is not announced: R-323 has no `deleted` for it. */
 static enum status
-tell_unarchived(const struct subject *s, const struct log_fact *fact)
+tell_unarchived(const struct subject *s, const struct act *act)
 {
-    enum generation_kind kind = fact->generation.kind;
+    enum generation_kind kind = act->unarchived.kind;
+    uint64_t oldest = act->unarchived.first_archived;
     struct parts now = parts_of_generations(
-        fact->n_archived, fact->generation.number, s->index_lists);
-    uint64_t begin = parts_begin(&now, fact->first_archived), found;
+        act->unarchived.n_archived, act->unarchived.last, s->index_lists);
+    uint64_t begin = parts_begin(&now, oldest), found;
     enum status rc;
 
     if (!now.has_index)
         return tell_generations(s, kind, CHANGE_UPDATED);
     rc = find_archived(s, kind, begin, &found);
-    return rc || found == fact->first_archived
+    return rc || found == oldest
                ? rc
                : tell_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
 }
@@ -460,24 +460,26 @@ tell_resource_dump(const struct subject *s, const struct generation *g)
 /* A list or dump was built. The first of its kind brings itself, or the
  * archive, into the Capability List. */
 static enum status
-tell_generation(const struct subject *s, const struct log_fact *fact)
+tell_generation(const struct subject *s, const struct act *act)
 {
-    const struct generation *g = &fact->generation;
+    const struct generation *g = &act->generation.build;
+    bool is_first = act->generation.is_first;
     struct link_text current = link_to_current(s->url, s->set->name, g->kind);
     enum status rc;
 
     if (g->kind == GENERATION_CHANGEDUMP)
-        rc = tell_change_dump(s, g, fact->is_first);
+        rc = tell_change_dump(s, g, is_first);
     else if (g->kind == GENERATION_RESOURCEDUMP)
         rc = tell_resource_dump(s, g);
     else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
         rc = tell_list_parts(s, g);
     else
-        rc = tell(s, fact->is_first ? CHANGE_CREATED : CHANGE_UPDATED,
+        rc = tell(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
                   links_kinds[g->kind].capability, &current, NULL);
     if (!rc && g->is_archived)
-        rc = tell_archived(s, fact);
-    if (!rc && (fact->is_first || (g->is_archived && fact->n_archived == 1)))
+        rc = tell_archived(s, act);
+    if (!rc &&
+        (is_first || (g->is_archived && act->generation.n_archived == 1)))
         rc = tell_capability_list(s, CHANGE_UPDATED);
     return rc;
 }
@@ -486,7 +488,7 @@ tell_generation(const struct subject *s, const struct log_fact *fact)
  * The registry knows what was committed: what settings of the same round change
  * and others of it change back is told, though nobody could see it. */
 static bool
-describes_otherwise(const struct subject *s, const struct log_fact *fact)
+describes_otherwise(const struct subject *s, const struct act *act)
 {
     struct peers *peers = registry_peers(s->set);
     struct settings *settings = calloc(1, sizeof(*settings));
@@ -495,7 +497,7 @@ describes_otherwise(const struct subject *s, const struct log_fact *fact)
 
     registry_settings(s->set, &now);
     if (settings && !settings_read(settings, registry_config(s->set->registry),
-                                   fact->settings, NULL))
+                                   act->settings.text, NULL))
         is_other = strcmp(now.description, settings->description) != 0 ||
                    !peers_have_same_hubs(peers, settings->peers);
     settings_free(settings);
@@ -503,48 +505,82 @@ describes_otherwise(const struct subject *s, const struct log_fact *fact)
     return is_other;
 }
 
-/* What follows from the first of `n` facts, and those like it that come next:
- * sets *taken. *is_source: the Source Description says something else of the
- * set, too. */
-static enum status
-tell_fact(const struct subject *s, const struct log_fact *facts, size_t n,
-          size_t *taken, bool *is_source)
+/* The index of the first act from `i` on that is of a kind to announce; n. */
+static size_t
+next_told(const struct act *acts, size_t n, size_t i)
 {
-    *taken = 1;
-    switch (facts->kind) {
-    case FACT_BORN:
+    static const bool is_told[ACT_KINDS] = {
+        [ACT_BIRTH] = true,      [ACT_LIST_END] = true, [ACT_SETTINGS] = true,
+        [ACT_RETIREMENT] = true, [ACT_REMOVAL] = true,  [ACT_GENERATION] = true,
+        [ACT_UNARCHIVED] = true,
+    };
+
+    while (i < n && !is_told[acts[i].kind])
+        i++;
+    return i;
+}
+
+/* The last of the acts to announce, from `i` on, that follow each other and are
+ * list ends of one set, as acts[i] is. The batches of the set, and acts that
+ * are not announced, may stand between them. */
+static size_t
+last_list_end(const struct act *acts, size_t n, size_t i)
+{
+    size_t next = i, last;
+
+    do {
+        last = next;
+        next = next_told(acts, n, last + 1);
+    } while (next < n && acts[next].kind == ACT_LIST_END &&
+             acts[next].set == acts[i].set);
+    return last;
+}
+
+/* What follows from acts[*i], and from later ones that are announced with it:
+ * sets *i to the last of them. *is_source: the Source Description says
+ * something else of the set, too. */
+static enum status
+tell_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
+         bool *is_source)
+{
+    const struct act *act = &acts[*i];
+    size_t next;
+
+    switch (act->kind) {
+    case ACT_BIRTH:
         *is_source = true;
         /* The settings that it begins with are no news. */
-        if (n > 1 && facts[1].kind == FACT_SETTINGS &&
-            facts[1].set == facts->set)
-            *taken = 2;
+        next = next_told(acts, n, *i + 1);
+        if (next < n && acts[next].kind == ACT_SETTINGS &&
+            acts[next].set == act->set)
+            *i = next;
         return tell_capability_list(s, CHANGE_CREATED);
-    case FACT_CLOSED:
-        while (*taken < n && facts[*taken].kind == FACT_CLOSED &&
-               facts[*taken].set == facts->set)
-            ++*taken;
-        return tell_closed(s, facts, *taken);
-    case FACT_SETTINGS:
-        if (!describes_otherwise(s, facts))
+    case ACT_LIST_END:
+        *i = last_list_end(acts, n, *i);
+        return tell_closed(s, act, acts[*i].list_end.info.number);
+    case ACT_SETTINGS:
+        if (!describes_otherwise(s, act))
             break;
         *is_source = true;
         return tell_capability_list(s, CHANGE_UPDATED);
-    case FACT_RETIRED:
-        return tell_retired(s, facts);
-    case FACT_GENERATION:
-        return tell_generation(s, facts);
-    case FACT_UNARCHIVED:
-        return tell_unarchived(s, facts);
-    case FACT_REMOVED:
+    case ACT_RETIREMENT:
+        return tell_retired(s, act);
+    case ACT_GENERATION:
+        return tell_generation(s, act);
+    case ACT_UNARCHIVED:
+        return tell_unarchived(s, act);
+    case ACT_REMOVAL:
         *is_source = true;
         return tell_capability_list(s, CHANGE_DELETED);
+    default: /* next_told finds no other */
+        break;
     }
     return STATUS_OK;
 }
 
 enum status
-announcer_tell(struct announcer *announcer, const struct log_fact *facts,
-               size_t n, struct post **post)
+announcer_tell(struct announcer *announcer, const struct act *acts, size_t n,
+               struct post **post)
 {
     struct registry *registry = announcer->registry;
     struct announcement *a = &announcer->round;
@@ -553,24 +589,27 @@ announcer_tell(struct announcer *announcer, const struct log_fact *facts,
         .url = registry_public_url(registry),
         .index_lists = registry_config(registry)->index_lists,
     };
+    size_t i = next_told(acts, n, 0);
     enum status rc = announcer->changes ? STATUS_OK : STATUS_MEMORY;
 
+    if (i == n)
+        return STATUS_OK;
     if (rc)
         return rc;
     source_changes_clear(announcer->changes);
     buf_clear(&a->post.bytes);
     a->post.n_fragments = 0;
     a->post.set = registry_framework(registry);
-    for (size_t i = 0, taken = 1; !rc && i < n; i += taken) {
+    for (; !rc && i < n; i = next_told(acts, n, i + 1)) {
+        const struct act *first = &acts[i];
         bool is_source = false;
 
-        taken = 1;
-        if (facts[i].set == a->post.set)
+        if (first->set == a->post.set)
             continue; /* it is told of nowhere */
-        s.set = log_set_owner(facts[i].set);
-        rc = tell_fact(&s, &facts[i], n - i, &taken, &is_source);
+        s.set = log_set_owner(first->set);
+        rc = tell_act(&s, acts, n, &i, &is_source);
         if (!rc && is_source)
-            rc = source_changes_add(announcer->changes, &facts[i]);
+            rc = source_changes_add(announcer->changes, first);
     }
     s.set = NULL;
     if (!rc)

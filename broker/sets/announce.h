@@ -9,13 +9,13 @@
  *   <rs:md change="updated" datetime="..." td:seq="42" capability="changelist"
  *   td:tags="set:demo"/><rs:ln rel="index" href=".../changelist.xml"/></url>
  *
- * What follows from a commit of the log is told with it (log_options.on_facts):
+ * What follows from a commit of the log is told with it (log_options.on_acts):
  * a list that was closed and the one that it is followed by, the archive, sets
  * that begin and end, what they are described with, lists that go. One that is
  * told of is published after what it tells (R-327). Any other module raises its
  * event itself, with announce_submit, when its document can be had.
  *
- *     log thread:   round's facts --> announcer_tell --> same transaction
+ *     log thread:   round's acts --> announcer_tell --> same transaction
  *     any thread:   announce_submit ----------------> a transaction of its own
  */
 #ifndef BROKER_SETS_ANNOUNCE_H
@@ -92,9 +92,9 @@ void announcer_init(struct announcer *announcer, struct registry *registry);
 void announcer_begin(struct announcer *announcer);
 void announcer_fini(struct announcer *announcer);
 
-/* log_options.on_facts. */
+/* log_options.on_acts. */
 MUST_CHECK enum status announcer_tell(struct announcer *announcer,
-                                      const struct log_fact *facts, size_t n,
+                                      const struct act *acts, size_t n,
                                       struct post **post);
 
 #endif

@@ -205,11 +205,11 @@ on_header(struct log_set *set, const char *epoch, const struct list_info *info,
 }
 
 static enum status
-on_facts(const struct log_fact *facts, size_t n, struct post **post, void *user)
+on_acts(const struct act *acts, size_t n, struct post **post, void *user)
 {
     struct registry *r = user;
 
-    return announcer_tell(&r->announcer, facts, n, post);
+    return announcer_tell(&r->announcer, acts, n, post);
 }
 
 static void
@@ -253,7 +253,7 @@ registry_open(struct registry **registry,
         .on_set = on_set,
         .on_removed = on_removed,
         .on_header = on_header,
-        .on_facts = on_facts,
+        .on_acts = on_acts,
         .on_closed = on_closed,
         .user = r,
     };

@@ -34,12 +34,12 @@ add(struct source_changes *c, const struct source_change *change)
 }
 
 enum status
-source_changes_add(struct source_changes *c, const struct log_fact *fact)
+source_changes_add(struct source_changes *c, const struct act *act)
 {
     const struct source_change change = {
-        .number = fact->number,
-        .is_birth = fact->kind == FACT_BORN,
-        .is_removal = fact->kind == FACT_REMOVED,
+        .number = act->set_id,
+        .is_birth = act->kind == ACT_BIRTH,
+        .is_removal = act->kind == ACT_REMOVAL,
     };
 
     return add(c, &change);

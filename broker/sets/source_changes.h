@@ -42,9 +42,9 @@ void source_changes_fini(struct source_changes *changes);
 /* A new round. */
 void source_changes_clear(struct source_changes *changes);
 
-/* A fact that changes what is said of its set there. STATUS_MEMORY. */
+/* An act that changes what is said of its set there. STATUS_MEMORY. */
 MUST_CHECK enum status source_changes_add(struct source_changes *changes,
-                                          const struct log_fact *fact);
+                                          const struct act *act);
 
 /* `index`: the one that the document is under; or NULL. */
 typedef enum status source_tell_fn(void *user, enum change_kind change,

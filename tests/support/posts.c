@@ -34,6 +34,14 @@ posts_begin(struct posted *p, enum post_kind kind, struct log_set *set)
     pthread_cond_init(&p->changed, NULL);
 }
 
+void
+posts_begin_act(struct posted *p, enum act_kind kind, struct log_set *set)
+{
+    posts_begin(p, POST_ACT, set);
+    p->act.kind = kind;
+    p->post.act = &p->act;
+}
+
 static struct fragment *
 next_fragment(struct posted *p)
 {

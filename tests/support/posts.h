@@ -24,6 +24,7 @@
 
 struct posted {
     struct post post;
+    struct act act;  /* of a post of kind POST_ACT */
     size_t capacity; /* of fragments */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -31,6 +32,9 @@ struct posted {
 };
 
 void posts_begin(struct posted *p, enum post_kind kind, struct log_set *set);
+
+/* The same for a post of kind POST_ACT. */
+void posts_begin_act(struct posted *p, enum act_kind kind, struct log_set *set);
 
 /* Adds a change of http://example.com/r/NUMBER, without a source's time. Links
  * are added until the fragment has at least `weight` bytes. */

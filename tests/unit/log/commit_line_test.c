@@ -185,7 +185,7 @@ TEST(a_post_to_a_removed_set_keeps_its_place)
 
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     held = hold(w, changes(w, &w->a, 1));
-    removal = submit(w, make_post(w, POST_REMOVE, &w->a));
+    removal = submit(w, make_act(w, ACT_REMOVAL, &w->a));
     submit_moving(&moving[0], w, &line);
     behind[0] = submit(w, in_line(w, &w->b, &line, 1));
     submit_moving(&moving[1], w, &line);
@@ -208,7 +208,7 @@ TEST(a_post_to_a_removed_set_waits_for_its_line)
     struct post_line line = {true};
 
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
-    assert_int_equal(posts_wait(submit(w, make_post(w, POST_REMOVE, &w->a))),
+    assert_int_equal(posts_wait(submit(w, make_act(w, ACT_REMOVAL, &w->a))),
                      STATUS_OK);
     submit_moving(&moving[0], w, &line);
     assert_is_behind(moving[0].posted);

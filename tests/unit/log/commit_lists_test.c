@@ -153,10 +153,10 @@ TEST(commits_that_a_list_is_filed)
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     refuse(w, 1);
     for (int i = 0; i < 2; i++) {
-        struct posted *p = make_post(w, POST_FILED, &w->a);
+        struct posted *p = make_act(w, ACT_FILED, &w->a);
 
-        p->post.list = 1;
-        p->post.marks = SLICE("the marks");
+        p->act.filed.list = 1;
+        p->act.filed.marks = SLICE("the marks");
         submit(w, p);
         assert_int_equal(posts_wait(p), i == 0 ? STATUS_BUSY : STATUS_OK);
         assert_int_equal(w->fake.filed, i);

@@ -24,6 +24,7 @@ room(struct engine *engine)
 
 static const struct engine_ops narrow_ops = {
     .room = room,
+    .next_id = fake_next_id,
     .commit = fake_commit,
     .tidy = fake_tidy,
 };
@@ -49,12 +50,12 @@ TEST(does_what_frees_room_when_there_is_none_for_changes)
 {
     struct world *w = narrow(state);
     struct posted *held = hold(w, changes(w, &w->a, 4));
-    struct posted *p[3], *end, *filed = make_post(w, POST_FILED, &w->a);
+    struct posted *p[3], *end, *filed = make_act(w, ACT_FILED, &w->a);
     struct fake *f = &w->fake;
     unsigned n_commits = count(w, &f->n_commits) + 1; /* with that one */
 
-    filed->post.list = 1;
-    filed->post.marks = SLICE("marks");
+    filed->act.filed.list = 1;
+    filed->act.filed.marks = SLICE("marks");
     p[0] = submit(w, changes(w, &w->a, 2));
     end = submit(w, make_post(w, POST_CLOSE, &w->a));
     p[1] = submit(w, changes(w, &w->b, 2));

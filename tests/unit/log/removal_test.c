@@ -44,7 +44,7 @@ TEST(commits_what_waits_before_the_removal_and_refuses_the_rest, world_setup,
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     held = hold(w, changes(w, &w->b, 1));
     before = submit(w, changes(w, &w->a, 3));
-    removal = submit(w, make_post(w, POST_REMOVE, &w->a));
+    removal = submit(w, make_act(w, ACT_REMOVAL, &w->a));
     behind = submit(w, changes(w, &w->a, 3));
     other = submit(w, changes(w, &w->b, 3));
     set_shut(w, false);
@@ -71,7 +71,7 @@ TEST(keeps_the_set_when_the_removal_is_refused, world_setup, world_teardown)
 
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     held = hold(w, changes(w, &w->b, 1));
-    removal = submit(w, make_post(w, POST_REMOVE, &w->a));
+    removal = submit(w, make_act(w, ACT_REMOVAL, &w->a));
     behind = submit(w, changes(w, &w->a, 3));
     refuse_after(w, 1, 1);
     set_shut(w, false);

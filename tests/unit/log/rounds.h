@@ -59,12 +59,49 @@ struct fake {
     unsigned n_ends;
     uint64_t filed;
     char marks[16];
-    struct engine_key keys[KEPT_MAX];
+    struct act_key keys[KEPT_MAX];
     unsigned n_keys;
     unsigned n_finds;    /* that were asked for */
     bool is_out_of_keys; /* there is no room for more */
     bool is_blind;       /* keys cannot be looked up */
 };
+
+static inline uint32_t
+fake_next_id(struct engine *engine)
+{
+    return ((struct fake *)(void *)engine)->last_id + 1;
+}
+
+static inline void
+fake_keep(struct fake *f, const struct act *act)
+{
+    switch (act->kind) {
+    case ACT_BIRTH:
+        f->last_id = act->set_id;
+        break;
+    case ACT_BATCH:
+        f->sets[f->n_batches] = act->set_id;
+        f->in_commit[f->n_batches] = f->n_commits;
+        f->batches[f->n_batches++] =
+            batch_ref((struct batch *)(uintptr_t)act->entries.batch);
+        break;
+    case ACT_LIST_END:
+        snprintf(f->headers[f->n_ends], sizeof(f->headers[0]), "%.*s",
+                 SLICE_ARG(act->list_end.header));
+        f->ends[f->n_ends++] = act->list_end.info;
+        break;
+    case ACT_FILED:
+        f->filed = act->filed.list;
+        snprintf(f->marks, sizeof(f->marks), "%.*s",
+                 SLICE_ARG(act->filed.marks));
+        break;
+    case ACT_KEY:
+        f->keys[f->n_keys++] = act->key;
+        break;
+    default:
+        break;
+    }
+}
 
 static inline enum status
 fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
@@ -72,6 +109,7 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
 {
     struct fake *f = (struct fake *)(void *)engine;
     enum status rc = STATUS_OK;
+    uint32_t id;
 
     pthread_mutex_lock(&f->mutex);
     f->n_waiting++;
@@ -80,13 +118,14 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         pthread_cond_wait(&f->changed, &f->mutex);
     f->n_waiting--;
     f->n_commits++;
-    f->n_idle += commit->n_batches + commit->n_ends + commit->n_filed == 0;
-    f->is_wrong |= !commit->forget;
-    for (size_t i = 0; i < commit->n_births; i++) {
+    f->n_idle += commit->n == 0;
+    id = f->last_id;
+    for (size_t i = 0; i < commit->n; i++) {
+        if (commit->acts[i].kind != ACT_BIRTH)
+            continue;
         snprintf(f->births[f->n_births++], sizeof(f->births[0]), "%s",
-                 commit->births[i].name);
-        f->is_wrong |= *commit->births[i].id != 0;
-        *commit->births[i].id = ++f->last_id;
+                 commit->acts[i].name);
+        f->is_wrong |= commit->acts[i].set_id != ++id;
     }
     if (f->is_unknown)
         rc = problem(why, STATUS_IO, "the disk went away");
@@ -94,24 +133,8 @@ fake_commit(struct engine *engine, const struct commit *commit, bool *is_more,
         f->acceptances--;
     else if (f->refusals > 0 && f->refusals--)
         rc = problem(why, STATUS_BUSY, "the disk is full");
-    for (size_t i = 0; !rc && i < commit->n_batches; i++) {
-        f->sets[f->n_batches] = *commit->batches[i].set;
-        f->in_commit[f->n_batches] = f->n_commits;
-        f->batches[f->n_batches++] =
-            batch_ref((struct batch *)(uintptr_t)commit->batches[i].batch);
-    }
-    for (size_t i = 0; !rc && i < commit->n_ends; i++) {
-        snprintf(f->headers[f->n_ends], sizeof(f->headers[0]), "%.*s",
-                 SLICE_ARG(commit->ends[i].header));
-        f->ends[f->n_ends++] = commit->ends[i].info;
-    }
-    for (size_t i = 0; !rc && i < commit->n_filed; i++) {
-        f->filed = commit->filed[i].list;
-        snprintf(f->marks, sizeof(f->marks), "%.*s",
-                 SLICE_ARG(commit->filed[i].marks));
-    }
-    for (size_t i = 0; !rc && i < commit->n_keys; i++)
-        f->keys[f->n_keys++] = commit->keys[i];
+    for (size_t i = 0; !rc && i < commit->n; i++)
+        fake_keep(f, &commit->acts[i]);
     *is_more = f->to_forget > 0 && --f->to_forget > 0;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);
@@ -133,7 +156,7 @@ fake_tidy(struct engine *engine)
 
 static inline enum status
 fake_find_key(struct engine *engine, const struct digest *id,
-              struct engine_key *found, struct problem *why)
+              struct act_key *found, struct problem *why)
 {
     struct fake *f = (struct fake *)(void *)engine;
     enum status rc = STATUS_NOT_FOUND;
@@ -152,13 +175,13 @@ fake_find_key(struct engine *engine, const struct digest *id,
 }
 
 static inline bool
-fake_has_key_room(struct engine *engine, size_t n)
+fake_has_key_room(struct engine *engine, size_t n, int64_t at_us)
 {
     struct fake *f = (struct fake *)(void *)engine;
     bool has_room;
 
     pthread_mutex_lock(&f->mutex);
-    f->is_wrong |= n == 0;
+    f->is_wrong |= n == 0 || at_us == 0;
     has_room = !f->is_out_of_keys;
     pthread_mutex_unlock(&f->mutex);
     return has_room;
@@ -167,6 +190,7 @@ fake_has_key_room(struct engine *engine, size_t n)
 static const struct engine_ops fake_ops = {
     .find_key = fake_find_key,
     .has_key_room = fake_has_key_room,
+    .next_id = fake_next_id,
     .commit = fake_commit,
     .tidy = fake_tidy,
 };
@@ -340,6 +364,16 @@ make_post(struct world *w, enum post_kind kind, struct log_set *set)
     assert_true(p && w->posts);
     posts_begin(p, kind, set);
     return w->posts[w->n_posts++] = p;
+}
+
+static inline struct posted *
+make_act(struct world *w, enum act_kind kind, struct log_set *set)
+{
+    struct posted *p = make_post(w, POST_ACT, set);
+
+    p->act.kind = kind;
+    p->post.act = &p->act;
+    return p;
 }
 
 /* A post of `n` light entries. */

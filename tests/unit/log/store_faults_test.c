@@ -90,17 +90,18 @@ TEST(bears_no_set_when_the_disk_is_full)
  * here a set is born that exists already. */
 TEST(takes_back_what_it_could_not_apply)
 {
-    struct head head;
     struct world *w = *state;
-    uint32_t id = 0;
-    struct engine_birth births[] = {{"b", &head, &id}, {"a", &head, &id}};
-    const struct commit commit = {.births = births, .n_births = 2};
+    struct act births[2];
+    uint32_t id;
     bool is_more;
 
     world_open(w, 2, 10);
     commit_batches(w, 0, 1);
-    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
-    assert_int_equal(ENGINE(w, commit, &commit, &is_more, NULL), STATUS_BUSY);
+    births[0] = birth(w, "b", &id);
+    births[1] = birth(w, "a", &id);
+    births[1].set_id++;
+    assert_int_equal(try_acts(w, births, 2, &is_more, NULL), STATUS_BUSY);
+    assert_int_equal(w->engine->ops->next_id(w->engine), id);
     commit_batches(w, 1, 2);
     assert_int_equal(ask(w, "SELECT count(*) FROM sets"), 1);
     assert_int_equal(read_on(w, 0), 20);
@@ -151,7 +152,7 @@ TEST(keeps_a_reserve_for_what_frees_space)
     assert_false(has_room(w));
     info = list_of(w, 1, 0, 30);
     commit_end(w, &info, "header");
-    commit_filed(w, 1, SLICE("marks"), true);
+    commit_filed(w, 1, SLICE("marks"));
     forget_all(w);
     assert_int_equal(count_batches(w), 0);
     assert_true(has_room(w)); /* the pages that were freed count */

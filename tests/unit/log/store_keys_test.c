@@ -22,11 +22,10 @@ setup(void **state)
 }
 
 /* Key `n`, as of a post of entries n to 2n. */
-static struct engine_key
+static struct act_key
 key_of(unsigned n)
 {
-    struct engine_key key = {
-        .first = n, .last = 2 * n, .last_us = POSTS_TIME(n)};
+    struct act_key key = {.first = n, .last = 2 * n, .last_us = POSTS_TIME(n)};
 
     digest_start(&key.id, (struct slice){(const char *)&n, sizeof(n)});
     key.entries = key.id;
@@ -34,20 +33,26 @@ key_of(unsigned n)
     return key;
 }
 
+static struct act
+key_act(unsigned n)
+{
+    return (struct act){.kind = ACT_KEY, .key = key_of(n)};
+}
+
 static void
 commit_keys(struct world *w, unsigned from, unsigned n)
 {
-    struct engine_key keys[16];
+    struct act acts[16];
 
     for (unsigned i = 0; i < n; i++)
-        keys[i] = key_of(from + i);
-    commit(w, &(struct commit){.keys = keys, .n_keys = n, .forget = true});
+        acts[i] = key_act(from + i);
+    commit_acts(w, acts, n);
 }
 
 static bool
 has_key(struct world *w, unsigned n)
 {
-    struct engine_key key = key_of(n), found;
+    struct act_key key = key_of(n), found;
     enum status rc = ENGINE(w, find_key, &key.id, &found, NULL);
 
     if (rc == STATUS_NOT_FOUND)
@@ -64,7 +69,7 @@ has_key(struct world *w, unsigned n)
 static bool
 has_room(struct world *w, size_t n)
 {
-    return ENGINE(w, has_key_room, n);
+    return ENGINE(w, has_key_room, n, clock_now_us());
 }
 
 static int64_t
@@ -204,8 +209,7 @@ TEST(keeps_a_bounded_number_of_keys)
  * keys before are as they were; a swap that was due with it is, too. */
 TEST(a_refused_commit_leaves_keys_and_swap_as_they_were)
 {
-    struct engine_key twice[2];
-    struct commit commit = {.keys = twice, .n_keys = 2};
+    struct act twice[2];
     struct world *w = *state;
     bool is_more;
 
@@ -214,8 +218,8 @@ TEST(a_refused_commit_leaves_keys_and_swap_as_they_were)
     clock_pass_us(24 * HOUR);
     commit_keys(w, 2, 1);
     clock_pass_us(24 * HOUR);
-    twice[0] = twice[1] = key_of(5);
-    assert_int_equal(ENGINE(w, commit, &commit, &is_more, NULL), STATUS_BUSY);
+    twice[0] = twice[1] = key_act(5);
+    assert_int_equal(try_acts(w, twice, 2, &is_more, NULL), STATUS_BUSY);
     assert_true(has_key(w, 1));
     assert_false(has_key(w, 5));
     assert_int_equal(rows(w), 2);
@@ -230,22 +234,14 @@ TEST(a_refused_commit_leaves_keys_and_swap_as_they_were)
 static void
 commit_and_crash(struct world *w)
 {
-    struct engine_batch batch;
-    struct engine_key key = key_of(7);
-    struct head head;
-    struct engine_birth birth = {"a", &head, &w->set};
-    struct commit commit = {.births = &birth,
-                            .n_births = 1,
-                            .batches = &batch,
-                            .n_batches = 1,
-                            .keys = &key,
-                            .n_keys = 1};
+    struct act acts[3];
     bool is_more;
 
     world_open(w, 1, 10);
-    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
-    batch = (struct engine_batch){&w->set, w->chain[0]};
-    _exit(ENGINE(w, commit, &commit, &is_more, NULL) ? 1 : 0);
+    acts[0] = birth(w, "a", &w->set);
+    acts[1] = batch_of(w->set, w->chain[0]);
+    acts[2] = key_act(7);
+    _exit(try_acts(w, acts, 3, &is_more, NULL) ? 1 : 0);
 }
 
 /* a key is there after a crash exactly if its entries are. */

@@ -51,13 +51,13 @@ TEST(keeps_the_rows_of_a_list_that_is_filed_after_a_later_one)
 
     open_with_two_closed_lists(w);
 
-    commit_filed(w, 2, SLICE("marks"), true);
+    commit_filed(w, 2, SLICE("marks"));
     forget_all(w);
     assert_int_equal(count_batches(w), 9);
     assert_int_equal(read_on(w, 0), 9 * EACH);
     assert_nothing_is_missing(w);
 
-    commit_filed(w, 1, SLICE("marks"), true);
+    commit_filed(w, 1, SLICE("marks"));
     forget_all(w);
     assert_int_equal(count_batches(w), 3);
     assert_int_equal(read_on(w, 6 * EACH), 9 * EACH);
@@ -70,7 +70,7 @@ TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
     struct world *w = *state;
 
     open_with_two_closed_lists(w);
-    commit_filed(w, 2, SLICE("marks"), false);
+    commit_filed(w, 2, SLICE("marks"));
 
     reopen(w);
     forget_all(w);
@@ -78,7 +78,7 @@ TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
     assert_int_equal(read_on(w, 0), 9 * EACH);
     assert_nothing_is_missing(w);
 
-    commit_filed(w, 1, SLICE("marks"), false);
+    commit_filed(w, 1, SLICE("marks"));
     reopen(w);
     forget_all(w);
     assert_int_equal(count_batches(w), 3);
@@ -89,24 +89,19 @@ TEST(keeps_the_rows_of_a_list_without_a_file_after_a_restart)
 static uint32_t
 commit_set(struct world *w, const char *name)
 {
-    struct engine_batch batches[9];
-    struct engine_end ends[3];
-    struct head head;
-    uint32_t id = 0;
-    struct engine_birth birth = {name, &head, &id};
+    struct act acts[13];
+    struct list_info info;
+    uint32_t id;
+    size_t n = 0;
 
-    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
-    for (size_t i = 0; i < 9; i++)
-        batches[i] = (struct engine_batch){&id, w->chain[i]};
-    for (size_t i = 0; i < 3; i++)
-        ends[i] = (struct engine_end){&id, list_of(w, i + 1, 3 * i, 3 * i + 3),
-                                      slice_of(name)};
-    commit(w, &(struct commit){.births = &birth,
-                               .n_births = 1,
-                               .batches = batches,
-                               .n_batches = 9,
-                               .ends = ends,
-                               .n_ends = 3});
+    acts[n++] = birth(w, name, &id);
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t b = 3 * i; b < 3 * i + 3; b++)
+            acts[n++] = batch_of(id, w->chain[b]);
+        info = list_of(w, i + 1, 3 * i, 3 * i + 3);
+        acts[n++] = end_of(id, &info, name);
+    }
+    commit_acts(w, acts, n);
     return id;
 }
 
@@ -131,7 +126,7 @@ static void
 file(struct world *w, uint32_t id, uint64_t number)
 {
     w->set = id;
-    commit_filed(w, number, SLICE("marks"), true);
+    commit_filed(w, number, SLICE("marks"));
 }
 
 /* engine.h: a set whose list cannot be filed does not hold up the others, and

@@ -142,7 +142,7 @@ TEST(knows_its_closed_lists)
     /* A list is read by its entries once it has a file. */
     assert_int_equal(ENGINE(w, list_of, w->set, 12, &found, NULL, NULL),
                      STATUS_NOT_FOUND);
-    commit_filed(w, 1, SLICE("marks one"), false);
+    commit_filed(w, 1, SLICE("marks one"));
     buf_clear(&text);
     assert_int_equal(ENGINE(w, list_of, w->set, 10, &found, &text, NULL),
                      STATUS_OK);
@@ -176,7 +176,7 @@ TEST(forgets_filed_rows_in_slices)
     commit_end(w, &info, "header");
     assert_false(commit_nothing(w)); /* closed, not filed */
     before = ask(w, "SELECT sum(length(body)) FROM batches");
-    assert_true(commit_filed(w, 1, SLICE("marks"), true));
+    assert_true(commit_filed(w, 1, SLICE("marks")));
     for (bool is_more = true; is_more; n++) {
         is_more = commit_nothing(w);
         after = ask(w, "SELECT sum(length(body)) FROM batches");
@@ -214,7 +214,7 @@ TEST(forgets_after_a_crash_what_the_file_holds)
     assert_int_equal(closed_write(w->dir.fd, &info, SLICE("header"), source, w,
                                   &marks, NULL),
                      STATUS_OK);
-    commit_filed(w, 1, buf_slice(&marks), false);
+    commit_filed(w, 1, buf_slice(&marks));
 
     reopen(w);
     assert_int_equal(w->head.last, 2000);
@@ -268,12 +268,11 @@ static void
 commit_more(struct world *w)
 {
     struct batch *b = w->chain[0];
-    struct engine_batch entry = {&w->set, b};
+    const struct act act = batch_of(w->set, b);
 
     b->first += 1000;
     b->last += 1000;
-    commit(w,
-           &(struct commit){.batches = &entry, .n_batches = 1, .forget = true});
+    commit_acts(w, &act, 1);
     w->engine->ops->tidy(w->engine);
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/db.h"
 #include "broker/log/store.h"
 #include "tests/support/posts.h"
@@ -113,34 +114,60 @@ world_open(struct world *w, size_t n, unsigned each)
     reopen(w);
 }
 
+static inline enum status
+try_acts(struct world *w, const struct act *acts, size_t n, bool *is_more,
+         struct problem *why)
+{
+    const struct commit commit = {clock_now_us(), acts, n};
+
+    return ENGINE(w, commit, &commit, is_more, why);
+}
+
 /* Returns whether the engine has more to forget. */
 static inline bool
-commit(struct world *w, const struct commit *commit)
+commit_acts(struct world *w, const struct act *acts, size_t n)
 {
     bool is_more;
 
-    assert_int_equal(ENGINE(w, commit, commit, &is_more, NULL), STATUS_OK);
+    assert_int_equal(try_acts(w, acts, n, &is_more, NULL), STATUS_OK);
     return is_more;
+}
+
+/* A set that begins at POSTS_TIME(0); sets *id to the id of the next birth. */
+static inline struct act
+birth(struct world *w, const char *name, uint32_t *id)
+{
+    *id = w->engine->ops->next_id(w->engine);
+    return (struct act){
+        .kind = ACT_BIRTH,
+        .set_id = *id,
+        .name = name,
+        .birth = {.epoch = POSTS_EPOCH,
+                  .created_us = POSTS_TIME(0),
+                  .start_list = 1},
+    };
+}
+
+static inline struct act
+batch_of(uint32_t set, const struct batch *batch)
+{
+    return (struct act){
+        .kind = ACT_BATCH, .set_id = set, .entries = {.batch = batch}};
 }
 
 /* Commits batches `from` to `to` - 1, with the set's birth before the first. */
 static inline enum status
 try_batches(struct world *w, size_t from, size_t to, struct problem *why)
 {
-    struct engine_batch batches[64];
-    struct head head;
-    struct engine_birth birth = {"a", &head, &w->set};
-    struct commit commit = {.births = &birth,
-                            .n_births = from == 0,
-                            .batches = batches,
-                            .n_batches = to - from,
-                            .forget = true};
+    struct act acts[65];
+    size_t n = 0;
     bool is_more;
 
-    lists_start(&head, POSTS_EPOCH, POSTS_TIME(0));
+    if (from == 0)
+        acts[n++] = birth(w, "a", &w->set);
     for (size_t i = from; i < to; i++)
-        batches[i - from] = (struct engine_batch){&w->set, w->chain[i]};
-    return ENGINE(w, commit, &commit, &is_more, why);
+        acts[n++] = batch_of(w->set, w->chain[i]);
+    return try_acts(w, acts, n, &is_more, why);
 }
 
 static inline void
@@ -165,27 +192,40 @@ list_of(const struct world *w, uint64_t number, size_t from, size_t to)
     };
 }
 
+static inline struct act
+end_of(uint32_t set, const struct list_info *info, const char *header)
+{
+    return (struct act){
+        .kind = ACT_LIST_END,
+        .set_id = set,
+        .list_end = {.info = *info, .header = slice_of(header)},
+    };
+}
+
 static inline void
 commit_end(struct world *w, const struct list_info *info, const char *header)
 {
-    struct engine_end end = {&w->set, *info, slice_of(header)};
+    const struct act end = end_of(w->set, info, header);
 
-    commit(w, &(struct commit){.ends = &end, .n_ends = 1, .forget = true});
+    commit_acts(w, &end, 1);
 }
 
 static inline bool
-commit_filed(struct world *w, uint64_t list, struct slice marks, bool forget)
+commit_filed(struct world *w, uint64_t list, struct slice marks)
 {
-    struct engine_filed filed = {w->set, list, marks};
+    const struct act filed = {
+        .kind = ACT_FILED,
+        .set_id = w->set,
+        .filed = {.list = list, .marks = marks},
+    };
 
-    return commit(
-        w, &(struct commit){.filed = &filed, .n_filed = 1, .forget = forget});
+    return commit_acts(w, &filed, 1);
 }
 
 static inline bool
 commit_nothing(struct world *w)
 {
-    return commit(w, &(struct commit){.forget = true});
+    return commit_acts(w, NULL, 0);
 }
 
 static inline void
@@ -196,7 +236,7 @@ forget_all(struct world *w)
 }
 
 /* Reads on from `after`, and compares with the chain; returns where it ends. */
-static uint64_t
+static inline uint64_t
 read_on(struct world *w, uint64_t after)
 {
     for (;;) {

@@ -183,7 +183,7 @@ remove_demo(void)
 {
     struct posted p;
 
-    posts_begin(&p, POST_REMOVE, sets_find(&s, "demo")->log);
+    posts_begin_act(&p, ACT_REMOVAL, sets_find(&s, "demo")->log);
     assert_int_equal(log_submit(registry_log(s.registry), &p.post), STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);

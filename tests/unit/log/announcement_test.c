@@ -5,29 +5,29 @@
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
-/* Posts one entry for each fact to set b, and none for facts of b itself. */
+/* Posts one entry for each act but batches to set b, and none for acts of b. */
 static struct {
     struct world *world;
     struct post post;
     struct fragment fragments[16];
     struct slice sample; /* one fragment's bytes */
     struct fragment fragment;
-    enum log_fact_kind kinds[16];
-    unsigned n_told;    /* facts, in all */
+    enum act_kind kinds[16];
+    unsigned n_told;    /* acts, in all */
     unsigned n_done;    /* posts */
     enum status status; /* of the last one */
 } t;
 
 static enum status
-on_facts(const struct log_fact *facts, size_t n, struct post **post, void *user)
+on_acts(const struct act *acts, size_t n, struct post **post, void *user)
 {
     (void)user;
     buf_clear(&t.post.bytes);
     t.post.n_fragments = 0;
     for (size_t i = 0; i < n; i++) {
-        if (facts[i].set == &t.world->b)
+        if (acts[i].set == &t.world->b || acts[i].kind == ACT_BATCH)
             continue;
-        t.kinds[t.n_told++] = facts[i].kind;
+        t.kinds[t.n_told++] = acts[i].kind;
         buf_add_slice(&t.post.bytes, t.sample);
         t.fragments[t.post.n_fragments++] = t.fragment;
     }
@@ -61,7 +61,7 @@ setup(void **state)
                            .done = on_told};
     buf_init(&t.post.bytes, SIZE_MAX);
     w->options.limits.entries = 2;
-    w->options.on_facts = on_facts;
+    w->options.on_acts = on_acts;
     *state = w;
     return 0;
 }
@@ -87,8 +87,8 @@ TEST(what_is_told_goes_into_the_same_commit)
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK); /* none */
     committer_stop(&w->committer);
     assert_int_equal(t.n_told, 2);
-    assert_int_equal(t.kinds[0], FACT_BORN);
-    assert_int_equal(t.kinds[1], FACT_CLOSED);
+    assert_int_equal(t.kinds[0], ACT_BIRTH);
+    assert_int_equal(t.kinds[1], ACT_LIST_END);
     assert_int_equal(t.n_done, 1);
     assert_int_equal(t.status, STATUS_OK);
     assert_int_equal(w->fake.n_batches, 3);

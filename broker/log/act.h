@@ -1,0 +1,163 @@
+/*
+ * act.h - what one commit of the log does: acts, applied in order, all or none.
+ *
+ *     posts --stamping--> acts --engine->commit--> tidings.db
+ *                             \--on_acts---------> framework events
+ *
+ * An act holds everything that the log thread decided: ids, numbers, times,
+ * names, bytes. An engine that applies it reads no clock, no path and no
+ * setting. So the same acts give the same rows in every data directory, at any
+ * time. Local acts are the exception: they concern files of this data directory
+ * only.
+ *
+ * To add a kind: a row and its fields here, a case that places it (stamping.c)
+ * and a case that applies it (store.c).
+ */
+#ifndef BROKER_LOG_ACT_H
+#define BROKER_LOG_ACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/lists.h"
+#include "proto/hash.h"
+#include "proto/position.h"
+#include "proto/slice.h"
+
+struct batch;
+struct log_set;
+
+enum act_kind {
+    ACT_BIRTH,      /* the set begins */
+    ACT_BATCH,      /* the set gets entries */
+    ACT_LIST_END,   /* the open list of the set ends, and the next one begins */
+    ACT_KEY,        /* a post had an idempotency key (keys.h) */
+    ACT_SETTINGS,   /* the set gets settings, instead of its former ones */
+    ACT_RETIREMENT, /* the oldest lists of the set are no longer retained */
+    ACT_REMOVAL,    /* the set ends */
+    ACT_GENERATION, /* a build becomes the current one of its kind */
+    ACT_UNARCHIVED, /* older builds leave the archive; the current one stays */
+    /* Local: */
+    ACT_FILED,  /* the file of a closed list is on the disk */
+    ACT_PURGED, /* files of trash are off the disk; has no set */
+    ACT_SWEPT,  /* files of a generation are off the disk; has no set */
+    ACT_KINDS
+};
+
+/* A post with an idempotency key, and its outcome. */
+struct act_key {
+    struct digest id;      /* of the set's epoch and the key */
+    struct digest entries; /* of the posted entries */
+    uint64_t first, last;
+    int64_t last_us;
+};
+
+/* All pointers are lent until the engine has committed the act. */
+struct act {
+    enum act_kind kind;
+    uint32_t set_id;     /* 0: the act has no set */
+    const char *name;    /* of the set */
+    struct log_set *set; /* the same set in memory; an engine ignores it */
+
+    /* "Given": what the owner of a post of kind POST_ACT sets. The log thread
+     * sets the rest. */
+    union {
+        struct {
+            char epoch[EPOCH_SIZE + 1];
+            int64_t created_us;  /* T(0) */
+            uint64_t start_list; /* number of the first list */
+        } birth;
+
+        struct {
+            /* Complete when the engine sees the act, not when on_acts does. */
+            const struct batch *batch;
+            uint64_t commit_after; /* as of the head, with this commit */
+        } entries;
+
+        struct {
+            struct list_info info;
+            struct slice header;   /* as it will stand for ever */
+            uint64_t commit_after; /* with the commit of the last entry */
+            uint64_t first_list;   /* the oldest that the set retains */
+        } list_end;
+
+        struct {
+            struct act_key key;
+            size_t previous_key; /* acts.c: of the same round */
+        };
+
+        struct {
+            struct slice text;
+            int64_t changed_us;
+        } settings;
+
+        /* Lists `first` to `last` become trash: their rows and files stay until
+         * due_us, for those who still read them. */
+        struct {
+            uint64_t last;       /* given */
+            uint64_t earliest;   /* given: seq of the last entry that goes */
+            uint64_t bytes;      /* given; local: of the files that go */
+            uint64_t file_bytes; /* local: of all files that stay */
+            uint64_t first;
+            uint64_t open_list; /* number of the open list */
+            int64_t due_us;
+        } retirement;
+
+        /* Its name and its lists' numbers are remembered for ever: a list's
+         * address is never given to other bytes. Lists `first` to `last` become
+         * trash, and so do all generations. */
+        struct {
+            uint64_t first, last;
+            uint64_t next_list; /* a set of this name goes on with it: behind
+                                   all numbers of its lists and generations */
+            int64_t removed_us;
+            int64_t due_us;
+        } removal;
+
+        struct {
+            struct generation build; /* given */
+            int64_t due_us;          /* when the build before it may go, unless
+                                        that is archived */
+            bool is_first;           /* there was none before */
+            uint64_t n_archived;     /* of its kind, with this one */
+            uint64_t first_archived; /* likewise: number of the oldest */
+        } generation;
+
+        struct {
+            enum generation_kind kind; /* given */
+            uint64_t n;                /* given: how many go */
+            uint64_t first_archived;   /* given: number of the oldest that
+                                          stays */
+            uint64_t n_archived;       /* of those that stay */
+            uint64_t last;             /* the number that was given last */
+            int64_t due_us;
+        } unarchived;
+
+        struct {
+            uint64_t list;       /* given */
+            struct slice marks;  /* given: where its blocks begin (closed.h) */
+            uint64_t bytes;      /* given: of its file */
+            uint64_t file_bytes; /* of all files of the set */
+        } filed;
+
+        struct {
+            uint32_t trash; /* given: its id */
+            uint64_t upto;  /* given: the last list whose file is gone */
+        } purged;
+
+        struct {
+            uint64_t id; /* given: of struct due_generation */
+        } swept;
+    };
+};
+
+/* One transaction. */
+struct commit {
+    int64_t at_us; /* the clock when the round began: an engine uses no other
+                      time, for the acceptance of batches and the age of keys */
+    const struct act *acts;
+    size_t n;
+};
+
+#endif
