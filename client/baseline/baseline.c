@@ -1,13 +1,13 @@
 /*
- * baseline.c - all resources of a source, and the place they stand for.
+ * baseline.c - reads all resources of a source, and finds their place.
  *
  *     parts --+--> reading --+--> entries --> on_entry
  *       ^     +--> dump -----+
  *       |            |
  *       +-- index, next page, packages
  *
- * Whatever a document says it is decides how it is read, not where it was
- * found: an index may be served for a list, and a list for an index.
+ * A document is read as what it says it is, wherever it was found: an index may
+ * be served for a list, and a list for an index.
  */
 #include "client/baseline/baseline.h"
 
@@ -22,8 +22,8 @@
 #include "client/dumps/scratch.h"
 #include "client/lib/pause.h"
 
-/* Attempts to read a document, and the longest pause between two that is not
- * asked for. */
+/* Attempts to read a document, and the longest pause between two, unless the
+ * server asks for longer. */
 #define ATTEMPTS      5
 #define PAUSE_MOST_MS 30000
 
@@ -35,16 +35,16 @@ struct baseline {
     void *user;
 
     struct scratch scratch; /* none: no dumps */
-    bool is_dump;           /* what is read now, else the list */
-    bool has_told;          /* an entry, of the dump */
-    uint64_t n_told;        /* resources, repeats included */
-    bool is_done;           /* well */
+    bool is_dump;           /* the dump is being read, not the list */
+    bool has_told;          /* an entry was read */
+    uint64_t n_told;        /* resources, including repeats */
+    bool is_done;           /* ended without failure */
     struct timer *turn;
     struct parts parts;
-    struct part now; /* what is read; its URL is lent by parts */
-    unsigned n_led;  /* parts that it names */
-    size_t n_known;  /* named that were read, or will be */
-    bool has_list;   /* something was read that is no index, or will be */
+    struct part now; /* the current part; `parts` owns its URL */
+    unsigned n_led;  /* parts that this one names */
+    size_t n_known;  /* names of parts already known */
+    bool has_list;   /* a list or package was read, or is a part */
     struct reading *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -68,7 +68,7 @@ free_baseline(struct baseline *b)
     free(b);
 }
 
-/* Ends it, whatever is under way. */
+/* Ends the baseline and frees it. */
 static void
 end(struct baseline *b)
 {
@@ -82,8 +82,8 @@ end(struct baseline *b)
     free_baseline(b);
 }
 
-/* What was being read is ended from the next turn of the loop: we may be in the
- * middle of it. */
+/* Notes the failure. The next turn of the loop ends the part, because one of
+ * its callbacks may be running. */
 static void
 fail(struct baseline *b, enum td_status rc, const char *text)
 {
@@ -93,7 +93,7 @@ fail(struct baseline *b, enum td_status rc, const char *text)
     timer_start(b->turn, 0);
 }
 
-/* False: the listing could not be written, and it ends. */
+/* False: the listing cannot be written; the baseline ends. */
 static bool
 has_listed(struct baseline *b, bool is_good)
 {
@@ -104,7 +104,7 @@ has_listed(struct baseline *b, bool is_good)
     return is_good;
 }
 
-/* The document that is read is not what it should be. */
+/* The current document is invalid. */
 static void
 fail_document(struct baseline *b, const char *text)
 {
@@ -137,7 +137,7 @@ add_part(struct baseline *b, const struct part *like, struct slice url,
 
 /* Documents */
 
-/* Is `word` one of the words of rel? */
+/* True if `word` is one of the words of `rel`. */
 static bool
 has_rel(struct slice rel, const char *word)
 {
@@ -157,8 +157,7 @@ on_link(struct slice rel, struct slice href, void *user)
         add_part(b, &like, href, (struct slice){NULL, 0});
 }
 
-/* What is the document that is read: of resources, of packages, an index, or
- * nothing that belongs here? */
+/* The kinds of documents; NOTHING: not part of a baseline. */
 enum what { RESOURCES, PACKAGES, INDEX, NOTHING };
 
 static enum what
@@ -196,7 +195,7 @@ add_child(struct baseline *b, const struct document_entry *entry,
                  is_package ? entry->change.hash : (struct slice){NULL, 0});
 }
 
-/* Hands a resource over. It may be freed after it. */
+/* Hands a resource over. The baseline may be freed afterwards. */
 static void
 tell(struct baseline *b, const struct document_entry *entry, const char *file)
 {
@@ -252,7 +251,7 @@ on_read_entry(const struct document_entry *entry,
     }
 }
 
-/* The next part, in a turn of its own. */
+/* Goes on with the next part, in a turn of its own. */
 static void
 go_on(struct baseline *b)
 {
@@ -262,12 +261,12 @@ go_on(struct baseline *b)
     timer_start(b->turn, 0);
 }
 
-/* The same part again, after a pause; the baseline may be freed then. False:
- * that is enough. */
+/* Reads the same part again after a pause; the baseline may be freed then.
+ * False: no further attempt. */
 static bool
 waits(struct baseline *b, const struct failure *why)
 {
-    struct failure told = *why; /* it goes with the reading */
+    struct failure told = *why; /* a copy: the reading may be freed */
     unsigned ms;
 
     if (why->rc != TD_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
@@ -276,12 +275,12 @@ waits(struct baseline *b, const struct failure *why)
     ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
     timer_start(b->turn, ms);
     if (b->plan.on_wait)
-        b->plan.on_wait(&told, ms, b->user); /* last: it may be freed there */
+        b->plan.on_wait(&told, ms, b->user); /* last: may free `b` */
     return true;
 }
 
-/* An index that has not changed may have parts that have, and a page may have
- * next pages that have: both are read each time. */
+/* An index may be unchanged while its parts change, and a page while later
+ * pages change: so both are read each time. */
 static bool
 note_document(struct baseline *b, const struct reading_end *end)
 {
@@ -363,7 +362,7 @@ on_dumped(const struct failure *why, void *user)
 
 /* The way through */
 
-/* The dump is of no use: is there a list? */
+/* The dump has failed: begins the list, if there is one. */
 static bool
 falls_back(struct baseline *b)
 {
@@ -383,7 +382,8 @@ falls_back(struct baseline *b)
     baseline_parts_fini(&b->parts);
     b->n_known = 0;
     b->has_list = false;
-    /* What was told of the dump may be older than the list: so is the place. */
+    /* Once entries of the dump were handed over, its place counts, too: they
+     * may be older than the list. */
     if (!b->has_told) {
         baseline_place_init(&b->place);
         if (b->plan.listing)
@@ -452,7 +452,7 @@ on_turn(void *user)
     }
 }
 
-/* Where it begins; TD_GONE: nowhere. */
+/* Begins with the dump or the list; TD_GONE: the source offers neither. */
 static void
 begin(struct baseline *b)
 {

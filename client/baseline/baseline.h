@@ -1,19 +1,19 @@
 /*
- * baseline.h - all resources of a source, and the place in its history that
- * they stand for.
+ * baseline.h - all resources of a source, and the place in its history at which
+ * the list of them was true.
  *
  *     Resource Dump (packages, where a scratch directory is given)
  *     else Resource List: list, index, pages by `next`; gzip
  *
  * The place: td:epoch and td:last of the list; else its `at`, with a count of
- * 0, so that what happened in that very moment is told again rather than not at
- * all; else the newest lastmod, if the list's Last-Modified, or the source's
- * clock (Date) when it was asked for, is not older; else these. Of an index the
- * oldest of its parts' and its own.
+ * 0, so that changes of that very moment are repeated rather than missed; else
+ * the newest lastmod, unless the list's Last-Modified, or the source's clock
+ * (Date) at the request, is older; else that one. For an index: the oldest of
+ * its own and its parts'.
  *
- * The newest lastmod is proven, but may be much older than the list, where
- * nothing changes for long: too old for a source that keeps few changes. What
- * the servers say of the time of the list is then the best guess.
+ * The newest lastmod is proven, but may be much older than the list if nothing
+ * changes for long: too old for a source that keeps few changes. Then the
+ * servers' time of the list is the best guess.
  */
 #ifndef CLIENT_BASELINE_BASELINE_H
 #define CLIENT_BASELINE_BASELINE_H
@@ -27,16 +27,17 @@
 struct baseline;
 
 /* One resource. `file`: the path of its representation in the scratch
- * directory, not synced, the caller's to rename until it returns; NULL: to
- * be fetched. Its digests were checked; what is not right comes without a file.
- * A resource may come twice: the later one counts. False: baseline_free is
- * called next, or was. */
+ * directory, not synced; the caller may rename it until it returns; NULL: the
+ * caller fetches it. Its digests are right; a resource with wrong ones comes
+ * without a file. A resource may come twice: the later one counts. False:
+ * baseline_free is called next, or was. */
 typedef bool baseline_entry_fn(const struct document_entry *entry,
                                const char *file, void *user);
 
-/* TD_OK: those were all; `guess`: a later place than `place`, or NULL. TD_GONE:
- * the source offers neither list nor dump; TD_REFUSED, TD_UNREACHABLE,
- * TD_BROKEN, TD_IO (scratch), TD_MEMORY: what was told is void. */
+/* TD_OK: all resources were handed over; `guess`: a later place than `place`,
+ * or NULL. TD_GONE: the source offers neither list nor dump; TD_REFUSED,
+ * TD_UNREACHABLE, TD_BROKEN, TD_IO (scratch), TD_MEMORY: the resources handed
+ * over are void. */
 typedef void baseline_end_fn(const struct failure *why,
                              const struct place *place,
                              const struct place *guess, void *user);
@@ -44,19 +45,19 @@ typedef void baseline_end_fn(const struct failure *why,
 struct baseline_plan {
     const struct offered *offered; /* must stay until the end */
     const char *scratch;           /* directory; NULL: no dumps */
-    unsigned patience_s; /* a server that wants to be left alone for longer is
-                            TD_UNREACHABLE at once; 0: it is waited for, for an
-                            hour at most */
+    unsigned patience_s;           /* a server that asks for a longer pause is
+                                      TD_UNREACHABLE at once; 0: the baseline
+                                      waits, for an hour at most */
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (listing_take, listing_compare). NULL: none. Must
      * stay until the end. */
     struct listing *listing;
-    bool is_partial; /* of the listing: documents that have not changed are not
-                        read, and their resources not handed over */
+    bool is_partial; /* with a listing: does not read unchanged documents, nor
+                        hand over their resources */
     /* Called, if set, when a document cannot be had and is asked for again in
      * `ms`; may free the baseline. */
     void (*on_wait)(const struct failure *why, unsigned ms, void *user);
-    /* Called, if set, with the reason why a dump is left for the list. */
+    /* Called, if set, with the reason why the list replaces the dump. */
     void (*on_note)(const char *text, void *user);
 };
 

@@ -1,5 +1,5 @@
 /*
- * baseline_parts.c - what a baseline still has to read.
+ * baseline_parts.c - the queue of documents and packages of a baseline.
  */
 #include "client/baseline/baseline_parts.h"
 
@@ -23,8 +23,8 @@ baseline_parts_fini(struct parts *parts)
     baseline_parts_init(parts);
 }
 
-/* FNV-1a; never 0, which is an empty slot. Whoever makes two URLs collide keeps
- * us from reading one of his own. */
+/* FNV-1a; never 0, which is an empty slot. A source whose URLs collide only
+ * hides one of its own. */
 static uint64_t
 hash_of(struct slice url)
 {
@@ -35,7 +35,7 @@ hash_of(struct slice url)
     return hash ? hash : 1;
 }
 
-/* The slot of `hash`, or the free one for it. */
+/* Returns the slot of `hash`, or the free slot for it. */
 static uint64_t *
 slot_of(const struct parts *parts, uint64_t hash)
 {
@@ -46,7 +46,7 @@ slot_of(const struct parts *parts, uint64_t hash)
     return &parts->seen[at];
 }
 
-/* Twice as many slots. */
+/* Doubles the number of slots. */
 static bool
 grow_seen(struct parts *parts)
 {

@@ -1,13 +1,13 @@
 /*
- * baseline_place.c - the place that a baseline stands for.
+ * baseline_place.c - the place of a baseline.
  */
 #include "client/baseline/baseline_place.h"
 
 #include <string.h>
 #include <time.h>
 
-/* Where nobody tells the time but we: a clock that is wrong by less loses
- * nothing, it repeats. */
+/* Subtracted from our own clock, if no document or server states a time: a
+ * clock that is ahead by less misses nothing, it only repeats. */
 #define OWN_CLOCK_MARGIN_US (3600ll * 1000000)
 
 void
@@ -21,7 +21,7 @@ baseline_place_init(struct baseline_place *place)
     };
 }
 
-/* The older of the two that there are. */
+/* Returns the older of two times, as far as they are known. */
 static int64_t
 older(int64_t a, int64_t b)
 {
@@ -73,7 +73,7 @@ baseline_place_made(struct baseline_place *place, int64_t made_us)
     place->made_us = older(place->made_us, made_us);
 }
 
-/* Is it known from the documents alone? */
+/* True if the documents alone state it. */
 static bool
 is_told(const struct baseline_place *place)
 {
@@ -81,7 +81,7 @@ is_told(const struct baseline_place *place)
            (place->time_us != DATETIME_NONE && !place->is_time_open);
 }
 
-/* What the servers, or we, say of the time of the documents. */
+/* The time of the documents by the servers' clocks, or by ours. */
 static int64_t
 by_clock(const struct baseline_place *place)
 {

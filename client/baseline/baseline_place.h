@@ -1,6 +1,6 @@
 /*
- * baseline_place.h - the place that a baseline stands for, put together from
- * what its documents tell (baseline.h says how).
+ * baseline_place.h - the place of a baseline, derived from its documents as
+ * baseline.h says.
  */
 #ifndef CLIENT_BASELINE_BASELINE_PLACE_H
 #define CLIENT_BASELINE_BASELINE_PLACE_H
@@ -9,11 +9,11 @@
 #include "client/source/place.h"
 
 struct baseline_place {
-    bool has_seq;        /* some document told one */
-    bool is_seq_open;    /* a list had none, or they were of several logs */
+    bool has_seq;        /* some document has one */
+    bool is_seq_open;    /* a list has none, or they are of several logs */
     struct position seq; /* the oldest */
     int64_t time_us;     /* the oldest `at`; or DATETIME_NONE */
-    bool is_time_open;   /* a list had none, nor what is above it */
+    bool is_time_open;   /* a list has none, nor a document above it */
     int64_t lastmod_us;  /* the newest; or DATETIME_NONE */
     int64_t made_us;     /* the oldest answer (reading.h); or DATETIME_NONE */
     int64_t began_us;    /* by our own clock */
@@ -24,8 +24,8 @@ void baseline_place_init(struct baseline_place *place);
 /* An `at` of a part, or DATETIME_NONE. */
 void baseline_place_time(struct baseline_place *place, int64_t at_us);
 
-/* What a document tells that was read to its end. `has_resources`: it is no
- * index. `has_time`, `has_seq`: what is above it told one. */
+/* Adds the head of a complete document. `has_resources`: it is no index.
+ * `has_time`, `has_seq`: a document above it has one. */
 void baseline_place_head(struct baseline_place *place,
                          const struct document_head *head, bool has_resources,
                          bool has_time, bool has_seq);
@@ -35,7 +35,7 @@ void baseline_place_made(struct baseline_place *place, int64_t made_us);
 
 struct place baseline_place_of(const struct baseline_place *place);
 
-/* A later one, which is likely but not proven. False: there is none. */
+/* Returns a later place, which is likely but not proven. False: none. */
 bool baseline_place_guess(const struct baseline_place *place,
                           struct place *guess);
 

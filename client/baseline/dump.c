@@ -17,14 +17,14 @@
 #include "client/dumps/scratch.h"
 #include "client/lib/pause.h"
 
-/* Attempts to fetch a package, and the longest pause between two that is not
- * asked for. */
+/* Attempts to fetch a package, and the longest pause between two, unless the
+ * server asks for longer. */
 #define ATTEMPTS      5
 #define PAUSE_MOST_MS 30000
 
 #define URL_QUOTED_MAX 300
 
-/* Entries of one turn of the loop, for others are on it. */
+/* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 100
 
 enum dump_state { FETCHING, EXPECTING, HANDING, ENDING };
@@ -40,7 +40,7 @@ struct dump {
     char *hash;
     uint64_t length;
     int dir_fd;
-    char file[DOWNLOAD_NAME_MAX]; /* of the package */
+    char file[DOWNLOAD_NAME_MAX]; /* the package */
 
     enum dump_state state;
     struct timer *turn;
@@ -52,8 +52,8 @@ struct dump {
     struct package *package;
     struct document *document; /* of the manifest */
     struct entries entries;
-    struct document_entry *current; /* its member is under way */
-    bool is_read;                   /* to the end, the second time */
+    struct document_entry *current; /* the entry whose member is being taken */
+    bool is_read; /* the manifest is complete, the second time */
     bool is_paused;
     bool *is_freed;
     struct failure why;
@@ -75,7 +75,7 @@ free_dump(struct dump *d)
     free(d);
 }
 
-/* What is wrong, with the package's address before it. */
+/* Ends the dump; the text of the failure gets the package's address. */
 static void
 fail(struct dump *d, const struct failure *why)
 {
@@ -101,7 +101,7 @@ fail_memory(struct dump *d)
 
 /* Fetching */
 
-/* True: it will be tried again. */
+/* True: starts another attempt later. */
 static bool
 waits(struct dump *d, const struct failure *why, bool is_other)
 {
@@ -185,7 +185,7 @@ keep(const struct document_entry *entry, const struct document_head *head,
     return entries_add(&d->entries, entry);
 }
 
-/* Reads a piece of the manifest; *is_over: it was the last. False: failed. */
+/* Reads a piece of the manifest; *is_over: no more follow. False: failed. */
 static bool
 read_piece(struct dump *d, bool *is_over)
 {
@@ -222,8 +222,8 @@ read_piece(struct dump *d, bool *is_over)
     return false;
 }
 
-/* Entries have no order that matters to whom reads all of them: but heads do.
- */
+/* The whole manifest is read before its head is handed over: the order of
+ * entries and head is free. */
 static void
 expect_some(struct dump *d)
 {
@@ -249,7 +249,7 @@ expect_some(struct dump *d)
 
 /* Handing over */
 
-/* False: it was freed. */
+/* False: the dump was freed. */
 static bool
 hand_over(struct dump *d, const char *file)
 {
@@ -260,15 +260,15 @@ hand_over(struct dump *d, const char *file)
     d->is_freed = &is_freed;
     d->on_entry(copy, file, d->user);
     free(copy);
-    if (is_freed) /* and perhaps the directory with it */
+    if (is_freed) /* and perhaps the directory, too */
         return false;
     if (file)
-        unlinkat(d->dir_fd, file, 0); /* not there: it was taken */
+        unlinkat(d->dir_fd, file, 0); /* missing: the caller took it */
     d->is_freed = NULL;
     return true;
 }
 
-/* Begins the next entry. False: it was freed. */
+/* Begins the next entry. False: the dump was freed. */
 static bool
 begin_entry(struct dump *d, struct document_entry *copy)
 {
@@ -284,7 +284,7 @@ begin_entry(struct dump *d, struct document_entry *copy)
     return true;
 }
 
-/* Goes on with the entry under way. False: it was freed. */
+/* Goes on with the current entry. False: the dump was freed. */
 static bool
 take_some(struct dump *d)
 {
@@ -310,7 +310,7 @@ end_well(struct dump *d)
     d->state = ENDING;
 }
 
-/* A part of the handing over. False: it was freed. */
+/* One step of HANDING. False: the dump was freed. */
 static bool
 hand_some(struct dump *d)
 {
@@ -334,7 +334,7 @@ end(struct dump *d)
 {
     package_close(d->package);
     d->package = NULL;
-    /* What broke off is left for who comes after. */
+    /* After a passing failure the next attempt continues the download. */
     if (d->why.rc != TD_UNREACHABLE && d->why.rc != TD_IO)
         download_forget(d->dir_fd, d->file);
     d->on_end(&d->why, d->user);
@@ -373,7 +373,7 @@ on_turn(void *user)
     timer_start(d->turn, 0);
 }
 
-/* A name that the same package has the next time. */
+/* Names the file by the URL, so that a later run finds the package again. */
 static void
 name_file(struct dump *d)
 {
@@ -426,7 +426,7 @@ void
 dump_resume(struct dump *dump)
 {
     dump->is_paused = false;
-    if (dump->state != FETCHING) /* else it may be a pause of ours */
+    if (dump->state != FETCHING) /* FETCHING may be in a pause of its own */
         timer_start(dump->turn, 0);
 }
 

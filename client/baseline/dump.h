@@ -1,15 +1,15 @@
 /*
- * dump.h - one package of a Resource Dump: fetched, unpacked, told.
+ * dump.h - fetches one package of a Resource Dump, and hands its entries over.
  *
  *     dump_start --> on_head, on_entry ... --> on_end       nothing after it
  *          +-------> dump_free   at any moment, also from on_entry
  *
- * The package comes into the scratch directory under a name of its own, which
- * the next process finds again when this one is killed (download.h); it is gone
- * at the end. Its manifest is read twice: first to know what is expected of
- * each member, then to hand over entry by entry, each with its member in a
- * file. An entry whose member is missing, or not what the manifest tells, comes
- * without a file.
+ * The package comes into the scratch directory under a name of its own, so that
+ * the next process finds it if this one is killed (download.h); the dump
+ * removes it at the end. It reads the manifest twice: first to learn what to
+ * expect of each member, then to hand over entry by entry, each with its member
+ * in a file. An entry whose member is missing, or differs from the manifest,
+ * comes without a file.
  */
 #ifndef CLIENT_BASELINE_DUMP_H
 #define CLIENT_BASELINE_DUMP_H
@@ -20,15 +20,15 @@
 
 struct dump;
 
-/* `head`: of the manifest, whole. */
+/* `head`: of the whole manifest. */
 typedef void dump_head_fn(const struct document_head *head, void *user);
 
-/* `file`: its name in the scratch directory, or NULL. It is removed when the
- * function returns, unless it was renamed. */
+/* `file`: its name in the scratch directory, or NULL. The dump removes the file
+ * when the function returns, unless it was renamed. */
 typedef void dump_entry_fn(const struct document_entry *entry, const char *file,
                            void *user);
 
-/* TD_OK; TD_REFUSED, TD_GONE, TD_UNREACHABLE: the package is not to be had;
+/* TD_OK; TD_REFUSED, TD_GONE, TD_UNREACHABLE: the package cannot be had;
  * TD_BROKEN: it is no ZIP package, encrypted, without a manifest ...; TD_IO;
  * TD_MEMORY. */
 typedef void dump_end_fn(const struct failure *why, void *user);
@@ -36,9 +36,9 @@ typedef void dump_end_fn(const struct failure *why, void *user);
 struct dump_request {
     const char *url;
     int dir_fd;          /* the scratch directory; must stay open */
-    struct slice hash;   /* of the package; empty: untold */
+    struct slice hash;   /* of the package; empty: unknown */
     uint64_t length;     /* or LENGTH_NONE */
-    unsigned patience_s; /* as of baseline_plan */
+    unsigned patience_s; /* as in baseline_plan */
 };
 
 /* NULL: no memory. It frees itself after on_end. */

@@ -1,5 +1,5 @@
 /*
- * entries.c - entries of a document that wait.
+ * entries.c - a queue of entries of a document.
  */
 #include "client/baseline/entries.h"
 
@@ -53,8 +53,7 @@ entries_add(struct entries *entries, const struct document_entry *entry)
     return STATUS_OK;
 }
 
-/* Whoever takes, takes all before there are more: so the front is free again.
- */
+/* The caller takes all entries before more come: so the front is free again. */
 struct document_entry *
 entries_take(struct entries *entries)
 {

@@ -1,8 +1,8 @@
 /*
- * entries.h - entries of a document that wait for whoever asked for them.
+ * entries.h - a queue of entries of a document.
  *
- * A document is read in pieces, and a piece may hold more entries than one
- * wants at this moment.
+ * A document is read in pieces, and a piece may have more entries than the
+ * reader takes at once.
  */
 #ifndef CLIENT_BASELINE_ENTRIES_H
 #define CLIENT_BASELINE_ENTRIES_H
@@ -21,7 +21,7 @@ void entries_fini(struct entries *entries);
 MUST_CHECK enum status entries_add(struct entries *entries,
                                    const struct document_entry *entry);
 
-/* The oldest, to be given to free(); NULL: there is none. */
+/* Takes the oldest one; the caller calls free(). NULL: none. */
 struct document_entry *entries_take(struct entries *entries);
 
 #endif

@@ -3,8 +3,8 @@
  *
  *     fetch --> held --> document --> entries --> on_entry
  *
- * All callbacks come from a turn of the loop of its own: whatever they free, no
- * fetch and no document is in the middle of something.
+ * All callbacks come from a turn of the loop of its own: so they may free
+ * anything, since neither fetch nor document is in a call then.
  */
 #include "client/baseline/reading.h"
 
@@ -19,15 +19,15 @@
 
 #define REDIRECTS 10
 
-/* Bytes that wait to be read before the server waits; a fetch gives at most
- * 128 KiB at once. */
+/* The server waits when more bytes than this are unread; a fetch hands over at
+ * most 128 KiB at once. */
 #define HELD_MOST (64 * 1024)
 #define HELD_MAX  (1024 * 1024)
 
-/* Read at once: in gzip it may be a thousand times as much. */
+/* Bytes fed at once: in gzip they may be a thousand times as many. */
 #define STEP_SIZE 2048
 
-/* Entries of one turn of the loop, for others are on it. */
+/* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 500
 
 #define URL_QUOTED_MAX 300
@@ -41,14 +41,14 @@ struct reading {
     struct document *document;
     struct timer *turn;
     struct buf held;
-    size_t n_read; /* of held */
+    size_t n_read; /* bytes of `held` that were fed */
     struct entries entries;
     struct reading_end told;
     bool has_known;     /* the request has conditions */
-    bool is_paused;     /* by our user */
-    bool is_web_paused; /* by us */
-    bool is_fetched;    /* `why`: how it ended */
-    bool is_read;       /* to the document's end */
+    bool is_paused;     /* by the caller */
+    bool is_web_paused; /* by on_body */
+    bool is_fetched;    /* the fetch is over, with `why` */
+    bool is_read;       /* the document has ended */
     bool *is_freed;
     struct failure why;
 };
@@ -61,8 +61,8 @@ quoted(const struct reading *r, char to[URL_QUOTED_MAX + 4])
     return to;
 }
 
-/* The older of both: who writes a file a minute ahead of his own clock does not
- * know better. A server that names a time before 1970 names none. */
+/* Returns the older of both times: a file made "later" than the server's clock
+ * says has a wrong one. A time before 1970 is none. */
 static int64_t
 made_at(const struct fetch_answer *answer)
 {
@@ -74,8 +74,8 @@ made_at(const struct fetch_answer *answer)
     return made < 0 ? DATETIME_NONE : made * 1000000;
 }
 
-/* Keeps the validators of the document. Two versions may share a Last-Modified
- * of the current second: that one is left out (RFC 9110 section 8.8.2.2). */
+/* Keeps the validators of the document, but not a Last-Modified of the current
+ * second: two versions may share it (RFC 9110 section 8.8.2.2). */
 static void
 note_version(struct listing_version *v, const struct fetch_answer *answer)
 {
@@ -135,7 +135,7 @@ fail_reading(struct reading *r, enum status rc, const struct problem *told)
     r->is_fetched = true;
 }
 
-/* Reads some of what is held, or the end. */
+/* Feeds some of `held` to the document, or the end. */
 static void
 read_some(struct reading *r)
 {
@@ -267,7 +267,7 @@ end(struct reading *r)
     free_reading(r);
 }
 
-/* False: it was freed. */
+/* False: the reading was freed. */
 static bool
 hand_over(struct reading *r, struct document_entry *copy)
 {

@@ -1,12 +1,12 @@
 /*
- * reading.h - one document of a source, an entry at a time, as fast as whoever
- * asked for it takes them.
+ * reading.h - reads one document of a source, an entry at a time, as fast as
+ * the caller takes them.
  *
  *     reading_start --> on_link, on_entry ... --> on_end     nothing after it
  *          +----------> reading_free     at any moment; not from on_link
  *
- * However long the document is, what waits in memory is bounded: the server
- * waits while nobody takes. Nothing is tried twice.
+ * The memory in use is bounded, however long the document is: the server waits
+ * while the caller does not take entries. The reading tries once.
  */
 #ifndef CLIENT_BASELINE_READING_H
 #define CLIENT_BASELINE_READING_H
@@ -18,24 +18,25 @@
 
 struct reading;
 
-/* Of the root; before the entries of a document that keeps the order. */
+/* A link of the root; comes before the entries if the document has that order.
+ */
 typedef void reading_link_fn(struct slice rel, struct slice href, void *user);
 
 typedef void reading_entry_fn(const struct document_entry *entry,
                               const struct document_head *head, void *user);
 
-/* How it ended. Lent until on_end returns. */
+/* The result, lent until on_end returns. */
 struct reading_end {
     const struct document_head *head; /* or NULL */
-    int64_t made_us; /* when the document was made at the latest, by the
-                        server's Last-Modified, else by its clock when it
-                        answered; or DATETIME_NONE */
+    int64_t made_us; /* the latest time at which the document was made: the
+                        server's Last-Modified, else its clock at the answer; or
+                        DATETIME_NONE */
     struct listing_version version; /* its validators */
     bool is_same; /* 304: the known version still holds; nothing was read */
 };
 
-/* TD_OK: it was read to its end, or is_same. TD_REFUSED, TD_GONE,
- * TD_UNREACHABLE by the server's status; TD_BROKEN: it cannot be read;
+/* TD_OK: the document was read to its end, or is_same. TD_REFUSED, TD_GONE,
+ * TD_UNREACHABLE by the server's status; TD_BROKEN: it is unreadable;
  * TD_MEMORY. */
 typedef void reading_end_fn(const struct failure *why,
                             const struct reading_end *end, void *user);
@@ -46,8 +47,8 @@ struct reading_calls {
     reading_end_fn *on_end;
 };
 
-/* `known`: the version that need not be read again; NULL or empty: none. NULL:
- * no memory. It frees itself after on_end. */
+/* `known`: a version that need not be read again; NULL or empty: none. NULL: no
+ * memory. The reading frees itself after on_end. */
 struct reading *reading_start(struct td_client *client, const char *url,
                               const struct listing_version *known,
                               const struct reading_calls *calls, void *user);
