@@ -1,13 +1,13 @@
 /*
- * downloads.c - resources into files, many at a time.
+ * downloads.c - downloads many resources into files at a time.
  *
  *              +--> waits (hosts.h) --> runs --+--> over --> on_done
  *     add --> place       ^   ^                |
  *              ^          |   +-- again -------+
  *              +-- next link ------------------+
  *
- * What is over is told from a turn of the loop of its own, so that nothing is
- * called from inside downloads_add or a download.
+ * A turn of the loop of its own calls on_done, so that downloads_add and
+ * downloads call back nobody.
  */
 #include "client/downloads/downloads.h"
 
@@ -34,11 +34,11 @@ struct downloads {
     struct hosts *hosts;
     struct timer *turn;
     struct job *all;
-    struct job *over, **over_end; /* to be told, oldest first */
+    struct job *over, **over_end; /* for on_done, oldest first */
     size_t n_jobs;
     unsigned n_running;
     downloads_again_fn *on_again; /* NULL: nobody asks */
-    uint64_t n_came;              /* of downloads that are over */
+    uint64_t n_came;              /* of downloads that have ended */
     bool *is_freed;
 };
 
@@ -127,7 +127,7 @@ set_over(struct job *job)
     timer_start(d->turn, 0);
 }
 
-/* The end of a job whose links all failed. */
+/* Ends a job whose links have all failed. */
 static void
 fail(struct job *job)
 {
@@ -144,7 +144,7 @@ fail(struct job *job)
     set_over(job);
 }
 
-/* The link that was tried is of no use. */
+/* Leaves the current link for the next one. */
 static void
 leave_link(struct job *job, const struct failure *why)
 {
@@ -158,8 +158,8 @@ leave_link(struct job *job, const struct failure *why)
     job->queued.due_ms = 0;
 }
 
-/* Lets it wait for the host of its link, or of the next one that is not down;
- * or it is over. */
+/* Queues the job at the host of its link, or of the next link whose host is not
+ * down; ends it if there is none. */
 static void
 place(struct job *job)
 {
@@ -187,7 +187,7 @@ place(struct job *job)
     fail(job);
 }
 
-/* A host went down: who waits for it goes elsewhere. */
+/* Moves the jobs that wait for a host that is down. */
 static void
 leave_host(struct downloads *d, struct host *host, const struct failure *why)
 {
@@ -202,8 +202,9 @@ leave_host(struct downloads *d, struct host *host, const struct failure *why)
     }
 }
 
-/* May this link be tried once more? One attempt is kept for each of those that
- * come after it. */
+/* True if the job may try its link once more. Each later link keeps one
+ * attempt.
+ */
 static bool
 may_try_again(const struct job *job)
 {
@@ -213,7 +214,7 @@ may_try_again(const struct job *job)
     return job->n_attempts + after < budget;
 }
 
-/* What the end of a download says of its host. */
+/* Returns what the end of a download means for its host. */
 static enum hosts_end
 end_of(const struct failure *why)
 {
@@ -229,12 +230,12 @@ end_of(const struct failure *why)
     case 503:
     case 504:
         return HOSTS_FAILED;
-    default: /* the trouble of one resource, as far as one can tell */
+    default: /* probably a failure of this resource alone */
         return why->retry_after_s ? HOSTS_FAILED : HOSTS_WELL;
     }
 }
 
-/* Tries the same link again, first of all that wait. */
+/* Queues the same link again, at the front. */
 static void
 try_again(struct job *job, bool host_failed)
 {
@@ -338,7 +339,7 @@ start(struct job *job)
     set_over(job);
 }
 
-/* Tells of what is over. False: all was freed. */
+/* Calls on_done for jobs that are over. False: `d` was freed. */
 static bool
 tell(struct downloads *d)
 {

@@ -1,5 +1,5 @@
 /*
- * hosts.c - who is asked next.
+ * hosts.c - decides which host is asked next.
  */
 #include "client/downloads/hosts.h"
 
@@ -12,16 +12,16 @@ struct host {
     size_t n_waiting;
     unsigned n_running;
     unsigned n_places;
-    unsigned n_failures; /* on end */
-    unsigned pause_ms;   /* the next one */
-    int64_t until_ms;    /* it is waited for; 0: not */
+    unsigned n_failures; /* in a row */
+    unsigned pause_ms;   /* the next pause */
+    int64_t until_ms;    /* end of the pause; 0: none */
 };
 
 struct hosts {
     struct hosts_limits limits;
     struct host **all;
     size_t n, capacity;
-    size_t turn; /* who is asked first the next time */
+    size_t turn; /* the host to ask first the next time */
 };
 
 struct hosts *
@@ -52,7 +52,7 @@ hosts_free(struct hosts *hosts)
     free(hosts);
 }
 
-/* A port that the scheme has anyhow tells no other host. */
+/* Drops the default port of the scheme. */
 static void
 drop_port(struct slice *authority, const char *port)
 {
@@ -109,18 +109,18 @@ lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* May it be forgotten? One that is waited for, or failed, is remembered. */
+/* True if the host may be forgotten: no job, and no failure. */
 static bool
 is_idle(const struct host *host)
 {
     return !host->n_waiting && !host->n_running && !host->n_failures;
 }
 
-/* Most hosts that are remembered only because they failed. */
+/* Most hosts that are kept only because they failed. */
 #define REMEMBERED_MAX 4096
 
-/* Makes room in the table. Nothing is forgotten here: whoever asks for one host
- * may have another one in hand. */
+/* Makes room in the table. It forgets no host, because the caller may hold one.
+ */
 static bool
 has_room(struct hosts *hosts)
 {
@@ -137,7 +137,7 @@ has_room(struct hosts *hosts)
     return true;
 }
 
-/* Before the table would grow. */
+/* Forgets idle hosts before the table would grow. */
 static void
 forget(struct hosts *hosts)
 {
@@ -262,7 +262,7 @@ hosts_wait_ms(const struct hosts *hosts, int64_t now_ms)
         const struct host *host = hosts->all[i];
 
         if (host->n_running >= host->n_places)
-            continue; /* one that ends is what it waits for */
+            continue; /* a job must end first */
         for (const struct hosts_job *job = host->first; job; job = job->next) {
             int64_t due =
                 job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
@@ -287,7 +287,7 @@ has_failed(struct hosts *hosts, struct host *host, unsigned retry_after_s,
         asked = limits->asked_most_ms;
     if (limits->patience_ms && asked > limits->patience_ms)
         host->n_failures = limits->failures;
-    if (host->until_ms <= now_ms) { /* the first of those under way */
+    if (host->until_ms <= now_ms) { /* the first failure of the running jobs */
         host->n_failures++;
         until = now_ms + (asked ? asked : host->pause_ms);
         if (!asked)

@@ -1,5 +1,5 @@
 /*
- * job.c - a want that was taken.
+ * job.c - one want, with its links.
  */
 #include "client/downloads/job.h"
 
@@ -35,8 +35,8 @@ copy_link(struct job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
-/* Of what the link tells of itself only that counts which its entry leaves
- * open. */
+/* The hash and length of the entry count; those of the link only if the entry
+ * has none. */
 static bool
 copy_duplicate(struct job *job, const struct downloads_link *link)
 {
@@ -48,7 +48,7 @@ copy_duplicate(struct job *job, const struct downloads_link *link)
                      loc->length != LENGTH_NONE ? loc->length : link->length);
 }
 
-/* The duplicates that can be asked for, the best first. */
+/* Copies the usable duplicates, the best first. */
 static bool
 copy_duplicates(struct job *job, const struct want *want)
 {

@@ -1,5 +1,5 @@
 /*
- * job.h - a want that was taken: its links, in the order they are tried in.
+ * job.h - one want, with its links in the order of the attempts.
  */
 #ifndef CLIENT_DOWNLOADS_JOB_H
 #define CLIENT_DOWNLOADS_JOB_H
@@ -17,7 +17,7 @@ struct job_link {
 enum job_state { JOB_WAITS, JOB_RUNS, JOB_OVER };
 
 struct job {
-    struct hosts_job queued; /* first: it is cast back */
+    struct hosts_job queued; /* first: cast back to the job */
     struct downloads *downloads;
     struct job *next, *prev; /* among all */
     struct job *next_over;
@@ -29,23 +29,23 @@ struct job {
     struct job_link links[1 + DOWNLOADS_DUPLICATES_MAX];
     unsigned n_links;
 
-    unsigned at;         /* the link that is tried */
+    unsigned at;         /* the current link */
     unsigned n_attempts; /* of all links */
-    bool is_anew;        /* this link, past all caches */
-    bool was_other;      /* it was tried past all caches */
-    uint64_t pause_ms;   /* of this job, where its host is well */
+    bool is_anew;        /* asks past all caches */
+    bool was_other;      /* this link was asked past all caches */
+    uint64_t pause_ms;   /* the next pause, if its host is well */
     struct download *download;
 
-    struct failure why; /* what `loc` failed with, then the end */
-    char last[200];     /* what the last of the other links failed with */
-    char *url;          /* it came from */
+    struct failure why; /* the failure of `loc`, then the result */
+    char last[200];     /* the last failure of another link */
+    char *url;          /* the final URL */
     uint64_t bytes;
 };
 
-/* A copy, in no queue. NULL: no memory. */
+/* Copies a want into a job, in no queue. NULL: no memory. */
 struct job *job_new(const struct want *want);
 
-/* Ends its download, if it runs. */
+/* Frees the job and ends its download. */
 void job_free(struct job *job);
 
 #endif
