@@ -134,6 +134,27 @@ clock_steady_us(void)
     return world.now_us;
 }
 
+void
+tcp_limit_unsent(int fd, int bytes)
+{
+    (void)fd;
+    (void)bytes;
+}
+
+/* The kernel sends all that it takes. */
+size_t
+tcp_unsent(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+void
+tcp_reset_at_close(int fd)
+{
+    (void)fd;
+}
+
 uint64_t
 tcp_acked(int fd)
 {
