@@ -1,15 +1,15 @@
 /*
- * audit.c - td_audit: what the source has now becomes a book of its own, for as
- * long as it takes, and is compared with that of the mirror.
+ * audit.c - td_audit: reads the present state of the source into a book of its
+ * own, which exists during the audit alone, and compares the mirror with it.
  *
  *     source --> run_source --> .tidings/audit.db --+--> compare --> findings
  *     .tidings/mirror.db, files --------------------+
  *
- * A source that does not tell all that it has, as its history was cut and it
- * has no list: what the mirror was told of it so far, then the changes.
+ * A source whose history was cut and that has no list cannot send its whole
+ * state: then the audit takes the mirror's own book, and the changes since.
  *
- * Repair: the book of the source is told to that of the mirror, set by set, as
- * a baseline; then the files are made to agree, as in any sync.
+ * Repair: copies the source's book into the mirror's, set by set, as a
+ * baseline; then makes the files agree, as in any sync.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -41,8 +41,8 @@ fail_book(struct audit *a, const struct book *book)
     return false;
 }
 
-/* Of asking the source only trouble is told: its baseline is none of the
- * mirror's. */
+/* While it asks the source, the audit only reports trouble: the other events
+ * are not about the mirror. */
 static void
 on_asking(const struct td_sync_event *event, void *user)
 {
@@ -52,7 +52,7 @@ on_asking(const struct td_sync_event *event, void *user)
         a->options->on_event(event, a->options->user);
 }
 
-/* Of an audit that did not end. */
+/* Removes the book of an audit that did not end. */
 static void
 remove_old(const struct shelf *shelf)
 {
@@ -65,8 +65,8 @@ remove_old(const struct shelf *shelf)
             unlink(path);
 }
 
-/* Tells `to` what `from` has of the set, as one baseline; what is not in `from`
- * has nothing. */
+/* Copies the resources of a set from `from` to `to`, as one baseline: `to`
+ * loses those that `from` lacks. */
 static bool
 retell(struct audit *a, struct book *from, struct book *to, const char *url,
        int64_t to_set)
@@ -96,7 +96,7 @@ retell(struct audit *a, struct book *from, struct book *to, const char *url,
            fail_book(a, to);
 }
 
-/* The sets of one book, one after the other. */
+/* Calls `fn` for each set of a book. */
 static bool
 each_set(struct audit *a, struct book *book,
          bool (*fn)(struct audit *a, const char *url, int64_t set))
@@ -125,7 +125,7 @@ each_set(struct audit *a, struct book *book,
     }
 }
 
-/* Is it a set of the mirror? */
+/* Sets `*is` if `url` is a set of the mirror. */
 static bool
 is_mine(struct audit *a, const char *url, bool *is)
 {
@@ -141,8 +141,8 @@ is_mine(struct audit *a, const char *url, bool *is)
     return true;
 }
 
-/* A set that the source offers, but does not tell any more what it has: the
- * mirror knows as far as it followed it. */
+/* For a set that the source still offers, but without its whole state: copies
+ * what the mirror followed so far. */
 static bool
 tell_own(struct audit *a, const char *url, int64_t theirs)
 {
@@ -189,8 +189,8 @@ ask(struct audit *a, const char *url)
     return !a->why.rc;
 }
 
-/* Is `url` what the mirror is of? What the source does not have is removed by a
- * repair: no other one may be asked, nor one of its sets. */
+/* Fails if the mirror is not one of `url`. A repair removes resources that the
+ * source lacks: so no other source may be asked, nor one of its sets. */
 static bool
 check_source(struct audit *a, const char *url)
 {
@@ -212,7 +212,7 @@ check_source(struct audit *a, const char *url)
     return !a->why.rc;
 }
 
-/* The sources that the mirror was made from: each is asked. */
+/* Asks each source of the mirror. */
 static bool
 ask_sources(struct audit *a, const char *url)
 {
@@ -247,7 +247,7 @@ ask_sources(struct audit *a, const char *url)
     }
 }
 
-/* Where the source stands: of several sets, the first one. */
+/* Notes the position of the source: of several sets, the first one. */
 static bool
 note_position(struct audit *a)
 {
@@ -276,14 +276,14 @@ add_set(struct audit *a, const char *url, int64_t theirs)
            fail_book(a, a->mine.book);
 }
 
-/* A set that the source has no more has nothing. */
+/* Copies a set of the mirror; one that the source lacks becomes empty. */
 static bool
 retell_mine(struct audit *a, const char *url, int64_t mine)
 {
     return retell(a, a->theirs.book, a->mine.book, url, mine);
 }
 
-/* One transaction: what was found lost, and what the source has. */
+/* Writes lost files and the source's state in one transaction. */
 static bool
 rewrite(struct audit *a, const struct comparison *c)
 {

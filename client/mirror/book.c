@@ -13,15 +13,15 @@
 #define VERSION 1
 
 /*
- * resources  one row for each that is wanted or there. todo: enum book_todo.
- *            bytes: the length of what is wanted, as far as it is told. have:
- *            there is a file; the columns have_ are of it.
- * members    what each set told of it: without a row the set has it not. The
- *            row with the latest when_us tells what is wanted.
+ * resources  one row for each resource that is wanted or has a file. todo: enum
+ *            book_todo. bytes: the wanted length, where the source sent one.
+ *            have: there is a file; the columns have_ describe it.
+ * members    each set's description of a resource: without a row it is not in
+ *            the set. The row with the latest when_us decides.
  * hours      removals by changes: n in that hour of event time, of at most n_of
- *            files that there were in it.
+ *            files that the mirror had in it.
  *
- * A loc is a BLOB, so that bytes are compared. DATETIME_NONE is INT64_MIN,
+ * A loc is a BLOB, so that SQLite compares bytes. DATETIME_NONE is INT64_MIN,
  * LENGTH_NONE -1.
  */
 static const char schema[] =
@@ -307,7 +307,8 @@ count(struct book *book)
     return true;
 }
 
-/* A run of its own: what was left by another one is tried again. */
+/* Takes a new run number: resources that an earlier run gave up are tried
+ * again. */
 static bool
 begin_run(struct book *book)
 {
@@ -397,7 +398,7 @@ book_rollback(struct book *book)
 {
     if (!book->is_writing)
         return;
-    /* Where it fails, SQLite has undone it by itself. */
+    /* After some errors SQLite has rolled back by itself. */
     if (!sqlite3_get_autocommit(book->db))
         book_run(book, SQL_ROLLBACK);
     book->is_writing = false;
@@ -415,7 +416,7 @@ book_add_source(struct book *book, const char *url)
     return book_run(book, SQL_SOURCE_ADD);
 }
 
-/* Lends a text of a row; the row is over then. */
+/* Lends a text of a row, and ends the statement. */
 static bool
 lend_text(struct book *book, enum book_sql which, int column, const char **text)
 {

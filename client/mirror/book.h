@@ -1,34 +1,33 @@
 /*
- * book.h - what a mirror wants to have, and what it has; kept in SQLite.
+ * book.h - the resources that a mirror wants and those that it has, in SQLite.
  *
- *     messages --> book_told, book_baseline_... + book_reach    what is wanted,
+ *     messages --> book_told, book_baseline_... + book_reach    wanted state,
  *                                                               and a position
- *     book_next --> fetch, remove --> book_have, book_lost      what is there
+ *     book_next --> fetch, remove --> book_have, book_lost      files on disk
  *
  * The argument why a crash at any moment does no harm:
  *
- *   - A message becomes wanted resources and the position behind it in one
- *     transaction. A crash before its commit leaves the old position: the
- *     message comes again. What is wanted is a state, not a list of steps: told
- *     twice, it is the same.
- *   - What is to be done is the difference between what is wanted and what is
- *     noted as there: it is found anew at each start. A file is renamed to its
- *     path when it is on the disk and is noted after that. A crash between the
- *     two leaves a file that nobody knows: `is_expected`, committed before the
- *     fetch began, tells that it may be ours. It is looked at, and taken for
- *     what it is if length and digests are right, else replaced. Where it
- *     replaces a file, what is noted of that is taken back before the rename
- *     (book_doubt): the new one is not taken for the old one.
- *   - A file is removed, then noted as gone. A crash between the two removes
- *     what is not there, which is no error.
+ *   - One transaction stores the resources of a message and the position behind
+ *     it. A crash before its commit leaves the old position: the source sends
+ *     the message again. The book stores a wanted state, not a list of steps:
+ *     the same message twice gives the same state.
+ *   - Each start computes the work anew: the difference between the wanted
+ *     state and the noted files. The mirror syncs a file, renames it to its
+ *     path, then notes it. A crash between the last two leaves a file without a
+ *     note: `is_expected`, committed before the download began, marks it as
+ *     possibly ours. The next run keeps it if length and digests are right, and
+ *     replaces it otherwise. Before a rename replaces a file, book_doubt
+ *     deletes the note of the old one: no note describes the wrong file.
+ *   - The mirror removes a file, then notes the removal. After a crash between
+ *     the two it removes a missing file, which is no error.
  *
  * A resource may be in several sets. It is wanted as long as one of them has
- * it, as the one that spoke of it last in event time told it.
+ * it. The set with the latest message in event time describes it.
  *
- * A baseline has a generation: what it tells is wanted at once, and at its end
- * what the set had before and was not told again is forgotten, in the
- * transaction with the position. A baseline that broke off leaves no trace but
- * resources that are wanted: the source has them.
+ * A baseline has a generation. Its resources are wanted at once. At its end, in
+ * the transaction with the position, the book forgets the resources of the set
+ * that the baseline did not repeat. A broken-off baseline leaves only wanted
+ * resources: the source has them.
  *
  * Transactions are the caller's: book_begin, then writing, then book_commit or
  * book_rollback. Every function that returns false has set a sentence
@@ -60,15 +59,15 @@ bool book_begin(struct book *book);
 bool book_commit(struct book *book);
 void book_rollback(struct book *book);
 
-/* How many resources; kept up to date, open transaction included. */
+/* Numbers of resources; kept up to date, open transaction included. */
 struct book_counts {
     uint64_t n_resources;  /* wanted, or there */
     uint64_t n_have;       /* files that are there */
     uint64_t bytes_have;   /* of these */
-    uint64_t n_fetch;      /* to be fetched, those that are left included */
+    uint64_t n_fetch;      /* to be fetched, including n_left */
     uint64_t n_remove;     /* to be removed */
     uint64_t n_left;       /* to be fetched, given up for this run */
-    uint64_t bytes_wanted; /* of those to be fetched, as far as told */
+    uint64_t bytes_wanted; /* of n_fetch, where the source sent a length */
 };
 
 const struct book_counts *book_counts(const struct book *book);
@@ -90,13 +89,13 @@ bool book_set(struct book *book, const char *url, int64_t *set,
 bool book_next_set(struct book *book, int64_t after, int64_t *set,
                    const char **url, bool *is_found);
 
-/* The position of a set, after what the open transaction tells. */
+/* Sets the position of a set, behind the messages of this transaction. */
 bool book_reach(struct book *book, int64_t set, const char *position);
 
-/* What is wanted */
+/* Wanted state */
 
-/* What a source told of a resource. Empty slices, LENGTH_NONE, DATETIME_NONE:
- * untold. */
+/* A source's description of a resource. Missing fields: empty slices,
+ * LENGTH_NONE, DATETIME_NONE. */
 struct book_telling {
     struct slice loc;
     bool is_deleted;
@@ -114,24 +113,25 @@ struct book_telling {
 bool book_told(struct book *book, int64_t set,
                const struct book_telling *telling, int64_t *id);
 
-/* What `set` told of the next resource by id. Lent until the next call. */
+/* The next resource of `set` by id, as the set described it. Lent until the
+ * next call. */
 bool book_next_told(struct book *book, int64_t set, int64_t after_id,
                     int64_t *id, struct book_telling *telling, bool *is_found);
 
-/* A baseline begins: `set` has nothing but what is told until its end. */
+/* Begins a baseline: until its end, `set` only has what is added. */
 bool book_baseline_begin(struct book *book, int64_t set);
 
-/* It ends. `*n_remove`: how many files are to be removed by that. */
+/* Ends it. `*n_remove`: how many files the mirror has to remove for it. */
 bool book_baseline_end(struct book *book, int64_t set, uint64_t *n_remove);
 
-/* Of how many files changes (no baselines) told in one hour of event time, the
- * hours of the open transaction alone, that they are to be removed; of how many
- * that there were at most in that hour. That hour which has most; *n 0: none.
- * To be asked at the end of a transaction; again behind book_rollback: of that
- * hour, what is left. */
+/* Finds the hour of event time with the most removals by changes, not by
+ * baselines, among the hours of the open transaction. `*n`: removals, 0 if
+ * there were none. `*n_of`: the most files that the mirror had in that hour.
+ * Call it before the commit. After book_rollback, a second call returns the
+ * removals of that hour that remain. */
 bool book_removals(struct book *book, uint64_t *n, uint64_t *n_of);
 
-/* What is there, and what is to be done */
+/* Files and work */
 
 enum book_todo { BOOK_NOTHING, BOOK_FETCH, BOOK_REMOVE };
 
@@ -146,7 +146,7 @@ struct book_resource {
     bool is_expected; /* the file that may be there is ours */
 
     bool is_wanted;
-    int64_t version; /* of what was told last; higher is later */
+    int64_t version; /* of the last description; higher is later */
     int64_t when_us;
     int64_t lastmod_us;
     struct slice hash;
@@ -157,13 +157,13 @@ struct book_resource {
 
     bool is_there;
     int64_t have_version;
-    struct slice have_hash; /* as told, or of ours: with a sha-256 */
+    struct slice have_hash; /* from the source, or our own sha-256 */
     int64_t have_lastmod_us;
     struct shelf_mark have_mark;
 };
 
-/* All lend what `*resource` points at until the next call of any of them.
- * *is_found false: there is none. */
+/* `*resource` points into the book until the next call of any of these. Not
+ * found: *is_found is false. */
 bool book_look(struct book *book, int64_t id, struct book_resource *resource,
                bool *is_found);
 bool book_find(struct book *book, struct slice loc,
@@ -171,35 +171,35 @@ bool book_find(struct book *book, struct slice loc,
 bool book_find_path(struct book *book, const char *path,
                     struct book_resource *resource, bool *is_found);
 
-/* The next one by id that has `todo` to be done and is not left. */
+/* The next resource by id with this `todo`, without those given up. */
 bool book_next(struct book *book, enum book_todo todo, int64_t after_id,
                struct book_resource *resource, bool *is_found);
 
-/* The next one by loc, in byte order; empty: the first. */
+/* The next resource by loc, in byte order; empty: the first. */
 bool book_walk(struct book *book, struct slice after_loc,
                struct book_resource *resource, bool *is_found);
 
-/* Is what is there, by what was told of both, what is wanted? */
+/* True if hash and length match the file that the book notes. */
 bool book_is_same(const struct book_resource *resource, struct slice hash,
                   uint64_t length);
 
-/* A file that may be at its path from now on is ours. */
+/* Notes that a file that may appear at its path is ours. */
 bool book_expect(struct book *book, int64_t id);
 
-/* The file that is there may be another one from now on: nothing is known of
- * it, and it is the same as nothing, until book_have or book_lost. */
+/* Deletes the note of the file, which is about to be replaced: until book_have
+ * or book_lost it equals no other. */
 bool book_doubt(struct book *book, int64_t id);
 
-/* The file is there, and is what version `version` told. */
+/* Notes the file: it is there, with the content of version `version`. */
 bool book_have(struct book *book, int64_t id, int64_t version,
                struct slice hash, int64_t lastmod_us,
                const struct shelf_mark *mark);
 
-/* The file is not there, or not what it was: to be fetched again, or forgotten
- * where nobody wants it. */
+/* Notes that the file is missing or changed: the resource is fetched again, or
+ * forgotten if no set has it. */
 bool book_lost(struct book *book, int64_t id);
 
-/* Given up until the next run, or until something new is told. */
+/* Gives the resource up until the next run or a new version. */
 bool book_leave(struct book *book, int64_t id);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * book_inside.h - what the files of the book have in common: its statements,
- * and how they are run. Only they know that it is SQLite.
+ * book_inside.h - what the files of the book share: its statements and the
+ * functions that run them. Only they know that it is SQLite.
  */
 #ifndef CLIENT_MIRROR_BOOK_INSIDE_H
 #define CLIENT_MIRROR_BOOK_INSIDE_H
@@ -55,17 +55,17 @@ struct book {
     sqlite3 *db;
     sqlite3_stmt *statements[N_SQL];
     bool is_writing;
-    int64_t run;     /* of this process; what is left is left for it */
-    int64_t version; /* the last one that was given */
+    int64_t run;     /* number of this run: is_left counts in it alone */
+    int64_t version; /* the last one that the book assigned */
     bool has_version_changed;
     struct book_counts counts;
     struct book_counts counts_before; /* of the open transaction */
     int64_t version_before;
-    int64_t set; /* whose generation is `generation`; 0: none */
+    int64_t set; /* the set with `generation`; 0: none */
     int64_t generation;
     int64_t hour_first, hour_last; /* with removals in this transaction */
     bool has_hours;
-    struct buf lent; /* what the last resource or URL points at */
+    struct buf lent; /* text and hashes of the last resource or URL */
     struct failure trouble;
 };
 
@@ -77,7 +77,7 @@ bool book_fail(struct book *book);
 /* Runs a statement to its next row or its end. */
 bool book_step(struct book *book, enum book_sql which, bool *has_row);
 
-/* Ends it; what was bound is forgotten. */
+/* Ends it, and clears its parameters. */
 void book_done(struct book *book, enum book_sql which);
 
 /* Runs it to its end, and ends it. */
@@ -87,7 +87,7 @@ void book_bind(struct book *book, enum book_sql which, int n, int64_t value);
 void book_bind_bytes(struct book *book, enum book_sql which, int n,
                      struct slice bytes);
 
-/* Copies a column into what is lent; `*slice` is set by book_lend_end, when all
+/* Copies a column into `lent`. book_lend_end sets `*slice`, when all columns
  * are there. */
 struct book_lending {
     struct slice *slices[8];
@@ -99,10 +99,10 @@ void book_lend(struct book *book, struct book_lending *lending,
                struct slice *slice, sqlite3_stmt *s, int column);
 bool book_lend_end(struct book *book, const struct book_lending *lending);
 
-/* Works out what is to be done about a resource, after something of it changed,
- * and forgets it where that is nothing for ever. `trusts_times`: the same
- * lastmod is the same content, unless a change said that it is not. `hour`: of
- * a change that may remove it; BOOK_NO_HOUR: it is none. */
+/* Computes the work of a resource after a change of it, and deletes the
+ * resource if no set has it and there is no file. `trusts_times`: the same
+ * lastmod means the same content, unless a change said otherwise. `hour`: of
+ * the change that may remove it, or BOOK_NO_HOUR. */
 #define BOOK_NO_HOUR INT64_MIN
 bool book_settle(struct book *book, int64_t id, bool trusts_times,
                  int64_t hour);

@@ -1,6 +1,5 @@
 /*
- * book_there.c - resources as they stand in the book, and what is noted of
- * their files.
+ * book_there.c - reads resources from the book, and notes their files.
  */
 #include <stdio.h>
 
@@ -8,7 +7,7 @@
 #include "proto/change.h"
 #include "proto/datetime.h"
 
-/* What the set that knows best tells of it. */
+/* Reads the wanted state, from the set with the latest description. */
 static bool
 read_best(struct book *book, struct book_resource *r,
           struct book_lending *lending)
@@ -40,7 +39,7 @@ read_best(struct book *book, struct book_resource *r,
     return true;
 }
 
-/* Runs a statement that tells one row of resources, with what is wanted. */
+/* Runs a statement that selects a row of resources; adds the wanted state. */
 static bool
 read_resource(struct book *book, enum book_sql which, struct book_resource *r,
               bool *is_found)
@@ -168,7 +167,7 @@ book_lost(struct book *book, int64_t id)
 
     if (!book_look(book, id, &r, &is_found) || !is_found)
         return is_found;
-    /* Wanted: what stands there, if anything, was ours. */
+    /* If it is wanted, a file at its path was ours. */
     book_bind(book, SQL_RESOURCE_LOST, 1, id);
     book_bind(book, SQL_RESOURCE_LOST, 2, r.is_wanted);
     if (!book_run(book, SQL_RESOURCE_LOST))

@@ -1,9 +1,9 @@
 /*
- * book_wanted.c - what is wanted: from what sets tell to what is to be done.
+ * book_wanted.c - computes the work from the sets' descriptions.
  *
  *     book_told --> members --+--> book_settle --> resources.todo
- *     book_have, book_lost ---+        what the best member tells, against
- *                                      what is there
+ *     book_have, book_lost ---+        the best member's description, against
+ *                                      the noted file
  */
 #include "client/mirror/book_inside.h"
 #include "proto/change.h"
@@ -36,8 +36,8 @@ book_is_same(const struct book_resource *resource, struct slice hash,
            (length == LENGTH_NONE || length == resource->have_mark.size);
 }
 
-/* Is the file what is wanted? `trusts_times`: where there are no digests, the
- * same lastmod will do. */
+/* True if the noted file is the wanted one. `trusts_times`: without digests,
+ * the same lastmod will do. */
 static bool
 is_right(const struct book_resource *resource, bool trusts_times)
 {
@@ -56,10 +56,9 @@ is_right(const struct book_resource *resource, bool trusts_times)
             resource->length == resource->have_mark.size);
 }
 
-/* Working out what is to be done */
+/* The work of a resource */
 
-/* Counts a removal that a change of this hour told; or that it was taken back.
- */
+/* Adds `n` removals (-1: takes one back) to this hour of event time. */
 static bool
 count_removal(struct book *book, int64_t hour, int n)
 {
@@ -105,7 +104,7 @@ count_of(struct book *book, enum book_todo todo)
                                  : NULL;
 }
 
-/* Takes a resource as it was out of the counts, and puts it in as it is. */
+/* Replaces a resource's old state by its new one in the counts. */
 static void
 recount(struct book *book, enum book_todo was, uint64_t bytes_were,
         enum book_todo is, uint64_t bytes_are)
@@ -147,7 +146,7 @@ book_settle(struct book *book, int64_t id, bool trusts_times, int64_t hour)
     else
         todo = BOOK_FETCH;
 
-    /* What was given up is given up until something new is told of it. */
+    /* A resource stays given up until it has a new version. */
     is_left = r.is_left && todo == BOOK_FETCH && r.left_version == r.version;
     if (r.is_left && !is_left)
         book->counts.n_left--;
@@ -169,7 +168,7 @@ book_settle(struct book *book, int64_t id, bool trusts_times, int64_t hour)
     return book_run(book, SQL_RESOURCE_TODO);
 }
 
-/* Telling */
+/* Descriptions */
 
 static bool
 generation_of(struct book *book, int64_t set)
@@ -208,8 +207,8 @@ add_resource(struct book *book, struct slice loc, int64_t *id)
     return true;
 }
 
-/* The set says again what it said before: no new version, so that what is being
- * fetched is not begun anew. */
+/* True if the set repeats its last description: a download under way then need
+ * not begin anew. */
 static bool
 is_repeat(const struct book_telling *was, const struct book_telling *is)
 {
@@ -234,7 +233,7 @@ read_telling(struct book *book, struct book_lending *lending,
     book_lend(book, lending, &t->links, s, first + 6);
 }
 
-/* What the set told before; `*version` 0: nothing. */
+/* Reads the set's last description; `*version` 0: there is none. */
 static bool
 was_told(struct book *book, int64_t id, int64_t set, struct book_telling *was,
          int64_t *version)

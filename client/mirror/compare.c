@@ -1,8 +1,8 @@
 /*
- * compare.c - a mirror against what its source has.
+ * compare.c - compares a mirror with its source.
  *
- * Two books, each in order of loc, as in a merge. What is lent by a book goes
- * with the next look into it: the loc that is compared is copied.
+ * Walks two books in order of loc, as a merge does. A book lends a loc only
+ * until its next call: the walk compares copies.
  */
 #include "client/mirror/compare.h"
 
@@ -33,7 +33,7 @@ no_memory(struct comparison *c)
     return false;
 }
 
-/* Lets the loop turn. False: it is to end, by td_stop. */
+/* Runs the loop. False: td_stop was called. */
 static bool
 go_on(void *user)
 {
@@ -61,7 +61,7 @@ find(struct comparison *c, enum td_finding finding, const char *loc,
         c->options->on_finding(finding, loc, path, why, c->options->user);
 }
 
-/* The digest that a list has of an algorithm, SHA-256 */
+/* The SHA-256 in a list of digests */
 static struct slice
 sha256_of(struct slice hash)
 {
@@ -74,8 +74,8 @@ sha256_of(struct slice hash)
     return (struct slice){NULL, 0};
 }
 
-/* Is the file what the mirror had written? NULL: yes; else why not. `text` has
- * TEXT_SIZE bytes. c->why: nobody knows, it was stopped. */
+/* NULL if the file is as the mirror wrote it; else says why not. `text` has
+ * TEXT_SIZE bytes. If c->why is set, the comparison was stopped. */
 static const char *
 corruption(struct comparison *c, const struct book_resource *mine,
            enum shelf_found found, const struct shelf_mark *mark, char *text)
@@ -112,7 +112,7 @@ corruption(struct comparison *c, const struct book_resource *mine,
     return NULL;
 }
 
-/* Is what the mirror has what the source tells now? NULL: yes. */
+/* NULL if the mirror's file is the source's present one; else says why not. */
 static const char *
 staleness(const struct book_resource *mine, const struct book_resource *theirs)
 {
@@ -132,7 +132,7 @@ staleness(const struct book_resource *mine, const struct book_resource *theirs)
     return NULL;
 }
 
-/* To be fetched again. */
+/* Lists a resource to be fetched again. */
 static bool
 lose(struct comparison *c, const struct book_resource *mine)
 {
@@ -165,7 +165,7 @@ compare_file(struct comparison *c, const char *loc,
     return lose(c, mine);
 }
 
-/* One resource; NULL: that one does not have it. */
+/* Compares one resource; NULL: missing in that book. */
 static bool
 compare_one(struct comparison *c, const struct book_resource *mine,
             const struct book_resource *theirs)
@@ -178,7 +178,7 @@ compare_one(struct comparison *c, const struct book_resource *mine,
     if (mine && !mine->is_there)
         mine = NULL;
     if (!mine && !theirs)
-        c->result->n_compared--; /* wanted, not had, and not there: all well */
+        c->result->n_compared--; /* wanted, without a file: all well */
     else if (!mine)
         find(c, TD_MISSING, loc, known->path, "it was never fetched");
     else if (theirs)
@@ -199,7 +199,7 @@ order_of(struct slice a, struct slice b)
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* Of whichever is first, the next one. */
+/* Takes the lower loc of the two books each time. */
 static bool
 compare_books(struct comparison *c)
 {
@@ -232,14 +232,14 @@ compare_books(struct comparison *c)
             return false;
         }
         memcpy(at, (has_mine ? mine.loc : theirs.loc).data, after.size);
-        /* What is there and wanted by nobody waits to be removed. */
+        /* A file that no set wants waits for its removal. */
         if (!compare_one(c, has_mine ? &mine : NULL,
                          has_theirs && theirs.is_wanted ? &theirs : NULL))
             return false;
     }
 }
 
-/* What is in DIR and in no book. */
+/* Reports a file of DIR that is in no book. */
 static bool
 on_file(const char *path, enum shelf_found what, void *user)
 {
@@ -254,8 +254,8 @@ on_file(const char *path, enum shelf_found what, void *user)
         is_found = false;
     else if (!book_find_path(c->mine, path, &mine, &is_found))
         return fail_book(c, c->mine);
-    /* A resource's, even if it is not had: that is told, and taken or moved
-     * when it is fetched. */
+    /* The path of a resource without a noted file: that resource has its own
+     * finding, and its download will take or move the file. */
     if (is_found)
         return true;
     find(c, TD_EXTRA, NULL, path, "no resource of the mirror is there");

@@ -1,10 +1,10 @@
 /*
- * compare.h - a mirror against what its source has.
+ * compare.h - compares a mirror with its source.
  *
  *     book of the mirror --+
  *                          +-- by loc --> findings
  *     book of the source --+
- *     files in DIR ---------- by path --> what is nobody's
+ *     files in DIR ---------- by path --> files without a resource
  */
 #ifndef CLIENT_MIRROR_COMPARE_H
 #define CLIENT_MIRROR_COMPARE_H
@@ -17,17 +17,17 @@ struct comparison {
     struct book *mine;
     struct book *theirs;
     const struct td_audit_options *options;
-    struct buf lost;    /* int64_t each: resources of `mine` whose file is not
-                           there, or not what it was */
-    struct buf strays;  /* paths, terminated: files that are nobody's */
+    struct buf lost;    /* int64_t each: resources of `mine` whose file is
+                           missing or changed */
+    struct buf strays;  /* paths, terminated: files without a resource */
     uint64_t n_removed; /* resources of `mine` that the source does not have */
-    struct td_audit_result *result; /* counts are added to it */
+    struct td_audit_result *result; /* compare() adds to its counts */
     struct failure why;
 };
 
-/* Tells the findings. Reads only, and turns the loop meanwhile. `lost` and
- * `strays` are the caller's, to be freed. False: it cannot be done,
- * comparison->why says why. */
+/* Reports the findings. Only reads, and runs the loop meanwhile. The caller
+ * frees `lost` and `strays`. False: the comparison failed, comparison->why
+ * says why. */
 bool compare(struct comparison *comparison);
 
 #endif

@@ -9,7 +9,7 @@ compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Without its last name, and the slash before it. */
+/* The size without the last name and the slash before it. */
 static size_t
 size_above(const char *path, size_t size)
 {
@@ -37,7 +37,7 @@ add(struct directories *d, const char *path, size_t size)
     return true;
 }
 
-/* Most are neighbours. */
+/* Neighbours share their directories: compares with the last one. */
 static bool
 is_that_of_the_last(const struct directories *d, const char *path, size_t size)
 {

@@ -1,9 +1,9 @@
 /*
  * directories.h - the directories above files, each once.
  *
- * A file's name is durable when its directory is, and that one's name when the
- * one above it is: those between may be new themselves, or gone, which those
- * above them tell. So all are listed, up to the mirror's own, which is "".
+ * A file's name is durable when its directory is on the disk, and the name of
+ * that directory when the one above it is. Those between may be new or removed
+ * themselves. So the list has all of them, up to the mirror's own, "".
  */
 #ifndef CLIENT_MIRROR_DIRECTORIES_H
 #define CLIENT_MIRROR_DIRECTORIES_H
@@ -15,15 +15,14 @@
 struct directories {
     char **all; /* paths in the mirror, without a slash at the end */
     size_t n;
-    size_t last; /* where those of the file before begin; its own is first */
+    size_t last; /* first directory of the last file; its own comes first */
 };
 
-/* Adds all that are above the file at `path`. False: no memory; what was added
- * before is still there. */
+/* Adds all directories above the file at `path`. False: no memory; earlier ones
+ * stay in the list. */
 bool directories_add(struct directories *d, const char *path);
 
-/* Sorts them; from then on each is there once, those above before those below.
- */
+/* Sorts them and drops repeats: each is there once, parents first. */
 void directories_sort(struct directories *d);
 
 void directories_clear(struct directories *d);

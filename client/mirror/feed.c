@@ -1,5 +1,5 @@
 /*
- * feed.c - one set, followed into the book.
+ * feed.c - follows one set into the book.
  */
 #include "client/mirror/feed.h"
 
@@ -18,12 +18,12 @@
 #include "proto/datetime.h"
 #include "proto/hash.h"
 
-/* Silence after which a history counts as read, where the source does not say
- * that it is. It only spares downloads that would be overtaken. */
+/* Silence after which a history counts as read, if the source does not send a
+ * heartbeat. It only avoids downloads that a change would overtake. */
 #define QUIET_MS 1000
 
-/* Nor does a source that is never silent keep its files from being fetched: how
- * long a history may take before downloads begin beside it. */
+/* A source that is never silent does not block downloads for ever: after this
+ * time they begin beside its history. */
 #define BEHIND_MOST_MS 5000
 
 #define TEXT_MAX (4 * 1024 * 1024) /* of hash and links of a change */
@@ -41,10 +41,10 @@ struct feed {
     struct buf hash;
     struct buf links;
     bool is_behind;
-    bool has_arrived; /* what comes is what happens now, no history */
+    bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
     bool is_heard;      /* the last message was a heartbeat */
-    bool is_current;    /* nothing is there behind the position */
+    bool is_current;    /* the source has nothing behind the position */
     struct failure why; /* why it ended itself */
 };
 
@@ -65,14 +65,14 @@ time_of(const char *text)
     return text && !datetime_read_any(slice_of(text), &us) ? us : DATETIME_NONE;
 }
 
-/* A change, as the book wants it. False: no memory. */
+/* Converts a change for the book. False: no memory. */
 static bool
 telling_of(struct feed *f, const struct td_change *c, bool is_baseline,
            struct book_telling *t)
 {
     buf_clear(&f->hash);
     buf_clear(&f->links);
-    /* What nobody knows here is no digest. */
+    /* Drops digests of unknown algorithms. */
     if (c->hash &&
         hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
@@ -95,8 +95,8 @@ telling_of(struct feed *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
-/* A file out of a dump, its digests checked: it is taken, unless what is wanted
- * is something else, or there, or has too many bytes. */
+/* Gives a file of a dump, with checked digests, to work, unless the book wants
+ * another one, has it already, or it is too large. */
 static bool
 take_file(struct feed *f, const struct td_change *c, int64_t id)
 {
@@ -153,11 +153,11 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
         mirror_fail(m, &why);
         return false;
     }
-    /* Not of changes: what they tell may yet be refused. */
+    /* Not for changes: keep() may yet refuse the message. */
     return !is_baseline || !c->file || take_file(f, c, id);
 }
 
-/* The guard: `n_before` of the `n` were let through. */
+/* Reports a refusal; the guard let `n_before` of the `n` pass. */
 static void
 refuse(struct feed *f, uint64_t n, uint64_t n_of, uint64_t n_before,
        const char *when)
@@ -255,8 +255,8 @@ apply(struct feed *f, const struct td_message *message)
     }
 }
 
-/* A message in the book, with its position. What a baseline tells has none
- * before its end: it is gathered. */
+/* Stores a message and its position in one transaction. The resources of a
+ * baseline come without a position before its end: they share transactions. */
 static bool
 keep(struct feed *f, const struct td_message *message)
 {
@@ -290,8 +290,9 @@ set_out(struct feed *f)
     f->behind_since_ms = loop_now_ms();
 }
 
-/* A connection begins with a heartbeat, wherever that is: it is current where
- * nothing comes between two of them, or for a while. */
+/* A connection begins with a heartbeat anywhere in the history. The set is
+ * current if a second one follows without changes between, or after a quiet
+ * while. */
 static void
 note_heartbeat(struct feed *f)
 {

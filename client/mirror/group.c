@@ -1,5 +1,5 @@
 /*
- * group.c - files that came, and files that have to go, made durable together.
+ * group.c - makes downloaded files and removals durable, many at a time.
  */
 #include "client/mirror/group.h"
 
@@ -18,10 +18,10 @@
 #include "client/mirror/mirror.h"
 #include "proto/hash.h"
 
-/* As many as libuv's pool has: more would wait there. */
+/* The size of libuv's pool: more threads would wait there. */
 #define THREADS 4
 
-/* Removals of one group; the rest waits for the next. */
+/* Most removals of one group; the rest waits for the next. */
 #define REMOVALS 256
 
 #define HASH_MAX 4096
@@ -41,8 +41,8 @@ struct item {
     int64_t version;
     int64_t lastmod_us;
     char *path;
-    char *hash;                     /* as told */
-    char digest[SHELF_DIGEST_SIZE]; /* ours, if it needs one; "" until then */
+    char *hash;                     /* the source's */
+    char digest[SHELF_DIGEST_SIZE]; /* ours, if it needs one; "" before */
     struct shelf_mark mark;
 };
 
@@ -68,10 +68,10 @@ struct group {
     struct directories directories; /* above them */
     bool is_last; /* group_finish waits: nothing more is removed */
 
-    /* The step under way, and its shares: items or directories. Written by the
-     * loop's thread while no other runs, but for `next`, which gives each
-     * share to one thread, and `why`, under the lock. What threads write into
-     * their items is seen by the loop when their chores are done. */
+    /* The step under way, and its shares: items or directories. The loop's
+     * thread writes them while no other runs, but for `next`, which gives each
+     * share to one thread, and `why`, under the lock. The loop sees the items
+     * that threads wrote when their chores are done. */
     enum step step;
     size_t n_shares;
     atomic_size_t next;
@@ -164,14 +164,14 @@ group_add(struct group *g, const struct book_resource *r, bool is_there)
     if (!item)
         return fail_memory(g->m);
     if (is_there && shelf_look(g->m->shelf, r->path, &item->mark) != SHELF_FILE)
-        item->is_dropped = true; /* it is looked at again */
+        item->is_dropped = true; /* work looks at it again */
     return true;
 }
 
 /* Shares of a step, on any thread */
 
-/* The bytes of a file; and a SHA-256 in any case, so that an audit can tell
- * whether it is still that. */
+/* Syncs a file, and computes a SHA-256 if the source sent none, so that an
+ * audit can check it later. */
 static void
 sync_file(const struct group *g, struct item *item, struct failure *why)
 {
@@ -186,7 +186,7 @@ sync_file(const struct group *g, struct item *item, struct failure *why)
         fd = shelf_directory(g->m->shelf, item->path, &name);
     if (item->kind == THERE &&
         (fd < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW)))
-        item->is_dropped = true; /* it is there no more */
+        item->is_dropped = true; /* the file is gone */
     else if (!shelf_sync_file(fd, name, why) && item->needs_digest &&
              !shelf_digest_file(fd, name, item->digest))
         failure_set(why, TD_IO, "cannot read %s: %s", item->path,
@@ -242,7 +242,7 @@ work_on_shares(void *user)
     do_shares(thread->group);
 }
 
-/* With no thread to be had the shares are done here. */
+/* If no thread can start, the loop's thread does the shares. */
 static void
 begin_step(struct group *g, enum step step, size_t n_shares)
 {
@@ -263,7 +263,7 @@ begin_step(struct group *g, enum step step, size_t n_shares)
     step_over(g);
 }
 
-/* Ends the threads of a step; the shares that they had are done. */
+/* Frees the threads of a step; their shares are done. */
 static void
 end_threads(struct group *g)
 {
@@ -282,8 +282,8 @@ is_mark(const struct shelf_mark *a, const struct shelf_mark *b)
     return a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
-/* What was overtaken is dropped; a file that is about to be replaced is nothing
- * that the book could know. */
+/* Drops a file whose resource has a newer version; else deletes the note of the
+ * file that it is about to replace. */
 static bool
 clear_item(struct group *g, struct item *item)
 {
@@ -353,7 +353,7 @@ remove_some(struct group *g)
 
 /* Directories */
 
-/* All that are above what got a name or lost it. */
+/* Lists all directories above the names that were made or removed. */
 static bool
 list_directories(struct group *g)
 {
@@ -382,7 +382,7 @@ note(struct group *g, const struct item *item)
         return fail_book(m);
     if (!is_found)
         return true;
-    /* What a resource lends goes with the next look into the book. */
+    /* The next call of the book takes back what it lent. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     event.loc = loc;
     if (item->kind == GONE) {
@@ -426,7 +426,7 @@ name_all(struct group *g)
     for (size_t i = 0; i < g->items.n; i++)
         if (!clear_item(g, &g->items.all[i]))
             return false;
-    /* That they may be ours, before they are there. */
+    /* Commits is_expected before any of the files is there. */
     if (!mirror_settle(g->m))
         return false;
     for (size_t i = 0; i < g->items.n; i++)
@@ -514,7 +514,7 @@ group_free(struct group *g)
 {
     if (!g)
         return;
-    /* Who is still at work uses what goes now. */
+    /* Chores still use the items that are freed below. */
     atomic_store(&g->next, g->n_shares);
     end_threads(g);
     free_items(&g->gathered);

@@ -1,12 +1,12 @@
 /*
- * links.c - the links `duplicate` of a resource.
+ * links.c - reads and writes the links `duplicate` of a resource.
  */
 #include "client/mirror/links.h"
 
 #include "proto/change.h"
 #include "proto/hash.h"
 
-/* A relation may be one of several words. */
+/* True if one of the words of a relation is "duplicate". */
 static bool
 is_duplicate(const char *rel)
 {
@@ -24,7 +24,7 @@ links_write(struct buf *to, const struct td_change *change)
     for (size_t i = 0; i < change->n_links; i++) {
         const struct td_link *link = &change->links[i];
 
-        /* With white space it is no URI, and would not come back. */
+        /* With white space it is no URI, and would break the line format. */
         if (!link->rel || !link->href || !is_duplicate(link->rel) ||
             link->href[strcspn(link->href, " \n")])
             continue;
@@ -34,7 +34,7 @@ links_write(struct buf *to, const struct td_change *change)
         else
             buf_add_format(to, " %llu", (unsigned long long)link->length);
         buf_add_format(to, " %s ", link->href);
-        /* One that nobody here knows adds nothing. */
+        /* A digest of an unknown algorithm adds nothing. */
         if (link->hash &&
             hash_normalise(to, slice_of(link->hash), NULL) == STATUS_MEMORY)
             return;

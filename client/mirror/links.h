@@ -18,7 +18,7 @@
 /* Appends those links of a change that are duplicates. */
 void links_write(struct buf *to, const struct td_change *change);
 
-/* Takes the next one off `*rest`; false: there is none. */
+/* Takes the next link off `*rest`; false: there is none. */
 bool links_next(struct slice *rest, struct downloads_link *link);
 
 #endif

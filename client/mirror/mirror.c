@@ -1,5 +1,5 @@
 /*
- * mirror.c - what the parts of a mirror at work share: its end, its events.
+ * mirror.c - the state that the parts of a running mirror share: end, events.
  */
 #include "client/mirror/mirror.h"
 
@@ -11,7 +11,7 @@
 
 #define PROGRESS_MS 250
 
-/* What a transaction takes of the disk, as a rule. */
+/* Disk space that a transaction usually takes. */
 #define WRITE_BYTES 65536
 
 #define PER_HOST 4
@@ -34,7 +34,7 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
 bool
 mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
 {
-    /* In an hour more may come and go than there were. */
+    /* In one hour more files may come and go than the mirror had. */
     return listing_is_too_much(n, n_of, m->options->max_delete_percent);
 }
 

@@ -1,20 +1,20 @@
 /*
- * mirror.h - a mirror at work: what its parts share.
+ * mirror.h - what the parts of a running mirror share.
  *
- *     run.c   source --> sets --> feeds                 who is followed, until
- *     feed.c  followers --> book                        what is wanted
- *     work.c  book --> downloads                        what has to come
- *     group.c what came, removals --> shelf --> book    what is there
+ *     run.c   source --> sets --> feeds                   whom to follow
+ *     feed.c  followers --> book                          what to have
+ *     work.c  book --> downloads                          what to fetch
+ *     group.c downloads, removals --> shelf --> book      what is on disk
  *     way.c   what was at a path before
  *     sync.c  td_sync    audit.c  td_audit
  *
- * Writing in the book: feeds commit each message with its position. The rest
- * (what is there, what is expected, the resources of a baseline) is gathered:
- * mirror_write opens a transaction, mirror_settle commits it; whoever begins
- * one of his own settles first.
+ * Writing in the book: feeds commit each message with its position. Other
+ * writes (noted files, expected files, the resources of a baseline) share a
+ * transaction: mirror_write opens it, mirror_settle commits it. Code that
+ * begins its own transaction calls mirror_settle first.
  *
- * The first thing that makes it senseless to go on (a full disk, no memory) is
- * kept, and ends the run: mirror_fail.
+ * The first fault that stops all work (a full disk, no memory) is kept, and
+ * ends the run: mirror_fail.
  */
 #ifndef CLIENT_MIRROR_MIRROR_H
 #define CLIENT_MIRROR_MIRROR_H
@@ -36,16 +36,16 @@ struct mirror {
     struct book *book;
     struct work *work; /* NULL: nothing is fetched or removed */
     struct timer *progress;
-    struct td_sync_event last; /* numbers that were told last */
+    struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
     uint64_t bytes_done; /* without those of downloads */
     bool has_writes;     /* mirror_write's transaction is open */
-    bool has_news;       /* a feed told something since work looked */
-    bool is_over;        /* the run is */
-    struct failure why;  /* of its end */
+    bool has_news;       /* a feed changed the book since work looked */
+    bool is_over;        /* the run has ended */
+    struct failure why;  /* why it ended */
 };
 
-/* Fills in what the caller of td_sync left to us. */
+/* Fills in the defaults of options that the caller of td_sync left open. */
 void mirror_defaults(struct td_sync_options *to,
                      const struct td_sync_options *from);
 
@@ -54,7 +54,7 @@ bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
 void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
 
-/* Ends the run with the first reason that was given. */
+/* Ends the run; the first call sets the reason. */
 void mirror_fail(struct mirror *m, const struct failure *why);
 void mirror_fail_book(struct mirror *m);
 
@@ -70,15 +70,15 @@ bool mirror_settle(struct mirror *m);
 void mirror_tell(struct mirror *m, enum td_sync_what what,
                  const struct td_sync_event *with);
 
-/* Would the removal of `n` of `n_of` files be too much? Fewer than 100 never
+/* True if a removal of `n` of `n_of` files is too much; fewer than 100 never
  * are. */
 bool mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of);
 
 /* Files */
 
-/* The way is free for the file of a resource that is not there as far as the
- * book knows: what is there is right (digest and length, a digest must be told)
- * and *is_there is set, or may be ours and is left, or is moved to found/. */
+/* Clears the path of a resource without a noted file. A file with the right
+ * digest and length sets *is_there; without a digest from the source none is
+ * right. One that may be ours stays; all else moves to found/. */
 bool mirror_make_way(struct mirror *m, const struct book_resource *resource,
                      bool *is_there);
 

@@ -1,5 +1,5 @@
 /*
- * paths.c - where in a mirror a resource is.
+ * paths.c - the path of a resource in a mirror.
  */
 #include "client/mirror/paths.h"
 
@@ -12,12 +12,12 @@
 
 #define EXTENSION_MAX 8
 
-/* A path in the making; what does not fit is noticed, not written. */
+/* A path being built; `is_odd` is set when a name or the path is too long. */
 struct path {
     char *to;
     size_t size;
     size_t name; /* where its last name begins */
-    bool is_odd; /* it has to be a digest */
+    bool is_odd; /* only a digest will do */
 };
 
 /* ASCII, whatever the locale is. */
@@ -67,7 +67,7 @@ end_name(struct path *path)
 
 /* Names */
 
-/* Is this escape of the URI also one that add_escaped writes? */
+/* True if add_escaped, too, could have written this escape of the URI. */
 static bool
 looks_like_ours(struct slice text)
 {
@@ -109,7 +109,7 @@ add_segment(struct path *path, struct slice segment)
     }
 }
 
-/* Has the last name an extension? */
+/* True if the last name has an extension. */
 static bool
 has_extension(const struct path *path)
 {
@@ -154,7 +154,7 @@ add_file(struct path *path, struct slice segment)
 
 /* The host */
 
-/* A port as anybody would write it: no other number looks the same. */
+/* True if the port is in its usual form: no other text is the same number. */
 static bool
 is_port(struct slice port)
 {
@@ -170,8 +170,8 @@ is_port(struct slice port)
     return value <= 65535;
 }
 
-/* A name, IPv4 or "[IPv6]". Upper-case letters are escaped: another URI has
- * them in lower case, and is another. */
+/* Adds a name, IPv4 or "[IPv6]". Escapes upper-case letters: the same host in
+ * lower case is another URI. */
 static bool
 add_host(struct path *path, struct slice host)
 {
@@ -197,9 +197,8 @@ add_host(struct path *path, struct slice host)
     return true;
 }
 
-/* "host" is https, "host:80" is http, each without a port in the URI; one that
- * is there is there. Where that would be the name of another, the scheme is
- * added. */
+/* Writes "host" for https and "host:80" for http if the URI has no port, else
+ * its port. Adds the scheme where another URI has that name. */
 static bool
 add_authority(struct path *path, bool is_tls, struct slice authority)
 {
@@ -229,7 +228,7 @@ add_authority(struct path *path, bool is_tls, struct slice authority)
     return !path->is_odd;
 }
 
-/* %digest/ab/abcd... */
+/* Adds %digest/ab/abcd... */
 static bool
 add_digest(struct path *path, struct slice loc)
 {
@@ -250,7 +249,7 @@ add_digest(struct path *path, struct slice loc)
     return true;
 }
 
-/* Everything after the host; `rest` begins with "/". */
+/* Adds everything after the host; `rest` begins with "/". */
 static void
 add_rest(struct path *path, struct slice rest)
 {

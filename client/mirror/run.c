@@ -1,5 +1,5 @@
 /*
- * run.c - all sets of a source, followed into the book.
+ * run.c - follows all sets of a source into the book.
  */
 #include "client/mirror/run.h"
 
@@ -11,16 +11,16 @@
 #include "client/mirror/work.h"
 #include "client/source/tour.h"
 
-/* Of a source with many sets one is always behind. How long their histories may
- * take before downloads begin beside them. */
+/* Of many sets, one is always behind: after this time their histories no longer
+ * hold up the downloads. */
 #define HOLD_MOST_MS 10000
 
 /* A set of the source. */
 struct followed {
     struct run *run;
     size_t number;     /* in run->tour */
-    struct feed *feed; /* NULL: it is not read now */
-    bool is_current;   /* nothing was there behind the position */
+    struct feed *feed; /* NULL: not open */
+    bool is_current;   /* the source had nothing behind the position */
     char position[TD_POSITION_SIZE];
     char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
 };
@@ -42,7 +42,7 @@ end(struct run *run)
     run->m->is_over = true;
 }
 
-/* Where it stands */
+/* Position and progress */
 
 static void
 note_position(struct followed *set)
@@ -89,7 +89,7 @@ on_turn(void *user)
     is_idle = !m->work || work_is_idle(m->work);
     if (is_idle && !is_behind && !book_counts(m->book)->n_left)
         tell_caught_up(run);
-    /* All that failed, or all that there was. */
+    /* All sets have ended, or failed. */
     if (tour_is_over(run->tour) && is_idle)
         end(run);
 }
@@ -127,7 +127,7 @@ on_feed_end(struct feed *feed, const struct failure *why, void *user)
     tour_ended(run->tour, set->number, why);
 }
 
-/* The sets that the tour has found have their places. */
+/* Makes places for the `n` sets that the tour has found. */
 static bool
 make_room(struct run *run, size_t n)
 {
@@ -181,7 +181,7 @@ on_close(size_t number, void *user)
 
 /* The source */
 
-/* Of one set alone the end tells. */
+/* Reports the failure of a set; that of a single one is the run's result. */
 static void
 on_trouble(const char *url, const char *why, unsigned pause_ms, void *user)
 {
@@ -197,8 +197,8 @@ on_trouble(const char *url, const char *why, unsigned pause_ms, void *user)
                 &(struct td_sync_event){.set = url, .why = text});
 }
 
-/* Sets that the mirror has, and the source no more: a mirror of one source
- * alone knows, if nothing was missed. */
+/* Reports sets of the mirror that the source no longer offers. Only a mirror of
+ * one source knows, and only if the tour missed none. */
 static bool
 tell_of_lost_sets(struct run *run)
 {
@@ -290,7 +290,7 @@ fini(struct run *run)
     tour_free(run->tour);
 }
 
-/* Turns the loop to the end; what is written is kept, whatever the end is. */
+/* Runs the loop to the end; then commits open writes, whatever the end is. */
 static enum td_status
 turn(struct run *run, struct failure *why)
 {

@@ -46,7 +46,7 @@ shelf_open_in(int dir_fd, const char *name)
                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens a directory, which is made if it is not there. */
+/* Opens a directory, which it makes if it is missing. */
 static int
 make_in(int dir_fd, const char *name)
 {
@@ -59,7 +59,7 @@ make_in(int dir_fd, const char *name)
     return shelf_open_in(dir_fd, name);
 }
 
-/* The same for one of the state: it is on the disk then. */
+/* The same for a directory of the state; syncs a new one to the disk. */
 static int
 make_state_in(int dir_fd, const char *name)
 {
@@ -97,7 +97,7 @@ take_lock(struct shelf *shelf, const char *dir, struct failure *why)
     return false;
 }
 
-/* Is a name in other case the same one? Then two resources might be, too. */
+/* True if the file system ignores case: two resources might share a file. */
 static bool
 is_blind_for_case(const struct shelf *shelf)
 {
@@ -237,8 +237,8 @@ shelf_incoming(const struct shelf *shelf)
 
 /* Going down a path */
 
-/* Takes the next directory of a path off `*rest` into `name`; false: what is
- * left is the file's name. */
+/* Takes the next directory of a path off `*rest` into `name`. False: `*rest` is
+ * the file's name. */
 static bool
 next_directory(const char **rest, char name[PATHS_NAME_MAX + 1])
 {
@@ -252,9 +252,9 @@ next_directory(const char **rest, char name[PATHS_NAME_MAX + 1])
     return true;
 }
 
-/* Opens the directory of `path`, `*rest` becomes its last name. With `makes`
- * directories are made. -1: errno; ELOOP, ENOTDIR: something is in the way, and
- * `*parent_fd` is then the directory that it is in, `blocked` its name. */
+/* Opens the directory of `path` and sets `*rest` to its last name. `makes`:
+ * makes missing directories. -1: errno; with ELOOP, ENOTDIR `blocked` is the
+ * name of the obstacle and `*parent_fd` the directory that it is in. */
 static int
 descend(const struct shelf *shelf, const char *path, const char **rest,
         bool makes, int *parent_fd, char blocked[PATHS_NAME_MAX + 1])
@@ -322,7 +322,7 @@ shelf_look(const struct shelf *shelf, const char *path, struct shelf_mark *mark)
     return found;
 }
 
-/* What is in the way */
+/* Obstacles */
 
 /* Opens found/, and makes the next folder in it. */
 static int
@@ -347,7 +347,7 @@ make_found(struct shelf *shelf, unsigned *number)
     return -1;
 }
 
-/* Moves `name` of `dir_fd`, whatever it is. */
+/* Moves the object `name` of `dir_fd`, of any kind, to found/. */
 static enum td_status
 move_aside(struct shelf *shelf, int dir_fd, const char *name,
            char where[SHELF_WHERE_SIZE], struct failure *why)
@@ -392,7 +392,7 @@ shelf_set_aside(struct shelf *shelf, const char *path,
     return rc;
 }
 
-/* Opens the directory of `path`, whatever is in the way; makes it. */
+/* Opens the directory of `path`; makes it, and moves obstacles away. */
 static int
 make_way(struct shelf *shelf, const char *path, const char **name,
          struct failure *why)
@@ -411,7 +411,7 @@ make_way(struct shelf *shelf, const char *path, const char **name,
             fail(why, "cannot make the directory of", path);
             return -1;
         }
-        /* Each turn moves one away. */
+        /* Each turn moves one obstacle away. */
         rc = move_aside(shelf, parent_fd, blocked, NULL, why);
         close(parent_fd);
         if (rc)
@@ -421,8 +421,8 @@ make_way(struct shelf *shelf, const char *path, const char **name,
 
 /* To the disk */
 
-/* A descriptor of its own will do: fsync is about the file, and who opens it
- * later is told of writes that failed before and that nobody was told of. */
+/* A new descriptor will do: fsync is about the file, and reports to it earlier
+ * write errors that no descriptor has reported yet. */
 enum td_status
 shelf_sync_file(int dir_fd, const char *name, struct failure *why)
 {
@@ -456,7 +456,7 @@ shelf_sync_directory(const struct shelf *shelf, const char *path,
             close(above);
         }
     }
-    /* What is no directory now has none of our files. */
+    /* If it is no directory now, it has none of our files. */
     if (fd < 0 && errno != ENOENT && !is_in_the_way(errno))
         rc = fail(why, "cannot look at", path);
     if (fd >= 0 && fsync(fd))
@@ -498,7 +498,7 @@ shelf_put(struct shelf *shelf, int from_fd, const char *name, const char *path,
         if (rc)
             goto out;
     }
-    /* A time that this file system cannot have is no reason to fail. */
+    /* If the file system cannot store the time, that is no failure. */
     if (lastmod_us != DATETIME_NONE)
         set_time(from_fd, name, lastmod_us);
     if (renameat(from_fd, name, fd, to) ||
@@ -512,7 +512,7 @@ out:
 }
 
 /* Removes the directories above `path` from the lowest on, as long as they are
- * empty; what is not ours keeps them, and that is well. */
+ * empty; foreign files keep theirs. */
 static void
 remove_empty(const struct shelf *shelf, const char *path)
 {

@@ -1,5 +1,5 @@
 /*
- * shelf_inside.h - what shelf.c and shelf_read.c have in common.
+ * shelf_inside.h - what shelf.c and shelf_read.c share.
  */
 #ifndef CLIENT_MIRROR_SHELF_INSIDE_H
 #define CLIENT_MIRROR_SHELF_INSIDE_H
@@ -13,10 +13,10 @@ struct shelf {
     int lock_fd;
     int incoming_fd;
     int found_fd;     /* -1: not used yet */
-    unsigned n_found; /* the last number that was tried there */
+    unsigned n_found; /* the last number tried there */
 };
 
-/* Opens the directory `name` of a directory, no link; -1: errno. */
+/* Opens the directory `name` of a directory, but no link; -1: errno. */
 int shelf_open_in(int dir_fd, const char *name);
 
 #endif

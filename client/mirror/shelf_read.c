@@ -1,5 +1,5 @@
 /*
- * shelf_read.c - all that is in a mirror's directory, and what is in a file.
+ * shelf_read.c - walks a mirror's directory, and reads its files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define READ_BYTES 65536
 
-/* Ours are not that deep, or long; what is deeper is told as one. */
+/* Our own paths are below these limits; a deeper tree counts as one object. */
 #define WALK_DEPTH_MAX 500
 #define WALK_PATH_MAX  4096
 
@@ -85,7 +85,7 @@ struct walk {
 
 static bool walk_directory(struct walk *walk, int fd);
 
-/* What is called `name` in the directory `fd`; the path ends with it. */
+/* Visits `name` of the directory `fd`; walk->path ends with it. */
 static bool
 walk_one(struct walk *walk, int fd, const char *name)
 {
@@ -104,7 +104,7 @@ walk_one(struct walk *walk, int fd, const char *name)
     return below >= 0 && walk_directory(walk, below);
 }
 
-/* Closes `fd`. */
+/* Visits the entries of `fd`, and closes it. */
 static bool
 walk_directory(struct walk *walk, int fd)
 {

@@ -17,7 +17,7 @@ is_url(const char *url, struct failure *why)
                        url ? url : "");
 }
 
-/* The end of a run that went well, or as well as it could. */
+/* The result of a run that did not fail: TD_DIFFERENT if it gave any up. */
 static enum td_status
 judge(const struct mirror *m, struct failure *why)
 {

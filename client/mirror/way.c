@@ -1,5 +1,5 @@
 /*
- * way.c - what is at the path of a resource before its file is.
+ * way.c - clears the path of a resource before its file comes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ fail_file(struct mirror *m, const char *what, const char *path)
     mirror_fail(m, &why);
 }
 
-/* Is what is there, by what was told, what is wanted? */
+/* True if the file matches the source's digest and length. */
 static bool
 is_right(struct mirror *m, const struct book_resource *r)
 {

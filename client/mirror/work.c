@@ -20,25 +20,25 @@
 #include "client/mirror/links.h"
 #include "client/mirror/mirror.h"
 
-/* Resources looked at per turn: the rest waits for the next. */
+/* Most resources that a turn looks at: the rest waits for the next. */
 #define LOOKS 2048
 
-/* What comes in this time becomes one group, or more if the disk is slow. */
+/* Files that come in this time become one group, or more if the disk is slow.
+ */
 #define TURN_MS 20
 
-/* Between two looks for what is left over, while there is always something to
- * do. */
+/* Between two searches for old downloads, while there is always work. */
 #define TIDY_MS 5000
 
-/* Beside downloads, files of dumps. */
+/* Downloads, and files of dumps. */
 #define FLIGHTS (2 * DOWNLOADS_ROOM)
 
-/* A resource that is being fetched, or whose file has come. */
+/* A resource with a download under way, or a file that waits for the group. */
 struct flight {
     int64_t id; /* 0: free */
     int64_t version;
-    bool has_come;  /* it is the group's */
-    uint64_t bytes; /* that came; still to be noted in the book */
+    bool has_come;  /* the group has it */
+    uint64_t bytes; /* of its file, which the book has not noted yet */
 };
 
 struct work {
@@ -50,21 +50,21 @@ struct work {
     struct timer *turn;
     bool is_due;  /* the timer runs */
     bool is_held; /* work_hold */
-    bool is_idle; /* nothing was left when it was last looked */
+    bool is_idle; /* the last look found nothing to do */
     int64_t from; /* id behind which the next look begins */
-    /* A look that found hosts with enough to do is not repeated before a part
+    /* A look found enough work for these hosts. The next one waits until part
      * of that is done: n_flights is at most `enough`. */
     size_t enough;
     bool has_more;     /* the last look ended before it had seen all */
     bool has_strays;   /* files in incoming/ may be there without a flight */
-    bool has_changed;  /* something new was told since they were looked at */
-    int64_t tidied_ms; /* when that was */
+    bool has_changed;  /* the book changed since the last search for them */
+    int64_t tidied_ms; /* the time of that search */
     struct flight flights[FLIGHTS];
     size_t n_flights;
     uint64_t bytes_come; /* of flights, as above */
 };
 
-/* What the mirror has of bytes, for whoever fetches more. */
+/* Counts the bytes of the mirror, for the limit of the downloads. */
 static void
 note_kept(struct work *w)
 {
@@ -81,7 +81,7 @@ fail_full(struct work *w, const struct failure *why)
     return false;
 }
 
-/* More came. False: it is too much. */
+/* Counts the bytes of a file that has come. False: it is too much. */
 static bool
 note_come(struct work *w, struct flight *flight, uint64_t bytes)
 {
@@ -129,9 +129,9 @@ end_flight(struct work *w, struct flight *flight)
     note_kept(w);
 }
 
-/* What came of downloads */
+/* Results of downloads */
 
-/* Given up; the reason is told. */
+/* Gives a resource up, and reports the reason. */
 static bool
 leave(struct work *w, const struct book_resource *r, const char *why)
 {
@@ -139,7 +139,7 @@ leave(struct work *w, const struct book_resource *r, const char *why)
     char loc[4 * 2048 + 1];
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
-    w->has_strays = true; /* what came of it, for the next run */
+    w->has_strays = true; /* its partial file, for the next run */
     if (!book_leave(m->book, r->id)) {
         mirror_fail_book(m);
         return false;
@@ -251,7 +251,7 @@ work_finish(struct work *w)
     return group_finish(w->group);
 }
 
-/* Drops what was overtaken by what a feed told. */
+/* Drops downloads that a newer version has overtaken. */
 static bool
 drop_overtaken(struct work *w)
 {
@@ -284,9 +284,9 @@ drop_overtaken(struct work *w)
     return true;
 }
 
-/* What is to be done */
+/* New downloads */
 
-/* Is it one that the downloads refuse? */
+/* True if the resource is longer than the downloads allow. */
 static bool
 is_too_long(const struct work *w, const struct book_resource *r)
 {
@@ -295,7 +295,7 @@ is_too_long(const struct work *w, const struct book_resource *r)
     return most && r->length > most;
 }
 
-/* Gives one to the downloads. *is_taken false: not now. */
+/* Gives a resource to the downloads. *is_taken false: not now. */
 static bool
 fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
 {
@@ -332,8 +332,8 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
     return true;
 }
 
-/* A file that appears from now on is ours: that has to be on the disk before a
- * download can end, so it is written for all, then committed, then begun. */
+/* Starts downloads. is_expected has to be on the disk before a download can
+ * end: so all are marked, then committed, then started. */
 static bool
 expect_some(struct work *w, int64_t *ids, size_t *n_ids)
 {
@@ -343,7 +343,7 @@ expect_some(struct work *w, int64_t *ids, size_t *n_ids)
     bool is_full = false;
 
     w->has_more = true;
-    /* Not more than the disk keeps up with. */
+    /* Not more than the disk can take. */
     if (w->n_flights >= DOWNLOADS_ROOM)
         room = 0;
     else if (w->n_flights + room > DOWNLOADS_ROOM)
@@ -430,11 +430,11 @@ work_is_idle(const struct work *w)
     return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
 
-/* What is left over */
+/* Old downloads */
 
-/* Did it come whole, before the earlier run ended? Whether it is on the disk,
- * nobody knows: a digest tells. What has a note is for the downloads, which
- * look at it a part at a time. */
+/* True if the file came whole, before the earlier run ended. The digest
+ * decides, as the last bytes may not be on the disk. A file with a note goes to
+ * the downloads, which read it a part at a time. */
 static bool
 is_whole(struct work *w, const struct book_resource *r, const char *name)
 {
@@ -471,9 +471,9 @@ is_in_flight(struct work *w, int64_t id, int64_t version)
     return flight && flight->version == version;
 }
 
-/* Files without a flight, which an earlier run or something given up left: they
- * stay as long as they are what is wanted. Those that are whole are taken
- * (`takes`). False: mirror_fail was called. */
+/* Searches incoming/ for files without a flight, left by an earlier run or by a
+ * resource that was given up. Removes those that the book does not want, and
+ * takes whole ones if `takes`. False: mirror_fail was called. */
 static bool
 tidy(struct work *w, bool takes)
 {
@@ -549,8 +549,7 @@ on_turn(void *user)
         w->on_idle(w->user);
         return;
     }
-    /* What has to wait for a download or the group waits; else there is more to
-     * do. */
+    /* Some work has to wait for a download or the group. Poke for the rest. */
     if (!w->is_held && w->has_more && w->n_flights <= w->enough &&
         w->n_flights < c->n_fetch - c->n_left)
         work_poke(w);
