@@ -73,8 +73,8 @@ struct change {
     struct slice encoding;
     struct slice tags;       /* td:tags, single spaces between */
     struct slice capability; /* of the document that changed, in framework
-                                notifications (R-322); else empty. Written,
-                                never read */
+                                notifications (R-322); else empty. Only
+                                fragment_read reads it */
     const struct attribute *attributes;
     size_t n_attributes;
     const struct link *links;

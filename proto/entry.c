@@ -33,6 +33,28 @@ entry_clear(struct entry *entry)
     arena_clear(&entry->arena);
 }
 
+struct entry_common
+entry_common(struct entry *entry, struct link *link)
+{
+    struct change *change = &entry->change;
+
+    if (link)
+        return (struct entry_common){
+            &link->hash,
+            &link->type,
+            &link->encoding,
+            &link->length,
+            {&link->attributes, &link->n_attributes},
+        };
+    return (struct entry_common){
+        &change->hash,
+        &change->type,
+        &change->encoding,
+        &change->length,
+        {&change->attributes, &change->n_attributes},
+    };
+}
+
 static char *
 take(struct entry *entry, size_t size, struct problem *why)
 {

@@ -1,6 +1,7 @@
 #include "proto/fragment.h"
 
 #include "proto/document.h"
+#include "proto/entry.h"
 #include "proto/number.h"
 #include "proto/vocab.h"
 
@@ -373,6 +374,187 @@ next_attribute(struct slice *rest, struct slice *name, struct slice *value)
     *rest = (struct slice){quote + 1, (size_t)(end - quote) - 1};
     return true;
 }
+
+/* Reading all of it */
+
+/* An element with attributes, while they are read: the rs:md or an rs:ln. */
+struct element {
+    struct entry *entry;
+    struct link *link; /* NULL: the rs:md */
+    struct entry_common common;
+    struct slice prefix, ns; /* declared last */
+};
+
+/* Sets *text to the text that fragment_write escaped. */
+static enum status
+unescape(struct entry *entry, struct slice escaped, struct slice *text)
+{
+    struct buf plain = {.capacity = escaped.size};
+
+    *text = escaped;
+    if (escaped.size == 0 || !memchr(escaped.data, '&', escaped.size))
+        return STATUS_OK;
+    plain.data = arena_take(&entry->arena, escaped.size);
+    if (!plain.data)
+        return STATUS_MEMORY;
+    xml_unescape(&plain, escaped); /* no longer than it was: it has room */
+    *text = buf_slice(&plain);
+    return STATUS_OK;
+}
+
+/* Returns the namespace of a prefix, which fragment_write declares in front of
+ * the first attribute that has it; empty: it is not declared. */
+static struct slice
+find_namespace(const struct element *e, struct slice prefix)
+{
+    const struct attribute *earlier = *e->common.attributes.first;
+
+    if (slice_is(prefix, "xml"))
+        return SLICE(NS_XML);
+    if (slice_equal(prefix, e->prefix))
+        return e->ns;
+    for (size_t i = 0; i < *e->common.attributes.count; i++)
+        if (slice_equal(prefix, earlier[i].prefix))
+            return earlier[i].ns;
+    return (struct slice){NULL, 0};
+}
+
+static enum status
+read_foreign(struct element *e, struct slice name, struct slice value)
+{
+    struct attribute a = {.name = name};
+    enum status rc;
+
+    a.prefix = slice_take(&a.name, ':');
+    if (slice_is(a.prefix, "xmlns")) {
+        e->prefix = a.name;
+        return unescape(e->entry, value, &e->ns);
+    }
+    a.ns = find_namespace(e, a.prefix);
+    if (a.ns.size == 0)
+        return STATUS_MALFORMED;
+    rc = unescape(e->entry, value, &a.value);
+    return rc ? rc : entry_attribute(e->entry, e->common.attributes, &a, NULL);
+}
+
+static enum status
+read_link_attribute(struct element *e, struct slice name, struct slice value)
+{
+    if (slice_is(name, "rel"))
+        return unescape(e->entry, value, &e->link->rel);
+    if (slice_is(name, "href"))
+        return unescape(e->entry, value, &e->link->href);
+    if (slice_is(name, "modified"))
+        return datetime_read(value, &e->link->modified_us);
+    if (slice_is(name, "pri"))
+        return entry_pri(value, &e->link->pri, NULL);
+    return read_foreign(e, name, value);
+}
+
+static enum status
+read_md_attribute(struct element *e, struct slice name, struct slice value)
+{
+    struct change *change = &e->entry->change;
+
+    if (slice_is(name, "change"))
+        return entry_kind(e->entry, value, NULL);
+    if (slice_is(name, "datetime"))
+        return datetime_read(value, &change->datetime_us);
+    if (slice_is(name, "td:seq"))
+        return number_read(value, &change->seq) ? STATUS_OK : STATUS_MALFORMED;
+    if (slice_is(name, "td:datetime"))
+        return datetime_read(value, &change->source_us);
+    if (slice_is(name, "td:tags"))
+        return unescape(e->entry, value, &change->tags);
+    if (slice_is(name, "capability"))
+        return unescape(e->entry, value, &change->capability);
+    return read_foreign(e, name, value);
+}
+
+/* Reads the attributes of an element, and moves `rest` past its end. */
+static enum status
+read_element(struct entry *entry, struct link *link, struct slice *rest)
+{
+    struct element e = {entry, link, .common = entry_common(entry, link)};
+    struct slice name, value;
+    enum status rc = STATUS_OK;
+
+    while (!rc && next_attribute(rest, &name, &value))
+        if (slice_is(name, "hash"))
+            *e.common.hash = value;
+        else if (slice_is(name, "length"))
+            rc = entry_length(value, e.common.length, NULL);
+        else if (slice_is(name, "type"))
+            rc = unescape(entry, value, e.common.type);
+        else if (slice_is(name, "encoding"))
+            rc = unescape(entry, value, e.common.encoding);
+        else if (link)
+            rc = read_link_attribute(&e, name, value);
+        else
+            rc = read_md_attribute(&e, name, value);
+    if (!rc && !SKIP(rest, "/>"))
+        rc = STATUS_MALFORMED;
+    return rc;
+}
+
+/* Takes the text of an element, if it comes next. */
+static bool
+take_text(struct slice *rest, struct slice open, struct slice close,
+          struct slice *text)
+{
+    *text = (struct slice){NULL, 0};
+    if (!skip(rest, open.data, open.size))
+        return true;
+    *text = slice_take(rest, '<');
+    return skip(rest, close.data, close.size);
+}
+
+#define TAKE_TEXT(rest, name, text) \
+    take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
+
+static enum status
+read_fragment(struct entry *entry, struct slice rest)
+{
+    struct change *change = &entry->change;
+    struct slice loc, lastmod;
+    struct link *link;
+    enum status rc;
+
+    if (!SKIP(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
+        !TAKE_TEXT(&rest, "lastmod", &lastmod) ||
+        !TAKE_TEXT(&rest, "changefreq", &change->changefreq) ||
+        !TAKE_TEXT(&rest, "priority", &change->priority) ||
+        !SKIP(&rest, "<rs:md"))
+        return STATUS_MALFORMED;
+    rc = unescape(entry, loc, &change->loc);
+    if (!rc && lastmod.size > 0)
+        rc = entry_lastmod(lastmod, change, NULL);
+    if (!rc)
+        rc = read_element(entry, NULL, &rest);
+    while (!rc && SKIP(&rest, "<rs:ln")) {
+        rc = entry_link(entry, &link, NULL);
+        if (!rc)
+            rc = read_element(entry, link, &rest);
+    }
+    if (!rc && !slice_is(rest, CLOSE))
+        rc = STATUS_MALFORMED;
+    return rc;
+}
+
+enum status
+fragment_read(struct entry *entry, struct slice fragment)
+{
+    enum status rc;
+
+    entry_clear(entry);
+    rc = read_fragment(entry, fragment);
+    if (!rc && (entry->change.loc.size == 0 || entry->change.seq == 0 ||
+                !entry->has_kind))
+        rc = STATUS_MALFORMED;
+    return rc && rc != STATUS_MEMORY ? STATUS_MALFORMED : rc;
+}
+
+/* Reading a part of it */
 
 static struct slice
 attributes_of(struct slice fragment, uint32_t stamp)

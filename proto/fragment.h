@@ -54,7 +54,17 @@ MUST_CHECK enum status fragment_write(struct buf *out,
 size_t fragment_stamp(char *to, const char *bytes, const struct fragment *f,
                       int64_t us, uint64_t seq);
 
-/* What can be read off a stamped fragment without parsing XML. */
+struct entry;
+
+/* Reads a stamped fragment into `entry`. The XML reader for messages
+ * (formats.h) makes the same change of it, but needs three to ten times as
+ * long. The change lends from `fragment` and from `entry`, until the entry is
+ * cleared or read again. STATUS_MALFORMED: not a stamped fragment;
+ * STATUS_MEMORY. */
+MUST_CHECK enum status fragment_read(struct entry *entry,
+                                     struct slice fragment);
+
+/* The parts of a stamped fragment that fragment_view finds in a quick look. */
 struct fragment_view {
     struct slice loc; /* escaped, as it stands */
     enum change_kind kind;

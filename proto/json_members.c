@@ -75,29 +75,6 @@ const struct json_place json_places[] = {
 
 #undef MEMBERS
 
-struct json_common
-json_common(const struct json_target *target)
-{
-    struct change *change = &target->reader->entry.change;
-    struct link *link = target->link;
-
-    if (link)
-        return (struct json_common){
-            &link->hash,
-            &link->type,
-            &link->encoding,
-            &link->length,
-            {&link->attributes, &link->n_attributes},
-        };
-    return (struct json_common){
-        &change->hash,
-        &change->type,
-        &change->encoding,
-        &change->length,
-        {&change->attributes, &change->n_attributes},
-    };
-}
-
 static enum status
 bad_value(const struct member *member, struct slice text, struct problem *why)
 {
@@ -165,7 +142,7 @@ json_change_value(struct json_target *target, const struct member *member,
 {
     struct entry *entry = &target->reader->entry;
     struct change *change = &entry->change;
-    struct json_common common = json_common(target);
+    struct entry_common common = entry_common(entry, target->link);
     bool is_message = target->reader->use == READER_MESSAGE;
     uint64_t seq;
 

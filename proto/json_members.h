@@ -95,17 +95,6 @@ struct json_target {
     struct attribute attribute; /* likewise */
 };
 
-/* Where the values of a change or link go that both have. */
-struct json_common {
-    struct slice *hash;
-    struct slice *type;
-    struct slice *encoding;
-    uint64_t *length;
-    struct entry_attributes attributes;
-};
-
-struct json_common json_common(const struct json_target *target);
-
 /* A string or number that `member` may have, in a message or below it. */
 MUST_CHECK enum status json_message_value(struct json_target *target,
                                           const struct member *member,

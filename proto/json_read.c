@@ -277,10 +277,12 @@ on_array(struct json_read *j, struct problem *why)
 static enum status
 end_attribute(struct json_read *j, struct problem *why)
 {
+    struct entry *entry = &j->target.reader->entry;
+
     if (slice_is(j->target.attribute.ns, NS_TIDINGS))
         return STATUS_OK;
-    return entry_attribute(&j->target.reader->entry,
-                           json_common(&j->target).attributes,
+    return entry_attribute(entry,
+                           entry_common(entry, j->target.link).attributes,
                            &j->target.attribute, why);
 }
 
@@ -308,7 +310,7 @@ on_end(struct json_read *j, struct problem *why)
         if (j->list.failed)
             return problem(why, STATUS_INVALID, "hash: too many or too long");
         return entry_hash(entry, buf_slice(&j->list),
-                          json_common(&j->target).hash, why);
+                          entry_common(entry, j->target.link).hash, why);
     case PLACE_TAGS:
         return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
     case PLACE_MESSAGE:

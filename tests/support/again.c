@@ -2,6 +2,7 @@
 
 #include "proto/coverage.h"
 #include "proto/document.h"
+#include "proto/entry.h"
 #include "proto/formats.h"
 #include "proto/fragment.h"
 #include "proto/json_change.h"
@@ -21,6 +22,8 @@ again_open(struct again *a)
     buf_init(&a->told, BYTES_MAX);
     buf_init(&a->posted, BYTES_MAX);
     buf_init(&a->list, BYTES_MAX);
+    buf_init(&a->read, BYTES_MAX);
+    buf_init(&a->direct, BYTES_MAX);
     buf_init(&a->entries, BYTES_MAX);
     buf_init(&a->lines, BYTES_MAX);
     buf_init(&a->got, BYTES_MAX);
@@ -32,6 +35,8 @@ again_close(struct again *a)
     buf_fini(&a->told);
     buf_fini(&a->posted);
     buf_fini(&a->list);
+    buf_fini(&a->read);
+    buf_fini(&a->direct);
     buf_fini(&a->entries);
     buf_fini(&a->lines);
     buf_fini(&a->got);
@@ -48,6 +53,24 @@ is_viewed(struct slice fragment, const struct change *change)
            view.kind == change->kind && view.seq == change->seq &&
            view.us == change->datetime_us &&
            fragment_time(fragment.data, view.stamp) == view.us;
+}
+
+/* Reads the fragment without an XML parser. */
+static void
+read_fragment(struct again *a, struct slice fragment)
+{
+    struct entry entry;
+
+    entry_init(&entry);
+    if (fragment_read(&entry, fragment)) {
+        a->fault = "fragment_read";
+    } else {
+        if (a->direct.size > 0)
+            BUF_ADD(&a->direct, ",");
+        json_change(&a->direct, &entry.change);
+        describe(&a->read, &entry.change);
+    }
+    entry_fini(&entry);
 }
 
 enum status
@@ -80,6 +103,7 @@ again_add(const struct change *change, void *user, struct problem *why)
                                       told.seq);
     if (!is_viewed((struct slice){to, f.size}, &told))
         a->fault = "a look at the fragment";
+    read_fragment(a, (struct slice){to, f.size});
     a->list.size += f.size;
     buf_fini(&hollow);
 
@@ -158,6 +182,10 @@ check_xml(struct again *a, const struct coverage *coverage, struct buf *b)
     if (!reads(a, "application/xml", READER_MESSAGE, buf_slice(b), convert_each,
                &a->told))
         return "XML as a message";
+    if (!slice_equal(buf_slice(&a->read), buf_slice(&a->told)))
+        return "fragment_read";
+    if (!slice_equal(buf_slice(&a->direct), buf_slice(&a->entries)))
+        return "JSON by fragment_read";
     if (!reads(a, "application/xml", READER_POST, buf_slice(b), describe_each,
                &a->posted))
         return "XML posted again";

@@ -11,7 +11,8 @@
  *
  * It goes the way of an entry through the broker: fragment, stamp, Change List;
  * read back from there, JSON message; and each of them posted again, as they
- * are and as NDJSON. It needs only proto/, so the fuzz targets can use it as
+ * are and as NDJSON. fragment_read must give the same change and the same JSON
+ * as the XML parser. It needs only proto/, so the fuzz targets can use it as
  * well.
  */
 #ifndef TESTS_SUPPORT_AGAIN_H
@@ -25,8 +26,10 @@ struct again {
     struct buf told;    /* the changes as our own documents describe them */
     struct buf posted;  /* the part of `told` that survives another post */
     struct buf list;    /* the fragments, stamped */
-    struct buf entries; /* in JSON, commas between */
-    struct buf lines;   /* in JSON, one a line */
+    struct buf read;    /* fragment_read of each, described ... */
+    struct buf direct;  /* ... and in JSON, commas between */
+    struct buf entries; /* what the XML parser read, in JSON, commas between */
+    struct buf lines;   /* likewise, one a line */
     struct buf got;     /* the changes that were read back last, described */
     const char *fault;  /* the fault that again_add found; NULL: none */
 };

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "proto/entry.h"
 #include "tests/support/stamped.h"
 #include "tests/test.h"
 
@@ -212,17 +213,76 @@ TEST(sees_where_a_fragment_ends)
     free(one);
 }
 
-/* A fragment that is cut off or overwritten anywhere has no view, and the
- * reader stays inside it. */
+/* again.h compares fragment_read with the XML parser, for every entry of
+ * roundtrip_test and of the fuzz targets of the readers. These are fragments
+ * that it refuses. */
+TEST(refuses_to_read_what_was_not_stamped)
+{
+#define LINE(md, rest)                                                    \
+    "<url><loc>http://h/a</loc><rs:md change=\"created\""                 \
+    " datetime=\"2026-04-01T18:10:00.125000Z\" td:seq=\"7\"" md "/>" rest \
+    "</url>\n"
+
+    static const struct {
+        const char *text;
+        enum status rc;
+    } rows[] = {
+        {LINE("", ""), STATUS_OK},
+        {LINE(" xmlns:a=\"urn:a\" a:b=\"1\" a:c=\"2\"", ""), STATUS_OK},
+        {LINE("", "<rs:ln rel=\"via\" href=\"u\"/>"), STATUS_OK},
+        {LINE(" a:b=\"1\"", ""), STATUS_MALFORMED}, /* not declared */
+        {LINE(" xmlns:a=\"urn:a\" a:b=\"1\"", "<rs:ln a:b=\"1\"/>"),
+         STATUS_MALFORMED}, /* not on this element */
+        {LINE(" odd=\"1\"", ""), STATUS_MALFORMED},
+        {LINE(" length=\"-1\"", ""), STATUS_MALFORMED},
+        {LINE("", "<rs:ln rel=\"via\" pri=\"0\"/>"), STATUS_MALFORMED},
+        {LINE("", "<rs:ln rel=\"via\" modified=\"now\"/>"), STATUS_MALFORMED},
+        {LINE("", "<odd/>"), STATUS_MALFORMED},
+        {LINE("", "") "\n", STATUS_MALFORMED},
+        {"<url><loc>u</loc><rs:md change=\"created\"/></url>\n",
+         STATUS_MALFORMED}, /* not stamped */
+        {"<url><loc>u</loc><rs:md td:seq=\"7\"/></url>\n", STATUS_MALFORMED},
+        {"<url><rs:md change=\"created\" td:seq=\"7\"/></url>\n",
+         STATUS_MALFORMED},
+    };
+
+#undef LINE
+    struct entry entry;
+
+    entry_init(&entry);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (fragment_read(&entry, slice_of(rows[i].text)) != rows[i].rc)
+            fail_msg("%s", rows[i].text);
+    entry_fini(&entry);
+}
+
+/* A fragment that was cut or overwritten gives no view and no change, and no
+ * reader looks beyond its bytes. */
 TEST(does_not_take_anything_else_for_a_fragment)
 {
+    struct attribute attributes[] = {attribute("urn:1", "y", "a"),
+                                     attribute("urn:1", "y", "b"),
+                                     attribute(NS_XML, "xml", "lang")};
+    struct link link = {
+        .rel = SLICE("duplicate"),
+        .href = SLICE("http://example.org/a&b"),
+        .modified_us = STAMPED_US,
+        .pri = 3,
+        .attributes = attributes,
+        .n_attributes = 3,
+    };
     struct change change = stamped_sample();
     char *whole;
     size_t size;
     struct fragment_view view;
+    struct entry entry;
 
+    entry_init(&entry);
     change.datetime_us = 1;
+    change.lastmod_us = 2;
     change.length = 1;
+    change.links = &link;
+    change.n_links = 1;
     whole = stamped_text(&change, STAMPED_US, 12);
     size = strlen(whole);
     for (size_t n = 0; n < size; n++) {
@@ -231,6 +291,8 @@ TEST(does_not_take_anything_else_for_a_fragment)
         assert_non_null(part);
         memcpy(part, whole, n);
         assert_int_equal(fragment_view((struct slice){part, n}, &view),
+                         STATUS_MALFORMED);
+        assert_int_equal(fragment_read(&entry, (struct slice){part, n}),
                          STATUS_MALFORMED);
         part[n] = '\n';
         if (n + 1 < size)
@@ -243,18 +305,18 @@ TEST(does_not_take_anything_else_for_a_fragment)
 
         assert_non_null(copy);
         memcpy(copy, whole, size);
-        copy[n] = '\n';
-        (void)!fragment_view((struct slice){copy, size}, &view);
-        copy[n] = '"';
-        (void)!fragment_view((struct slice){copy, size}, &view);
-        copy[n] = '<';
-        (void)!fragment_view((struct slice){copy, size}, &view);
+        for (const char *c = "\n\"<&=:"; *c; c++) {
+            copy[n] = *c;
+            (void)!fragment_view((struct slice){copy, size}, &view);
+            (void)!fragment_read(&entry, (struct slice){copy, size});
+        }
         free(copy);
     }
     assert_int_equal(fragment_view((struct slice){NULL, 0}, &view),
                      STATUS_MALFORMED);
     assert_int_equal(fragment_view(SLICE("<url><loc></url>\n"), &view),
                      STATUS_MALFORMED);
+    entry_fini(&entry);
     free(whole);
 }
 
