@@ -1,6 +1,6 @@
 /*
  * reads.h - makes frames on the worker pool, if their entries are not in
- * memory, or are large to convert or to compress.
+ * memory, or if they are large to compress.
  *
  * Subscribers with the same wish share one read; a read without waiters is not
  * begun. At most READS_MAX reads of one service thread run at once: half of the

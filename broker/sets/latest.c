@@ -76,7 +76,7 @@ look_at(struct search *s, struct batch *b, uint64_t last, struct problem *why)
 {
     struct selection selection;
     enum status rc =
-        selection_make(&selection, b, &s->channel, MESSAGE_XML, LOG_DISK, why);
+        selection_make(&selection, b, &s->channel, MESSAGE_XML, why);
     size_t n;
 
     if (rc)

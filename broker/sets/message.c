@@ -95,8 +95,8 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
     const struct message_wish *wish = a->wish;
     struct part part = {.from = 0};
     uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
-    enum status rc = selection_make(&part.selection, b, a->filter, wish->form,
-                                    wish->patience, why);
+    enum status rc =
+        selection_make(&part.selection, b, a->filter, wish->form, why);
 
     if (rc)
         return rc;

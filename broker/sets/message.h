@@ -80,8 +80,8 @@ struct message_wish {
  * entries. With a filter it looks at so much of the log at most, not to keep
  * others waiting: then it may cover a part that nothing passes, with no entry;
  * if it is to be silent there, nothing is appended, and the next wish goes on
- * with `reached` = *last. STATUS_AGAIN: not without waiting for a disk, or for
- * the making of a large form; STATUS_GONE as by log_read. */
+ * with `reached` = *last. STATUS_AGAIN: not without waiting for a disk;
+ * STATUS_GONE as by log_read. */
 MUST_CHECK enum status message_write(struct buf *to,
                                      const struct message_wish *wish,
                                      uint64_t *last, struct problem *why);

@@ -3,13 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/document.h"
-#include "proto/formats.h"
+#include "proto/entry.h"
 #include "proto/json_change.h"
-#include "proto/vocab.h"
-
-/* A larger form is not made on a thread that others wait for. */
-#define FORM_AT_ONCE_BYTES 65536
 
 /* Keys of forms: two per class, and class 0 has all entries. */
 static uint64_t
@@ -18,30 +13,18 @@ key_of(const struct filter_class *filter, bool is_json)
     return (filter ? filter->id : 0) * 2 + is_json;
 }
 
-/* A block for a form of `n` entries; `indexes`: with room to say which. NULL:
- * no memory. */
+/* Cuts `block`, which begins with room for a form and has the form's arrays
+ * behind that, to the size that `value` gives, and makes it that form. NULL: no
+ * memory; the block is freed. */
 static struct form *
-new_form(uint64_t key, size_t n, bool indexes, size_t text_size,
-         uint32_t **entries, uint32_t **starts, char **bytes)
+new_form(void *block, struct form value)
 {
-    size_t entries_size = indexes ? n * sizeof(uint32_t) : 0;
-    size_t starts_size = text_size > 0 ? (n + 1) * sizeof(uint32_t) : 0;
-    size_t size = sizeof(struct form) + entries_size + starts_size + text_size;
-    struct form *form = malloc(size);
-    char *rest = (char *)(form + 1);
+    struct form *form = realloc(block, value.size);
 
-    if (!form)
-        return NULL;
-    *form = (struct form){.key = key, .size = size, .n = n};
-    *entries = (uint32_t *)(void *)rest;
-    *starts = (uint32_t *)(void *)(rest + entries_size);
-    *bytes = rest + entries_size + starts_size;
-    if (indexes)
-        form->entries = *entries;
-    if (text_size > 0) {
-        form->starts = *starts;
-        form->bytes = *bytes;
-    }
+    if (form)
+        *form = value;
+    else
+        free(block);
     return form;
 }
 
@@ -67,27 +50,29 @@ pick(struct selection *s, const struct filter_class *filter,
     const struct batch *b = s->batch;
     uint64_t key = key_of(filter, false);
     const struct form *picked = batch_form(b, key);
-    uint32_t *found, *entries, *starts;
     struct form *form;
+    uint32_t *found;
     size_t n = 0;
-    char *bytes;
 
     if (picked)
         goto out;
-    found = malloc(b->n_entries * sizeof(*found) + 1);
-    if (!found)
+    form = malloc(sizeof(*form) + b->n_entries * sizeof(*found));
+    if (!form)
         return problem_memory(why);
+    found = (uint32_t *)(form + 1);
     for (size_t i = 0; i < b->n_entries; i++)
         if (filter_passes(&filter->filter,
                           batch_slice(b, b->first + i - 1, b->first + i),
                           b->entries[i].stamp))
             found[n++] = (uint32_t)i;
-    form = new_form(key, n, true, 0, &entries, &starts, &bytes);
-    if (form && n > 0)
-        memcpy(entries, found, n * sizeof(*found));
-    free(found);
+    form = new_form(form, (struct form){
+                              .key = key,
+                              .size = sizeof(*form) + n * sizeof(*found),
+                              .n = n,
+                          });
     if (!form)
         return problem_memory(why);
+    form->entries = (const uint32_t *)(form + 1);
     picked = keep(s, form, filter_class_is_shared(filter), false);
 
 out:
@@ -98,123 +83,79 @@ out:
 
 /* JSON */
 
-struct converter {
-    struct buf text;
-    uint32_t *starts;
-    size_t n, max;
-};
-
-static enum status
-add_json(const struct change *change, void *user, struct problem *why)
+/* Notes in the block of a form that the text of entry `i` begins at its end. */
+static void
+set_start(struct buf *block, size_t i, size_t head_size)
 {
-    struct converter *c = user;
+    uint32_t start = (uint32_t)(block->size - head_size);
 
-    if (c->n == c->max)
-        return problem(why, STATUS_IO, "a batch has more entries than it says");
-    c->starts[c->n++] = (uint32_t)c->text.size;
-    json_change(&c->text, change);
-    BUF_ADD(&c->text, ",");
-    return STATUS_OK;
+    memcpy(block->data + sizeof(struct form) + i * sizeof(start), &start,
+           sizeof(start));
 }
 
-/* The fragments of entries that lie together, from entry `i` on. */
-static struct slice
-run_of(const struct selection *s, size_t *i)
-{
-    const struct batch *b = s->batch;
-    size_t from, to;
-
-    if (!s->entries) {
-        *i = s->n;
-        return batch_slice(b, b->first - 1, b->last);
-    }
-    from = to = s->entries[*i];
-    while (*i < s->n && s->entries[*i] == to) {
-        ++*i;
-        to++;
-    }
-    return batch_slice(b, b->first + from - 1, b->first + to - 1);
-}
-
-/* Reads the fragments back and writes them as JSON. */
+/* Appends the entries to a block that has `head_size` bytes, a comma behind
+ * each. */
 static enum status
-convert(const struct selection *s, struct converter *c, struct problem *why)
+add_entries(struct buf *block, const struct selection *s, size_t head_size,
+            struct problem *why)
 {
-    const struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_CHANGELIST,
-        .from_us = s->batch->before_us,
-        .until_us = DATETIME_NONE,
-    };
-    struct reader *reader = reader_new(format_of(SLICE("application/xml")),
-                                       READER_MESSAGE, SIZE_MAX, add_json, c);
-    struct buf header;
-    enum status rc;
+    struct entry entry;
+    enum status rc = STATUS_OK;
 
-    buf_init(&header, DOCUMENT_FRAME_MAX);
-    document_header(&header, &head);
-    rc = !reader || header.failed
-             ? problem_memory(why)
-             : reader_feed(reader, buf_slice(&header), why);
-    for (size_t i = 0; !rc && i < s->n;)
-        rc = reader_feed(reader, run_of(s, &i), why);
-    if (!rc)
-        rc = reader_feed(reader, document_footer_of(DOCUMENT_URLSET), why);
-    if (!rc)
-        rc = reader_end(reader, why);
-    if (!rc && c->text.failed)
-        rc = problem_memory(why);
-    if (!rc && c->n != s->n)
-        rc = problem(why, STATUS_IO, "a batch has fewer entries than it says");
-    reader_free(reader);
-    buf_fini(&header);
-    return rc;
+    entry_init(&entry);
+    for (size_t i = 0; !rc && i < s->n; i++) {
+        uint64_t seq = selection_seq(s, i);
+
+        set_start(block, i, head_size);
+        rc = fragment_read(&entry, batch_slice(s->batch, seq - 1, seq));
+        if (rc == STATUS_MALFORMED)
+            rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
+                         (unsigned long long)seq);
+        if (!rc)
+            json_change(block, &entry.change);
+        BUF_ADD(block, ",");
+    }
+    set_start(block, s->n, head_size);
+    entry_fini(&entry);
+    return rc == STATUS_MEMORY || block->failed ? problem_memory(why) : rc;
 }
 
 static enum status
 make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
           struct problem *why)
 {
-    struct converter c = {.max = s->n};
-    uint32_t *entries, *starts;
-    struct form *form = NULL;
+    const struct batch *b = s->batch;
+    size_t head_size = sizeof(struct form) + (s->n + 1) * sizeof(uint32_t);
+    struct form *form;
+    struct buf block;
     enum status rc;
-    char *bytes;
 
-    buf_init(&c.text, (size_t)1 << 30);
-    c.starts = malloc((s->n + 1) * sizeof(*c.starts));
-    rc = c.starts ? convert(s, &c, why) : problem_memory(why);
-    if (!rc) {
-        form =
-            new_form(key, s->n, false, c.text.size, &entries, &starts, &bytes);
-        if (!form)
-            rc = problem_memory(why);
+    buf_init(&block, (size_t)1 << 30);
+    /* The JSON of an entry is about as long as its fragment. */
+    if (!buf_room(&block, head_size + b->size / b->n_entries * s->n))
+        return problem_memory(why);
+    block.size = head_size;
+    rc = add_entries(&block, s, head_size, why);
+    if (rc) {
+        buf_fini(&block);
+        return rc;
     }
-    if (!rc) {
-        c.starts[s->n] = (uint32_t)c.text.size;
-        memcpy(starts, c.starts, (s->n + 1) * sizeof(*starts));
-        memcpy(bytes, c.text.data, c.text.size);
-        s->json = keep(s, form, may_keep, must_keep);
-    }
-    free(c.starts);
-    buf_fini(&c.text);
-    return rc;
-}
-
-/* Bytes of the fragments. */
-static size_t
-fragments_size(const struct selection *s)
-{
-    size_t size = 0;
-
-    for (size_t i = 0; i < s->n;)
-        size += run_of(s, &i).size;
-    return size;
+    form = new_form(block.data, (struct form){
+                                    .key = key,
+                                    .size = block.size,
+                                    .n = s->n,
+                                });
+    if (!form)
+        return problem_memory(why);
+    form->starts = (const uint32_t *)(form + 1);
+    form->bytes = (const char *)(form->starts + s->n + 1);
+    s->json = keep(s, form, may_keep, must_keep);
+    return STATUS_OK;
 }
 
 static enum status
 take_json(struct selection *s, const struct filter_class *filter,
-          enum log_patience patience, struct problem *why)
+          struct problem *why)
 {
     bool is_all = s->n == s->batch->n_entries;
     uint64_t key = key_of(is_all ? NULL : filter, true);
@@ -229,8 +170,6 @@ take_json(struct selection *s, const struct filter_class *filter,
     s->json = batch_form(s->batch, key);
     if (s->json)
         return STATUS_OK;
-    if (patience == LOG_MEMORY && fragments_size(s) > FORM_AT_ONCE_BYTES)
-        return STATUS_AGAIN;
     return make_json(s, key, is_all || filter_class_is_shared(filter), is_all,
                      why);
 }
@@ -238,7 +177,7 @@ take_json(struct selection *s, const struct filter_class *filter,
 enum status
 selection_make(struct selection *s, struct batch *b,
                const struct filter_class *filter, enum message_form form,
-               enum log_patience patience, struct problem *why)
+               struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -246,7 +185,7 @@ selection_make(struct selection *s, struct batch *b,
     if (filter)
         rc = pick(s, filter, why);
     if (!rc && s->n > 0 && form == MESSAGE_JSON)
-        rc = take_json(s, filter, patience, why);
+        rc = take_json(s, filter, why);
     if (rc)
         selection_fini(s);
     return rc;

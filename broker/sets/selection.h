@@ -24,7 +24,6 @@
 #include <stdint.h>
 
 #include "broker/log/batch.h"
-#include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/message.h"
 #include "proto/buf.h"
@@ -41,12 +40,12 @@ struct selection {
     struct form *own[2];     /* what the batch does not keep */
 };
 
-/* Selects what `filter` (NULL: none) lets through of a batch. STATUS_AGAIN: not
- * at once (LOG_MEMORY), because its JSON is large to make. */
+/* Selects what `filter` (NULL: none) lets through of a batch. Any thread may:
+ * the JSON of a full batch takes about half a millisecond (measured: 0.6 us for
+ * an entry of 309 bytes). STATUS_IO: the batch is damaged. */
 MUST_CHECK enum status selection_make(struct selection *s, struct batch *b,
                                       const struct filter_class *filter,
                                       enum message_form form,
-                                      enum log_patience patience,
                                       struct problem *why);
 void selection_fini(struct selection *s);
 

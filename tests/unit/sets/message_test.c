@@ -253,28 +253,18 @@ TEST(says_again_rather_than_wait_for_a_disk)
     }
 }
 
-/* log.md, reading: a form over 64 KB is made where it may take its time; once
- * it is there everybody has it. The XML form needs no making. */
-TEST(says_again_rather_than_make_a_large_form)
-{
-    struct set *set = post_each(1, 600);
-    assert_int_equal(
-        write_part(set, MESSAGE_XML, 0, UINT64_MAX, MIB, LOG_MEMORY), 600);
-    assert_int_equal(try_part(set, MESSAGE_JSON, 0, UINT64_MAX, LOG_MEMORY),
-                     STATUS_AGAIN);
-    assert_int_equal(write_on(set, MESSAGE_JSON, 0, MIB), 600);
-    write_part(set, MESSAGE_JSON, 300, UINT64_MAX, MIB, LOG_MEMORY);
-    assert_covers(set, MESSAGE_JSON, 300, 600);
-}
-
-/* What is at hand goes out at once; the rest comes in the next message. */
-TEST(gives_what_is_at_hand_before_it_says_again)
+/* log.md, reading: what is in memory needs nobody who may wait, in any form and
+ * of any size; the batches of two posts are there at once. */
+TEST(makes_every_form_of_what_is_in_memory)
 {
     struct set *set = post_each(1, 5);
-    sets_post(&s, "demo", 6, 600);
-    assert_int_equal(
-        write_part(set, MESSAGE_JSON, 0, UINT64_MAX, MIB, LOG_MEMORY), 5);
-    assert_covers(set, MESSAGE_JSON, 0, 5);
+
+    sets_post(&s, "demo", 6, 2000);
+    for (size_t f = 0; f < 2; f++) {
+        assert_int_equal(
+            write_part(set, forms[f], 0, UINT64_MAX, MIB, LOG_MEMORY), 2005);
+        assert_covers(set, forms[f], 0, 2005);
+    }
 }
 
 /* change memory's pages name the next one. */
