@@ -1,6 +1,6 @@
 /*
- * copied.c - an entry and all it points at, in one piece of memory: what has to
- * be aligned first.
+ * copied.c - copies an entry with everything that it points at into one block
+ * of memory, the aligned structs first.
  */
 #include "client/source/copied.h"
 

@@ -1,16 +1,16 @@
 /*
- * copied.h - an entry of a document that stays when the document has gone on.
+ * copied.h - copies of entries that outlive their document.
  */
 #ifndef CLIENT_SOURCE_COPIED_H
 #define CLIENT_SOURCE_COPIED_H
 
 #include "client/source/document.h"
 
-/* Bytes of memory that a copy takes. */
+/* The size of a copy in bytes. */
 size_t copied_size(const struct document_entry *entry);
 
-/* A copy of `size` bytes, copied_size of it; to be given to free(). NULL: no
- * memory. */
+/* Copies the entry; `size` is its copied_size. The caller calls free(). NULL:
+ * no memory. */
 struct document_entry *copied_new(const struct document_entry *entry,
                                   size_t size);
 

@@ -1,18 +1,18 @@
 /*
- * discover.c - from any URL to sets: pages are read one after the other, and
- * what each leads to is put in line.
+ * discover.c - goes from any URL to sets: reads pages one after the other, and
+ * queues the pages that each leads to.
  *
- *     url --> ANY --+-- a set's JSON ----------> CAPABILITIES --> told
- *                   +-- Capability List -------> [SET] ---------> told
+ *     url --> ANY --+-- a set's JSON ----------> CAPABILITIES --> on_set
+ *                   +-- Capability List -------> [SET] ---------> on_set
  *                   +-- Source Description ----> CAPABILITIES, DESCRIPTION ...
- *                   +-- a list, dump, index ---> UP ------------> told
+ *                   +-- a list, dump, index ---> UP ------------> on_set
  *                   +-- a page that links to --> CAPABILITIES
- *                   +-- nothing of that, or
+ *                   +-- none of these, or
  *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
- *     no set by all that: ROBOTS --> SITEMAP --> UP ------------> told
+ *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
  *
- * No page is asked for twice, so circles end; and no page is farther from the
- * URL than DEPTH_MAX others, so chains do.
+ * The discovery reads no page twice, so circles end; and no page is farther
+ * than DEPTH_MAX others from the URL, so chains end.
  */
 #include <search.h>
 #include <stdio.h>
@@ -21,17 +21,16 @@
 #include "client/lib/pause.h"
 #include "client/source/discover_inside.h"
 
-/* Of a set there are two pages at most; the rest leads to sets. */
+/* A set has two pages at most; the other pages lead to sets. */
 #define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
 
-/* The longest way that makes sense has nine pages: page, Capability List, up to
- * a part, its index, index in an index, part, list of lists, Capability List,
- * set. */
+/* The longest useful way has nine pages: page, Capability List, up to a part,
+ * its index, index in an index, part, list of lists, Capability List, set. */
 #define DEPTH_MAX 16
 
-/* Attempts to get a page of many from a server that is away or busy, and most
- * milliseconds before the next one; the other pages are read meanwhile. A
- * server that asks for a longer pause is not asked again. */
+/* Attempts to get a page from a server that is down or busy, and most
+ * milliseconds before the next one; the discovery reads other pages meanwhile.
+ * A server that asks for a longer pause gets no further request. */
 #define ATTEMPTS_MAX  3
 #define PAUSE_MOST_MS 5000
 
@@ -232,8 +231,8 @@ end_all(struct discovery *d)
     }
 }
 
-/* A page is there, and no set below its path: all sets of the host are meant.
- */
+/* True if the page exists, but no set below its path: then it stands for all
+ * sets of the host. */
 static bool
 takes_all_now(struct discovery *d)
 {
@@ -247,7 +246,7 @@ takes_all_now(struct discovery *d)
     return true;
 }
 
-/* True: it goes on. False: it has ended, by d->rc or because on_set freed it.
+/* True if the discovery goes on. False: it has ended with d->rc.
  */
 static bool
 goes_on(struct discovery *d)
@@ -264,7 +263,7 @@ goes_on(struct discovery *d)
     }
 }
 
-/* False: freed. */
+/* Calls on_set. False: the discovery was freed. */
 static bool
 call_back(struct discovery *d, struct offered *offered,
           const struct failure *missed)
@@ -358,8 +357,7 @@ discover_miss(struct discovery *d, const struct failure *why)
     return true;
 }
 
-/* Puts the page at hand at the end of the line, once more. False: it had its
- * attempts. */
+/* Queues the current page once more, at the end. False: no attempt is left. */
 static bool
 ask_again(struct discovery *d, const struct failure *why)
 {
@@ -376,16 +374,17 @@ ask_again(struct discovery *d, const struct failure *why)
     return true;
 }
 
-/* The page cannot be had. If a document names it, reports it as missed and goes
- * on with the others. At the URL itself or the host's well-known address, a
- * failure that is not for good ends the discovery. False: it has ended. */
+/* Handles a page that cannot be had. If a document names it, reports it as
+ * missed and goes on with the others. At the URL itself or the host's
+ * well-known address, a failure that may pass ends the discovery. False: it has
+ * ended. */
 static bool
 end_failed(struct discovery *d, const struct failure *why)
 {
     bool is_for_good = why->rc == TD_REFUSED;
 
-    /* Where a link "up" leads to nowhere, the list is still a list; a server
-     * that is busy may know better later. */
+    /* If a link "up" leads nowhere, the list is still a list; a busy server may
+     * answer later. */
     if (d->job->role == ROLE_UP)
         is_for_good |= why->rc == TD_BROKEN || why->status == 0;
     if (d->job->role == ROLE_SET)
@@ -454,7 +453,7 @@ on_timer(void *user)
     request.url = d->job->url;
     request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
     request.accept = request.takes_text ? ACCEPT_ANY : NULL;
-    /* Many a host has a page for people at every address. */
+    /* Many hosts have a page for people at every address. */
     request.takes_text |=
         d->job->role == ROLE_WELL_KNOWN || d->job->role == ROLE_ROBOTS;
     d->page = page_start(d->client, &request, &discover_events, on_page, d);

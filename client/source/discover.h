@@ -1,5 +1,5 @@
 /*
- * discover.h - from any URL of a source to its sets and what each offers.
+ * discover.h - finds the sets of a source and their offers, from any URL.
  *
  *     SET-URL of Tidings (JSON, its links)     --+
  *     Source Description or its index, also      |
@@ -8,19 +8,19 @@
  *     a page with rel="resourcesync"           --+
  *       (HTML, Link header)                      |
  *     a Resource List, Change List, dump, index: |
- *       by `up`, else that alone               --+
+ *       by `up`, else alone               --+
  *     a host with nothing of these: the Sitemaps |
- *       of /robots.txt, by `up`, else these    --+
+ *       of /robots.txt, by `up`, else alone    --+
  *
  * The address of a set, of its Capability List or of one of its lists stands
  * for that set. Every other address stands for the whole source: a part of the
  * Source Description leads to its index and so to the other parts; a page that
  * names several sets names some of them, and their Source Description the rest;
- * and the root of a host is asked for the well-known address, too.
+ * at the root of a host the discovery reads the well-known address, too.
  *
- * Channels and documents are found by links alone, never by built paths; the
+ * It finds channels and documents by links alone, and never builds paths; the
  * exceptions are the well-known address (R-041) and /robots.txt (R-262).
- * Relations of ours: urn:tidings:1:memory, :stream, :events, :set.
+ * Our own relations: urn:tidings:1:memory, :stream, :events, :set.
  */
 #ifndef CLIENT_SOURCE_DISCOVER_H
 #define CLIENT_SOURCE_DISCOVER_H
@@ -32,10 +32,10 @@
 #include "client/lib/failure.h"
 #include "proto/slice.h"
 
-/* One set. Absolute URLs; NULL: not offered. Strings are its own. */
+/* One set. Absolute URLs; NULL: not offered. The struct owns its strings. */
 struct offered {
-    char *url;  /* what names the set: SET-URL, else its Capability List, else
-                   the document that was found */
+    char *url;  /* the set's name: SET-URL, else its Capability List, else the
+                   document found */
     char *name; /* of a set of Tidings; else NULL */
     char *title;
     char *capability_list;
@@ -47,14 +47,14 @@ struct offered {
     char *resource_dump_archive;
     char *change_list_archive;
     char *change_dump_archive;
-    char *topic;    /* change-notification; its hubs are asked of the topic */
+    char *topic;    /* change-notification; a GET of the topic names its hubs */
     char *memory;   /* change memory */
     char *stream;   /* WebSocket */
     char *events;   /* server-sent events */
     char *position; /* of the last entry, if the set gives it */
-    char *earliest; /* the first position that can be followed from */
-    char *date;     /* when the source was asked, by the server's clock, as HTTP
-                       writes it */
+    char *earliest; /* the first position that a follower may begin at */
+    char *date;     /* the time of the source's answer by the server's clock, as
+                       in HTTP */
 };
 
 void offered_fini(struct offered *offered);
@@ -75,14 +75,14 @@ typedef void discovery_set_fn(struct offered *offered,
  * cannot be read, or the documents lead in a circle or to no end; TD_MEMORY. */
 typedef void discovery_end_fn(const struct failure *why, void *user);
 
-/* NULL: no memory. Nothing is called before it returns; it frees itself after
- * on_end. */
+/* NULL: no memory. Calls nothing before it returns. The discovery frees itself
+ * after on_end. */
 struct discovery *discovery_start(struct td_client *client, const char *url,
                                   discovery_set_fn *on_set,
                                   discovery_end_fn *on_end, void *user);
 void discovery_free(struct discovery *discovery); /* not after on_end */
 
-/* Seconds of silence that end a page, before the first one is asked for. */
+/* Sets the seconds of silence that end a page. Call it at once. */
 void discovery_silence(struct discovery *discovery, unsigned silence_s);
 
 /* No source has more sets; more are TD_BROKEN. */

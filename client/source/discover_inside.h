@@ -1,6 +1,6 @@
 /*
- * discover_inside.h - a discovery: discover.c keeps what is to be read in line,
- * discover_pages.c knows what pages lead to. Only these two include it.
+ * discover_inside.h - a discovery: discover.c queues the pages to read,
+ * discover_pages.c finds what they lead to. Only these two include it.
  */
 #ifndef CLIENT_SOURCE_DISCOVER_INSIDE_H
 #define CLIENT_SOURCE_DISCOVER_INSIDE_H
@@ -9,19 +9,19 @@
 #include "client/source/offered.h"
 #include "client/source/page.h"
 
-/* What a page is expected to be. */
+/* The kind of page that the discovery expects. */
 enum role {
     ROLE_ANY,
-    ROLE_UP, /* of the document that is offered otherwise */
+    ROLE_UP, /* the target of a list's link "up" */
     ROLE_WELL_KNOWN,
     ROLE_DESCRIPTION,
     ROLE_CAPABILITIES,
     ROLE_SET, /* JSON */
     ROLE_ROBOTS,
-    ROLE_SITEMAP /* that a robots.txt names */
+    ROLE_SITEMAP /* named by a robots.txt */
 };
 
-/* What it is. */
+/* The kind of page that it is. */
 enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 
 struct job {
@@ -29,10 +29,10 @@ struct job {
     enum role role;
     unsigned depth; /* pages between the URL and this one */
     unsigned n_attempts;
-    int64_t due_ms;         /* not before */
-    bool is_hosts;          /* it came from the well-known address, unasked */
-    bool goes_up;           /* its Source Description is read, too */
-    struct offered offered; /* what is known of the set already */
+    int64_t due_ms; /* waits until then */
+    bool is_hosts;  /* found at the well-known address, not by the URL */
+    bool goes_up;   /* reads its Source Description, too */
+    struct offered offered; /* values from earlier pages */
     char url[];
 };
 
@@ -43,33 +43,33 @@ struct discovery {
     void *user;
     const struct discovery_watch *watch;
     char *url;
-    unsigned silence_s;  /* of a page; 0: as page.h has it */
+    unsigned silence_s;  /* of a page; 0: page.h's default */
     struct timer *timer; /* the next job */
     unsigned pause_ms;   /* before the next retry */
     bool *is_freed;      /* set if a callback frees this */
 
     struct job *jobs;
     struct job **tail;
-    void *seen; /* URLs, a tree */
-    void *told; /* URLs of sets that on_set received, or that its caller
-                   knows, a tree */
+    void *seen; /* a tree of URLs */
+    void *told; /* a tree of the URLs of sets that on_set received or the caller
+                   knows */
     size_t n_pages;
-    size_t n_sets;         /* passed to on_set, or known */
-    size_t n_known;        /* links to documents that were seen */
-    size_t n_passed;       /* sets that are not below the URL's path */
-    bool takes_all;        /* these, too */
-    char *robots;          /* the host's robots.txt; NULL: not asked for */
-    bool has_sitemap;      /* it names a Sitemap of no set */
-    bool has_source;       /* a Source Description was read, or a list of the
-                              sets: they are all sets that there are */
-    char *date;            /* of the first page that has one */
-    struct failure first;  /* the first refusal */
+    size_t n_sets;        /* passed to on_set, or known */
+    size_t n_known;       /* links to documents already seen */
+    size_t n_passed;      /* sets not below the URL's path */
+    bool takes_all;       /* takes these, too */
+    char *robots;         /* the host's robots.txt; NULL: not asked for */
+    bool has_sitemap;     /* robots.txt names a Sitemap of no set */
+    bool has_source;      /* a Source Description or a list of sets was read: it
+                             names all sets */
+    char *date;           /* of the first page that has one */
+    struct failure first; /* the first refusal */
     struct failure missed; /* why the first missed document is missed */
     bool has_page;         /* a page was read at the URL */
     enum td_status rc;     /* failure in the middle of a page */
     const char *broken;    /* the reason, if rc is TD_BROKEN */
 
-    /* The page that is read */
+    /* The current page */
     struct page *page;
     struct job *job;
     enum kind kind;
@@ -82,8 +82,8 @@ struct discovery {
     char *archives;
 };
 
-/* A page to be read, unless it was or will be (*is_known); NULL: then, or no
- * memory, or too many (d->rc). */
+/* Makes a job for a page. NULL: the page is or was queued (*is_known), or no
+ * memory or too many pages (d->rc). */
 struct job *discover_job(struct discovery *d, enum role role, struct slice url,
                          bool *is_known);
 void discover_later(struct discovery *d, struct job *job); /* or NULL */
@@ -99,14 +99,14 @@ bool discover_tell(struct discovery *d, struct offered *offered);
 /* Reports the current page to on_set as unreadable. False: freed. */
 bool discover_miss(struct discovery *d, const struct failure *why);
 
-/* Breaks off: the source makes no sense, `text` (static) says why. */
+/* Ends with TD_BROKEN because of `text` (static). */
 void discover_break(struct discovery *d, const char *text);
 
-/* Asks the host what it has. */
+/* Queues the host's well-known address. */
 void discover_ask_host(struct discovery *d);
 
-/* Asks the host for its robots.txt, once, where nothing else leads to a set
- * (R-262). False: nothing is asked. */
+/* Queues the host's robots.txt, once, if nothing else leads to a set (R-262).
+ * False: nothing was queued. */
 bool discover_ask_robots(struct discovery *d);
 
 /* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
@@ -116,10 +116,10 @@ bool discover_tell_robots(struct discovery *d);
 /* Callbacks for the contents of a page. */
 extern const struct document_events discover_events;
 
-/* A page was read. False: freed. */
+/* Takes a page that was read. False: freed. */
 bool discover_end_page(struct discovery *d, const struct page_answer *answer);
 
-/* The page cannot be had, for good. False: freed. */
+/* Takes a final refusal of the page. False: freed. */
 bool discover_end_refused(struct discovery *d, const struct failure *why);
 
 #endif

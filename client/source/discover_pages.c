@@ -1,5 +1,5 @@
 /*
- * discover_pages.c - what a page of a source is, and where it leads.
+ * discover_pages.c - judges the pages of a source, and follows their links.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +86,7 @@ kind_of(const struct discovery *d, const struct document_head *head,
                                                          : KIND_CAPABILITIES;
 }
 
-/* Puts a document in line that the page at hand names as a part of the source.
- */
+/* Queues a document that the current page names as a part of the source. */
 static void
 lead_to(struct discovery *d, enum role role, struct slice loc)
 {
@@ -103,8 +102,8 @@ lead_to(struct discovery *d, enum role role, struct slice loc)
     discover_later(d, job);
 }
 
-/* The well-known address is of a host: what is meant is below the path that was
- * given, whatever the server calls itself. */
+/* True if `loc` is below the path of the URL. The well-known address is one of
+ * the whole host, and a server may use another name for itself. */
 static bool
 is_meant(struct discovery *d, struct slice loc)
 {
@@ -166,7 +165,7 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
         d->kind = kind_of(d, head, entry);
     if (d->kind == KIND_LIST ||
         (d->kind == KIND_DESCRIPTION && d->job->role == ROLE_UP))
-        return STATUS_STOPPED; /* its root says it all */
+        return STATUS_STOPPED; /* its root is enough */
     if (d->kind == KIND_DESCRIPTION)
         take_description(d, entry, head);
     else
@@ -176,9 +175,9 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
 
 const struct document_events discover_events = {on_link, on_entry};
 
-/* What is at the page's address, after it was read; false: freed. */
+/* Handlers of pages, after all of the page was read. False: freed. */
 
-/* A Capability List. */
+/* Takes a Capability List. */
 static bool
 end_capabilities(struct discovery *d)
 {
@@ -190,7 +189,7 @@ end_capabilities(struct discovery *d)
         discover_later(
             d, discover_job(d, ROLE_DESCRIPTION, slice_of(d->up), &is_known));
     keep(d, &d->offered.capability_list, slice_of(job->url));
-    if (job->role == ROLE_UP) { /* the set knows better than one of its lists */
+    if (job->role == ROLE_UP) { /* prefer the set's data to one list's */
         free(job->offered.url);
         job->offered.url = NULL;
         offered_merge(&d->offered, &job->offered);
@@ -211,7 +210,8 @@ end_capabilities(struct discovery *d)
     return discover_tell(d, &job->offered);
 }
 
-/* A document that stands for nothing but itself, or for its index. */
+/* Offers a document that is part of no set: the document itself, or its index.
+ */
 static void
 offer_alone(struct discovery *d, const struct document_head *head)
 {
@@ -257,7 +257,7 @@ end_list(struct discovery *d, const struct document_head *head)
     if (is_known && !d->robots)
         discover_break(d, "its links \"up\" lead in a circle");
     if (is_known || d->rc)
-        return true; /* another Sitemap of robots.txt led there before */
+        return true; /* another Sitemap has led there */
     if (!next)
         return !offered_is_something(&job->offered) ||
                discover_tell(d, &job->offered);
@@ -276,7 +276,7 @@ end_document(struct discovery *d, const struct document_head *head)
     if (d->kind == KIND_LIST || d->job->role == ROLE_UP)
         return end_list(d, head);
     d->has_source = true;
-    if (d->index) { /* it is a part: the others have the other sets */
+    if (d->index) { /* a part: others have other sets */
         struct job *index;
         bool is_known;
 
@@ -320,13 +320,13 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
         else if (d->n_led == 0)
             discover_break(d, "a page of its sets has none, and a next page");
         else if (job && d->job->depth > 0)
-            job->depth = d->job->depth; /* each page of them is as near */
+            job->depth = d->job->depth; /* all pages of sets are equally near */
     }
     discover_later(d, job);
     return !d->rc;
 }
 
-/* The set's own description. False: freed. */
+/* Takes the set's own description. False: freed. */
 static bool
 end_set(struct discovery *d, struct slice json)
 {
@@ -450,9 +450,9 @@ read_link_header(struct discovery *d, const struct page_answer *answer)
     }
 }
 
-/* A page for people, a resource. One Capability List covers it (R-261); where
- * there are several, it is of their source, and need not name all sets. False:
- * freed. */
+/* Takes a page for people, which is a resource. If it names one Capability
+ * List, that covers it (R-261); several belong to its source, and need not be
+ * all. False: freed. */
 static bool
 end_other(struct discovery *d, const struct page_answer *answer)
 {
@@ -484,7 +484,7 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
     enum status rc;
 
     if (d->job->role == ROLE_ROBOTS)
-        return true; /* its Sitemaps are in line */
+        return true; /* its Sitemaps are queued */
     if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
         /* A page for people: the host has no description. */
         if (!strstr(answer->type, "html"))
@@ -498,7 +498,7 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
         if (rc == STATUS_MEMORY && !d->rc)
             d->rc = TD_MEMORY;
     }
-    if (d->job->role == ROLE_SET) { /* it is none: but there is a set */
+    if (d->job->role == ROLE_SET) { /* not a description, but a set exists */
         if (!d->job->offered.url)
             keep(d, &d->job->offered.url,
                  slice_of(d->job->offered.capability_list));

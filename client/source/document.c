@@ -1,5 +1,5 @@
 /*
- * document.c - where the elements of a document may stand.
+ * document.c - reads the elements of a document, by their places.
  *
  *   <urlset>                       or <sitemapindex>
  *     <rs:ln rel="up" href="..."/>
@@ -16,7 +16,7 @@
 
 #include "client/source/document_inside.h"
 
-/* Two older spellings of the namespace, and none at all, are the Sitemap's. */
+/* True for the Sitemap's namespace, two older spellings of it, and none. */
 static bool
 is_sitemap(xml_name ns)
 {
@@ -120,7 +120,7 @@ on_start(void *user, const struct xml_element *element, struct problem *why)
     return STATUS_OK;
 }
 
-/* what is no longer there has no representation. */
+/* a deleted resource has no representation. */
 static void
 strip_deleted(struct change *change)
 {
@@ -187,7 +187,7 @@ on_text(void *user, struct slice text, struct problem *why)
 
 /* A robots.txt */
 
-/* Is that the address of a host's robots.txt? */
+/* True if the URL is that of a host's robots.txt. */
 static bool
 is_robots(const char *url)
 {
@@ -211,7 +211,7 @@ end_line(struct document *d)
     return rc;
 }
 
-/* A line that is too long fails `text`, and names no Sitemap. */
+/* Splits bytes into lines. A line too long for `text` is ignored. */
 static enum status
 on_lines(struct document *d, struct slice bytes)
 {
@@ -319,7 +319,7 @@ document_free(struct document *d)
     free(d);
 }
 
-/* Whatever the parser calls it: it is no such document. */
+/* Sets the result. An invalid text, for the parser, is a malformed document. */
 static enum status
 judge(struct document *d, enum status rc)
 {

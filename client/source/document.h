@@ -1,19 +1,19 @@
 /*
- * document.h - any document of ResourceSync, a plain Sitemap or a robots.txt,
- * read as it arrives.
+ * document.h - reads any document of ResourceSync, a plain Sitemap or a
+ * robots.txt, as it arrives.
  *
- *     bytes --> [gunzip, if they begin so] --> XML --> on_link, on_entry
+ *     bytes --> [gunzip, if gzip] --> XML --> on_link, on_entry
  *                                                  --> head
  *
- * Sources are taken as they are: what is missing is missing (head, md, from,
- * capability), times may be coarse or have zones, an index may pass for a list;
- * elements of others are passed over; an entry that cannot be read (no loc) is
- * counted and left out. What is refused: no XML, a DOCTYPE, a root that is
- * neither urlset nor sitemapindex, more than the limits of proto/xml.h. What is
- * strict about our own messages is proto/formats.h.
+ * It accepts sources as they are: anything may be missing (head, md, from,
+ * capability), times may be coarse or have zones, an index may replace a list.
+ * It ignores foreign elements, and counts and skips an entry without a valid
+ * loc. It refuses: no XML, a DOCTYPE, a root that is neither urlset nor
+ * sitemapindex, more than the limits of proto/xml.h. proto/formats.h is the
+ * strict reader of our own messages.
  *
  * A robots.txt at the root of a host is an index of the Sitemaps that it names
- * (R-262); one that names none is no such document.
+ * (R-262); one without a Sitemap is malformed.
  */
 #ifndef CLIENT_SOURCE_DOCUMENT_H
 #define CLIENT_SOURCE_DOCUMENT_H
@@ -26,24 +26,24 @@
 #include "proto/coverage.h"
 #include "proto/problem.h"
 
-/* What its root says. Complete at document_end; in a document that keeps the
- * order (R-006) when the first entry is handed over. */
+/* The attributes of the root. Complete at document_end; if the document keeps
+ * the order (R-006), complete at the first entry. */
 struct document_head {
-    bool has_root; /* urlset or sitemapindex: it is such a document */
+    bool has_root; /* urlset or sitemapindex */
     bool is_index; /* sitemapindex */
     bool has_capability;
     enum capability capability;
     int64_t at_us, completed_us, from_us, until_us; /* or DATETIME_NONE */
     struct coverage td; /* td:epoch, after, last, digest; epoch "": none */
-    bool has_td_range;  /* td:after and td:last are there */
-    uint64_t n_entries; /* handed over */
-    uint64_t n_unfit;   /* left out */
+    bool has_td_range;  /* td:after and td:last are given */
+    uint64_t n_entries; /* entries handed over */
+    uint64_t n_unfit;   /* entries left out */
 };
 
-/* rs:ln of the root or of an entry; empty where nothing was given. Lent until
- * the function returns. */
+/* An rs:ln of the root or of an entry; missing values are empty. Lent until the
+ * function returns. */
 struct document_link {
-    struct slice rel; /* as it stands: perhaps several words */
+    struct slice rel; /* unchanged: perhaps several words */
     struct slice href;
     struct slice type;
     struct slice hash;
@@ -69,14 +69,14 @@ struct document_entry {
     size_t n_links;
 };
 
-/* The change of an entry as writers take it, with its links in `links`, which
- * it lends; an update where the entry has no kind. */
+/* Returns the change of an entry for writers, with its links in `links`, to
+ * which it points; without a kind it is an update. */
 struct change document_change(const struct document_entry *entry,
                               struct link links[CHANGE_LINKS_MAX]);
 
 struct document_events {
-    /* Each returns 0 to go on; another status ends the reading with it. NULL:
-     * nobody asks. */
+    /* Each returns 0 to go on; another status ends the reading with it. NULL is
+     * allowed. */
     enum status (*on_link)(const struct document_link *link, void *user);
     enum status (*on_entry)(const struct document_entry *entry,
                             const struct document_head *head, void *user);
@@ -84,21 +84,22 @@ struct document_events {
 
 struct document;
 
-/* `base`: the document's URL, against which relative ones are resolved; copied.
- * NULL: no memory. */
+/* `base`: the document's URL, to resolve relative ones; copied. NULL: no
+ * memory.
+ */
 struct document *document_new(const char *base,
                               const struct document_events *events, void *user);
 
-/* The same for the document that `url` led to by redirects, if any: a host's
- * robots.txt is one wherever it is kept (RFC 9309 section 2.3.1.2). */
+/* The same for a document to which `url` redirects: a host's robots.txt is one
+ * wherever it is kept (RFC 9309 section 2.3.1.2). */
 struct document *document_new_moved(const char *url, const char *base,
                                     const struct document_events *events,
                                     void *user);
 void document_free(struct document *document); /* NULL is allowed */
 
 /* STATUS_MALFORMED: it is no such document, `why` says more; STATUS_TOO_LARGE:
- * more than `DOCUMENT_UNPACKED_MAX` bytes; STATUS_MEMORY; what a function
- * returned. After it nothing is read any more. */
+ * more than `DOCUMENT_UNPACKED_MAX` bytes; STATUS_MEMORY; or the status of a
+ * callback. After a failure the document reads nothing more. */
 MUST_CHECK enum status document_feed(struct document *document,
                                      struct slice bytes, struct problem *why);
 MUST_CHECK enum status document_end(struct document *document,
@@ -106,7 +107,7 @@ MUST_CHECK enum status document_end(struct document *document,
 
 const struct document_head *document_head(const struct document *document);
 
-/* Bytes of XML: R-027 allows 50 MB; what is odd may be longer. */
+/* Bytes of XML: R-027 allows 50 MB; some documents are longer. */
 #define DOCUMENT_UNPACKED_MAX (1024u * 1024 * 1024)
 
 #endif

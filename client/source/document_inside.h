@@ -1,7 +1,7 @@
 /*
  * document_inside.h - a document while it is read: shared by document.c, which
- * knows where an element may stand, and document_values.c, which knows what it
- * says. Only these two include it.
+ * knows the places of elements, and document_values.c, which reads their
+ * values. Only these two include it.
  */
 #ifndef CLIENT_SOURCE_DOCUMENT_INSIDE_H
 #define CLIENT_SOURCE_DOCUMENT_INSIDE_H
@@ -15,11 +15,11 @@
 #define DOCUMENT_TEXT_MAX 16384
 
 /*
- * Where the parser stands:
+ * The place of the parser:
  *
  *   NOWHERE --> ROOT --> ENTRY --> TEXT    <loc> and the like: text alone
  *
- * and from anywhere into what is passed over, which `n_passed` counts.
+ * and from any place into ignored elements, whose depth is `n_passed`.
  */
 enum document_place { PLACE_NOWHERE, PLACE_ROOT, PLACE_ENTRY, PLACE_TEXT };
 
@@ -31,8 +31,8 @@ struct document {
     char *base;
     struct gunzip *gunzip;
     struct xml *xml;   /* NULL: it is a robots.txt */
-    enum status rc;    /* what ended the reading */
-    enum status fn_rc; /* what one of the functions returned */
+    enum status rc;    /* the failure that ended the reading */
+    enum status fn_rc; /* the failure of a callback */
 
     struct document_head head;
     xml_name ns; /* the root's */
@@ -40,33 +40,32 @@ struct document {
     unsigned n_passed;
     enum document_text text_of;
     struct buf text; /* of an element, or a line of a robots.txt */
-    struct buf url;  /* one that is being resolved */
+    struct buf url;  /* the URL being resolved */
 
-    /* The entry; `fill.links` and `links` tell of the same ones. */
+    /* The entry; `fill.links` and `links` are the same links. */
     struct entry fill;
     struct document_entry entry;
     struct document_link links[CHANGE_LINKS_MAX];
 };
 
-/* document_new with another limit than DOCUMENT_UNPACKED_MAX, which takes tests
- * long to reach. */
+/* document_new with a lower limit than DOCUMENT_UNPACKED_MAX, for tests. */
 struct document *document_new_within(uint64_t max_bytes, const char *base,
                                      const struct document_events *events,
                                      void *user);
 
-/* What has not been told of any. */
+/* Makes the entry empty. */
 void document_clear_entry(struct document *d);
 
-/* Values that cannot be read are left out: nobody is told. */
+/* Read the values of an element; ignore invalid ones. */
 void document_read_root(struct document *d, const struct xml_element *md);
 void document_read_md(struct document *d, const struct xml_element *md);
 void document_read_text(struct document *d);
 
-/* A line of a robots.txt in `text`: true if it names a Sitemap, which is the
- * entry's loc then. */
+/* Reads a line of a robots.txt in `text`. True if it names a Sitemap, which
+ * becomes the entry's loc. */
 bool document_read_line(struct document *d);
 
-/* Adds a link to the entry; false: it leads nowhere. */
+/* Adds a link to the entry. False: it has no rel or no valid URL. */
 bool document_read_ln(struct document *d, const struct xml_element *ln);
 
 static inline bool

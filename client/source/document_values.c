@@ -1,9 +1,9 @@
 /*
- * document_values.c - what the attributes and texts of a document say.
+ * document_values.c - reads the attributes and texts of a document.
  *
- * Values are read as their authors may have meant them: a time without a zone
- * is of UTC, a hash of an algorithm that nobody here knows is none, a loc that
- * was broken into lines is one loc.
+ * It reads values as their authors may have meant them: a time without a zone
+ * is UTC, a hash of an unknown algorithm is ignored, a loc that was broken into
+ * lines is one loc.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ trim(struct slice text)
     return text;
 }
 
-/* A copy that lives as long as the entry; what is too long is none. */
+/* Copies `text` for the life of the entry; returns "" if it is too long. */
 static struct slice
 keep(struct document *d, struct slice text)
 {
@@ -44,8 +44,8 @@ keep(struct document *d, struct slice text)
 
 #define TIME_MAX 64
 
-/* "2026-04-05 10:00:00", "2026-04-05T10:00:00", "2026-04-05T10:00:00+0200": not
- * W3C Datetimes, but plain enough. */
+/* Accepts "2026-04-05 10:00:00", "2026-04-05T10:00:00" and
+ * "2026-04-05T10:00:00+0200": no W3C Datetimes, but clear enough. */
 static int64_t
 mended_time(struct slice text)
 {
@@ -82,8 +82,8 @@ time_of(struct slice text)
 
 /* Texts */
 
-/* Blanks within a URL stand for themselves, line breaks and what is around them
- * for nothing. */
+/* Copies the text of a URL: a blank becomes %20, a line break and the white
+ * space around it nothing. */
 static void
 add_url_text(struct buf *to, struct slice text)
 {
@@ -108,7 +108,7 @@ add_url_text(struct buf *to, struct slice text)
     }
 }
 
-/* The absolute URL; empty where it is none. */
+/* Returns the absolute URL, or "" if `text` is no URL. */
 static struct slice
 url_of(struct document *d, struct slice text)
 {
@@ -121,7 +121,7 @@ url_of(struct document *d, struct slice text)
     buf_init(&raw, DOCUMENT_TEXT_MAX);
     add_url_text(&raw, text);
     buf_clear(&d->url);
-    /* What is absolute names a resource as it stands, dot segments and all. */
+    /* An absolute URL names its resource unchanged, including dot segments. */
     if (!raw.failed && !uri_check(buf_slice(&raw), "url", NULL))
         buf_add_slice(&d->url, buf_slice(&raw));
     else if (!raw.failed)
@@ -133,8 +133,8 @@ url_of(struct document *d, struct slice text)
     return url;
 }
 
-/* Of several digests those that can be read: a word more is taken if the list
- * is good with it. */
+/* Returns those of several digests that are valid: adds each word if the list
+ * stays valid with it. */
 static struct slice
 hash_of(struct document *d, struct slice text)
 {
@@ -174,7 +174,7 @@ type_of(struct document *d, struct slice text)
     return is_media_type(text) ? keep(d, text) : (struct slice){NULL, 0};
 }
 
-/* within a package, "/" and something after it. */
+/* a path in a package, "/" and a name. */
 static struct slice
 path_of(struct document *d, struct slice text)
 {
@@ -189,14 +189,14 @@ is_tidings(const struct xml_attribute *a)
     return document_is(a->ns, NS_TIDINGS);
 }
 
-/* ResourceSync's own: some write them with the prefix. */
+/* True for ResourceSync's attributes: some sources add the prefix. */
 static bool
 is_plain(const struct xml_attribute *a)
 {
     return !a->ns || document_is(a->ns, NS_RS);
 }
 
-/* at, completed, from, until. */
+/* Reads at, completed, from or until. False: it is another attribute. */
 static bool
 read_interval(const struct xml_attribute *a, int64_t *at, int64_t *completed,
               int64_t *from, int64_t *until)
@@ -276,10 +276,10 @@ read_foreign(struct document *d, const struct xml_attribute *a,
         (void)!entry_attribute(&d->fill, to, &attribute, NULL);
 }
 
-/* An entry should have one rs:md. Where it has more, a value of a later one
- * replaces the earlier value, and the foreign attributes of a later one replace
- * all earlier ones: no name is there twice, and they lie together even if those
- * of a link were read in between. */
+/* An entry should have one rs:md. If it has more, later values replace earlier
+ * ones, and the foreign attributes of a later one replace all earlier ones: so
+ * no name is there twice, and the attributes are contiguous even if those of a
+ * link came in between. */
 void
 document_read_md(struct document *d, const struct xml_element *md)
 {
@@ -410,8 +410,8 @@ document_read_text(struct document *d)
     }
 }
 
-/* "Sitemap: URL", in any case, perhaps behind a mark of the byte order and
- * before a comment (RFC 9309 section 2.2.4, sitemaps.org). */
+/* "Sitemap: URL", in any case, perhaps after a byte order mark and before a
+ * comment (RFC 9309 section 2.2.4, sitemaps.org). */
 bool
 document_read_line(struct document *d)
 {

@@ -1,8 +1,7 @@
 /*
- * offer.c - what a set offers: what discovery finds on its way to it, and where
- * its Change Lists begin.
+ * offer.c - td_describe: what a set offers, from discovery and its Change List.
  *
- * A server may lack any document; what there is, is told.
+ * A server may lack any document; the offer has all that were found.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,8 @@
 #include "client/source/page.h"
 #include "proto/uri.h"
 
-/* A description of a set is small; a Capability List has a row per capability
- * and channel. What a broken server says beyond that is cut off. */
+/* A description of a set is small; a Capability List has one row for each
+ * capability and channel. Further items, of a broken server, are dropped. */
 #define ITEMS_MAX 256
 
 struct offer {
@@ -26,7 +25,7 @@ struct offer {
     struct buf json;
     char digest[80];
     char from[DATETIME_SIZE + 1]; /* of the Change List */
-    struct offered offered;       /* the set that was found */
+    struct offered offered;       /* the set found */
     unsigned n_sets;
     struct discovery *discovery;
     struct page *page;
@@ -34,7 +33,7 @@ struct offer {
     bool is_over;
 };
 
-/* Items: strings of the heap */
+/* Items: allocated strings */
 
 static char *
 copy(struct slice text)
@@ -58,7 +57,8 @@ is_equal(const char *a, struct slice b)
     return a && slice_is(b, a);
 }
 
-/* The same from two documents is one item, which knows what either said. */
+/* Returns the item of the link, a known or a new one: documents may repeat it.
+ */
 static struct td_item *
 item_of(struct offer *o, struct slice rel, struct slice href)
 {
@@ -165,7 +165,7 @@ find_set(struct offer *o)
     return rc ? rc : client_told(o->client, &o->why);
 }
 
-/* Its Change Lists */
+/* The set's Change Lists */
 
 static enum status
 on_list(const struct document_entry *entry, const struct document_head *head,
@@ -186,7 +186,7 @@ on_lists(const struct page_answer *answer, const struct failure *why,
     o->page = NULL;
     o->is_over = true;
     if (why->rc) {
-        if (why->rc != TD_REFUSED) /* it is missing */
+        if (why->rc != TD_REFUSED) /* a missing list is no failure */
             o->why = *why;
         return;
     }
@@ -213,7 +213,7 @@ read_lists(struct offer *o)
     return rc ? rc : client_told(o->client, &o->why);
 }
 
-/* "" is untold. */
+/* Returns NULL for "". */
 static const char *
 told(const char *text)
 {

@@ -92,7 +92,7 @@ offered_take(struct offered *o, struct slice rel, struct slice href)
     const char *fragment =
         href.size > 0 ? memchr(href.data, '#', href.size) : NULL;
 
-    if (fragment) /* it is not sent, and a query would become part of it */
+    if (fragment) /* never sent, and it would swallow a query */
         href.size = (size_t)(fragment - href.data);
     if (!member || *member ||
         (!slice_starts(href, "http://") && !slice_starts(href, "https://")) ||
@@ -106,8 +106,8 @@ offered_take(struct offered *o, struct slice rel, struct slice href)
 
 #define TEXT_MAX 1024
 
-/* {"rel":"stream","href":"...","type":"..."}; `rel`: what it is, if it does not
- * say. */
+/* Reads {"rel":"stream","href":"...","type":"..."}; `rel`: replaces its rel if
+ * set. */
 static bool
 read_link(struct slice link, const char *rel, offered_link_fn *on_link,
           void *user)

@@ -1,6 +1,6 @@
 /*
- * offered.h - what is known of a set, put together from several documents: the
- * first to tell a thing is believed.
+ * offered.h - merges what several documents say of a set: the first to state a
+ * value is believed.
  */
 #ifndef CLIENT_SOURCE_OFFERED_H
 #define CLIENT_SOURCE_OFFERED_H
@@ -9,27 +9,26 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* `rel`: a capability, or a relation of ours; others are passed over, and so is
- * an `href` that is not spoken here (http, https); without its fragment. False:
- * no memory. */
+/* Stores the link if `rel` is a capability or one of our relations and `href`
+ * is http or https; drops the fragment. Ignores others. False: no memory. */
 bool offered_take(struct offered *o, struct slice rel, struct slice href);
 
-/* Moves what `o` does not know from `other`, of which the rest is freed. */
+/* Moves values that `o` lacks from `other`, and frees the others. */
 void offered_merge(struct offered *o, struct offered *other);
 
-/* Is there anything but a Capability List: a list, a dump, a channel? */
+/* True if it has more than a Capability List: a list, dump or channel. */
 bool offered_is_something(const struct offered *o);
 
-/* {"name":...,"position":...,"links":[{"rel":...,"href":...},...]}: links are
- * called back, in order, and taken by nobody. STATUS_MALFORMED: no description
- * of a set. */
+/* {"name":...,"position":...,"links":[{"rel":...,"href":...},...]}: stores the
+ * texts, and calls back for each link in order, without storing it.
+ * STATUS_MALFORMED: no description of a set. */
 typedef bool offered_link_fn(struct slice rel, struct slice href,
                              struct slice type, void *user);
 MUST_CHECK enum status offered_describe(struct offered *o, struct slice json,
                                         offered_link_fn *on_link, void *user);
 
 /* {"sets":[{"href":...},...],"next":...}: calls back with "set" or "next" as
- * rel. STATUS_MALFORMED: it is none. */
+ * rel. STATUS_MALFORMED: no list of sets. */
 MUST_CHECK enum status offered_each_set(struct slice json,
                                         offered_link_fn *on_link, void *user);
 

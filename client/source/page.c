@@ -7,12 +7,12 @@
 
 #define REDIRECTS_MAX 10
 
-/* Of a refusal's explanation. */
+/* Most bytes of the text of a refusal. */
 #define REFUSAL_MAX 16384
 
 #define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
 
-/* Longest URL that is quoted in full. */
+/* The longest URL that messages quote in full. */
 #define URL_QUOTED_MAX 300
 
 struct page {
@@ -24,10 +24,10 @@ struct page {
     char *url;
     bool takes_text;
     bool has_etag;
-    enum status rc; /* what became of the document */
+    enum status rc; /* the result of the document */
     struct problem why;
     struct buf text;
-    char *moved;     /* where redirects led: only while there is a body */
+    char *moved;     /* the final URL; NULL: no body has come */
     char *values[4]; /* type, ETag, Link, Date */
 };
 
@@ -58,7 +58,7 @@ keep(struct buf *to, struct slice bytes)
     buf_add(to, bytes.data, bytes.size < left ? bytes.size : left);
 }
 
-/* What an exchange that is ended early would not tell at its end. */
+/* Keeps values of the answer, which are gone if the reader ends the fetch. */
 static void
 keep_values(struct page *p, const struct fetch_answer *answer)
 {
@@ -119,7 +119,7 @@ quoted(const struct page *p, char to[URL_QUOTED_MAX + 4])
     return to;
 }
 
-/* There is no answer that is whole. */
+/* Reports a failed exchange, with the URL. */
 static void
 tell_failure(struct page *p, const struct failure *because, struct failure *why)
 {
@@ -163,7 +163,7 @@ tell_unreadable(struct page *p, struct failure *why)
                     p->why.text);
 }
 
-/* The document is over, one way or the other. */
+/* Ends the document, read or refused. */
 static void
 finish(struct page *p, struct page_answer *told, struct failure *why)
 {

@@ -1,11 +1,12 @@
 /*
- * page.h - one document of a source: fetched, unpacked, read.
+ * page.h - fetches and reads one document of a source.
  *
  *     page_start --> on_link, on_entry ... --> on_end       nothing after it
- *          +-------> page_free                 at any moment: nothing more
+ *          +-------> page_free                 at any moment: no further
+ * callback
  *
- * Redirects are followed, up to ten; relative URLs in it are relative to where
- * they led. What the server says its type is does not matter.
+ * Follows up to ten redirects; relative URLs are relative to the final one.
+ * Ignores the type that the server states.
  */
 #ifndef CLIENT_SOURCE_PAGE_H
 #define CLIENT_SOURCE_PAGE_H
@@ -14,7 +15,7 @@
 #include "client/lib/failure.h"
 #include "client/source/document.h"
 
-/* Of what is no document, that many bytes are looked at. */
+/* Most bytes of a text that is no document. */
 #define PAGE_TEXT_MAX (1024 * 1024)
 
 struct page;
@@ -22,32 +23,32 @@ struct page;
 struct page_request {
     const char *url;
     const char *accept; /* "Accept: ..."; NULL: for XML */
-    const char *etag;   /* what is known already; NULL or "": nothing */
-    unsigned silence_s; /* that ends it; 0: as fetch.h has it */
-    bool takes_text;    /* what is no document of ResourceSync is no failure */
+    const char *etag;   /* of the known version; NULL or "": none */
+    unsigned silence_s; /* that end it; 0: fetch.h's default */
+    bool takes_text;    /* accepts texts other than documents */
 };
 
-/* What came of it. Lent until on_end returns. */
+/* The result, lent until on_end returns. */
 struct page_answer {
     const char *url; /* after redirects */
     const char *type;
     const char *etag;
     const char *date;  /* by the server's clock */
     const char *link;  /* all Link lines */
-    bool is_unchanged; /* 304: nothing was read */
-    bool is_document;  /* `head` says of what */
-    struct slice text; /* if not: how it begins */
+    bool is_unchanged; /* 304: the known version holds */
+    bool is_document;  /* described by `head` */
+    struct slice text; /* else the beginning of the text */
     const struct document_head *head;
 };
 
-/* why->rc: TD_OK; TD_REFUSED: the server said no (410, too), TD_UNREACHABLE,
- * TD_BROKEN: it cannot be read, TD_MEMORY. It frees itself after it. */
+/* why->rc: TD_OK; TD_REFUSED: the server refuses it (410, too), TD_UNREACHABLE,
+ * TD_BROKEN: unreadable, TD_MEMORY. The page frees itself afterwards. */
 typedef void page_end_fn(const struct page_answer *answer,
                          const struct failure *why, void *user);
 
-/* `events` may end the reading with STATUS_STOPPED: that was enough, and the
- * end is TD_OK; any other status but STATUS_MEMORY is TD_BROKEN. They must not
- * free the page. NULL: no memory. */
+/* `events` may end the reading with STATUS_STOPPED: then the result is TD_OK;
+ * with any other status but STATUS_MEMORY it is TD_BROKEN. They must not free
+ * the page. NULL: no memory. */
 struct page *page_start(struct td_client *client,
                         const struct page_request *request,
                         const struct document_events *events,

@@ -7,7 +7,7 @@
 
 #define MARK_DIGITS 16
 
-/* Sixteen digits, as we write them. */
+/* Reads sixteen hexadecimal digits, in lower case. */
 static enum status
 read_mark(struct slice text, uint64_t *mark)
 {
@@ -48,7 +48,7 @@ read_time(struct slice text, struct place *place)
             (count.size > 0 && read_mark(count, &place->mark)))
             return STATUS_MALFORMED;
     }
-    /* An offset would have a second "+"; we write none. */
+    /* place_write uses "Z": an offset would have another "+". */
     if (text.size == 0 || text.data[text.size - 1] != 'Z' ||
         datetime_read(text, &place->time_us))
         return STATUS_MALFORMED;

@@ -11,7 +11,7 @@ struct round {
     size_t number;
     enum round_state state;
     bool was_opened;
-    int64_t due_ms; /* WAITING: not before */
+    int64_t due_ms; /* WAITING: until then */
 };
 
 struct rounds {
@@ -19,7 +19,7 @@ struct rounds {
     unsigned pause_ms;
     struct round **all;
     size_t n, capacity;
-    void *by_url; /* a tree of them */
+    void *by_url; /* a tree */
     size_t n_streams, n_visits, n_over, n_opened;
 };
 
@@ -127,7 +127,7 @@ rounds_url(const struct rounds *r, size_t set)
     return r->all[set]->url;
 }
 
-/* The one that has waited longest; NULL: none waits. */
+/* Returns the set that has waited longest; NULL: none waits. */
 static struct round *
 first_waiting(const struct rounds *r)
 {

@@ -1,5 +1,5 @@
 /*
- * rounds.h - the sets of a source, and which of them are read at a time.
+ * rounds.h - decides which sets of a source are read at a time.
  *
  *     added --> waiting --+--> streaming                      the first 100
  *                  ^      |
@@ -21,48 +21,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets of a source that are streamed at once: each is a connection, and brokers
- * and proxies allow one client some hundreds of these. */
+/* Sets of a source streamed at once: each is a connection, and brokers and
+ * proxies allow one client some hundreds. */
 #define ROUNDS_STREAMS 100
 
-/* Sets that are visited at once. A visit is a handful of requests, one after
- * the other: so many hide what each waits for the network. */
+/* Sets visited at once. A visit is a handful of requests in sequence: several
+ * visits together hide the waits for the network. */
 #define ROUNDS_VISITS 16
 
 struct rounds;
 
-/* `is_once`: no set is streamed, and none is visited again by itself.
- * `pause_ms`: between two visits of a set. NULL: no memory. */
+/* `is_once`: streams no set, and visits none again. `pause_ms`: between two
+ * visits of a set. NULL: no memory. */
 struct rounds *rounds_new(bool is_once, unsigned pause_ms);
 void rounds_free(struct rounds *rounds); /* NULL is allowed */
 
-/* Adds a set, which waits then; its number is the next one, from 0. False: no
- * memory. */
+/* Adds a waiting set; its number is the next one, from 0. False: no memory. */
 bool rounds_add(struct rounds *rounds, const char *url);
 
-/* How many were added. */
+/* The number of sets. */
 size_t rounds_count(const struct rounds *rounds);
 
-/* Finds a set that was added; false: none has that URL. */
+/* Finds a set by its URL. False: there is none. */
 bool rounds_find(const struct rounds *rounds, const char *url, size_t *set);
 
-/* Lent as long as `rounds` is there. */
+/* The set's URL, lent until rounds_free. */
 const char *rounds_url(const struct rounds *rounds, size_t set);
 
-/* Takes the next set that is to be opened at `now_ms`. `*is_visit`: until it
- * has caught up. False: none is, now. */
+/* Takes the next set to be opened at `now_ms`. `*is_visit`: until it has caught
+ * up. False: none now. */
 bool rounds_next(struct rounds *rounds, int64_t now_ms, size_t *set,
                  bool *is_visit);
 
-/* A visit has ended. The set waits for the next one; it is over if there is
- * none (is_once). */
+/* Ends a visit. The set waits for the next one; with is_once it is over. */
 void rounds_rest(struct rounds *rounds, size_t set, int64_t now_ms);
 
-/* The set is not opened any more. */
+/* Ends a set for good. */
 void rounds_end(struct rounds *rounds, size_t set);
 
-/* Milliseconds until rounds_next may find something that it does not find at
- * `now_ms`, if no set is closed before; -1: never. */
+/* Milliseconds until rounds_next may find another set than at `now_ms`, if no
+ * set is closed before; -1: never. */
 int64_t rounds_wait_ms(const struct rounds *rounds, int64_t now_ms);
 
 /* True if every set is over. */

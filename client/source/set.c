@@ -15,7 +15,7 @@
 
 #define PATH_MAX_BYTES 256
 
-/* `query` is what follows the URL of the set. */
+/* Runs one request. `query`: appended to the URL of the set. */
 static enum td_status
 exchange(struct td_client *client, const char *set_url, const char *query,
          const char *method, const struct slice *body,
@@ -43,7 +43,7 @@ exchange(struct td_client *client, const char *set_url, const char *query,
     return rc;
 }
 
-/* Sends settings; *status is that of the answer. */
+/* Sends settings; sets *status to the answer's. */
 static enum td_status
 send_settings(struct td_client *client, const char *set_url, const char *query,
               const char *method, struct slice settings, unsigned *status)
@@ -103,7 +103,7 @@ td_set_delete(struct td_client *client, const char *set_url)
     return client_end(client, rc);
 }
 
-/* Where in the description the value at hand stands. */
+/* The path of the current value in the description. */
 struct place {
     td_member_fn *on_member;
     void *user;
@@ -123,7 +123,7 @@ name_member(struct place *p, struct slice name)
              size > 0 ? "." : "", SLICE_ARG(name));
 }
 
-/* A value begins: in an array it has no name but its number. */
+/* Names a value in an array by its number. */
 static void
 begin_value(struct place *p)
 {
@@ -173,7 +173,7 @@ on_event(void *user, enum json_event event, struct slice text,
     return STATUS_OK;
 }
 
-/* Is it a JSON object? Hands its values over, if somebody wants them. */
+/* Parses the JSON and hands its values over. */
 static enum td_status
 read_members(struct td_client *client, struct slice body,
              td_member_fn *on_member, void *user)

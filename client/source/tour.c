@@ -17,13 +17,13 @@ struct stop {
     bool is_visit;
     bool has_ended; /* it is closed soon */
     enum td_status rc;
-    struct offered offered; /* until it is taken */
+    struct offered offered; /* until tour_take_offered */
 };
 
-/* A document that the source names and that could not be read. */
+/* A document that the source names, but the look cannot read. */
 struct missed {
     char *url;
-    bool is_seen; /* by the look at hand, too */
+    bool is_seen; /* missed by the current look, too */
 };
 
 struct tour {
@@ -40,10 +40,10 @@ struct tour {
     bool is_over;
     struct rounds *rounds;
     struct stop *stops; /* by the numbers of `rounds` */
-    void *lists;        /* URLs of their Capability Lists, a tree */
+    void *lists;        /* a tree of the URLs of their Capability Lists */
     struct missed *missed;
     size_t n_missed;
-    struct failure why; /* the first */
+    struct failure why; /* the first failure */
 };
 
 static void look(struct tour *t);
@@ -127,7 +127,7 @@ tour_turn(struct tour *t)
         timer_start(t->turn, 0);
 }
 
-/* A set is not covered: the others go on. */
+/* Notes a set that is not covered; the others go on. */
 static void
 note_failure(struct tour *t, const char *url, const struct failure *why)
 {
@@ -256,7 +256,7 @@ keep_missed(struct tour *t)
         failure_clear(&t->why);
 }
 
-/* A source may have more sets by and by; a set has none. */
+/* A source may get more sets later; a single set has none. */
 static void
 look_later(struct tour *t)
 {
@@ -267,7 +267,7 @@ look_later(struct tour *t)
         timer_start(t->again, t->plan.poll_ms);
 }
 
-/* The source is away: it is asked again later, unless this has to end. */
+/* Asks an unreachable source again later, or ends if patience is over. */
 static void
 ask_later(struct tour *t, const struct failure *why)
 {
@@ -291,7 +291,7 @@ on_looked(const struct failure *why, void *user)
     t->discovery = NULL;
     if (t->is_over)
         return;
-    /* A failed look says nothing about the sets that are followed: each reports
+    /* A failed look says nothing about the sets being followed: each reports
      * its own trouble. */
     if (!why->rc) {
         keep_missed(t);

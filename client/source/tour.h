@@ -1,5 +1,5 @@
 /*
- * tour.h - all sets of a source: found, opened, closed, and opened again.
+ * tour.h - finds all sets of a source, and opens and closes them in turns.
  *
  *     look --> sets ----> rounds.h --> on_open ... tour_ended --> on_close
  *      ^   \-> missed --> on_trouble       ^                         |
@@ -29,14 +29,14 @@ struct tour;
 
 /* None of these may free the tour. */
 struct tour_events {
-    /* The first look has found the sets. False: the owner has ended. */
+    /* The first look has found the sets. False: the owner ends the tour. */
     bool (*on_found)(void *user);
 
     /* The turn of a set. `is_visit`: until it has caught up; else for ever.
      * False: `why` says why, and the tour is over. */
     bool (*on_open)(size_t set, bool is_visit, struct failure *why, void *user);
 
-    /* After tour_ended: the set is left alone until on_open. */
+    /* After tour_ended: the owner closes the set until on_open. */
     void (*on_close)(size_t set, void *user);
 
     /* Reports a set that failed, or a document that cannot be read, by its
@@ -44,11 +44,11 @@ struct tour_events {
     void (*on_trouble)(const char *url, const char *why, unsigned pause_ms,
                        void *user);
 
-    /* Sets were opened or closed, or tour_turn was called. */
+    /* Called after sets were opened or closed, or after tour_turn. */
     void (*on_turn)(void *user);
 
-    /* The tour is over because of `why`: no set was found, or one could not be
-     * opened. Called once, if at all. */
+    /* The tour is over because of `why`: the look found no set, or on_open
+     * failed. Called at most once. */
     void (*on_end)(const struct failure *why, void *user);
 };
 
@@ -57,10 +57,10 @@ struct tour_plan {
     bool is_once;
     unsigned poll_ms;     /* between visits of a set, and between looks; 0: a
                              minute */
-    unsigned patience_ms; /* is_once: how long a source may be away */
+    unsigned patience_ms; /* is_once: how long the source may be unreachable */
 };
 
-/* NULL: no memory. Nothing is called before it returns. */
+/* NULL: no memory. Calls nothing before it returns. */
 struct tour *tour_start(struct td_client *client, const struct tour_plan *plan,
                         const struct tour_events *events, void *user);
 void tour_free(struct tour *tour); /* NULL is allowed */
@@ -70,27 +70,27 @@ const char *tour_url(const struct tour *tour, size_t set);
 bool tour_has(const struct tour *tour, const char *url);
 
 /* Moves out the links that a look found for a set, so that its owner need not
- * look again. False: they were moved before. */
+ * look again. False: they were moved out before. */
 bool tour_take_offered(struct tour *tour, size_t set, struct offered *offered);
 
 /* True if the source names documents that cannot be read. */
 bool tour_misses(const struct tour *tour);
 
-/* A set that is open has ended: with TD_OK, it has caught up. A visit to a set
- * that is away is made again. */
+/* Reports that an open set has ended: with TD_OK, it has caught up. An
+ * unreachable set is visited again. */
 void tour_ended(struct tour *tour, size_t set, const struct failure *why);
 
 /* Calls on_turn soon. */
 void tour_turn(struct tour *tour);
 
-/* True if no set is opened any more. */
+/* True if all sets are over. */
 bool tour_is_over(const struct tour *tour);
 
-/* True if a set was never opened yet. */
+/* True if some set was never opened. */
 bool tour_is_new(const struct tour *tour);
 
-/* TD_OK: all sets are covered. Else how many are not, and why the first is not.
- */
+/* TD_OK: all sets are covered. Else `why` counts the others and has the first
+ * failure. */
 enum td_status tour_why(const struct tour *tour, struct failure *why);
 
 #endif
