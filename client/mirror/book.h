@@ -157,7 +157,7 @@ struct book_resource {
 
     bool is_there;
     int64_t have_version;
-    struct slice have_hash; /* from the source, or our own sha-256 */
+    struct slice have_hash; /* the source's, and our sha-256 if it lacks one */
     int64_t have_lastmod_us;
     struct shelf_mark have_mark;
 };

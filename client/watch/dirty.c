@@ -1,5 +1,5 @@
 /*
- * dirty.c - the paths that were not looked at yet.
+ * dirty.c - the paths that the watch still has to look at.
  */
 #include "client/watch/dirty.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What malloc and tsearch add to a path. */
+/* Bytes that malloc and tsearch add to a path. */
 #define OVERHEAD 96
 
 struct dirty_path {
@@ -29,7 +29,7 @@ dirty_init(struct dirty *dirty)
     dirty->end = &dirty->first;
 }
 
-/* Unhangs the first one. */
+/* Unlinks the first one. */
 static struct dirty_path *
 pop(struct dirty *dirty)
 {

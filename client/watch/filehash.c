@@ -1,5 +1,5 @@
 /*
- * filehash.c - what a file holds.
+ * filehash.c - the digest of a file.
  */
 #include "client/watch/filehash.h"
 
@@ -15,7 +15,7 @@
 #define READ_BYTES 65536
 #define SETTLE_NS  INT64_C(2000000000)
 #define SECOND_NS  INT64_C(1000000000)
-#define READS_MAX  3 /* of a file that changes meanwhile */
+#define READS_MAX  3 /* of a file that changes during the reading */
 #define STOP_BYTES (16 * 1024 * 1024)
 
 struct filehasher {
@@ -88,8 +88,8 @@ is_same(const struct stat *a, const struct stat *b)
            nanoseconds(a->st_ctim) == nanoseconds(b->st_ctim);
 }
 
-/* A lease is broken by SIGIO, which the program ignores; nobody waits, as it is
- * given back at once. */
+/* If somebody opens the file meanwhile, the kernel breaks the lease by SIGIO,
+ * which the program ignores; nobody waits, as the lease ends at once. */
 static bool
 is_being_written(int fd)
 {
@@ -158,7 +158,7 @@ filehash_read(struct filehasher *hasher, int dir_fd, const char *name,
         result = S_ISREG(before.st_mode) ? FILEHASH_WRITTEN : FILEHASH_GONE;
         if (result == FILEHASH_GONE || is_being_written(fd))
             break;
-        /* Before the reading: what is settled then cannot change unseen. */
+        /* Before the reading: a settled file then cannot change unseen. */
         filemark_stat(&hash->mark, &before);
         result = digest(hasher, fd, hash);
         if (result != FILEHASH_READ)

@@ -1,15 +1,15 @@
 /*
- * filehash.h - what a file holds: its digest, of one moment.
+ * filehash.h - the digest of a file at one moment.
  *
- * A file that somebody has open for writing is not read: whoever watches hears
- * of it when it is closed. The kernel tells by a read lease, which it grants
- * only where there is no writer; it is asked for and given back at once, before
- * the reading and after it. Where leases are not to be had (some network file
- * systems; files of another user, without CAP_LEASE) a half-written file may be
- * read; it is read again when it is closed.
+ * Does not read a file that somebody has open for writing: the watch gets an
+ * event when the writer closes it. A read lease shows that: the kernel grants
+ * one only if there is no writer. filehash_read takes one and returns it at
+ * once, before the reading and after it. Without leases (some network file
+ * systems; files of another user, without CAP_LEASE) it may read a half-written
+ * file, and reads it again after the close.
  *
- * Content that changed while it was read is told by size and times, before and
- * after; what a clock's tick may hide, by the mark (filemark_stat).
+ * Size and times, before and after, show a change during the reading; the mark
+ * shows one that a clock's tick may hide (filemark_stat).
  */
 #ifndef CLIENT_WATCH_FILEHASH_H
 #define CLIENT_WATCH_FILEHASH_H
@@ -23,11 +23,11 @@
 
 #define FILEHASH_SIZE 32
 
-/* What is remembered of a file, to see without reading that it is the same. */
+/* The record of a file, to see without reading that it did not change. */
 struct filemark {
     int64_t size;
     int64_t mtime_ns;
-    int64_t ctime_ns; /* FILEMARK_UNSETTLED: has to be read again */
+    int64_t ctime_ns; /* FILEMARK_UNSETTLED: read the file again */
     uint64_t ino;
     unsigned char sha256[FILEHASH_SIZE];
 };
@@ -39,7 +39,7 @@ enum filehash_result {
     FILEHASH_GONE,    /* or no file any more */
     FILEHASH_WRITTEN, /* open for writing, or it does not come to rest */
     FILEHASH_FAILED,  /* errno says why */
-    FILEHASH_STOPPED  /* should_stop said so */
+    FILEHASH_STOPPED  /* should_stop returned true */
 };
 
 struct filehash {
@@ -48,22 +48,22 @@ struct filehash {
     size_t head_size;
 };
 
-/* Ready to be used by one thread, for one file after the other. `should_stop`
- * is asked now and then. NULL: no memory. */
+/* Serves one thread, one file after the other. Calls `should_stop` now and
+ * then. NULL: no memory. */
 struct filehasher;
 struct filehasher *filehasher_new(bool (*should_stop)(void *user), void *user);
 void filehasher_free(struct filehasher *hasher); /* NULL is allowed */
 
-/* Reads the file `name` in `dir_fd`, symbolic links not followed. */
+/* Reads the file `name` in `dir_fd`, but no symbolic link. */
 enum filehash_result filehash_read(struct filehasher *hasher, int dir_fd,
                                    const char *name, struct filehash *hash);
 
-/* Is it, by all that `st` tells, what the mark was made of? */
+/* True if size, times and inode of `st` are those of the mark. */
 bool filemark_is_of(const struct filemark *mark, const struct stat *st);
 
-/* The size and times of `st`. Where it changed less than two seconds ago, it
- * may change again without a trace in its times (some file systems have only
- * even seconds): the mark is unsettled then. */
+/* Takes the size and times of `st`. A file that changed less than two seconds
+ * ago may change again without a trace in its times (some file systems have
+ * only even seconds): then the mark is unsettled. */
 void filemark_stat(struct filemark *mark, const struct stat *st);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * inside.h - a watch, for this folder only: what watch.c, which hears and
- * posts, shares with looks.c, which looks.
+ * inside.h - a watch, for this folder only: watch.c, which waits and posts,
+ * and looks.c, which compares, share it.
  */
 #ifndef CLIENT_WATCH_INSIDE_H
 #define CLIENT_WATCH_INSIDE_H
@@ -23,7 +23,7 @@
 struct watch {
     struct watch_options options;
     struct td_client *client;
-    int stop_fd; /* an eventfd, readable when it is to stop */
+    int stop_fd; /* an eventfd, readable when the watch has to stop */
     atomic_bool is_stopped;
 
     struct tree tree;
@@ -36,24 +36,25 @@ struct watch {
     struct dirty dirty;
     struct outbox outbox;
 
-    bool needs_scan;  /* what has to be looked at is not known: all */
+    bool needs_scan;  /* events were lost: look at all files */
     bool is_gone;     /* the directory */
-    bool is_usage;    /* the trouble is the caller's */
+    bool is_usage;    /* the caller's mistake */
     uint64_t n_files; /* seen by this scan */
     unsigned n_looks;
     struct trouble trouble;
 };
 
-/* Takes in what there is to hear; may the watch go on? */
+/* Reads the kernel's events. False: the watch ends. */
 bool watch_hear(struct watch *w);
 
-/* After each look at a file: posts when that is due, hears now and then. */
+/* Call it after each look at a file: posts when that is due, and reads events
+ * now and then. */
 bool watch_go_on(struct watch *w);
 
 void watch_warn(struct watch *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The watch ends; both return false. */
+/* Both end the watch, and return false. */
 bool watch_ledger_failed(struct watch *w);
 bool watch_gone(struct watch *w);
 

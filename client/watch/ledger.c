@@ -1,5 +1,5 @@
 /*
- * ledger.c - what was last posted of each file, in SQLite.
+ * ledger.c - the last posted state of each file, in SQLite.
  *
  * A transaction is open from the first write after a seal until the next one.
  * To change a table, raise VERSION and move the old one's rows in `prepare`.
@@ -21,9 +21,9 @@
 
 #define VERSION 1
 
-/* `pending` is what the files of the post under way will be: without a sha256,
- * deleted. A path is a BLOB: bytes, compared as such. Of `post` and `bound`
- * there is one row at most. */
+/* `pending` has the files' states after the post under way: without a sha256,
+ * deleted. A path is a BLOB: SQLite compares its bytes. `post` and `bound` have
+ * one row at most. */
 static const char schema[] =
     "CREATE TABLE files (path BLOB PRIMARY KEY, size INTEGER, mtime INTEGER,"
     " ctime INTEGER, ino INTEGER, sha256 BLOB) WITHOUT ROWID;"
@@ -126,7 +126,7 @@ step(struct ledger *ledger, int which, bool *has_row)
     return false;
 }
 
-/* Ends it; what was bound to it is forgotten. */
+/* Ends it, and clears its parameters. */
 static void
 done(struct ledger *ledger, int which)
 {
@@ -256,8 +256,8 @@ column_is(sqlite3_stmt *s, int column, const char *text)
     return found && !strcmp(found, text);
 }
 
-/* What is in here was posted to another set, or under other names: comparing
- * with it would tell the wrong changes. */
+/* True if the ledger was made for this set and these URIs: with another one,
+ * the comparison would find wrong changes. */
 static bool
 is_ours(struct ledger *ledger, const char *dir)
 {
@@ -342,7 +342,7 @@ ledger_trouble(const struct ledger *ledger)
 
 /* Looking */
 
-/* Reads a row of either table; deleted is not known. */
+/* Reads a row of either table; *is_known false: deleted. */
 static bool
 look(struct ledger *ledger, int which, const char *path, bool *has_row,
      bool *is_known, struct filemark *mark)
@@ -376,8 +376,8 @@ ledger_file(struct ledger *ledger, const char *path, bool *is_known,
     return has_row || look(ledger, SQL_FILE, path, &has_row, is_known, mark);
 }
 
-/* Sets `found` to the next path of one table, if that is less than what it
- * holds; "" is more than all. */
+/* Sets `found` to the next path of one table, if that is less than the one in
+ * `found`; "" is more than all. */
 static bool
 next_of(struct ledger *ledger, int which, const char *after,
         char found[LOCS_PATH_MAX + 1])
@@ -394,7 +394,7 @@ next_of(struct ledger *ledger, int which, const char *after,
 
         memcpy(path, sqlite3_column_blob(s, 0), size);
         path[size] = '\0';
-        /* What strcmp says of bytes is what SQLite says of a BLOB. */
+        /* strcmp orders bytes as SQLite orders a BLOB. */
         if (!found[0] || strcmp(path, found) < 0)
             strcpy(found, path);
     }
@@ -537,7 +537,7 @@ ledger_unfinished(struct ledger *ledger, struct ledger_post *post,
     return is_good;
 }
 
-/* Was something posted before, into another log? */
+/* Sets `*is_other` if earlier posts went into another log. */
 static bool
 is_other_log(struct ledger *ledger, const char *epoch, bool *is_other)
 {

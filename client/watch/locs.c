@@ -1,5 +1,5 @@
 /*
- * locs.c - which files are published, and under which URI.
+ * locs.c - chooses the published files, and writes their URIs.
  */
 #include "client/watch/locs.h"
 
@@ -12,7 +12,7 @@ is_alphanumeric(unsigned char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* RFC 3986, section 2.3; whatever the locale is. */
+/* RFC 3986, section 2.3; independent of the locale. */
 static bool
 is_unreserved(unsigned char c)
 {

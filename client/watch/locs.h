@@ -1,5 +1,5 @@
 /*
- * locs.h - which files of a directory are published, and under which URI.
+ * locs.h - chooses the published files of a directory, and writes their URIs.
  *
  * A path is relative to the directory, its names separated by "/", as bytes:
  * names need not be UTF-8.
@@ -14,14 +14,14 @@
 #define LOCS_MIN 12
 #define LOCS_MAX 2048
 
-/* No published path is longer: its loc would be. */
+/* Longest published path: a longer one has too long a loc. */
 #define LOCS_PATH_MAX LOCS_MAX
 
-/* Where a state is kept unless told otherwise; no folder of that name, however
- * deep, is published. */
+/* Default folder of the state; a folder of that name, at any depth, is not
+ * published. */
 #define LOCS_STATE_NAME ".tidings"
 
-/* Why `base` is no base URI: absolute, http or https, with a host, without
+/* Says why `base` is not an absolute URI of http or https with a host, without
  * query and fragment, and "/" at its end. NULL: it is one. */
 const char *locs_fault(const char *base);
 
@@ -30,9 +30,9 @@ const char *locs_fault(const char *base);
  * LOCS_MIN or longer than LOCS_MAX. */
 bool locs_write(char to[LOCS_MAX + 1], const char *base, const char *path);
 
-/* Is `path`, or a folder above it, left out: called LOCS_STATE_NAME, or matched
- * by one of the globs (fnmatch)? A glob is compared with each name, and with
- * the path so far, where "/" is matched by "/" alone. */
+/* True if `path`, or a folder above it, is called LOCS_STATE_NAME or matches
+ * one of the globs (fnmatch). Each glob is compared with each name, and with
+ * the path so far, where only "/" matches "/". */
 bool locs_is_excluded(const char *const *globs, size_t n_globs,
                       const char *path);
 

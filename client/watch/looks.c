@@ -20,7 +20,7 @@ tell(struct watch *w, const char *change, const char *path, const char *loc,
            watch_go_on(w);
 }
 
-/* Nothing, if nothing was posted of it. */
+/* Reports a deletion, unless the file was never posted. */
 static bool
 tell_deleted(struct watch *w, const char *path)
 {
@@ -41,7 +41,7 @@ tell_content(struct watch *w, const char *path, const char *name, bool is_known,
     const struct filemark *mark = &w->hash.mark;
     char loc[LOCS_MAX + 1];
 
-    /* Only touched: the resource is what it was. */
+    /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
         !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
         return ledger_note(w->ledger, path, mark) ? watch_go_on(w)
@@ -75,7 +75,7 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
     case FILEHASH_READ:
         return tell_content(w, path, name, is_known, &known);
     case FILEHASH_WRITTEN:
-        /* Its closing will be heard. */
+        /* An event follows its closing. */
         if (!w->watches)
             watch_warn(w, "\"%s\" is being written; left for the next time",
                        path);
@@ -83,7 +83,7 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
     case FILEHASH_FAILED:
         watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
         return true;
-    case FILEHASH_GONE: /* will be heard, or found by the sweep */
+    case FILEHASH_GONE: /* an event follows, or the sweep finds it */
         return true;
     case FILEHASH_STOPPED:
         break;
@@ -99,7 +99,7 @@ is_excluded(const struct watch *w, const char *path)
     return locs_is_excluded(w->options.excludes, w->options.n_excludes, path);
 }
 
-/* Is there surely no file of that path that is published? */
+/* Sets `*is_absent` if surely no published file has that path. */
 static bool
 is_absent(struct watch *w, const char *path, bool *is_absent)
 {
@@ -125,8 +125,8 @@ is_absent(struct watch *w, const char *path, bool *is_absent)
     return watch_gone(w);
 }
 
-/* Tells of all that was posted and whose path begins with `prefix`, whether it
- * is deleted. */
+/* Reports the deletion of each posted file whose path begins with `prefix` and
+ * that is gone. */
 static bool
 sweep(struct watch *w, const char *prefix)
 {
@@ -146,7 +146,7 @@ sweep(struct watch *w, const char *prefix)
     }
 }
 
-/* What was posted of a folder of that path. */
+/* Sweeps the files below a folder. */
 static bool
 sweep_below(struct watch *w, const char *path)
 {
@@ -156,7 +156,7 @@ sweep_below(struct watch *w, const char *path)
     return sweep(w, prefix);
 }
 
-/* Folders that wait for being read. */
+/* Folders that the scan still has to read. */
 struct folders {
     char **paths;
     size_t n;
@@ -186,7 +186,7 @@ no_memory:
     return false;
 }
 
-/* One name in a folder. */
+/* Looks at one name in a folder. */
 static bool
 look_at_name(struct watch *w, struct folders *folders, const char *folder,
              const char *entry, bool with_files)
@@ -223,8 +223,8 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
     return watch_gone(w);
 }
 
-/* Opens a folder and watches it, before its names are read: what comes in
- * later is heard of, what was there before is read. `*fd` -1: passed over. */
+/* Opens a folder, and watches it before its names are read: later files cause
+ * events, the reading finds earlier ones. `*fd` -1: passed over. */
 static bool
 enter(struct watch *w, const char *path, bool with_files, int *fd)
 {
@@ -244,7 +244,7 @@ enter(struct watch *w, const char *path, bool with_files, int *fd)
     }
     if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
         st.st_ino == w->state.st_ino) {
-        close(*fd); /* the ledger is never published */
+        close(*fd); /* the state is never published */
         *fd = -1;
         return true;
     }
@@ -278,8 +278,8 @@ scan_folder(struct watch *w, struct folders *folders, const char *path,
     return is_good;
 }
 
-/* All folders from `path` on; with_files also their files, and what was posted
- * before and is no more. */
+/* Reads all folders from `path` on. With `with_files`, looks at their files and
+ * reports posted ones that are gone. */
 static bool
 scan(struct watch *w, const char *path, bool with_files)
 {
@@ -299,7 +299,7 @@ scan(struct watch *w, const char *path, bool with_files)
     return is_good;
 }
 
-/* A path of which something was heard. */
+/* Looks at a path that had an event. */
 bool
 looks_at(struct watch *w, const char *path)
 {
@@ -328,8 +328,8 @@ looks_at(struct watch *w, const char *path)
     return watch_gone(w);
 }
 
-/* A mount point whose file system is not mounted is an empty directory. Only at
- * the start: later, the directory is known to be the one it was. */
+/* A mount point without its file system is an empty directory. Only checked at
+ * the start: later the directory is known to be the same. */
 static bool
 may_be_empty(struct watch *w)
 {

@@ -1,7 +1,7 @@
 /*
- * looks.h - looking at the directory, and telling of what differs from what was
- * posted: files that are new or have other content, and, by a sweep through the
- * ledger, those that are gone.
+ * looks.h - compares the directory with the ledger, and reports the
+ * differences: files that are new or have other content, and, by a sweep
+ * through the ledger, files that are gone.
  *
  * Each returns false when the watch ends (watch.c).
  */
@@ -12,14 +12,14 @@
 
 struct watch;
 
-/* Only watches all folders, so that what changes from now on is heard. */
+/* Only watches all folders, so that later changes cause events. */
 bool looks_at_folders(struct watch *w);
 
-/* Everything. At the start, a directory without files is a trouble if some were
- * posted, unless that is allowed. */
+/* Looks at everything. At the start, a directory without files is a failure if
+ * some were posted, unless the options allow it. */
 bool looks_at_all(struct watch *w, bool is_start);
 
-/* A path of which something was heard. */
+/* Looks at a path that had an event. */
 bool looks_at(struct watch *w, const char *path);
 
 #endif

@@ -50,8 +50,8 @@ add_row(struct mediatypes *types, char *extension, const char *type)
     return true;
 }
 
-/* What may stand in a post as it is: no quote, no backslash, no control
- * character, one "/". */
+/* True if the type needs no escapes in a post: no quote, no backslash, no
+ * control character, one "/". */
 static bool
 is_type(const char *text)
 {
@@ -80,7 +80,7 @@ read_line(struct mediatypes *types, char *line)
     return true;
 }
 
-/* Of the system's own file, which fits in memory; false: no memory. */
+/* Reads the system's own table, which fits in memory. False: no memory. */
 static bool
 read_table(struct mediatypes *types, const char *path)
 {

@@ -16,20 +16,20 @@
 
 #include <stddef.h>
 
-/* How many of a file's first bytes are looked at. */
+/* How many first bytes of a file libmagic gets. */
 #define MEDIATYPES_HEAD 4096
 
 #define MEDIATYPES_TABLE "/etc/mime.types"
 
 struct mediatypes;
 
-/* Reads the table `path`; without it every file is looked at. NULL: no memory,
- * or libmagic has no database. */
+/* Reads the table `path`; without it libmagic looks at every file. NULL: no
+ * memory, or libmagic has no database. */
 struct mediatypes *mediatypes_open(const char *path);
 void mediatypes_close(struct mediatypes *types); /* NULL is allowed */
 
 /* The type of the file `name` that begins with the `size` bytes at `head`; lent
- * until the next call. NULL: untold (an empty file without an extension). */
+ * until the next call. NULL: unknown (an empty file without an extension). */
 const char *mediatypes_of(struct mediatypes *types, const char *name,
                           const void *head, size_t size);
 

@@ -1,5 +1,5 @@
 /*
- * outbox.c - changes become posts.
+ * outbox.c - turns changes into posts.
  */
 #include "client/watch/outbox.h"
 
@@ -10,7 +10,7 @@
 #define PAUSE_FIRST_MS 500
 #define PAUSE_MAX_MS   60000
 
-/* A broker may ask for more patience than that, but not for ever. */
+/* Longest pause that a broker may ask for. */
 #define PAUSE_ASKED_MAX_S 3600
 
 #define EPOCH_MAX 64
@@ -26,8 +26,7 @@ now_ms(void)
 
 /* Gathering */
 
-/* Modified at ... as W3C Datetime; what is no year of four digits is left out.
- */
+/* Writes the time as W3C Datetime; omits years without four digits. */
 static void
 put_lastmod(FILE *to, int64_t ns)
 {
@@ -152,7 +151,7 @@ fail(struct outbox *outbox)
     return OUTBOX_FAILED;
 }
 
-/* It is durable at the broker; now here. */
+/* The broker has the post on its disk; the ledger records that. */
 static enum outbox_result
 note_posted(struct outbox *outbox, const struct ledger_post *post,
             const struct td_receipt *receipt)
@@ -172,10 +171,10 @@ note_posted(struct outbox *outbox, const struct ledger_post *post,
     return OUTBOX_AGAIN;
 }
 
-/* Statuses that judge the post's content, of which nothing was kept, and not
- * now with an earlier sending either: a broker that has kept it tells its first
- * answer. After any other refusal the post stays: the answer to its first
- * sending may have been lost. */
+/* True for statuses that judge the post's content: the broker kept nothing, of
+ * an earlier attempt neither, as it would have repeated its first answer. After
+ * any other refusal the post stays: the answer to its first attempt may have
+ * been lost. */
 static bool
 is_about_content(unsigned status)
 {
@@ -201,15 +200,15 @@ note_refused(struct outbox *outbox, const struct ledger_post *post,
     return OUTBOX_AGAIN;
 }
 
-/* 409: the broker still works on the first sending of this post. */
+/* 409: the broker still works on the first attempt of this post. */
 static bool
 is_passing(enum td_status rc, unsigned status)
 {
     return rc == TD_UNREACHABLE || (rc == TD_REFUSED && status == 409);
 }
 
-/* Half of the pause is left to chance, so that those who lost their broker
- * together do not come back together. */
+/* Half of the pause is random, so that watches that lost their broker together
+ * do not come back together. */
 static unsigned
 pause_of(unsigned *pause_ms, unsigned retry_after_s)
 {
@@ -224,7 +223,7 @@ pause_of(unsigned *pause_ms, unsigned retry_after_s)
 static enum outbox_result
 send_post(struct outbox *outbox, const struct ledger_post *post)
 {
-    /* One attempt: here is waited and heard what changes. */
+    /* One attempt: this loop waits itself, and reads events meanwhile. */
     const struct td_publish_options how = {.key = post->key, .retry_ms = -1};
     unsigned pause_ms = PAUSE_FIRST_MS;
 

@@ -1,6 +1,6 @@
 /*
- * outbox.h - changes become posts: gathered, sealed in the ledger, posted until
- * the broker has answered.
+ * outbox.h - turns changes into posts: gathers them, seals them in the ledger,
+ * posts until the broker has answered.
  */
 #ifndef CLIENT_WATCH_OUTBOX_H
 #define CLIENT_WATCH_OUTBOX_H
@@ -13,7 +13,7 @@
 #include "client/tidings.h"
 #include "client/watch/ledger.h"
 
-/* A post has no more; it is also posted when it is a second old. An entry is
+/* Limits of a post, which also goes out when it is a second old. An entry is
  * some 300 bytes, so a post is about 1.5 MB, and 5,000 files cost one wait for
  * the disks of both sides. */
 #define OUTBOX_ENTRIES_MAX 5000
@@ -25,17 +25,17 @@ struct outbox {
     struct ledger *ledger;
     const char *set_url;
     const char *base_uri;
-    FILE *to; /* the post in the making; NULL: none */
+    FILE *to; /* the post being built; NULL: none */
     char *body;
     size_t size;
     size_t n_entries;
     size_t n_deleted;
     size_t n_entries_max;
     int64_t begun_ms;
-    bool will_retry; /* else a broker that is away is a failure */
+    bool will_retry; /* else an unreachable broker is a failure */
     struct trouble *trouble;
 
-    /* Waits, hearing what changes; true: to be stopped. */
+    /* Waits, and reads events meanwhile; true: the watch has to stop. */
     bool (*wait)(unsigned ms, void *waiter);
     void *waiter;
     void (*on_posted)(const struct td_receipt *receipt, size_t n_entries,
@@ -46,32 +46,32 @@ struct outbox {
 
 enum outbox_result {
     OUTBOX_DONE,
-    OUTBOX_AGAIN,   /* nothing was kept, or all that was is lost: compare all
-                       files with the ledger again */
-    OUTBOX_STOPPED, /* what is sealed is posted at the next start */
+    OUTBOX_AGAIN,   /* the broker kept nothing, or lost all: compare all files
+                       with the ledger again */
+    OUTBOX_STOPPED, /* the next start posts the sealed post */
     OUTBOX_FAILED,  /* the trouble says why */
-    OUTBOX_USAGE    /* the set's URL is none */
+    OUTBOX_USAGE    /* the set's URL is not one */
 };
 
-/* Adds to the post in the making that the file `path`, called `loc`, is as
- * `mark` says. `change` is "created", "updated" or "deleted" (mark NULL);
- * `type` its media type, or NULL. False: the trouble says why. */
+/* Adds the state `mark` of the file `path`, called `loc`, to the post being
+ * built. `change` is "created", "updated" or "deleted" (mark NULL); `type` its
+ * media type, or NULL. False: the trouble says why. */
 bool outbox_add(struct outbox *outbox, const char *change, const char *path,
                 const char *loc, const struct filemark *mark, const char *type);
 
 bool outbox_is_empty(const struct outbox *outbox);
 
-/* Is it time to post what there is? */
+/* True if it is time to post. */
 bool outbox_is_due(const struct outbox *outbox);
 
-/* Forgets the post in the making. */
+/* Forgets the post being built. */
 void outbox_undo(struct outbox *outbox);
 
-/* Seals the post in the making. */
+/* Seals the post being built. */
 bool outbox_seal(struct outbox *outbox);
 
-/* Posts what is sealed, if anything is; while the broker is away, again and
- * again. */
+/* Posts the sealed post, if there is one; repeats while the broker is
+ * unreachable. */
 enum outbox_result outbox_deliver(struct outbox *outbox);
 
 #endif

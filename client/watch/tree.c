@@ -1,5 +1,5 @@
 /*
- * tree.c - the watched directory, as it is on the disk.
+ * tree.c - reads the watched directory on the disk.
  */
 #include "client/watch/tree.h"
 
@@ -12,7 +12,7 @@
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK)
 
-/* A folder that is only passed through needs no right to be read. */
+/* A folder on the way to another one needs no right to be read. */
 #define PASSAGE (O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 bool
@@ -53,13 +53,14 @@ tree_rest(struct tree *tree)
     shut(&tree->root);
 }
 
+/* True for errors that prove the absence; an error of the disk does not. */
 static bool
 means_absent(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-/* Opens the directory, where it is not. */
+/* Opens the directory, unless it is open. */
 static enum tree_result
 root(struct tree *tree)
 {
@@ -77,8 +78,6 @@ root(struct tree *tree)
     return TREE_GONE;
 }
 
-/* "Not there" is told only of what surely is not: an error of the disk is none.
- */
 bool
 tree_is_there(struct tree *tree)
 {
@@ -168,7 +167,8 @@ by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends a name to the text; the pointers are made when it moves no more. */
+/* Appends a name to the text; the caller makes the pointers at the end, when
+ * the text moves no more. */
 static bool
 add_name(struct tree_names *names, size_t *size, size_t *room, const char *name)
 {

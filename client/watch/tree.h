@@ -1,10 +1,10 @@
 /*
- * tree.h - the watched directory, as it is on the disk.
+ * tree.h - reads the watched directory on the disk.
  *
- * Nothing is reached through a symbolic link: a path is opened name by name.
- * The directory is opened by its name for a while and must then be the one it
- * was at the start: where another one stands under that name (a file system was
- * unmounted, the directory was replaced), nothing can be said about any file.
+ * Follows no symbolic link: it opens a path name by name. It opens the
+ * directory by its name for a while, and checks that it is the one of the
+ * start. If another one stands under that name (a file system was unmounted,
+ * the directory was replaced), it says nothing about any file.
  */
 #ifndef CLIENT_WATCH_TREE_H
 #define CLIENT_WATCH_TREE_H
@@ -21,7 +21,7 @@ struct tree {
     dev_t dev;
     ino_t ino;
     int root;   /* -1: not open at the moment */
-    int parent; /* the folder that was asked for last; -1: none */
+    int parent; /* the last folder that tree_look used; -1: none */
     char parent_path[LOCS_PATH_MAX + 1];
 };
 
@@ -29,22 +29,22 @@ struct tree {
 bool tree_open(struct tree *tree, const char *dir, struct trouble *why);
 void tree_close(struct tree *tree);
 
-/* Lets go of all descriptors, so that what is asked next is asked anew, and
- * that the file system can be unmounted. */
+/* Closes all descriptors: the next call opens the directory anew, and the file
+ * system can be unmounted. */
 void tree_rest(struct tree *tree);
 
-/* Is the directory there, and the one it was? */
+/* True if the directory is there, and is the one of the start. */
 bool tree_is_there(struct tree *tree);
 
 enum tree_result {
     TREE_FOUND,
     TREE_ABSENT, /* no such path, or through a link */
     TREE_GONE,   /* the directory itself is not there */
-    TREE_FAILED  /* errno says why: nothing is known */
+    TREE_FAILED  /* errno says why; the state is unknown */
 };
 
-/* Opens the folder `path` ("" is the directory) for reading its entries. `*fd`
- * is the caller's. */
+/* Opens the folder `path` ("" is the directory) for reading its entries. The
+ * caller closes `*fd`. */
 enum tree_result tree_folder(struct tree *tree, const char *path, int *fd);
 
 /* Looks at `path`; `*dir_fd`, lent until the next call, and `*name` are where

@@ -1,8 +1,8 @@
 /*
- * watch.c - a directory's files as a set.
+ * watch.c - publishes a directory's files as a set.
  *
- * Functions that return false have found that the watch ends: it was stopped,
- * the directory is gone, or there is a trouble.
+ * Functions return false if the watch ends: it was stopped, the directory is
+ * gone, or something failed.
  */
 #include "client/watch/watch.h"
 
@@ -24,20 +24,20 @@
 #include "client/watch/locs.h"
 #include "client/watch/looks.h"
 
-/* What happens in one go (a file written and renamed, a folder unpacked) is
- * looked at when it has been quiet for a moment, but not put off for long. */
+/* Several events may belong together (a file written and renamed, a folder
+ * unpacked): the watch looks after a quiet moment, but not much later. */
 #define QUIET_MS  50
 #define SETTLE_MS 500
 
-/* What inotify does not tell (a folder above was moved, a file system was
- * unmounted behind our back) is looked for when it is quiet. */
+/* inotify does not report all (a folder above was moved, a file system was
+ * lazily unmounted): the watch checks for that when it is quiet. */
 #define LOOK_ROUND_MS 5000
 
-/* Looks at files between two looks at the kernel's queue, which has room for
- * 16,384 news by default. */
+/* Looks at files between two reads of the kernel's queue, which has room for
+ * 16,384 events by default. */
 #define LOOKS_PER_HEARING 256
 
-/* Saying */
+/* Warnings */
 
 void
 watch_warn(struct watch *w, const char *format, ...)
@@ -67,7 +67,7 @@ watch_gone(struct watch *w)
     return false;
 }
 
-/* Hearing */
+/* Events */
 
 static void
 on_news(enum watches_news news, const char *path, void *user)
@@ -84,7 +84,7 @@ on_news(enum watches_news news, const char *path, void *user)
         w->needs_scan = true;
 }
 
-/* Takes in what there is to hear; may the watch go on? */
+/* Reads the kernel's events. False: the watch ends. */
 bool
 watch_hear(struct watch *w)
 {
@@ -102,7 +102,7 @@ now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Waits for news, `ms` at most; true if there are some. */
+/* Waits for events, `ms` at most; true if there are some. */
 static bool
 poll_news(struct watch *w, int64_t ms)
 {
@@ -154,9 +154,8 @@ deliver(struct watch *w)
     return false;
 }
 
-/* Posts what there is. Where files are told to be deleted, the directory must
- * still be there: what a directory has that is gone, or another one, says
- * nothing of them. */
+/* Posts the gathered changes. For deletions the directory must still be there:
+ * if it is gone or another one, its missing files mean nothing. */
 static bool
 flush(struct watch *w)
 {
@@ -181,7 +180,7 @@ watch_go_on(struct watch *w)
 
 /* Running */
 
-/* Is what we know of the directory still worth anything? */
+/* Checks that the directory and the state are still there. */
 static bool
 look_round(struct watch *w)
 {
@@ -394,7 +393,7 @@ watch_trouble(const struct watch *watch)
     return watch->trouble.text;
 }
 
-/* A store, a write: whatever it interrupts may be anywhere. */
+/* A store, a write: a signal handler may interrupt any code. */
 void
 watch_stop(struct watch *watch)
 {

@@ -1,20 +1,19 @@
 /*
- * watch.h - a directory's files as a set: what changes on the disk is posted.
+ * watch.h - publishes a directory's files as a set: posts changes of the disk.
  *
  *     inotify --> dirty paths --> look at each --> outbox --> the broker
  *                     ^            |     ^           |
  *                     |            v     |           v
- *       all of them: at the start  disk against ledger (what was posted)
+ *       all of them: at the start  disk against ledger (last posted state)
  *
- * A change is a difference between the disk and the ledger; inotify only tells
- * where to look first. So nothing depends on when something was heard, or
- * whether: a queue that ran over, a crash, a month without a watch all end in
- * comparing everything. Memory is a path per folder, the names of one folder at
- * a time, a post, and the bounded list of dirty paths.
+ * A change is a difference between the disk and the ledger; inotify only says
+ * where to look first. So lost or late events do no harm: after an overflow of
+ * the queue, a crash, a month without a watch, the watch compares everything.
+ * Memory is a path per folder, the names of one folder at a time, a post, and
+ * the bounded list of dirty paths.
  *
- * One thread; it waits for the disk and the broker, and hears what changes
- * meanwhile when it is done (the kernel's queue is bounded, and tells when it
- * ran over).
+ * One thread. It reads events after it has waited for the disk or the broker;
+ * meanwhile the kernel's queue holds them (bounded: it reports an overflow).
  */
 #ifndef CLIENT_WATCH_WATCH_H
 #define CLIENT_WATCH_WATCH_H
@@ -28,14 +27,14 @@ struct watch_options {
     const char *dir;
     const char *set_url;
     const char *base_uri;
-    const char *state;           /* a folder; made if it is not there */
+    const char *state;           /* a folder; made if it is missing */
     const char *const *excludes; /* globs: locs_is_excluded */
     size_t n_excludes;
     const char *const *headers; /* "Name: value", for the set's server */
     size_t n_headers;
-    bool is_once;     /* compare, post, end; a broker that is away is an end */
-    bool allow_empty; /* to begin with a directory without files, and tell of
-                         all that was posted that it is deleted */
+    bool is_once;     /* compare, post, end; fails if the broker is away */
+    bool allow_empty; /* may start with a directory without files, and post the
+                         deletion of all posted ones */
 
     /* All folders are watched; not with is_once. */
     void (*on_ready)(unsigned n_folders, void *user);
@@ -62,8 +61,8 @@ enum watch_end watch_run(struct watch *watch);
 
 const char *watch_trouble(const struct watch *watch);
 
-/* From any thread or a signal handler: watch_run ends soon, with all that was
- * posted recorded. */
+/* From any thread or a signal handler: watch_run ends soon, and has recorded
+ * all its posts. */
 void watch_stop(struct watch *watch);
 
 #endif

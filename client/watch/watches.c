@@ -1,5 +1,5 @@
 /*
- * watches.c - inotify.
+ * watches.c - watches folders by inotify.
  */
 #include "client/watch/watches.h"
 
@@ -15,14 +15,14 @@
 
 #include "client/watch/locs.h"
 
-/* IN_CREATE: folders, and files that come without being written (links). What
- * is still open for writing then, filehash.h tells. IN_ATTRIB: what could not
- * be read may be readable now. */
+/* IN_CREATE: folders, and files that appear without being written (links);
+ * filehash.h skips those that are still open for writing. IN_ATTRIB: an
+ * unreadable file may be readable now. */
 #define EVENTS                                                              \
     (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB)
 
-/* The descriptor's own link: no name is followed, however deep it is. */
+/* The descriptor's own link: it needs no path, however deep the folder is. */
 #define FD_PATH "/proc/self/fd/%d"
 
 struct folder {
@@ -40,10 +40,10 @@ struct watches {
     void *by_path;
     watches_fn *on_news;
     void *user;
-    struct folder **found; /* what a walk has picked */
+    struct folder **found; /* watches that a walk has picked */
     size_t n_found;
     size_t room;
-    const char *prefix; /* what it picks by */
+    const char *prefix; /* for pick_below */
     /* Room for the largest event, and a good many. */
     char buffer[65536] __attribute__((aligned(8)));
 };
@@ -139,8 +139,8 @@ watches_count(const struct watches *watches)
     return watches->n;
 }
 
-/* Folders by watch and by path. A path is one folder's at a time: who comes
- * later is right. */
+/* Folders by watch and by path. Two folders never have the same path: the later
+ * one is right. */
 
 static struct folder *
 folder_of(const struct watches *watches, int wd)
@@ -270,7 +270,7 @@ pick(struct watches *watches, struct folder *folder)
             realloc(watches->found, room * sizeof(watches->found[0]));
 
         if (!found)
-            return; /* a watch too many costs looks, no more */
+            return; /* a watch too many only costs looks */
         watches->found = found;
         watches->room = room;
     }
@@ -323,7 +323,7 @@ watches_end_round(struct watches *watches)
     end_picked(watches, pick_old);
 }
 
-/* News */
+/* Events */
 
 static void
 tell(struct watches *watches, const struct folder *folder,
@@ -334,13 +334,13 @@ tell(struct watches *watches, const struct folder *folder,
 
     snprintf(path, sizeof(path), "%s%s%s", folder->path,
              folder->path[0] ? "/" : "", event->name);
-    /* What its watches told so far was before the move, what is found where it
-     * went comes with new ones. */
+    /* Ends the watches below a moved folder: earlier events were from before
+     * the move; its new place gets new watches. */
     if (is_folder && (event->mask & IN_MOVED_FROM)) {
         watches->prefix = path;
         end_picked(watches, pick_below);
     }
-    /* Of a watched folder everything is heard; its own times are nothing. */
+    /* A watched folder has its own events; its times do not matter. */
     if (is_folder && (event->mask & IN_ATTRIB) && watches_has(watches, path))
         return;
     watches->on_news(WATCHES_LOOK, path, watches->user);
@@ -362,7 +362,7 @@ read_event(struct watches *watches, const struct inotify_event *event)
     if (!folder)
         return; /* a watch that ended */
     if (event->mask & IN_UNMOUNT)
-        /* Of something inside: its files are not deleted, they are away. */
+        /* A file system inside: its files are not deleted, they are away. */
         watches->on_news(WATCHES_GONE, NULL, watches->user);
     if (event->mask & IN_IGNORED)
         forget(watches, folder);

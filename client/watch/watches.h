@@ -1,9 +1,9 @@
 /*
- * watches.h - inotify: a watch on each folder, and what they tell.
+ * watches.h - watches each folder by inotify, and reports their events.
  *
- * A watch belongs to a folder's inode and goes with it when that is moved;
- * which path it stands for is known here. What a watch tells is only ever "look
- * at this path": a path that is out of date costs a look.
+ * A watch belongs to a folder's inode and goes with it when that is moved; this
+ * part keeps the path of each watch. An event only means "look at this path":
+ * an outdated path costs a look.
  */
 #ifndef CLIENT_WATCH_WATCHES_H
 #define CLIENT_WATCH_WATCHES_H
@@ -16,7 +16,7 @@ struct watches;
 
 enum watches_news {
     WATCHES_LOOK, /* something happened to `path` */
-    WATCHES_LOST, /* the kernel's queue ran over: to anything */
+    WATCHES_LOST, /* the kernel's queue ran over: look at everything */
     WATCHES_GONE  /* the directory itself was removed, moved or unmounted */
 };
 
@@ -28,27 +28,27 @@ struct watches *watches_open(watches_fn *on_news, void *user,
                              struct trouble *why);
 void watches_close(struct watches *watches); /* NULL is allowed */
 
-/* Readable when there is something to tell. */
+/* Readable when there are events. */
 int watches_fd(const struct watches *watches);
 
-/* How many folders are watched. */
+/* The number of watched folders. */
 unsigned watches_count(const struct watches *watches);
 
 /* Watches the folder `path`, which is open as `fd`; "" is the directory itself.
- * Of a folder that is watched already, the path is noted. False: `why` says
- * why. */
+ * If the folder has a watch already, notes its new path. False: `why` says why.
+ */
 bool watches_add(struct watches *watches, int fd, const char *path,
                  struct trouble *why);
 
-/* Is a folder watched under this path? */
+/* True if a folder is watched under this path. */
 bool watches_has(const struct watches *watches, const char *path);
 
-/* Before all folders are added again; watches_end_round ends the watches of
- * those that were not. */
+/* Call it before adding all folders again; watches_end_round ends the watches
+ * of those that were not added. */
 void watches_begin_round(struct watches *watches);
 void watches_end_round(struct watches *watches);
 
-/* Tells all that is there, without waiting. False: `why` says why. */
+/* Reports all waiting events, without blocking. False: `why` says why. */
 bool watches_read(struct watches *watches, struct trouble *why);
 
 #endif
