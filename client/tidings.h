@@ -1,21 +1,21 @@
 /*
  * tidings.h - libtidings: publish changes to a set, follow the changes of any
- * ResourceSync source, mirror its resources, prove its history.
+ * ResourceSync source, mirror its resources, verify its history.
  *
  *     tidings_client.h   the handle: its loop, its problem, its stop
- *     tidings_publish.h  posting changes; a spool for when the broker is away
- *     tidings_source.h   what a set or a source offers; making sets
+ *     tidings_publish.h  post changes, with a spool for an unreachable broker
+ *     tidings_source.h   make sets; find what a set or a source offers
  *     tidings_follow.h   every change once, in order, across all failures
  *     tidings_websub.h   the same, pushed to a callback (W3C WebSub)
- *     tidings_mirror.h   resources on disk: sync, audit; proof of the history
+ *     tidings_mirror.h   resources on disk: sync, audit; verify the history
  *
  * The library has no globals, never ends the process, installs no signal
- * handler and raises no SIGPIPE. Handles share nothing: each is used by one
- * thread at a time, different ones by different threads at the same time.
+ * handler and raises no SIGPIPE. Handles share nothing: one thread at a time
+ * uses a handle, and different threads use different handles at the same time.
  *
  * Structs given to a function may grow at their end in a later version: the
- * function then has a new symbol version, and programs that were built before
- * go on with the old one.
+ * function then has a new symbol version, and older programs keep using the old
+ * one.
  */
 #ifndef TIDINGS_H
 #define TIDINGS_H

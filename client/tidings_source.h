@@ -1,6 +1,6 @@
 /*
- * tidings_source.h - sets: created, changed, described, removed; what a source
- * offers.
+ * tidings_source.h - creates, changes, describes and removes sets; finds what a
+ * source offers.
  */
 #ifndef TIDINGS_SOURCE_H
 #define TIDINGS_SOURCE_H
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /*
- * Creates a set. One that exists is left alone.
+ * Creates a set. Leaves an existing one alone.
  *
  * client         from td_open.
  * set_url        "http(s)://host:port/sets/NAME", UTF-8.
@@ -36,7 +36,7 @@ TD_API enum td_status td_set_create(struct td_client *client,
                                     size_t size);
 
 /*
- * Changes settings of a set that exists; those that are not named stay.
+ * Changes the named settings of an existing set; others stay.
  *
  * client       from td_open.
  * set_url      "http(s)://host:port/sets/NAME", UTF-8.
@@ -52,8 +52,8 @@ TD_API enum td_status td_set_create(struct td_client *client,
  *          TD_REFUSED      nothing was changed; td_problem names the setting;
  *                          404: there is no such set; 409: it would delete
  *                          stored bytes.
- *          TD_UNREACHABLE  no answer: it may or may not have been done. Done
- *                          twice it does no harm.
+ *          TD_UNREACHABLE  no answer: the change may have been made. Repeating
+ *                          it does no harm.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
  * Spec     R-049. Since 0.1.
  */
@@ -75,8 +75,8 @@ TD_API enum td_status td_set_change(struct td_client *client,
  * Errors   TD_INVALID      set_url is malformed; nothing was sent.
  *          TD_REFUSED      nothing was changed; td_problem names the setting;
  *                          409: they would delete stored bytes.
- *          TD_UNREACHABLE  no answer: it may or may not have been done. Done
- *                          twice it does no harm.
+ *          TD_UNREACHABLE  no answer: the change may have been made. Repeating
+ *                          it does no harm.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
  * Spec     R-049. Since 0.1.
  */
@@ -89,15 +89,15 @@ TD_API enum td_status td_set_put(struct td_client *client, const char *set_url,
 typedef void td_member_fn(const char *path, const char *value, void *user);
 
 /*
- * Asks what a set is: position, digest, settings, lists, links.
+ * Reads a set's description: position, digest, settings, lists, links.
  *
  * client     from td_open.
  * set_url    "http(s)://host:port/sets/NAME", UTF-8.
  * on_member  called for every value of the description, in order; may be NULL.
- * user       given to on_member as it is.
- * json       set to the description as it came, terminated; may be NULL.
+ * user       passed to on_member.
+ * json       set to the unchanged description, terminated; may be NULL.
  *
- * Memory   *json is the caller's, to be given to free(); NULL on failure.
+ * Memory   the caller frees *json with free(); NULL on failure.
  * Thread   blocks; on_member runs on the calling thread.
  * Errors   TD_GONE     the set was removed.
  *          TD_REFUSED  404: there is no such set.
@@ -110,8 +110,8 @@ TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
                                  char **json);
 
 /*
- * Removes a set and returns when that is durable. What it had is gone from then
- * on; a set that is made again under its name is another one.
+ * Removes a set and returns when that is durable. Its history is gone then; a
+ * new set of the same name is another one.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
@@ -133,12 +133,12 @@ struct td_item {
     const char *until;
 };
 
-/* What a set offers, as far as its server says. */
+/* The offer of a set, as far as its server states it. */
 struct td_offer {
     const char *set_url;
     const char *title;
     const char *position; /* of the last entry */
-    const char *earliest; /* the first position that can be followed from */
+    const char *earliest; /* the first position to follow from */
     const char *digest;   /* of the log up to the last entry */
     const char *from;     /* where the change lists begin */
     uint64_t n_lists;     /* change lists, open and closed; 0: unknown */
@@ -152,12 +152,11 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
 
 /*
  * Finds out what a set offers: from its description (JSON), its Capability List
- * and its Change List, by the links from one to the other. A server that lacks
- * some of them is no error.
+ * and its Change List, by their links. A server may lack some of them.
  *
  * client      from td_open.
  * set_url     "http(s)://host:port/sets/NAME", or the URL of a Capability List
- *             or of what it lists, UTF-8.
+ *             or of one of its documents, UTF-8.
  * on_offer    called once, on TD_OK.
  *
  * Memory   all arguments are borrowed until return; the offer, until on_offer
@@ -165,10 +164,10 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
  * Thread   blocks; on_offer runs on the calling thread.
  * Errors   TD_INVALID      set_url is malformed; nothing was sent.
  *          TD_GONE         the set was removed.
- *          TD_REFUSED      the server knows of no such set; or the URL is that
+ *          TD_REFUSED      the server has no such set; or the URL is that
  *                          of a source with several sets (td_sets).
  *          TD_UNREACHABLE  no answer, or 503 and the like.
- *          TD_BROKEN       a document cannot be read.
+ *          TD_BROKEN       a document is unreadable.
  *          TD_STOPPED, TD_MEMORY
  * Spec     R-041 to R-044, R-353. Since 0.1.
  */
@@ -176,29 +175,30 @@ TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
                                   td_offer_fn *on_offer, void *user);
 
 /* Receives a set of a source: its URL, for td_describe, td_follow and
- * td_verify. With a `why`, `url` is a document that the source names and that
- * cannot be read; `why` is the reason, a sentence. Both are lent until it
- * returns. */
+ * td_verify. With a `why`, `url` is a document that the source names but that
+ * is unreadable; `why` is the reason, a sentence. Both are lent until it
+ * returns.
+ */
 typedef void td_set_fn(const char *url, const char *why, void *user);
 
 /*
  * Finds all sets of a source, from any of its addresses. The URL of a set, of
  * its Capability List or of one of its lists stands for that set; every other
- * address for the whole source: Source Descriptions and their index are read
- * wherever there are some.
+ * address for the whole source: the call reads its Source Descriptions and
+ * their index.
  *
  * client  from td_open.
  * url     any address of a ResourceSync source, UTF-8.
- * on_set  called for each set, and for each document that cannot be read.
+ * on_set  called for each set, and for each unreadable document.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks; on_set runs on the calling thread.
  * Errors   TD_INVALID      no URL of http or https.
  *          TD_REFUSED, TD_UNREACHABLE, TD_BROKEN  no set was found, or a
- *                          document that the source names cannot be read:
+ *                          document that the source names is unreadable:
  *                          on_set received the sets that were found. TD_BROKEN
- *                          also where documents lead in a circle, or to more
- *                          than 10,000 sets.
+ *                          also if documents lead in a circle, or to more than
+ *                          10,000 sets.
  *          TD_STOPPED, TD_MEMORY
  * Spec     R-040 to R-048, R-260 to R-263. Since 0.1.
  */

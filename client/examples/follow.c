@@ -1,6 +1,6 @@
 /*
  * follow.c - prints every change of a set once: follow SET-URL FILE, where FILE
- * keeps the position. Ended and begun again, it goes on where it was.
+ * keeps the position. Started again, it goes on where it ended.
  */
 #include <stdio.h>
 #include <tidings.h>
@@ -32,7 +32,7 @@ main(int argc, char **argv)
         td_position_read(place.client, place.file, position))
         return fputs("usage: follow SET-URL FILE\n", stderr), 2;
     if (!position[0])
-        options.after = "0"; /* all there ever was */
+        options.after = "0"; /* all changes ever */
     td_follow(place.client, argv[1], &options, on_message, &place);
     fprintf(stderr, "follow: %s\n", td_problem(place.client));
     td_close(place.client);

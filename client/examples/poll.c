@@ -1,7 +1,7 @@
 /*
- * poll.c - follows two sets from now on in a loop of one's own, beside another
- * descriptor: poll SET-URL SET-URL. A line on standard input asks how far they
- * are; its end is ours.
+ * poll.c - follows two sets from now on in its own event loop, beside another
+ * descriptor: poll SET-URL SET-URL. A line on standard input asks for their
+ * positions; the end of the input ends the program.
  */
 #include <poll.h>
 #include <stdio.h>

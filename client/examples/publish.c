@@ -1,17 +1,17 @@
 /*
- * publish.c - tells a set what changed: publish SET-URL < CHANGES, where each
+ * publish.c - posts changes to a set: publish SET-URL < CHANGES, where each
  * line is one change: {"loc":"http://example.com/a","change":"updated"}
  *
  * All changes are one post, which the broker keeps whole or not at all; it may
- * be as large as the broker's --max-body. For changes without end there is
+ * be as large as the broker's --max-body. For an endless stream of changes use
  * td_publisher_open.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tidings.h>
 
-/* Reads `from` to its end. The caller frees the text. NULL: it cannot be read,
- * or there is no memory. */
+/* Reads `from` to its end. The caller frees the text. NULL: `from` is
+ * unreadable, or there is no memory. */
 static char *
 read_all(FILE *from, size_t *size)
 {
