@@ -151,8 +151,8 @@ compare_indexes(const void *a, const void *b, void *user)
                          members[*(const uint32_t *)b].path);
 }
 
-/* Sorts rather than hashes: a stranger chooses the names, and could make hashing
- * slow. */
+/* Sorts rather than hashes: a stranger chooses the names, and could make
+ * hashing slow. */
 static enum td_status
 sort_members(struct package *package, struct failure *why)
 {
