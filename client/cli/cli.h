@@ -10,7 +10,7 @@
 
 #include "client/tidings.h"
 
-/* How the program ends; --help tells them. */
+/* Exit codes; --help lists them. */
 enum exit_code {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,
@@ -21,7 +21,7 @@ enum exit_code {
 /* One row per option of a command. */
 struct option_row {
     const char *name;     /* without "--" */
-    const char *argument; /* what its value is called; NULL: it has none */
+    const char *argument; /* name of its value; NULL: it has none */
     const char *help;
 };
 
@@ -31,9 +31,8 @@ struct given {
     const char *value; /* "" where there is none */
 };
 
-/* The command line after the command: what was given last for each row of its
- * options (NULL: nothing; "" where there is no value), all that was given in
- * order, and the rest. */
+/* The command line after the command: the last value of each option (NULL: not
+ * given; "" without a value), all options in order, and the operands. */
 struct arguments {
     const char *const *options;
     const struct given *given;
@@ -72,46 +71,45 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void vsay(const char *format, va_list args)
     __attribute__((format(printf, 1, 0)));
 
-/* The same for a command line that makes no sense; returns EXIT_USAGE. */
+/* The same for a wrong command line; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Says that standard output could not be written, by `error` of errno.h, 0
- * where nobody knows; quietly where who read it had enough. Returns
- * EXIT_FAILED. */
+/* Prints that standard output could not be written, by `error` of errno.h (0:
+ * unknown); quietly if the reader closed it. Returns EXIT_FAILED. */
 enum exit_code cannot_write(int error);
 
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
 
-/* Prints another's text: of it nothing reaches the terminal but what can be
- * read, and none of it begins a line. NULL is no text. */
+/* Prints text of others: nothing that controls the terminal or begins a line.
+ * NULL is no text. */
 void print_plain(const char *text);
 
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
 
 /* Reads a pause: a number of seconds, or with a unit "90s", "10m", "1.5h"; from
- * 0.1 s to a day. False: `text` is none. */
+ * 0.1 s to a day. False: `text` is not one. */
 bool read_pause(const char *text, unsigned *ms);
 
-/* Waits `ms` milliseconds, while the handle goes on with what it does. False:
- * td_stop was called. */
+/* Waits `ms` milliseconds, while the handle goes on. False: td_stop was called.
+ */
 bool rest(struct td_client *client, unsigned ms);
 
-/* After a call that failed for now: says why (td_problem), and waits for a
- * while that grows with each call, from 0.2 s (*pause_ms 0) to `most_ms`, and
- * is spread by chance; or as long as the server asked to be left alone, an hour
- * at most. False: td_stop was called. */
+/* Call it after a temporary failure: prints the reason (td_problem), and waits.
+ * The pause grows with each call, from 0.2 s (*pause_ms 0) to `most_ms`, and is
+ * spread by chance; it lasts as long as the server asked for, up to an hour.
+ * False: td_stop was called. */
 bool rest_before_retry(struct td_client *client, unsigned *pause_ms,
                        unsigned most_ms);
 
 /* A handle with the limits, for the server at `url`, which gets the --headers.
- * NULL: *code says how the program ends, and why was said. */
+ * NULL: *code is the exit code, and the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 
-/* How the program ends after a call that ended with `rc`; says why if that is
+/* The exit code after a call that returned `rc`; prints the reason if that is
  * not good. */
 enum exit_code exit_of(const struct td_client *client, enum td_status rc);
 

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* What a command is told in its environment. */
+/* The environment variables of a command. */
 static const struct variable {
     const char *name;
     size_t at; /* of its value, in struct execution */
@@ -45,8 +45,8 @@ is_variable(const char *assignment)
     return false;
 }
 
-/* Our own environment, with the variables in front; NULL: no memory. It is not
- * made by setenv, which keeps every value that it ever had. */
+/* Our own environment, with the variables in front; NULL: no memory. Not by
+ * setenv, which never frees old values. */
 static char **
 environment_new(const struct execution *e)
 {
@@ -86,9 +86,8 @@ environment_free(char **environment)
     free(environment);
 }
 
-/* Starts the shell with `input` as its standard input; -1: errno says why. The
- * library keeps SIGPIPE away while it runs, and we ignore it; the command has
- * it as everybody has. */
+/* Starts the shell with `input` as its standard input; -1: errno says why. We
+ * ignore SIGPIPE, and the library blocks it; the command gets the default. */
 static pid_t
 start(const char *command, int input, char **environment)
 {
@@ -127,7 +126,7 @@ start(const char *command, int input, char **environment)
     return rc ? -1 : pid;
 }
 
-/* A command need not read all of it, nor any. */
+/* Writes the input; a command may leave some or all of it unread. */
 static void
 give(int fd, const char *text, size_t size)
 {

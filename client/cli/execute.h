@@ -1,10 +1,10 @@
 /*
  * execute.h - a command of the user's for each change: /bin/sh -c COMMAND.
  *
- * What the change is reaches it as its standard input, a line, and in the
+ * The command gets the change as a line on its standard input, and in the
  * environment: TIDINGS_SEQ, TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME,
- * TIDINGS_POSITION; "" where there is none. It is never part of the command, so
- * that no loc can have the shell do anything.
+ * TIDINGS_POSITION; "" if there is none. The change is never part of the
+ * command, so that no loc can make the shell run anything.
  */
 #ifndef CLIENT_CLI_EXECUTE_H
 #define CLIENT_CLI_EXECUTE_H
@@ -26,8 +26,8 @@ struct execution {
     size_t size;
 };
 
-/* Runs it and waits for its end. False: it failed, which is said on standard
- * error unless `*is_interrupted`. */
+/* Runs it and waits for its end. False: it failed; prints the reason unless
+ * `*is_interrupted`. */
 bool execute(const struct execution *execution,
              const volatile sig_atomic_t *is_interrupted);
 

@@ -21,16 +21,16 @@ struct follow {
     struct follow_state *state;
     size_t n_sets;
     unsigned long long n_done;
-    bool is_away;        /* the source is, and that was said */
+    bool is_away;        /* the source is; a message said so */
     bool is_drawn;       /* a line of progress, on a terminal */
-    enum exit_code code; /* why the callback ended it */
+    enum exit_code code; /* set by a callback that ends the run */
 };
 
-/* Without --verbose, trouble with a shorter pause after it is not told: as a
- * rule a connection that was lost is there again by then. */
+/* Without --verbose, trouble with a shorter pause is not printed: usually the
+ * connection is back by then. */
 #define AWAY_MS 1000
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct td_client *followed;
 static volatile sig_atomic_t is_interrupted;
 
@@ -44,8 +44,8 @@ on_signal(int number)
 
 /* Messages */
 
-/* First what is done with it, then the position: a crash between them repeats
- * and loses nothing. */
+/* Runs the action, then keeps the position: a crash between them repeats a
+ * change and loses none. */
 static bool
 keep_place(struct follow *f, const struct td_message *message,
            const char *position)
@@ -56,7 +56,7 @@ keep_place(struct follow *f, const struct td_message *message,
     return false;
 }
 
-/* The position after change `i`; "": only that of the whole message is told. */
+/* The position after change `i`; "": only the whole message has one. */
 static void
 position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
             size_t i)
@@ -71,7 +71,7 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
                  (unsigned long long)message->changes[i].seq);
 }
 
-/* Runs the command for a change or, where there is none, for `what`. */
+/* Runs the command for a change or, without one, for `what`. */
 static bool
 run_command(struct follow *f, const struct td_message *message,
             const struct td_change *change, const char *what,
@@ -126,7 +126,7 @@ do_change(struct follow *f, const struct td_message *message, size_t i)
            (!position[0] || keep_place(f, message, position));
 }
 
-/* Where a baseline begins or ends. */
+/* Prints, or runs the command for, the begin or end of a baseline. */
 static bool
 do_baseline(struct follow *f, const struct td_message *message)
 {
@@ -148,7 +148,7 @@ is_enough(const struct follow *f)
     return f->args.count && f->n_done >= f->args.count;
 }
 
-/* Shows how much of a list is read, on a terminal. */
+/* Shows on a terminal how much of a list was read. */
 static void
 on_progress(uint64_t n_resources, void *user)
 {
@@ -205,7 +205,7 @@ on_message(const struct td_message *message, void *user)
             return 1;
         f->n_done++;
     }
-    /* What failed before the last of it is in ferror alone. */
+    /* An earlier failure shows in ferror alone. */
     if (!f->args.command && (fflush(stdout) || ferror(stdout))) {
         f->code = cannot_write(errno);
         return 1;
@@ -219,7 +219,8 @@ on_message(const struct td_message *message, void *user)
     return is_enough(f);
 }
 
-/* Notes how many sets there are, and fills in where to follow this one from. */
+/* Notes the number of sets, and fills in the position to follow this one from.
+ */
 static int
 on_start(struct td_start *start, void *user)
 {
@@ -233,7 +234,7 @@ on_start(struct td_start *start, void *user)
     return 1;
 }
 
-/* A line for each set that is not covered. */
+/* Prints a line for each set that cannot be followed. */
 static void
 on_missed(const char *url, const char *why, void *user)
 {
@@ -247,7 +248,7 @@ on_missed(const char *url, const char *why, void *user)
         say("%s: %s", url, why);
 }
 
-/* At a hub one set is followed. */
+/* Follows one set by a hub. */
 static enum exit_code
 follow_one(struct follow *f)
 {
@@ -283,7 +284,7 @@ catch_signals(void)
 
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* writing tells it too */
+    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
 }
 
 static enum exit_code
@@ -310,7 +311,7 @@ run(const struct arguments *arguments)
         say("--baseline gone tells all resources there are, and goes on from "
             "there");
 
-    /* The handle is left to the end of the process: a signal may still come. */
+    /* Keeps the handle until the process ends: a signal may still come. */
 out:
     follow_state_close(f.state);
     follow_args_fini(&f.args);

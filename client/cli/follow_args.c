@@ -1,5 +1,5 @@
 /*
- * follow_args.c - the command line of tidings follow, read.
+ * follow_args.c - reads the command line of tidings follow.
  */
 #include "client/cli/follow_args.h"
 
@@ -66,7 +66,7 @@ const struct option_row follow_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Takes the filters that were given, each as often as it was. */
+/* Takes all filters of the command line. */
 static bool
 read_filters(const struct arguments *arguments, struct follow_args *args)
 {
@@ -86,7 +86,7 @@ read_filters(const struct arguments *arguments, struct follow_args *args)
     return true;
 }
 
-/* A name and what it stands for; the last one has no name. */
+/* A name and its value; the last one has no name. */
 struct word {
     const char *name;
     unsigned value;
@@ -114,7 +114,7 @@ static const struct word baselines[] = {{"no", TD_NO_BASELINE},
                                         {"first", TD_BASELINE_FIRST},
                                         {NULL, 0}};
 
-/* By what the changes come, and whether resources do. */
+/* Reads the transport, and whether resources come, too. */
 static enum exit_code
 read_ways(const struct arguments *arguments, struct td_follow_options *how)
 {
@@ -155,7 +155,7 @@ read_callback(const struct arguments *arguments, struct follow_args *args)
     return EXIT_GOOD;
 }
 
-/* What is done with a change, and how often. */
+/* Reads the action for a change, and how often it runs. */
 static enum exit_code
 read_lines(const struct arguments *arguments, struct follow_args *args)
 {
@@ -179,7 +179,7 @@ read_lines(const struct arguments *arguments, struct follow_args *args)
     return EXIT_GOOD;
 }
 
-/* Where it begins, if no state tells. */
+/* Reads the beginning, if no state has one. */
 static enum exit_code
 read_beginning(const struct arguments *arguments, struct follow_args *args)
 {

@@ -1,5 +1,5 @@
 /*
- * follow_args.h - the command line of tidings follow, read.
+ * follow_args.h - reads the command line of tidings follow.
  */
 #ifndef CLIENT_CLI_FOLLOW_ARGS_H
 #define CLIENT_CLI_FOLLOW_ARGS_H
@@ -15,8 +15,8 @@ extern const struct option_row follow_options[];
 struct follow_args {
     const char *url;
     const char *state;           /* path; NULL: none */
-    const char *command;         /* --exec; NULL: lines are printed */
-    const struct lines *lines;   /* what is printed, or the command's input */
+    const char *command;         /* --exec; NULL: prints lines */
+    const struct lines *lines;   /* format of output or the command's input */
     const char *callback_listen; /* "HOST:PORT"; NULL: no callback */
     const char *callback_url;    /* NULL: as it listens */
     unsigned long long count;    /* 0: no end */
@@ -25,7 +25,7 @@ struct follow_args {
     struct td_filter *filters;
 };
 
-/* What makes no sense is said. follow_args_fini whatever it returned. */
+/* Prints mistakes of the command line. Call follow_args_fini in any case. */
 enum exit_code follow_args_read(struct follow_args *args,
                                 const struct arguments *arguments);
 void follow_args_fini(struct follow_args *args);

@@ -1,12 +1,12 @@
 /*
- * follow_callback.c - tidings follow --callback-listen: told by a hub.
+ * follow_callback.c - tidings follow --callback-listen: a hub's deliveries.
  */
 #include "client/cli/follow_callback.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* How long hubs may take to hear that we go. */
+/* How long hubs may take to answer the end of subscriptions. */
 #define GOODBYE_MS 5000
 
 struct at_callback {
@@ -42,7 +42,7 @@ on_end(enum td_status rc, const char *why, void *user)
     snprintf(at->why, sizeof(at->why), "%s", why);
 }
 
-/* Until it ends by itself, or td_stop. */
+/* Runs until the callback ends by itself, or td_stop. */
 static enum exit_code
 turn(struct td_client *client, const struct at_callback *at)
 {
@@ -73,8 +73,8 @@ follow_at_callback(struct td_client *client, const struct follow_args *args,
     how.on_end = on_end;
     if (how.on_trouble)
         how.on_trouble = on_trouble;
-    /* Text is made of the parts, which XML has as well; then what is delivered
-     * is what is printed, without a question. */
+    /* Text is made of the parts, which XML has as well; then the delivery is
+     * printed as it is, without a request. */
     if (!strcmp(args->lines->name, "text"))
         how.form = TD_XML;
 

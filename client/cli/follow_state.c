@@ -12,15 +12,15 @@
 
 #include "client/cli/cli.h"
 
-/* How a file of SQLite begins. */
+/* The beginning of a file of SQLite. */
 static const char magic[] = "SQLite format 3";
 
-/* Milliseconds that another process may be at the file. */
+/* Milliseconds to wait for another process that uses the file. */
 #define BUSY_MS 5000
 
 struct follow_state {
     struct td_client *client;
-    const char *path;                /* NULL: nothing is kept */
+    const char *path;                /* NULL: keeps nothing */
     sqlite3 *db;                     /* NULL: a line of text */
     char position[TD_POSITION_SIZE]; /* of that line; "": none */
     char *set_url; /* the set of that position; NULL: unknown */
@@ -34,7 +34,7 @@ fail(const struct follow_state *state, const char *why)
     return false;
 }
 
-/* The set that was the source's only one: its listing is FILE.list. */
+/* The set that once was the source's only one: its listing is FILE.list. */
 static const char schema[] = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)";
 
 static bool
@@ -64,8 +64,8 @@ is_db(const char *path)
     return size == sizeof(magic) && !memcmp(begin, magic, sizeof(magic));
 }
 
-/* Could the state be written beside itself? Else it would be noticed after the
- * first line. */
+/* True if the state can be written; else the first line would be the first to
+ * fail. */
 static bool
 can_keep(const char *path)
 {
@@ -116,8 +116,8 @@ follow_state_close(struct follow_state *state)
     free(state);
 }
 
-/* Runs a statement with the URL of a set as its parameter. Sets `*is` to
- * whether there is a row. */
+/* Runs a statement with the URL of a set as its parameter. Sets `*is` if there
+ * is a row. */
 static bool
 ask_first(struct follow_state *state, const char *text, const char *set_url,
           bool *is)
@@ -135,7 +135,7 @@ ask_first(struct follow_state *state, const char *text, const char *set_url,
            fail(state, sqlite3_errmsg(state->db));
 }
 
-/* The source has several sets: the line becomes a row, in one step. */
+/* Turns the line into a row, in one step, as the source has several sets. */
 static bool
 become_db(struct follow_state *state, size_t n_sets)
 {
@@ -167,7 +167,7 @@ become_db(struct follow_state *state, size_t n_sets)
     return open_db(state, state->path);
 }
 
-/* FNV-1a: a name that is the same each time. */
+/* FNV-1a: the same name in each process. */
 static uint64_t
 mark_of(const char *url)
 {

@@ -1,5 +1,5 @@
 /*
- * get.c - tidings get: what a set offers.
+ * get.c - tidings get: prints a set's documents and links.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct get {
     const struct arguments *arguments;
     bool is_json;
     struct td_client *client;
-    char position[TD_POSITION_SIZE]; /* by the stream, where the set does not
-                                        tell */
+    char position[TD_POSITION_SIZE]; /* from the stream, if the set has
+                                        none */
     bool has_printed;
-    const char *url; /* as it was given */
+    const char *url; /* from the command line */
 };
 
 /* For people: KEY VALUE. */
@@ -143,8 +143,8 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     td_stop(get->client);
 }
 
-/* Where the set's last entry is: what a stream begins with. A server without
- * streams has told all it will. */
+/* Asks for the position of the set's last entry, with which a stream begins. A
+ * server without streams has no other answer. */
 static void
 ask_position(struct get *get, const char *set_url)
 {
@@ -160,8 +160,8 @@ ask_position(struct get *get, const char *set_url)
     td_close(client);
 }
 
-/* A document names the set: no other server than that of the URL is asked on
- * its word. */
+/* True if both have one host: a document of that URL may not send requests to
+ * another server. */
 static bool
 is_of_host(const char *set_url, const char *url)
 {
@@ -175,7 +175,8 @@ is_of_host(const char *set_url, const char *url)
            (set_url[size] == '\0' || strchr("/?#", set_url[size]));
 }
 
-/* Does it tell of changes? A list of resources would be read to its end. */
+/* True if the offer has changes; a list of resources would be read to its end.
+ */
 static bool
 has_history(const struct td_offer *offer)
 {
@@ -212,7 +213,7 @@ on_offer(const struct td_offer *offer, void *user)
     get->has_printed = true;
 }
 
-/* Of a source each set, one after the other. */
+/* Prints each set of a source, one after the other. */
 static enum exit_code
 get_all(struct get *get, struct td_client *client, const char *url)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that stay free of the disk, unless the user gives another number. */
+/* Free bytes to leave on the disk, unless the user gives another number. */
 #define MIN_FREE ((uint64_t)1 << 30)
 
 /* "4096", "64K", "50M", "1G", "2T"; "none" is 0. False: none of these. */

@@ -12,7 +12,7 @@
 
 #include "client/cli/cli.h"
 
-/* Of all commands that read sources. */
+/* For all commands that read sources. */
 #define LIMIT_ROWS                                                      \
     {"min-free", "BYTES", "stop where the disk has less; 1G"},          \
     {                                                                   \
@@ -21,7 +21,7 @@
 
 #define N_LIMIT_ROWS 2
 
-/* Of those that fetch the resources, too. */
+/* For those that fetch the resources, too. */
 #define MIRROR_LIMIT_ROWS                                                      \
     {"max-file", "BYTES", "give up a resource that is longer; none"},          \
         {"max-total", "BYTES", "stop where the mirror would be larger; none"}, \

@@ -1,5 +1,5 @@
 /*
- * lines.c - changes as lines.
+ * lines.c - prints changes as lines.
  */
 #include "client/cli/lines.h"
 
@@ -24,8 +24,8 @@ put_text(FILE *to, const struct td_change *change)
             change->change ? change->change : "resource", or_none(change->loc));
 }
 
-/* The entry as it came. Between JSON's tokens may be newlines, inside its
- * strings there are none. */
+/* Writes the entry as it came, without newlines: JSON has them between tokens
+ * alone, never inside strings. */
 static void
 put_entry(FILE *to, const struct td_change *change)
 {

@@ -1,5 +1,5 @@
 /*
- * lines.h - changes as lines: text, JSON or XML.
+ * lines.h - prints changes as lines: text, JSON or XML.
  *
  *     7 2026-11-20T21:00:00.000000Z updated http://example.com/a
  *     {"loc":"http://example.com/a","change":"updated",...,"seq":7}

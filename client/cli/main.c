@@ -58,7 +58,7 @@ static const char exit_help[] = "Exit status: 0 done, 1 failed (refused, "
 void
 vsay(const char *format, va_list args)
 {
-    fflush(stdout); /* what was found stands before what is said of it */
+    fflush(stdout); /* results come before the message about them */
     fputs("tidings: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -193,7 +193,7 @@ rest(struct td_client *client, unsigned ms)
     return true;
 }
 
-/* A number from 0 to `below` - 1, another one in each process. */
+/* A random number from 0 to `below` - 1. */
 static unsigned
 choose(unsigned below)
 {
@@ -286,7 +286,8 @@ help_command(const struct command *command)
     fputs(exit_help, stdout);
 }
 
-/* An option that ends it: unknown ('?'), without its value (':'), or --help. */
+/* An option that ends the run: unknown ('?'), without its value (':'), or
+ * --help. */
 static enum exit_code
 no_run(const struct command *command, int chosen, const char *option)
 {
@@ -299,7 +300,7 @@ no_run(const struct command *command, int chosen, const char *option)
     return EXIT_GOOD;
 }
 
-/* Runs a command with what follows its name. */
+/* Runs a command with the rest of the command line. */
 static enum exit_code
 run(const struct command *command, int argc, char **argv)
 {
@@ -333,7 +334,7 @@ run(const struct command *command, int argc, char **argv)
             code = no_run(command, chosen, argv[optind - 1]);
             goto out;
         }
-        if (chosen == n + 1) { /* the library looks there */
+        if (chosen == n + 1) { /* the library reads it */
             setenv("CURL_CA_BUNDLE", optarg, 1);
         } else if (chosen == n + 3) {
             arguments.allows_private = true;

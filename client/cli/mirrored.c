@@ -1,5 +1,5 @@
 /*
- * mirrored.c - what `tidings sync` and `tidings audit` have in common.
+ * mirrored.c - what `tidings sync` and `tidings audit` share.
  */
 #include "client/cli/mirrored.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct td_client *stopped;
 
 static void
@@ -36,7 +36,7 @@ mirrored_open(const struct arguments *arguments, const char *url,
         return NULL;
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* writing tells it too */
+    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
     return stopped;
 }
 
@@ -145,7 +145,7 @@ put_event(struct mirrored *m, const struct td_sync_event *e)
     mirrored_end_line(m);
 }
 
-/* Lines for people, in the bar's place */
+/* Lines for people, in place of the bar */
 
 static void __attribute__((format(printf, 2, 3)))
 tell(struct mirrored *m, const char *format, ...)
@@ -158,8 +158,8 @@ tell(struct mirrored *m, const char *format, ...)
     va_end(args);
 }
 
-/* Each trouble once, until something else happened: a source may be away for
- * days. */
+/* Prints each trouble once, until something else happens: a source may be away
+ * for days. */
 static void
 tell_trouble(struct mirrored *m, const char *why)
 {

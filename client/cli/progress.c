@@ -1,5 +1,5 @@
 /*
- * progress.c - one line that tells how far a mirror is.
+ * progress.c - one line that shows how far a mirror is.
  */
 #include "client/cli/progress.h"
 
@@ -11,9 +11,9 @@
 
 #define BAR       20
 #define DRAW_MS   200
-#define MEASURE_S 1.0 /* rates are taken over no less */
-#define KEEP      0.7 /* of a rate, when the next one is taken */
-#define COLUMNS   80  /* where the terminal does not tell */
+#define MEASURE_S 1.0 /* shortest time for a rate */
+#define KEEP      0.7 /* weight of the old rate */
+#define COLUMNS   80  /* if the terminal does not say */
 #define LINE_MAX_ 200
 
 void
@@ -60,8 +60,8 @@ write_bytes(char *to, size_t size, double bytes)
              units[unit]);
 }
 
-/* The longer of what the files and what the bytes take: either may be the
- * narrow place, and lengths are not always told. Negative: nobody knows. */
+/* The longer of the times for the files and for the bytes: either may be the
+ * bottleneck, and some lengths are unknown. Negative: unknown. */
 static double
 seconds_left(const struct progress *p, const struct td_sync_event *e)
 {

@@ -1,5 +1,5 @@
 /*
- * progress.h - one line that tells how far a mirror is, redrawn in place; on a
+ * progress.h - one line that shows how far a mirror is, redrawn in place; on a
  * terminal alone.
  *
  *     [########............]  412 of 1024 files  38.2 MB  4.1 MB/s  0:13 left
@@ -17,7 +17,7 @@ struct progress {
     bool is_on; /* standard error is a terminal */
     bool is_drawn;
     int64_t drawn_ms;
-    int64_t measured_ms; /* when the rates were taken; 0: never */
+    int64_t measured_ms; /* time of the rates; 0: never */
     uint64_t n_done;     /* then */
     uint64_t bytes_done;
     bool has_rates;
@@ -32,11 +32,11 @@ void progress_init(struct progress *progress);
 void progress_line(struct progress *progress, const struct td_sync_event *event,
                    int64_t now_ms, char *to, size_t columns);
 
-/* Draws it, a few times a second at most. */
+/* Draws the line, a few times a second at most. */
 void progress_show(struct progress *progress,
                    const struct td_sync_event *event);
 
-/* Removes it, so that something else may be said there. */
+/* Removes the line, to make room for other output. */
 void progress_clear(struct progress *progress);
 
 #endif

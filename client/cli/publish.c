@@ -14,10 +14,10 @@
 #include "client/cli/cli.h"
 #include "client/cli/limits.h"
 
-/* What is posted is held in memory. */
+/* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
 
-/* Seconds of --retry: as many as the library takes. */
+/* Most seconds of --retry: the library's limit. */
 #define RETRY_MOST 43200
 
 enum {
@@ -105,7 +105,7 @@ static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
 static const char ndjson_type[] = "application/x-ndjson";
 
-/* The media type of a document; NULL: it cannot be told. */
+/* The media type of a document; NULL: unknown. */
 static const char *
 type_of(const char *told, const char *name, const char *text, size_t size)
 {
@@ -176,7 +176,7 @@ is_made_of(const char *text, const char *characters)
     return *text && text[strspn(text, characters)] == '\0';
 }
 
-/* What would not even be JSON; all else is for the broker to judge. */
+/* Finds values that are not even JSON; the broker judges all else. */
 static const char *
 fault_of(const struct arguments *arguments)
 {
@@ -275,13 +275,12 @@ post(const struct arguments *arguments, const char *type, const char *text,
 
 /* --content: multipart/related
  *
- * What is posted is repeated when its answer is lost, and may be larger than
- * memory: it is put together in a file without a name.
+ * The post is repeated if its answer is lost, and may be larger than memory: so
+ * a file without a name holds it.
  */
-
 #define BOUNDARY_SIZE 32
 
-/* What follows the boundary nobody can have put into FILE. */
+/* A random boundary, which nobody can have put into FILE. */
 static bool
 make_boundary(char boundary[BOUNDARY_SIZE + 1])
 {
@@ -294,7 +293,7 @@ make_boundary(char boundary[BOUNDARY_SIZE + 1])
     return true;
 }
 
-/* In a header: it must not end its line. */
+/* True if the text is a header's value on one line. */
 static bool
 is_line(const char *text)
 {
@@ -425,7 +424,7 @@ out:
 
 /* --full */
 
-/* What goes with it. */
+/* Checks the options beside --full. */
 static const char *
 fault_of_full(const struct arguments *arguments)
 {
@@ -455,7 +454,7 @@ print_full(const struct td_full_receipt *receipt)
     putchar('\n');
 }
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct td_client *publishing;
 
 static void
@@ -474,9 +473,9 @@ on_member(const char *path, const char *value, void *user)
         snprintf(position, TD_POSITION_SIZE, "%s", value);
 }
 
-/* Publishes all of it once more. `position` is where the last time left the
- * set, and becomes where this one does. If the set is elsewhere by now,
- * somebody removed or changed it: then the list is read in any case. */
+/* Publishes all resources once more. `position`: of the set after the last
+ * time, then after this one. If the set is at another position, somebody else
+ * changed it: then the list is read in any case. */
 static enum td_status
 post_full_again(struct td_client *client, const char *set_url, const char *from,
                 const struct td_full_options *how, char *position,
@@ -498,10 +497,10 @@ post_full_again(struct td_client *client, const char *set_url, const char *from,
     return rc;
 }
 
-/* Reads and publishes all of it every `every_ms` until it is interrupted. The
- * first time shows whether it can be done at all. Later what is wrong with the
- * list, or too much to be deleted, is said, and the next time another list may
- * be there: each is complete, so nothing is lost meanwhile. */
+/* Reads and publishes all resources every `every_ms`, until a signal. A failure
+ * of the first time ends it. Later it prints faults of the list, or too many
+ * deletions, and goes on: the next list is complete again, so nothing is lost.
+ */
 static enum exit_code
 post_full_often(struct td_client *client, const char *set_url, const char *from,
                 const struct td_full_options *plan, unsigned every_ms)
@@ -526,7 +525,7 @@ post_full_often(struct td_client *client, const char *set_url, const char *from,
 
         if (rc == TD_STOPPED)
             return EXIT_GOOD;
-        td_answered(client, &asked_s); /* such as 409: it is at work already */
+        td_answered(client, &asked_s); /* such as 409: still at work */
         is_passing = rc == TD_UNREACHABLE || (rc && asked_s);
         if (rc == TD_INVALID || (is_first && rc && !is_passing))
             return exit_of(client, rc);

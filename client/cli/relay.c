@@ -5,14 +5,13 @@
  *                |          ^                                      |
  *                |          +------------ noted as posted <--------+
  *                |
- *                +-----> all resources --> PUT: the target's broker tells the
+ *                +-----> all resources --> PUT: the target's broker posts the
  *                                          differences; noted as posted
  *
- * One post at a time, sealed before it is sent (client/relay/state.h): so what
- * the source tells is in the target once and in its order. Where the source's
- * history does not reach back to the place that was reached, all its resources
- * are compared with the target's; done again after a crash, that finds nothing
- * more to tell.
+ * One post at a time, sealed before it is sent (client/relay/state.h): so each
+ * change of the source is in the target once and in order. If the source's
+ * history does not reach back to the relay's position, the target's broker
+ * compares all resources; a repeat after a crash finds no more differences.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -30,7 +29,7 @@
 #include "client/relay/search.h"
 #include "client/relay/state.h"
 
-/* A post has no more; a message may. */
+/* Limits of a post; a message may have more. */
 #define ENTRIES_MAX 10000
 #define BYTES_MAX   ((size_t)4 << 20)
 
@@ -39,7 +38,7 @@
 /* Resources that may be deleted whatever their share, as in a mirror. */
 #define FEW 100
 
-/* A broker remembers keys for 24 hours; an hour for clocks that differ. */
+/* A broker remembers keys for 24 hours; less an hour, as clocks differ. */
 #define KEY_LIFE_S (23 * 3600)
 
 enum {
@@ -78,21 +77,21 @@ struct relay {
     struct td_client *source;
     struct td_client *target;
     struct relay_state *state;
-    char *listing; /* the file beside it; of a source that has only a list */
+    char *listing; /* the file beside it; for a source without a history */
     const struct td_limits *limits;
     struct relay_resources *resources; /* between begin and end; else NULL */
     bool keeps_links;
-    unsigned poll_ms; /* 0: as the library has it */
-    int max_delete;   /* percent; negative: all; 0: was not given */
+    unsigned poll_ms; /* 0: the library's default */
+    int max_delete;   /* percent; negative: all; 0: not given */
     char source_epoch[TD_POSITION_SIZE]; /* "": the source has none */
-    char target_epoch[TD_POSITION_SIZE]; /* "": the set is not there yet */
+    char target_epoch[TD_POSITION_SIZE]; /* "": there is no set yet */
     enum exit_code code;
 };
 
 static const char made_anew[] =
     "the target was made anew: what was relayed before is not in it";
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct relay *relayed;
 
 static void
@@ -103,7 +102,7 @@ on_signal(int number)
     td_stop(relayed->target);
 }
 
-/* Ends it. */
+/* Ends the relay. */
 static bool
 fail(struct relay *r, enum exit_code code)
 {
@@ -133,7 +132,7 @@ is_of(const char *position, const char *epoch)
     return !strncmp(position, epoch, n) && position[n] == '-';
 }
 
-/* After a call to the target that failed for now. False: td_stop was called. */
+/* Waits after a temporary failure of the target. False: td_stop was called. */
 static bool
 wait_a_while(struct relay *r, unsigned *pause_ms)
 {
@@ -142,7 +141,8 @@ wait_a_while(struct relay *r, unsigned *pause_ms)
 
 /* Posting */
 
-/* Is it worth another attempt? 409: the target still works on the first one. */
+/* True if another attempt may help. 409: the target still works on the first
+ * one. */
 static bool
 is_passing(const struct relay *r, enum td_status rc)
 {
@@ -150,7 +150,8 @@ is_passing(const struct relay *r, enum td_status rc)
            (rc == TD_REFUSED && td_answered(r->target, NULL) == 409);
 }
 
-/* The target is at `position`, which may be of another set than before. */
+/* Notes that the target is at `position`, perhaps of another set than before.
+ */
 static void
 heed_target(struct relay *r, const char *position)
 {
@@ -162,8 +163,8 @@ heed_target(struct relay *r, const char *position)
     memcpy(r->target_epoch, epoch, sizeof(epoch));
 }
 
-/* True if the relay takes the target for its own because that was empty, and
- * has posted nothing since: others may post first. */
+/* True if the relay took the target for its own because it was empty, and has
+ * posted nothing since: others may post first. */
 static bool
 may_be_shared(const struct relay *r)
 {
@@ -182,7 +183,7 @@ note_posted(struct relay *r, const struct relay_post *post,
     return relay_posted(r->state, post, receipt->position) || fail_state(r);
 }
 
-/* Says which change the target does not take, where that is its reason. */
+/* Prints the change that the target refused, if the answer names it. */
 static void
 say_refused(const struct relay *r, const struct relay_post *post)
 {
@@ -207,7 +208,7 @@ say_refused(const struct relay *r, const struct relay_post *post)
         position[0] ? position : "its beginning");
 }
 
-/* Posts what is sealed until the target has answered. */
+/* Posts the sealed post until the target has answered. */
 static bool
 deliver(struct relay *r, const struct relay_post *post)
 {
@@ -234,7 +235,7 @@ deliver(struct relay *r, const struct relay_post *post)
     }
 }
 
-/* What was sealed long ago: is it in the target? */
+/* Searches the target for a post that was sealed long ago. */
 
 struct sought {
     struct relay_search *search;
@@ -261,8 +262,8 @@ on_target(const struct td_message *message, void *user)
     return 0;
 }
 
-/* The target may not remember the key any more: it is looked for among what it
- * has had since. */
+/* The target may have forgotten the key: searches its later entries for the
+ * post. */
 static bool
 look_for(struct relay *r, const struct relay_post *post)
 {
@@ -315,8 +316,8 @@ finish_old_post(struct relay *r)
 
 /* Following */
 
-/* Entries of a message from *i on, as many as a post has. Without seqs there is
- * no position between them; of these a message has no more than a post. */
+/* Writes the entries of a message from *i on, as many as a post takes. Entries
+ * without seqs have no position between them; such a message fits a post. */
 static bool
 write_post(struct relay *r, FILE *to, const struct td_message *message,
            size_t *i, size_t *n)
@@ -387,8 +388,9 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
     return is_good;
 }
 
-/* Which log the message is of. A source that is no set of Tidings has none, and
- * no name: then its positions are times, or of the listing beside the state. */
+/* Notes the log of the message; fails if it is the target's own. A source that
+ * is not a set of Tidings has no log and no name: its positions are times, or
+ * of the listing beside the state. */
 static bool
 is_other_set(struct relay *r, const struct td_message *message)
 {
@@ -429,8 +431,8 @@ fail_shared(struct relay *r, const char *reason)
     return fail(r, EXIT_GONE);
 }
 
-/* Begins the comparison. It would delete the entries of others, so the target
- * has to be this relay's alone. */
+/* Begins the comparison. It would delete other publishers' entries, so the
+ * target has to be this relay's alone. */
 static bool
 begin_resources(struct relay *r, const char *reason)
 {
@@ -489,9 +491,9 @@ is_few(enum td_status rc, const struct td_full_receipt *receipt)
 }
 
 /* Puts the document `fd` until the target's broker has posted all differences.
- * While the target may be shared, resources that the document lacks are those
- * of others. Only where a killed relay has put it before, some are its own:
- * 1 % may be deleted. */
+ * While the target may be shared, others own the resources that the document
+ * lacks, but for some of a killed relay that put it before: at most 1 % may be
+ * deleted. */
 static bool
 put_resources(struct relay *r, int fd, const char *position)
 {
@@ -584,7 +586,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     say("%s; again in %.1f s", why, pause_ms / 1000.0);
 }
 
-/* Nothing was ever relayed by this state. */
+/* True if this state has never relayed anything. */
 static bool
 is_new(const struct relay *r)
 {
@@ -605,15 +607,15 @@ on_member(const char *path, const char *value, void *user)
         relay_own(r->state, true);
     snprintf(begin, sizeof(begin), "%.*s-0", TD_POSITION_SIZE - 3,
              r->target_epoch);
-    if (!relay_target(r->state)[0]) /* nothing posted, or nothing noted of it */
+    if (!relay_target(r->state)[0]) /* no post, or no note of one */
         relay_note_target(
             r->state, relay_owns(r->state) && !r->max_delete ? begin : value);
     else if (!is_of(relay_target(r->state), r->target_epoch))
         say("%s", made_anew);
 }
 
-/* Which log the target's is, by which rings are seen. It may be away, and it
- * may not be there yet. */
+/* Learns the log of the target, to notice loops. The target may be away, and it
+ * may not exist yet. */
 static bool
 ask_target(struct relay *r)
 {

@@ -64,7 +64,7 @@ static const struct option_row options[] = {
     {NULL, NULL, NULL},
 };
 
-/* The settings' names, in the order of the options. */
+/* The names of the settings, in the order of the options. */
 static const char *const members[] = {"title",
                                       "description",
                                       "rotateEntries",
@@ -80,8 +80,7 @@ static const char *const members[] = {"title",
                                       "upstreamTopic",
                                       "hubs"};
 
-/* Digits, at most one point within them: all else is for the broker to judge.
- */
+/* Digits, at most one point within them: the broker judges all else. */
 static int
 is_number(const char *text)
 {
@@ -109,7 +108,7 @@ is_keep_option(int option)
            option == OPTION_RESOURCE_DUMP_KEEP;
 }
 
-/* All that were given: ["http://a.example/hub","http://b.example/hub"]. */
+/* Writes all hubs: ["http://a.example/hub","http://b.example/hub"]. */
 static void
 put_hubs(FILE *to, const struct arguments *arguments)
 {
@@ -125,7 +124,7 @@ put_hubs(FILE *to, const struct arguments *arguments)
     fputs("]", to);
 }
 
-/* The setting of which --reset gives the option's name; OPTION_RESET: none. */
+/* The setting with that option's name, for --reset; OPTION_RESET: none. */
 static int
 setting_named(const char *name)
 {
@@ -136,7 +135,7 @@ setting_named(const char *name)
     return i;
 }
 
-/* Checks what the broker would not understand. */
+/* Finds mistakes that the broker could not see. */
 static enum exit_code
 check_settings(const struct arguments *arguments)
 {
@@ -159,7 +158,7 @@ check_settings(const struct arguments *arguments)
     return EXIT_GOOD;
 }
 
-/* The setting `i` as it was given. */
+/* Writes the value of the setting `i`. */
 static void
 put_value(FILE *to, const struct arguments *arguments, int i)
 {
@@ -211,7 +210,7 @@ settings_of(const struct arguments *arguments, size_t *size)
     return text;
 }
 
-/* Creates or changes the set by the settings that were given. */
+/* Creates or changes the set by the settings of the command line. */
 static enum exit_code
 give_settings(struct td_client *client, const struct arguments *arguments,
               int is_new)
@@ -322,7 +321,7 @@ count_loss(const char *path, const char *value, void *user)
             *rows[i].number = strtoull(value, NULL, 10);
 }
 
-/* Asks on the terminal whether the set is to go. EXIT_FAILED: it is not. */
+/* Asks on the terminal whether to delete the set. EXIT_FAILED: no. */
 static enum exit_code
 confirm(struct td_client *client, const char *url)
 {

@@ -1,5 +1,5 @@
 /*
- * source_sets.h - the sets that the URL of a command line stands for.
+ * source_sets.h - finds the sets behind the URL of a command line.
  */
 #ifndef CLIENT_CLI_SOURCE_SETS_H
 #define CLIENT_CLI_SOURCE_SETS_H

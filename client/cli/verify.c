@@ -29,7 +29,7 @@ struct verify {
     struct td_client *client;
 };
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct td_client *verified;
 static volatile sig_atomic_t is_interrupted;
 
@@ -145,7 +145,7 @@ verify_one(struct verify *v, const char *where)
     return rc ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* What cannot be looked at counts: it is tried, and that says why. */
+/* True if it exists or cannot be looked at: then the attempt prints why. */
 static bool
 is_there(const char *path)
 {
@@ -154,8 +154,8 @@ is_there(const char *path)
     return !lstat(path, &st) || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* All sets of a broker's data directory; where there are none, `where` itself
- * holds lists. */
+/* Verifies all sets of a broker's data directory; without any, the lists in
+ * `where` itself. */
 static enum exit_code
 verify_data(struct verify *v, const char *where, const glob_t *sets)
 {
@@ -181,7 +181,7 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
     return n > 0 ? code : verify_one(v, where);
 }
 
-/* Every set of a source. */
+/* Verifies each set of a source. */
 static enum exit_code
 verify_source(struct verify *v, const char *url)
 {
@@ -211,7 +211,7 @@ static int
 on_unreadable(const char *path, int error)
 {
     if (error == ENOENT || error == ENOTDIR)
-        return 0; /* it is none of a broker */
+        return 0; /* not a broker's directory */
     say("cannot read %s: %s", path, strerror(error));
     return 1;
 }
@@ -225,7 +225,7 @@ verify(struct verify *v, const char *where)
     enum exit_code code;
     int rc = 0;
 
-    /* What is no name of its own is none of glob's either. */
+    /* glob takes no path with its own special characters. */
     if (!stat(where, &st) && S_ISDIR(st.st_mode) && !strpbrk(where, "*?[\\") &&
         snprintf(pattern, sizeof(pattern), "%s/sets/*", where) <
             (int)sizeof(pattern))

@@ -32,7 +32,7 @@ static const struct option_row options[] = {
     {NULL, NULL, NULL},
 };
 
-/* For the signal handler, which cannot be given anything. */
+/* For the signal handler, which has no argument for it. */
 static struct watch *watched;
 
 static void
@@ -50,12 +50,12 @@ catch_signals(void)
 
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* writing tells it too */
+    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
     sigaction(SIGIO, &ignore, NULL);   /* of a lease: filehash.h */
 }
 
-/* Lines are for whoever waits for them; that nobody does is no reason to stop
- * watching. */
+/* Prints a line for whoever waits for it; without a reader, the watch still
+ * goes on. */
 static void
 on_ready(unsigned n_folders, void *user)
 {
@@ -95,7 +95,7 @@ watch(const struct watch_options *how)
     if (end != WATCH_GOOD)
         say("%s", watch_trouble(watched));
 
-    /* The handle is left to the end of the process: a signal may still come. */
+    /* Keeps the handle until the process ends: a signal may still come. */
     return end == WATCH_GOOD    ? EXIT_GOOD
            : end == WATCH_USAGE ? EXIT_USAGE
                                 : EXIT_FAILED;
