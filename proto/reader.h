@@ -31,6 +31,12 @@ struct parser {
     size_t (*held)(const void *parser);
 };
 
+/* A row of formats.c. */
+struct format {
+    const char *media_type;
+    const struct parser *parser;
+};
+
 struct reader {
     const struct parser *parser;
     void *state; /* of the parser */
