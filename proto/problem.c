@@ -7,18 +7,26 @@
 
 #include "proto/utf8.h"
 
-/* A text that was cut ends with a whole character. */
+/* U+0080 to U+009F are orders to a terminal, too. */
 static void
-cut_at_character(char *text, size_t size)
+clean(char *text, bool is_cut)
 {
-    size_t at = size;
-    uint32_t c;
+    char *end = text + strlen(text);
 
-    while (at > 0 && ((unsigned char)text[at - 1] & 0xc0) == 0x80)
-        at--;
-    if (at > 0 && (unsigned char)text[at - 1] >= 0xc0 &&
-        !utf8_read(text + at - 1, size - at + 1, &c))
-        text[at - 1] = '\0';
+    while (text < end) {
+        uint32_t c = 0;
+        size_t size = utf8_read(text, (size_t)(end - text), &c);
+
+        if (!size && is_cut && end - text < 4) {
+            *text = '\0';
+            return;
+        }
+        if (!size)
+            *text = '?';
+        else if (c < ' ' || (c >= 0x7f && c < 0xa0))
+            memset(text, ' ', size);
+        text += size ? size : 1;
+    }
 }
 
 static void
@@ -31,8 +39,7 @@ set(struct problem *why, const char *format, va_list arguments)
     size = vsnprintf(why->text, sizeof(why->text), format, arguments);
     if (size < 0)
         why->text[0] = '\0';
-    else if ((size_t)size >= sizeof(why->text))
-        cut_at_character(why->text, sizeof(why->text) - 1);
+    clean(why->text, size >= (int)sizeof(why->text));
 }
 
 void
@@ -46,25 +53,63 @@ problem_set(struct problem *why, const char *format, ...)
 }
 
 enum status
+problem_vset(struct problem *why, enum status rc, const char *format,
+             va_list arguments)
+{
+    set(why, format, arguments);
+    if (why) {
+        why->rc = rc;
+        why->is_limit = false;
+    }
+    return rc;
+}
+
+enum status
 problem(struct problem *why, enum status rc, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    set(why, format, arguments);
+    problem_vset(why, rc, format, arguments);
     va_end(arguments);
     return rc;
 }
 
+enum status
+problem_prefix(struct problem *why, enum status rc, const char *format, ...)
+{
+    struct problem inner;
+    va_list arguments;
+
+    if (!why)
+        return rc;
+    inner = *why;
+    va_start(arguments, format);
+    set(why, format, arguments);
+    va_end(arguments);
+    strncat(why->text, inner.text, sizeof(why->text) - strlen(why->text) - 1);
+    clean(why->text, true);
+    why->rc = rc;
+    return rc;
+}
+
 void
+problem_clear(struct problem *why)
+{
+    if (why)
+        *why = (struct problem){.text = ""};
+}
+
+enum status
 problem_errno(struct problem *why, const char *what, const char *name)
 {
     int error = errno;
     char text[128];
 
-    problem_set(why, "%s %s: %s", what, name,
-                strerror_r(error, text, sizeof(text)));
+    problem(why, STATUS_IO, "%s %s: %s", what, name,
+            strerror_r(error, text, sizeof(text)));
     errno = error;
+    return STATUS_IO;
 }
 
 struct problem_quote

@@ -6,6 +6,8 @@
 #ifndef PROTO_PROBLEM_H
 #define PROTO_PROBLEM_H
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/slice.h"
@@ -15,35 +17,54 @@
 #define PROBLEM_QUOTE_MAX 80
 
 struct problem {
-    char text[512]; /* UTF-8, no full stop at the end */
+    char text[1024]; /* UTF-8, no control characters, no full stop at the end */
     uint64_t
         entry;     /* which entry of the input, from 1; 0: none in particular */
     uint64_t line; /* which line of the input, from 1; 0: unknown */
+    enum status rc;         /* of the function that wrote the text */
+    unsigned http_status;   /* of the answer that was the reason; 0: none */
+    unsigned retry_after_s; /* of the same answer; 0: it asked for nothing */
+    bool is_limit; /* of what the process may take: another attempt does not
+                      help */
 };
 
-/* Writes the sentence; a text that is too long is cut. */
+/* Writes the sentence and `rc`, and clears is_limit; the other fields stay.
+ * Control characters become spaces, bytes that are no UTF-8 '?': parts of the
+ * text are another's, and it ends on terminals. A text that is too long is cut
+ * after a character. Returns `rc`. */
+enum status problem(struct problem *why, enum status rc, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
+enum status problem_vset(struct problem *why, enum status rc,
+                         const char *format, va_list arguments);
+
+/* The same without a status: `rc` stays. */
 void problem_set(struct problem *why, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, and returns `rc`: `return problem(why, STATUS_INVALID, "...")`. */
-MUST_CHECK enum status problem(struct problem *why, enum status rc,
-                               const char *format, ...)
+/* Puts words before the text, "the manifest of URL: ", and writes `rc`, which
+ * it returns; the other fields stay. */
+enum status problem_prefix(struct problem *why, enum status rc,
+                           const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+void problem_clear(struct problem *why);
 
 /* Nobody says it in other words. */
 #define NO_MEMORY "no memory left"
 
 /* For a problem that begins with it. */
-#define PROBLEM_MEMORY  \
-    {                   \
-        NO_MEMORY, 0, 0 \
+#define PROBLEM_MEMORY                         \
+    {                                          \
+        .text = NO_MEMORY, .rc = STATUS_MEMORY \
     }
 
 /* NO_MEMORY; returns STATUS_MEMORY. `why` may be NULL. */
 enum status problem_memory(struct problem *why);
 
-/* "WHAT NAME: No such file or directory", from errno as it stands. */
-void problem_errno(struct problem *why, const char *what, const char *name);
+/* "WHAT NAME: No such file or directory", from errno as it stands; returns
+ * STATUS_IO. */
+enum status problem_errno(struct problem *why, const char *what,
+                          const char *name);
 
 /* A copy of hostile text that is safe to quote: cut to PROBLEM_QUOTE_MAX bytes
  * at a character boundary, control characters and invalid UTF-8 replaced by

@@ -25,7 +25,10 @@ enum status {
     STATUS_LIMITED,     /* the client has its share; later perhaps */
     STATUS_STOPPED,     /* the process is ending */
     STATUS_RUNNING,     /* the same is being done at this moment: ask again */
-    STATUS_CONFLICT     /* something that is there forbids it */
+    STATUS_CONFLICT,    /* something that is there forbids it */
+    STATUS_REFUSED,     /* the other side said no (4xx) */
+    STATUS_UNREACHABLE, /* the other side did not answer, or cannot now */
+    STATUS_DIFFERENT    /* what was compared does not agree */
 };
 
 #endif

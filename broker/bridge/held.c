@@ -166,6 +166,8 @@ held_is_passing(enum status rc)
     case STATUS_UNSUPPORTED:
     case STATUS_NOT_FOUND:
     case STATUS_CONFLICT:
+    case STATUS_REFUSED:
+    case STATUS_DIFFERENT:
         return false;
     case STATUS_AGAIN:
     case STATUS_MEMORY:
@@ -176,6 +178,7 @@ held_is_passing(enum status rc)
     case STATUS_LIMITED:
     case STATUS_STOPPED:
     case STATUS_RUNNING:
+    case STATUS_UNREACHABLE:
         return true;
     }
     return true;

@@ -81,6 +81,9 @@ response_status_of(enum status status)
         return 503;
     case STATUS_AGAIN:
     case STATUS_IO:
+    case STATUS_REFUSED: /* a peer's answers are not the client's */
+    case STATUS_UNREACHABLE:
+    case STATUS_DIFFERENT:
         return 500;
     }
     return 500;

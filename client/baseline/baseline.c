@@ -52,7 +52,7 @@ struct baseline {
     bool is_paused;
     bool *is_freed;
     struct baseline_place place;
-    struct failure why;
+    struct problem why;
 };
 
 static void
@@ -85,11 +85,11 @@ end(struct baseline *b)
 /* Notes the failure. The next turn of the loop ends the part, because one of
  * its callbacks may be running. */
 static void
-fail(struct baseline *b, enum td_status rc, const char *text)
+fail(struct baseline *b, enum status rc, const char *text)
 {
     if (b->why.rc)
         return;
-    failure_set(&b->why, rc, "%s", text);
+    problem(&b->why, rc, "%s", text);
     timer_start(b->turn, 0);
 }
 
@@ -111,7 +111,7 @@ fail_document(struct baseline *b, const char *text)
     char told[600];
 
     snprintf(told, sizeof(told), "%.300s: %s", b->now.url, text);
-    fail(b, TD_BROKEN, told);
+    fail(b, STATUS_MALFORMED, told);
 }
 
 static void
@@ -127,10 +127,10 @@ add_part(struct baseline *b, const struct part *like, struct slice url,
         b->has_list |= like->is_package;
         break;
     case PARTS_TOO_MANY:
-        fail(b, TD_BROKEN, "there are too many parts");
+        fail(b, STATUS_MALFORMED, "there are too many parts");
         break;
     case PARTS_MEMORY:
-        fail(b, TD_MEMORY, "no memory");
+        fail(b, STATUS_MEMORY, NO_MEMORY);
         break;
     }
 }
@@ -264,12 +264,12 @@ go_on(struct baseline *b)
 /* Reads the same part again after a pause; the baseline may be freed then.
  * False: no further attempt. */
 static bool
-waits(struct baseline *b, const struct failure *why)
+waits(struct baseline *b, const struct problem *why)
 {
-    struct failure told = *why; /* a copy: the reading may be freed */
+    struct problem told = *why; /* a copy: the reading may be freed */
     unsigned ms;
 
-    if (why->rc != TD_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
+    if (why->rc != STATUS_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
         (b->plan.patience_s && why->retry_after_s > b->plan.patience_s))
         return false;
     ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
@@ -295,7 +295,7 @@ note_document(struct baseline *b, const struct reading_end *end)
 }
 
 static void
-on_read(const struct failure *why, const struct reading_end *end, void *user)
+on_read(const struct problem *why, const struct reading_end *end, void *user)
 {
     struct baseline *b = user;
     const struct document_head *head = end->head;
@@ -347,7 +347,7 @@ on_member(const struct document_entry *entry, const char *file, void *user)
 }
 
 static void
-on_dumped(const struct failure *why, void *user)
+on_dumped(const struct problem *why, void *user)
 {
     struct baseline *b = user;
 
@@ -370,7 +370,8 @@ falls_back(struct baseline *b)
     const char *url = b->plan.offered->resource_list;
     char text[1100];
 
-    if (!b->is_dump || !url || b->why.rc == TD_IO || b->why.rc == TD_MEMORY)
+    if (!b->is_dump || !url || b->why.rc == STATUS_IO ||
+        b->why.rc == STATUS_MEMORY)
         return false;
     b->n_told = 0;
     snprintf(text, sizeof(text), "the Resource Dump is of no use: %s",
@@ -378,7 +379,7 @@ falls_back(struct baseline *b)
     if (b->plan.on_note)
         b->plan.on_note(text, b->user);
     b->is_dump = false;
-    failure_clear(&b->why);
+    problem_clear(&b->why);
     baseline_parts_fini(&b->parts);
     b->n_known = 0;
     b->has_list = false;
@@ -420,7 +421,7 @@ start_next(struct baseline *b)
             reading_start(b->client, b->now.url,
                           b->plan.is_partial ? &known : NULL, &calls, b);
     if (!b->dump && !b->reading)
-        fail(b, TD_MEMORY, "no memory");
+        fail(b, STATUS_MEMORY, NO_MEMORY);
     else if (b->is_paused)
         baseline_pause(b);
 }
@@ -446,13 +447,14 @@ on_turn(void *user)
         b->now = *part;
         start_next(b);
     } else if (b->n_known > 0 && !b->has_list) {
-        fail(b, TD_BROKEN, "its index leads in a circle, and to no list");
+        fail(b, STATUS_MALFORMED,
+             "its index leads in a circle, and to no list");
     } else if (!b->is_paused) {
         end(b);
     }
 }
 
-/* Begins with the dump or the list; TD_GONE: the source offers neither. */
+/* Begins with the dump or the list; STATUS_GONE: the source offers neither. */
 static void
 begin(struct baseline *b)
 {
@@ -464,7 +466,7 @@ begin(struct baseline *b)
     if (b->is_dump)
         url = offered->resource_dump;
     if (!url) {
-        fail(b, TD_GONE,
+        fail(b, STATUS_GONE,
              "the source offers neither a Resource List nor a Resource Dump");
         return;
     }
@@ -492,7 +494,7 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->pause_ms = PAUSE_FIRST;
     baseline_parts_init(&b->parts);
     baseline_place_init(&b->place);
-    failure_clear(&b->why);
+    problem_clear(&b->why);
     b->turn = timer_new(client->loop, on_turn, b);
     if (!b->turn) {
         free_baseline(b);

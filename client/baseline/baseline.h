@@ -34,11 +34,11 @@ struct baseline;
 typedef bool baseline_entry_fn(const struct document_entry *entry,
                                const char *file, void *user);
 
-/* TD_OK: all resources were handed over; `guess`: a later place than `place`,
- * or NULL. TD_GONE: the source offers neither list nor dump; TD_REFUSED,
- * TD_UNREACHABLE, TD_BROKEN, TD_IO (scratch), TD_MEMORY: the resources handed
- * over are void. */
-typedef void baseline_end_fn(const struct failure *why,
+/* STATUS_OK: all resources were handed over; `guess`: a later place than
+ * `place`, or NULL. STATUS_GONE: the source offers neither list nor dump;
+ * STATUS_REFUSED, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_IO (scratch),
+ * STATUS_MEMORY: the resources handed over are void. */
+typedef void baseline_end_fn(const struct problem *why,
                              const struct place *place,
                              const struct place *guess, void *user);
 
@@ -46,7 +46,7 @@ struct baseline_plan {
     const struct offered *offered; /* must stay until the end */
     const char *scratch;           /* directory; NULL: no dumps */
     unsigned patience_s;           /* a server that asks for a longer pause is
-                                      TD_UNREACHABLE at once; 0: the baseline
+                                      STATUS_UNREACHABLE at once; 0: the baseline
                                       waits, for an hour at most */
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (listing_take, listing_compare). NULL: none. Must
@@ -56,7 +56,7 @@ struct baseline_plan {
                         hand over their resources */
     /* Called, if set, when a document cannot be had and is asked for again in
      * `ms`; may free the baseline. */
-    void (*on_wait)(const struct failure *why, unsigned ms, void *user);
+    void (*on_wait)(const struct problem *why, unsigned ms, void *user);
     /* Called, if set, with the reason why the list replaces the dump. */
     void (*on_note)(const char *text, void *user);
 };

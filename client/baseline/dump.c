@@ -56,7 +56,7 @@ struct dump {
     bool is_read; /* the manifest is complete, the second time */
     bool is_paused;
     bool *is_freed;
-    struct failure why;
+    struct problem why;
 };
 
 static void
@@ -77,15 +77,12 @@ free_dump(struct dump *d)
 
 /* Ends the dump; the text of the failure gets the package's address. */
 static void
-fail(struct dump *d, const struct failure *why)
+fail(struct dump *d, const struct problem *why)
 {
-    struct failure told = *why;
-
-    d->why = told;
-    if (told.rc != TD_MEMORY && told.rc != TD_IO)
-        failure_set(&d->why, told.rc, "the package %.*s%s: %.600s",
-                    URL_QUOTED_MAX, d->url,
-                    strlen(d->url) > URL_QUOTED_MAX ? "..." : "", told.text);
+    d->why = *why;
+    if (why->rc != STATUS_MEMORY && why->rc != STATUS_IO)
+        problem_prefix(&d->why, why->rc, "the package %.*s%s: ", URL_QUOTED_MAX,
+                       d->url, strlen(d->url) > URL_QUOTED_MAX ? "..." : "");
     d->state = ENDING;
     timer_start(d->turn, 0);
 }
@@ -93,9 +90,9 @@ fail(struct dump *d, const struct failure *why)
 static void
 fail_memory(struct dump *d)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_memory(&why);
+    problem_memory(&why);
     fail(d, &why);
 }
 
@@ -103,14 +100,14 @@ fail_memory(struct dump *d)
 
 /* True: starts another attempt later. */
 static bool
-waits(struct dump *d, const struct failure *why, bool is_other)
+waits(struct dump *d, const struct problem *why, bool is_other)
 {
     if (is_other && !d->was_other) {
         d->was_other = true;
         timer_start(d->turn, 0);
         return true;
     }
-    if (why->rc != TD_UNREACHABLE || ++d->n_attempts == ATTEMPTS ||
+    if (why->rc != STATUS_UNREACHABLE || ++d->n_attempts == ATTEMPTS ||
         (d->patience_s && why->retry_after_s > d->patience_s))
         return false;
     timer_start(d->turn,
@@ -119,11 +116,11 @@ waits(struct dump *d, const struct failure *why, bool is_other)
 }
 
 static void
-on_downloaded(const struct failure *why, const struct download_answer *answer,
+on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
     struct dump *d = user;
-    struct failure failed;
+    struct problem failed;
 
     d->download = NULL;
     if (!why->rc) {
@@ -193,8 +190,7 @@ read_piece(struct dump *d, bool *is_over)
         [EXPECTING] = {.on_entry = expect},
         [HANDING] = {.on_entry = keep},
     };
-    struct problem told = {.text = ""};
-    struct failure why;
+    struct problem why = {.text = ""};
     struct slice piece;
     enum status rc;
 
@@ -209,15 +205,14 @@ read_piece(struct dump *d, bool *is_over)
         return false;
     }
     *is_over = piece.size == 0;
-    rc = *is_over ? document_end(d->document, &told)
-                  : document_feed(d->document, piece, &told);
+    rc = *is_over ? document_end(d->document, &why)
+                  : document_feed(d->document, piece, &why);
     if (!rc)
         return true;
     if (rc == STATUS_MEMORY)
-        failure_memory(&why);
+        problem_memory(&why);
     else
-        failure_set(&why, TD_BROKEN, "manifest.xml cannot be read: %s",
-                    told.text);
+        problem_prefix(&why, STATUS_MALFORMED, "manifest.xml cannot be read: ");
     fail(d, &why);
     return false;
 }
@@ -228,7 +223,7 @@ static void
 expect_some(struct dump *d)
 {
     const struct document_head *head;
-    struct failure why;
+    struct problem why;
     bool is_over = false;
 
     if (!read_piece(d, &is_over) || !is_over)
@@ -237,7 +232,8 @@ expect_some(struct dump *d)
     if (head->is_index || (head->has_capability &&
                            head->capability != CAP_RESOURCEDUMP_MANIFEST &&
                            head->capability != CAP_RESOURCELIST)) {
-        failure_set(&why, TD_BROKEN, "manifest.xml is none of a Resource Dump");
+        problem(&why, STATUS_MALFORMED,
+                "manifest.xml is none of a Resource Dump");
         fail(d, &why);
         return;
     }
@@ -272,7 +268,7 @@ hand_over(struct dump *d, const char *file)
 static bool
 begin_entry(struct dump *d, struct document_entry *copy)
 {
-    struct failure why;
+    struct problem why;
 
     if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
         free(copy);
@@ -289,9 +285,9 @@ static bool
 take_some(struct dump *d)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct failure why;
+    struct problem why;
     bool is_over = false;
-    enum td_status rc =
+    enum status rc =
         room_look(&d->client->room, d->dir_fd, PACKAGE_STEP_BYTES, &why);
 
     if (!rc)
@@ -306,7 +302,7 @@ take_some(struct dump *d)
 static void
 end_well(struct dump *d)
 {
-    failure_clear(&d->why);
+    problem_clear(&d->why);
     d->state = ENDING;
 }
 
@@ -335,7 +331,7 @@ end(struct dump *d)
     package_close(d->package);
     d->package = NULL;
     /* After a passing failure the next attempt continues the download. */
-    if (d->why.rc != TD_UNREACHABLE && d->why.rc != TD_IO)
+    if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
         download_forget(d->dir_fd, d->file);
     d->on_end(&d->why, d->user);
     free_dump(d);

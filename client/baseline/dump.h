@@ -15,8 +15,8 @@
 #define CLIENT_BASELINE_DUMP_H
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "client/source/document.h"
+#include "proto/problem.h"
 
 struct dump;
 
@@ -28,10 +28,10 @@ typedef void dump_head_fn(const struct document_head *head, void *user);
 typedef void dump_entry_fn(const struct document_entry *entry, const char *file,
                            void *user);
 
-/* TD_OK; TD_REFUSED, TD_GONE, TD_UNREACHABLE: the package cannot be had;
- * TD_BROKEN: it is no ZIP package, encrypted, without a manifest ...; TD_IO;
- * TD_MEMORY. */
-typedef void dump_end_fn(const struct failure *why, void *user);
+/* STATUS_OK; STATUS_REFUSED, STATUS_GONE, STATUS_UNREACHABLE: the package
+ * cannot be had; STATUS_MALFORMED: it is no ZIP package, encrypted, without a
+ * manifest ...; STATUS_IO; STATUS_MEMORY. */
+typedef void dump_end_fn(const struct problem *why, void *user);
 
 struct dump_request {
     const char *url;

@@ -50,7 +50,7 @@ struct reading {
     bool is_fetched;    /* the fetch is over, with `why` */
     bool is_read;       /* the document has ended */
     bool *is_freed;
-    struct failure why;
+    struct problem why;
 };
 
 static const char *
@@ -118,18 +118,19 @@ static const struct document_events events = {
 };
 
 static void
-fail_reading(struct reading *r, enum status rc, const struct problem *told)
+fail_reading(struct reading *r, enum status rc)
 {
     char url[URL_QUOTED_MAX + 4];
+    unsigned long long line = r->why.line;
 
     if (rc == STATUS_MEMORY)
-        failure_memory(&r->why);
-    else if (told->line)
-        failure_set(&r->why, TD_BROKEN, "%s cannot be read: line %llu: %s",
-                    quoted(r, url), (unsigned long long)told->line, told->text);
+        problem_memory(&r->why);
+    else if (line)
+        problem_prefix(&r->why, STATUS_MALFORMED,
+                       "%s cannot be read: line %llu: ", quoted(r, url), line);
     else
-        failure_set(&r->why, TD_BROKEN, "%s cannot be read: %s", quoted(r, url),
-                    told->text);
+        problem_prefix(&r->why, STATUS_MALFORMED,
+                       "%s cannot be read: ", quoted(r, url));
     fetch_free(r->fetch);
     r->fetch = NULL;
     r->is_fetched = true;
@@ -139,7 +140,6 @@ fail_reading(struct reading *r, enum status rc, const struct problem *told)
 static void
 read_some(struct reading *r)
 {
-    struct problem told = {.text = ""};
     struct slice piece = {r->held.data ? r->held.data + r->n_read : NULL,
                           r->held.size - r->n_read};
     enum status rc;
@@ -147,10 +147,10 @@ read_some(struct reading *r)
     if (piece.size > STEP_SIZE)
         piece.size = STEP_SIZE;
     if (piece.size > 0) {
-        rc = document_feed(r->document, piece, &told);
+        rc = document_feed(r->document, piece, &r->why);
         r->n_read += piece.size;
     } else {
-        rc = document_end(r->document, &told);
+        rc = document_end(r->document, &r->why);
         r->is_read = true;
     }
     if (r->n_read == r->held.size) {
@@ -158,7 +158,7 @@ read_some(struct reading *r)
         r->n_read = 0;
     }
     if (rc)
-        fail_reading(r, rc, &told);
+        fail_reading(r, rc);
 }
 
 /* The exchange */
@@ -196,7 +196,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     take_head(r, answer);
     buf_add_slice(&r->held, bytes);
     if (!r->document || r->held.failed) {
-        failure_memory(&r->why);
+        problem_memory(&r->why);
         return false;
     }
     if (r->held.size > HELD_MOST) {
@@ -208,11 +208,10 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 static void
-on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
+on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct reading *r = user;
     char url[URL_QUOTED_MAX + 4];
-    struct failure told;
 
     r->fetch = NULL;
     r->is_fetched = true;
@@ -220,15 +219,15 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
     if (r->why.rc)
         return;
     r->why = *why;
-    if (why->rc && why->rc != TD_STOPPED && why->rc != TD_MEMORY)
-        failure_set(&r->why, why->rc, "%s: %s", quoted(r, url), why->text);
-    if (why->rc && why->rc != TD_STOPPED)
+    if (why->rc && why->rc != STATUS_STOPPED && why->rc != STATUS_MEMORY)
+        problem_prefix(&r->why, why->rc, "%s: ", quoted(r, url));
+    if (why->rc && why->rc != STATUS_STOPPED)
         return;
-    answer->status = why->status;
+    answer->status = why->http_status;
     if (answer->status == 200) {
         take_head(r, answer);
         if (!r->document)
-            failure_memory(&r->why);
+            problem_memory(&r->why);
         return;
     }
     if (answer->status == 304 && r->has_known) {
@@ -236,11 +235,9 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
         r->is_read = true;
         return;
     }
-    told = *why;
-    fetch_refused(&told, answer);
-    if (answer->status < 400)
-        told.rc = TD_BROKEN;
-    failure_set(&r->why, told.rc, "%s: %s", quoted(r, url), told.text);
+    fetch_refused(&r->why, answer);
+    problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
+                   "%s: ", quoted(r, url));
 }
 
 /* Handing over */
@@ -354,7 +351,7 @@ reading_start(struct td_client *client, const char *url,
     r->has_known = headers[1] != NULL;
     entries_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
-    failure_clear(&r->why);
+    problem_clear(&r->why);
     r->url = strdup(url);
     r->turn = timer_new(client->loop, on_turn, r);
     if (r->url && r->turn)

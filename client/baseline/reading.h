@@ -12,9 +12,9 @@
 #define CLIENT_BASELINE_READING_H
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "client/listing/listing.h"
 #include "client/source/document.h"
+#include "proto/problem.h"
 
 struct reading;
 
@@ -35,10 +35,10 @@ struct reading_end {
     bool is_same; /* 304: the known version still holds; nothing was read */
 };
 
-/* TD_OK: the document was read to its end, or is_same. TD_REFUSED, TD_GONE,
- * TD_UNREACHABLE by the server's status; TD_BROKEN: it is unreadable;
- * TD_MEMORY. */
-typedef void reading_end_fn(const struct failure *why,
+/* STATUS_OK: the document was read to its end, or is_same. STATUS_REFUSED,
+ * STATUS_GONE, STATUS_UNREACHABLE by the server's status; STATUS_MALFORMED: it
+ * is unreadable; STATUS_MEMORY. */
+typedef void reading_end_fn(const struct problem *why,
                             const struct reading_end *end, void *user);
 
 struct reading_calls {

@@ -139,14 +139,14 @@ fail(struct job *job)
                  "well, the last: %s",
                  job->why.text, job->at - 1, job->at == 2 ? "" : "s",
                  job->last);
-        failure_set(&job->why, job->why.rc, "%s", text);
+        problem(&job->why, job->why.rc, "%s", text);
     }
     set_over(job);
 }
 
 /* Leaves the current link for the next one. */
 static void
-leave_link(struct job *job, const struct failure *why)
+leave_link(struct job *job, const struct problem *why)
 {
     if (job->at == 0)
         job->why = *why;
@@ -168,14 +168,14 @@ place(struct job *job)
     for (; job->at < job->n_links;) {
         const struct job_link *link = &job->links[job->at];
         struct host *host = hosts_of(d->hosts, slice_of(link->url));
-        struct failure why;
+        struct problem why;
 
-        failure_clear(&why);
+        problem_clear(&why);
         if (!host) {
-            failure_memory(&why);
+            problem_memory(&why);
         } else if (hosts_is_down(d->hosts, host, loop_now_ms())) {
-            failure_set(&why, TD_UNREACHABLE, "%s is down for now",
-                        host_name(host));
+            problem(&why, STATUS_UNREACHABLE, "%s is down for now",
+                    host_name(host));
         } else {
             job->state = JOB_WAITS;
             hosts_push(d->hosts, host, &job->queued, false);
@@ -189,7 +189,7 @@ place(struct job *job)
 
 /* Moves the jobs that wait for a host that is down. */
 static void
-leave_host(struct downloads *d, struct host *host, const struct failure *why)
+leave_host(struct downloads *d, struct host *host, const struct problem *why)
 {
     struct hosts_job *queued;
 
@@ -216,13 +216,13 @@ may_try_again(const struct job *job)
 
 /* Returns what the end of a download means for its host. */
 static enum hosts_end
-end_of(const struct failure *why)
+end_of(const struct problem *why)
 {
-    if (why->rc == TD_IO || why->rc == TD_MEMORY)
+    if (why->rc == STATUS_IO || why->rc == STATUS_MEMORY)
         return HOSTS_NOTHING;
-    if (why->rc != TD_UNREACHABLE)
+    if (why->rc != STATUS_UNREACHABLE)
         return HOSTS_WELL;
-    switch (why->status) {
+    switch (why->http_status) {
     case 0:
     case 408:
     case 429:
@@ -252,7 +252,7 @@ try_again(struct job *job, bool host_failed)
 }
 
 static void
-tell_again(const struct job *job, const struct failure *why)
+tell_again(const struct job *job, const struct problem *why)
 {
     struct downloads *d = job->downloads;
 
@@ -265,14 +265,14 @@ succeed(struct job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
     job->url = strdup(answer->url);
-    failure_clear(&job->why);
+    problem_clear(&job->why);
     if (!job->url)
-        failure_memory(&job->why);
+        problem_memory(&job->why);
     set_over(job);
 }
 
 static void
-on_downloaded(const struct failure *why, const struct download_answer *answer,
+on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
     struct job *job = user;
@@ -288,14 +288,15 @@ on_downloaded(const struct failure *why, const struct download_answer *answer,
     timer_start(d->turn, 0);
     if (!why->rc) {
         succeed(job, answer);
-    } else if (why->rc == TD_IO || why->rc == TD_MEMORY) {
+    } else if (why->rc == STATUS_IO || why->rc == STATUS_MEMORY) {
         job->why = *why;
         set_over(job);
-    } else if (why->rc == TD_BROKEN && answer->is_other && !job->was_other) {
+    } else if (why->rc == STATUS_MALFORMED && answer->is_other &&
+               !job->was_other) {
         job->is_anew = job->was_other = true;
         tell_again(job, why);
         try_again(job, false);
-    } else if (why->rc == TD_UNREACHABLE && may_try_again(job)) {
+    } else if (why->rc == STATUS_UNREACHABLE && may_try_again(job)) {
         tell_again(job, why);
         try_again(job, end == HOSTS_FAILED);
     } else {
@@ -335,7 +336,7 @@ start(struct job *job)
         return;
     }
     hosts_done(d->hosts, &job->queued, HOSTS_NOTHING, 0, loop_now_ms());
-    failure_memory(&job->why);
+    problem_memory(&job->why);
     set_over(job);
 }
 
@@ -412,17 +413,17 @@ downloads_is_full_for(const struct downloads *downloads, struct slice loc)
     return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
 }
 
-enum td_status
+enum status
 downloads_add(struct downloads *downloads, const struct want *want)
 {
     struct job *job;
 
     if (!downloads_room(downloads) ||
         downloads_is_full_for(downloads, want->loc))
-        return TD_UNREACHABLE;
+        return STATUS_UNREACHABLE;
     job = job_new(want);
     if (!job)
-        return TD_MEMORY;
+        return STATUS_MEMORY;
     job->downloads = downloads;
     job->pause_ms = downloads->limits.pause_ms;
     job->next = downloads->all;
@@ -432,12 +433,12 @@ downloads_add(struct downloads *downloads, const struct want *want)
     downloads->n_jobs++;
     if (hosts_is_url(want->loc)) {
         place(job);
-        return TD_OK;
+        return STATUS_OK;
     }
-    failure_set(&job->why, TD_INVALID, "it has no URL of http or https");
+    problem(&job->why, STATUS_INVALID, "it has no URL of http or https");
     job->at = 1;
     place(job);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 bool

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 /* Links tried beside `loc`: the best by pri among the first ones of a want; the
@@ -84,12 +84,13 @@ struct want {
 
 struct downloads_result {
     uint64_t id;
-    /* TD_OK: the file is complete. TD_REFUSED, TD_GONE (410): see why.status;
-     * TD_UNREACHABLE: may work later; TD_BROKEN: it is not the announced file;
-     * TD_INVALID: loc is no URL of http or https; TD_IO: the directory cannot
-     * be written, or is full, also for later wants; TD_MEMORY. If several links
-     * failed, this is the failure of `loc`, and why.text counts the others. */
-    struct failure why;
+    /* STATUS_OK: the file is complete. STATUS_REFUSED, STATUS_GONE (410): see
+     * why.http_status; STATUS_UNREACHABLE: may work later; STATUS_MALFORMED: it
+     * is not the announced file; STATUS_INVALID: loc is no URL of http or
+     * https; STATUS_IO: the directory cannot be written, or is full, also for
+     * later wants; STATUS_MEMORY. If several links failed, this is the failure
+     * of `loc`, and why.text counts the others. */
+    struct problem why;
     const char *file;
     const char *url; /* the final URL; lent */
     uint64_t bytes;  /* of the file */
@@ -111,7 +112,7 @@ struct downloads *downloads_new(struct td_client *client,
 
 /* Called after each failed attempt, with its failure, if this link or the next
  * one is tried. It must not free the downloads. */
-typedef void downloads_again_fn(struct slice loc, const struct failure *why,
+typedef void downloads_again_fn(struct slice loc, const struct problem *why,
                                 void *user);
 
 void downloads_watch(struct downloads *downloads, downloads_again_fn *on_again);
@@ -126,10 +127,9 @@ size_t downloads_room(const struct downloads *downloads);
 /* True if the queue of the host of `loc` is full: add others first. */
 bool downloads_is_full_for(const struct downloads *downloads, struct slice loc);
 
-/* Adds a copy; calls nothing before it returns. TD_UNREACHABLE: no room, or
- * none for the host; TD_MEMORY. Nothing was added then. */
-enum td_status downloads_add(struct downloads *downloads,
-                             const struct want *want);
+/* Adds a copy; calls nothing before it returns. STATUS_UNREACHABLE: no room, or
+ * none for the host; STATUS_MEMORY. Nothing was added then. */
+enum status downloads_add(struct downloads *downloads, const struct want *want);
 
 /* Forgets a want without a callback. A partial file stays. False: no such want.
  */

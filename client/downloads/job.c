@@ -87,7 +87,7 @@ job_new(const struct want *want)
     if (!job)
         return NULL;
     job->id = want->id;
-    failure_clear(&job->why);
+    problem_clear(&job->why);
     job->file = strdup(want->file);
     job->encoding = slice_dup(want->encoding);
     job->n_links = 1;

@@ -36,7 +36,7 @@ struct job {
     uint64_t pause_ms;   /* the next pause, if its host is well */
     struct download *download;
 
-    struct failure why; /* the failure of `loc`, then the result */
+    struct problem why; /* the failure of `loc`, then the result */
     char last[200];     /* the last failure of another link */
     char *url;          /* the final URL */
     uint64_t bytes;

@@ -60,7 +60,7 @@ struct download {
     bool is_kept;       /* NAME.of describes the file */
     bool is_other;
     bool asks_again; /* the partial file does not fit */
-    struct failure why;
+    struct problem why;
 };
 
 /* Counts `n` more bytes of the file as on the disk. */
@@ -119,8 +119,8 @@ end(struct download *d, const char *url)
 static bool
 fail_io(struct download *d)
 {
-    failure_set(&d->why, TD_IO, "cannot write %s: %s", d->file,
-                strerror(errno));
+    problem(&d->why, STATUS_IO, "cannot write %s: %s", d->file,
+            strerror(errno));
     return false;
 }
 
@@ -129,7 +129,7 @@ static bool
 fail_other(struct download *d, const char *text)
 {
     d->is_other = true;
-    failure_set(&d->why, TD_BROKEN, "%s", text);
+    problem(&d->why, STATUS_MALFORMED, "%s", text);
     return false;
 }
 
@@ -146,9 +146,9 @@ fail_kind(struct download *d)
 static bool
 fail_long(struct download *d)
 {
-    failure_set(&d->why, TD_BROKEN,
-                "is longer than the %llu bytes that are allowed",
-                (unsigned long long)d->max_bytes);
+    problem(&d->why, STATUS_MALFORMED,
+            "is longer than the %llu bytes that are allowed",
+            (unsigned long long)d->max_bytes);
     d->is_kept = false;
     return false;
 }
@@ -170,7 +170,7 @@ static bool
 fail_checked(struct download *d, enum status rc, const struct problem *why)
 {
     if (rc == STATUS_MEMORY) {
-        failure_memory(&d->why);
+        problem_memory(&d->why);
         return false;
     }
     return fail_other(d, why->text);
@@ -201,7 +201,7 @@ begin_file(struct download *d)
     d->is_kept = false;
     partial_forget(d->dir_fd, d->file); /* before the bytes that it describes */
     if (digests_reset(d->digests)) {
-        failure_memory(&d->why);
+        problem_memory(&d->why);
         return false;
     }
     if (ftruncate(d->fd, 0) || lseek(d->fd, 0, SEEK_SET) < 0)
@@ -316,7 +316,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 static void ask(struct download *d);
 
 static void
-on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
+on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct download *d = user;
 
@@ -333,21 +333,22 @@ on_answer(struct fetch_answer *answer, const struct failure *why, void *user)
     }
     if (d->why.rc) {
         /* begin or on_body has set it */
-    } else if (why->rc && why->rc != TD_STOPPED) {
+    } else if (why->rc && why->rc != STATUS_STOPPED) {
         d->why = *why;
     } else if (!d->is_begun) {
-        bool is_odd = why->status < 400;
+        bool is_odd = why->http_status < 400;
 
-        failure_set(&d->why, is_odd ? TD_BROKEN : fetch_meaning(why->status),
-                    is_odd && why->status >= 300
-                        ? "the redirects do not end (%u)"
-                        : "the server answers %u",
-                    why->status);
+        problem(&d->why,
+                is_odd ? STATUS_MALFORMED : fetch_meaning(why->http_status),
+                is_odd && why->http_status >= 300
+                    ? "the redirects do not end (%u)"
+                    : "the server answers %u",
+                why->http_status);
     } else {
         finish(d, answer->url);
         return;
     }
-    d->why.status = why->status;
+    d->why.http_status = why->http_status;
     d->why.retry_after_s = why->retry_after_s;
     end(d, answer->url);
 }
@@ -392,7 +393,7 @@ ask(struct download *d)
     headers[n] = NULL;
     d->fetch = fetch_start(d->client, &request, on_body, on_answer, d);
     if (!d->fetch) {
-        failure_memory(&d->why);
+        problem_memory(&d->why);
         end(d, d->wanted.url);
     }
 }

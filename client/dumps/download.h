@@ -24,8 +24,8 @@
 #define CLIENT_DUMPS_DOWNLOAD_H
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "proto/change.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 #define DOWNLOAD_NAME_MAX 64 /* of a file, with its NUL */
@@ -54,16 +54,16 @@ struct download_answer {
     uint64_t bytes;  /* of the file */
     uint64_t n_came; /* over the network, this time */
     bool is_resumed;
-    bool is_other; /* TD_BROKEN: the length, the digest or the first bytes are
-                      not those that the source announced */
+    bool is_other; /* STATUS_MALFORMED: the length, the digest or the first
+                      bytes are not those that the source announced */
 };
 
-/* TD_OK: the file is complete and has the length and the digests; it is not
- * synced. TD_REFUSED, TD_GONE, TD_UNREACHABLE: as fetch_meaning maps the
- * status, with why->status and retry_after_s; TD_BROKEN; TD_IO: the file cannot
- * be written, the disk is full; TD_MEMORY. The download frees itself
- * afterwards. */
-typedef void download_end_fn(const struct failure *why,
+/* STATUS_OK: the file is complete and has the length and the digests; it is not
+ * synced. STATUS_REFUSED, STATUS_GONE, STATUS_UNREACHABLE: as fetch_meaning
+ * maps the status, with why->http_status and retry_after_s; STATUS_MALFORMED;
+ * STATUS_IO: the file cannot be written, the disk is full; STATUS_MEMORY. The
+ * download frees itself afterwards. */
+typedef void download_end_fn(const struct problem *why,
                              const struct download_answer *answer, void *user);
 
 struct download;

@@ -24,16 +24,16 @@ package_locale_leave(locale_t before)
         uselocale(before);
 }
 
-static enum td_status
-unreadable(const struct package *package, const struct zip *zip,
-           enum td_status rc, struct failure *why)
+static enum status
+unreadable(const struct package *package, const struct zip *zip, enum status rc,
+           struct problem *why)
 {
-    if (rc == TD_MEMORY)
-        return failure_memory(why);
-    if (rc == TD_IO)
-        return failure_set(why, rc, "cannot read %s: %s", package->name,
-                           zip->problem);
-    return failure_set(why, rc, "it is not a ZIP package: %s", zip->problem);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc == STATUS_IO)
+        return problem(why, rc, "cannot read %s: %s", package->name,
+                       zip->problem);
+    return problem(why, rc, "it is not a ZIP package: %s", zip->problem);
 }
 
 static bool
@@ -76,61 +76,62 @@ keep_path(struct arena *arena, struct slice name)
     return path;
 }
 
-static enum td_status
+static enum status
 add_member(struct package *package, struct slice name, uint32_t ordinal,
-           struct failure *why)
+           struct problem *why)
 {
     const char *path;
 
     if (package->n_members == PACKAGE_MEMBERS_MAX)
-        return failure_set(why, TD_BROKEN,
-                           "the package has more than %d members",
-                           PACKAGE_MEMBERS_MAX);
+        return problem(why, STATUS_MALFORMED,
+                       "the package has more than %d members",
+                       PACKAGE_MEMBERS_MAX);
     if (package->n_members == package->capacity) {
         size_t capacity = package->capacity ? 2 * package->capacity : 64;
         struct member *more =
             realloc(package->members, capacity * sizeof(*more));
 
         if (!more)
-            return failure_memory(why);
+            return problem_memory(why);
         package->members = more;
         package->capacity = capacity;
     }
     path = keep_path(&package->texts, name);
     if (!path)
-        return failure_set(why, TD_BROKEN,
-                           "the names in the package are too long");
+        return problem(why, STATUS_MALFORMED,
+                       "the names in the package are too long");
     package->members[package->n_members++] = (struct member){
         .path = {path, name.size + 1},
         .length = LENGTH_NONE,
         .ordinal = ordinal,
     };
-    return TD_OK;
+    return STATUS_OK;
 }
 
-static enum td_status
+static enum status
 look_at(struct package *package, struct archive_entry *entry, uint32_t ordinal,
-        struct failure *why)
+        struct problem *why)
 {
     const char *text = zip_name(entry);
     struct slice name;
 
     if (!text || !zip_is_file(entry))
-        return TD_OK;
+        return STATUS_OK;
     name = safe_name(text);
     if (name.size == 0)
-        return TD_OK;
+        return STATUS_OK;
     if (zip_is_encrypted(entry))
-        return failure_set(why, TD_BROKEN, "the package is encrypted: \"%s\"",
-                           problem_quote(name).text);
+        return problem(why, STATUS_MALFORMED,
+                       "the package is encrypted: \"%s\"",
+                       problem_quote(name).text);
     if (!slice_is(name, MANIFEST))
         return add_member(package, name, ordinal, why);
     if (package->has_manifest)
-        return failure_set(why, TD_BROKEN,
-                           "the package has two members " MANIFEST);
+        return problem(why, STATUS_MALFORMED,
+                       "the package has two members " MANIFEST);
     package->has_manifest = true;
     package->manifest = ordinal;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 static int
@@ -153,14 +154,14 @@ compare_indexes(const void *a, const void *b, void *user)
 
 /* Sorts rather than hashes: a stranger chooses the names, and could make
  * hashing slow. */
-static enum td_status
-sort_members(struct package *package, struct failure *why)
+static enum status
+sort_members(struct package *package, struct problem *why)
 {
     size_t n = package->n_members;
     uint32_t *index = calloc(n + 1, sizeof(*index));
 
     if (!index)
-        return failure_memory(why);
+        return problem_memory(why);
     package->by_path = index;
     for (size_t i = 0; i < n; i++)
         index[i] = (uint32_t)i;
@@ -169,20 +170,20 @@ sort_members(struct package *package, struct failure *why)
         struct slice path = package->members[index[i]].path;
 
         if (slice_equal(package->members[index[i - 1]].path, path))
-            return failure_set(why, TD_BROKEN,
-                               "the package has two members \"%s\"",
-                               problem_quote(path).text);
+            return problem(why, STATUS_MALFORMED,
+                           "the package has two members \"%s\"",
+                           problem_quote(path).text);
     }
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Collects the members from all headers. */
-static enum td_status
-look_through(struct package *package, struct failure *why)
+static enum status
+look_through(struct package *package, struct problem *why)
 {
     struct zip zip = {.fd = -1};
     struct archive_entry *entry;
-    enum td_status rc = zip_open(&zip, package->dir_fd, package->name);
+    enum status rc = zip_open(&zip, package->dir_fd, package->name);
     int more = 1;
 
     if (rc)
@@ -190,31 +191,32 @@ look_through(struct package *package, struct failure *why)
     while (!rc && (more = zip_next(&zip, &entry)) > 0)
         rc = look_at(package, entry, zip.n_headers - 1, why);
     if (!rc && more < 0)
-        rc = unreadable(package, &zip, TD_BROKEN, why);
+        rc = unreadable(package, &zip, STATUS_MALFORMED, why);
     zip_close(&zip);
     if (!rc && !package->has_manifest)
-        rc = failure_set(why, TD_BROKEN, "the package has no member " MANIFEST);
+        rc = problem(why, STATUS_MALFORMED,
+                     "the package has no member " MANIFEST);
     return rc ? rc : sort_members(package, why);
 }
 
-enum td_status
+enum status
 package_open(struct package **package, int dir_fd, const char *name,
-             struct failure *why)
+             struct problem *why)
 {
     struct package *p = calloc(1, sizeof(*p));
-    enum td_status rc = TD_MEMORY;
+    enum status rc = STATUS_MEMORY;
     locale_t before;
 
     *package = NULL;
     if (!p)
-        return failure_memory(why);
+        return problem_memory(why);
     p->dir_fd = dir_fd;
     p->out_fd = p->reading.fd = p->taking.fd = -1;
     arena_init(&p->texts, PACKAGE_TEXTS_MAX);
     p->name = strdup(name);
     p->piece = malloc(PIECE_SIZE);
     if (!p->name || !p->piece) {
-        failure_memory(why);
+        problem_memory(why);
         goto out;
     }
     p->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
@@ -260,28 +262,28 @@ package_close(struct package *package)
 }
 
 /* Moves to the manifest's data. */
-static enum td_status
-find_manifest(struct package *package, struct failure *why)
+static enum status
+find_manifest(struct package *package, struct problem *why)
 {
     struct zip *zip = &package->reading;
     struct archive_entry *entry;
-    enum td_status rc = zip_open(zip, package->dir_fd, package->name);
+    enum status rc = zip_open(zip, package->dir_fd, package->name);
 
     while (!rc && zip->n_headers <= package->manifest)
         if (zip_next(zip, &entry) <= 0)
-            rc = TD_BROKEN;
+            rc = STATUS_MALFORMED;
     if (rc)
         return unreadable(package, zip, rc, why);
     package->is_reading = true;
-    return TD_OK;
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 package_manifest(struct package *package, struct slice *piece,
-                 struct failure *why)
+                 struct problem *why)
 {
     locale_t before = package_locale_enter(package);
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     long n;
 
     *piece = (struct slice){package->piece, 0};
@@ -291,8 +293,8 @@ package_manifest(struct package *package, struct slice *piece,
         goto out;
     n = zip_read(&package->reading, package->piece, PIECE_SIZE);
     if (n < 0) {
-        rc = failure_set(why, TD_BROKEN, MANIFEST " cannot be unpacked: %s",
-                         package->reading.problem);
+        rc = problem(why, STATUS_MALFORMED, MANIFEST " cannot be unpacked: %s",
+                     package->reading.problem);
         goto out;
     }
     piece->size = (size_t)n;
@@ -337,23 +339,23 @@ package_member(struct package *package, struct slice path)
     return NULL;
 }
 
-enum td_status
+enum status
 package_expect(struct package *package, struct slice path, uint64_t length,
-               struct slice hash, struct failure *why)
+               struct slice hash, struct problem *why)
 {
     struct member *m = package_member(package, path);
     char *text = NULL;
 
     if (!m || m->state != MEMBER_UNKNOWN)
-        return TD_OK;
+        return STATUS_OK;
     if (hash.size > 0) {
         text = arena_take(&package->texts, hash.size);
         if (!text)
-            return failure_memory(why);
+            return problem_memory(why);
         memcpy(text, hash.data, hash.size);
     }
     m->hash = (struct slice){text, hash.size};
     m->length = length;
     m->state = MEMBER_EXPECTED;
-    return TD_OK;
+    return STATUS_OK;
 }

@@ -27,8 +27,8 @@
 #ifndef CLIENT_DUMPS_PACKAGE_H
 #define CLIENT_DUMPS_PACKAGE_H
 
-#include "client/lib/failure.h"
 #include "proto/change.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 #define PACKAGE_MEMBERS_MAX 1000000
@@ -44,45 +44,46 @@
 struct package;
 
 /* Opens the file `name` in `dir_fd` and lists its members. Members are unpacked
- * into the same directory. TD_BROKEN: no ZIP, refused as above, or without
- * manifest.xml at its top level (R-110, R-190); TD_IO; TD_MEMORY. */
-enum td_status package_open(struct package **package, int dir_fd,
-                            const char *name, struct failure *why);
+ * into the same directory. STATUS_MALFORMED: no ZIP, refused as above, or
+ * without manifest.xml at its top level (R-110, R-190); STATUS_IO;
+ * STATUS_MEMORY. */
+enum status package_open(struct package **package, int dir_fd, const char *name,
+                         struct problem *why);
 
 /* Closes the package and removes the files put aside, but not those that the
  * caller has taken. NULL is allowed. */
 void package_close(struct package *package);
 
 /* Sets `*piece` to the next bytes of the manifest, lent until the next call. An
- * empty piece is the end; the next call begins anew. TD_BROKEN, TD_IO,
- * TD_MEMORY. */
-enum td_status package_manifest(struct package *package, struct slice *piece,
-                                struct failure *why);
+ * empty piece is the end; the next call begins anew. STATUS_MALFORMED,
+ * STATUS_IO, STATUS_MEMORY. */
+enum status package_manifest(struct package *package, struct slice *piece,
+                             struct problem *why);
 
 /* Lets the next package_manifest begin at the first byte. */
 void package_manifest_again(struct package *package);
 
 /* Records what the manifest says of the member at `path`: `hash` normalised or
  * empty, `length` or LENGTH_NONE. If the manifest names a member twice, the
- * first entry counts. A path without a member is no error here. TD_MEMORY. Not
- * after the first package_find. */
-enum td_status package_expect(struct package *package, struct slice path,
-                              uint64_t length, struct slice hash,
-                              struct failure *why);
+ * first entry counts. A path without a member is no error here. STATUS_MEMORY.
+ * Not after the first package_find. */
+enum status package_expect(struct package *package, struct slice path,
+                           uint64_t length, struct slice hash,
+                           struct problem *why);
 
-/* Selects the expected member at `path` for package_take. TD_BROKEN: it does
- * not exist, was taken before, or differs from the manifest; `why` says which.
- * That entry has no file then; other members are not affected. */
-enum td_status package_find(struct package *package, struct slice path,
-                            struct failure *why);
+/* Selects the expected member at `path` for package_take. STATUS_MALFORMED: it
+ * does not exist, was taken before, or differs from the manifest; `why` says
+ * which. That entry has no file then; other members are not affected. */
+enum status package_find(struct package *package, struct slice path,
+                         struct problem *why);
 
 /* Unpacks at most about 4 MiB of the members up to the selected one, and of it.
- * TD_OK without *is_over: call again. TD_OK and *is_over: `name` is its file,
- * not synced, with the right length and digests; the caller renames or unlinks
- * it.
- * TD_BROKEN and *is_over: as package_find. Without: the archive has become
- * unreadable (TD_BROKEN), TD_IO, TD_MEMORY. */
-enum td_status package_take(struct package *package, bool *is_over,
-                            char name[PACKAGE_NAME_SIZE], struct failure *why);
+ * STATUS_OK without *is_over: call again. STATUS_OK and *is_over: `name` is its
+ * file, not synced, with the right length and digests; the caller renames or
+ * unlinks it. STATUS_MALFORMED and *is_over: as package_find. Without: the
+ * archive has become unreadable (STATUS_MALFORMED), STATUS_IO, STATUS_MEMORY.
+ */
+enum status package_take(struct package *package, bool *is_over,
+                         char name[PACKAGE_NAME_SIZE], struct problem *why);
 
 #endif

@@ -73,8 +73,9 @@ struct package {
 locale_t package_locale_enter(const struct package *package);
 void package_locale_leave(locale_t before);
 
-/* TD_BROKEN: no ZIP; TD_IO; TD_MEMORY; zip->problem says more. */
-enum td_status zip_open(struct zip *zip, int dir_fd, const char *name);
+/* STATUS_MALFORMED: no ZIP; STATUS_IO; STATUS_MEMORY; zip->problem says more.
+ */
+enum status zip_open(struct zip *zip, int dir_fd, const char *name);
 void zip_close(struct zip *zip); /* an unopened one, too */
 
 /* The next header: 1; 0: the end; -1: unreadable, see zip->problem. */

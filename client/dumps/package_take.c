@@ -19,23 +19,23 @@ package_file(char name[PACKAGE_NAME_SIZE], const struct package *package,
              (size_t)(member - package->members));
 }
 
-static enum td_status
+static enum status
 cannot_write(struct package *package, const struct member *m,
-             struct failure *why)
+             struct problem *why)
 {
     char name[PACKAGE_NAME_SIZE];
 
     package_file(name, package, m);
-    return failure_set(why, TD_IO, "cannot write %s: %s", name,
-                       strerror(errno));
+    return problem(why, STATUS_IO, "cannot write %s: %s", name,
+                   strerror(errno));
 }
 
 /* Finishes the member being unpacked: it is bad because of `text`, or right. */
-static enum td_status
-close_partial(struct package *package, const char *text, struct failure *why)
+static enum status
+close_partial(struct package *package, const char *text, struct problem *why)
 {
     struct member *m = package->partial;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     char name[PACKAGE_NAME_SIZE];
 
     /* A network file system may report only now that it is full. */
@@ -48,7 +48,7 @@ close_partial(struct package *package, const char *text, struct failure *why)
     package->next++;
     if (!rc && !text) {
         m->state = MEMBER_ASIDE;
-        return TD_OK;
+        return STATUS_OK;
     }
     package_file(name, package, m);
     unlinkat(package->dir_fd, name, 0);
@@ -65,16 +65,16 @@ close_partial(struct package *package, const char *text, struct failure *why)
 }
 
 /* The archive is at the data of the member `next`: opens a file for it. */
-static enum td_status
+static enum status
 open_partial(struct package *package, struct archive_entry *entry,
-             struct failure *why)
+             struct problem *why)
 {
     struct member *m = &package->members[package->next];
     char name[PACKAGE_NAME_SIZE];
 
     package->digests = digests_new(m->hash, m->length);
     if (!package->digests)
-        return failure_memory(why);
+        return problem_memory(why);
     package_file(name, package, m);
     /* Not over an existing file: it may be a link. */
     unlinkat(package->dir_fd, name, 0);
@@ -90,37 +90,38 @@ open_partial(struct package *package, struct archive_entry *entry,
 
         package->room = size < PACKAGE_MEMBER_MAX ? size : PACKAGE_MEMBER_MAX;
     }
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Moves to the data of the member `next`, past headers of no member. */
-static enum td_status
-go_to_next(struct package *package, struct failure *why)
+static enum status
+go_to_next(struct package *package, struct problem *why)
 {
     struct member *m = &package->members[package->next];
     struct archive_entry *entry = NULL;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     if (!package->taking.archive)
         rc = zip_open(&package->taking, package->dir_fd, package->name);
     if (rc)
-        return failure_set(why, rc, "the package cannot be read: %s",
-                           package->taking.problem);
+        return problem(why, rc, "the package cannot be read: %s",
+                       package->taking.problem);
     while (!rc && package->taking.n_headers <= m->ordinal)
         if (zip_next(&package->taking, &entry) <= 0)
-            rc = failure_set(why, TD_BROKEN, "the package cannot be read: %s",
-                             package->taking.problem);
+            rc =
+                problem(why, STATUS_MALFORMED, "the package cannot be read: %s",
+                        package->taking.problem);
     if (rc)
         return rc;
     if (m->state != MEMBER_EXPECTED) {
         package->next++;
-        return TD_OK;
+        return STATUS_OK;
     }
     return open_partial(package, entry, why);
 }
 
-static enum td_status
-write_all(struct package *package, struct slice bytes, struct failure *why)
+static enum status
+write_all(struct package *package, struct slice bytes, struct problem *why)
 {
     while (bytes.size > 0) {
         ssize_t n = write(package->out_fd, bytes.data, bytes.size);
@@ -132,13 +133,13 @@ write_all(struct package *package, struct slice bytes, struct failure *why)
         bytes.data += n;
         bytes.size -= (size_t)n;
     }
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Unpacks a chunk of the member. */
-static enum td_status
+static enum status
 unpack_some(struct package *package, char *chunk, size_t *n_bytes,
-            struct failure *why)
+            struct problem *why)
 {
     struct problem told = {.text = ""};
     enum status checked = STATUS_OK;
@@ -159,7 +160,7 @@ unpack_some(struct package *package, char *chunk, size_t *n_bytes,
                           "bytes",
                           (unsigned long long)PACKAGE_MEMBER_MAX);
     if (checked == STATUS_MEMORY)
-        return failure_memory(why);
+        return problem_memory(why);
     if (checked)
         return close_partial(package, told.text, why);
     if (n == 0)
@@ -168,37 +169,38 @@ unpack_some(struct package *package, char *chunk, size_t *n_bytes,
     return write_all(package, bytes, why);
 }
 
-static enum td_status
-bad(const struct member *m, const char *why_bad, struct failure *why)
+static enum status
+bad(const struct member *m, const char *why_bad, struct problem *why)
 {
-    return failure_set(why, TD_BROKEN, "\"%s\" in the package %s",
-                       problem_quote(m->path).text, why_bad);
+    return problem(why, STATUS_MALFORMED, "\"%s\" in the package %s",
+                   problem_quote(m->path).text, why_bad);
 }
 
-enum td_status
-package_find(struct package *package, struct slice path, struct failure *why)
+enum status
+package_find(struct package *package, struct slice path, struct problem *why)
 {
     struct member *m = package_member(package, path);
 
     package->wanted = NULL;
     if (!m || m->state == MEMBER_UNKNOWN)
-        return failure_set(why, TD_BROKEN, "the package has no member \"%s\"",
-                           problem_quote(path).text);
+        return problem(why, STATUS_MALFORMED,
+                       "the package has no member \"%s\"",
+                       problem_quote(path).text);
     if (m->state == MEMBER_TAKEN)
         return bad(m, "is named twice by the manifest", why);
     if (m->state == MEMBER_BAD)
         return bad(m, m->why, why);
     package->wanted = m;
-    return TD_OK;
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 package_take(struct package *package, bool *is_over,
-             char name[PACKAGE_NAME_SIZE], struct failure *why)
+             char name[PACKAGE_NAME_SIZE], struct problem *why)
 {
     locale_t before = package_locale_enter(package);
     struct member *m = package->wanted;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     char chunk[CHUNK_SIZE];
     size_t sum = 0, n = 0;
 
@@ -219,5 +221,5 @@ package_take(struct package *package, bool *is_over,
         return bad(m, m->why, why);
     m->state = MEMBER_TAKEN;
     package_file(name, package, m);
-    return TD_OK;
+    return STATUS_OK;
 }

@@ -25,30 +25,31 @@ keep_problem(struct zip *zip)
              text ? text : "unreadable");
 }
 
-enum td_status
+enum status
 zip_open(struct zip *zip, int dir_fd, const char *name)
 {
-    enum td_status rc = TD_IO;
+    enum status rc = STATUS_IO;
 
     zip->n_headers = 0;
     zip->archive = NULL;
     zip->fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (zip->fd < 0) {
         snprintf(zip->problem, sizeof(zip->problem), "%s", strerror(errno));
-        return TD_IO;
+        return STATUS_IO;
     }
     zip->archive = archive_read_new();
     if (!zip->archive) {
-        rc = TD_MEMORY;
+        rc = STATUS_MEMORY;
         goto failed;
     }
     if (archive_read_support_format_zip_seekable(zip->archive) ||
         archive_read_open_fd(zip->archive, zip->fd, BLOCK_SIZE)) {
         keep_problem(zip);
-        rc = archive_errno(zip->archive) == ENOMEM ? TD_MEMORY : TD_BROKEN;
+        rc = archive_errno(zip->archive) == ENOMEM ? STATUS_MEMORY
+                                                   : STATUS_MALFORMED;
         goto failed;
     }
-    return TD_OK;
+    return STATUS_OK;
 
 failed:
     zip_close(zip);

@@ -120,26 +120,26 @@ take(struct scratch *scratch)
     return false;
 }
 
-enum td_status
-scratch_open(struct scratch *scratch, const char *path, struct failure *why)
+enum status
+scratch_open(struct scratch *scratch, const char *path, struct problem *why)
 {
     bool is_all = false;
     int error = 0;
 
     *scratch = SCRATCH_NONE;
     if (mkdir(path, 0700) && errno != EEXIST)
-        return failure_set(why, TD_IO, "cannot make %.500s: %s", path,
-                           strerror(errno));
+        return problem(why, STATUS_IO, "cannot make %.500s: %s", path,
+                       strerror(errno));
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (scratch->above_fd < 0 || !take(scratch)) {
         error = errno;
         close_one(&scratch->above_fd);
-        return failure_set(why, TD_IO, "cannot use %.500s: %s", path,
-                           strerror(error));
+        return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
+                       strerror(error));
     }
     for_each(scratch->fd, remove_file, &is_all);
     for_each(scratch->above_fd, sweep, scratch);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 void

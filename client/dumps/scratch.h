@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 #define SCRATCH_NAME_SIZE 24
 
@@ -32,9 +32,9 @@ struct scratch {
 #define SCRATCH_NONE ((struct scratch){.fd = -1, .above_fd = -1})
 
 /* Creates both directories if needed (0700); the parent of `path` must exist.
- * TD_IO. */
-enum td_status scratch_open(struct scratch *scratch, const char *path,
-                            struct failure *why);
+ * STATUS_IO. */
+enum status scratch_open(struct scratch *scratch, const char *path,
+                         struct problem *why);
 
 /* `is_done`: removes all files; else keeps packages. SCRATCH_NONE is allowed,
  * and is the result. */

@@ -5,11 +5,11 @@
 
 struct blocking {
     bool is_over;
-    struct failure why;
+    struct problem why;
 };
 
 static void
-on_over(const struct failure *why, void *user)
+on_over(const struct problem *why, void *user)
 {
     struct blocking *blocking = user;
 
@@ -24,7 +24,7 @@ td_follow(struct td_client *client, const char *url,
 {
     struct blocking blocking = {.is_over = false};
     struct td_follower *f;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     rc = client_add_source(client, url);
@@ -43,12 +43,12 @@ td_follow(struct td_client *client, const char *url,
 
 /* Calls the caller's on_end last: it may close the follower. */
 static void
-on_ended(const struct failure *why, void *user)
+on_ended(const struct problem *why, void *user)
 {
     struct td_follower *f = user;
 
     if (f->on_public_end)
-        f->on_public_end(why->rc, why->text, f->user);
+        f->on_public_end(td_status_of(why->rc), why->text, f->user);
 }
 
 enum td_status
@@ -57,28 +57,18 @@ td_follower_open(struct td_client *client, const char *url,
                  td_message_fn *on_message, void *user,
                  struct td_follower **follower)
 {
+    struct problem why = {.rc = STATUS_OK};
+
     *follower = NULL;
     client_begin(client);
     if (client_add_source(client, url))
-        return TD_MEMORY;
-    return follower_open(client, url, options, on_message, user, follower);
-}
-
-enum td_status
-follower_open(struct td_client *client, const char *url,
-              const struct td_follow_options *options,
-              td_message_fn *on_message, void *user,
-              struct td_follower **follower)
-{
-    struct failure why = {.rc = TD_OK};
-
-    *follower = NULL;
+        return client_end(client, STATUS_MEMORY);
     if (follower_new(client, url, options, on_message, user, on_ended, NULL,
                      follower, &why))
-        return client_told(client, &why);
+        return client_end(client, client_told(client, &why));
     (*follower)->end_user = *follower;
     (*follower)->on_public_end = options ? options->on_end : NULL;
-    return TD_OK;
+    return client_end(client, STATUS_OK);
 }
 
 const char *

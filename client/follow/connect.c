@@ -131,7 +131,7 @@ live_begin(struct td_follower *f, unsigned transport)
             live_start(f->client, &request, on_live_message, on_live_end, f);
     buf_fini(&url);
     if (!f->live)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return false;
 }
@@ -141,15 +141,15 @@ live_begin(struct td_follower *f, unsigned transport)
 static bool
 no_way(struct td_follower *f)
 {
-    struct failure why = f->unfit;
+    struct problem why = f->unfit;
 
     ways_forget(&f->ways);
-    if (!f->was_heard && why.status &&
-        fetch_meaning(why.status) != TD_UNREACHABLE) {
-        why.rc = TD_REFUSED;
+    if (!f->was_heard && why.http_status &&
+        fetch_meaning(why.http_status) != STATUS_UNREACHABLE) {
+        why.rc = STATUS_REFUSED;
         return follower_end(f, &why);
     }
-    why.rc = TD_UNREACHABLE;
+    why.rc = STATUS_UNREACHABLE;
     f->is_sought = false;
     return follower_trouble(f, &why);
 }
@@ -174,7 +174,7 @@ connect_begin(struct td_follower *f)
 
     if (f->has_goal && f->order.at.seq == f->goal.seq &&
         !strcmp(f->order.at.epoch, f->goal.epoch))
-        return follower_fail(f, TD_OK, "%s", "");
+        return follower_fail(f, STATUS_OK, "%s", "");
     if (!transport)
         return no_way(f);
     if (transport == TD_POLL)
@@ -187,14 +187,14 @@ connect_begin(struct td_follower *f)
 static bool
 refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 {
-    struct failure why = end->why;
+    struct problem why = end->why;
 
-    why.rc = why.status ? fetch_meaning(why.status) : TD_REFUSED;
-    if (why.rc == TD_UNREACHABLE)
+    why.rc = why.http_status ? fetch_meaning(why.http_status) : STATUS_REFUSED;
+    if (why.rc == STATUS_UNREACHABLE)
         return follower_trouble(f, &why);
-    if (why.rc == TD_GONE)
+    if (why.rc == STATUS_GONE)
         return rebase_gone(f, &why);
-    if (why.status == 404 && !was_fresh) { /* perhaps it moved */
+    if (why.http_status == 404 && !was_fresh) { /* perhaps it moved */
         f->is_sought = false;
         return follower_go(f);
     }
@@ -202,25 +202,25 @@ refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 }
 
 static bool
-unfit(struct td_follower *f, const struct failure *why)
+unfit(struct td_follower *f, const struct problem *why)
 {
-    struct failure told;
+    struct problem told = *why;
 
     f->unfit = *why;
     ways_unfit(&f->ways, f->transport, loop_now_ms());
-    failure_set(&told, TD_UNREACHABLE, "no %s here: %.800s",
-                ways_name(f->transport), f->unfit.text);
+    problem_prefix(&told, STATUS_UNREACHABLE,
+                   "no %s here: ", ways_name(f->transport));
     follower_enter(f, FOLLOWER_RESTING);
     return follower_tell(f, told.text, 0) && follower_go(f);
 }
 
 /* The connection failed, broke, or fell silent. */
 static bool
-lost(struct td_follower *f, const struct failure *why)
+lost(struct td_follower *f, const struct problem *why)
 {
-    struct failure told = *why;
+    struct problem told = *why;
 
-    told.rc = TD_UNREACHABLE;
+    told.rc = STATUS_UNREACHABLE;
     if (f->n_heard)
         return follower_trouble(f, &told);
     if (++f->n_mute > MUTE_MAX) {
@@ -235,23 +235,24 @@ lost(struct td_follower *f, const struct failure *why)
 static bool
 closed(struct td_follower *f, const struct live_end *end)
 {
-    struct failure why = {.rc = TD_UNREACHABLE};
+    struct problem why = {.rc = STATUS_UNREACHABLE};
 
-    failure_set(&why, end->code == CLOSE_GONE ? TD_GONE : TD_UNREACHABLE,
-                "the broker ended the stream: %u %s", end->code, end->why.text);
+    problem(&why, end->code == CLOSE_GONE ? STATUS_GONE : STATUS_UNREACHABLE,
+            "the broker ended the stream: %u %s", end->code, end->why.text);
     f->has_farewell = end->code == CLOSE_GOING_AWAY;
-    return why.rc == TD_GONE ? rebase_gone(f, &why) : follower_trouble(f, &why);
+    return why.rc == STATUS_GONE ? rebase_gone(f, &why)
+                                 : follower_trouble(f, &why);
 }
 
 static bool
 again(struct td_follower *f)
 {
-    struct failure why;
+    struct problem why;
     unsigned ms = 0;
 
     if (!f->is_news) { /* old answers repeat for ever */
-        failure_clear(&why);
-        failure_set(&why, TD_UNREACHABLE, "the server has nothing new");
+        problem_clear(&why);
+        problem(&why, STATUS_UNREACHABLE, "the server has nothing new");
         if (!follower_is_patient(f, &why, &ms))
             return false;
     }
@@ -279,9 +280,9 @@ connect_ended(struct td_follower *f, const struct live_end *end)
     case LIVE_CLOSED:
         return closed(f, end);
     case LIVE_BROKEN:
-        return follower_fail(f, TD_BROKEN, "%s", end->why.text);
+        return follower_fail(f, STATUS_MALFORMED, "%s", end->why.text);
     case LIVE_MEMORY:
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;

@@ -79,13 +79,13 @@ is_news(struct td_follower *f, const struct td_message *message)
 static bool
 is_patient(struct td_follower *f, const struct td_message *message)
 {
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     unsigned ms = 0;
 
     if (message->kind != TD_CHANGES || message->n_changes)
         return true;
-    failure_set(&why, TD_UNREACHABLE, "the source tells of entries up to %llu",
-                (unsigned long long)f->goal.seq);
+    problem(&why, STATUS_UNREACHABLE, "the source tells of entries up to %llu",
+            (unsigned long long)f->goal.seq);
     return follower_is_patient(f, &why, &ms);
 }
 
@@ -110,11 +110,11 @@ deliver(struct td_follower *f, struct td_message *message)
     if (!follower_is_here(f, is_gone))
         return false;
     if (rc)
-        return follower_fail(f, TD_STOPPED, "%s", "");
+        return follower_fail(f, STATUS_STOPPED, "%s", "");
     if (is_new)
         f->new_ms = loop_now_ms();
     if (is_caught_up(f, message))
-        return follower_fail(f, TD_OK, "%s", "");
+        return follower_fail(f, STATUS_OK, "%s", "");
     if (f->has_goal && !is_patient(f, message))
         return false;
     follower_hold(f);
@@ -169,31 +169,28 @@ keep(struct td_follower *f, const char *bytes, size_t size)
         buf_clear(&f->kept);
         buf_add(&f->kept, bytes, size);
         if (f->kept.failed)
-            return follower_fail(f, TD_MEMORY, "no memory");
+            return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     }
     return holes_begin(f, f->message.coverage.after);
 }
 
 static bool
-is_other(struct td_follower *f, enum td_status rc,
-         const struct problem *problem)
+is_other(struct td_follower *f, enum status rc, struct problem *why)
 {
-    struct failure why = {.rc = rc};
-
-    failure_set(&why, rc, "%s", problem->text);
-    return rebase_gone(f, &why);
+    why->rc = rc;
+    return rebase_gone(f, why);
 }
 
 bool
 deliver_bytes(struct td_follower *f, char *bytes, size_t size)
 {
     struct problem why = {.text = ""};
-    enum td_status rc =
+    enum status rc =
         incoming_read(&f->message, (struct slice){bytes, size}, &why);
     size_t first;
 
-    if (rc == TD_MEMORY)
-        return follower_fail(f, rc, "no memory");
+    if (rc == STATUS_MEMORY)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc)
         return follower_fail(f, rc, "the broker sent what is no message: %s",
                              why.text);
@@ -209,13 +206,13 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     case VERDICT_GAP:
         return keep(f, bytes, size);
     case VERDICT_GONE:
-        return is_other(f, TD_GONE, &why);
+        return is_other(f, STATUS_GONE, &why);
     case VERDICT_OTHER:
-        return is_other(f, TD_BROKEN, &why);
+        return is_other(f, STATUS_MALFORMED, &why);
     case VERDICT_BROKEN:
         break;
     }
-    return follower_fail(f, TD_BROKEN, "%s", why.text);
+    return follower_fail(f, STATUS_MALFORMED, "%s", why.text);
 }
 
 bool
@@ -235,13 +232,13 @@ deliver_page(struct td_follower *f, bool *is_stuck)
         *is_stuck = true;
         return true;
     case VERDICT_GONE:
-        return is_other(f, TD_GONE, &why);
+        return is_other(f, STATUS_GONE, &why);
     case VERDICT_OTHER:
-        return is_other(f, TD_BROKEN, &why);
+        return is_other(f, STATUS_MALFORMED, &why);
     case VERDICT_BROKEN:
         break;
     }
-    return follower_fail(f, TD_BROKEN, "%s", why.text);
+    return follower_fail(f, STATUS_MALFORMED, "%s", why.text);
 }
 
 /* Entries of Change Lists */
@@ -301,12 +298,12 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
     if (is_repeat(f, after))
         return true;
     if (!is_next(f, after))
-        return follower_fail(f, TD_BROKEN,
+        return follower_fail(f, STATUS_MALFORMED,
                              "a gap before %llu that the Change Lists do not "
                              "fill",
                              (unsigned long long)after->at.seq);
     if (batch_add(&f->batch, &f->wish.filter, entry, true, NULL))
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (!f->has_batch)
         f->batch_begin = after->at.seq - 1;
     f->batch_after = *after;

@@ -101,7 +101,7 @@ write_json(struct buf *line, const struct change *change, bool is_change)
 
 /* An entry too long for a text is handed over without one, whatever the filter,
  * so that none is missed. */
-enum td_status
+enum status
 batch_add(struct batch *batch, const struct filter *filter,
           const struct document_entry *entry, bool is_change, const char *file)
 {
@@ -117,7 +117,7 @@ batch_add(struct batch *batch, const struct filter *filter,
     if (!fragment_write(&batch->line, &change, &f, NULL)) {
         if (filter->text_size &&
             !filter_passes(filter, buf_slice(&batch->line), f.hole))
-            return TD_OK;
+            return STATUS_OK;
         text = batch->form == TD_XML
                    ? write_xml(&batch->line, &f, &change, is_change)
                    : write_json(&batch->line, &change, is_change);
@@ -126,7 +126,7 @@ batch_add(struct batch *batch, const struct filter *filter,
     change.n_links = 0; /* below, with their paths */
     told = changes_add(&batch->changes, &change);
     if (!told)
-        return TD_MEMORY;
+        return STATUS_MEMORY;
     if (!is_change)
         told->change = NULL;
     told->text = changes_text(&batch->changes, text);
@@ -135,5 +135,5 @@ batch_add(struct batch *batch, const struct filter *filter,
         told->file = changes_text(&batch->changes, slice_of(file));
     for (size_t i = 0; i < entry->n_links && i < CHANGE_LINKS_MAX; i++)
         changes_link(&batch->changes, &links[i], entry->links[i].path);
-    return changes_failed(&batch->changes) ? TD_MEMORY : TD_OK;
+    return changes_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
 }

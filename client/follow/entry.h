@@ -29,10 +29,10 @@ void batch_clear(struct batch *batch);
 
 /* Adds an entry if it passes `filter`. `is_change`: the entry is a change, with
  * a time if it has any, and an update if it names no kind; else a resource.
- * `file`: its representation; NULL: none. TD_MEMORY */
-enum td_status batch_add(struct batch *batch, const struct filter *filter,
-                         const struct document_entry *entry, bool is_change,
-                         const char *file);
+ * `file`: its representation; NULL: none. STATUS_MEMORY */
+enum status batch_add(struct batch *batch, const struct filter *filter,
+                      const struct document_entry *entry, bool is_change,
+                      const char *file);
 
 static inline bool
 batch_is_full(const struct batch *batch)

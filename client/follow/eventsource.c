@@ -80,7 +80,7 @@ read_events(struct eventsource *e, struct slice *bytes)
             return false;
     }
     if (rc == STATUS_MEMORY)
-        live_finish(live, LIVE_MEMORY, "no memory");
+        live_finish(live, LIVE_MEMORY, NO_MEMORY);
     else if (rc && rc != STATUS_AGAIN)
         live_finish(live, LIVE_BROKEN, "the broker sent %s", why.text);
     return !live->is_ending;
@@ -93,7 +93,7 @@ hold(struct eventsource *e, struct slice bytes)
 {
     buf_add_slice(&e->held, bytes);
     if (e->held.failed)
-        live_finish(e->live, LIVE_MEMORY, "no memory");
+        live_finish(e->live, LIVE_MEMORY, NO_MEMORY);
 }
 
 static void
@@ -148,22 +148,22 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct eventsource *e = user;
     struct fetch_answer refusal = *answer;
 
     e->fetch = NULL;
-    if (why->rc == TD_MEMORY) {
-        live_finish(e->live, LIVE_MEMORY, "no memory");
-    } else if (e->is_stream || (why->rc && why->rc != TD_STOPPED)) {
+    if (why->rc == STATUS_MEMORY) {
+        live_finish(e->live, LIVE_MEMORY, NO_MEMORY);
+    } else if (e->is_stream || (why->rc && why->rc != STATUS_STOPPED)) {
         live_finish(e->live, LIVE_LOST, "%s%s%s",
                     e->is_stream || answer->is_sent ? "the connection broke"
                                                     : "cannot connect",
                     why->text[0] ? ": " : "", why->text);
     } else {
         if (why->rc)
-            refusal.status = why->status;
+            refusal.status = why->http_status;
         if (e->refusal.failed)
             buf_clear(&e->refusal);
         refusal.body = e->refusal;

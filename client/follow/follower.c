@@ -158,30 +158,29 @@ follower_tell(struct td_follower *f, const char *why, unsigned ms)
 }
 
 bool
-follower_is_patient(struct td_follower *f, const struct failure *why,
+follower_is_patient(struct td_follower *f, const struct problem *why,
                     unsigned *ms)
 {
     int64_t since_ms = loop_now_ms() - f->new_ms;
-    struct failure told = *why; /* a copy: the exchange may be freed */
+    struct problem told = *why; /* a copy: the exchange may be freed */
 
     if (!f->wish.until_caught_up ||
         pause_within(f->wish.patience_ms, since_ms, told.retry_after_s, ms))
         return true;
     if (told.retry_after_s)
-        failure_set(&told, TD_UNREACHABLE,
-                    "%.800s; it is to be asked again in %u s", why->text,
-                    told.retry_after_s);
+        problem(&told, STATUS_UNREACHABLE,
+                "%.800s; it is to be asked again in %u s", why->text,
+                told.retry_after_s);
     else
-        failure_set(&told, TD_UNREACHABLE,
-                    "nothing new came for %.1f s: %.800s", since_ms / 1000.0,
-                    why->text);
+        problem_prefix(&told, STATUS_UNREACHABLE,
+                       "nothing new came for %.1f s: ", since_ms / 1000.0);
     return follower_end(f, &told);
 }
 
 bool
-follower_trouble(struct td_follower *f, const struct failure *why)
+follower_trouble(struct td_follower *f, const struct problem *why)
 {
-    struct failure told = *why; /* a copy: the exchange may be freed */
+    struct problem told = *why; /* a copy: the exchange may be freed */
     bool is_farewell =
         f->has_farewell && (f->n_heard || f->pause_ms < PAUSE_FAREWELL);
     unsigned ms;
@@ -234,17 +233,17 @@ close_running(void *owner)
     follower_free(owner);
 }
 
-enum td_status
+enum status
 follower_new(struct td_client *client, const char *url,
              const struct td_follow_options *options, td_message_fn *on_message,
              void *user, follower_end_fn *on_end, void *end_user,
-             struct td_follower **follower, struct failure *why)
+             struct td_follower **follower, struct problem *why)
 {
     struct td_follower *f = calloc(1, sizeof(*f));
-    enum td_status rc;
+    enum status rc;
 
     if (!f)
-        return failure_memory(why);
+        return problem_memory(why);
     f->client = client;
     f->running = (struct running){.close = close_running, .owner = f};
     f->on_message = on_message;
@@ -263,9 +262,9 @@ follower_new(struct td_client *client, const char *url,
     if (f->wish.has_place)
         follower_stand(f, &f->wish.place);
     if (!rc && incoming_init(&f->message, f->wish.form))
-        rc = failure_memory(why);
+        rc = problem_memory(why);
     if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
-        rc = failure_memory(why);
+        rc = problem_memory(why);
     if (rc) {
         follower_free(f);
         return rc;
@@ -273,7 +272,7 @@ follower_new(struct td_client *client, const char *url,
     client_runs(client, &f->running);
     *follower = f;
     follower_rest(f, 0);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Frees the memory that messages point into. */
@@ -316,9 +315,9 @@ follower_is_here(struct td_follower *f, bool is_gone)
 }
 
 bool
-follower_end(struct td_follower *f, const struct failure *why)
+follower_end(struct td_follower *f, const struct problem *why)
 {
-    struct failure told = *why;
+    struct problem told = *why;
 
     follower_enter(f, FOLLOWER_ENDED);
     client_idles(f->client, &f->running, true);
@@ -328,13 +327,13 @@ follower_end(struct td_follower *f, const struct failure *why)
 }
 
 bool
-follower_fail(struct td_follower *f, enum td_status rc, const char *format, ...)
+follower_fail(struct td_follower *f, enum status rc, const char *format, ...)
 {
-    struct failure why = {.rc = rc};
+    struct problem why = {.rc = rc};
     va_list args;
 
     va_start(args, format);
-    failure_vset(&why, rc, format, args);
+    problem_vset(&why, rc, format, args);
     va_end(args);
     return follower_end(f, &why);
 }

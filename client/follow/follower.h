@@ -63,7 +63,7 @@ struct pusher {
 };
 
 /* The end, called once; the caller still frees the follower. */
-typedef void follower_end_fn(const struct failure *why, void *user);
+typedef void follower_end_fn(const struct problem *why, void *user);
 
 struct td_follower {
     struct td_client *client;
@@ -126,7 +126,7 @@ struct td_follower {
     bool was_heard;       /* a message ever came */
     unsigned n_mute;      /* connections in a row without a message */
     bool has_farewell;    /* the broker ended the last connection */
-    struct failure unfit; /* why the last transport was unfit */
+    struct problem unfit; /* why the last transport was unfit */
     struct live_end end;  /* of a connection that ended in FOLLOWER_FILLING */
     bool has_end;
 
@@ -136,7 +136,7 @@ struct td_follower {
     struct buf body;     /* the page */
     bool has_page;       /* it has come; the follower may be paused */
     uint64_t upto;       /* where the hole ends */
-    struct failure hole; /* why the change memory could not fill it */
+    struct problem hole; /* why the change memory could not fill it */
     struct batch batch;
     bool has_batch;           /* an entry was added, or filtered out */
     uint64_t batch_begin;     /* the batch covers entries after this one ... */
@@ -145,7 +145,7 @@ struct td_follower {
     /* poll.c */
     char etag[256];
     bool has_lists_end; /* the history ended; the follower may be paused */
-    struct failure lists_end;
+    struct problem lists_end;
     struct place lists_upto;
     bool is_list_closed; /* history_plan's is_closed */
     unsigned n_behind;   /* lists in a row that end before the place */
@@ -174,18 +174,11 @@ struct td_follower {
 
 /* follower.c */
 
-enum td_status follower_new(struct td_client *client, const char *url,
-                            const struct td_follow_options *options,
-                            td_message_fn *on_message, void *user,
-                            follower_end_fn *on_end, void *end_user,
-                            struct td_follower **follower, struct failure *why);
-
-/* td_follower_open for a URL that a document named (client_add_source). In
- * api.c. */
-enum td_status follower_open(struct td_client *client, const char *url,
-                             const struct td_follow_options *options,
-                             td_message_fn *on_message, void *user,
-                             struct td_follower **follower);
+enum status follower_new(struct td_client *client, const char *url,
+                         const struct td_follow_options *options,
+                         td_message_fn *on_message, void *user,
+                         follower_end_fn *on_end, void *end_user,
+                         struct td_follower **follower, struct problem *why);
 
 /* Gives the follower a description of the set, so that it need not look for it;
  * before the loop turns. In seek.c. */
@@ -202,12 +195,12 @@ bool follower_is_here(struct td_follower *f, bool is_gone);
 void follower_enter(struct td_follower *f, enum follower_state state);
 
 /* Ends the follower with `why`, of whatever status; false. */
-bool follower_end(struct td_follower *f, const struct failure *why);
-bool follower_fail(struct td_follower *f, enum td_status rc, const char *format,
+bool follower_end(struct td_follower *f, const struct problem *why);
+bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
 
 /* Drops all exchanges and tries again after a pause; false. */
-bool follower_trouble(struct td_follower *f, const struct failure *why);
+bool follower_trouble(struct td_follower *f, const struct problem *why);
 
 /* Calls on_trouble. False: the follower is gone. */
 bool follower_tell(struct td_follower *f, const char *why, unsigned ms);
@@ -217,8 +210,8 @@ bool follower_rest(struct td_follower *f, uint64_t ms);
 
 /* True if another attempt after *ms, which may be reduced, is allowed. A
  * follower with until_caught_up has limited patience. False: it has ended with
- * TD_UNREACHABLE; `why` is the reason, which may ask for a pause. */
-bool follower_is_patient(struct td_follower *f, const struct failure *why,
+ * STATUS_UNREACHABLE; `why` is the reason, which may ask for a pause. */
+bool follower_is_patient(struct td_follower *f, const struct problem *why,
                          unsigned *ms);
 
 /* Does the next step: seeks, takes a baseline, connects. False. */
@@ -307,7 +300,7 @@ bool survey_go_on(struct td_follower *f);
 void survey_swap(struct td_follower *f, struct listing **listing);
 
 /* Reports that a document of a baseline is asked for again in `ms`. */
-void survey_wait(const struct failure *why, unsigned ms, void *follower);
+void survey_wait(const struct problem *why, unsigned ms, void *follower);
 
 /* Completes the listing's reading by a baseline. False: the follower
  * has ended. */
@@ -333,7 +326,7 @@ void push_close(struct td_follower *f);
 
 /* The history no longer reaches back, or is another one: takes a baseline if
  * the caller wants one; else ends. False. */
-bool rebase_gone(struct td_follower *f, const struct failure *why);
+bool rebase_gone(struct td_follower *f, const struct problem *why);
 
 /* Begins the wanted baseline; false. */
 bool rebase_begin(struct td_follower *f);

@@ -43,11 +43,11 @@ struct frames {
 
 /* Notes the end; only the first reason counts. */
 static void finish(struct frames *f, enum live_how how, unsigned code,
-                   enum td_status rc, const char *format, ...)
+                   enum status rc, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 static void
-finish(struct frames *f, enum live_how how, unsigned code, enum td_status rc,
+finish(struct frames *f, enum live_how how, unsigned code, enum status rc,
        const char *format, ...)
 {
     va_list args;
@@ -58,7 +58,7 @@ finish(struct frames *f, enum live_how how, unsigned code, enum td_status rc,
     f->end.how = how;
     f->end.code = code;
     va_start(args, format);
-    failure_vset(&f->end.why, rc, format, args);
+    problem_vset(&f->end.why, rc, format, args);
     va_end(args);
     wslay_event_shutdown_read(f->wslay);
 }
@@ -66,7 +66,7 @@ finish(struct frames *f, enum live_how how, unsigned code, enum td_status rc,
 static void
 finish_lost(struct frames *f, const char *reason)
 {
-    finish(f, LIVE_LOST, 0, TD_UNREACHABLE, "%s", reason);
+    finish(f, LIVE_LOST, 0, STATUS_UNREACHABLE, "%s", reason);
 }
 
 static bool
@@ -137,7 +137,7 @@ on_frame(wslay_event_context_ptr wslay,
     if (!f->is_data)
         return;
     if (frame->opcode == WSLAY_BINARY_FRAME) {
-        finish(f, LIVE_BROKEN, 0, TD_BROKEN,
+        finish(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
                "the broker sent a binary message");
         return;
     }
@@ -147,7 +147,7 @@ on_frame(wslay_event_context_ptr wslay,
     }
     so_far = f->inbox.size - f->open - sizeof(none);
     if (frame->payload_length > LIVE_MESSAGE_MAX - so_far)
-        finish(f, LIVE_BROKEN, 0, TD_BROKEN,
+        finish(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
                "the broker sent a message of more than %d bytes",
                LIVE_MESSAGE_MAX);
 }
@@ -164,7 +164,7 @@ on_part(wslay_event_context_ptr wslay,
     buf_add(&f->inbox, part->data, part->data_length);
     f->n_data += part->data_length;
     if (f->inbox.failed)
-        finish(f, LIVE_MEMORY, 0, TD_MEMORY, "no memory");
+        finish(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
 }
 
 /* Takes a complete message, or a complete control frame. */
@@ -185,11 +185,11 @@ on_whole(wslay_event_context_ptr wslay,
         f->n_whole++;
     } else if (message->opcode == WSLAY_CONNECTION_CLOSE) {
         if (message->msg_length > 2 && message->msg[2])
-            finish(f, LIVE_CLOSED, message->status_code, TD_UNREACHABLE, "%.*s",
-                   (int)(message->msg_length - 2),
+            finish(f, LIVE_CLOSED, message->status_code, STATUS_UNREACHABLE,
+                   "%.*s", (int)(message->msg_length - 2),
                    (const char *)message->msg + 2);
         else
-            finish(f, LIVE_CLOSED, message->status_code, TD_UNREACHABLE,
+            finish(f, LIVE_CLOSED, message->status_code, STATUS_UNREACHABLE,
                    "the broker ended the connection");
     }
 }
@@ -221,7 +221,7 @@ frames_new(frames_read_fn *read, frames_write_fn *write, void *user)
     f->user = user;
     f->open = SIZE_MAX;
     buf_init(&f->inbox, INBOX_MAX);
-    failure_clear(&f->end.why);
+    problem_clear(&f->end.why);
     return f;
 }
 
@@ -284,7 +284,7 @@ frames_next(struct frames *f, char **bytes, size_t *size)
         f->is_dry = false;
         rc = wslay_event_recv(f->wslay);
         if (rc == WSLAY_ERR_NOMEM)
-            finish(f, LIVE_MEMORY, 0, TD_MEMORY, "no memory");
+            finish(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
         else if (rc || !wslay_event_get_read_enabled(f->wslay))
             finish_lost(f, "the broker broke the rules of WebSocket");
         write_on(f);

@@ -52,21 +52,23 @@ filled(struct td_follower *f)
 
 /* Neither the change memory nor the lists fill the hole. */
 static bool
-stuck(struct td_follower *f, const struct failure *why)
+stuck(struct td_follower *f, const struct problem *why)
 {
-    if (why->rc == TD_UNREACHABLE || f->hole.rc == TD_UNREACHABLE)
-        return follower_trouble(f, why->rc == TD_UNREACHABLE ? why : &f->hole);
-    if (why->rc == TD_GONE)
+    if (why->rc == STATUS_UNREACHABLE || f->hole.rc == STATUS_UNREACHABLE)
+        return follower_trouble(f,
+                                why->rc == STATUS_UNREACHABLE ? why : &f->hole);
+    if (why->rc == STATUS_GONE)
         return rebase_gone(f, why);
     return follower_end(f, why);
 }
 
 /* The change memory fails with `why`: tries the Change Lists. */
 static bool
-page_failed(struct td_follower *f, const struct failure *why)
+page_failed(struct td_follower *f, const struct problem *why)
 {
     f->hole = *why;
-    if (why->rc == TD_GONE || why->rc == TD_MEMORY || !f->offered.change_list)
+    if (why->rc == STATUS_GONE || why->rc == STATUS_MEMORY ||
+        !f->offered.change_list)
         return stuck(f, why);
     return poll_lists(f);
 }
@@ -74,25 +76,25 @@ page_failed(struct td_follower *f, const struct failure *why)
 static bool
 take_page(struct td_follower *f)
 {
-    struct failure why = {.rc = TD_OK};
-    struct problem problem = {.text = ""};
-    enum td_status rc;
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc;
     bool is_stuck;
 
     f->has_page = false;
-    rc = incoming_read(&f->message, buf_slice(&f->body), &problem);
-    if (rc == TD_MEMORY)
-        return follower_fail(f, rc, "no memory");
+    rc = incoming_read(&f->message, buf_slice(&f->body), &why);
+    if (rc == STATUS_MEMORY)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc) {
-        failure_set(&why, TD_BROKEN, "the change memory cannot be read: %s",
-                    problem.text);
+        problem_prefix(&why, STATUS_MALFORMED,
+                       "the change memory cannot be read: ");
         return page_failed(f, &why);
     }
     if (!deliver_page(f, &is_stuck))
         return false;
     if (is_stuck) {
-        failure_set(&why, TD_BROKEN, "a gap after %llu that cannot be filled",
-                    (unsigned long long)f->order.at.seq);
+        problem(&why, STATUS_MALFORMED,
+                "a gap after %llu that cannot be filled",
+                (unsigned long long)f->order.at.seq);
         return page_failed(f, &why);
     }
     buf_fini(&f->body);
@@ -100,10 +102,10 @@ take_page(struct td_follower *f)
 }
 
 static void
-on_page(struct fetch_answer *answer, const struct failure *why, void *user)
+on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct td_follower *f = user;
-    struct failure told = *why;
+    struct problem told = *why;
 
     f->page = NULL;
     f->held.page = false;
@@ -145,29 +147,29 @@ ask_page(struct td_follower *f)
         f->page = fetch_start(f->client, &request, NULL, on_page, f);
     buf_fini(&url);
     if (!f->page)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     return true;
 }
 
 static bool
 take_lists_end(struct td_follower *f)
 {
-    struct failure told = f->lists_end;
+    struct problem told = f->lists_end;
 
     if (f->has_batch)
         return deliver_batch(f) && holes_go_on(f);
     f->has_lists_end = false;
     if (poll_is_behind(f)) /* the kept message proves that entries exist */
-        told.rc = TD_UNREACHABLE;
+        told.rc = STATUS_UNREACHABLE;
     if (told.rc)
         return stuck(f, &told);
     if (f->order.at.seq >= f->upto)
         return holes_go_on(f);
     /* Lists are never behind messages (design section 5, rule 2), but a proxy
      * may have kept an older list. */
-    failure_set(&told, TD_UNREACHABLE,
-                "a gap after %llu that the Change Lists do not fill yet",
-                (unsigned long long)f->order.at.seq);
+    problem(&told, STATUS_UNREACHABLE,
+            "a gap after %llu that the Change Lists do not fill yet",
+            (unsigned long long)f->order.at.seq);
     return stuck(f, &told);
 }
 
@@ -190,7 +192,7 @@ holes_go_on(struct td_follower *f)
 bool
 holes_begin(struct td_follower *f, uint64_t upto)
 {
-    struct failure none = {.rc = TD_OK};
+    struct problem none = {.rc = STATUS_OK};
 
     follower_enter(f, FOLLOWER_FILLING);
     follower_hold(f); /* the live connection */
@@ -200,6 +202,7 @@ holes_begin(struct td_follower *f, uint64_t upto)
         return ask_page(f);
     if (f->offered.change_list)
         return poll_lists(f);
-    return follower_fail(f, TD_BROKEN, "a gap after %llu that cannot be filled",
+    return follower_fail(f, STATUS_MALFORMED,
+                         "a gap after %llu that cannot be filled",
                          (unsigned long long)f->order.at.seq);
 }

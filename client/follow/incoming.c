@@ -20,7 +20,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     return changes_add(&in->memory, change) ? STATUS_OK : STATUS_MEMORY;
 }
 
-enum td_status
+enum status
 incoming_init(struct incoming *in, enum td_form form)
 {
     struct slice type =
@@ -31,7 +31,7 @@ incoming_init(struct incoming *in, enum td_form form)
     changes_init(&in->memory);
     in->reader = reader_new(format_of(type), READER_MESSAGE,
                             DOCUMENT_ENTRIES_MAX, on_change, in);
-    return in->reader ? TD_OK : TD_MEMORY;
+    return in->reader ? STATUS_OK : STATUS_MEMORY;
 }
 
 void
@@ -87,7 +87,7 @@ cut_json(struct incoming *in, struct slice text)
     return given == in->n_changes;
 }
 
-enum td_status
+enum status
 incoming_read(struct incoming *in, struct slice text, struct problem *why)
 {
     enum status rc;
@@ -99,7 +99,7 @@ incoming_read(struct incoming *in, struct slice text, struct problem *why)
     if (!rc)
         rc = reader_end(in->reader, why);
     if (rc)
-        return rc == STATUS_MEMORY ? TD_MEMORY : TD_BROKEN;
+        return rc == STATUS_MEMORY ? STATUS_MEMORY : STATUS_MALFORMED;
     in->changes = changes_seal(&in->memory);
     in->n_changes = changes_count(&in->memory);
     in->coverage = *reader_coverage(in->reader);
@@ -112,8 +112,8 @@ incoming_read(struct incoming *in, struct slice text, struct problem *why)
     else if (in->form == TD_XML ? !cut_xml(in, text) : !cut_json(in, text))
         problem_set(why, "its entries cannot be told apart");
     else
-        return TD_OK;
-    return TD_BROKEN;
+        return STATUS_OK;
+    return STATUS_MALFORMED;
 }
 
 struct slice

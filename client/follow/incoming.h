@@ -23,15 +23,15 @@ struct incoming {
     struct changes memory;     /* memory of the changes */
 };
 
-/* TD_MEMORY */
-enum td_status incoming_init(struct incoming *in, enum td_form form);
+/* STATUS_MEMORY */
+enum status incoming_init(struct incoming *in, enum td_form form);
 void incoming_fini(struct incoming *in);
 
 /* Reads the message `text`, which must stay until the next one: the texts of
- * the changes point into it. TD_BROKEN: it is no message of a broker; `why`
- * says more. TD_MEMORY. */
-enum td_status incoming_read(struct incoming *in, struct slice text,
-                             struct problem *why);
+ * the changes point into it. STATUS_MALFORMED: it is no message of a broker;
+ * `why` says more. STATUS_MEMORY. */
+enum status incoming_read(struct incoming *in, struct slice text,
+                          struct problem *why);
 
 /* The bytes of change `i` that the log's digest covers, in XML. */
 struct slice incoming_fragment(const struct incoming *in, size_t i);

@@ -50,25 +50,25 @@ tell_end(struct live *live)
     on_end(&end, user);
 }
 
-static enum td_status
+static enum status
 status_of(enum live_how how)
 {
     switch (how) {
     case LIVE_AGAIN:
     case LIVE_ENOUGH:
-        return TD_OK;
+        return STATUS_OK;
     case LIVE_REFUSED:
-        return TD_REFUSED;
+        return STATUS_REFUSED;
     case LIVE_UNFIT:
     case LIVE_CLOSED:
     case LIVE_LOST:
-        return TD_UNREACHABLE;
+        return STATUS_UNREACHABLE;
     case LIVE_BROKEN:
-        return TD_BROKEN;
+        return STATUS_MALFORMED;
     case LIVE_MEMORY:
         break;
     }
-    return TD_MEMORY;
+    return STATUS_MEMORY;
 }
 
 static void
@@ -87,7 +87,7 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
         return;
     live->end.how = how;
     va_start(args, format);
-    failure_vset(&live->end.why, status_of(how), format, args);
+    problem_vset(&live->end.why, status_of(how), format, args);
     va_end(args);
     begin_end(live);
 }
@@ -137,17 +137,17 @@ is_unfit(const struct live *live, const struct fetch_answer *answer)
 void
 live_finish_refused(struct live *live, const struct fetch_answer *answer)
 {
-    struct failure *why = &live->end.why;
+    struct problem *why = &live->end.why;
 
     if (live->is_ending)
         return;
     live->end.how = is_unfit(live, answer) ? LIVE_UNFIT : LIVE_REFUSED;
     fetch_refused(why, answer);
     if (answer->status < 400)
-        failure_set(why, why->rc, "%u: that is no stream of changes",
-                    answer->status);
+        problem(why, why->rc, "%u: that is no stream of changes",
+                answer->status);
     if (live->end.how == LIVE_UNFIT)
-        why->rc = TD_UNREACHABLE;
+        why->rc = STATUS_UNREACHABLE;
     begin_end(live);
 }
 
@@ -249,7 +249,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->user = user;
     live->url = strdup(request->url);
     live->timer = timer_new(client->loop, on_timer, live);
-    failure_clear(&live->end.why);
+    problem_clear(&live->end.why);
     if (!live->url || !live->timer || !live->transport->start(live)) {
         release(live);
         return NULL;

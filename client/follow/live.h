@@ -18,31 +18,31 @@
 #include <stddef.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 /* Longest message: brokers send at most 1 MiB by default. */
 #define LIVE_MESSAGE_MAX (16 * 1024 * 1024)
 
-/* `why->rc` beside each: LIVE_REFUSED has the meaning of its status
- * (TD_REFUSED, TD_GONE or, if it may pass, TD_UNREACHABLE). */
+/* How it ended, and why->rc. */
 enum live_how {
-    LIVE_AGAIN,   /* TD_OK: a long poll was answered: start the next */
-    LIVE_ENOUGH,  /* TD_OK: on_message returned false */
-    LIVE_REFUSED, /* an answer other than a stream; why->status, why->text */
-    LIVE_UNFIT,   /* TD_UNREACHABLE: a proxy does not seem to carry this
-                     transport; another may work. A broker that ends at that
-                     moment looks the same */
-    LIVE_CLOSED,  /* TD_UNREACHABLE: the broker's farewell: close code `code`;
+    LIVE_AGAIN,   /* OK: a long poll was answered: start the next */
+    LIVE_ENOUGH,  /* OK: on_message returned false */
+    LIVE_REFUSED, /* an answer other than a stream: fetch_meaning of its
+                     status; why->http_status, why->text */
+    LIVE_UNFIT,   /* UNREACHABLE: a proxy does not seem to carry this transport;
+                     another may work. A broker that ends at that moment looks
+                     the same */
+    LIVE_CLOSED,  /* UNREACHABLE: the broker's farewell: close code `code`;
                      4410: gone; 4404: the set was removed */
-    LIVE_LOST,    /* TD_UNREACHABLE: failed, broke, or fell silent */
-    LIVE_BROKEN,  /* TD_BROKEN: the broker sent no valid message */
-    LIVE_MEMORY   /* TD_MEMORY */
+    LIVE_LOST,    /* UNREACHABLE: failed, broke, or fell silent */
+    LIVE_BROKEN,  /* MALFORMED: the broker sent no valid message */
+    LIVE_MEMORY   /* MEMORY */
 };
 
 struct live_end {
     enum live_how how;
     unsigned code; /* LIVE_CLOSED: RFC 6455 section 7.4; 0: none */
-    struct failure why;
+    struct problem why;
 };
 
 struct live_request {

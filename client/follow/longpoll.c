@@ -66,7 +66,7 @@ is_message(const struct live *live, const struct fetch_answer *answer)
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct longpoll *l = user;
     struct fetch_answer refusal = *answer;
@@ -75,9 +75,9 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
     if (l->is_too_long) {
         live_finish(l->live, LIVE_BROKEN, "the broker sent more than %d bytes",
                     LIVE_MESSAGE_MAX);
-    } else if (why->rc == TD_STOPPED || why->rc == TD_MEMORY) {
-        live_finish(l->live, LIVE_MEMORY, "no memory");
-    } else if (why->rc == TD_BROKEN) {
+    } else if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY) {
+        live_finish(l->live, LIVE_MEMORY, NO_MEMORY);
+    } else if (why->rc == STATUS_MALFORMED) {
         live_finish(l->live, LIVE_BROKEN, "%s", why->text);
     } else if (why->rc) {
         live_finish(l->live, LIVE_LOST, "%s: %s",

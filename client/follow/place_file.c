@@ -46,17 +46,19 @@ td_position_read(struct td_client *client, const char *path,
     client_begin(client);
     position[0] = '\0';
     if (size < 0 && errno == ENOENT)
-        return TD_OK;
+        return client_end(client, STATUS_OK);
     if (size < 0)
-        return client_fail(client, TD_IO, "cannot read %s: %s", path,
-                           strerror(errno));
+        return client_end(client,
+                          client_fail(client, STATUS_IO, "cannot read %s: %s",
+                                      path, strerror(errno)));
     while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
         size--;
     line[size] = '\0';
     if (size >= TD_POSITION_SIZE || place_read(slice_of(line), &place))
-        return client_fail(client, TD_INVALID, "%s holds no position", path);
+        return client_end(client, client_fail(client, STATUS_INVALID,
+                                              "%s holds no position", path));
     memcpy(position, line, (size_t)size + 1);
-    return TD_OK;
+    return client_end(client, STATUS_OK);
 }
 
 static bool
@@ -100,7 +102,7 @@ td_position_write(struct td_client *client, const char *path,
     char temp[PATH_MAX];
     char line[TD_POSITION_SIZE + 1];
     struct place place;
-    enum td_status rc = TD_IO;
+    enum status rc = STATUS_IO;
     int fd = -1;
     int directory = -1;
     int n = snprintf(temp, sizeof(temp), "%s.new", path);
@@ -108,8 +110,9 @@ td_position_write(struct td_client *client, const char *path,
 
     client_begin(client);
     if ((size_t)size >= sizeof(line) || place_read(slice_of(position), &place))
-        return client_fail(client, TD_INVALID, "not a position: \"%.80s\"",
-                           position);
+        return client_end(client,
+                          client_fail(client, STATUS_INVALID,
+                                      "not a position: \"%.80s\"", position));
     errno = ENAMETOOLONG;
     if (n < 0 || (size_t)n >= sizeof(temp))
         goto out;
@@ -123,7 +126,7 @@ td_position_write(struct td_client *client, const char *path,
     if (!write_all(fd, line, (size_t)size) || fsync(fd) || rename(temp, path) ||
         fsync(directory))
         goto out;
-    rc = TD_OK;
+    rc = STATUS_OK;
 
 out:
     if (rc)
@@ -134,5 +137,5 @@ out:
         close(fd);
     if (directory >= 0)
         close(directory);
-    return rc;
+    return client_end(client, rc);
 }

@@ -31,10 +31,10 @@ on_entry(const struct document_entry *entry, const struct place *after,
 
 /* Hands over the entries found so far before the pause. */
 static bool
-on_wait(const struct failure *why, unsigned *ms, void *user)
+on_wait(const struct problem *why, unsigned *ms, void *user)
 {
     struct td_follower *f = user;
-    struct failure told = *why; /* a copy: the history may be freed */
+    struct problem told = *why; /* a copy: the history may be freed */
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
@@ -45,7 +45,7 @@ on_wait(const struct failure *why, unsigned *ms, void *user)
 }
 
 static void
-on_end(const struct failure *why, const struct place *upto, void *user)
+on_end(const struct problem *why, const struct place *upto, void *user)
 {
     struct td_follower *f = user;
 
@@ -76,7 +76,7 @@ poll_lists(struct td_follower *f)
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
     if (!f->history)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return true;
 }
@@ -98,7 +98,7 @@ tell_heartbeat(struct td_follower *f)
 bool
 poll_is_behind(const struct td_follower *f)
 {
-    return f->lists_end.rc == TD_GONE && f->order.is_placed &&
+    return f->lists_end.rc == STATUS_GONE && f->order.is_placed &&
            !f->lists_upto.is_time && f->lists_upto.at.seq < f->order.at.seq;
 }
 
@@ -106,7 +106,7 @@ poll_is_behind(const struct td_follower *f)
  * proxy has kept older lists. Only another look shows which. With
  * until_caught_up the looks fit into the patience. */
 static bool
-behind(struct td_follower *f, struct failure *why)
+behind(struct td_follower *f, struct problem *why)
 {
     unsigned ms =
         f->wish.poll_ms < BEHIND_PAUSE ? f->wish.poll_ms : BEHIND_PAUSE;
@@ -117,7 +117,7 @@ behind(struct td_follower *f, struct failure *why)
     }
     if (f->wish.until_caught_up && ms > f->wish.patience_ms / (BEHIND_MOST + 1))
         ms = f->wish.patience_ms / (BEHIND_MOST + 1);
-    why->rc = TD_UNREACHABLE;
+    why->rc = STATUS_UNREACHABLE;
     if (!follower_is_patient(f, why, &ms))
         return false;
     follower_rest(f, ms); /* first: on_trouble may close it */
@@ -128,15 +128,15 @@ behind(struct td_follower *f, struct failure *why)
 static bool
 failed(struct td_follower *f, bool was_fresh)
 {
-    struct failure why = f->lists_end;
+    struct problem why = f->lists_end;
 
     f->etag[0] = '\0';
     f->n_heard = 0;
     if (poll_is_behind(f))
         return behind(f, &why);
-    if (why.rc == TD_GONE)
+    if (why.rc == STATUS_GONE)
         return rebase_gone(f, &why);
-    if ((why.status == 404 || why.status == 410) && !was_fresh) {
+    if ((why.http_status == 404 || why.http_status == 410) && !was_fresh) {
         f->is_sought = false; /* the lists may have moved */
         return follower_go(f);
     }
@@ -153,7 +153,7 @@ poll_over(struct td_follower *f)
     if (!tell_heartbeat(f))
         return false;
     if (f->wish.until_caught_up)
-        return follower_fail(f, TD_OK, "%s", "");
+        return follower_fail(f, STATUS_OK, "%s", "");
     return push_wait(f);
 }
 

@@ -100,7 +100,7 @@ static bool
 add_resource(struct td_follower *f, const struct document_entry *entry,
              const char *file)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     struct buf path;
 
     buf_init(&path, SIZE_MAX / 2);
@@ -108,10 +108,10 @@ add_resource(struct td_follower *f, const struct document_entry *entry,
         buf_add_format(&path, "%s/%s%c", f->wish.scratch, file, '\0');
     if (path.failed || batch_add(&f->batch, &f->wish.resources, entry, false,
                                  file ? path.data : NULL))
-        rc = TD_MEMORY;
+        rc = STATUS_MEMORY;
     buf_fini(&path);
     f->has_batch = changes_count(&f->batch.changes) > 0;
-    return !rc || follower_fail(f, rc, "no memory");
+    return !rc || follower_fail(f, STATUS_MEMORY, NO_MEMORY);
 }
 
 static bool
@@ -132,16 +132,16 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 }
 
 static void
-on_end(const struct failure *why, const struct place *place,
+on_end(const struct problem *why, const struct place *place,
        const struct place *guess, void *user)
 {
     struct td_follower *f = user;
-    struct failure told = *why;
+    struct problem told = *why;
 
     f->baseline = NULL;
     f->held.baseline = false;
     f->n_heard = 0;
-    if (told.rc == TD_UNREACHABLE) {
+    if (told.rc == STATUS_UNREACHABLE) {
         f->is_sought = false;
         follower_trouble(f, &told);
     } else if (told.rc) {
@@ -165,7 +165,7 @@ begin_without_list(struct td_follower *f)
     if (!f->offered.earliest ||
         place_read(slice_of(f->offered.earliest), &f->standing) ||
         f->standing.is_time || f->standing.at.seq)
-        return follower_fail(f, TD_GONE,
+        return follower_fail(f, STATUS_GONE,
                              "%s; a baseline cannot be taken either: the "
                              "source offers no list of its resources",
                              f->reason);
@@ -175,10 +175,10 @@ begin_without_list(struct td_follower *f)
 static bool
 wait_longer(struct td_follower *f, unsigned ms)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_set(&why, TD_UNREACHABLE,
-                "a baseline was just taken, and again: %.800s", f->reason);
+    problem(&why, STATUS_UNREACHABLE,
+            "a baseline was just taken, and again: %.800s", f->reason);
     follower_rest(f, ms); /* first: on_trouble may close it */
     follower_tell(f, why.text, ms);
     return false;
@@ -210,7 +210,7 @@ rebase_begin(struct td_follower *f)
         return begin_without_list(f);
     f->baseline = baseline_start(f->client, &plan, on_entry, on_end, f);
     if (!f->baseline)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return false;
 }
@@ -218,16 +218,16 @@ rebase_begin(struct td_follower *f)
 /* The list has no time, and the history does not reach back to its newest
  * lastmod: takes the age that the server states as the next best. */
 static bool
-guess_place(struct td_follower *f, const struct failure *why)
+guess_place(struct td_follower *f, const struct problem *why)
 {
     char time[DATETIME_SIZE + 1];
-    struct failure told;
+    struct problem told;
 
     time[datetime_write_short(time, f->guess.time_us)] = '\0';
-    failure_set(&told, TD_UNREACHABLE,
-                "%.600s; the baseline does not tell what time it is of, it is "
-                "taken to be of %s",
-                why->text, time);
+    problem(&told, STATUS_UNREACHABLE,
+            "%.600s; the baseline does not tell what time it is of, it is "
+            "taken to be of %s",
+            why->text, time);
     f->has_guess = false;
     f->etag[0] = '\0';
     follower_stand(f, &f->guess);
@@ -237,14 +237,14 @@ guess_place(struct td_follower *f, const struct failure *why)
 }
 
 bool
-rebase_gone(struct td_follower *f, const struct failure *why)
+rebase_gone(struct td_follower *f, const struct problem *why)
 {
     if (f->wish.baseline == TD_NO_BASELINE)
         return follower_end(f, why);
     if (f->is_rebased && f->has_guess)
         return guess_place(f, why);
     if (f->is_rebased)
-        return follower_fail(f, TD_GONE,
+        return follower_fail(f, STATUS_GONE,
                              "%.600s; this is so for the baseline, too, that "
                              "the source offers",
                              why->text);

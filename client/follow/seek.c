@@ -83,11 +83,11 @@ take_offer(struct td_follower *f)
     unsigned open = carried_by(f);
 
     if (f->n_sets > 1)
-        return follower_fail(f, TD_REFUSED,
+        return follower_fail(f, STATUS_REFUSED,
                              "%.800s has %u sets: one is followed here",
                              f->wish.url, f->n_sets);
     if (!open)
-        return follower_fail(f, TD_REFUSED,
+        return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
                              f->wish.url);
@@ -102,7 +102,7 @@ take_offer(struct td_follower *f)
 }
 
 static void
-on_set(struct offered *offered, const struct failure *missed, void *user)
+on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct td_follower *f = user;
 
@@ -116,12 +116,12 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 }
 
 static void
-on_sought(const struct failure *why, void *user)
+on_sought(const struct problem *why, void *user)
 {
     struct td_follower *f = user;
 
     f->discovery = NULL;
-    if (why->rc == TD_UNREACHABLE) {
+    if (why->rc == STATUS_UNREACHABLE) {
         f->n_mute = 0; /* the transport is not to blame */
         follower_trouble(f, why);
     } else if (why->rc) {
@@ -154,7 +154,7 @@ seek_begin(struct td_follower *f)
     f->discovery =
         discovery_start(f->client, f->wish.url, on_set, on_sought, f);
     if (!f->discovery)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     discovery_silence(f->discovery, f->wish.silence_s);
     return false;
 }

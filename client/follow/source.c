@@ -28,12 +28,12 @@ struct source {
     struct tour *tour;
     struct followed **sets; /* by their numbers */
     size_t n_sets;
-    struct failure why;
+    struct problem why;
     bool is_over;
 };
 
 static void
-end(struct source *s, const struct failure *why)
+end(struct source *s, const struct problem *why)
 {
     if (s->is_over)
         return;
@@ -77,23 +77,20 @@ on_progress(uint64_t n_resources, void *user)
 }
 
 static void
-on_set_end(enum td_status rc, const char *text, void *user)
+on_set_end(const struct problem *why, void *user)
 {
     struct followed *set = user;
-    struct failure why;
 
-    failure_clear(&why);
-    if (rc)
-        failure_set(&why, rc, "%s", text);
-    if (rc == TD_STOPPED || rc == TD_MEMORY || rc == TD_INVALID)
-        end(set->source, &why);
+    if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY ||
+        why->rc == STATUS_INVALID)
+        end(set->source, why);
     else
-        tour_ended(set->source->tour, set->number, &why);
+        tour_ended(set->source->tour, set->number, why);
 }
 
 /* Asks the caller where to begin a set. */
 static bool
-start(struct followed *set, struct failure *why)
+start(struct followed *set, struct problem *why)
 {
     struct source *s = set->source;
     const char *after = s->options->follow.after;
@@ -104,15 +101,15 @@ start(struct followed *set, struct failure *why)
     set->start.set_url = set->set_url;
     set->start.n_sets = tour_count(s->tour);
     if (s->options->on_start && s->options->on_start(&set->start, s->user)) {
-        failure_set(why, TD_STOPPED, "%s", "");
+        problem(why, STATUS_STOPPED, "%s", "");
         return false;
     }
     if (set->start.after[0] || !after)
         return true;
     if (tour_count(s->tour) > 1 && strcmp(after, "0") != 0) {
-        failure_set(why, TD_INVALID,
-                    "%.80s is a position of one set, and the source has %zu",
-                    after, tour_count(s->tour));
+        problem(why, STATUS_INVALID,
+                "%.80s is a position of one set, and the source has %zu", after,
+                tour_count(s->tour));
         return false;
     }
     snprintf(set->start.after, sizeof(set->start.after), "%s", after);
@@ -120,7 +117,7 @@ start(struct followed *set, struct failure *why)
 }
 
 static bool
-follow(struct followed *set, bool is_visit, struct failure *why)
+follow(struct followed *set, bool is_visit, struct problem *why)
 {
     struct source *s = set->source;
     struct td_follow_options how = s->options->follow;
@@ -135,12 +132,9 @@ follow(struct followed *set, bool is_visit, struct failure *why)
     how.until_caught_up = is_visit;
     how.on_trouble = on_trouble;
     how.on_progress = how.on_progress ? on_progress : NULL;
-    how.on_end = on_set_end;
-    if (follower_open(s->client, set->set_url, &how, on_message, set,
-                      &set->follower)) {
-        *why = s->client->problem;
+    if (follower_new(s->client, set->set_url, &how, on_message, set, on_set_end,
+                     set, &set->follower, why))
         return false;
-    }
     survey_swap(set->follower, &set->listing);
     if (tour_take_offered(s->tour, set->number, &offered))
         follower_offer(set->follower, &offered);
@@ -172,14 +166,14 @@ followed_of(struct source *s, size_t number)
 }
 
 static bool
-on_open(size_t number, bool is_visit, struct failure *why, void *user)
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct source *s = user;
     struct followed *set = followed_of(s, number);
 
-    failure_clear(why);
+    problem_clear(why);
     if (!set) {
-        failure_memory(why);
+        problem_memory(why);
         return false;
     }
     return follow(set, is_visit, why);
@@ -221,7 +215,7 @@ static void
 on_turn(void *user)
 {
     struct source *s = user;
-    struct failure why;
+    struct problem why;
 
     if (!tour_is_over(s->tour))
         return;
@@ -230,7 +224,7 @@ on_turn(void *user)
 }
 
 static void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     end(user, why);
 }
@@ -274,10 +268,10 @@ td_follow_source(struct td_client *client, const char *url,
         .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
     };
     struct wish wish = {.poll_ms = 0};
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
-    failure_clear(&s.why);
+    problem_clear(&s.why);
     rc = wish_read(&wish, url, how, &s.why); /* before anything is sent */
     wish_fini(&wish);
     if (rc)
@@ -285,7 +279,7 @@ td_follow_source(struct td_client *client, const char *url,
     if (!client_add_source(client, url))
         s.tour = tour_start(client, &plan, &events, &s);
     if (!s.tour)
-        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+        return client_end(client, problem_memory(&client->problem));
     rc = client_until(client, &s.is_over);
     free_all(&s);
     if (!rc)

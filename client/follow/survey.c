@@ -34,7 +34,7 @@ failed_listing(struct td_follower *f)
 bool
 survey_open(struct td_follower *f)
 {
-    struct failure why;
+    struct problem why;
 
     if (f->listing)
         return true;
@@ -78,13 +78,13 @@ static bool
 is_unknown(struct td_follower *f, const char *format)
 {
     char position[TD_POSITION_SIZE];
-    struct failure why;
+    struct problem why;
     struct place place;
 
     follower_place(f, &place);
     place_write(position, &place);
-    failure_clear(&why);
-    failure_set(&why, TD_GONE, format, position);
+    problem_clear(&why);
+    problem(&why, STATUS_GONE, format, position);
     return rebase_gone(f, &why);
 }
 
@@ -126,7 +126,7 @@ add_change(const struct document_entry *entry, void *user)
     struct place place = place_at(f, entry->change.seq);
 
     if (batch_add(&f->batch, &f->wish.filter, entry, true, NULL)) {
-        failure_memory(&f->lists_end);
+        problem_memory(&f->lists_end);
         return false;
     }
     if (!f->has_batch)
@@ -140,7 +140,7 @@ add_change(const struct document_entry *entry, void *user)
 static bool
 add_changes(struct td_follower *f)
 {
-    failure_clear(&f->lists_end);
+    problem_clear(&f->lists_end);
     if (!listing_changes(f->listing, f->order.at.seq, BATCH_ENTRIES, add_change,
                          f))
         return failed_listing(f);
@@ -171,19 +171,19 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
  * part that is missing or cut off: the follower reads the list again, or says
  * that it can be read later. */
 static bool
-failed(struct td_follower *f, const struct failure *why)
+failed(struct td_follower *f, const struct problem *why)
 {
-    bool is_passing = why->rc != TD_MEMORY && why->rc != TD_IO &&
-                      why->rc != TD_STOPPED && !why->is_limit &&
+    bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
+                      why->rc != STATUS_STOPPED && !why->is_limit &&
                       listing_extent(f->listing)->is_read;
-    struct failure told = *why;
+    struct problem told = *why;
 
     f->n_heard = 0;
-    if (told.rc != TD_UNREACHABLE && is_passing)
-        failure_set(&told, TD_UNREACHABLE,
-                    "%.900s; nothing of it is taken for deleted", why->text);
-    if (told.rc != TD_UNREACHABLE ||
-        (why->rc != TD_UNREACHABLE && f->wish.until_caught_up))
+    if (told.rc != STATUS_UNREACHABLE && is_passing)
+        problem(&told, STATUS_UNREACHABLE,
+                "%.900s; nothing of it is taken for deleted", why->text);
+    if (told.rc != STATUS_UNREACHABLE ||
+        (why->rc != STATUS_UNREACHABLE && f->wish.until_caught_up))
         return follower_end(f, &told);
     f->is_sought = false; /* perhaps the list has moved */
     return follower_trouble(f, &told);
@@ -207,7 +207,7 @@ take_list(struct td_follower *f)
 }
 
 void
-survey_wait(const struct failure *why, unsigned ms, void *user)
+survey_wait(const struct problem *why, unsigned ms, void *user)
 {
     struct td_follower *f = user;
 
@@ -215,11 +215,11 @@ survey_wait(const struct failure *why, unsigned ms, void *user)
 }
 
 static void
-on_end(const struct failure *why, const struct place *place,
+on_end(const struct problem *why, const struct place *place,
        const struct place *guess, void *user)
 {
     struct td_follower *f = user;
-    struct failure told = *why;
+    struct problem told = *why;
 
     (void)place;
     (void)guess;
@@ -250,7 +250,7 @@ read_list(struct td_follower *f)
     f->progress_ms = loop_now_ms();
     f->baseline = baseline_start(f->client, &plan, on_entry, on_end, f);
     if (!f->baseline)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return true;
 }

@@ -172,7 +172,7 @@ open_up(struct websocket *w)
     w->n_read = w->upgrade.head_size;
     w->frames = frames_new(on_read, on_write, w);
     if (!w->frames) {
-        live_finish(w->live, LIVE_MEMORY, "no memory");
+        live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
         return;
     }
     w->state = OPEN;
@@ -328,7 +328,7 @@ fail_to_connect(struct websocket *w, CURLcode result)
     if (web_is_refused(&w->transfer, result, w->error)) {
         live_finish(w->live, LIVE_BROKEN, "%s", w->error);
     } else if (result == CURLE_OUT_OF_MEMORY) {
-        live_finish(w->live, LIVE_MEMORY, "no memory");
+        live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
     } else if (result == CURLE_PEER_FAILED_VERIFICATION) {
         if (slice_starts(slice_of(text), prefix))
             text += sizeof(prefix) - 1;

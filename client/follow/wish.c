@@ -17,12 +17,11 @@
 
 /* Accepts an http(s) URL with a host, for a request line: without a user, which
  * belongs into td_header, and without a fragment, which is never sent. */
-static enum td_status
-read_url(struct wish *wish, const char *url, struct failure *why)
+static enum status
+read_url(struct wish *wish, const char *url, struct problem *why)
 {
     struct slice text = url ? slice_of(url) : SLICE("");
     struct slice host = SLICE("");
-    struct problem problem = {.text = ""};
     const char *begin = url ? strstr(url, "://") : NULL;
 
     if (begin)
@@ -30,93 +29,95 @@ read_url(struct wish *wish, const char *url, struct failure *why)
     if (text.size < sizeof(wish->url) && host.size &&
         (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
         !memchr(host.data, '@', host.size) && !strpbrk(url, "#\"<>\\^`{|}") &&
-        !uri_check(text, "url", &problem)) {
+        !uri_check(text, "url", NULL)) {
         memcpy(wish->url, text.data, text.size + 1);
-        return TD_OK;
+        return STATUS_OK;
     }
-    return failure_set(why, TD_INVALID,
-                       "not the URL of a set or source, "
-                       "http(s)://host:port/...: \"%.200s\"",
-                       text.data);
+    return problem(why, STATUS_INVALID,
+                   "not the URL of a set or source, "
+                   "http(s)://host:port/...: \"%.200s\"",
+                   text.data);
 }
 
-static enum td_status
-read_after(struct wish *wish, const char *after, struct failure *why)
+static enum status
+read_after(struct wish *wish, const char *after, struct problem *why)
 {
     if (!after)
-        return TD_OK;
+        return STATUS_OK;
     wish->has_place = true;
     if (place_read(slice_of(after), &wish->place))
-        return failure_set(why, TD_INVALID,
-                           "not a position, EPOCH-SEQ: \"%.80s\"", after);
-    return TD_OK;
+        return problem(why, STATUS_INVALID,
+                       "not a position, EPOCH-SEQ: \"%.80s\"", after);
+    return STATUS_OK;
 }
 
 /* Reads `since`: the place is the first moment after it. */
-static enum td_status
-read_since(struct wish *wish, const char *since, struct failure *why)
+static enum status
+read_since(struct wish *wish, const char *since, struct problem *why)
 {
     size_t n = strlen("since=");
     int64_t us;
 
     if (!since)
-        return TD_OK;
+        return STATUS_OK;
     if (wish->has_place)
-        return failure_set(why, TD_INVALID,
-                           "a position and a datetime are given: begin with "
-                           "either");
+        return problem(why, STATUS_INVALID,
+                       "a position and a datetime are given: begin with "
+                       "either");
     if (strlen(since) > (SINCE_MAX - n) / 3 - 1 ||
         datetime_read_any(slice_of(since), &us))
-        return failure_set(why, TD_INVALID,
-                           "not a W3C Datetime, such as "
-                           "2026-11-20T21:00:00Z: \"%.80s\"",
-                           since);
+        return problem(why, STATUS_INVALID,
+                       "not a W3C Datetime, such as "
+                       "2026-11-20T21:00:00Z: \"%.80s\"",
+                       since);
     wish->has_place = true;
     wish->place = (struct place){.is_time = true, .time_us = us + 1};
     memcpy(wish->since, "since=", n);
     for (const char *c = since; *c; c++)
         n += (size_t)sprintf(wish->since + n, *c == '+' ? "%%%02X" : "%c",
                              (unsigned char)*c);
-    return TD_OK;
+    return STATUS_OK;
 }
 
-static enum td_status
+static enum status
 read_filters(struct wish *wish, const struct td_filter *filters, size_t n,
-             struct failure *why)
+             struct problem *why)
 {
-    struct problem problem = {.text = ""};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < n && !rc; i++) {
         struct slice name = slice_of(filters[i].name);
         struct slice value = slice_of(filters[i].value);
 
-        rc = filter_add(&wish->filter, name, value, &problem);
+        rc = filter_add(&wish->filter, name, value, why);
         if (!rc && !slice_is(name, "change"))
-            rc = filter_add(&wish->resources, name, value, &problem);
+            rc = filter_add(&wish->resources, name, value, why);
     }
     if (!rc)
-        rc = filter_seal(&wish->filter, &problem);
+        rc = filter_seal(&wish->filter, why);
     if (!rc)
-        rc = filter_seal(&wish->resources, &problem);
-    if (rc)
-        return failure_set(why, rc == STATUS_MEMORY ? TD_MEMORY : TD_INVALID,
-                           "%s", problem.text);
+        rc = filter_seal(&wish->resources, why);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc) {
+        why->rc = STATUS_INVALID;
+        return STATUS_INVALID;
+    }
     if (wish->filter.text_size)
         snprintf(wish->filters, sizeof(wish->filters), "&%.*s",
                  SLICE_ARG(filter_text(&wish->filter)));
-    return TD_OK;
+    return STATUS_OK;
 }
 
-static enum td_status
+static enum status
 read_rest(struct wish *wish, const struct td_follow_options *options,
-          struct failure *why)
+          struct problem *why)
 {
     if (options->transports & ~(unsigned)ALL_TRANSPORTS ||
         (unsigned)options->baseline > TD_BASELINE_FIRST ||
         (unsigned)options->form > TD_XML)
-        return failure_set(why, TD_INVALID,
-                           "no such transport, form or use of baselines");
+        return problem(why, STATUS_INVALID,
+                       "no such transport, form or use of baselines");
     wish->form = options->form;
     wish->idle_ms = options->idle_ms;
     wish->silence_s = options->idle_ms / 1000 + (options->idle_ms % 1000 > 0);
@@ -136,16 +137,16 @@ read_rest(struct wish *wish, const struct td_follow_options *options,
     wish->listing = options->listing ? strdup(options->listing) : NULL;
     if ((options->scratch && !wish->scratch) ||
         (options->listing && !wish->listing))
-        return failure_memory(why);
-    return TD_OK;
+        return problem_memory(why);
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 wish_read(struct wish *wish, const char *url,
-          const struct td_follow_options *options, struct failure *why)
+          const struct td_follow_options *options, struct problem *why)
 {
     static const struct td_follow_options defaults = {.after = NULL};
-    enum td_status rc;
+    enum status rc;
 
     if (!options)
         options = &defaults;

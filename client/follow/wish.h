@@ -4,10 +4,10 @@
 #ifndef CLIENT_FOLLOW_WISH_H
 #define CLIENT_FOLLOW_WISH_H
 
-#include "client/lib/failure.h"
 #include "client/source/place.h"
 #include "client/tidings.h"
 #include "proto/filter.h"
+#include "proto/problem.h"
 #include "proto/uri.h"
 
 /* "since=" and a datetime; each byte of the latter may be escaped. */
@@ -36,11 +36,11 @@ struct wish {
     void (*on_progress)(uint64_t n_resources, void *user);
 };
 
-/* TD_INVALID, TD_MEMORY: `why` says more; call wish_fini in any case.
+/* STATUS_INVALID, STATUS_MEMORY: `why` says more; call wish_fini in any case.
  * `options`: NULL: all zero. */
-enum td_status wish_read(struct wish *wish, const char *url,
-                         const struct td_follow_options *options,
-                         struct failure *why);
+enum status wish_read(struct wish *wish, const char *url,
+                      const struct td_follow_options *options,
+                      struct problem *why);
 void wish_fini(struct wish *wish);
 
 #endif

@@ -72,7 +72,7 @@ history_free(struct history *h)
 }
 
 bool
-history_end(struct history *h, const struct failure *why)
+history_end(struct history *h, const struct problem *why)
 {
     bool is_freed = false;
 
@@ -86,17 +86,14 @@ history_end(struct history *h, const struct failure *why)
 }
 
 bool
-history_fail(struct history *h, enum td_status rc, const char *format, ...)
+history_fail(struct history *h, enum status rc, const char *format, ...)
 {
-    struct failure why;
-    char text[800];
+    struct problem why = {.text = ""};
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    problem_vset(&why, rc, format, args);
     va_end(args);
-    failure_clear(&why);
-    failure_set(&why, rc, "%s", text);
     return history_end(h, &why);
 }
 
@@ -146,20 +143,20 @@ advance(struct history *h)
 bool
 history_end_well(struct history *h)
 {
-    struct failure why;
+    struct problem why;
 
     if (h->etag && h->seen_etag[0])
         memcpy(*h->etag, h->seen_etag, sizeof(h->seen_etag));
     if (h->is_closed)
         *h->is_closed = h->is_top_closed;
-    failure_clear(&why);
+    problem_clear(&why);
     return history_end(h, &why);
 }
 
 /* Reading a document */
 
 static void
-on_page(const struct page_answer *answer, const struct failure *why, void *user)
+on_page(const struct page_answer *answer, const struct problem *why, void *user)
 {
     struct history *h = user;
 
@@ -228,7 +225,7 @@ history_load(struct history *h, enum history_document document)
         h->parts.all[h->i].is_package)
         return history_load_package(h, request.url);
     h->page = page_start(h->client, &request, &history_events, on_page, h);
-    return h->page || history_fail(h, TD_MEMORY, "no memory");
+    return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
 }
 
 /* The way through */

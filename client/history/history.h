@@ -11,7 +11,7 @@
  * first entry, a sliding window has lost its older entries, an index may stand
  * where a list is expected. Before it hands over the first entry, the history
  * decides whether all parts together reach back to the place; else the end is
- * TD_GONE. Entries out of order in one list are sorted by time, stably; an
+ * STATUS_GONE. Entries out of order in one list are sorted by time, stably; an
  * entry without any time gets the time of the one before.
  *
  * Lists of Tidings have seqs; then these decide, not times. The place "0" needs
@@ -36,30 +36,32 @@ struct history;
 typedef bool history_entry_fn(const struct document_entry *entry,
                               const struct place *after, void *user);
 
-/* The end. TD_OK: all entries were handed over; `upto` is the place reached,
- * which may be later than the last entry's. TD_GONE: the lists do not reach
- * back to the place, or end before it: then `upto`, before the place, is where;
- * TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_IO (scratch), TD_MEMORY. */
-typedef void history_end_fn(const struct failure *why, const struct place *upto,
+/* The end. STATUS_OK: all entries were handed over; `upto` is the place
+ * reached, which may be later than the last entry's. STATUS_GONE: the lists do
+ * not reach back to the place, or end before it: then `upto`, before the place,
+ * is where; STATUS_REFUSED, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_IO
+ * (scratch), STATUS_MEMORY. */
+typedef void history_end_fn(const struct problem *why, const struct place *upto,
                             void *user);
 
 /* The server cannot send a document for now (5xx, 429, a broken connection):
  * the history asks again in *ms milliseconds, which the callback may reduce,
  * and keeps what it has found. Called during a pause, too. False: history_free
  * is called next, or was. */
-typedef bool history_wait_fn(const struct failure *why, unsigned *ms,
+typedef bool history_wait_fn(const struct problem *why, unsigned *ms,
                              void *user);
 
 struct history_plan {
     const struct offered *offered; /* must stay until the end */
     struct place after;
-    const char *scratch; /* directory for packages of Change Dumps, must stay
-                            until the end; NULL: only manifests with addresses
-                            of their own are read (R-185); others are TD_GONE */
+    const char
+        *scratch; /* directory for packages of Change Dumps, must stay
+                     until the end; NULL: only manifests with addresses
+                     of their own are read (R-185); others are STATUS_GONE */
     /* The ETag of the list that the history ended with, kept for the next time,
      * so that an unchanged list costs a 304. In and out; "" at first. */
     char (*etag)[256];
-    /* Out, with TD_OK: the source offers one list, and it is closed; later
+    /* Out, with STATUS_OK: the source offers one list, and it is closed; later
      * changes stand in another one (R-143). NULL: unwanted. */
     bool *is_closed;
     unsigned silence_s;       /* that end a document; 0: page.h's default */

@@ -78,13 +78,13 @@ history_rewind(struct history *h)
 }
 
 bool
-history_waits(struct history *h, const struct failure *why)
+history_waits(struct history *h, const struct problem *why)
 {
     bool is_freed = false;
     bool goes_on;
     unsigned ms;
 
-    if (why->rc != TD_UNREACHABLE || !h->on_wait)
+    if (why->rc != STATUS_UNREACHABLE || !h->on_wait)
         return false;
     ms = pause_asked(&h->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
     h->is_freed = &is_freed;

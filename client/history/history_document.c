@@ -42,9 +42,9 @@ static bool
 fail_reading(struct history *h, enum status rc)
 {
     if (rc == STATUS_MEMORY)
-        return history_fail(h, TD_MEMORY, "no memory");
-    return history_fail(h, TD_BROKEN, "%s: more than %d pages", first_page(h),
-                        PAGES_MAX);
+        return history_fail(h, STATUS_MEMORY, NO_MEMORY);
+    return history_fail(h, STATUS_MALFORMED, "%s: more than %d pages",
+                        first_page(h), PAGES_MAX);
 }
 
 /* Loads the next page, if the document has one. True: it has begun, or the
@@ -89,7 +89,7 @@ note_part(struct history *h, const struct document_head *head, int64_t begin_us)
     }
     if (!h->now.is_time && part->has_seqs && h->now.at.epoch[0] &&
         strcmp(h->now.at.epoch, head->td.epoch) != 0)
-        return history_fail(h, TD_GONE, "the log is another one by now: %s",
+        return history_fail(h, STATUS_GONE, "the log is another one by now: %s",
                             head->td.epoch);
     return true;
 }
@@ -205,7 +205,7 @@ end_top(struct history *h, const struct page_answer *answer)
     rc = history_parts_add(&h->parts, slice_of(h->offered->change_list),
                            DATETIME_NONE, DATETIME_NONE);
     if (rc)
-        history_fail(h, TD_MEMORY, "no memory");
+        history_fail(h, STATUS_MEMORY, NO_MEMORY);
     else
         end_list(h, answer);
 }
@@ -217,7 +217,7 @@ end_page(struct history *h, const struct page_answer *answer)
     bool is_of_index = h->parts.n == 0;
 
     if (h->root.is_known && h->root.is_index != is_of_index)
-        history_fail(h, TD_BROKEN,
+        history_fail(h, STATUS_MALFORMED,
                      is_of_index ? "%s is an index, but one of its pages is a "
                                    "list"
                                  : "%s is an index within an index",
@@ -232,7 +232,7 @@ static void
 end_probe(struct history *h, const struct page_answer *answer)
 {
     if (h->root.is_known && h->root.is_index) {
-        history_fail(h, TD_BROKEN, "%s is an index within an index",
+        history_fail(h, STATUS_MALFORMED, "%s is an index within an index",
                      h->parts.all[h->i].url);
         return;
     }
@@ -254,23 +254,24 @@ end_older(struct history *h)
 
 /* Handles a document that cannot be had. */
 static void
-end_failed(struct history *h, const struct failure *why)
+end_failed(struct history *h, const struct problem *why)
 {
-    bool is_lost = why->status == 404 || why->status == 410;
+    bool is_lost = why->http_status == 404 || why->http_status == 410;
 
     if (history_waits(h, why))
         return;
-    if (h->document == DOCUMENT_OLDER && why->rc == TD_REFUSED)
+    if (h->document == DOCUMENT_OLDER && why->rc == STATUS_REFUSED)
         end_older(h); /* there are no older ones, then */
-    else if (h->document == DOCUMENT_TOP || why->rc != TD_REFUSED || !is_lost)
+    else if (h->document == DOCUMENT_TOP || why->rc != STATUS_REFUSED ||
+             !is_lost)
         history_end(h, why);
     else if (!history_again(h)) /* it may have another address by now */
-        history_fail(h, TD_GONE, "%s", why->text);
+        history_fail(h, STATUS_GONE, "%s", why->text);
 }
 
 void
 history_end_document(struct history *h, const struct page_answer *answer,
-                     const struct failure *why)
+                     const struct problem *why)
 {
     if (why->rc) {
         end_failed(h, why);

@@ -11,26 +11,36 @@
 
 #define PACKAGE "history.zip"
 
+/* STATUS_STOPPED: an entry needed no more. */
 static enum status
-feed(struct history *h, struct document *document, struct problem *problem,
-     struct failure *why)
+read_manifest(struct history *h, const char *url, struct document *document,
+              struct problem *why)
 {
     struct package *package = NULL;
     struct slice piece = {"", 0};
+    enum status failed = package_open(&package, h->scratch.fd, PACKAGE, why);
     enum status rc = STATUS_OK;
 
-    if (package_open(&package, h->scratch.fd, PACKAGE, why))
-        return STATUS_IO;
-    do {
-        if (package_manifest(package, &piece, why))
-            rc = STATUS_IO;
-        else if (piece.size > 0)
-            rc = document_feed(document, piece, problem);
-    } while (!rc && piece.size > 0);
-    if (!rc)
-        rc = document_end(document, problem);
+    while (!failed && !rc) {
+        failed = package_manifest(package, &piece, why);
+        if (!failed && piece.size == 0)
+            break;
+        if (!failed)
+            rc = document_feed(document, piece, why);
+    }
+    if (!failed && !rc)
+        rc = document_end(document, why);
     package_close(package);
-    return rc;
+    if (failed)
+        return problem_prefix(why, failed, "%.300s: ", url);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (!rc || rc == STATUS_STOPPED)
+        return rc;
+    if (!why->text[0])
+        problem_set(why, "more than is kept");
+    return problem_prefix(why, STATUS_MALFORMED,
+                          "the manifest of %.300s: ", url);
 }
 
 static void
@@ -39,22 +49,12 @@ read_package(struct history *h, const char *url)
     struct document *document = document_new(url, &history_events, h);
     struct page_answer answer = {
         .url = url, .type = "", .etag = "", .link = "", .is_document = true};
-    struct problem problem = {.text = ""};
-    struct failure failed;
-    struct failure why;
-    enum status rc = STATUS_MEMORY;
+    struct problem why = {.text = ""};
 
-    failure_clear(&failed);
-    failure_clear(&why);
-    if (document)
-        rc = feed(h, document, &problem, &failed);
-    if (rc == STATUS_MEMORY)
-        failure_memory(&why);
-    else if (rc == STATUS_IO)
-        failure_set(&why, failed.rc, "%.300s: %.600s", url, failed.text);
-    else if (rc && rc != STATUS_STOPPED)
-        failure_set(&why, TD_BROKEN, "the manifest of %.300s: %s", url,
-                    problem.text[0] ? problem.text : "more than is kept");
+    if (!document)
+        problem_memory(&why);
+    else if (read_manifest(h, url, document, &why) == STATUS_STOPPED)
+        problem_clear(&why);
     answer.head = document ? document_head(document) : NULL;
     download_forget(h->scratch.fd, PACKAGE);
     history_end_document(h, &answer, &why);
@@ -62,19 +62,19 @@ read_package(struct history *h, const char *url)
 }
 
 static void
-on_downloaded(const struct failure *because,
+on_downloaded(const struct problem *because,
               const struct download_answer *answer, void *user)
 {
     struct history *h = user;
-    struct failure why = *because;
+    struct problem why = *because;
 
     h->download = NULL;
     if (!why.rc) {
         read_package(h, answer->url);
         return;
     }
-    if (why.rc == TD_GONE)
-        why.rc = TD_REFUSED;
+    if (why.rc == STATUS_GONE)
+        why.rc = STATUS_REFUSED;
     history_end_document(h, NULL, &why);
 }
 
@@ -88,14 +88,15 @@ history_load_package(struct history *h, const char *url)
         .max_bytes = h->client->room.limits.max_total_bytes,
         .begins = "PK",
     };
-    struct failure why;
+    struct problem why;
 
     if (!h->scratch_path)
-        return history_fail(
-            h, TD_GONE, "there is no directory for the package %.300s", url);
+        return history_fail(h, STATUS_GONE,
+                            "there is no directory for the package %.300s",
+                            url);
     if (h->scratch.fd < 0 && scratch_open(&h->scratch, h->scratch_path, &why))
-        return history_fail(h, TD_IO, "%s", why.text);
+        return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
-    return h->download || history_fail(h, TD_MEMORY, "no memory");
+    return h->download || history_fail(h, STATUS_MEMORY, NO_MEMORY);
 }

@@ -117,9 +117,9 @@ struct history {
 };
 
 /* Ends the history and frees it. Always false. */
-bool history_end(struct history *h, const struct failure *why);
+bool history_end(struct history *h, const struct problem *why);
 bool history_end_well(struct history *h); /* up to `now` */
-bool history_fail(struct history *h, enum td_status rc, const char *format, ...)
+bool history_fail(struct history *h, enum status rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same, if no more documents fit: STATUS_MEMORY, _TOO_LARGE. */
@@ -141,7 +141,7 @@ void history_rewind(struct history *h);
 
 /* Handles a document that the server cannot send for now. True: it is asked for
  * again after a pause, or the history is gone. */
-bool history_waits(struct history *h, const struct failure *why);
+bool history_waits(struct history *h, const struct problem *why);
 
 /* Begins to read a document: the capability's, the last one of `older` that was
  * begun, the part `i`, the last of `pages`. False: the history is gone. */
@@ -155,7 +155,7 @@ extern const struct document_events history_events;
 
 /* Takes a document that was read, or its failure. */
 void history_end_document(struct history *h, const struct page_answer *answer,
-                          const struct failure *why);
+                          const struct problem *why);
 
 /* One step of HISTORY_SEARCH: loads a document, goes on to HISTORY_READ, or
  * ends. */

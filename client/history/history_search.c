@@ -17,8 +17,9 @@ bool
 history_overflows(struct history *h, enum status rc)
 {
     return rc == STATUS_MEMORY
-               ? history_fail(h, TD_MEMORY, "no memory")
-               : history_fail(h, TD_BROKEN, "more Change Lists than are kept");
+               ? history_fail(h, STATUS_MEMORY, NO_MEMORY)
+               : history_fail(h, STATUS_MALFORMED,
+                              "more Change Lists than are kept");
 }
 
 bool
@@ -79,13 +80,13 @@ tell_gone(struct history *h)
     if (from != DATETIME_NONE)
         datetime_write(time, from);
     if (h->parts.n && h->parts.all[0].has_seqs)
-        history_fail(h, TD_GONE,
+        history_fail(h, STATUS_GONE,
                      "the Change Lists begin after entry %llu, later than "
                      "entry %llu",
                      (unsigned long long)h->parts.all[0].after,
                      (unsigned long long)h->now.at.seq);
     else
-        history_fail(h, TD_GONE,
+        history_fail(h, STATUS_GONE,
                      "the Change Lists do not reach back that far%s%s",
                      time[0] ? ": they begin at " : "", time);
 }
@@ -145,7 +146,7 @@ static bool
 search_seq(struct history *h, const struct history_part *part)
 {
     if (!part->has_seqs) {
-        history_fail(h, TD_GONE,
+        history_fail(h, STATUS_GONE,
                      h->now.at.epoch[0]
                          ? "%s is of another source: it has no numbers"
                          : "%s does not tell all that ever happened",

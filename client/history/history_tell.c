@@ -145,7 +145,7 @@ begin_list(struct history *h)
     if (h->n_at > 0 || h->i + 1 < h->parts.n) /* another list may have it */
         return true;
     if (is_window && !is_there)
-        return history_fail(h, TD_GONE,
+        return history_fail(h, STATUS_GONE,
                             "%s no longer has the change that was told last",
                             part->url);
     h->now.n_at = 0;
@@ -183,7 +183,7 @@ takes(struct history *h, const struct kept_entry *k)
     if (seq && seq <= h->now.at.seq)
         return 0;
     if (seq != h->now.at.seq + 1) {
-        history_fail(h, TD_BROKEN, "%s: after entry %llu comes %llu",
+        history_fail(h, STATUS_MALFORMED, "%s: after entry %llu comes %llu",
                      h->parts.all[h->i].url, (unsigned long long)h->now.at.seq,
                      (unsigned long long)seq);
         return -1;
@@ -208,14 +208,14 @@ closes_list(struct history *h)
         return true;
     if (h->now.at.seq < last)
         return history_fail(
-            h, TD_BROKEN, "%s: it ends with entry %llu, not with %llu",
+            h, STATUS_MALFORMED, "%s: it ends with entry %llu, not with %llu",
             h->parts.all[h->i].url, (unsigned long long)h->now.at.seq,
             (unsigned long long)last);
     if (h->now.at.seq > last && h->i + 1 == h->parts.n && !h->next) {
         uint64_t seq = h->now.at.seq;
 
         stand_at(h, last);
-        return history_fail(h, TD_GONE,
+        return history_fail(h, STATUS_GONE,
                             "entry %llu is ahead of the log, which ends with "
                             "%llu",
                             (unsigned long long)seq, (unsigned long long)last);

@@ -31,37 +31,73 @@ client_ca_file(void)
 void
 client_begin(struct td_client *client)
 {
-    failure_clear(&client->problem);
+    problem_clear(&client->problem);
 }
 
 enum td_status
-client_end(struct td_client *client, enum td_status rc)
+td_status_of(enum status rc)
+{
+    switch (rc) {
+    case STATUS_OK:
+        return TD_OK;
+    case STATUS_STOPPED:
+        return TD_STOPPED;
+    case STATUS_INVALID:
+        return TD_INVALID;
+    case STATUS_REFUSED:
+    case STATUS_NOT_FOUND:
+    case STATUS_LIMITED:
+        return TD_REFUSED;
+    case STATUS_GONE:
+        return TD_GONE;
+    case STATUS_UNREACHABLE:
+    case STATUS_LATE:
+        return TD_UNREACHABLE;
+    case STATUS_MALFORMED:
+    case STATUS_TOO_LARGE:
+    case STATUS_UNSUPPORTED:
+    case STATUS_CONFLICT:
+        return TD_BROKEN;
+    case STATUS_MEMORY:
+        return TD_MEMORY;
+    case STATUS_AGAIN:
+    case STATUS_RUNNING:
+    case STATUS_BUSY:
+    case STATUS_IO:
+        return TD_IO;
+    case STATUS_DIFFERENT:
+        return TD_DIFFERENT;
+    }
+    return TD_IO;
+}
+
+enum td_status
+client_end(struct td_client *client, enum status rc)
 {
     uint64_t count;
 
-    if (rc == TD_STOPPED)
+    if (rc == STATUS_STOPPED)
         while (read(client->stop_fd, &count, sizeof(count)) < 0 &&
                errno == EINTR)
             ;
-    if (rc == TD_OK || rc == TD_STOPPED)
+    if (rc == STATUS_OK || rc == STATUS_STOPPED)
         client->problem.text[0] = '\0';
-    return rc;
+    return td_status_of(rc);
 }
 
-enum td_status
-client_fail(struct td_client *client, enum td_status rc, const char *format,
-            ...)
+enum status
+client_fail(struct td_client *client, enum status rc, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    failure_vset(&client->problem, rc, format, args);
+    problem_vset(&client->problem, rc, format, args);
     va_end(args);
     return rc;
 }
 
-enum td_status
-client_told(struct td_client *client, const struct failure *failure)
+enum status
+client_told(struct td_client *client, const struct problem *failure)
 {
     client->problem = *failure;
     return failure->rc;
@@ -125,18 +161,18 @@ client_has_found(const struct td_client *client, const char *url)
     return tfind(url, &client->found, compare) != NULL;
 }
 
-static enum td_status
-turned(struct td_client *client, enum td_status rc)
+static enum status
+turned(struct td_client *client, enum status rc)
 {
     if (rc)
         client_fail(client, rc, "%s",
-                    rc == TD_INVALID
+                    rc == STATUS_INVALID
                         ? "called from a callback of the same handle"
                         : "");
     return rc;
 }
 
-enum td_status
+enum status
 client_until(struct td_client *client, const bool *is_over)
 {
     return turned(client, loop_until(client->loop, is_over));
@@ -153,14 +189,14 @@ client_wait(struct td_client *client, unsigned ms)
 {
     bool is_over = false;
     struct timer *timer = timer_new(client->loop, on_waited, &is_over);
-    enum td_status rc = TD_STOPPED;
+    enum status rc = STATUS_STOPPED;
 
     if (timer) {
         timer_start(timer, ms);
         rc = loop_until(client->loop, &is_over);
         timer_free(timer);
     }
-    return rc != TD_OK;
+    return rc != STATUS_OK;
 }
 
 struct td_client *
@@ -207,10 +243,12 @@ enum td_status
 td_header(struct td_client *client, const char *url, const char *header)
 {
     struct problem why = {""};
-    enum td_status rc = headers_add(client->headers, url, header, &why);
+    enum status rc = headers_add(client->headers, url, header, &why);
 
     client_begin(client);
-    return rc ? client_fail(client, rc, "%s", why.text) : TD_OK;
+    if (rc)
+        client_told(client, &why);
+    return client_end(client, rc);
 }
 
 void
@@ -238,7 +276,7 @@ td_answered(const struct td_client *client, unsigned *retry_after_s)
 {
     if (retry_after_s)
         *retry_after_s = client->problem.retry_after_s;
-    return client->problem.status;
+    return client->problem.http_status;
 }
 
 /* Only a write: whatever it interrupts may be anywhere, in malloc too. The

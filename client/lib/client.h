@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
 #include "client/lib/loop.h"
 #include "client/lib/room.h"
 #include "client/tidings.h"
+#include "proto/problem.h"
 
 struct headers;
 struct reach;
@@ -28,16 +28,21 @@ struct td_client {
     struct running *running; /* followers, publishers ...; newest first */
     bool is_idle;            /* there are none: ends td_run */
     struct room room;        /* td_limit */
-    struct failure problem;  /* of the last public call */
+    struct problem problem;  /* of the last public call */
 };
+
+/* What the public interface calls a status. STATUS_INVALID is an argument of
+ * the program's: bytes of a server that are not acceptable are
+ * STATUS_MALFORMED. */
+enum td_status td_status_of(enum status rc);
 
 /* Begins a public call: no problem yet. */
 void client_begin(struct td_client *client);
 
 /* The program has named a source by this URL: what the source names is judged
- * by where it is (reach.h). NULL, or no URL: nothing. TD_MEMORY: the problem
- * says so. In web.c. */
-enum td_status client_add_source(struct td_client *client, const char *url);
+ * by where it is (reach.h). NULL, or no URL: nothing. STATUS_MEMORY: the
+ * problem says so. In web.c. */
+enum status client_add_source(struct td_client *client, const char *url);
 
 /* A source has named the set at `url`, which the program may hand in again:
  * that makes it no source that the program has named. False: no memory. */
@@ -46,17 +51,18 @@ bool client_note_found(struct td_client *client, const char *url);
 /* True if it was noted. */
 bool client_has_found(const struct td_client *client, const char *url);
 
-/* Ends one: a call that returns TD_STOPPED has used up the td_stop. */
-enum td_status client_end(struct td_client *client, enum td_status rc);
+/* Ends one, and returns what the public interface calls `rc`: a call that
+ * returns TD_STOPPED has used up the td_stop. */
+enum td_status client_end(struct td_client *client, enum status rc);
 
 /* Writes the problem, control characters replaced, and returns `rc`. */
-enum td_status client_fail(struct td_client *client, enum td_status rc,
-                           const char *format, ...)
+enum status client_fail(struct td_client *client, enum status rc,
+                        const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same, of what failed on the loop. */
-enum td_status client_told(struct td_client *client,
-                           const struct failure *failure);
+enum status client_told(struct td_client *client,
+                        const struct problem *failure);
 
 /* What was opened on a handle until it is closed: part of a follower, a
  * publisher ... td_run returns when all of them are idle; td_close closes what
@@ -82,9 +88,9 @@ void client_idles(struct td_client *client, struct running *running,
  * are enough. */
 const char *client_ca_file(void);
 
-/* Turns the loop until `*is_over`. TD_STOPPED; TD_INVALID: from a callback of
- * this handle. The problem says so. */
-enum td_status client_until(struct td_client *client, const bool *is_over);
+/* Turns the loop until `*is_over`. STATUS_STOPPED; STATUS_INVALID: from a
+ * callback of this handle. The problem says so. */
+enum status client_until(struct td_client *client, const bool *is_over);
 
 /* Waits `ms` milliseconds; true as soon as td_stop was called. The loop turns
  * meanwhile. */

@@ -275,7 +275,7 @@ is_redirect(const struct fetch *f)
 
 /* Where it leads: f->url becomes that. */
 static bool
-take_location(struct fetch *f, struct failure *why)
+take_location(struct fetch *f, struct problem *why)
 {
     CURLU *parts = curl_url();
     CURLUcode code = CURLUE_OUT_OF_MEMORY;
@@ -294,12 +294,12 @@ take_location(struct fetch *f, struct failure *why)
     curl_free(next);
     curl_url_cleanup(parts);
     if (code && code != CURLUE_OUT_OF_MEMORY) {
-        failure_set(why, TD_BROKEN, "it redirects to what is no URL: %.200s",
-                    f->answer.location);
+        problem(why, STATUS_MALFORMED, "it redirects to what is no URL: %.200s",
+                f->answer.location);
         return false;
     }
     if (!url) {
-        failure_memory(why);
+        problem_memory(why);
         return false;
     }
     free(f->url);
@@ -310,7 +310,7 @@ take_location(struct fetch *f, struct failure *why)
 
 /* Begins the next hop. False: `why` says why not. */
 static bool
-redirect(struct fetch *f, struct failure *why)
+redirect(struct fetch *f, struct problem *why)
 {
     if (!take_location(f, why))
         return false;
@@ -322,7 +322,7 @@ redirect(struct fetch *f, struct failure *why)
     buf_clear(&f->pending);
     clear_values(f);
     if (!set_options(f) || !web_add(f->client->web, f->easy, &f->transfer)) {
-        failure_memory(why);
+        problem_memory(why);
         return false;
     }
     return true;
@@ -379,62 +379,62 @@ hand_over(struct fetch *f)
     return true;
 }
 
-static enum td_status
+static enum status
 meaning_of(CURLcode result)
 {
     switch (result) {
     case CURLE_BAD_CONTENT_ENCODING:
     case CURLE_UNSUPPORTED_PROTOCOL: /* where a redirect leads */
     case CURLE_URL_MALFORMAT:
-        return TD_BROKEN;
+        return STATUS_MALFORMED;
     default:
-        return TD_UNREACHABLE;
+        return STATUS_UNREACHABLE;
     }
 }
 
 /* libcurl's reason without the milliseconds that it took: the same trouble then
  * reads the same each time. */
-static enum td_status
-fail_curl(const struct fetch *f, struct failure *why)
+static enum status
+fail_curl(const struct fetch *f, struct problem *why)
 {
     const char *text = f->error[0] ? f->error : curl_easy_strerror(f->result);
     const char *after = strstr(text, " after ");
     const char *rest = after ? after + 7 + strspn(after + 7, "0123456789") : "";
     bool has_time = !strncmp(rest, " ms:", 4);
 
-    return failure_set(why, meaning_of(f->result), "%.*s%s",
-                       has_time ? (int)(after - text) : -1, text,
-                       has_time ? rest + 3 : "");
+    return problem(why, meaning_of(f->result), "%.*s%s",
+                   has_time ? (int)(after - text) : -1, text,
+                   has_time ? rest + 3 : "");
 }
 
-/* What became of it; TD_OK: there is an answer. */
+/* What became of it; STATUS_OK: there is an answer. */
 static void
-judge(const struct fetch *f, struct failure *why)
+judge(const struct fetch *f, struct problem *why)
 {
     char refused[CURL_ERROR_SIZE];
 
-    failure_clear(why);
-    why->status = f->answer.status;
+    problem_clear(why);
+    why->http_status = f->answer.status;
     why->retry_after_s = f->answer.retry_after_s;
     if (f->is_refused)
-        failure_set(why, TD_STOPPED, "%s", "");
+        problem(why, STATUS_STOPPED, "%s", "");
     else if (f->is_too_long)
-        failure_set(why, TD_BROKEN, "the answer is longer than %zu bytes",
-                    f->max_bytes);
+        problem(why, STATUS_MALFORMED, "the answer is longer than %zu bytes",
+                f->max_bytes);
     else if (f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
-        failure_memory(why);
+        problem_memory(why);
     else if (web_is_refused(&f->transfer, f->result, refused))
-        failure_set(why, TD_BROKEN, "%s", refused);
+        problem(why, STATUS_MALFORMED, "%s", refused);
     else if (f->result)
         fail_curl(f, why);
     else if (!f->has_head)
-        failure_set(why, TD_UNREACHABLE,
-                    "the connection broke in the answer's head");
+        problem(why, STATUS_UNREACHABLE,
+                "the connection broke in the answer's head");
 }
 
 static void
-end(struct fetch *f, const struct failure *why)
+end(struct fetch *f, const struct problem *why)
 {
     if (why->rc)
         f->answer.status = 0;
@@ -446,7 +446,7 @@ end(struct fetch *f, const struct failure *why)
 static void
 finish(struct fetch *f)
 {
-    struct failure why;
+    struct problem why;
     long sent = 0;
 
     curl_easy_getinfo(f->easy, CURLINFO_REQUEST_SIZE, &sent);

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "proto/buf.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 struct fetch;
@@ -54,17 +54,18 @@ struct fetch_answer {
 };
 
 /* Some of the body of an answer of whatever status; false ends the exchange:
- * on_end is called with TD_STOPPED. */
+ * on_end is called with STATUS_STOPPED. */
 typedef bool fetch_body_fn(const struct fetch_answer *answer,
                            struct slice bytes, void *user);
 
-/* The end. why->rc: TD_OK: there is an answer, whatever its status.
- * TD_UNREACHABLE, TD_BROKEN (longer than max_bytes, a redirect that leads
- * nowhere, gzip that is none), TD_MEMORY, TD_STOPPED (on_body): there is none
- * that is whole. The exchange frees itself after it; what `answer` lends goes
- * with it, the body too unless it is taken (buf_init it again). */
+/* The end. why->rc: STATUS_OK: there is an answer, whatever its status.
+ * STATUS_UNREACHABLE, STATUS_MALFORMED (longer than max_bytes, a redirect that
+ * leads nowhere, gzip that is none), STATUS_MEMORY, STATUS_STOPPED (on_body):
+ * there is none that is whole. The exchange frees itself after it; what
+ * `answer` lends goes with it, the body too unless it is taken (buf_init it
+ * again). */
 typedef void fetch_end_fn(struct fetch_answer *answer,
-                          const struct failure *why, void *user);
+                          const struct problem *why, void *user);
 
 /* Begins an exchange. What `request` points at is copied, except for the body's
  * bytes, which must stay until the end. `on_body`: NULL: the body is collected
@@ -82,14 +83,14 @@ void fetch_free(struct fetch *fetch);
 void fetch_pause(struct fetch *fetch);
 void fetch_resume(struct fetch *fetch);
 
-/* What a status other than 200 means: TD_REFUSED, TD_GONE (410) or
- * TD_UNREACHABLE (408, 429, 5xx: later perhaps). */
-enum td_status fetch_meaning(unsigned status);
+/* What a status other than 200 means: STATUS_REFUSED, STATUS_GONE (410) or
+ * STATUS_UNREACHABLE (408, 429, 5xx: later perhaps). */
+enum status fetch_meaning(unsigned status);
 
 /* The same, and `why` is "STATUS: entry N, line N: DETAIL" as far as the
  * answer, application/problem+json, has them. */
-enum td_status fetch_refused(struct failure *why,
-                             const struct fetch_answer *answer);
+enum status fetch_refused(struct problem *why,
+                          const struct fetch_answer *answer);
 
 /* Blocking, for calls of the public interface */
 
@@ -97,13 +98,13 @@ enum td_status fetch_refused(struct failure *why,
  * (is_own): the caller's, to be given to
  * fetch_answer_fini, whatever was returned. On failure the client's problem is
  * set. The answer has no texts but its body. */
-enum td_status fetch_run(struct td_client *client,
-                         const struct fetch_request *request,
-                         struct fetch_answer *answer);
+enum status fetch_run(struct td_client *client,
+                      const struct fetch_request *request,
+                      struct fetch_answer *answer);
 
 /* As fetch_refused, with the client's problem as `why`. */
-enum td_status client_refused(struct td_client *client,
-                              const struct fetch_answer *answer);
+enum status client_refused(struct td_client *client,
+                           const struct fetch_answer *answer);
 void fetch_answer_fini(struct fetch_answer *answer);
 
 #endif

@@ -9,18 +9,18 @@
 
 /* Meanings */
 
-enum td_status
+enum status
 fetch_meaning(unsigned status)
 {
     if (status == 410)
-        return TD_GONE;
+        return STATUS_GONE;
     if (status == 408 || status == 429 || status >= 500)
-        return TD_UNREACHABLE;
-    return TD_REFUSED;
+        return STATUS_UNREACHABLE;
+    return STATUS_REFUSED;
 }
 
-enum td_status
-fetch_refused(struct failure *why, const struct fetch_answer *answer)
+enum status
+fetch_refused(struct problem *why, const struct fetch_answer *answer)
 {
     char detail[800] = "";
     char title[100] = "the server refused";
@@ -43,22 +43,22 @@ fetch_refused(struct failure *why, const struct fetch_answer *answer)
     else if (is_read && (entry || line))
         snprintf(place, sizeof(place), "%s %llu: ", entry ? "entry" : "line",
                  (unsigned long long)(entry ? entry : line));
-    why->status = answer->status;
+    why->http_status = answer->status;
     why->retry_after_s = answer->retry_after_s;
-    return failure_set(why, fetch_meaning(answer->status), "%u: %s%s",
-                       answer->status, place, detail[0] ? detail : title);
+    return problem(why, fetch_meaning(answer->status), "%u: %s%s",
+                   answer->status, place, detail[0] ? detail : title);
 }
 
 /* Blocking */
 
 struct waiting {
     struct fetch_answer *answer;
-    struct failure why;
+    struct problem why;
     bool is_over;
 };
 
 static void
-on_waited(struct fetch_answer *answer, const struct failure *why, void *user)
+on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct waiting *w = user;
 
@@ -71,21 +71,21 @@ on_waited(struct fetch_answer *answer, const struct failure *why, void *user)
     w->is_over = true;
 }
 
-enum td_status
+enum status
 fetch_run(struct td_client *client, const struct fetch_request *request,
           struct fetch_answer *answer)
 {
     struct waiting w = {.answer = answer};
     struct fetch_request own = *request;
     struct fetch *fetch;
-    enum td_status rc;
+    enum status rc;
 
     memset(answer, 0, sizeof(*answer));
     buf_init(&answer->body, 0);
     own.is_own = true;
     fetch = fetch_start(client, &own, NULL, on_waited, &w);
     if (!fetch)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     rc = client_until(client, &w.is_over);
     if (rc) {
         answer->is_sent = true; /* for all that is known */
@@ -101,7 +101,7 @@ fetch_answer_fini(struct fetch_answer *answer)
     buf_fini(&answer->body);
 }
 
-enum td_status
+enum status
 client_refused(struct td_client *client, const struct fetch_answer *answer)
 {
     return fetch_refused(&client->problem, answer);

@@ -103,37 +103,36 @@ is_own(struct slice name)
            !strncasecmp(name.data, handshake, sizeof(handshake) - 1);
 }
 
-static enum td_status
+static enum status
 check(const struct buf *server, const char *line, struct problem *why)
 {
     struct slice rest = slice_of(line), name = slice_take(&rest, ':');
 
     if (!server->size || !is_header(line))
-        problem_set(why, "not a header, Name: value, for a server: \"%s\"",
-                    problem_quote(slice_of(line)).text);
-    else if (is_own(name))
-        problem_set(why, "the library itself writes the field \"%s\"",
-                    problem_quote(name).text);
-    else
-        return TD_OK;
-    return TD_INVALID;
+        return problem(why, STATUS_INVALID,
+                       "not a header, Name: value, for a server: \"%s\"",
+                       problem_quote(slice_of(line)).text);
+    if (is_own(name))
+        return problem(why, STATUS_INVALID,
+                       "the library itself writes the field \"%s\"",
+                       problem_quote(name).text);
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 headers_add(struct headers *headers, const char *url, const char *line,
             struct problem *why)
 {
     struct row **end = &headers->rows;
     struct row *row = NULL;
     struct buf server;
-    enum td_status rc;
+    enum status rc;
 
     write_server(&server, url);
     rc = check(&server, line, why);
     if (rc)
         goto out;
-    rc = TD_MEMORY;
-    problem_set(why, "no memory");
+    rc = problem_memory(why);
     row = calloc(1, sizeof(*row));
     if (!row || server.failed)
         goto out;
@@ -145,7 +144,7 @@ headers_add(struct headers *headers, const char *url, const char *line,
         end = &(*end)->next;
     *end = row;
     row = NULL;
-    rc = TD_OK;
+    rc = STATUS_OK;
 
 out:
     free_row(row);

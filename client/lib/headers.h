@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 
-#include "client/tidings.h"
 #include "proto/problem.h"
 
 struct headers;
@@ -14,10 +13,10 @@ struct headers;
 struct headers *headers_new(void); /* NULL: no memory */
 void headers_free(struct headers *headers);
 
-/* TD_INVALID: `url` names no server, `line` is no header, or one whose field
- * the library writes itself; TD_MEMORY. */
-enum td_status headers_add(struct headers *headers, const char *url,
-                           const char *line, struct problem *why);
+/* STATUS_INVALID: `url` names no server, `line` is no header, or one whose
+ * field the library writes itself; STATUS_MEMORY. */
+enum status headers_add(struct headers *headers, const char *url,
+                        const char *line, struct problem *why);
 
 /* Calls back with each line that the server at `url` gets; false ends it. True:
  * all were handed over. */

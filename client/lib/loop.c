@@ -163,33 +163,33 @@ turn(struct loop *loop, uv_run_mode mode)
 
 /* Begins to turn: hears of stops from now on. One that came before is heard in
  * the first turn. */
-static enum td_status
+static enum status
 begin(struct loop *loop)
 {
     if (loop->is_turning)
-        return TD_INVALID;
+        return STATUS_INVALID;
     loop->is_stopped = false;
     uv_poll_start(&loop->stop, UV_READABLE, on_stop);
-    return TD_OK;
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 loop_service(struct loop *loop)
 {
     if (begin(loop))
-        return TD_INVALID;
+        return STATUS_INVALID;
     turn(loop, UV_RUN_NOWAIT);
-    return loop->is_stopped ? TD_STOPPED : TD_OK;
+    return loop->is_stopped ? STATUS_STOPPED : STATUS_OK;
 }
 
-enum td_status
+enum status
 loop_until(struct loop *loop, const bool *is_over)
 {
     if (begin(loop))
-        return TD_INVALID;
+        return STATUS_INVALID;
     while (!*is_over && !loop->is_stopped)
         turn(loop, UV_RUN_ONCE);
-    return *is_over ? TD_OK : TD_STOPPED;
+    return *is_over ? STATUS_OK : STATUS_STOPPED;
 }
 
 /* Timers */

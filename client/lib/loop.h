@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/tidings.h"
+#include "proto/status.h"
 
 struct loop;
 
@@ -29,13 +29,13 @@ void loop_free(struct loop *loop);
 int loop_fd(const struct loop *loop);
 int loop_timeout_ms(const struct loop *loop);
 
-/* Does what is due, without waiting. TD_STOPPED: stop_fd is readable.
- * TD_INVALID: the loop is turning already. */
-enum td_status loop_service(struct loop *loop);
+/* Does what is due, without waiting. STATUS_STOPPED: stop_fd is readable.
+ * STATUS_INVALID: the loop is turning already. */
+enum status loop_service(struct loop *loop);
 
-/* Turns until *is_over, which a callback sets. TD_STOPPED, TD_INVALID as above;
- * SIGPIPE is kept from the process meanwhile, as in loop_service. */
-enum td_status loop_until(struct loop *loop, const bool *is_over);
+/* Turns until *is_over, which a callback sets. STATUS_STOPPED, STATUS_INVALID
+ * as above; SIGPIPE is kept from the process meanwhile, as in loop_service. */
+enum status loop_until(struct loop *loop, const bool *is_over);
 
 /* Milliseconds of a clock that never goes back. */
 int64_t loop_now_ms(void);

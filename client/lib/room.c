@@ -17,31 +17,31 @@ room_begin(struct room *room)
     *room = (struct room){.limits = room->limits};
 }
 
-static enum td_status
+static enum status
 judge(const struct room *room, const struct statvfs *fs, const char *path,
-      uint64_t n, struct failure *why)
+      uint64_t n, struct problem *why)
 {
     uint64_t min_free = room->limits.min_free_bytes;
     uint64_t free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
 
     if (free_bytes >= min_free && free_bytes - min_free >= n)
-        return TD_OK;
-    failure_set(why, TD_IO,
-                "%.600s%sthe disk has %" PRIu64
-                " MiB free, and --min-free keeps %" PRIu64 " MiB",
-                path, path[0] ? ": " : "", MIB(free_bytes), MIB(min_free));
+        return STATUS_OK;
+    problem(why, STATUS_IO,
+            "%.600s%sthe disk has %" PRIu64
+            " MiB free, and --min-free keeps %" PRIu64 " MiB",
+            path, path[0] ? ": " : "", MIB(free_bytes), MIB(min_free));
     why->is_limit = true;
     return why->rc;
 }
 
-enum td_status
+enum status
 room_look_at(const struct room *room, const char *path, uint64_t n,
-             struct failure *why)
+             struct problem *why)
 {
     struct statvfs fs;
 
     if (!room->limits.min_free_bytes || statvfs(path, &fs))
-        return TD_OK; /* the write will tell */
+        return STATUS_OK; /* the write will tell */
     return judge(room, &fs, path, n, why);
 }
 
@@ -57,8 +57,8 @@ name_directory(int dir_fd, char *path, size_t size)
     path[n > 0 ? n : 0] = '\0';
 }
 
-enum td_status
-room_look(struct room *room, int dir_fd, uint64_t n, struct failure *why)
+enum status
+room_look(struct room *room, int dir_fd, uint64_t n, struct problem *why)
 {
     struct statvfs fs;
     char path[PATH_MAX];
@@ -66,40 +66,40 @@ room_look(struct room *room, int dir_fd, uint64_t n, struct failure *why)
     room->unlooked += n;
     if (!room->limits.min_free_bytes ||
         (room->has_looked && room->unlooked < STEP))
-        return TD_OK;
+        return STATUS_OK;
     room->has_looked = true;
     room->unlooked = 0;
     if (fstatvfs(dir_fd, &fs))
-        return TD_OK; /* the write will tell */
+        return STATUS_OK; /* the write will tell */
     name_directory(dir_fd, path, sizeof(path));
     room->has_looked = !judge(room, &fs, path, n, why);
-    return room->has_looked ? TD_OK : why->rc;
+    return room->has_looked ? STATUS_OK : why->rc;
 }
 
-enum td_status
-room_check_total(const struct room *room, uint64_t n, struct failure *why)
+enum status
+room_check_total(const struct room *room, uint64_t n, struct problem *why)
 {
     uint64_t used = room->kept + room->coming;
 
     if (!room->limits.max_total_bytes ||
         (used <= room->limits.max_total_bytes &&
          n <= room->limits.max_total_bytes - used))
-        return TD_OK;
-    return failure_set(why, TD_IO,
-                       "the mirror would have more than the %" PRIu64
-                       " bytes that --max-total allows",
-                       room->limits.max_total_bytes);
+        return STATUS_OK;
+    return problem(why, STATUS_IO,
+                   "the mirror would have more than the %" PRIu64
+                   " bytes that --max-total allows",
+                   room->limits.max_total_bytes);
 }
 
-enum td_status
-room_check_resources(const struct room *room, uint64_t n, struct failure *why)
+enum status
+room_check_resources(const struct room *room, uint64_t n, struct problem *why)
 {
     if (!room->limits.max_resources || n <= room->limits.max_resources)
-        return TD_OK;
-    failure_set(why, TD_REFUSED,
-                "there are more than the %" PRIu64
-                " resources that --max-entries allows",
-                room->limits.max_resources);
+        return STATUS_OK;
+    problem(why, STATUS_REFUSED,
+            "there are more than the %" PRIu64
+            " resources that --max-entries allows",
+            room->limits.max_resources);
     why->is_limit = true;
     return why->rc;
 }

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
+#include "client/tidings.h"
+#include "proto/problem.h"
 
 struct room {
     struct td_limits limits;
@@ -25,22 +26,22 @@ struct room {
 /* Forgets the bytes of an earlier mirror, and keeps the limits. */
 void room_begin(struct room *room);
 
-/* May `n` bytes be written in the directory `dir_fd`? TD_IO: they would leave
- * less free than has to stay. The file system is asked once in a MiB. */
-enum td_status room_look(struct room *room, int dir_fd, uint64_t n,
-                         struct failure *why);
+/* May `n` bytes be written in the directory `dir_fd`? STATUS_IO: they would
+ * leave less free than has to stay. The file system is asked once in a MiB. */
+enum status room_look(struct room *room, int dir_fd, uint64_t n,
+                      struct problem *why);
 
 /* The same for the file or directory `path`, which `why` names; the file system
  * is asked each time. */
-enum td_status room_look_at(const struct room *room, const char *path,
-                            uint64_t n, struct failure *why);
+enum status room_look_at(const struct room *room, const char *path, uint64_t n,
+                         struct problem *why);
 
-/* May `n` bytes more come for the mirror? TD_IO: it would have too many. */
-enum td_status room_check_total(const struct room *room, uint64_t n,
-                                struct failure *why);
+/* May `n` bytes more come for the mirror? STATUS_IO: it would have too many. */
+enum status room_check_total(const struct room *room, uint64_t n,
+                             struct problem *why);
 
-/* May a list, or a mirror, have `n` resources? TD_REFUSED. */
-enum td_status room_check_resources(const struct room *room, uint64_t n,
-                                    struct failure *why);
+/* May a list, or a mirror, have `n` resources? STATUS_REFUSED. */
+enum status room_check_resources(const struct room *room, uint64_t n,
+                                 struct problem *why);
 
 #endif

@@ -54,7 +54,7 @@ has_part(CURLU *u, CURLUPart part)
     return has;
 }
 
-enum td_status
+enum status
 set_url_read(struct td_client *client, const char *text, struct set_url *url)
 {
     CURLU *u = curl_url();
@@ -65,7 +65,7 @@ set_url_read(struct td_client *client, const char *text, struct set_url *url)
     bool is_good;
 
     if (!u)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     is_good = text && curl_url_set(u, CURLUPART_URL, text, 0) == CURLUE_OK &&
               !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) &&
               !curl_url_get(u, CURLUPART_HOST, &host, 0) &&
@@ -80,9 +80,9 @@ set_url_read(struct td_client *client, const char *text, struct set_url *url)
     curl_free(path);
     curl_url_cleanup(u);
     if (!is_good)
-        return client_fail(client, TD_INVALID,
+        return client_fail(client, STATUS_INVALID,
                            "not the URL of a set, "
                            "http(s)://host:port/sets/NAME: \"%.200s\"",
                            text ? text : "");
-    return TD_OK;
+    return STATUS_OK;
 }

@@ -26,9 +26,9 @@ struct set_url {
     const char *name; /* into text: the last segment */
 };
 
-/* TD_INVALID: no such URL; the client's problem says why. `url` points into
+/* STATUS_INVALID: no such URL; the client's problem says why. `url` points into
  * itself: it must not be copied. */
-enum td_status set_url_read(struct td_client *client, const char *text,
-                            struct set_url *url);
+enum status set_url_read(struct td_client *client, const char *text,
+                         struct set_url *url);
 
 #endif

@@ -23,7 +23,7 @@ temporary_directory(void)
 }
 
 int
-temporary_file_open(struct failure *why)
+temporary_file_open(struct problem *why)
 {
     const char *dir = temporary_directory();
     char path[4096];
@@ -36,7 +36,7 @@ temporary_file_open(struct failure *why)
     if (fd >= 0)
         unlink(path);
     else
-        failure_set(why, TD_IO, "cannot make a temporary file in %.600s: %s",
-                    dir, strerror(errno));
+        problem(why, STATUS_IO, "cannot make a temporary file in %.600s: %s",
+                dir, strerror(errno));
     return fd;
 }

@@ -7,7 +7,7 @@
 #ifndef CLIENT_LIB_TEMPORARY_FILE_H
 #define CLIENT_LIB_TEMPORARY_FILE_H
 
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 /* Returns SQLITE_TMPDIR or TMPDIR of the environment, /var/tmp, /usr/tmp or
  * /tmp: the first directory that can be written, as SQLite chooses it; else
@@ -15,7 +15,7 @@
 const char *temporary_directory(void);
 
 /* Opens a file without a name for reading and writing. The caller closes it.
- * -1: TD_IO. */
-int temporary_file_open(struct failure *why);
+ * -1: STATUS_IO. */
+int temporary_file_open(struct problem *why);
 
 #endif

@@ -234,15 +234,15 @@ read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
     return is_url;
 }
 
-enum td_status
+enum status
 client_add_source(struct td_client *client, const char *url)
 {
     char scheme[SCHEME_SIZE], host[HOST_SIZE];
 
     if (!url || client_has_found(client, url) || !read_url(url, scheme, host) ||
         reach_add_source(client->reach, host))
-        return TD_OK;
-    return client_fail(client, TD_MEMORY, "no memory");
+        return STATUS_OK;
+    return problem_memory(&client->problem);
 }
 
 /* As libcurl does it, but closed in what the program may execute. */

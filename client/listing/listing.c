@@ -104,7 +104,7 @@ struct listing {
     uint64_t unlooked; /* bytes of resources since the last look at the disk */
     bool is_seeing;    /* see_unchanged works */
     struct buf line;   /* a fragment */
-    struct failure why;
+    struct problem why;
 };
 
 /* Steps of the database */
@@ -115,13 +115,13 @@ fail(struct listing *l)
     int code = l->db ? sqlite3_errcode(l->db) : SQLITE_NOMEM;
 
     if (code == SQLITE_NOMEM)
-        failure_memory(&l->why);
+        problem_memory(&l->why);
     else if (code != SQLITE_INTERRUPT)
-        failure_set(&l->why, TD_IO, "the last list of the source: %s",
-                    code == SQLITE_BUSY ? "another process works with it"
-                                        : sqlite3_errmsg(l->db));
+        problem(&l->why, STATUS_IO, "the last list of the source: %s",
+                code == SQLITE_BUSY ? "another process works with it"
+                                    : sqlite3_errmsg(l->db));
     else if (!l->why.is_limit) /* else is_ending has set it */
-        failure_set(&l->why, TD_STOPPED, "stopped");
+        problem(&l->why, STATUS_STOPPED, "stopped");
     if (l->db && !sqlite3_get_autocommit(l->db))
         sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
     return false;
@@ -130,7 +130,7 @@ fail(struct listing *l)
 static bool
 fail_memory(struct listing *l)
 {
-    failure_memory(&l->why);
+    problem_memory(&l->why);
     return false;
 }
 
@@ -223,7 +223,7 @@ make_epoch(struct listing *l)
     unsigned char bytes[EPOCH_SIZE / 2];
 
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-        failure_set(&l->why, TD_IO, "no random numbers");
+        problem(&l->why, STATUS_IO, "no random numbers");
         return false;
     }
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -266,9 +266,9 @@ read_source(struct listing *l, const char *source)
     is_good = epoch_is_valid(slice_of(l->extent.epoch)) && its &&
               !strcmp(its, source);
     if (!is_good)
-        failure_set(&l->why, TD_INVALID,
-                    "the file is the last list of another source: %.300s",
-                    its ? its : "");
+        problem(&l->why, STATUS_INVALID,
+                "the file is the last list of another source: %.300s",
+                its ? its : "");
 out:
     sqlite3_finalize(s);
     return is_good;
@@ -289,12 +289,12 @@ settle_file(struct listing *l, const char *source)
         return exec(l, schema) && write_source(l, source);
     if (application == APPLICATION_ID && version == VERSION)
         return read_source(l, source);
-    failure_set(&l->why, TD_INVALID,
-                application == APPLICATION_ID
-                    ? "the last list of the source is of a newer version of "
-                      "this program"
-                    : "the file is something else than the last list of a "
-                      "source");
+    problem(&l->why, STATUS_INVALID,
+            application == APPLICATION_ID
+                ? "the last list of the source is of a newer version of "
+                  "this program"
+                : "the file is something else than the last list of a "
+                  "source");
     return false;
 }
 
@@ -351,17 +351,17 @@ is_ending(void *user)
 
 struct listing *
 listing_open(const char *path, const char *source, struct room *room,
-             int stop_fd, struct failure *why)
+             int stop_fd, struct problem *why)
 {
     struct listing *l = calloc(1, sizeof(*l));
     bool is_good;
 
-    failure_clear(why);
+    problem_clear(why);
     if (!l) {
-        failure_memory(why);
+        problem_memory(why);
         return NULL;
     }
-    failure_clear(&l->why);
+    problem_clear(&l->why);
     buf_init(&l->line, 2 * FRAGMENT_MAX);
     l->path = path ? strdup(path) : NULL;
     is_good = (!path || l->path) &&
@@ -380,7 +380,7 @@ listing_open(const char *path, const char *source, struct room *room,
         return l;
     *why = l->why;
     if (path)
-        failure_set(why, l->why.rc, "%.300s: %.600s", path, l->why.text);
+        problem(why, l->why.rc, "%.300s: %.600s", path, l->why.text);
     listing_close(l);
     return NULL;
 }
@@ -398,7 +398,7 @@ listing_close(struct listing *l)
     free(l);
 }
 
-const struct failure *
+const struct problem *
 listing_failure(const struct listing *l)
 {
     return &l->why;
@@ -415,7 +415,7 @@ listing_extent(const struct listing *l)
 bool
 listing_begin(struct listing *l)
 {
-    failure_clear(&l->why);
+    problem_clear(&l->why);
     l->unlooked = LOOK_BYTES; /* the first resource looks */
     return exec(l, "DELETE FROM seen; DELETE FROM read;");
 }
@@ -802,15 +802,14 @@ is_allowed(struct listing *l, int max_percent, const char *name)
         return false;
     if (!listing_is_too_much(n, n_of, max_percent))
         return true;
-    failure_set(
-        &l->why, TD_REFUSED,
-        "%.300s lacks %" PRIu64 " of %" PRIu64
-        " resources that it had (%" PRIu64
-        " %%), more than the %d %% that are allowed; nothing of it was "
-        "done. If that is right, run it again with --max-delete %" PRIu64
-        ", or none",
-        name, n, n_of, (n * 100 + n_of - 1) / n_of, max_percent,
-        (n * 100 + n_of - 1) / n_of);
+    problem(&l->why, STATUS_REFUSED,
+            "%.300s lacks %" PRIu64 " of %" PRIu64
+            " resources that it had (%" PRIu64
+            " %%), more than the %d %% that are allowed; nothing of it was "
+            "done. If that is right, run it again with --max-delete %" PRIu64
+            ", or none",
+            name, n, n_of, (n * 100 + n_of - 1) / n_of, max_percent,
+            (n * 100 + n_of - 1) / n_of);
     return false;
 }
 
@@ -940,7 +939,7 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     if (is_good && !rc)
         rc = document_end(document, NULL);
     if (is_good && rc && rc != STATUS_STOPPED) {
-        failure_set(&l->why, TD_IO, "the last list of the source is damaged");
+        problem(&l->why, STATUS_IO, "the last list of the source is damaged");
         is_good = false;
     }
     document_free(document);

@@ -35,29 +35,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
 #include "client/lib/room.h"
 #include "client/source/document.h"
 #include "proto/position.h"
+#include "proto/problem.h"
 
 struct listing;
 
 /* Life cycle */
 
-/* Opens a listing. `room`: the limits of the handle: it fails with TD_IO before
- * it leaves less of a disk free, and with TD_REFUSED where a list has more
- * resources; NULL: none. `stop_fd`: when it is readable, calls that take long
- * fail with TD_STOPPED; -1: none. `path`: made if it is not there; NULL: a
- * temporary file without a name. `source` names what is read: a file of another
- * source is refused. NULL: `why` says why (TD_IO, TD_INVALID, TD_MEMORY). */
+/* Opens a listing. `room`: the limits of the handle: it fails with STATUS_IO
+ * before it leaves less of a disk free, and with STATUS_REFUSED where a list
+ * has more resources; NULL: none. `stop_fd`: when it is readable, calls that
+ * take long fail with STATUS_STOPPED; -1: none. `path`: made if it is not
+ * there; NULL: a temporary file without a name. `source` names what is read: a
+ * file of another source is refused. NULL: `why` says why (STATUS_IO,
+ * STATUS_INVALID, STATUS_MEMORY). */
 struct listing *listing_open(const char *path, const char *source,
                              struct room *room, int stop_fd,
-                             struct failure *why);
+                             struct problem *why);
 void listing_close(struct listing *listing); /* NULL is allowed */
 
-/* Why the last call returned false: TD_IO, TD_MEMORY, TD_STOPPED, TD_REFUSED
- * (listing_take, listing_compare). */
-const struct failure *listing_failure(const struct listing *listing);
+/* Why the last call returned false: STATUS_IO, STATUS_MEMORY, STATUS_STOPPED,
+ * STATUS_REFUSED (listing_take, listing_compare). */
+const struct problem *listing_failure(const struct listing *listing);
 
 /* Returns the extent of its history: lent, updated by listing_take,
  * listing_compare and listing_clear. */
@@ -106,8 +107,8 @@ bool listing_take(struct listing *listing);
 
 /* Ends a complete reading: numbers its differences from the last one, which it
  * replaces. If it lacks more than `max_percent` of the last one's resources
- * (listing_is_too_much), the last one stays, and listing_failure is TD_REFUSED.
- * `name`: what the message calls the list. */
+ * (listing_is_too_much), the last one stays, and listing_failure is
+ * STATUS_REFUSED. `name`: what the message calls the list. */
 bool listing_compare(struct listing *listing, int max_percent,
                      const char *name);
 

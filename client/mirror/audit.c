@@ -31,13 +31,13 @@ struct audit {
     struct td_sync_options repairing;
     struct mirror theirs;
     struct mirror mine;
-    struct failure why;
+    struct problem why;
 };
 
 static bool
 fail_book(struct audit *a, const struct book *book)
 {
-    failure_set(&a->why, TD_IO, "%s", book_trouble(book));
+    problem(&a->why, STATUS_IO, "%s", book_trouble(book));
     return false;
 }
 
@@ -115,7 +115,7 @@ each_set(struct audit *a, struct book *book,
             return true;
         copy = strdup(url);
         if (!copy) {
-            failure_memory(&a->why);
+            problem_memory(&a->why);
             return false;
         }
         is_good = fn(a, copy, set);
@@ -170,12 +170,12 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
 static bool
 ask(struct audit *a, const char *url)
 {
-    struct failure gone;
+    struct problem gone;
 
-    if (run_source(&a->theirs, url, true, &a->why) != TD_GONE)
+    if (run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
         return !a->why.rc;
     gone = a->why;
-    failure_clear(&a->why);
+    problem_clear(&a->why);
     if (!book_begin(a->theirs.book))
         return fail_book(a, a->theirs.book);
     if (!each_set(a, a->theirs.book, tell_own)) {
@@ -184,7 +184,7 @@ ask(struct audit *a, const char *url)
     }
     if (!book_commit(a->theirs.book))
         return fail_book(a, a->theirs.book);
-    if (run_source(&a->theirs, url, true, &a->why) == TD_GONE)
+    if (run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
     return !a->why.rc;
 }
@@ -199,16 +199,16 @@ check_source(struct audit *a, const char *url)
     if (!book_source(a->mine.book, 1, &source))
         return fail_book(a, a->mine.book);
     if (source[0]) {
-        failure_set(&a->why, TD_INVALID,
-                    "the mirror is one of several sources, which are audited "
-                    "together: give no URL");
+        problem(&a->why, STATUS_INVALID,
+                "the mirror is one of several sources, which are audited "
+                "together: give no URL");
         return false;
     }
     if (!book_source(a->mine.book, 0, &source))
         return fail_book(a, a->mine.book);
     if (strcmp(source, url) != 0)
-        failure_set(&a->why, TD_INVALID,
-                    "the mirror is of %.800s, not of %.800s", source, url);
+        problem(&a->why, STATUS_INVALID,
+                "the mirror is of %.800s, not of %.800s", source, url);
     return !a->why.rc;
 }
 
@@ -223,9 +223,9 @@ ask_sources(struct audit *a, const char *url)
     if (!book_source(a->mine.book, 0, &source))
         return fail_book(a, a->mine.book);
     if (!source[0]) {
-        failure_set(&a->why, TD_IO,
-                    "the mirror was never filled; tidings sync "
-                    "does that");
+        problem(&a->why, STATUS_IO,
+                "the mirror was never filled; tidings sync "
+                "does that");
         return false;
     }
     if (url)
@@ -237,7 +237,7 @@ ask_sources(struct audit *a, const char *url)
             return true;
         copy = strdup(source);
         if (!copy) {
-            failure_memory(&a->why);
+            problem_memory(&a->why);
             return false;
         }
         is_good = ask(a, copy);
@@ -318,13 +318,12 @@ repair(struct audit *a, const struct comparison *c)
     uint64_t n_open;
 
     if (mirror_is_too_much(&a->mine, c->n_removed, counts->n_have)) {
-        failure_set(&a->why, TD_REFUSED,
-                    "the repair would delete %" PRIu64 " of %" PRIu64
-                    " files, more than the %d %% that are allowed; nothing of "
-                    "it was done. If that is right, allow more (--max-delete "
-                    "PERCENT)",
-                    c->n_removed, counts->n_have,
-                    a->repairing.max_delete_percent);
+        problem(&a->why, STATUS_REFUSED,
+                "the repair would delete %" PRIu64 " of %" PRIu64
+                " files, more than the %d %% that are allowed; nothing of "
+                "it was done. If that is right, allow more (--max-delete "
+                "PERCENT)",
+                c->n_removed, counts->n_have, a->repairing.max_delete_percent);
         return false;
     }
     if (!rewrite(a, c)) {
@@ -359,10 +358,10 @@ compare_and_repair(struct audit *a)
     buf_fini(&c.lost);
     buf_fini(&c.strays);
     if (is_good && n > a->result.n_repaired)
-        failure_set(&a->why, TD_DIFFERENT,
-                    "the mirror is not as its source: %" PRIu64
-                    " findings, %" PRIu64 " of them repaired",
-                    n, a->result.n_repaired);
+        problem(&a->why, STATUS_DIFFERENT,
+                "the mirror is not as its source: %" PRIu64
+                " findings, %" PRIu64 " of them repaired",
+                n, a->result.n_repaired);
     return is_good;
 }
 
@@ -371,7 +370,7 @@ open_all(struct audit *a, const char *dir)
 {
     if (!mirror_init(&a->theirs, a->client, &a->following) ||
         !mirror_init(&a->mine, a->client, &a->repairing)) {
-        failure_memory(&a->why);
+        problem_memory(&a->why);
         return false;
     }
     a->mine.shelf = shelf_open(dir, false, &a->why);
@@ -404,7 +403,7 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     mirror_defaults(&a.following, &asking);
     mirror_defaults(&a.repairing, &wishes);
     if (!dir || !dir[0])
-        failure_set(&a.why, TD_INVALID, "no directory was given");
+        problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) && note_position(&a))
         compare_and_repair(&a);
     book_close(a.theirs.book);

@@ -126,15 +126,15 @@ book_fail(struct book *book)
     int code = sqlite3_errcode(book->db);
 
     if (code == SQLITE_NOMEM)
-        failure_memory(&book->trouble);
+        problem_memory(&book->trouble);
     else if (code == SQLITE_FULL)
-        failure_set(&book->trouble, TD_IO,
-                    "the state of the mirror cannot be written: no room on "
-                    "the disk; all that was done is kept, make room and run "
-                    "it again");
+        problem(&book->trouble, STATUS_IO,
+                "the state of the mirror cannot be written: no room on "
+                "the disk; all that was done is kept, make room and run "
+                "it again");
     else
-        failure_set(&book->trouble, TD_IO, "the state of the mirror: %s",
-                    sqlite3_errmsg(book->db));
+        problem(&book->trouble, STATUS_IO, "the state of the mirror: %s",
+                sqlite3_errmsg(book->db));
     return false;
 }
 
@@ -200,7 +200,7 @@ bool
 book_lend_end(struct book *book, const struct book_lending *lending)
 {
     if (book->lent.failed) {
-        failure_memory(&book->trouble);
+        problem_memory(&book->trouble);
         return false;
     }
     for (size_t i = 0; i < lending->n; i++)
@@ -242,8 +242,8 @@ prepare(struct book *book)
     if (version < 0)
         return book_fail(book);
     if (version > VERSION) {
-        failure_set(&book->trouble, TD_IO,
-                    "the state of the mirror is of a newer tidings");
+        problem(&book->trouble, STATUS_IO,
+                "the state of the mirror is of a newer tidings");
         return false;
     }
     /* In one transaction: a crash leaves a new database, or a whole one. */
@@ -321,18 +321,18 @@ begin_run(struct book *book)
 }
 
 struct book *
-book_open(const char *dir, const char *name, struct failure *why)
+book_open(const char *dir, const char *name, struct problem *why)
 {
     struct book *book = calloc(1, sizeof(*book));
     char path[PATH_MAX];
 
     if (!book) {
-        failure_memory(why);
+        problem_memory(why);
         return NULL;
     }
     buf_init(&book->lent, BOOK_LENT_MAX);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
-        failure_set(&book->trouble, TD_IO, "%s: the path is too long", dir);
+        problem(&book->trouble, STATUS_IO, "%s: the path is too long", dir);
     else if (sqlite3_open_v2(path, &book->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                                  SQLITE_OPEN_NOMUTEX,

@@ -40,15 +40,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
 #include "client/mirror/paths.h"
 #include "client/mirror/shelf.h"
+#include "client/tidings.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 struct book;
 
 /* Opens the book `name` in the folder `dir`. NULL: `why` says why. */
-struct book *book_open(const char *dir, const char *name, struct failure *why);
+struct book *book_open(const char *dir, const char *name, struct problem *why);
 
 /* Undoes what was not committed. NULL is allowed. */
 void book_close(struct book *book);

@@ -66,7 +66,7 @@ struct book {
     int64_t hour_first, hour_last; /* with removals in this transaction */
     bool has_hours;
     struct buf lent; /* text and hashes of the last resource or URL */
-    struct failure trouble;
+    struct problem trouble;
 };
 
 /* Most bytes that one resource lends. */

@@ -193,7 +193,7 @@ add_resource(struct book *book, struct slice loc, int64_t *id)
     char path[PATHS_MAX + 1];
 
     if (!paths_write(path, loc)) {
-        failure_set(&book->trouble, TD_MEMORY, "no SHA-256 is to be had");
+        problem_memory(&book->trouble);
         return false;
     }
     book_bind_bytes(book, SQL_RESOURCE_ADD, 1, loc);

@@ -22,14 +22,14 @@
 static bool
 fail_book(struct comparison *c, const struct book *book)
 {
-    failure_set(&c->why, TD_IO, "%s", book_trouble(book));
+    problem(&c->why, STATUS_IO, "%s", book_trouble(book));
     return false;
 }
 
 static bool
 no_memory(struct comparison *c)
 {
-    failure_memory(&c->why);
+    problem_memory(&c->why);
     return false;
 }
 
@@ -38,11 +38,11 @@ static bool
 go_on(void *user)
 {
     struct comparison *c = user;
-    enum td_status rc = loop_service(c->client->loop);
+    enum status rc = loop_service(c->client->loop);
 
     if (rc)
-        failure_set(&c->why, rc,
-                    rc == TD_STOPPED ? "stopped"
+        problem(&c->why, rc,
+                rc == STATUS_STOPPED ? "stopped"
                                      : "called from a callback of this handle");
     return !rc;
 }
@@ -228,7 +228,8 @@ compare_books(struct comparison *c)
         has_theirs = order >= 0;
         after.size = (has_mine ? mine.loc : theirs.loc).size;
         if (after.size >= sizeof(at)) {
-            failure_set(&c->why, TD_BROKEN, "a URI of %zu bytes", after.size);
+            problem(&c->why, STATUS_MALFORMED, "a URI of %zu bytes",
+                    after.size);
             return false;
         }
         memcpy(at, (has_mine ? mine.loc : theirs.loc).data, after.size);
@@ -273,7 +274,7 @@ compare(struct comparison *c)
     if (shelf_walk(c->shelf, on_file, c))
         return go_on(c);
     if (!c->why.rc)
-        failure_set(&c->why, TD_IO, "cannot read the mirror: %s",
-                    strerror(errno));
+        problem(&c->why, STATUS_IO, "cannot read the mirror: %s",
+                strerror(errno));
     return false;
 }

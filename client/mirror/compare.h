@@ -22,7 +22,7 @@ struct comparison {
     struct buf strays;  /* paths, terminated: files without a resource */
     uint64_t n_removed; /* resources of `mine` that the source does not have */
     struct td_audit_result *result; /* compare() adds to its counts */
-    struct failure why;
+    struct problem why;
 };
 
 /* Reports the findings. Only reads, and runs the loop meanwhile. The caller

@@ -45,7 +45,7 @@ struct feed {
     int64_t behind_since_ms;
     bool is_heard;      /* the last message was a heartbeat */
     bool is_current;    /* the source has nothing behind the position */
-    struct failure why; /* why it ended itself */
+    struct problem why; /* why it ended itself */
 };
 
 static int64_t
@@ -131,7 +131,7 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
 {
     struct mirror *m = f->m;
     struct book_telling t;
-    struct failure why;
+    struct problem why;
     int64_t id;
 
     if (!c->loc)
@@ -139,8 +139,8 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
     if (is_baseline && !mirror_write(m))
         return false;
     if (!telling_of(f, c, is_baseline, &t)) {
-        failure_clear(&why);
-        failure_memory(&why);
+        problem_clear(&why);
+        problem_memory(&why);
         mirror_fail(m, &why);
         return false;
     }
@@ -172,12 +172,12 @@ refuse(struct feed *f, uint64_t n, uint64_t n_of, uint64_t n_before,
                  "%" PRIu64 " of them were told before and are deleted, the "
                  "others are not",
                  n_before);
-    failure_set(&f->why, TD_REFUSED,
-                "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
-                " %%), more than the %d %% that are allowed; %s. If that is "
-                "right, run it again with --max-delete %" PRIu64 ", or none",
-                when, f->url, n, n_of, percent,
-                f->m->options->max_delete_percent, done, percent);
+    problem(&f->why, STATUS_REFUSED,
+            "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
+            " %%), more than the %d %% that are allowed; %s. If that is "
+            "right, run it again with --max-delete %" PRIu64 ", or none",
+            when, f->url, n, n_of, percent, f->m->options->max_delete_percent,
+            done, percent);
 }
 
 static bool
@@ -389,12 +389,12 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 }
 
 static void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     struct feed *f = user;
 
     f->is_behind = false;
-    f->is_current = why->rc == TD_OK && !f->why.rc;
+    f->is_current = why->rc == STATUS_OK && !f->why.rc;
     timer_stop(f->quiet);
     if (!f->why.rc)
         f->why = *why;
@@ -405,8 +405,8 @@ on_end(const struct failure *why, void *user)
 
 /* Life cycle */
 
-static enum td_status
-follow(struct feed *f, bool until_caught_up, struct failure *why)
+static enum status
+follow(struct feed *f, bool until_caught_up, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
     struct td_follow_options how = {
@@ -429,12 +429,12 @@ follow(struct feed *f, bool until_caught_up, struct failure *why)
 
 struct feed *
 feed_open(struct mirror *m, const char *url, bool until_caught_up,
-          const struct feed_events *events, struct failure *why)
+          const struct feed_events *events, struct problem *why)
 {
     struct feed *f = calloc(1, sizeof(*f));
 
-    failure_clear(why);
-    failure_memory(why);
+    problem_clear(why);
+    problem_memory(why);
     if (!f)
         return NULL;
     f->m = m;
@@ -448,7 +448,7 @@ feed_open(struct mirror *m, const char *url, bool until_caught_up,
     if (!f->url || !f->quiet)
         goto fail;
     if (!book_set(m->book, url, &f->set, f->position)) {
-        failure_set(why, TD_IO, "%s", book_trouble(m->book));
+        problem(why, STATUS_IO, "%s", book_trouble(m->book));
         goto fail;
     }
     if (m->shelf && !m->options->has_no_dumps) {

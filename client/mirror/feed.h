@@ -6,7 +6,7 @@
  *
  * A message that would remove too much (td_sync_options.max_delete_percent) is
  * not committed: the position stays before it, and the feed ends with
- * TD_REFUSED. Earlier messages of that hour may have removed files.
+ * STATUS_REFUSED. Earlier messages of that hour may have removed files.
  */
 #ifndef CLIENT_MIRROR_FEED_H
 #define CLIENT_MIRROR_FEED_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 struct feed;
 struct mirror;
@@ -23,16 +23,16 @@ struct feed_events {
     /* The book or the feed's position has changed. */
     void (*on_news)(struct feed *feed, void *user);
 
-    /* The feed ended by itself. TD_OK: the book has every change of the source.
-     * The caller of feed_open closes it, at any time after. */
-    void (*on_end)(struct feed *feed, const struct failure *why, void *user);
+    /* The feed ended by itself. STATUS_OK: the book has every change of the
+     * source. The caller of feed_open closes it, at any time after. */
+    void (*on_end)(struct feed *feed, const struct problem *why, void *user);
     void *user;
 };
 
 /* Follows the set at `url`, from the position in the book. NULL: `why` says
  * why. */
 struct feed *feed_open(struct mirror *m, const char *url, bool until_caught_up,
-                       const struct feed_events *events, struct failure *why);
+                       const struct feed_events *events, struct problem *why);
 void feed_close(struct feed *feed); /* NULL is allowed */
 
 const char *feed_url(const struct feed *feed);

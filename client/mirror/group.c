@@ -78,7 +78,7 @@ struct group {
     struct thread threads[THREADS];
     unsigned n_running;
     pthread_mutex_t lock;
-    struct failure why; /* the first that failed */
+    struct problem why; /* the first that failed */
 };
 
 static void
@@ -95,10 +95,10 @@ free_items(struct items *items)
 static bool
 fail_memory(struct mirror *m)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
-    failure_memory(&why);
+    problem_clear(&why);
+    problem_memory(&why);
     mirror_fail(m, &why);
     return false;
 }
@@ -173,7 +173,7 @@ group_add(struct group *g, const struct book_resource *r, bool is_there)
 /* Syncs a file, and computes a SHA-256 if the source sent none, so that an
  * audit can check it later. */
 static void
-sync_file(const struct group *g, struct item *item, struct failure *why)
+sync_file(const struct group *g, struct item *item, struct problem *why)
 {
     char in_incoming[DOWNLOAD_NAME_MAX];
     const char *name = in_incoming;
@@ -189,8 +189,8 @@ sync_file(const struct group *g, struct item *item, struct failure *why)
         item->is_dropped = true; /* the file is gone */
     else if (!shelf_sync_file(fd, name, why) && item->needs_digest &&
              !shelf_digest_file(fd, name, item->digest))
-        failure_set(why, TD_IO, "cannot read %s: %s", item->path,
-                    strerror(errno));
+        problem(why, STATUS_IO, "cannot read %s: %s", item->path,
+                strerror(errno));
     if (item->kind == THERE && fd >= 0)
         close(fd);
 }
@@ -198,10 +198,10 @@ sync_file(const struct group *g, struct item *item, struct failure *why)
 static void
 do_shares(struct group *g)
 {
-    struct failure why;
+    struct problem why;
     size_t i;
 
-    failure_clear(&why);
+    problem_clear(&why);
     /* Relaxed: it only hands out numbers. */
     while ((i = atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed)) <
            g->n_shares) {
@@ -305,10 +305,10 @@ name_item(struct group *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct shelf_mark mark;
-    struct failure why;
+    struct problem why;
     char name[DOWNLOAD_NAME_MAX];
 
-    failure_clear(&why);
+    problem_clear(&why);
     group_name(name, item->id, item->version);
     if (item->kind == THERE) {
         item->is_dropped =
@@ -332,10 +332,10 @@ remove_some(struct group *g)
 {
     struct mirror *m = g->m;
     struct book_resource r = {.id = 0};
-    struct failure why;
+    struct problem why;
     bool is_found;
 
-    failure_clear(&why);
+    problem_clear(&why);
     for (int n = 0; n < REMOVALS && book_counts(m->book)->n_remove > 0; n++) {
         if (!book_next(m->book, BOOK_REMOVE, r.id, &r, &is_found))
             return fail_book(m);
@@ -502,7 +502,7 @@ group_new(struct mirror *m, group_out_fn *on_out, void *user)
     g->m = m;
     g->on_out = on_out;
     g->user = user;
-    failure_clear(&g->why);
+    problem_clear(&g->why);
     if (!pthread_mutex_init(&g->lock, NULL))
         return g;
     free(g);

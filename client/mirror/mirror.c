@@ -41,7 +41,7 @@ mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
 /* The end */
 
 void
-mirror_fail(struct mirror *m, const struct failure *why)
+mirror_fail(struct mirror *m, const struct problem *why)
 {
     if (!m->why.rc)
         m->why = *why;
@@ -51,21 +51,21 @@ mirror_fail(struct mirror *m, const struct failure *why)
 void
 mirror_fail_book(struct mirror *m)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     book_rollback(m->book);
     m->has_writes = false;
-    failure_set(&why, TD_IO, "%s", book_trouble(m->book));
+    problem(&why, STATUS_IO, "%s", book_trouble(m->book));
     mirror_fail(m, &why);
 }
 
 bool
 mirror_has_room(struct mirror *m)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     if (!m->shelf || !room_look(&m->client->room, shelf_incoming(m->shelf),
                                 WRITE_BYTES, &why))
         return true;
@@ -151,7 +151,7 @@ mirror_init(struct mirror *m, struct td_client *client,
     room_begin(&client->room);
     m->progress = timer_new(client->loop, on_progress, m);
     if (!m->progress) {
-        failure_memory(&m->why);
+        problem_memory(&m->why);
         return false;
     }
     if (options->on_event)

@@ -42,7 +42,7 @@ struct mirror {
     bool has_writes;     /* mirror_write's transaction is open */
     bool has_news;       /* a feed changed the book since work looked */
     bool is_over;        /* the run has ended */
-    struct failure why;  /* why it ended */
+    struct problem why;  /* why it ended */
 };
 
 /* Fills in the defaults of options that the caller of td_sync left open. */
@@ -55,7 +55,7 @@ bool mirror_init(struct mirror *m, struct td_client *client,
 void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
 
 /* Ends the run; the first call sets the reason. */
-void mirror_fail(struct mirror *m, const struct failure *why);
+void mirror_fail(struct mirror *m, const struct problem *why);
 void mirror_fail_book(struct mirror *m);
 
 /* True if there is room for the state and for files on their way. False:

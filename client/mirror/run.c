@@ -33,7 +33,7 @@ struct run {
     int64_t begun_ms;
     struct followed **sets; /* by their numbers in `tour` */
     size_t n_sets;
-    struct failure why; /* of the tour */
+    struct problem why; /* of the tour */
 };
 
 static void
@@ -116,7 +116,7 @@ on_news(struct feed *feed, void *user)
 }
 
 static void
-on_feed_end(struct feed *feed, const struct failure *why, void *user)
+on_feed_end(struct feed *feed, const struct problem *why, void *user)
 {
     struct followed *set = user;
     struct run *run = set->run;
@@ -152,14 +152,14 @@ make_room(struct run *run, size_t n)
 }
 
 static bool
-on_open(size_t number, bool is_visit, struct failure *why, void *user)
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct run *run = user;
     struct feed_events events = {on_news, on_feed_end, NULL};
 
-    failure_clear(why);
+    problem_clear(why);
     if (!make_room(run, tour_count(run->tour))) {
-        failure_memory(why);
+        problem_memory(why);
         return false;
     }
     events.user = run->sets[number];
@@ -247,7 +247,7 @@ on_found(void *user)
 }
 
 static void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     struct run *run = user;
 
@@ -291,11 +291,11 @@ fini(struct run *run)
 }
 
 /* Runs the loop to the end; then commits open writes, whatever the end is. */
-static enum td_status
-turn(struct run *run, struct failure *why)
+static enum status
+turn(struct run *run, struct problem *why)
 {
     struct mirror *m = run->m;
-    enum td_status rc;
+    enum status rc;
 
     if (m->work)
         work_poke(m->work);
@@ -303,11 +303,11 @@ turn(struct run *run, struct failure *why)
     if (!m->why.rc && (!m->work || work_finish(m->work)))
         mirror_settle(m);
     mirror_tell(m, TD_SYNC_PROGRESS, NULL);
-    failure_clear(why);
-    if (rc == TD_STOPPED)
-        return failure_set(why, rc, "stopped");
+    problem_clear(why);
+    if (rc == STATUS_STOPPED)
+        return problem(why, rc, "stopped");
     if (rc)
-        return failure_set(why, rc, "called from a callback of this handle");
+        return problem(why, rc, "called from a callback of this handle");
     if (m->why.rc)
         *why = m->why;
     else if (run->why.rc)
@@ -317,18 +317,18 @@ turn(struct run *run, struct failure *why)
     return why->rc;
 }
 
-enum td_status
+enum status
 run_source(struct mirror *m, const char *url, bool until_caught_up,
-           struct failure *why)
+           struct problem *why)
 {
     struct run run = {.m = m, .url = url, .until_caught_up = until_caught_up};
-    enum td_status rc = TD_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     m->is_over = false;
     if (!client_add_source(m->client, url) && init(&run))
         rc = turn(&run, why);
     else
-        failure_memory(why);
+        problem_memory(why);
     fini(&run);
     return rc;
 }
@@ -341,18 +341,18 @@ on_work_done(void *user)
     m->is_over = true;
 }
 
-enum td_status
-run_work(struct mirror *m, struct failure *why)
+enum status
+run_work(struct mirror *m, struct problem *why)
 {
     struct run run = {.m = m};
-    enum td_status rc = TD_MEMORY;
+    enum status rc = STATUS_MEMORY;
 
     m->is_over = false;
     m->work = work_new(m, on_work_done, m);
     if (m->work)
         rc = turn(&run, why);
     else
-        failure_memory(why);
+        problem_memory(why);
     work_free(m->work);
     m->work = NULL;
     return rc;

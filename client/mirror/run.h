@@ -19,13 +19,13 @@
 
 #include "client/mirror/mirror.h"
 
-/* TD_OK: all sets are caught up (until_caught_up), and the rest is in the
- * counts as given up. TD_STOPPED. Else `why` says why; of several failed sets,
- * the first. */
-enum td_status run_source(struct mirror *m, const char *url,
-                          bool until_caught_up, struct failure *why);
+/* STATUS_OK: all sets are caught up (until_caught_up), and the rest is in the
+ * counts as given up. STATUS_STOPPED. Else `why` says why; of several failed
+ * sets, the first. */
+enum status run_source(struct mirror *m, const char *url, bool until_caught_up,
+                       struct problem *why);
 
-/* Only does the work that the book has. TD_OK: nothing is left to do. */
-enum td_status run_work(struct mirror *m, struct failure *why);
+/* Only does the work that the book has. STATUS_OK: nothing is left to do. */
+enum status run_work(struct mirror *m, struct problem *why);
 
 #endif

@@ -23,20 +23,20 @@
 
 /* Opening */
 
-static enum td_status
-fail(struct failure *why, const char *what, const char *where)
+static enum status
+fail(struct problem *why, const char *what, const char *where)
 {
     if (errno == ENOSPC || errno == EDQUOT)
-        return failure_set(why, TD_IO,
-                           "%s %s: %s; all that was done is kept, make room "
-                           "and run it again",
-                           what, where, strerror(errno));
+        return problem(why, STATUS_IO,
+                       "%s %s: %s; all that was done is kept, make room "
+                       "and run it again",
+                       what, where, strerror(errno));
     if (errno == EXDEV)
-        return failure_set(why, TD_IO,
-                           "%s %s: it is on another file system than the "
-                           "mirror's " SHELF_STATE_NAME,
-                           what, where);
-    return failure_set(why, TD_IO, "%s %s: %s", what, where, strerror(errno));
+        return problem(why, STATUS_IO,
+                       "%s %s: it is on another file system than the "
+                       "mirror's " SHELF_STATE_NAME,
+                       what, where);
+    return problem(why, STATUS_IO, "%s %s: %s", what, where, strerror(errno));
 }
 
 int
@@ -79,7 +79,7 @@ make_state_in(int dir_fd, const char *name)
 }
 
 static bool
-take_lock(struct shelf *shelf, const char *dir, struct failure *why)
+take_lock(struct shelf *shelf, const char *dir, struct problem *why)
 {
     shelf->lock_fd = openat(shelf->state_fd, "lock",
                             O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -88,10 +88,10 @@ take_lock(struct shelf *shelf, const char *dir, struct failure *why)
     else if (!flock(shelf->lock_fd, LOCK_EX | LOCK_NB))
         return true;
     else if (errno == EWOULDBLOCK)
-        failure_set(why, TD_IO,
-                    "another process (tidings sync or audit) works on the "
-                    "mirror %s",
-                    dir);
+        problem(why, STATUS_IO,
+                "another process (tidings sync or audit) works on the "
+                "mirror %s",
+                dir);
     else
         fail(why, "cannot lock the mirror", dir);
     return false;
@@ -110,7 +110,7 @@ is_blind_for_case(const struct shelf *shelf)
 }
 
 static bool
-open_all(struct shelf *shelf, const char *dir, bool is_new, struct failure *why)
+open_all(struct shelf *shelf, const char *dir, bool is_new, struct problem *why)
 {
     if (is_new && mkdir(dir, 0777) && errno != EEXIST) {
         fail(why, "cannot make the directory", dir);
@@ -124,10 +124,10 @@ open_all(struct shelf *shelf, const char *dir, bool is_new, struct failure *why)
     shelf->state_fd = is_new ? make_state_in(shelf->dir_fd, SHELF_STATE_NAME)
                              : shelf_open_in(shelf->dir_fd, SHELF_STATE_NAME);
     if (shelf->state_fd < 0 && errno == ENOENT) {
-        failure_set(why, TD_IO,
-                    "%s is no mirror: it has no " SHELF_STATE_NAME
-                    "; tidings sync makes one",
-                    dir);
+        problem(why, STATUS_IO,
+                "%s is no mirror: it has no " SHELF_STATE_NAME
+                "; tidings sync makes one",
+                dir);
         return false;
     }
     if (shelf->state_fd < 0) {
@@ -135,10 +135,10 @@ open_all(struct shelf *shelf, const char *dir, bool is_new, struct failure *why)
         return false;
     }
     if (is_blind_for_case(shelf)) {
-        failure_set(why, TD_IO,
-                    "%s is on a file system that does not tell upper-case from "
-                    "lower-case names: /A.txt and /a.txt would be one file",
-                    dir);
+        problem(why, STATUS_IO,
+                "%s is on a file system that does not tell upper-case from "
+                "lower-case names: /A.txt and /a.txt would be one file",
+                dir);
         return false;
     }
     if (!take_lock(shelf, dir, why))
@@ -150,12 +150,12 @@ open_all(struct shelf *shelf, const char *dir, bool is_new, struct failure *why)
 }
 
 struct shelf *
-shelf_open(const char *dir, bool is_new, struct failure *why)
+shelf_open(const char *dir, bool is_new, struct problem *why)
 {
     struct shelf *shelf = calloc(1, sizeof(*shelf));
 
     if (!shelf) {
-        failure_memory(why);
+        problem_memory(why);
         return NULL;
     }
     shelf->dir_fd = shelf->state_fd = shelf->lock_fd = -1;
@@ -163,7 +163,7 @@ shelf_open(const char *dir, bool is_new, struct failure *why)
     if (asprintf(&shelf->state, "%s/" SHELF_STATE_NAME, dir) < 0)
         shelf->state = NULL;
     if (!shelf->state)
-        failure_memory(why);
+        problem_memory(why);
     else if (open_all(shelf, dir, is_new, why))
         return shelf;
     shelf_close(shelf);
@@ -198,7 +198,7 @@ shelf_state(const struct shelf *shelf)
 }
 
 char *
-shelf_make_scratch(struct shelf *shelf, int64_t set, struct failure *why)
+shelf_make_scratch(struct shelf *shelf, int64_t set, struct problem *why)
 {
     char number[24];
     char *path = NULL;
@@ -211,7 +211,7 @@ shelf_make_scratch(struct shelf *shelf, int64_t set, struct failure *why)
     if (fd < 0) {
         fail(why, "cannot make scratch/ in", shelf->state);
     } else if (asprintf(&path, "%s/scratch/%s", shelf->state, number) < 0) {
-        failure_memory(why);
+        problem_memory(why);
         path = NULL;
     }
     close_one(fd);
@@ -348,11 +348,11 @@ make_found(struct shelf *shelf, unsigned *number)
 }
 
 /* Moves the object `name` of `dir_fd`, of any kind, to found/. */
-static enum td_status
+static enum status
 move_aside(struct shelf *shelf, int dir_fd, const char *name,
-           char where[SHELF_WHERE_SIZE], struct failure *why)
+           char where[SHELF_WHERE_SIZE], struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     unsigned number = 0;
     int fd = make_found(shelf, &number);
 
@@ -367,11 +367,11 @@ move_aside(struct shelf *shelf, int dir_fd, const char *name,
     return rc;
 }
 
-enum td_status
+enum status
 shelf_set_aside(struct shelf *shelf, const char *path,
-                char where[SHELF_WHERE_SIZE], struct failure *why)
+                char where[SHELF_WHERE_SIZE], struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     char blocked[PATHS_NAME_MAX + 1];
     const char *name;
     struct stat st;
@@ -383,7 +383,7 @@ shelf_set_aside(struct shelf *shelf, const char *path,
         name = blocked;
     }
     if (fd < 0)
-        return errno == ENOENT ? TD_OK : fail(why, "cannot look at", path);
+        return errno == ENOENT ? STATUS_OK : fail(why, "cannot look at", path);
     if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         rc = move_aside(shelf, fd, name, where, why);
     else if (errno != ENOENT)
@@ -395,14 +395,14 @@ shelf_set_aside(struct shelf *shelf, const char *path,
 /* Opens the directory of `path`; makes it, and moves obstacles away. */
 static int
 make_way(struct shelf *shelf, const char *path, const char **name,
-         struct failure *why)
+         struct problem *why)
 {
     char blocked[PATHS_NAME_MAX + 1];
     int fd;
 
     for (;;) {
         int parent_fd = -1;
-        enum td_status rc;
+        enum status rc;
 
         fd = descend(shelf, path, name, true, &parent_fd, blocked);
         if (fd >= 0)
@@ -423,10 +423,10 @@ make_way(struct shelf *shelf, const char *path, const char **name,
 
 /* A new descriptor will do: fsync is about the file, and reports to it earlier
  * write errors that no descriptor has reported yet. */
-enum td_status
-shelf_sync_file(int dir_fd, const char *name, struct failure *why)
+enum status
+shelf_sync_file(int dir_fd, const char *name, struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     int fd = openat(dir_fd, name,
                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
@@ -436,11 +436,11 @@ shelf_sync_file(int dir_fd, const char *name, struct failure *why)
     return rc;
 }
 
-enum td_status
+enum status
 shelf_sync_directory(const struct shelf *shelf, const char *path,
-                     struct failure *why)
+                     struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     const char *name;
     int fd = shelf_directory(shelf, path, &name);
     int above = fd;
@@ -482,11 +482,11 @@ set_time(int from_fd, const char *name, int64_t lastmod_us)
     return !utimensat(from_fd, name, times, AT_SYMLINK_NOFOLLOW);
 }
 
-enum td_status
+enum status
 shelf_put(struct shelf *shelf, int from_fd, const char *name, const char *path,
-          int64_t lastmod_us, struct shelf_mark *mark, struct failure *why)
+          int64_t lastmod_us, struct shelf_mark *mark, struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     const char *to;
     struct stat st;
     int fd = make_way(shelf, path, &to, why);
@@ -536,17 +536,17 @@ remove_empty(const struct shelf *shelf, const char *path)
     }
 }
 
-enum td_status
-shelf_remove(struct shelf *shelf, const char *path, struct failure *why)
+enum status
+shelf_remove(struct shelf *shelf, const char *path, struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     const char *name;
     struct stat st;
     int fd = shelf_directory(shelf, path, &name);
 
     if (fd < 0)
         return errno == ENOENT || is_in_the_way(errno)
-                   ? TD_OK
+                   ? STATUS_OK
                    : fail(why, "cannot look at", path);
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) {
         if (errno != ENOENT)

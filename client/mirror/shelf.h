@@ -33,15 +33,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 #define SHELF_STATE_NAME ".tidings"
 
 struct shelf;
 
 /* Opens DIR and takes its lock. `is_new`: makes DIR if it is missing; else DIR
- * must exist and have a state. NULL: `why` says why, TD_IO or TD_MEMORY. */
-struct shelf *shelf_open(const char *dir, bool is_new, struct failure *why);
+ * must exist and have a state. NULL: `why` says why, STATUS_IO or
+ * STATUS_MEMORY. */
+struct shelf *shelf_open(const char *dir, bool is_new, struct problem *why);
 void shelf_close(struct shelf *shelf); /* NULL is allowed */
 
 const char *shelf_state(const struct shelf *shelf); /* "DIR/.tidings" */
@@ -49,7 +50,7 @@ int shelf_incoming(const struct shelf *shelf);      /* descriptor */
 
 /* Makes a directory for the dump packages of the set number `set`. The caller
  * frees the path. NULL: `why` says why. */
-char *shelf_make_scratch(struct shelf *shelf, int64_t set, struct failure *why);
+char *shelf_make_scratch(struct shelf *shelf, int64_t set, struct problem *why);
 
 /* The path of td_follow_options.listing for the set number `set`. The caller
  * frees it. NULL: no memory. */
@@ -96,33 +97,31 @@ bool shelf_digest_file(int dir_fd, const char *name,
 typedef bool shelf_walk_fn(const char *path, enum shelf_found what, void *user);
 bool shelf_walk(struct shelf *shelf, shelf_walk_fn *fn, void *user);
 
-/* Writing. TD_IO: `why` says why, and nothing is half done. */
+/* Writing. STATUS_IO: `why` says why, and nothing is half done. */
 
 /* Syncs the bytes of the file `name` of `dir_fd` to the disk. */
-enum td_status shelf_sync_file(int dir_fd, const char *name,
-                               struct failure *why);
+enum status shelf_sync_file(int dir_fd, const char *name, struct problem *why);
 
 /* Syncs the names in the directory `path` ("": DIR) to the disk. A missing
  * directory is no error: the sync of its parent records that. */
-enum td_status shelf_sync_directory(const struct shelf *shelf, const char *path,
-                                    struct failure *why);
+enum status shelf_sync_directory(const struct shelf *shelf, const char *path,
+                                 struct problem *why);
 
 /* Renames the file `name` of `from_fd` to `path`, with the time `lastmod_us`
  * unless that is DATETIME_NONE. `*mark`: its size and time afterwards. */
-enum td_status shelf_put(struct shelf *shelf, int from_fd, const char *name,
-                         const char *path, int64_t lastmod_us,
-                         struct shelf_mark *mark, struct failure *why);
+enum status shelf_put(struct shelf *shelf, int from_fd, const char *name,
+                      const char *path, int64_t lastmod_us,
+                      struct shelf_mark *mark, struct problem *why);
 
 /* Removes the file at `path`, and the directories that became empty. Anything
  * but a file stays. */
-enum td_status shelf_remove(struct shelf *shelf, const char *path,
-                            struct failure *why);
+enum status shelf_remove(struct shelf *shelf, const char *path,
+                         struct problem *why);
 
 /* Moves the object at `path`, or in its way, to found/. Without one, does
  * nothing. `where`, if not NULL: its new path, relative to DIR. */
 #define SHELF_WHERE_SIZE 320
-enum td_status shelf_set_aside(struct shelf *shelf, const char *path,
-                               char where[SHELF_WHERE_SIZE],
-                               struct failure *why);
+enum status shelf_set_aside(struct shelf *shelf, const char *path,
+                            char where[SHELF_WHERE_SIZE], struct problem *why);
 
 #endif

@@ -6,29 +6,29 @@
 
 #include "client/mirror/run.h"
 
-static enum td_status
-is_url(const char *url, struct failure *why)
+static enum status
+is_url(const char *url, struct problem *why)
 {
     if (url && (!strncmp(url, "http://", 7) || !strncmp(url, "https://", 8)))
-        return TD_OK;
-    return failure_set(why, TD_INVALID,
-                       "\"%s\" is no URL of http or https: give that of a set "
-                       "or of a source",
-                       url ? url : "");
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is no URL of http or https: give that of a set "
+                   "or of a source",
+                   url ? url : "");
 }
 
-/* The result of a run that did not fail: TD_DIFFERENT if it gave any up. */
-static enum td_status
-judge(const struct mirror *m, struct failure *why)
+/* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up. */
+static enum status
+judge(const struct mirror *m, struct problem *why)
 {
     const struct book_counts *c = book_counts(m->book);
 
     if (why->rc || !c->n_left)
         return why->rc;
-    return failure_set(why, TD_DIFFERENT,
-                       "%" PRIu64 " resources could not be had; the next run "
-                       "tries them again",
-                       c->n_left);
+    return problem(why, STATUS_DIFFERENT,
+                   "%" PRIu64 " resources could not be had; the next run "
+                   "tries them again",
+                   c->n_left);
 }
 
 enum td_status
@@ -37,16 +37,16 @@ td_sync(struct td_client *client, const char *url, const char *dir,
 {
     struct td_sync_options filled;
     struct mirror m = {.client = client};
-    struct failure why;
-    enum td_status rc;
+    struct problem why;
+    enum status rc;
 
     client_begin(client);
-    failure_clear(&why);
+    problem_clear(&why);
     mirror_defaults(&filled, options);
     if (is_url(url, &why))
         goto out;
     if (!dir || !dir[0]) {
-        failure_set(&why, TD_INVALID, "no directory for the mirror was given");
+        problem(&why, STATUS_INVALID, "no directory for the mirror was given");
         goto out;
     }
     if (!mirror_init(&m, client, &filled)) {

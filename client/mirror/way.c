@@ -13,10 +13,10 @@
 static void
 fail_file(struct mirror *m, const char *what, const char *path)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
-    failure_set(&why, TD_IO, "%s %s: %s", what, path, strerror(errno));
+    problem_clear(&why);
+    problem(&why, STATUS_IO, "%s %s: %s", what, path, strerror(errno));
     mirror_fail(m, &why);
 }
 
@@ -43,10 +43,10 @@ mirror_make_way(struct mirror *m, const struct book_resource *r, bool *is_there)
     char where[SHELF_WHERE_SIZE] = "";
     char text[2 * PATHS_MAX];
     struct shelf_mark mark;
-    struct failure why;
+    struct problem why;
     enum shelf_found found = shelf_look(m->shelf, r->path, &mark);
 
-    failure_clear(&why);
+    problem_clear(&why);
     *is_there = found == SHELF_FILE && is_right(m, r);
     if (*is_there)
         return true;

@@ -74,7 +74,7 @@ note_kept(struct work *w)
 
 /* Ends the run for lack of room, and keeps the files that came before. */
 static bool
-fail_full(struct work *w, const struct failure *why)
+fail_full(struct work *w, const struct problem *why)
 {
     if (group_finish(w->group))
         mirror_fail(w->m, why);
@@ -85,9 +85,9 @@ fail_full(struct work *w, const struct failure *why)
 static bool
 note_come(struct work *w, struct flight *flight, uint64_t bytes)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     note_kept(w);
     if (room_check_total(&w->m->client->room, bytes, &why))
         return fail_full(w, &why);
@@ -151,7 +151,7 @@ leave(struct work *w, const struct book_resource *r, const char *why)
 }
 
 static void
-on_again(struct slice loc, const struct failure *why, void *user)
+on_again(struct slice loc, const struct problem *why, void *user)
 {
     struct work *w = user;
     char text[4096];
@@ -174,7 +174,7 @@ on_done(const struct downloads_result *result, void *user)
     work_poke(w);
     if (!flight)
         return;
-    if (result->why.rc == TD_IO || result->why.rc == TD_MEMORY) {
+    if (result->why.rc == STATUS_IO || result->why.rc == STATUS_MEMORY) {
         fail_full(w, &result->why);
         return;
     }
@@ -215,15 +215,15 @@ work_take(struct work *w, const struct book_resource *r, const char *file,
     struct mirror *m = w->m;
     struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
     char name[DOWNLOAD_NAME_MAX];
-    struct failure why;
+    struct problem why;
 
     *is_taken = flight != NULL;
     if (!flight)
         return true;
     group_name(name, r->id, r->version);
     if (file && renameat(AT_FDCWD, file, shelf_incoming(m->shelf), name)) {
-        failure_clear(&why);
-        failure_set(&why, TD_IO, "cannot take %s: %s", file, strerror(errno));
+        problem_clear(&why);
+        problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
         mirror_fail(m, &why);
         return false;
     }
@@ -309,10 +309,10 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
                         .encoding = r->encoding,
                         .duplicates = links,
                         .file = name};
-    enum td_status rc;
-    struct failure why;
+    enum status rc;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
         room_check_total(&w->m->client->room, r->length, &why))
         return fail_full(w, &why);
@@ -322,8 +322,8 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
     group_name(name, r->id, r->version);
     rc = downloads_add(w->downloads, &want);
     *is_taken = !rc;
-    if (rc == TD_MEMORY) {
-        failure_memory(&why);
+    if (rc == STATUS_MEMORY) {
+        problem_memory(&why);
         mirror_fail(w->m, &why);
         return false;
     }

@@ -56,7 +56,7 @@ read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
         answer_read(buf_slice(&answer->body), &deleted, 1);
 }
 
-static enum td_status
+static enum status
 put(struct td_client *client, const char *target, struct slice body,
     struct td_full_receipt *receipt)
 {
@@ -71,31 +71,31 @@ put(struct td_client *client, const char *target, struct slice body,
         .silence_s = SILENCE_S,
     };
     struct fetch_answer answer;
-    enum td_status rc = fetch_run(client, &request, &answer);
+    enum status rc = fetch_run(client, &request, &answer);
 
     if (!rc && answer.status != 200) {
         read_refusal(&answer, receipt);
         rc = client_refused(client, &answer);
     } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
-        rc = client_fail(client, TD_BROKEN,
+        rc = client_fail(client, STATUS_MALFORMED,
                          "200, but the answer is none of a whole state");
     }
     fetch_answer_fini(&answer);
     return rc;
 }
 
-static enum td_status
+static enum status
 put_file(struct td_client *client, const char *target, int fd, uint64_t size,
          struct td_full_receipt *receipt)
 {
     struct slice body = {"", size};
     void *map = NULL;
-    enum td_status rc;
+    enum status rc;
 
     if (size > 0) {
         map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED)
-            return client_fail(client, TD_IO,
+            return client_fail(client, STATUS_IO,
                                "cannot read the temporary file: %s",
                                strerror(errno));
         body.data = map;
@@ -117,17 +117,17 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     char target[SET_URL_MAX + 64];
     unsigned max_delete = options ? options->max_delete : 0;
     char *known = options ? options->known : NULL;
-    struct failure why;
+    struct problem why;
     int fd;
-    enum td_status rc;
+    enum status rc;
 
     receipt = receipt ? receipt : &unwanted;
-    failure_clear(&why);
+    problem_clear(&why);
     memset(receipt, 0, sizeof(*receipt));
     client_begin(client);
     rc = set_url_read(client, set_url, &url);
     if (!rc && max_delete > 100)
-        rc = client_fail(client, TD_INVALID,
+        rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
     if (!rc) /* of a file it is no URL */
         rc = client_add_source(client, from);

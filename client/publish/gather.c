@@ -40,7 +40,7 @@ struct gather {
     struct gathered *gathered;
     struct buf out;
     uint64_t n;           /* resources */
-    struct failure limit; /* of the handle, that was met */
+    struct problem limit; /* of the handle, that was met */
     char **parts;         /* URLs, in the order of their index */
     size_t n_parts, parts_capacity;
 
@@ -55,7 +55,7 @@ struct gather {
     struct problem why;
     struct buf refusal; /* what the server says instead */
     bool is_over;       /* the exchange */
-    struct failure failure;
+    struct problem failure;
 };
 
 /* Out */
@@ -94,7 +94,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     json_resource(&g->out, change);
     BUF_ADD(&g->out, "\n");
     if (g->out.failed)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     return g->out.size < PIECE_BYTES ? STATUS_OK : flush(g, why);
 }
 
@@ -136,7 +136,7 @@ begin_reader(struct gather *g, const char *type, struct problem *why)
     g->reader = reader_new(format_of(slice_of(type)), READER_RESOURCES,
                            SIZE_MAX, on_change, g);
     if (!g->reader)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     return reader_feed(g->reader, head, why);
 }
 
@@ -162,7 +162,7 @@ decide(struct gather *g, struct slice bytes, struct problem *why)
             return begin_reader(g, "application/x-ndjson", why);
         g->probe = document_new(g->is_part ? g->name : "file:///", &events, g);
         if (!g->probe)
-            return problem(why, STATUS_MEMORY, "no memory");
+            return problem_memory(why);
         bytes = buf_slice(&g->head);
     }
     rc = document_feed(g->probe, bytes, why);
@@ -196,8 +196,7 @@ begin_document(struct gather *g, const char *name, bool is_part)
     g->reader = NULL;
     g->gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
     memset(&g->why, 0, sizeof(g->why));
-    g->rc =
-        g->gunzip ? STATUS_OK : problem(&g->why, STATUS_MEMORY, "no memory");
+    g->rc = g->gunzip ? STATUS_OK : problem_memory(&g->why);
 }
 
 static void
@@ -208,26 +207,27 @@ feed_document(struct gather *g, struct slice bytes)
 }
 
 /* What went wrong in it, told to the client. */
-static enum td_status
+static enum status
 tell_fault(struct gather *g)
 {
     char place[64] = "";
 
     if (!g->rc)
-        return TD_OK;
+        return STATUS_OK;
     if (g->limit.rc)
         return client_told(g->client, &g->limit);
     if (g->rc == STATUS_MEMORY)
-        return client_fail(g->client, TD_MEMORY, "no memory");
+        return problem_memory(&g->client->problem);
     if (g->rc == STATUS_IO)
-        return client_fail(g->client, TD_IO, "%s", g->why.text);
+        return client_fail(g->client, STATUS_IO, "%s", g->why.text);
     if (g->why.entry)
         snprintf(place, sizeof(place), "entry %llu, ",
                  (unsigned long long)g->why.entry);
     if (g->why.line)
         snprintf(place + strlen(place), sizeof(place) - strlen(place),
                  "line %llu: ", (unsigned long long)g->why.line);
-    return client_fail(g->client, TD_BROKEN, "%.600s: %s%s", g->name, place,
+    return client_fail(g->client, STATUS_MALFORMED, "%.600s: %s%s", g->name,
+                       place,
                        g->why.text[0] ? g->why.text : "it cannot be read");
 }
 
@@ -240,8 +240,8 @@ drop_document(struct gather *g)
     buf_fini(&g->head);
 }
 
-static enum td_status
-end_document(struct gather *g, enum td_status rc)
+static enum status
+end_document(struct gather *g, enum status rc)
 {
     if (!rc && !g->rc)
         g->rc = gunzip_end(g->gunzip, &g->why);
@@ -267,25 +267,25 @@ is_stopped(const struct td_client *client)
     return poll(&stop, 1, 0) > 0;
 }
 
-static enum td_status
+static enum status
 read_file(struct gather *g, const char *path)
 {
     FILE *f = fopen(path, "re");
     char bytes[65536];
     size_t n;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     if (!f)
-        return client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
+        return client_fail(g->client, STATUS_IO, "cannot read %.600s: %s", path,
                            strerror(errno));
     begin_document(g, path, false);
     while (!g->rc && !is_stopped(g->client) &&
            (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
         feed_document(g, (struct slice){bytes, n});
     if (!g->rc && is_stopped(g->client))
-        rc = client_fail(g->client, TD_STOPPED, "%s", "");
+        rc = client_fail(g->client, STATUS_STOPPED, "%s", "");
     else if (!g->rc && ferror(f))
-        rc = client_fail(g->client, TD_IO, "cannot read %.600s: %s", path,
+        rc = client_fail(g->client, STATUS_IO, "cannot read %.600s: %s", path,
                          strerror(errno));
     fclose(f);
     return end_document(g, rc);
@@ -328,46 +328,46 @@ remember(struct gather *g, const struct fetch_answer *answer)
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct gather *g = user;
-    const struct fetch_answer refusal = {.status = why->status,
+    const struct fetch_answer refusal = {.status = why->http_status,
                                          .retry_after_s = why->retry_after_s,
                                          .body = g->refusal};
-    bool is_answered = !why->rc || why->rc == TD_STOPPED; /* by on_body */
+    bool is_answered = !why->rc || why->rc == STATUS_STOPPED; /* by on_body */
 
     g->failure = *why;
     g->gathered->is_same =
-        !why->rc && why->status == 304 && g->asks_with && !g->is_part;
-    if (!why->rc && why->status == 200 && !g->is_part)
+        !why->rc && why->http_status == 304 && g->asks_with && !g->is_part;
+    if (!why->rc && why->http_status == 200 && !g->is_part)
         remember(g, answer);
-    if (is_answered && why->status != 200 && !g->gathered->is_same)
+    if (is_answered && why->http_status != 200 && !g->gathered->is_same)
         fetch_refused(&g->failure, &refusal);
-    if (g->failure.rc == TD_GONE) /* it is not the set that is */
-        g->failure.rc = TD_REFUSED;
+    if (g->failure.rc == STATUS_GONE) /* it is not the set that is */
+        g->failure.rc = STATUS_REFUSED;
     g->is_over = true;
 }
 
-static enum td_status
+static enum status
 read_url(struct gather *g, const char *url, bool is_part)
 {
     const char *const headers[] = {is_part ? NULL : g->asks_with, NULL};
     const struct fetch_request request = {
         .url = url, .headers = headers, .redirects = REDIRECTS};
     struct fetch *fetch;
-    enum td_status rc;
+    enum status rc;
 
     begin_document(g, url, is_part);
     buf_init(&g->refusal, REFUSAL_MAX);
     g->is_over = false;
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
     if (!fetch)
-        return end_document(g, client_fail(g->client, TD_MEMORY, "no memory"));
+        return end_document(g, problem_memory(&g->client->problem));
     rc = loop_until(g->client->loop, &g->is_over);
     if (rc) {
         fetch_free(fetch);
         rc = client_fail(g->client, rc, "%s",
-                         rc == TD_INVALID
+                         rc == STATUS_INVALID
                              ? "called from a callback of the same handle"
                              : "");
     } else if (!g->rc && g->failure.rc) {
@@ -389,7 +389,7 @@ is_url(const char *from)
            !strncasecmp(from, "https://", 8);
 }
 
-enum td_status
+enum status
 gather(struct td_client *client, const char *from, const char *known, int fd,
        struct gathered *gathered)
 {
@@ -397,10 +397,10 @@ gather(struct td_client *client, const char *from, const char *known, int fd,
                        .fd = fd,
                        .asks_with = known && known[0] ? known : NULL,
                        .gathered = gathered};
-    enum td_status rc;
+    enum status rc;
 
     memset(gathered, 0, sizeof(*gathered));
-    failure_clear(&g.limit);
+    problem_clear(&g.limit);
     buf_init(&g.out, SIZE_MAX);
     rc = is_url(from) ? read_url(&g, from, false) : read_file(&g, from);
     for (size_t i = 0; !rc && i < g.n_parts; i++)

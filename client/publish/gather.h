@@ -28,7 +28,7 @@ struct gathered {
 
 /* Writes them to `fd`. `known`: NULL or "" reads them in any case. The client's
  * problem says what went wrong. */
-enum td_status gather(struct td_client *client, const char *from,
-                      const char *known, int fd, struct gathered *gathered);
+enum status gather(struct td_client *client, const char *from,
+                   const char *known, int fd, struct gathered *gathered);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include <stdbool.h>
 
-#include "client/lib/failure.h"
+#include "client/tidings.h"
 #include "proto/key.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 /* {"set":"...","first":1,"last":3,"position":"...","datetime":"..."} */

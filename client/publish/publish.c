@@ -48,7 +48,7 @@ is_plain(const char *text)
 }
 
 /* The line "Idempotency-Key: ..."; *has_key: there is one. */
-static enum td_status
+static enum status
 write_key(struct td_client *client, const char *given, bool *has_key,
           char line[POST_KEY_LINE])
 {
@@ -57,63 +57,63 @@ write_key(struct td_client *client, const char *given, bool *has_key,
 
     *has_key = !given || given[0];
     if (!*has_key)
-        return TD_OK;
+        return STATUS_OK;
     if (!given) {
         if (!post_key(random))
-            return client_fail(client, TD_MEMORY, "no random numbers");
+            return client_fail(client, STATUS_MEMORY, "no random numbers");
         key = slice_of(random);
     }
     if (!key_is_valid(key))
-        return client_fail(client, TD_INVALID,
+        return client_fail(client, STATUS_INVALID,
                            "a key is 1 to %d visible ASCII characters",
                            KEY_SIZE_MAX);
     post_key_line(line, key);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* One attempt. *pause_ms: it is worth another one, after so long; 0: it is not.
  */
-static enum td_status
+static enum status
 attempt(struct posting *p, unsigned *pause_ms)
 {
     struct fetch_answer answer;
-    enum td_status rc = fetch_run(p->client, &p->request, &answer);
-    bool is_lost = rc == TD_UNREACHABLE && answer.is_sent;
+    enum status rc = fetch_run(p->client, &p->request, &answer);
+    bool is_lost = rc == STATUS_UNREACHABLE && answer.is_sent;
 
     *pause_ms = 0;
     if (!rc && answer.status == 200) {
         if (!post_receipt(buf_slice(&answer.body), p->receipt))
-            rc = client_fail(p->client, TD_BROKEN,
+            rc = client_fail(p->client, STATUS_MALFORMED,
                              "200, but the answer is no receipt of a post");
     } else if (!rc) {
         rc = client_refused(p->client, &answer);
         /* Who stands in between does not know what became of it. */
         is_lost = answer.status == 502 || answer.status == 504;
         if (answer.retry_after_s &&
-            (rc == TD_UNREACHABLE || answer.status == 409))
+            (rc == STATUS_UNREACHABLE || answer.status == 409))
             *pause_ms = answer.retry_after_s * 1000;
     }
     if (answer.status == 409 && *pause_ms) {
-        rc = TD_UNREACHABLE; /* the same post is at work */
+        rc = STATUS_UNREACHABLE; /* the same post is at work */
         is_lost = true;
     }
     p->is_open |= is_lost;
 
     /* While nothing is open, who cannot be reached is told so at once. */
-    if (rc == TD_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)
+    if (rc == STATUS_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)
         *pause_ms = 1;
     fetch_answer_fini(&answer);
     return rc;
 }
 
-static enum td_status
+static enum status
 post(struct posting *p)
 {
     struct td_client *client = p->client;
 
     for (;;) {
         unsigned asked_ms, ms;
-        enum td_status rc = attempt(p, &asked_ms);
+        enum status rc = attempt(p, &asked_ms);
 
         if (!asked_ms || (p->is_open && !p->has_key))
             return rc;
@@ -125,7 +125,7 @@ post(struct posting *p)
         if (p->options->on_trouble)
             p->options->on_trouble(client->problem.text, ms, p->options->user);
         if (client_wait(client, ms))
-            return TD_STOPPED;
+            return STATUS_STOPPED;
     }
 }
 
@@ -161,12 +161,12 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
         .receipt = receipt ? receipt : &unwanted,
         .pause_ms = PAUSE_FIRST,
     };
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     rc = set_url_read(client, set_url, &url);
     if (!rc && (!type || strlen(type) > 200 || !is_plain(type)))
-        rc = client_fail(client, TD_INVALID, "not a media type");
+        rc = client_fail(client, STATUS_INVALID, "not a media type");
     if (!rc)
         rc = write_key(client, p.options->key, &p.has_key, key);
     if (rc)
@@ -179,8 +179,8 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
 
     rc = post(&p);
     /* Refused is what was sent last; what was not answered may be kept. */
-    if (p.is_open &&
-        (rc == TD_UNREACHABLE || rc == TD_REFUSED || rc == TD_GONE)) {
+    if (p.is_open && (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED ||
+                      rc == STATUS_GONE)) {
         char why[sizeof(client->problem.text)];
 
         snprintf(why, sizeof(why), "%s", client->problem.text);

@@ -53,14 +53,14 @@ struct td_publisher {
 /* td_publisher_flush, while it waits. */
 struct flush {
     bool is_over;
-    struct failure why; /* rc: the post is refused, and that will stay so */
+    struct problem why; /* rc: the post is refused, and that will stay so */
 };
 
 static void send_post(struct td_publisher *p);
 
 /* All is durable, or (why) refused. */
 static void
-end_flush(struct td_publisher *p, const struct failure *why)
+end_flush(struct td_publisher *p, const struct problem *why)
 {
     if (p->flush && why)
         p->flush->why = *why;
@@ -151,7 +151,7 @@ tell_refused(struct td_publisher *p, const struct spool_entry *entry,
 
 /* Tries again later; `asked_ms`: the broker wants so much patience. */
 static void
-pause_for(struct td_publisher *p, const struct failure *why, uint64_t asked_ms)
+pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
 {
     unsigned ms = pause_take(&p->pause_ms, PAUSE_LAST);
 
@@ -163,7 +163,7 @@ pause_for(struct td_publisher *p, const struct failure *why, uint64_t asked_ms)
 
 /* Nothing that comes by itself mends this. */
 static void
-stand_still(struct td_publisher *p, const struct failure *why)
+stand_still(struct td_publisher *p, const struct problem *why)
 {
     end_flush(p, why);
     pause_for(p, why, PAUSE_LAST);
@@ -193,12 +193,12 @@ static void
 posted(struct td_publisher *p, struct slice answer)
 {
     struct td_receipt receipt;
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     uint64_t last = p->post.last;
 
     if (!post_receipt(answer, &receipt)) {
-        failure_set(&why, TD_BROKEN,
-                    "200, but the answer is no receipt of a post");
+        problem(&why, STATUS_MALFORMED,
+                "200, but the answer is no receipt of a post");
         pause_for(p, &why, 0);
         return;
     }
@@ -215,10 +215,10 @@ posted(struct td_publisher *p, struct slice answer)
 /* Entry `n` of the post is refused. It is told first and forgotten then: after
  * a crash in between it is told again. */
 static void
-drop_entry(struct td_publisher *p, uint64_t n, const struct failure *refusal)
+drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
 {
     struct spool_entry entry = {.text = NULL};
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     bool is_here = true;
 
     if (spool_change(p->spool, &p->post, n, &entry, &why)) {
@@ -243,7 +243,7 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct failure *refusal)
 static void
 post_less(struct td_publisher *p)
 {
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
 
     p->batch_changes = p->post.n / 2;
     if (spool_unseal(p->spool, &why)) {
@@ -258,7 +258,7 @@ post_less(struct td_publisher *p)
  * attempt either: a broker that has kept a post tells its first answer. */
 static void
 refused(struct td_publisher *p, unsigned status, uint64_t entry,
-        const struct failure *why)
+        const struct problem *why)
 {
     bool is_content = status == 400 || status == 413 || status == 422;
 
@@ -272,12 +272,12 @@ refused(struct td_publisher *p, unsigned status, uint64_t entry,
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *result, void *user)
+on_end(struct fetch_answer *answer, const struct problem *result, void *user)
 {
     struct td_publisher *p = user;
     struct slice body = buf_slice(&answer->body);
-    struct failure why = *result;
-    enum td_status rc = result->rc;
+    struct problem why = *result;
+    enum status rc = result->rc;
 
     p->fetch = NULL;
     if (!rc && answer->status == 200) {
@@ -287,15 +287,15 @@ on_end(struct fetch_answer *answer, const struct failure *result, void *user)
     if (!rc)
         rc = fetch_refused(&why, answer);
     if (answer->status == 409 && answer->retry_after_s)
-        rc = TD_UNREACHABLE; /* the same post is at work */
-    if (rc == TD_REFUSED || rc == TD_GONE)
+        rc = STATUS_UNREACHABLE; /* the same post is at work */
+    if (rc == STATUS_REFUSED || rc == STATUS_GONE)
         refused(p, answer->status, post_fault(body), &why);
     else
         pause_for(p, &why, (uint64_t)answer->retry_after_s * 1000);
 }
 
-static enum td_status
-start_fetch(struct td_publisher *p, struct failure *why)
+static enum status
+start_fetch(struct td_publisher *p, struct problem *why)
 {
     char target[SET_URL_MAX + sizeof("/changes")];
     char key[POST_KEY_LINE];
@@ -311,14 +311,14 @@ start_fetch(struct td_publisher *p, struct failure *why)
     post_key_line(key, slice_of(p->post.key));
     p->body = buf_slice(&p->post.body);
     p->fetch = fetch_start(p->client, &request, NULL, on_end, p);
-    return p->fetch ? TD_OK : failure_memory(why);
+    return p->fetch ? STATUS_OK : problem_memory(why);
 }
 
 static void
 send_post(struct td_publisher *p)
 {
-    struct failure why = {.rc = TD_OK};
-    enum td_status rc = TD_OK;
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc = STATUS_OK;
 
     if (p->post.n == 0)
         rc = spool_seal(p->spool, p->batch_changes, p->options.batch_bytes,
@@ -334,17 +334,17 @@ send_post(struct td_publisher *p)
 }
 
 /* Makes sure that what waits will be posted: after `ms`, or sooner. */
-static enum td_status
+static enum status
 wake(struct td_publisher *p, unsigned ms)
 {
     if (p->state != RESTING)
-        return TD_OK;
+        return STATUS_OK;
     p->timer = timer_new(p->client->loop, on_time, p);
     if (!p->timer)
-        return TD_MEMORY;
+        return STATUS_MEMORY;
     client_idles(p->client, &p->running, false);
     wait_for(p, LINGERING, ms);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* The public interface */
@@ -377,13 +377,13 @@ td_publisher_open(struct td_client *client, const char *set_url,
                   struct td_publisher **publisher)
 {
     struct td_publisher *p = calloc(1, sizeof(*p));
-    struct failure why = {.rc = TD_OK};
-    enum td_status rc;
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc;
 
     *publisher = NULL;
     client_begin(client);
     if (!p)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return client_end(client, problem_memory(&client->problem));
     p->client = client;
     p->running =
         (struct running){.close = free_publisher, .owner = p, .is_idle = true};
@@ -408,13 +408,13 @@ td_publisher_open(struct td_client *client, const char *set_url,
     }
     p->options.spool = NULL; /* the caller's */
     if (!rc && spool_changes(p->spool) > 0 && wake(p, 0))
-        rc = client_fail(client, TD_MEMORY, "no memory");
+        rc = problem_memory(&client->problem);
     if (rc) {
         free_publisher(p);
-        return rc;
+        return client_end(client, rc);
     }
     *publisher = p;
-    return client_end(client, TD_OK);
+    return client_end(client, STATUS_OK);
 }
 
 static enum status
@@ -444,7 +444,7 @@ bare(struct slice change)
 }
 
 /* One object, so that it cannot break the post that it will be in. */
-static enum td_status
+static enum status
 check_change(struct td_publisher *p, struct slice change)
 {
     struct problem why = {"it is longer than a post may be"};
@@ -461,8 +461,9 @@ check_change(struct td_publisher *p, struct slice change)
         rc = json_parse_end(json, &why);
     json_parse_free(json);
     if (rc == STATUS_MEMORY)
-        return client_fail(p->client, TD_MEMORY, "no memory");
-    return rc ? client_fail(p->client, TD_INVALID, "%s", why.text) : TD_OK;
+        return problem_memory(&p->client->problem);
+    return rc ? client_fail(p->client, STATUS_INVALID, "%s", why.text)
+              : STATUS_OK;
 }
 
 enum td_status
@@ -471,24 +472,24 @@ td_publisher_add(struct td_publisher *publisher, const char *change,
 {
     struct td_client *client = publisher->client;
     struct slice text = bare((struct slice){change, size});
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     uint64_t unwanted;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     rc = check_change(publisher, text);
     if (!rc && wake(publisher, publisher->options.linger_ms))
-        rc = client_fail(client, TD_MEMORY, "no memory");
+        rc = problem_memory(&client->problem);
     if (rc)
-        return rc;
+        return client_end(client, rc);
     if (spool_add(publisher->spool, text, number ? number : &unwanted, &why)) {
         if (spool_changes(publisher->spool) == 0)
             rest(publisher);
-        return client_told(client, &why);
+        return client_end(client, client_told(client, &why));
     }
     if (publisher->state == LINGERING && is_enough(publisher))
         wait_for(publisher, LINGERING, 0);
-    return client_end(client, TD_OK);
+    return client_end(client, STATUS_OK);
 }
 
 uint64_t
@@ -509,7 +510,7 @@ td_publisher_flush(struct td_publisher *publisher)
     struct td_client *client = publisher->client;
     struct flush flush = {.is_over = publisher->state == RESTING};
     struct flush *outer = publisher->flush; /* that this is called from */
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     if (publisher->state == LINGERING || publisher->state == PAUSING)
@@ -519,11 +520,12 @@ td_publisher_flush(struct td_publisher *publisher)
     rc = loop_until(client->loop, &flush.is_over);
     if (!flush.is_over) /* else a callback may have closed it */
         publisher->flush = outer;
-    if (rc == TD_INVALID)
-        return client_fail(client, rc,
-                           "called from a callback of the same handle");
+    if (rc == STATUS_INVALID)
+        return client_end(
+            client, client_fail(client, rc,
+                                "called from a callback of the same handle"));
     if (!rc && flush.why.rc)
-        return client_told(client, &flush.why);
+        return client_end(client, client_told(client, &flush.why));
     return client_end(client, rc);
 }
 

@@ -62,18 +62,18 @@ struct spool {
 
 /* Steps of the database */
 
-static enum td_status
-fail(struct spool *spool, struct failure *why)
+static enum status
+fail(struct spool *spool, struct problem *why)
 {
     int code = sqlite3_errcode(spool->db);
 
     if (code == SQLITE_NOMEM)
-        return failure_memory(why);
+        return problem_memory(why);
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return failure_set(why, TD_IO, "the spool %.500s is in use by another",
-                           spool->name);
-    return failure_set(why, TD_IO, "the spool %.500s: %s", spool->name,
-                       sqlite3_errmsg(spool->db));
+        return problem(why, STATUS_IO, "the spool %.500s is in use by another",
+                       spool->name);
+    return problem(why, STATUS_IO, "the spool %.500s: %s", spool->name,
+                   sqlite3_errmsg(spool->db));
 }
 
 static sqlite3_stmt *
@@ -104,13 +104,13 @@ run(struct spool *spool, int which, uint64_t number)
 }
 
 /* Ends what SQL_BEGIN began. */
-static enum td_status
-end(struct spool *spool, bool is_good, struct failure *why)
+static enum status
+end(struct spool *spool, bool is_good, struct problem *why)
 {
-    enum td_status rc;
+    enum status rc;
 
     if (is_good && run(spool, SQL_COMMIT, 0))
-        return TD_OK;
+        return STATUS_OK;
     rc = fail(spool, why);
     if (!sqlite3_get_autocommit(spool->db))
         sqlite3_exec(spool->db, "ROLLBACK", NULL, NULL, NULL);
@@ -133,8 +133,8 @@ ask_number(struct spool *spool, const char *text, uint64_t *number)
 }
 
 /* A new file becomes a spool, an old one has to be one. */
-static enum td_status
-found(struct spool *spool, struct failure *why)
+static enum status
+found(struct spool *spool, struct problem *why)
 {
     uint64_t application = 0, version = 0, n_tables = 0;
 
@@ -145,22 +145,22 @@ found(struct spool *spool, struct failure *why)
     if (n_tables == 0 && application == 0)
         return sqlite3_exec(spool->db, schema, NULL, NULL, NULL)
                    ? fail(spool, why)
-                   : TD_OK;
+                   : STATUS_OK;
     if (application != APPLICATION_ID)
-        return failure_set(why, TD_IO, "%.500s is no spool", spool->name);
+        return problem(why, STATUS_IO, "%.500s is no spool", spool->name);
     if (version != VERSION)
-        return failure_set(why, TD_IO,
-                           "the spool %.500s was made by another version",
-                           spool->name);
-    return TD_OK;
+        return problem(why, STATUS_IO,
+                       "the spool %.500s was made by another version",
+                       spool->name);
+    return STATUS_OK;
 }
 
 /* Belongs to one set, from the beginning on. */
-static enum td_status
-bind_set(struct spool *spool, const char *set_url, struct failure *why)
+static enum status
+bind_set(struct spool *spool, const char *set_url, struct problem *why)
 {
     sqlite3_stmt *s = NULL;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     const char *its_set;
 
     if (sqlite3_prepare_v2(spool->db,
@@ -181,11 +181,11 @@ bind_set(struct spool *spool, const char *set_url, struct failure *why)
         rc = fail(spool, why);
     else if (!(its_set = (const char *)sqlite3_column_text(s, 0)))
         rc =
-            failure_set(why, TD_IO, "the spool %.500s is damaged", spool->name);
+            problem(why, STATUS_IO, "the spool %.500s is damaged", spool->name);
     else if (strcmp(its_set, set_url))
-        rc = failure_set(why, TD_IO,
-                         "the spool %.300s is for another set: %.500s",
-                         spool->name, its_set);
+        rc = problem(why, STATUS_IO,
+                     "the spool %.300s is for another set: %.500s", spool->name,
+                     its_set);
     else
         spool->durable = (uint64_t)sqlite3_column_int64(s, 1);
     sqlite3_finalize(s);
@@ -193,8 +193,8 @@ bind_set(struct spool *spool, const char *set_url, struct failure *why)
 }
 
 /* Numbers go on where they were, whatever became of the last one. */
-static enum td_status
-count(struct spool *spool, struct failure *why)
+static enum status
+count(struct spool *spool, struct problem *why)
 {
     uint64_t n = 0;
 
@@ -205,7 +205,7 @@ count(struct spool *spool, struct failure *why)
                     &spool->last))
         return fail(spool, why);
     spool->n_changes = (size_t)n;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* The lock is SQLite's: taken with the first transaction and kept, in this mode
@@ -216,17 +216,17 @@ static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
                                "PRAGMA trusted_schema = OFF;"
                                "BEGIN IMMEDIATE;";
 
-enum td_status
+enum status
 spool_open(struct spool **spool, const char *path, const char *set_url,
-           uint64_t max_bytes, struct failure *why)
+           uint64_t max_bytes, struct problem *why)
 {
     struct spool *made = calloc(1, sizeof(*made));
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     *spool = NULL;
     if (!made || !(made->name = strdup(path ? path : "of memory"))) {
         free(made);
-        return failure_memory(why);
+        return problem_memory(why);
     }
     made->max_bytes = max_bytes;
     if (sqlite3_open_v2(path ? path : ":memory:", &made->db,
@@ -248,7 +248,7 @@ spool_open(struct spool **spool, const char *path, const char *set_url,
         return rc;
     }
     *spool = made;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 void
@@ -265,9 +265,9 @@ spool_close(struct spool *spool)
 
 /* Adding */
 
-enum td_status
+enum status
 spool_add(struct spool *spool, struct slice change, uint64_t *number,
-          struct failure *why)
+          struct problem *why)
 {
     sqlite3_stmt *s = statement(spool, SQL_ADD);
     int code;
@@ -276,10 +276,10 @@ spool_add(struct spool *spool, struct slice change, uint64_t *number,
         return fail(spool, why);
     if (change.size > spool->max_bytes ||
         spool->n_bytes > spool->max_bytes - change.size)
-        return failure_set(why, TD_UNREACHABLE,
-                           "%llu bytes of changes wait already, %llu at most",
-                           (unsigned long long)spool->n_bytes,
-                           (unsigned long long)spool->max_bytes);
+        return problem(why, STATUS_UNREACHABLE,
+                       "%llu bytes of changes wait already, %llu at most",
+                       (unsigned long long)spool->n_bytes,
+                       (unsigned long long)spool->max_bytes);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)(spool->last + 1));
     sqlite3_bind_blob64(s, 2, change.data, change.size, SQLITE_STATIC);
     code = sqlite3_step(s);
@@ -291,7 +291,7 @@ spool_add(struct spool *spool, struct slice change, uint64_t *number,
     spool->n_changes++;
     spool->n_bytes += change.size;
     *number = spool->last;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 uint64_t
@@ -370,9 +370,9 @@ choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
     return code == SQLITE_ROW || code == SQLITE_DONE;
 }
 
-static enum td_status
+static enum status
 seal(struct spool *spool, size_t max_changes, size_t max_bytes,
-     struct spool_post *post, struct failure *why)
+     struct spool_post *post, struct problem *why)
 {
     sqlite3_stmt *s = statement(spool, SQL_SEAL);
     int code;
@@ -380,18 +380,18 @@ seal(struct spool *spool, size_t max_changes, size_t max_bytes,
     if (!s || !choose_last(spool, max_changes, max_bytes, &post->last))
         return fail(spool, why);
     if (!post_key(post->key))
-        return failure_set(why, TD_MEMORY, "no random numbers");
+        return problem_memory(why);
     sqlite3_bind_text(s, 1, post->key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)post->last);
     code = sqlite3_step(s);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
-    return code == SQLITE_DONE ? TD_OK : fail(spool, why);
+    return code == SQLITE_DONE ? STATUS_OK : fail(spool, why);
 }
 
 /* Its body is a function of what is sealed: the same bytes each time. */
-static enum td_status
-read_body(struct spool *spool, struct spool_post *post, struct failure *why)
+static enum status
+read_body(struct spool *spool, struct spool_post *post, struct problem *why)
 {
     sqlite3_stmt *s = statement(spool, SQL_UPTO);
     int code = SQLITE_ERROR;
@@ -411,20 +411,20 @@ read_body(struct spool *spool, struct spool_post *post, struct failure *why)
     BUF_ADD(&post->body, "]\n");
     if (code != SQLITE_DONE)
         return fail(spool, why);
-    return post->body.failed ? failure_memory(why) : TD_OK;
+    return post->body.failed ? problem_memory(why) : STATUS_OK;
 }
 
-enum td_status
+enum status
 spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
-           struct spool_post *post, struct failure *why)
+           struct spool_post *post, struct problem *why)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     bool is_there;
 
     *post = (struct spool_post){.n = 0};
     buf_init(&post->body, SIZE_MAX);
     if (spool->n_changes == 0)
-        return TD_OK;
+        return STATUS_OK;
     if (!read_sealed(spool, post, &is_there))
         return fail(spool, why);
     if (!is_there)
@@ -432,11 +432,11 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
     return rc ? rc : read_body(spool, post, why);
 }
 
-enum td_status
+enum status
 spool_posted(struct spool *spool, const struct spool_post *post,
-             struct failure *why)
+             struct problem *why)
 {
-    enum td_status rc;
+    enum status rc;
 
     if (!run(spool, SQL_BEGIN, 0))
         return fail(spool, why);
@@ -450,15 +450,15 @@ spool_posted(struct spool *spool, const struct spool_post *post,
     spool->durable = post->last;
     spool->n_changes -= post->n;
     spool->n_bytes -= post->n_bytes;
-    return TD_OK;
+    return STATUS_OK;
 }
 
-enum td_status
+enum status
 spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
-             struct spool_entry *entry, struct failure *why)
+             struct spool_entry *entry, struct problem *why)
 {
     sqlite3_stmt *s = statement(spool, SQL_NTH);
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     if (!s)
         return fail(spool, why);
@@ -470,7 +470,7 @@ spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
         entry->size = (size_t)sqlite3_column_bytes(s, 1);
         entry->number = (uint64_t)sqlite3_column_int64(s, 0);
         entry->text = slice_dup((struct slice){body, entry->size});
-        rc = entry->text ? TD_OK : failure_memory(why);
+        rc = entry->text ? STATUS_OK : problem_memory(why);
     } else {
         rc = fail(spool, why);
     }
@@ -478,11 +478,11 @@ spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
     return rc;
 }
 
-enum td_status
+enum status
 spool_drop(struct spool *spool, const struct spool_entry *entry,
-           struct failure *why)
+           struct problem *why)
 {
-    enum td_status rc;
+    enum status rc;
 
     if (!run(spool, SQL_BEGIN, 0))
         return fail(spool, why);
@@ -493,11 +493,11 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
         return rc;
     spool->n_changes--;
     spool->n_bytes -= entry->size;
-    return TD_OK;
+    return STATUS_OK;
 }
 
-enum td_status
-spool_unseal(struct spool *spool, struct failure *why)
+enum status
+spool_unseal(struct spool *spool, struct problem *why)
 {
-    return run(spool, SQL_UNSEAL, 0) ? TD_OK : fail(spool, why);
+    return run(spool, SQL_UNSEAL, 0) ? STATUS_OK : fail(spool, why);
 }

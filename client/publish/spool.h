@@ -23,23 +23,23 @@
 #ifndef CLIENT_PUBLISH_SPOOL_H
 #define CLIENT_PUBLISH_SPOOL_H
 
-#include "client/lib/failure.h"
 #include "client/publish/post.h"
 #include "proto/buf.h"
+#include "proto/problem.h"
 
 struct spool;
 
 /* Opens the file `path`, or makes it; NULL: in memory. It holds at most
- * `max_bytes` of changes, for the set `set_url` and no other. TD_IO: it is
- * another set's, no spool, in use, or the disk refuses; TD_MEMORY. */
-enum td_status spool_open(struct spool **spool, const char *path,
-                          const char *set_url, uint64_t max_bytes,
-                          struct failure *why);
+ * `max_bytes` of changes, for the set `set_url` and no other. STATUS_IO: it is
+ * another set's, no spool, in use, or the disk refuses; STATUS_MEMORY. */
+enum status spool_open(struct spool **spool, const char *path,
+                       const char *set_url, uint64_t max_bytes,
+                       struct problem *why);
 void spool_close(struct spool *spool); /* NULL is allowed */
 
-/* TD_UNREACHABLE: it is full; TD_IO. Nothing was added then. */
-enum td_status spool_add(struct spool *spool, struct slice change,
-                         uint64_t *number, struct failure *why);
+/* STATUS_UNREACHABLE: it is full; STATUS_IO. Nothing was added then. */
+enum status spool_add(struct spool *spool, struct slice change,
+                      uint64_t *number, struct problem *why);
 
 /* The number of the last change that was added; 0: none. */
 uint64_t spool_added(const struct spool *spool);
@@ -63,14 +63,14 @@ struct spool_post {
 void spool_post_fini(struct spool_post *post);
 
 /* The post that is sealed or, if none is, a new one of the oldest changes, of
- * about so many and so many bytes (at least one). TD_IO, TD_MEMORY. */
-enum td_status spool_seal(struct spool *spool, size_t max_changes,
-                          size_t max_bytes, struct spool_post *post,
-                          struct failure *why);
+ * about so many and so many bytes (at least one). STATUS_IO, STATUS_MEMORY. */
+enum status spool_seal(struct spool *spool, size_t max_changes,
+                       size_t max_bytes, struct spool_post *post,
+                       struct problem *why);
 
 /* It is durable at the broker. */
-enum td_status spool_posted(struct spool *spool, const struct spool_post *post,
-                            struct failure *why);
+enum status spool_posted(struct spool *spool, const struct spool_post *post,
+                         struct problem *why);
 
 struct spool_entry {
     uint64_t number;
@@ -79,16 +79,16 @@ struct spool_entry {
 };
 
 /* Change `n` (from 1) of the sealed post. */
-enum td_status spool_change(struct spool *spool, const struct spool_post *post,
-                            uint64_t n, struct spool_entry *entry,
-                            struct failure *why);
+enum status spool_change(struct spool *spool, const struct spool_post *post,
+                         uint64_t n, struct spool_entry *entry,
+                         struct problem *why);
 
 /* That change is refused for good: forgets it, and unseals the others, which
  * make another post with another key. Nothing of the post was kept. */
-enum td_status spool_drop(struct spool *spool, const struct spool_entry *entry,
-                          struct failure *why);
+enum status spool_drop(struct spool *spool, const struct spool_entry *entry,
+                       struct problem *why);
 
 /* The post is refused as a whole, and nothing of it was kept. */
-enum td_status spool_unseal(struct spool *spool, struct failure *why);
+enum status spool_unseal(struct spool *spool, struct problem *why);
 
 #endif

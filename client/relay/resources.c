@@ -12,6 +12,7 @@
 
 #include "client/lib/room.h"
 #include "client/lib/temporary_file.h"
+#include "proto/problem.h"
 
 /* SQLite deletes the file of the database "" when it is closed, or the process
  * ends: nothing of it has to survive. */
@@ -53,7 +54,7 @@ fail_database(struct relay_resources *r)
 static bool
 has_room(struct relay_resources *r, uint64_t size)
 {
-    struct failure why;
+    struct problem why;
 
     r->unlooked += size;
     if (r->unlooked < LOOK_BYTES)
@@ -173,7 +174,7 @@ bool
 relay_resources_write(struct relay_resources *r,
                       const struct relay_rules *rules, int *fd)
 {
-    struct failure why;
+    struct problem why;
     int copy;
     FILE *to;
     bool is_good;

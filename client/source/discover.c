@@ -59,7 +59,7 @@ discover_break(struct discovery *d, const char *text)
 {
     if (d->rc)
         return;
-    d->rc = TD_BROKEN;
+    d->rc = STATUS_MALFORMED;
     d->broken = text;
 }
 
@@ -82,7 +82,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     found = known ? tsearch(known, &d->seen, compare) : NULL;
     if (!found) {
         free(known);
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return NULL;
     }
     if (*(char **)found != known) {
@@ -101,7 +101,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     }
     job = calloc(1, sizeof(*job) + url.size + 1);
     if (!job) {
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return NULL;
     }
     job->role = role;
@@ -181,7 +181,7 @@ discovery_free(struct discovery *d)
 }
 
 static void
-end(struct discovery *d, const struct failure *why)
+end(struct discovery *d, const struct problem *why)
 {
     bool is_freed = false;
 
@@ -194,13 +194,13 @@ end(struct discovery *d, const struct failure *why)
 }
 
 static void
-end_with(struct discovery *d, enum td_status rc, const char *text)
+end_with(struct discovery *d, enum status rc, const char *text)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     if (rc)
-        failure_set(&why, rc, "%.800s: %s", d->url, text);
+        problem(&why, rc, "%.800s: %s", d->url, text);
     end(d, &why);
 }
 
@@ -208,25 +208,26 @@ end_with(struct discovery *d, enum td_status rc, const char *text)
 static void
 end_all(struct discovery *d)
 {
-    struct failure why = d->first;
+    struct problem why = d->first;
 
     if (d->n_sets > 0) {
-        end_with(d, TD_OK, "");
+        end_with(d, STATUS_OK, "");
     } else if (d->n_pages == 0) {
-        end_with(d, TD_INVALID, "no URL of http or https");
+        end_with(d, STATUS_INVALID, "no URL of http or https");
     } else if (d->missed.rc) {
         why = d->missed;
         end(d, &why);
     } else if (d->first.rc && !d->has_page) {
-        if (why.status == 410) /* not refused: it was there once */
-            why.rc = TD_GONE;
+        if (why.http_status == 410) /* not refused: it was there once */
+            why.rc = STATUS_GONE;
         end(d, &why);
     } else if (d->n_known > 0) {
-        end_with(d, TD_BROKEN, "its documents lead in a circle, and to no set");
+        end_with(d, STATUS_MALFORMED,
+                 "its documents lead in a circle, and to no set");
     } else if (d->has_source) {
-        end_with(d, TD_REFUSED, "the source has no sets yet");
+        end_with(d, STATUS_REFUSED, "the source has no sets yet");
     } else {
-        end_with(d, TD_REFUSED,
+        end_with(d, STATUS_REFUSED,
                  "there is nothing of ResourceSync there, nor a Sitemap");
     }
 }
@@ -252,10 +253,10 @@ static bool
 goes_on(struct discovery *d)
 {
     switch (d->rc) {
-    case TD_OK:
+    case STATUS_OK:
         return true;
-    case TD_MEMORY:
-        end_with(d, TD_MEMORY, "no memory");
+    case STATUS_MEMORY:
+        end_with(d, STATUS_MEMORY, NO_MEMORY);
         return false;
     default:
         end_with(d, d->rc, d->broken);
@@ -266,7 +267,7 @@ goes_on(struct discovery *d)
 /* Calls on_set. False: the discovery was freed. */
 static bool
 call_back(struct discovery *d, struct offered *offered,
-          const struct failure *missed)
+          const struct problem *missed)
 {
     bool is_freed = false;
 
@@ -288,7 +289,7 @@ is_told(struct discovery *d, const char *url)
 
     if (!found) {
         free(known);
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return false;
     }
     if (*(char **)found == known)
@@ -307,7 +308,7 @@ discover_knows(struct discovery *d, struct slice url)
         return false;
     known = slice_dup(url);
     if (!known) {
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return false;
     }
     is = d->watch->is_known(known, d->user);
@@ -326,7 +327,7 @@ discover_tell(struct discovery *d, struct offered *offered)
     *offered = (struct offered){.url = NULL};
     if (set.url && !is_told(d, set.url)) {
         if (d->date && !set.date && !(set.date = strdup(d->date)))
-            d->rc = TD_MEMORY;
+            d->rc = STATUS_MEMORY;
         if (d->n_sets++ >= DISCOVERY_SETS_MAX)
             discover_break(d, "more sets than any source has");
         else
@@ -337,7 +338,7 @@ discover_tell(struct discovery *d, struct offered *offered)
 }
 
 bool
-discover_miss(struct discovery *d, const struct failure *why)
+discover_miss(struct discovery *d, const struct problem *why)
 {
     struct offered missed = {.url = d->job->url};
 
@@ -346,7 +347,7 @@ discover_miss(struct discovery *d, const struct failure *why)
     /* on_set may move the URL out, and the job keeps its own. */
     missed.url = strdup(d->job->url);
     if (!missed.url) {
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return true;
     }
     if (!call_back(d, &missed, why)) {
@@ -359,12 +360,12 @@ discover_miss(struct discovery *d, const struct failure *why)
 
 /* Queues the current page once more, at the end. False: no attempt is left. */
 static bool
-ask_again(struct discovery *d, const struct failure *why)
+ask_again(struct discovery *d, const struct problem *why)
 {
     struct job *job = d->job;
     unsigned ms;
 
-    if (why->rc != TD_UNREACHABLE || ++job->n_attempts == ATTEMPTS_MAX ||
+    if (why->rc != STATUS_UNREACHABLE || ++job->n_attempts == ATTEMPTS_MAX ||
         why->retry_after_s * 1000ull > PAUSE_MOST_MS)
         return false;
     ms = pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
@@ -379,23 +380,23 @@ ask_again(struct discovery *d, const struct failure *why)
  * well-known address, a failure that may pass ends the discovery. False: it has
  * ended. */
 static bool
-end_failed(struct discovery *d, const struct failure *why)
+end_failed(struct discovery *d, const struct problem *why)
 {
-    bool is_for_good = why->rc == TD_REFUSED;
+    bool is_for_good = why->rc == STATUS_REFUSED;
 
     /* If a link "up" leads nowhere, the list is still a list; a busy server may
      * answer later. */
     if (d->job->role == ROLE_UP)
-        is_for_good |= why->rc == TD_BROKEN || why->status == 0;
+        is_for_good |= why->rc == STATUS_MALFORMED || why->http_status == 0;
     if (d->job->role == ROLE_SET)
-        is_for_good |= why->rc == TD_BROKEN;
-    if (d->job->role == ROLE_SITEMAP && why->rc != TD_MEMORY) {
+        is_for_good |= why->rc == STATUS_MALFORMED;
+    if (d->job->role == ROLE_SITEMAP && why->rc != STATUS_MEMORY) {
         d->has_sitemap = true; /* the reader of the list reports it */
         return true;
     }
     if (is_for_good)
         return discover_end_refused(d, why);
-    if (why->rc != TD_MEMORY && d->job->depth > 0 &&
+    if (why->rc != STATUS_MEMORY && d->job->depth > 0 &&
         d->job->role != ROLE_WELL_KNOWN) {
         if (ask_again(d, why))
             return true;
@@ -406,7 +407,7 @@ end_failed(struct discovery *d, const struct failure *why)
 }
 
 static void
-on_page(const struct page_answer *answer, const struct failure *why, void *user)
+on_page(const struct page_answer *answer, const struct problem *why, void *user)
 {
     struct discovery *d = user;
     bool is_here = true;
@@ -415,7 +416,7 @@ on_page(const struct page_answer *answer, const struct failure *why, void *user)
     d->has_page |= !why->rc && d->job->depth == 0;
     if (!why->rc && !d->date && answer->date[0] &&
         !(d->date = strdup(answer->date)))
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
     if (why->rc)
         is_here = end_failed(d, why);
     else if (!d->rc)
@@ -458,7 +459,7 @@ on_timer(void *user)
         d->job->role == ROLE_WELL_KNOWN || d->job->role == ROLE_ROBOTS;
     d->page = page_start(d->client, &request, &discover_events, on_page, d);
     if (!d->page)
-        end_with(d, TD_MEMORY, "no memory");
+        end_with(d, STATUS_MEMORY, NO_MEMORY);
 }
 
 struct discovery *

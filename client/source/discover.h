@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 
 /* One set. Absolute URLs; NULL: not offered. The struct owns its strings. */
@@ -67,13 +67,14 @@ struct discovery;
  * cannot be read: the source may have more sets. Documents that the server
  * reports as gone (410) are left out. */
 typedef void discovery_set_fn(struct offered *offered,
-                              const struct failure *missed, void *user);
+                              const struct problem *missed, void *user);
 
-/* The end. why->rc: TD_OK: on_set received at least one set, or is_known knew
- * one. TD_REFUSED: the URL leads to no ResourceSync document and no Sitemap;
- * TD_INVALID: no URL of http or https; TD_UNREACHABLE; TD_BROKEN: a document
- * cannot be read, or the documents lead in a circle or to no end; TD_MEMORY. */
-typedef void discovery_end_fn(const struct failure *why, void *user);
+/* The end. why->rc: STATUS_OK: on_set received at least one set, or is_known
+ * knew one. STATUS_REFUSED: the URL leads to no ResourceSync document and no
+ * Sitemap; STATUS_INVALID: no URL of http or https; STATUS_UNREACHABLE;
+ * STATUS_MALFORMED: a document cannot be read, or the documents lead in a
+ * circle or to no end; STATUS_MEMORY. */
+typedef void discovery_end_fn(const struct problem *why, void *user);
 
 /* NULL: no memory. Calls nothing before it returns. The discovery frees itself
  * after on_end. */
@@ -85,7 +86,7 @@ void discovery_free(struct discovery *discovery); /* not after on_end */
 /* Sets the seconds of silence that end a page. Call it at once. */
 void discovery_silence(struct discovery *discovery, unsigned silence_s);
 
-/* No source has more sets; more are TD_BROKEN. */
+/* No source has more sets; more are STATUS_MALFORMED. */
 #define DISCOVERY_SETS_MAX 10000
 
 /* A link or an entry that the discovery met. Strings are lent until on_item

@@ -63,11 +63,11 @@ struct discovery {
     bool has_source;      /* a Source Description or a list of sets was read: it
                              names all sets */
     char *date;           /* of the first page that has one */
-    struct failure first; /* the first refusal */
-    struct failure missed; /* why the first missed document is missed */
+    struct problem first; /* the first refusal */
+    struct problem missed; /* why the first missed document is missed */
     bool has_page;         /* a page was read at the URL */
-    enum td_status rc;     /* failure in the middle of a page */
-    const char *broken;    /* the reason, if rc is TD_BROKEN */
+    enum status rc;        /* failure in the middle of a page */
+    const char *broken;    /* the reason, if rc is STATUS_MALFORMED */
 
     /* The current page */
     struct page *page;
@@ -97,7 +97,7 @@ bool discover_knows(struct discovery *d, struct slice url);
 bool discover_tell(struct discovery *d, struct offered *offered);
 
 /* Reports the current page to on_set as unreadable. False: freed. */
-bool discover_miss(struct discovery *d, const struct failure *why);
+bool discover_miss(struct discovery *d, const struct problem *why);
 
 /* Ends with TD_BROKEN because of `text` (static). */
 void discover_break(struct discovery *d, const char *text);
@@ -120,6 +120,6 @@ extern const struct document_events discover_events;
 bool discover_end_page(struct discovery *d, const struct page_answer *answer);
 
 /* Takes a final refusal of the page. False: freed. */
-bool discover_end_refused(struct discovery *d, const struct failure *why);
+bool discover_end_refused(struct discovery *d, const struct problem *why);
 
 #endif

@@ -36,14 +36,14 @@ keep(struct discovery *d, char **to, struct slice text)
         return;
     *to = slice_dup(text);
     if (!*to)
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
 }
 
 static void
 take(struct discovery *d, struct slice rel, struct slice href)
 {
     if (!offered_take(&d->offered, rel, href))
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
 }
 
 /* Documents */
@@ -298,7 +298,7 @@ on_json_link(struct slice rel, struct slice href, struct slice type, void *user)
 
     tell_item(d, rel, href, type, NULL);
     take(d, rel, href);
-    return d->rc != TD_MEMORY;
+    return d->rc != STATUS_MEMORY;
 }
 
 static bool
@@ -404,7 +404,7 @@ discover_ask_robots(struct discovery *d)
     size += strcspn(d->url + size, "/?#");
     if (asprintf(&d->robots, "%.*s/robots.txt", (int)size, d->url) < 0) {
         d->robots = NULL;
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
         return false;
     }
     job = discover_job(d, ROLE_ROBOTS, slice_of(d->robots), &is_known);
@@ -424,7 +424,7 @@ discover_tell_robots(struct discovery *d)
     keep(d, &offered.url, slice_of(d->robots));
     if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
                       slice_of(d->robots)))
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
     tell_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
               slice_of(d->robots), (struct slice){NULL, 0}, NULL);
     return discover_tell(d, &offered);
@@ -456,12 +456,12 @@ read_link_header(struct discovery *d, const struct page_answer *answer)
 static bool
 end_other(struct discovery *d, const struct page_answer *answer)
 {
-    struct failure why;
+    struct problem why;
 
     if (d->job->depth > 0) {
-        failure_clear(&why);
-        failure_set(&why, TD_BROKEN, "%.300s is no document of ResourceSync",
-                    d->job->url);
+        problem_clear(&why);
+        problem(&why, STATUS_MALFORMED, "%.300s is no document of ResourceSync",
+                d->job->url);
         return discover_miss(d, &why);
     }
     read_link_header(d, answer);
@@ -469,7 +469,7 @@ end_other(struct discovery *d, const struct page_answer *answer)
                        slice_of(answer->url), on_page_link, d,
                        NULL) == STATUS_MEMORY &&
         !d->rc)
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
     if (d->n_led > 1)
         for (struct job *job = d->jobs; job; job = job->next)
             job->goes_up = true;
@@ -496,7 +496,7 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
         if (!rc)
             return end_set(d, answer->text);
         if (rc == STATUS_MEMORY && !d->rc)
-            d->rc = TD_MEMORY;
+            d->rc = STATUS_MEMORY;
     }
     if (d->job->role == ROLE_SET) { /* not a description, but a set exists */
         if (!d->job->offered.url)
@@ -510,13 +510,13 @@ discover_end_page(struct discovery *d, const struct page_answer *answer)
     if (rc == STATUS_MALFORMED)
         return end_other(d, answer);
     if (rc && !d->rc)
-        d->rc = TD_MEMORY;
+        d->rc = STATUS_MEMORY;
     d->has_source = true;
     return true;
 }
 
 bool
-discover_end_refused(struct discovery *d, const struct failure *why)
+discover_end_refused(struct discovery *d, const struct problem *why)
 {
     struct offered *offered = &d->job->offered;
 
@@ -528,7 +528,7 @@ discover_end_refused(struct discovery *d, const struct failure *why)
     if (d->job->role == ROLE_ROBOTS)
         return true;
     if (d->job->depth > 0 && d->job->role != ROLE_WELL_KNOWN)
-        return why->status == 410 || discover_miss(d, why);
+        return why->http_status == 410 || discover_miss(d, why);
     if (!d->first.rc)
         d->first = *why;
     if (d->job->role == ROLE_ANY)

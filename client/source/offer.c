@@ -3,11 +3,12 @@
  *
  * A server may lack any document; the offer has all that were found.
  */
+#include "client/source/offer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/answer.h"
-#include "client/lib/client.h"
 #include "client/lib/set_url.h"
 #include "client/source/discover.h"
 #include "client/source/page.h"
@@ -29,7 +30,7 @@ struct offer {
     unsigned n_sets;
     struct discovery *discovery;
     struct page *page;
-    struct failure why;
+    struct problem why;
     bool is_over;
 };
 
@@ -123,7 +124,7 @@ on_description(struct slice json, void *user)
 }
 
 static void
-on_set(struct offered *offered, const struct failure *missed, void *user)
+on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct offer *o = user;
 
@@ -133,15 +134,15 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
     }
     if (o->n_sets == 1)
         return;
-    failure_set(&o->why, TD_REFUSED, "%.800s has several sets: ask for one",
-                o->url);
+    problem(&o->why, STATUS_REFUSED, "%.800s has several sets: ask for one",
+            o->url);
     o->is_over = true;
     discovery_free(o->discovery);
     o->discovery = NULL;
 }
 
 static void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     struct offer *o = user;
 
@@ -150,16 +151,16 @@ on_end(const struct failure *why, void *user)
     o->is_over = true;
 }
 
-static enum td_status
+static enum status
 find_set(struct offer *o)
 {
     static const struct discovery_watch watch = {
         .on_item = on_item, .on_description = on_description};
-    enum td_status rc;
+    enum status rc;
 
     o->discovery = discovery_start(o->client, o->url, on_set, on_end, o);
     if (!o->discovery)
-        return client_fail(o->client, TD_MEMORY, "no memory");
+        return problem_memory(&o->client->problem);
     discovery_watch(o->discovery, &watch);
     rc = client_until(o->client, &o->is_over);
     return rc ? rc : client_told(o->client, &o->why);
@@ -177,7 +178,7 @@ on_list(const struct document_entry *entry, const struct document_head *head,
 }
 
 static void
-on_lists(const struct page_answer *answer, const struct failure *why,
+on_lists(const struct page_answer *answer, const struct problem *why,
          void *user)
 {
     struct offer *o = user;
@@ -186,7 +187,7 @@ on_lists(const struct page_answer *answer, const struct failure *why,
     o->page = NULL;
     o->is_over = true;
     if (why->rc) {
-        if (why->rc != TD_REFUSED) /* a missing list is no failure */
+        if (why->rc != STATUS_REFUSED) /* a missing list is no failure */
             o->why = *why;
         return;
     }
@@ -196,19 +197,19 @@ on_lists(const struct page_answer *answer, const struct failure *why,
     o->told.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
 }
 
-static enum td_status
+static enum status
 read_lists(struct offer *o)
 {
     static const struct document_events events = {NULL, on_list};
     const struct page_request request = {.url = o->offered.change_list};
-    enum td_status rc;
+    enum status rc;
 
     if (!request.url)
-        return TD_OK;
+        return STATUS_OK;
     o->is_over = false;
     o->page = page_start(o->client, &request, &events, on_lists, o);
     if (!o->page)
-        return client_fail(o->client, TD_MEMORY, "no memory");
+        return problem_memory(&o->client->problem);
     rc = client_until(o->client, &o->is_over);
     return rc ? rc : client_told(o->client, &o->why);
 }
@@ -235,25 +236,23 @@ tell(struct offer *o, td_offer_fn *on_offer, void *user)
     on_offer(&o->told, user);
 }
 
-enum td_status
-td_describe(struct td_client *client, const char *set_url,
-            td_offer_fn *on_offer, void *user)
+enum status
+offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
+           void *user)
 {
-    struct offer *o;
+    struct offer *o = calloc(1, sizeof(*o));
     struct set_url set;
-    enum td_status rc;
+    enum status rc;
 
-    client_begin(client);
-    o = calloc(1, sizeof(*o));
     if (!o)
-        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+        return problem_memory(&client->problem);
     o->client = client;
     buf_init(&o->json, PAGE_TEXT_MAX);
     rc = set_url_read(client, set_url, &set);
     o->url = rc ? set_url : set.text;
-    if (rc == TD_INVALID && set_url &&
+    if (rc == STATUS_INVALID && set_url &&
         (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
-        rc = TD_OK; /* a Capability List */
+        rc = STATUS_OK; /* a Capability List */
     if (!rc)
         rc = client_add_source(client, set_url);
     if (!rc)
@@ -268,5 +267,13 @@ td_describe(struct td_client *client, const char *set_url,
     free_items(o);
     buf_fini(&o->json);
     free(o);
-    return client_end(client, rc);
+    return rc;
+}
+
+enum td_status
+td_describe(struct td_client *client, const char *set_url,
+            td_offer_fn *on_offer, void *user)
+{
+    client_begin(client);
+    return client_end(client, offer_read(client, set_url, on_offer, user));
 }

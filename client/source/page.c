@@ -121,51 +121,51 @@ quoted(const struct page *p, char to[URL_QUOTED_MAX + 4])
 
 /* Reports a failed exchange, with the URL. */
 static void
-tell_failure(struct page *p, const struct failure *because, struct failure *why)
+tell_failure(struct page *p, const struct problem *because, struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
 
     *why = *because;
-    if (because->rc != TD_MEMORY)
-        failure_set(why, because->rc, "%s: %s", quoted(p, url), because->text);
+    if (because->rc != STATUS_MEMORY)
+        problem_prefix(why, because->rc, "%s: ", quoted(p, url));
 }
 
 static void
-tell_refusal(struct page *p, struct fetch_answer *answer, struct failure *why)
+tell_refusal(struct page *p, struct fetch_answer *answer, struct problem *why)
 {
-    struct failure refusal;
+    struct problem refusal;
     struct buf body = answer->body;
 
-    failure_clear(&refusal);
+    problem_clear(&refusal);
     answer->body = p->text;
     fetch_refused(&refusal, answer);
     answer->body = body;
-    if (refusal.rc == TD_GONE)
-        refusal.rc = TD_REFUSED;
+    if (refusal.rc == STATUS_GONE)
+        refusal.rc = STATUS_REFUSED;
     tell_failure(p, &refusal, why);
 }
 
 static void
-tell_unreadable(struct page *p, struct failure *why)
+tell_unreadable(struct page *p, struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
 
     if (p->rc == STATUS_MEMORY)
-        failure_memory(why);
+        problem_memory(why);
     else if (!p->why.text[0])
-        failure_set(why, TD_BROKEN, "%s has more than is kept", quoted(p, url));
+        problem(why, STATUS_MALFORMED, "%s has more than is kept",
+                quoted(p, url));
     else if (p->why.line)
-        failure_set(why, TD_BROKEN, "%s cannot be read: line %llu: %s",
-                    quoted(p, url), (unsigned long long)p->why.line,
-                    p->why.text);
+        problem(why, STATUS_MALFORMED, "%s cannot be read: line %llu: %s",
+                quoted(p, url), (unsigned long long)p->why.line, p->why.text);
     else
-        failure_set(why, TD_BROKEN, "%s cannot be read: %s", quoted(p, url),
-                    p->why.text);
+        problem(why, STATUS_MALFORMED, "%s cannot be read: %s", quoted(p, url),
+                p->why.text);
 }
 
 /* Ends the document, read or refused. */
 static void
-finish(struct page *p, struct page_answer *told, struct failure *why)
+finish(struct page *p, struct page_answer *told, struct problem *why)
 {
     bool has_root;
 
@@ -183,7 +183,7 @@ finish(struct page *p, struct page_answer *told, struct failure *why)
 }
 
 static void
-on_fetched(struct fetch_answer *answer, const struct failure *because,
+on_fetched(struct fetch_answer *answer, const struct problem *because,
            void *user)
 {
     struct page *p = user;
@@ -192,11 +192,11 @@ on_fetched(struct fetch_answer *answer, const struct failure *because,
                                .etag = answer->etag,
                                .date = answer->date,
                                .link = answer->link};
-    bool is_enough = because->rc == TD_STOPPED;
-    struct failure why;
+    bool is_enough = because->rc == STATUS_STOPPED;
+    struct problem why;
 
-    failure_clear(&why);
-    why.status = because->status;
+    problem_clear(&why);
+    why.http_status = because->http_status;
     why.retry_after_s = because->retry_after_s;
     if (is_enough && p->moved && p->rc != STATUS_MEMORY) {
         told = (struct page_answer){.url = p->moved,
@@ -206,9 +206,9 @@ on_fetched(struct fetch_answer *answer, const struct failure *because,
                                     .link = p->values[2]};
         finish(p, &told, &why);
     } else if (is_enough && p->rc == STATUS_MEMORY) {
-        failure_memory(&why);
+        problem_memory(&why);
     } else if (is_enough) {
-        answer->status = because->status;
+        answer->status = because->http_status;
         tell_refusal(p, answer, &why);
     } else if (because->rc) {
         tell_failure(p, because, &why);

@@ -12,8 +12,8 @@
 #define CLIENT_SOURCE_PAGE_H
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "client/source/document.h"
+#include "proto/problem.h"
 
 /* Most bytes of a text that is no document. */
 #define PAGE_TEXT_MAX (1024 * 1024)
@@ -41,14 +41,15 @@ struct page_answer {
     const struct document_head *head;
 };
 
-/* why->rc: TD_OK; TD_REFUSED: the server refuses it (410, too), TD_UNREACHABLE,
- * TD_BROKEN: unreadable, TD_MEMORY. The page frees itself afterwards. */
+/* why->rc: STATUS_OK; STATUS_REFUSED: the server refuses it (410, too),
+ * STATUS_UNREACHABLE, STATUS_MALFORMED: unreadable, STATUS_MEMORY. The page
+ * frees itself afterwards. */
 typedef void page_end_fn(const struct page_answer *answer,
-                         const struct failure *why, void *user);
+                         const struct problem *why, void *user);
 
-/* `events` may end the reading with STATUS_STOPPED: then the result is TD_OK;
- * with any other status but STATUS_MEMORY it is TD_BROKEN. They must not free
- * the page. NULL: no memory. */
+/* `events` may end the reading with STATUS_STOPPED: then the result is
+ * STATUS_OK; with any other status but STATUS_MEMORY it is STATUS_MALFORMED.
+ * They must not free the page. NULL: no memory. */
 struct page *page_start(struct td_client *client,
                         const struct page_request *request,
                         const struct document_events *events,

@@ -16,7 +16,7 @@
 #define PATH_MAX_BYTES 256
 
 /* Runs one request. `query`: appended to the URL of the set. */
-static enum td_status
+static enum status
 exchange(struct td_client *client, const char *set_url, const char *query,
          const char *method, const struct slice *body,
          struct fetch_answer *answer)
@@ -30,7 +30,7 @@ exchange(struct td_client *client, const char *set_url, const char *query,
                                     .body = body,
                                     .max_bytes = ANSWER_BYTES_MAX,
                                     .method = method};
-    enum td_status rc;
+    enum status rc;
 
     buf_init(&answer->body, ANSWER_BYTES_MAX);
     rc = set_url_read(client, set_url, &url);
@@ -49,7 +49,7 @@ send_settings(struct td_client *client, const char *set_url, const char *query,
               const char *method, struct slice settings, unsigned *status)
 {
     struct fetch_answer answer;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     rc = exchange(client, set_url, query, method, &settings, &answer);
@@ -95,7 +95,7 @@ enum td_status
 td_set_delete(struct td_client *client, const char *set_url)
 {
     struct fetch_answer answer;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     rc = exchange(client, set_url, "", "DELETE", NULL, &answer);
@@ -174,7 +174,7 @@ on_event(void *user, enum json_event event, struct slice text,
 }
 
 /* Parses the JSON and hands its values over. */
-static enum td_status
+static enum status
 read_members(struct td_client *client, struct slice body,
              td_member_fn *on_member, void *user)
 {
@@ -183,16 +183,16 @@ read_members(struct td_client *client, struct slice body,
     enum status rc;
 
     if (!json)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     rc = json_parse_feed(json, body, NULL);
     if (!rc)
         rc = json_parse_end(json, NULL);
     json_parse_free(json);
     if (rc == STATUS_MEMORY)
-        return client_fail(client, TD_MEMORY, "no memory");
-    return rc ? client_fail(client, TD_BROKEN,
+        return problem_memory(&client->problem);
+    return rc ? client_fail(client, STATUS_MALFORMED,
                             "the answer is no description of a set")
-              : TD_OK;
+              : STATUS_OK;
 }
 
 enum td_status
@@ -200,7 +200,7 @@ td_set_get(struct td_client *client, const char *set_url,
            td_member_fn *on_member, void *user, char **json)
 {
     struct fetch_answer answer;
-    enum td_status rc;
+    enum status rc;
 
     if (json)
         *json = NULL;
@@ -211,7 +211,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (!rc && json) {
         *json = slice_dup(buf_slice(&answer.body));
         if (!*json)
-            rc = client_fail(client, TD_MEMORY, "no memory");
+            rc = problem_memory(&client->problem);
     }
     fetch_answer_fini(&answer);
     return client_end(client, rc);

@@ -12,14 +12,14 @@ struct listing {
     const char *url;
     size_t n_sets;
     size_t n_missed;
-    struct failure missed; /* the first */
-    struct failure why;
+    struct problem missed; /* the first */
+    struct problem why;
     bool has_no_memory;
     bool is_over;
 };
 
 static void
-on_set(struct offered *offered, const struct failure *missed, void *user)
+on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct listing *l = user;
 
@@ -32,19 +32,18 @@ on_set(struct offered *offered, const struct failure *missed, void *user)
 }
 
 static void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     struct listing *l = user;
 
     l->why = *why;
     if (l->has_no_memory)
-        failure_memory(&l->why);
+        problem_memory(&l->why);
     else if (!why->rc && l->n_missed > 0) {
         l->why = l->missed;
-        failure_set(&l->why, l->missed.rc,
-                    "%zu of %zu sets of %.300s cannot be read: %.600s",
-                    l->n_missed, l->n_sets + l->n_missed, l->url,
-                    l->missed.text);
+        problem_prefix(&l->why, l->missed.rc,
+                       "%zu of %zu sets of %.300s cannot be read: ",
+                       l->n_missed, l->n_sets + l->n_missed, l->url);
     }
     l->is_over = true;
 }
@@ -58,14 +57,14 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
                         .user = user,
                         .url = url ? url : ""};
     struct discovery *discovery;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     if (client_add_source(client, url))
-        return client_end(client, TD_MEMORY);
+        return client_end(client, STATUS_MEMORY);
     discovery = discovery_start(client, l.url, on_set, on_end, &l);
     if (!discovery)
-        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+        return client_end(client, problem_memory(&client->problem));
     rc = client_until(client, &l.is_over);
     if (!l.is_over)
         discovery_free(discovery);

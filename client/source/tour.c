@@ -16,7 +16,7 @@
 struct stop {
     bool is_visit;
     bool has_ended; /* it is closed soon */
-    enum td_status rc;
+    enum status rc;
     struct offered offered; /* until tour_take_offered */
 };
 
@@ -43,13 +43,13 @@ struct tour {
     void *lists;        /* a tree of the URLs of their Capability Lists */
     struct missed *missed;
     size_t n_missed;
-    struct failure why; /* the first failure */
+    struct problem why; /* the first failure */
 };
 
 static void look(struct tour *t);
 
 static void
-end(struct tour *t, const struct failure *why)
+end(struct tour *t, const struct problem *why)
 {
     if (t->is_over)
         return;
@@ -62,10 +62,10 @@ end(struct tour *t, const struct failure *why)
 static void
 end_memory(struct tour *t)
 {
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
-    failure_memory(&why);
+    problem_clear(&why);
+    problem_memory(&why);
     end(t, &why);
 }
 
@@ -78,7 +78,7 @@ close_set(struct tour *t, size_t set)
 
     stop->has_ended = false;
     t->events.on_close(set, t->user);
-    if (!stop->rc || (stop->rc == TD_UNREACHABLE && stop->is_visit))
+    if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
         rounds_rest(t->rounds, set, loop_now_ms());
     else
         rounds_end(t->rounds, set);
@@ -87,7 +87,7 @@ close_set(struct tour *t, size_t set)
 static bool
 open_sets(struct tour *t)
 {
-    struct failure why;
+    struct problem why;
     size_t set;
     bool is_visit;
 
@@ -129,7 +129,7 @@ tour_turn(struct tour *t)
 
 /* Notes a set that is not covered; the others go on. */
 static void
-note_failure(struct tour *t, const char *url, const struct failure *why)
+note_failure(struct tour *t, const char *url, const struct problem *why)
 {
     if (!t->why.rc)
         t->why = *why;
@@ -137,7 +137,7 @@ note_failure(struct tour *t, const char *url, const struct failure *why)
 }
 
 void
-tour_ended(struct tour *t, size_t set, const struct failure *why)
+tour_ended(struct tour *t, size_t set, const struct problem *why)
 {
     struct stop *stop = &t->stops[set];
 
@@ -174,7 +174,7 @@ add_set(struct tour *t, struct offered *offered)
     if (!stops)
         return false;
     t->stops = stops;
-    stops[n] = (struct stop){.rc = TD_OK};
+    stops[n] = (struct stop){.rc = STATUS_OK};
     if (!rounds_add(t->rounds, offered->url))
         return false;
     stops[n].offered = *offered;
@@ -190,7 +190,7 @@ add_set(struct tour *t, struct offered *offered)
 
 /* Reports the document once, until a look can read it. */
 static bool
-miss(struct tour *t, const char *url, const struct failure *why)
+miss(struct tour *t, const char *url, const struct problem *why)
 {
     struct missed *missed;
 
@@ -212,7 +212,7 @@ miss(struct tour *t, const char *url, const struct failure *why)
 }
 
 static void
-on_set(struct offered *offered, const struct failure *missed, void *user)
+on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct tour *t = user;
     bool is_good = true;
@@ -233,7 +233,7 @@ count_failed(const struct tour *t)
     size_t n = t->n_missed;
 
     for (size_t i = 0; i < rounds_count(t->rounds); i++)
-        n += t->stops[i].rc != TD_OK;
+        n += t->stops[i].rc != STATUS_OK;
     return n;
 }
 
@@ -253,7 +253,7 @@ keep_missed(struct tour *t)
     }
     t->n_missed = n;
     if (count_failed(t) == 0)
-        failure_clear(&t->why);
+        problem_clear(&t->why);
 }
 
 /* A source may get more sets later; a single set has none. */
@@ -269,7 +269,7 @@ look_later(struct tour *t)
 
 /* Asks an unreachable source again later, or ends if patience is over. */
 static void
-ask_later(struct tour *t, const struct failure *why)
+ask_later(struct tour *t, const struct problem *why)
 {
     unsigned ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
 
@@ -284,7 +284,7 @@ ask_later(struct tour *t, const struct failure *why)
 }
 
 static void
-on_looked(const struct failure *why, void *user)
+on_looked(const struct problem *why, void *user)
 {
     struct tour *t = user;
 
@@ -297,7 +297,7 @@ on_looked(const struct failure *why, void *user)
         keep_missed(t);
         if (!t->has_looked && !t->events.on_found(t->user))
             return;
-    } else if (!t->has_looked && why->rc == TD_UNREACHABLE) {
+    } else if (!t->has_looked && why->rc == STATUS_UNREACHABLE) {
         ask_later(t, why);
         return;
     } else if (!t->has_looked) {
@@ -378,17 +378,17 @@ tour_is_new(const struct tour *t)
     return rounds_are_new(t->rounds);
 }
 
-enum td_status
-tour_why(const struct tour *t, struct failure *why)
+enum status
+tour_why(const struct tour *t, struct problem *why)
 {
     size_t n = rounds_count(t->rounds) + t->n_missed;
     size_t n_failed = count_failed(t);
 
     *why = t->why;
     if (n > 1 && n_failed > 0)
-        failure_set(why, t->why.rc,
-                    "%zu of %zu sets of %.300s are not covered: %.600s",
-                    n_failed, n, t->plan.url, t->why.text);
+        problem_prefix(why, t->why.rc,
+                       "%zu of %zu sets of %.300s are not covered: ", n_failed,
+                       n, t->plan.url);
     return why->rc;
 }
 
@@ -429,7 +429,7 @@ tour_start(struct td_client *client, const struct tour_plan *plan,
     t->user = user;
     t->pause_ms = PAUSE_FIRST;
     t->begun_ms = loop_now_ms();
-    failure_clear(&t->why);
+    problem_clear(&t->why);
     t->rounds = rounds_new(plan->is_once, t->plan.poll_ms);
     t->again = timer_new(client->loop, on_again, t);
     t->turn = timer_new(client->loop, on_turn, t);

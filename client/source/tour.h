@@ -22,8 +22,8 @@
 #include <stddef.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
 #include "client/source/discover.h"
+#include "proto/problem.h"
 
 struct tour;
 
@@ -34,7 +34,7 @@ struct tour_events {
 
     /* The turn of a set. `is_visit`: until it has caught up; else for ever.
      * False: `why` says why, and the tour is over. */
-    bool (*on_open)(size_t set, bool is_visit, struct failure *why, void *user);
+    bool (*on_open)(size_t set, bool is_visit, struct problem *why, void *user);
 
     /* After tour_ended: the owner closes the set until on_open. */
     void (*on_close)(size_t set, void *user);
@@ -49,7 +49,7 @@ struct tour_events {
 
     /* The tour is over because of `why`: the look found no set, or on_open
      * failed. Called at most once. */
-    void (*on_end)(const struct failure *why, void *user);
+    void (*on_end)(const struct problem *why, void *user);
 };
 
 struct tour_plan {
@@ -76,9 +76,9 @@ bool tour_take_offered(struct tour *tour, size_t set, struct offered *offered);
 /* True if the source names documents that cannot be read. */
 bool tour_misses(const struct tour *tour);
 
-/* Reports that an open set has ended: with TD_OK, it has caught up. An
+/* Reports that an open set has ended: with STATUS_OK, it has caught up. An
  * unreachable set is visited again. */
-void tour_ended(struct tour *tour, size_t set, const struct failure *why);
+void tour_ended(struct tour *tour, size_t set, const struct problem *why);
 
 /* Calls on_turn soon. */
 void tour_turn(struct tour *tour);
@@ -89,8 +89,8 @@ bool tour_is_over(const struct tour *tour);
 /* True if some set was never opened. */
 bool tour_is_new(const struct tour *tour);
 
-/* TD_OK: all sets are covered. Else `why` counts the others and has the first
- * failure. */
-enum td_status tour_why(const struct tour *tour, struct failure *why);
+/* STATUS_OK: all sets are covered. Else `why` counts the others and has the
+ * first failure. */
+enum status tour_why(const struct tour *tour, struct problem *why);
 
 #endif

@@ -35,13 +35,14 @@ verify_holds(struct verify *v, const char *where)
         v->on_list(where, proof, v->user);
 }
 
-enum td_status
+enum status
 verify_breaks(struct verify *v, const char *where, uint64_t at,
               const struct problem *why)
 {
     snprintf(v->proof->broken_in, sizeof(v->proof->broken_in), "%s", where);
     v->proof->broken_at = at;
-    return client_fail(v->client, TD_DIFFERENT, "%.400s: %s", where, why->text);
+    return client_fail(v->client, STATUS_DIFFERENT, "%.400s: %s", where,
+                       why->text);
 }
 
 enum td_status
@@ -57,14 +58,14 @@ td_verify(struct td_client *client, const char *where,
         .on_list = on_list,
         .user = user,
     };
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     memset(v.proof, 0, sizeof(*v.proof));
     if (!where || !where[0])
-        rc = client_fail(client, TD_INVALID, "no set and no directory");
+        rc = client_fail(client, STATUS_INVALID, "no set and no directory");
     else if (verify_is_url(where))
-        rc = client_add_source(client, where) ? TD_MEMORY
+        rc = client_add_source(client, where) ? STATUS_MEMORY
                                               : verify_web(&v, where);
     else
         rc = verify_files(&v, where);

@@ -20,11 +20,11 @@ struct verify {
 /* The chain has grown by the list at `where`: fills the proof in, tells it. */
 void verify_holds(struct verify *v, const char *where);
 
-/* It breaks at `where`, after entry `at`: `why` says how. TD_DIFFERENT. */
-enum td_status verify_breaks(struct verify *v, const char *where, uint64_t at,
-                             const struct problem *why);
+/* It breaks at `where`, after entry `at`: `why` says how. STATUS_DIFFERENT. */
+enum status verify_breaks(struct verify *v, const char *where, uint64_t at,
+                          const struct problem *why);
 
-enum td_status verify_files(struct verify *v, const char *dir);
-enum td_status verify_web(struct verify *v, const char *set_url);
+enum status verify_files(struct verify *v, const char *dir);
+enum status verify_web(struct verify *v, const char *set_url);
 
 #endif

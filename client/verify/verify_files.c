@@ -52,11 +52,11 @@ struct reading {
     struct digest content; /* of all its bytes, in pieces */
 };
 
-/* TD_IO: it cannot be read, for reasons of this machine. */
-static enum td_status
+/* STATUS_IO: it cannot be read, for reasons of this machine. */
+static enum status
 cannot_read(struct verify *v, const char *path)
 {
-    return client_fail(v->client, TD_IO, "cannot read %.800s: %s", path,
+    return client_fail(v->client, STATUS_IO, "cannot read %.800s: %s", path,
                        strerror(errno));
 }
 
@@ -75,7 +75,7 @@ next_piece(gzFile gz, char *piece, struct slice *bytes, struct problem *why)
     if (n >= 0 && code == Z_OK)
         return STATUS_OK;
     if (code == Z_MEM_ERROR)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     if (code == Z_ERRNO)
         return STATUS_IO;
     return problem(why, STATUS_MALFORMED, "its gzip is damaged: %s",
@@ -142,7 +142,7 @@ number_of(const char *path)
     return number;
 }
 
-static enum td_status
+static enum status
 add_file(struct verify *v, struct files *files, struct file file)
 {
     if (files->n == files->capacity) {
@@ -151,16 +151,16 @@ add_file(struct verify *v, struct files *files, struct file file)
             realloc(files->each, capacity * sizeof(files->each[0]));
 
         if (!more)
-            return client_fail(v->client, TD_MEMORY, "no memory");
+            return problem_memory(&v->client->problem);
         files->each = more;
         files->capacity = capacity;
     }
     files->each[files->n++] = file;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Reads the root of a file, and keeps it if it is a list. */
-static enum td_status
+static enum status
 look_at(struct verify *v, struct files *files, const char *path)
 {
     static const struct verify_chain nothing = {.epoch = ""};
@@ -176,7 +176,7 @@ look_at(struct verify *v, struct files *files, const char *path)
     if (rc == STATUS_IO || rc == STATUS_MEMORY) {
         verify_list_free(list);
         return rc == STATUS_IO ? cannot_read(v, path)
-                               : client_fail(v->client, TD_MEMORY, "no memory");
+                               : problem_memory(&v->client->problem);
     }
     head = verify_list_head(list);
     is_wanted = head ? is_ours(head) || (file.number && !is_another(head))
@@ -191,14 +191,14 @@ look_at(struct verify *v, struct files *files, const char *path)
     }
     verify_list_free(list);
     if (!is_wanted)
-        return TD_OK;
+        return STATUS_OK;
     file.path = strdup(path);
     if (file.path && (file.damage || file.epoch[0]) &&
         !add_file(v, files, file))
-        return TD_OK;
+        return STATUS_OK;
     free(file.path);
     free(file.damage);
-    return client_fail(v->client, TD_MEMORY, "no memory");
+    return problem_memory(&v->client->problem);
 }
 
 static bool
@@ -210,19 +210,19 @@ may_be_list(const char *name)
            (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
 }
 
-/* Lets the loop turn; TD_STOPPED: by td_stop. */
-static enum td_status
+/* Lets the loop turn; STATUS_STOPPED: by td_stop. */
+static enum status
 go_on(struct verify *v)
 {
-    enum td_status rc = loop_service(v->client->loop);
+    enum status rc = loop_service(v->client->loop);
 
-    if (rc == TD_INVALID)
+    if (rc == STATUS_INVALID)
         client_fail(v->client, rc, "called from a callback of the same handle");
     return rc;
 }
 
 /* Symbolic links below `dir` are not followed: they might lead anywhere. */
-static enum td_status
+static enum status
 look_for(struct verify *v, struct files *files, const char *dir)
 {
     char *path = strdup(dir);
@@ -230,7 +230,7 @@ look_for(struct verify *v, struct files *files, const char *dir)
     FTS *tree =
         path ? fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL)
              : NULL;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     FTSENT *at;
 
     if (!tree) {
@@ -312,7 +312,7 @@ folder_size(const char *path)
 
 /* Histories of several sets, each in a folder of its own, are none. In one and
  * the same folder they are damage. */
-static enum td_status
+static enum status
 check_sets(struct verify *v, const struct files *files)
 {
     const struct file *first = NULL;
@@ -328,18 +328,18 @@ check_sets(struct verify *v, const struct files *files)
         if (strcmp(first->epoch, f->epoch) &&
             (size != folder_size(first->path) ||
              memcmp(f->path, first->path, size)))
-            return client_fail(v->client, TD_INVALID,
+            return client_fail(v->client, STATUS_INVALID,
                                "there are lists of several sets: %.400s and "
                                "%.400s; one at a time",
                                first->path, f->path);
     }
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* Proving */
 
 /* Checks a file after `chain`, and moves that on. */
-static enum td_status
+static enum status
 check_file(struct reading *r, struct verify_chain *chain,
            const struct verify_chain *told, const char *told_where)
 {
@@ -359,19 +359,19 @@ check_file(struct reading *r, struct verify_chain *chain,
     if (rc == STATUS_IO)
         return cannot_read(v, r->path);
     if (rc == STATUS_MEMORY)
-        return client_fail(v->client, TD_MEMORY, "no memory");
-    return rc ? verify_breaks(v, r->path, r->at, &r->why) : TD_OK;
+        return problem_memory(&v->client->problem);
+    return rc ? verify_breaks(v, r->path, r->at, &r->why) : STATUS_OK;
 }
 
 /* One more copy of the list, perhaps of an earlier time: has it told the same?
  */
-static enum td_status
+static enum status
 check_copy(struct verify *v, const struct file *copy, const struct file *list)
 {
     struct verify_chain told = v->chain, chain = v->chain;
     struct reading first = {.v = v, .path = copy->path};
     struct reading second = {.v = v, .path = list->path};
-    enum td_status rc = check_file(&first, &told, NULL, NULL);
+    enum status rc = check_file(&first, &told, NULL, NULL);
 
     if (!rc)
         rc = check_file(&second, &chain, &told, copy->path);
@@ -379,7 +379,7 @@ check_copy(struct verify *v, const struct file *copy, const struct file *list)
         return rc;
     if (copy->last == list->last &&
         !memcmp(&first.content, &second.content, sizeof(first.content)))
-        return TD_OK;
+        return STATUS_OK;
     problem_set(&second.why,
                 "a closed list is there twice, with other bytes: %.400s",
                 copy->path);
@@ -399,12 +399,12 @@ copies_of(const struct files *files, size_t i)
 }
 
 /* The copy that tells most comes last. */
-static enum td_status
+static enum status
 check_copies(struct verify *v, const struct file *copies, size_t n)
 {
     const struct file *list = &copies[n - 1];
     struct reading r = {.v = v, .path = list->path};
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     for (size_t i = 0; i + 1 < n && !rc; i++)
         rc = check_copy(v, &copies[i], list);
@@ -415,10 +415,10 @@ check_copies(struct verify *v, const struct file *copies, size_t n)
     return rc;
 }
 
-static enum td_status
+static enum status
 check_all(struct verify *v, const struct files *files)
 {
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
     size_t n;
 
     for (size_t i = 0; i < files->n && !rc; i += n) {
@@ -439,15 +439,15 @@ check_all(struct verify *v, const struct files *files)
     return rc;
 }
 
-enum td_status
+enum status
 verify_files(struct verify *v, const char *dir)
 {
     struct files files = {.n = 0};
-    enum td_status rc = look_for(v, &files, dir);
+    enum status rc = look_for(v, &files, dir);
 
     if (!rc && files.n == 0)
         rc = client_fail(
-            v->client, TD_IO,
+            v->client, STATUS_IO,
             "there are no Change Lists of Tidings in %.800s; one that "
             "is not closed yet only its broker has",
             dir);

@@ -373,7 +373,7 @@ keep_part(struct verify_list *l, struct slice part, struct problem *why)
     if (!l->part.failed)
         return STATUS_OK;
     if (l->part.size + part.size <= FRAGMENT_MAX)
-        return problem(why, STATUS_MEMORY, "no memory");
+        return problem_memory(why);
     return problem(why, STATUS_MALFORMED,
                    "line %" PRIu64 ": it is longer than %d bytes", l->line,
                    FRAGMENT_MAX);

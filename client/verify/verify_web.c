@@ -16,6 +16,7 @@
 
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
+#include "client/source/offer.h"
 #include "client/verify/verify.h"
 #include "client/verify/verify_names.h"
 #include "proto/uri.h"
@@ -48,7 +49,7 @@ struct get {
     bool is_over;
     unsigned status;
     unsigned retry_after_s; /* the server asks to come again then; 0: not */
-    struct failure failure;
+    struct problem failure;
     enum status (*feed)(void *to, struct slice bytes, struct problem *why);
     void *to;
     enum status rc; /* of feed */
@@ -67,7 +68,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct get *get = user;
 
@@ -79,9 +80,9 @@ on_end(struct fetch_answer *answer, const struct failure *why, void *user)
     get->is_over = true;
 }
 
-/* One attempt. TD_OK: it was fed as far as get->rc says, or get->status is not
- * 200. */
-static enum td_status
+/* One attempt. STATUS_OK: it was fed as far as get->rc says, or get->status is
+ * not 200. */
+static enum status
 attempt(struct td_client *client, const char *url, struct get *get)
 {
     static const char *const headers[] = {"Accept: application/xml", NULL};
@@ -93,7 +94,7 @@ attempt(struct td_client *client, const char *url, struct get *get)
         .takes_gzip = true,
     };
     struct fetch *fetch;
-    enum td_status rc;
+    enum status rc;
 
     get->is_over = false;
     get->status = 0;
@@ -101,33 +102,34 @@ attempt(struct td_client *client, const char *url, struct get *get)
     get->rc = STATUS_OK;
     fetch = fetch_start(client, &request, on_body, on_end, get);
     if (!fetch)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     rc = loop_until(client->loop, &get->is_over);
     if (!get->is_over) {
         fetch_free(fetch);
-        return rc == TD_INVALID ? client_fail(client, rc,
-                                              "called from a callback of the "
-                                              "same handle")
-                                : rc;
+        return rc == STATUS_INVALID
+                   ? client_fail(client, rc,
+                                 "called from a callback of the "
+                                 "same handle")
+                   : rc;
     }
-    if (get->failure.rc == TD_STOPPED) /* by on_body */
-        return TD_OK;
+    if (get->failure.rc == STATUS_STOPPED) /* by on_body */
+        return STATUS_OK;
     return client_told(client, &get->failure);
 }
 
 /* Is it worth another attempt? `rc` is that of the last one. */
 static bool
-is_passing(enum td_status rc, const struct get *get)
+is_passing(enum status rc, const struct get *get)
 {
-    return rc == TD_UNREACHABLE ||
+    return rc == STATUS_UNREACHABLE ||
            (!rc && get->status != 200 &&
-            fetch_meaning(get->status) == TD_UNREACHABLE);
+            fetch_meaning(get->status) == STATUS_UNREACHABLE);
 }
 
 /* Begins what the document is fed to, again for each attempt. */
 typedef bool begin_fn(void *user, struct get *get);
 
-static enum td_status
+static enum status
 get_document(struct td_client *client, const char *url, begin_fn *begin,
              void *user, struct get *get)
 {
@@ -135,11 +137,11 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
     int64_t begun_ms = loop_now_ms();
 
     for (unsigned i = 1;; i++) {
-        enum td_status rc;
+        enum status rc;
         unsigned ms;
 
         if (!begin(user, get))
-            return client_fail(client, TD_MEMORY, "no memory");
+            return problem_memory(&client->problem);
         rc = attempt(client, url, get);
         ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
         if (!is_passing(rc, get) || i == ATTEMPTS ||
@@ -151,7 +153,7 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
             return rc;
         }
         if (client_wait(client, ms))
-            return TD_STOPPED;
+            return STATUS_STOPPED;
     }
 }
 
@@ -226,13 +228,13 @@ begin_naming(void *user, struct get *get)
 
 /* Reads what the document at `url` names; *head: its root. *is_list: it is a
  * Change List itself, which names none. */
-static enum td_status
+static enum status
 read_names(struct walk *w, const char *url, struct names *to,
            struct verify_head *head, bool *is_list)
 {
     struct naming naming = {.walk = w, .n_before = to->n};
     struct get get = {.is_over = false};
-    enum td_status rc;
+    enum status rc;
 
     w->reading = to;
     w->why.text[0] = '\0';
@@ -246,7 +248,7 @@ read_names(struct walk *w, const char *url, struct names *to,
     if (rc || !get.rc || *is_list)
         return rc;
     if (get.rc == STATUS_MEMORY)
-        return client_fail(w->v->client, TD_MEMORY, "no memory");
+        return problem_memory(&w->v->client->problem);
     return verify_breaks(w->v, url, w->v->chain.last, &w->why);
 }
 
@@ -295,7 +297,7 @@ check_named(const struct walk *w, const struct named *named,
 }
 
 /* Reads the list at `url` and goes on with the chain. */
-static enum td_status
+static enum status
 walk_list(struct walk *w, const char *url, struct named *named)
 {
     struct verify *v = w->v;
@@ -303,7 +305,7 @@ walk_list(struct walk *w, const char *url, struct named *named)
     struct get get = {.is_over = false};
     struct verify_chain before = v->chain;
     uint64_t at;
-    enum td_status rc;
+    enum status rc;
 
     w->why.text[0] = '\0';
     rc = get_document(v->client, url, begin_list, &listing, &get);
@@ -315,10 +317,10 @@ walk_list(struct walk *w, const char *url, struct named *named)
         at = before.last; /* which entry it is nobody can tell */
     }
     verify_list_free(listing.list);
-    if ((rc == TD_GONE || (rc == TD_REFUSED && get.status == 404)) &&
+    if ((rc == STATUS_GONE || (rc == STATUS_REFUSED && get.status == 404)) &&
         before.epoch[0]) {
         /* What was named is to be there; retention takes the oldest alone. */
-        w->is_overtaken = rc == TD_GONE;
+        w->is_overtaken = rc == STATUS_GONE;
         problem_set(&w->why, "%s; the list before it names it, or an index",
                     td_problem(v->client));
         return verify_breaks(v, url, before.last, &w->why);
@@ -326,7 +328,7 @@ walk_list(struct walk *w, const char *url, struct named *named)
     if (rc)
         return rc;
     if (get.rc == STATUS_MEMORY)
-        return client_fail(v->client, TD_MEMORY, "no memory");
+        return problem_memory(&v->client->problem);
     if (get.rc) {
         v->chain = before;
         return verify_breaks(v, url, at, &w->why);
@@ -334,15 +336,15 @@ walk_list(struct walk *w, const char *url, struct named *named)
     if (named)
         named->is_read = true;
     verify_holds(v, url);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 /* All that are named and not read yet, the first of which may have gone. */
-static enum td_status
+static enum status
 walk_named(struct walk *w)
 {
     struct verify *v = w->v;
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < w->lists.n && !rc; i++) {
         struct named *named = &w->lists.each[i];
@@ -350,9 +352,9 @@ walk_named(struct walk *w)
         if (named->is_read)
             continue;
         rc = walk_list(w, named->loc, named);
-        if (rc == TD_GONE && !v->chain.epoch[0]) {
+        if (rc == STATUS_GONE && !v->chain.epoch[0]) {
             named->is_read = true;
-            rc = TD_OK;
+            rc = STATUS_OK;
         }
     }
     return rc;
@@ -360,12 +362,12 @@ walk_named(struct walk *w)
 
 /* From list to list, as far as they lead: what was closed since the index was
  * read, or since the archive was and is not in the index any more. */
-static enum td_status
+static enum status
 walk_next(struct walk *w)
 {
     struct verify_chain *chain = &w->v->chain;
     char url[VERIFY_HREF_MAX + 1];
-    enum td_status rc = TD_OK;
+    enum status rc = STATUS_OK;
 
     while (!rc && chain->epoch[0] && !chain->is_open && chain->next[0]) {
         memcpy(url, chain->next, sizeof(url));
@@ -374,7 +376,7 @@ walk_next(struct walk *w)
     return rc;
 }
 
-static enum td_status
+static enum status
 part_is_gone(struct walk *w, const char *url)
 {
     w->is_overtaken = true;
@@ -382,16 +384,16 @@ part_is_gone(struct walk *w, const char *url)
     return verify_breaks(w->v, url, w->v->chain.last, &w->why);
 }
 
-static enum td_status
+static enum status
 walk_archive(struct walk *w)
 {
     struct verify_head head;
     bool is_list;
-    enum td_status rc;
+    enum status rc;
 
     rc = read_names(w, w->archive, &w->lists, &head, &is_list);
-    if (rc == TD_REFUSED && w->v->client->problem.status == 404)
-        return TD_OK; /* nothing is closed yet */
+    if (rc == STATUS_REFUSED && w->v->client->problem.http_status == 404)
+        return STATUS_OK; /* nothing is closed yet */
     if (rc || !head.is_index)
         return rc ? rc : walk_named(w);
 
@@ -401,9 +403,9 @@ walk_archive(struct walk *w)
         rc = read_names(w, w->parts.each[i].loc, &w->lists, &head, &is_list);
         if (!rc)
             rc = walk_named(w);
-        else if (rc == TD_GONE && !w->v->chain.epoch[0])
-            rc = TD_OK; /* retention was faster */
-        else if (rc == TD_GONE)
+        else if (rc == STATUS_GONE && !w->v->chain.epoch[0])
+            rc = STATUS_OK; /* retention was faster */
+        else if (rc == STATUS_GONE)
             rc = part_is_gone(w, w->parts.each[i].loc);
     }
     return rc;
@@ -411,17 +413,17 @@ walk_archive(struct walk *w)
 
 /* The address of the index is that of the first list until that is closed,
  * which may happen between two looks. */
-static enum td_status
+static enum status
 walk_index(struct walk *w)
 {
     struct td_proof *proof = w->v->proof;
     struct verify_head head;
     bool is_list;
-    enum td_status rc = read_names(w, w->index, &w->lists, &head, &is_list);
+    enum status rc = read_names(w, w->index, &w->lists, &head, &is_list);
 
     if (!rc && is_list) {
         rc = walk_list(w, w->index, NULL);
-        if (rc != TD_DIFFERENT)
+        if (rc != STATUS_DIFFERENT)
             return rc;
         rc = read_names(w, w->index, &w->lists, &head, &is_list);
         if (rc || is_list)
@@ -460,30 +462,30 @@ begin_anew(struct walk *w)
     memset(w->v->proof, 0, sizeof(*w->v->proof));
 }
 
-static enum td_status
+static enum status
 walk_all(struct walk *w)
 {
-    enum td_status rc = w->archive ? walk_archive(w) : TD_OK;
+    enum status rc = w->archive ? walk_archive(w) : STATUS_OK;
 
     if (!rc)
         rc = walk_index(w);
     if (!rc)
         rc = walk_next(w);
     if (!rc && !w->v->proof->n_lists)
-        rc = client_fail(w->v->client, TD_GONE,
+        rc = client_fail(w->v->client, STATUS_GONE,
                          "%.800s: all lists that it names are gone", w->index);
     return rc;
 }
 
 /* Where something in the middle is gone, the oldest must be gone, too: else it
  * was not retention that took it. */
-static enum td_status
+static enum status
 walk(struct walk *w)
 {
     uint64_t after = 0;
 
     for (unsigned n = 1;; n++) {
-        enum td_status rc = walk_all(w);
+        enum status rc = walk_all(w);
 
         if (!w->is_overtaken || n == BEGINNINGS ||
             (n > 1 && w->v->chain.after <= after))
@@ -493,15 +495,15 @@ walk(struct walk *w)
     }
 }
 
-enum td_status
+enum status
 verify_web(struct verify *v, const char *set_url)
 {
     struct walk w = {.v = v};
-    enum td_status rc = td_describe(v->client, set_url, on_offer, &w);
+    enum status rc = offer_read(v->client, set_url, on_offer, &w);
 
     if (!rc && !w.index)
-        rc = client_fail(v->client, TD_REFUSED, "%.800s names no Change List",
-                         set_url);
+        rc = client_fail(v->client, STATUS_REFUSED,
+                         "%.800s names no Change List", set_url);
     if (!rc)
         rc = walk(&w);
     names_fini(&w.lists);

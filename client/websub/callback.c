@@ -245,13 +245,14 @@ set_url(struct td_callback *callback, const char *url)
     while (size > 0 && url[size - 1] == '/')
         size--;
     if (websub_check_url(slice_of(url), "the callback's URL", &why)) {
-        client_fail(callback->client, TD_INVALID, "%s", why.text);
+        client_fail(callback->client, STATUS_INVALID, "%s", why.text);
         return false;
     }
     if (strchr(url, '?') || size >= sizeof(callback->url)) {
-        client_fail(
-            callback->client, TD_INVALID, "the callback's URL: %s: \"%.80s\"",
-            strchr(url, '?') ? "a query is not allowed" : "too long", url);
+        client_fail(callback->client, STATUS_INVALID,
+                    "the callback's URL: %s: \"%.80s\"",
+                    strchr(url, '?') ? "a query is not allowed" : "too long",
+                    url);
         return false;
     }
     memcpy(callback->url, url, size);
@@ -270,7 +271,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
                  struct td_callback **callback)
 {
     struct td_callback *c = calloc(1, sizeof(*c));
-    enum td_status rc = TD_INVALID;
+    enum status rc = STATUS_INVALID;
     unsigned real_port = 0;
     char own_url[300];
     char host[256];
@@ -280,7 +281,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     client_begin(client);
     *callback = NULL;
     if (!c)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return client_end(client, problem_memory(&client->problem));
     c->client = client;
     c->fd = -1;
     if (!split_listen(listen, host, &port)) {
@@ -292,11 +293,11 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
 
     fd = listen_at(host, port, &real_port);
     if (fd < 0) {
-        rc = client_fail(client, TD_IO, "cannot listen at %.80s: %s", listen,
-                         strerror(errno));
+        rc = client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
+                         listen, strerror(errno));
         goto out;
     }
-    rc = TD_MEMORY;
+    rc = STATUS_MEMORY;
     if (!start(c, fd)) {
         client_fail(client, rc, "no memory, or no descriptors");
         goto out;
@@ -304,14 +305,14 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     snprintf(own_url, sizeof(own_url), "http://%.*s:%u",
              (int)(strrchr(listen, ':') - listen), listen, real_port);
     if (!url && !set_url(c, own_url)) {
-        rc = TD_INVALID;
+        rc = STATUS_INVALID;
         goto out;
     }
     c->running =
         (struct running){.close = close_it, .owner = c, .is_idle = true};
     client_runs(client, &c->running);
     *callback = c;
-    rc = TD_OK;
+    rc = STATUS_OK;
 
 out:
     if (rc)
@@ -372,22 +373,22 @@ td_callback_settle(struct td_callback *callback, unsigned wait_ms)
 {
     struct td_client *client = callback->client;
     struct timer *timer;
-    enum td_status rc;
+    enum status rc;
 
     client_begin(client);
     callback->is_empty = !callback->tenants;
     if (callback->is_empty)
-        return client_end(client, TD_OK);
+        return client_end(client, STATUS_OK);
     timer = timer_new(client->loop, on_late, &callback->is_empty);
     if (!timer)
-        return client_end(client, client_fail(client, TD_MEMORY, "no memory"));
+        return client_end(client, problem_memory(&client->problem));
     timer_start(timer, wait_ms);
     rc = loop_until(client->loop, &callback->is_empty);
     timer_free(timer);
-    if (rc == TD_INVALID)
+    if (rc == STATUS_INVALID)
         client_fail(client, rc, "called from a callback of the same handle");
     else if (!rc && callback->tenants)
-        rc = client_fail(client, TD_UNREACHABLE,
+        rc = client_fail(client, STATUS_UNREACHABLE,
                          "a hub was not heard; its lease will run out");
     return client_end(client, rc);
 }

@@ -71,7 +71,8 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
     case TD_DENIED: /* there is nothing to end any more */
         td_subscriber_close(w->subscriber);
         w->subscriber = NULL;
-        follower_fail(w->follower, TD_REFUSED, "the hub denied: %s", detail);
+        follower_fail(w->follower, STATUS_REFUSED, "the hub denied: %s",
+                      detail);
         break;
     case TD_TROUBLE:
         follower_tell(w->follower, detail, subscriber_pause_ms(w->subscriber));
@@ -95,10 +96,10 @@ on_sought(struct td_follower *f, void *owner)
     };
     struct follow *w = owner;
     const char *topic = f->offered.topic;
-    enum td_status rc;
+    enum status rc;
 
     if (!topic)
-        return follower_fail(f, TD_REFUSED,
+        return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no topic for change notifications",
                              f->wish.url);
     if (w->topic && !strcmp(w->topic, topic))
@@ -108,10 +109,10 @@ on_sought(struct td_follower *f, void *owner)
     free(w->topic);
     w->topic = strdup(topic);
     if (!w->topic)
-        return follower_fail(f, TD_MEMORY, "no memory");
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     rc = subscriber_new(w->callback, topic, &options, &w->subscriber);
     if (rc)
-        return follower_fail(f, rc == TD_MEMORY ? rc : TD_BROKEN,
+        return follower_fail(f, rc == STATUS_MEMORY ? rc : STATUS_MALFORMED,
                              "the topic %.200s: %.200s", topic,
                              td_problem(f->client));
     return true;
@@ -134,12 +135,12 @@ on_closed(void *owner)
 
 /* The last that is done with it: it may be closed there. */
 static void
-on_ended(const struct failure *why, void *user)
+on_ended(const struct problem *why, void *user)
 {
     struct td_follower *f = user;
 
     if (f->on_public_end)
-        f->on_public_end(why->rc, why->text, f->user);
+        f->on_public_end(td_status_of(why->rc), why->text, f->user);
 }
 
 enum td_status
@@ -150,7 +151,7 @@ td_callback_follow(struct td_callback *callback, const char *url,
 {
     struct td_client *client = callback_client(callback);
     struct td_follow_options all = {.after = NULL};
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     struct follow *w;
 
     client_begin(client);
@@ -162,20 +163,20 @@ td_callback_follow(struct td_callback *callback, const char *url,
         all.poll_ms = POLL_MS;
     w = calloc(1, sizeof(*w));
     if (!w)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return client_end(client, problem_memory(&client->problem));
     w->callback = callback;
     if (client_add_source(client, url)) {
         free_follow(w);
-        return TD_MEMORY;
+        return client_end(client, STATUS_MEMORY);
     }
     if (follower_new(client, url, &all, on_message, user, on_ended, NULL,
                      follower, &why)) {
         free_follow(w);
-        return client_told(client, &why);
+        return client_end(client, client_told(client, &why));
     }
     w->follower = *follower;
     (*follower)->end_user = *follower;
     (*follower)->on_public_end = all.on_end;
     (*follower)->pusher = (struct pusher){on_sought, on_closed, w};
-    return TD_OK;
+    return client_end(client, STATUS_OK);
 }

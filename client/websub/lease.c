@@ -58,7 +58,7 @@ struct lease {
 
     /* To be told */
     bool is_verified, is_denied, is_doubted, is_left;
-    struct failure why;
+    struct problem why;
     bool *is_freed; /* told to whoever tells */
 };
 
@@ -80,7 +80,7 @@ enter(struct lease *l, enum lease_state state)
 
 /* False: it was freed. */
 static bool
-tell(struct lease *l, enum lease_event event, const struct failure *why)
+tell(struct lease *l, enum lease_event event, const struct problem *why)
 {
     bool is_freed = false;
 
@@ -93,9 +93,9 @@ tell(struct lease *l, enum lease_event event, const struct failure *why)
 }
 
 static void
-fail(struct lease *l, const struct failure *why)
+fail(struct lease *l, const struct problem *why)
 {
-    struct failure copy = *why;
+    struct problem copy = *why;
 
     enter(l, STATE_OVER);
     tell(l, LEASE_FAILED, &copy);
@@ -179,7 +179,7 @@ on_unsubscribed(const struct request_end *end, void *user)
         return;
     if (!end->why.rc)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
-    else if (end->why.rc == TD_REFUSED || end->why.rc == TD_GONE)
+    else if (end->why.rc == STATUS_REFUSED || end->why.rc == STATUS_GONE)
         on_left(l); /* it knows of no such subscription */
     else
         leave_later(l);
@@ -207,7 +207,7 @@ static void
 on_wait(void *user)
 {
     struct lease *l = user;
-    struct failure why;
+    struct problem why;
 
     if (l->state == STATE_LEAVING) {
         if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
@@ -216,10 +216,9 @@ on_wait(void *user)
             leave(l);
         return;
     }
-    failure_clear(&why);
-    failure_set(&why, TD_UNREACHABLE,
-                "the hub %s accepted the request, but has not verified it",
-                l->hub);
+    problem_clear(&why);
+    problem(&why, STATUS_UNREACHABLE,
+            "the hub %s accepted the request, but has not verified it", l->hub);
     fail(l, &why);
 }
 
@@ -302,7 +301,7 @@ take_denial(struct lease *l, const struct form_data *form)
         reason = SLICE("");
     if (reason.size > 500)
         reason.size = 500;
-    failure_set(&l->why, TD_REFUSED, "%.*s", SLICE_ARG(reason));
+    problem(&l->why, STATUS_REFUSED, "%.*s", SLICE_ARG(reason));
     l->is_doubted = l->state == STATE_ACTIVE;
     l->is_denied = !l->is_doubted;
     if (l->is_denied)

@@ -23,9 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/failure.h"
 #include "client/websub/callback.h"
 #include "client/websub/deliveries.h"
+#include "proto/problem.h"
 
 enum lease_event {
     LEASE_ACCEPTED, /* the hub took the request */
@@ -41,7 +41,7 @@ struct lease;
 
 /* On the loop, never from inside a call of a lease; may free the lease. */
 typedef void lease_fn(struct lease *lease, enum lease_event event,
-                      const struct failure *why, void *user);
+                      const struct problem *why, void *user);
 
 struct lease_plan {
     struct td_callback *callback;

@@ -73,21 +73,21 @@ reason(const struct fetch_answer *answer)
 
 static void
 judge(const struct request *r, const struct fetch_answer *answer,
-      struct failure *why)
+      struct problem *why)
 {
     struct slice text = reason(answer);
 
-    why->status = answer->status;
+    why->http_status = answer->status;
     why->retry_after_s = answer->retry_after_s;
     if (answer->status / 100 == 2)
         return;
     if (answer->status / 100 == 3)
-        failure_set(why, TD_BROKEN, "the hub %s: status %u leads nowhere",
-                    r->hub, answer->status);
+        problem(why, STATUS_MALFORMED, "the hub %s: status %u leads nowhere",
+                r->hub, answer->status);
     else
-        failure_set(why, fetch_meaning(answer->status),
-                    "the hub %s: status %u%s%.*s", r->hub, answer->status,
-                    text.size ? ": " : "", SLICE_ARG(text));
+        problem(why, fetch_meaning(answer->status),
+                "the hub %s: status %u%s%.*s", r->hub, answer->status,
+                text.size ? ": " : "", SLICE_ARG(text));
 }
 
 /* 307 and 308: the same request, there. False: it leads nowhere. */
@@ -117,7 +117,7 @@ redirect(struct request *r, const struct fetch_answer *answer)
 }
 
 static void
-on_answer(struct fetch_answer *answer, const struct failure *end, void *user)
+on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
 {
     struct request *r = user;
     struct request_end told = {.why = *end};
@@ -127,8 +127,8 @@ on_answer(struct fetch_answer *answer, const struct failure *end, void *user)
         return;
     if (!end->rc)
         judge(r, answer, &told.why);
-    else if (end->rc != TD_MEMORY)
-        failure_set(&told.why, end->rc, "the hub %s: %s", r->hub, end->text);
+    else if (end->rc != STATUS_MEMORY)
+        problem(&told.why, end->rc, "the hub %s: %s", r->hub, end->text);
     told.hub = r->hub;
     told.moved = r->n_redirects > 0 && r->is_for_good ? r->hub : NULL;
     told.has_secret = r->has_secret;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 #include "proto/websub.h"
 
 /* Lent until request_start returns. */
@@ -29,13 +29,14 @@ struct request_plan {
 
 /* Of the end. Lent. */
 struct request_end {
-    struct failure why; /* TD_OK: the hub took it. TD_REFUSED, TD_GONE: it
-                           said no, in these words; TD_UNREACHABLE,
-                           TD_BROKEN, TD_MEMORY */
-    const char *hub;    /* who answered last */
-    const char *moved;  /* the hub's new address, to be remembered (308); NULL:
-                           it has none */
-    bool has_secret;    /* the one who took it knows it */
+    struct problem
+        why; /* STATUS_OK: the hub took it. STATUS_REFUSED, STATUS_GONE: it
+                said no, in these words; STATUS_UNREACHABLE,
+                STATUS_MALFORMED, STATUS_MEMORY */
+    const char *hub;   /* who answered last */
+    const char *moved; /* the hub's new address, to be remembered (308); NULL:
+                          it has none */
+    bool has_secret;   /* the one who took it knows it */
 };
 
 typedef void request_end_fn(const struct request_end *end, void *user);

@@ -121,7 +121,7 @@ enter(struct td_subscriber *s, enum state state)
 
 /* Trouble: another attempt later. */
 static void
-retry(struct td_subscriber *s, const struct failure *why)
+retry(struct td_subscriber *s, const struct problem *why)
 {
     uint64_t ms = pause_take(&s->pause_ms, PAUSE_MOST);
 
@@ -136,9 +136,9 @@ retry(struct td_subscriber *s, const struct failure *why)
 
 /* `why` may go with the lease. */
 static void
-be_denied(struct td_subscriber *s, const struct failure *why)
+be_denied(struct td_subscriber *s, const struct problem *why)
 {
-    struct failure copy = *why;
+    struct problem copy = *why;
 
     enter(s, STATE_OVER);
     tell(s, TD_DENIED, copy.text);
@@ -187,10 +187,10 @@ on_left(struct td_subscriber *s, struct lease *lease)
  * proxy or a network puts before the server. A hub that refuses a mere renewal
  * is asked again. */
 static bool
-is_proof(const struct td_subscriber *s, const struct failure *why)
+is_proof(const struct td_subscriber *s, const struct problem *why)
 {
-    return s->is_doubted && why->status / 100 == 4 &&
-           (why->rc == TD_REFUSED || why->rc == TD_GONE);
+    return s->is_doubted && why->http_status / 100 == 4 &&
+           (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);
 }
 
 /* W-073: when a quarter of it, more or less, is still to come. */
@@ -230,9 +230,9 @@ on_active(struct td_subscriber *s, struct lease *lease)
 }
 
 static void
-on_failed(struct td_subscriber *s, const struct failure *why)
+on_failed(struct td_subscriber *s, const struct problem *why)
 {
-    if ((why->rc == TD_REFUSED && !s->was_active) || is_proof(s, why))
+    if ((why->rc == STATUS_REFUSED && !s->was_active) || is_proof(s, why))
         be_denied(s, why);
     else
         retry(s, why);
@@ -242,7 +242,7 @@ on_failed(struct td_subscriber *s, const struct failure *why)
  * after trouble, that request or the next one decides. */
 static void
 on_doubted(struct td_subscriber *s, const struct lease *lease,
-           const struct failure *why)
+           const struct problem *why)
 {
     char text[sizeof(why->text) + 100];
 
@@ -276,7 +276,7 @@ remember_move(struct td_subscriber *s, const char *to)
 }
 
 static void
-on_lease(struct lease *lease, enum lease_event event, const struct failure *why,
+on_lease(struct lease *lease, enum lease_event event, const struct problem *why,
          void *user)
 {
     struct td_subscriber *s = user;
@@ -328,7 +328,7 @@ ask(struct td_subscriber *s, const struct topic *topic)
         .on_event = on_lease,
         .user = s,
     };
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
 
     free(s->hub);
     s->hub = strdup(hub);
@@ -338,13 +338,13 @@ ask(struct td_subscriber *s, const struct topic *topic)
     enter(s, STATE_ASKING);
     s->next = s->hub ? lease_new(&plan) : NULL;
     if (!s->next) {
-        failure_memory(&why);
+        problem_memory(&why);
         retry(s, &why);
     }
 }
 
 static void
-on_found(const struct failure *why, struct topic *found, void *user)
+on_found(const struct problem *why, struct topic *found, void *user)
 {
     struct td_subscriber *s = user;
     struct topic topic = *found;
@@ -368,12 +368,12 @@ static void
 seek(void *user)
 {
     struct td_subscriber *s = user;
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
 
     enter(s, STATE_SEEKING);
     s->search = topic_find(s->client, s->topic_url, on_found, s);
     if (!s->search) {
-        failure_memory(&why);
+        problem_memory(&why);
         retry(s, &why);
     }
 }
@@ -400,7 +400,7 @@ close_it(void *owner)
     td_subscriber_close(owner);
 }
 
-enum td_status
+enum status
 subscriber_new(struct td_callback *callback, const char *topic_url,
                const struct td_subscriber_options *options,
                struct td_subscriber **subscriber)
@@ -412,12 +412,12 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
     client_begin(client);
     *subscriber = NULL;
     if (!options->on_delivery)
-        return client_fail(client, TD_INVALID, "on_delivery is missing");
+        return client_fail(client, STATUS_INVALID, "on_delivery is missing");
     if (websub_check_url(slice_of(topic_url), "the topic's URL", &why))
-        return client_fail(client, TD_INVALID, "%s", why.text);
+        return client_fail(client, STATUS_INVALID, "%s", why.text);
     s = calloc(1, sizeof(*s));
     if (!s)
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     s->callback = callback;
     s->client = client;
     s->options = *options;
@@ -429,12 +429,12 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
     s->timer = timer_new(client->loop, on_timer, s);
     if (!s->topic_url || !s->deliveries || !s->timer) {
         td_subscriber_close(s);
-        return client_fail(client, TD_MEMORY, "no memory");
+        return problem_memory(&client->problem);
     }
     enter(s, STATE_PAUSING);
     timer_start(s->timer, 0);
     *subscriber = s;
-    return TD_OK;
+    return STATUS_OK;
 }
 
 enum td_status
@@ -442,18 +442,19 @@ td_subscriber_open(struct td_callback *callback, const char *topic_url,
                    const struct td_subscriber_options *options,
                    struct td_subscriber **subscriber)
 {
-    enum td_status rc = client_add_source(callback_client(callback), topic_url);
+    struct td_client *client = callback_client(callback);
+    enum status rc = client_add_source(client, topic_url);
     struct td_subscriber *s;
 
     *subscriber = NULL;
     if (!rc)
         rc = subscriber_new(callback, topic_url, options, subscriber);
     if (rc)
-        return rc;
+        return client_end(client, rc);
     s = *subscriber;
     s->running = (struct running){.close = close_it, .owner = s};
-    client_runs(s->client, &s->running);
-    return TD_OK;
+    client_runs(client, &s->running);
+    return client_end(client, STATUS_OK);
 }
 
 unsigned

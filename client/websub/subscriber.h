@@ -9,10 +9,9 @@
 
 /* As td_subscriber_open, but neither does td_run wait for it, nor does td_close
  * close it. */
-enum td_status subscriber_new(struct td_callback *callback,
-                              const char *topic_url,
-                              const struct td_subscriber_options *options,
-                              struct td_subscriber **subscriber);
+enum status subscriber_new(struct td_callback *callback, const char *topic_url,
+                           const struct td_subscriber_options *options,
+                           struct td_subscriber **subscriber);
 
 /* Milliseconds from the last TD_TROUBLE to the attempt after it. */
 unsigned subscriber_pause_ms(const struct td_subscriber *subscriber);

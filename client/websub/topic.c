@@ -156,47 +156,47 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 /* All is there that will be. */
-static enum td_status
-judge(struct topic_search *search, struct failure *why)
+static enum status
+judge(struct topic_search *search, struct problem *why)
 {
-    struct problem problem = {""};
     enum status rc = STATUS_OK;
 
     if (!search->is_over && !search->is_memory)
         rc = pagelinks_read(buf_slice(&search->body), slice_of(search->type),
-                            slice_of(search->url), on_link, search, &problem);
+                            slice_of(search->url), on_link, search, why);
     if (search->is_memory || search->body.failed || rc == STATUS_MEMORY)
-        return failure_memory(why);
+        return problem_memory(why);
     if (rc && search->topic.n_hubs == 0)
-        return failure_set(why, TD_REFUSED,
-                           "%s: no hub in its headers, and its body cannot be "
-                           "searched: %s",
-                           search->url, problem.text);
+        return problem_prefix(why, STATUS_REFUSED,
+                              "%s: no hub in its headers, and its body cannot "
+                              "be searched: ",
+                              search->url);
     if (search->topic.n_hubs == 0)
-        return failure_set(why, TD_REFUSED, "%s names no hub", search->url);
+        return problem(why, STATUS_REFUSED, "%s names no hub", search->url);
     if (rc || !search->topic.self)
-        return failure_set(why, TD_REFUSED,
-                           "%s names a hub, but not itself (rel=self)",
-                           search->url);
-    return TD_OK;
+        return problem(why, STATUS_REFUSED,
+                       "%s names a hub, but not itself (rel=self)",
+                       search->url);
+    return STATUS_OK;
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct failure *end, void *user)
+on_end(struct fetch_answer *answer, const struct problem *end, void *user)
 {
     struct topic_search *search = user;
-    struct failure why = *end;
+    struct problem why = *end;
 
-    bool is_answered = !why.rc || why.rc == TD_STOPPED; /* by on_body: enough */
+    bool is_answered =
+        !why.rc || why.rc == STATUS_STOPPED; /* by on_body: enough */
 
     search->fetch = NULL;
     if (!why.rc)
         look(search, answer);
-    if (is_answered && why.status / 100 != 2) {
-        failure_set(&why, fetch_meaning(why.status), "%s: status %u",
-                    answer->url, why.status);
+    if (is_answered && why.http_status / 100 != 2) {
+        problem(&why, fetch_meaning(why.http_status), "%s: status %u",
+                answer->url, why.http_status);
     } else if (is_answered) {
-        failure_clear(&why);
+        problem_clear(&why);
         judge(search, &why);
     }
     search->on_end(&why, &search->topic, search->user);
@@ -207,12 +207,12 @@ static void
 on_late(void *user)
 {
     struct topic_search *search = user;
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
-    failure_set(&why, TD_UNREACHABLE,
-                "the topic's page does not come to an "
-                "end");
+    problem_clear(&why);
+    problem(&why, STATUS_UNREACHABLE,
+            "the topic's page does not come to an "
+            "end");
     search->on_end(&why, &search->topic, search->user);
     topic_search_free(search);
 }

@@ -11,7 +11,7 @@
 #define CLIENT_WEBSUB_TOPIC_H
 
 #include "client/lib/client.h"
-#include "client/lib/failure.h"
+#include "proto/problem.h"
 
 #define TOPIC_BYTES_MAX (1024 * 1024)
 #define TOPIC_HUBS_MAX  8
@@ -24,10 +24,10 @@ struct topic {
 
 void topic_fini(struct topic *topic);
 
-/* The end. why->rc: TD_OK: `topic` is the caller's to take (and clear there).
- * TD_REFUSED (also: it names no hub, or not itself), TD_GONE, TD_UNREACHABLE,
- * TD_BROKEN, TD_MEMORY. */
-typedef void topic_end_fn(const struct failure *why, struct topic *topic,
+/* The end. why->rc: STATUS_OK: `topic` is the caller's to take (and clear
+ * there). STATUS_REFUSED (also: it names no hub, or not itself), STATUS_GONE,
+ * STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_MEMORY. */
+typedef void topic_end_fn(const struct problem *why, struct topic *topic,
                           void *user);
 
 struct topic_search;

@@ -67,7 +67,7 @@ read_in_steps(struct slice bytes, size_t step, struct buf *seen)
     end = frames_end(f);
     FUZZ_ASSERT(end->how == LIVE_CLOSED || end->how == LIVE_LOST ||
                 end->how == LIVE_BROKEN);
-    FUZZ_ASSERT(end->why.rc != TD_OK);
+    FUZZ_ASSERT(end->why.rc != STATUS_OK);
     FUZZ_ASSERT(end->code == 0 ||
                 (end->how == LIVE_CLOSED && end->code < 5000));
     fuzz_check_sentence(end->why.text);

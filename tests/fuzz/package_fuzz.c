@@ -59,7 +59,7 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
          void *user)
 {
     struct asked *asked = user;
-    struct failure why;
+    struct problem why;
 
     (void)head;
     FUZZ_ASSERT(!package_expect(asked->package, entry->path,
@@ -76,9 +76,9 @@ read_manifest(struct asked *asked, size_t *size)
 {
     static const struct document_events events = {NULL, on_entry};
     struct document *d = document_new("http://example.com/", &events, asked);
-    struct failure why;
+    struct problem why;
     struct slice piece;
-    enum td_status rc;
+    enum status rc;
     enum status fed = STATUS_OK;
 
     FUZZ_ASSERT(d);
@@ -89,7 +89,7 @@ read_manifest(struct asked *asked, size_t *size)
         if (!fed)
             fed = document_feed(d, piece, NULL);
     }
-    FUZZ_ASSERT(!rc || rc == TD_BROKEN);
+    FUZZ_ASSERT(!rc || rc == STATUS_MALFORMED);
     if (rc)
         fuzz_check_sentence(why.text);
     document_free(d);
@@ -99,14 +99,14 @@ static void
 take(struct package *package, int dir_fd, const char *path)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct failure why;
+    struct problem why;
     struct stat is;
     bool is_over = false;
-    enum td_status rc = package_find(package, slice_of(path), &why);
+    enum status rc = package_find(package, slice_of(path), &why);
 
     while (!rc && !is_over)
         rc = package_take(package, &is_over, name, &why);
-    FUZZ_ASSERT(!rc || rc == TD_BROKEN);
+    FUZZ_ASSERT(!rc || rc == STATUS_MALFORMED);
     if (rc) {
         fuzz_check_sentence(why.text);
         return;
@@ -114,7 +114,8 @@ take(struct package *package, int dir_fd, const char *path)
     FUZZ_ASSERT(!strchr(name, '/') && name[0] == 'm');
     FUZZ_ASSERT(!fstatat(dir_fd, name, &is, AT_SYMLINK_NOFOLLOW));
     FUZZ_ASSERT(S_ISREG(is.st_mode));
-    FUZZ_ASSERT(package_find(package, slice_of(path), &why) == TD_BROKEN);
+    FUZZ_ASSERT(package_find(package, slice_of(path), &why) ==
+                STATUS_MALFORMED);
     FUZZ_ASSERT(!unlinkat(dir_fd, name, 0));
 }
 
@@ -139,14 +140,14 @@ FUZZ_TARGET(package, bytes)
     int dir_fd = scratch();
     struct asked asked = {.n = 0};
     struct asked none = {.n = ASKED_MOST};
-    struct failure why;
+    struct problem why;
     size_t first, second;
-    enum td_status rc;
+    enum status rc;
 
     write_package(dir_fd, bytes);
     rc = package_open(&asked.package, dir_fd, PACKAGE, &why);
     if (rc) {
-        FUZZ_ASSERT(rc == TD_BROKEN && !asked.package);
+        FUZZ_ASSERT(rc == STATUS_MALFORMED && !asked.package);
         fuzz_check_sentence(why.text);
     } else {
         read_manifest(&asked, &first);

@@ -55,7 +55,7 @@ struct fixture {
     bool pauses;       /* after each entry */
     bool is_paused;
     bool is_over;
-    struct failure why;
+    struct problem why;
     char place[TD_POSITION_SIZE];
     char guess[TD_POSITION_SIZE];
 };
@@ -132,7 +132,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 }
 
 static inline void
-on_end(const struct failure *why, const struct place *place,
+on_end(const struct problem *why, const struct place *place,
        const struct place *guess, void *user)
 {
     struct fixture *f = user;
@@ -140,7 +140,7 @@ on_end(const struct failure *why, const struct place *place,
     assert_false(f->is_paused);
     f->why = *why;
     f->place[0] = '\0';
-    assert_int_equal(why->rc == TD_OK, place != NULL);
+    assert_int_equal(why->rc == STATUS_OK, place != NULL);
     if (place)
         place_write(f->place, place);
     f->guess[0] = '\0';
@@ -190,7 +190,7 @@ static inline void
 run(struct fixture *f, const char *list, const char *dump)
 {
     start(f, list, dump);
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
 }
 
 static inline void
@@ -203,7 +203,7 @@ assert_baseline(struct fixture *f, const char *told, const char *place)
 }
 
 static inline void
-assert_fails(struct fixture *f, enum td_status rc, const char *because)
+assert_fails(struct fixture *f, enum status rc, const char *because)
 {
     if (!strstr(f->why.text, because))
         fail_msg("\"%s\" does not say \"%s\"", f->why.text, because);

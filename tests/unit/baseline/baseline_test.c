@@ -85,24 +85,25 @@ TEST(what_cannot_be_a_baseline_is_refused)
     struct fixture *f = *state;
 
     run(f, NULL, NULL);
-    assert_fails(f, TD_GONE, "neither a Resource List nor a Resource Dump");
+    assert_fails(f, STATUS_GONE, "neither a Resource List nor a Resource Dump");
     run(f, "/none", NULL);
-    assert_fails(f, TD_REFUSED, "/none: 404");
+    assert_fails(f, STATUS_REFUSED, "/none: 404");
     site_put(f->site, "/list", NULL, SLICE("<html><body>no</body></html>"));
     run(f, "/list", NULL);
-    assert_fails(f, TD_BROKEN, "/list cannot be read");
+    assert_fails(f, STATUS_MALFORMED, "/list cannot be read");
     site_putf(f->site, "/list", NULL,
               OPEN "<rs:md capability=\"changelist\" "
                    "from=\"2026-01-01T00:00:00Z\"/></urlset>");
     run(f, "/list", NULL);
-    assert_fails(f, TD_BROKEN, "it is neither a Resource List");
+    assert_fails(f, STATUS_MALFORMED, "it is neither a Resource List");
     site_putf(f->site, "/list", NULL,
               OPEN DUMP "<url><loc>http://e.org/p.zip</loc></url></urlset>");
     run(f, "/list", NULL);
-    assert_fails(f, TD_BROKEN, "it is a Resource Dump, not a Resource List");
+    assert_fails(f, STATUS_MALFORMED,
+                 "it is a Resource Dump, not a Resource List");
     site_putf(f->site, "/list", NULL, OPEN "<url><loc>http://e.org/aaa</loc>");
     run(f, "/list", NULL);
-    assert_fails(f, TD_BROKEN, "/list cannot be read");
+    assert_fails(f, STATUS_MALFORMED, "/list cannot be read");
 }
 
 /* A chain of indexes that lead to ever more indexes ends. */
@@ -118,7 +119,8 @@ TEST(an_index_without_end_is_refused)
                   site_url(f->site), i + 1);
     }
     run(f, "/0", NULL);
-    assert_fails(f, TD_BROKEN, "an index leads to an index, again and again");
+    assert_fails(f, STATUS_MALFORMED,
+                 "an index leads to an index, again and again");
 }
 
 /* An index that leads to itself is no empty list. */
@@ -133,7 +135,7 @@ TEST(an_index_that_leads_to_itself_is_refused)
               INDEX "<sitemap><loc>%s/0</loc></sitemap></sitemapindex>",
               site_url(f->site));
     run(f, "/0", NULL);
-    assert_fails(f, TD_BROKEN, "its index leads in a circle");
+    assert_fails(f, STATUS_MALFORMED, "its index leads in a circle");
 }
 
 TEST(what_is_busy_is_asked_again)
@@ -150,7 +152,7 @@ TEST(what_is_busy_is_asked_again)
     /* After a break the baseline reports the list again from its beginning. */
     site_cut(f->site, "/list", 350);
     run(f, "/list", NULL);
-    assert_int_equal(f->why.rc, TD_OK);
+    assert_int_equal(f->why.rc, STATUS_OK);
 }
 
 TEST(nobody_is_told_while_it_is_paused)
@@ -169,16 +171,16 @@ TEST(nobody_is_told_while_it_is_paused)
     f->pauses = true;
     start(f, "/list", NULL);
     for (unsigned i = 0; i < 50; i++) {
-        assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+        assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
         assert_true(f->is_paused);
         for (unsigned j = 0; j < 5; j++)
-            assert_int_equal(loop_service(f->client->loop), TD_OK);
+            assert_int_equal(loop_service(f->client->loop), STATUS_OK);
         f->is_paused = f->is_over = false;
         baseline_resume(f->baseline);
     }
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
     assert_int_equal(f->n, 50);
-    assert_int_equal(f->why.rc, TD_OK);
+    assert_int_equal(f->why.rc, STATUS_OK);
 }
 
 TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
@@ -191,7 +193,7 @@ TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
     f->stops_at = 1;
     run(f, "/list", NULL);
     for (unsigned i = 0; i < 20; i++)
-        assert_int_equal(loop_service(f->client->loop), TD_OK);
+        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
     assert_int_equal(f->n, 1);
     baseline_free(f->baseline);
 
@@ -199,6 +201,6 @@ TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
     f->frees_at = 1;
     run(f, "/list", NULL);
     for (unsigned i = 0; i < 20; i++)
-        assert_int_equal(loop_service(f->client->loop), TD_OK);
+        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
     assert_int_equal(f->n, 1);
 }

@@ -53,10 +53,10 @@ TEST(a_dump_index_is_read_package_by_package)
               site_url(f->site));
     f->pauses = true;
     start(f, NULL, "/index");
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
     f->is_over = f->is_paused = false;
     baseline_resume(f->baseline);
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
     assert_baseline(f, "http://e.org/one one;",
                     "@2025-01-01T00:00:00.000000Z+0");
 }
@@ -78,7 +78,7 @@ TEST(a_dump_that_cannot_be_used_is_left_for_the_list)
                                                "package: it does not begin"));
     assert_scratch_empty(f);
     run(f, NULL, "/dump");
-    assert_fails(f, TD_BROKEN, "/files/p.zip: ");
+    assert_fails(f, STATUS_MALFORMED, "/files/p.zip: ");
     assert_int_equal(f->n, 0);
 
     zips_begin(&z, f->served.fd, "p.zip");
@@ -175,5 +175,5 @@ TEST(a_scratch_directory_that_is_not_there_is_told)
     put_dump(f, MANIFEST "</urlset>");
     run(f, "/list", "/dump");
     memcpy(f->scratch.path, path, sizeof(path));
-    assert_fails(f, TD_IO, "cannot make /no/such/dir: No such file");
+    assert_fails(f, STATUS_IO, "cannot make /no/such/dir: No such file");
 }

@@ -31,13 +31,13 @@ TEST(a_host_gets_no_more_than_its_share)
     }
     f->is_over = false;
     while (site_count(f->site, NULL) + site_count(other, NULL) < 5)
-        assert_int_equal(loop_service(f->client->loop), TD_OK);
+        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
     site_release(f->site, NULL);
     site_release(other, NULL);
     run_until(f, 40);
 
     for (unsigned i = 0; i < 40; i++)
-        assert_int_equal(f->results[i].why.rc, TD_OK);
+        assert_int_equal(f->results[i].why.rc, STATUS_OK);
     assert_true(site_max_parallel(f->site) <= 3);
     assert_true(site_max_parallel(other) <= 3);
     assert_in_range(site_max_parallel(f->site) + site_max_parallel(other), 5,
@@ -73,7 +73,7 @@ TEST(who_asks_for_patience_is_waited_for_alone)
     assert_int_equal(f->results[20].n_attempts, 2);
     assert_int_equal(f->results[21].id, 2);
     for (unsigned i = 0; i < 22; i++)
-        assert_int_equal(f->results[i].why.rc, TD_OK);
+        assert_int_equal(f->results[i].why.rc, STATUS_OK);
     assert_in_range(loop_now_ms() - begun_ms, 5000, 5001);
     site_free(other);
 }
@@ -90,13 +90,13 @@ TEST(attempts_end_and_leave_one_for_each_duplicate)
 
     site_put(f->site, "/a", NULL, SLICE("x"));
     site_status(f->site, "/a", 500, NULL, 0);
-    assert_says(run_one(f, want), TD_UNREACHABLE, "the server answers 500");
+    assert_says(run_one(f, want), STATUS_UNREACHABLE, "the server answers 500");
     assert_int_equal(site_count(f->site, "/a"), 5);
 
     site_put(f->site, "/b", NULL, SLICE("x"));
     want.duplicates = &link;
     want.n_duplicates = 1;
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_int_equal(site_count(f->site, "/a"), 9);
     assert_int_equal(site_count(f->site, "/b"), 1);
 }
@@ -128,7 +128,7 @@ TEST(a_host_that_is_down_fails_all_that_wait_for_it)
     run_until(f, 50);
     for (unsigned i = 0; i < 50; i++)
         assert_int_equal(result_of(f, i)->why.rc,
-                         i % 2 ? TD_OK : TD_UNREACHABLE);
+                         i % 2 ? STATUS_OK : STATUS_UNREACHABLE);
 }
 
 /* A download without time does not wait for a host that asks for a long pause:
@@ -146,11 +146,11 @@ TEST(a_host_that_asks_for_too_much_patience_is_down)
     site_put(f->site, "/a", NULL, SLICE("x"));
     site_put(other, "/b", NULL, SLICE("x"));
     site_status(f->site, "/a", 503, "Retry-After: 60", 0);
-    assert_says(run_one(f, want), TD_UNREACHABLE, "the server answers 503");
+    assert_says(run_one(f, want), STATUS_UNREACHABLE, "the server answers 503");
     want.id = 2;
     want.duplicates = &link;
     want.n_duplicates = 1;
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_int_equal(site_count(f->site, "/a"), 1);
     assert_int_equal(loop_now_ms(), begun_ms);
 
@@ -158,7 +158,7 @@ TEST(a_host_that_asks_for_too_much_patience_is_down)
     begin(f, (struct downloads_limits){.patience_ms = 2000});
     want.n_duplicates = 0;
     site_status(f->site, "/a", 503, "Retry-After: 1", 1);
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_in_range(loop_now_ms() - begun_ms, 1000, 1001);
     site_free(other);
 }

@@ -22,7 +22,7 @@ TEST(a_download_that_breaks_is_resumed)
     want.hash = SLICE(LARGE_MD5);
     result = run_one(f, want);
 
-    assert_says(result, TD_OK, "");
+    assert_says(result, STATUS_OK, "");
     assert_int_equal(result->bytes, size);
     assert_int_equal(result->n_attempts, 2);
     assert_int_equal(site_count(f->site, "/a"), 2);
@@ -34,7 +34,7 @@ TEST(a_download_that_breaks_is_resumed)
     /* The file is complete, but not yet at its place: a later download sends no
      * request. */
     begin(f, (struct downloads_limits){0});
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_int_equal(site_count(f->site, "/a"), 2);
     download_forget(f->dir.fd, "1");
     assert_no_file(f->dir.fd, "1.of");
@@ -50,7 +50,7 @@ break_off(struct fixture *f, struct want want)
     begin(f, (struct downloads_limits){.pause_ms = 60000});
     add(f, want);
     while (downloads_bytes(f->downloads) < 1024 * 1024)
-        assert_int_equal(loop_service(f->client->loop), TD_OK);
+        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
     begin(f, (struct downloads_limits){0});
 }
 
@@ -70,7 +70,7 @@ TEST(another_process_goes_on_where_it_broke)
 
     break_off(f, want);
     n = site_count(f->site, "/a");
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_non_null(site_header(f->site, "/a", n, "Range"));
     assert_int_equal(site_answered(f->site, "/a", n), 206);
     download_forget(f->dir.fd, "1");
@@ -79,7 +79,7 @@ TEST(another_process_goes_on_where_it_broke)
     break_off(f, want);
     site_ranges(f->site, "/a", false);
     n = site_count(f->site, "/a");
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_non_null(site_header(f->site, "/a", n, "Range"));
     assert_int_equal(site_answered(f->site, "/a", n), 200);
     site_ranges(f->site, "/a", true);
@@ -90,7 +90,7 @@ TEST(another_process_goes_on_where_it_broke)
     n = site_count(f->site, "/a");
     want.hash = SLICE(LARGE_MD5 " sha-1:"
                                 "0000000000000000000000000000000000000000");
-    assert_int_equal(run_one(f, want)->why.rc, TD_BROKEN);
+    assert_int_equal(run_one(f, want)->why.rc, STATUS_MALFORMED);
     assert_null(site_header(f->site, "/a", n, "Range"));
     assert_no_file(f->dir.fd, "1.of");
     free(bytes);
@@ -115,7 +115,7 @@ TEST(a_damaged_part_is_fetched_anew)
     assert_int_equal(pwrite(fd, "damage", 6, 1000), 6);
     close(fd);
     result = run_one(f, want);
-    assert_says(result, TD_OK, "");
+    assert_says(result, STATUS_OK, "");
     assert_int_equal(result->n_attempts, 2);
     free(bytes);
 }

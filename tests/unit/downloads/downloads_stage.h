@@ -111,7 +111,7 @@ want_of(struct fixture *f, uint64_t id, const char *path)
 static inline void
 add(struct fixture *f, struct want want)
 {
-    assert_int_equal(downloads_add(f->downloads, &want), TD_OK);
+    assert_int_equal(downloads_add(f->downloads, &want), STATUS_OK);
 }
 
 static inline void
@@ -120,7 +120,7 @@ run_until(struct fixture *f, unsigned n)
     f->n_wanted = n;
     f->is_over = f->n >= n;
     if (!f->is_over)
-        assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+        assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
     assert_int_equal(f->n, n);
 }
 
@@ -144,7 +144,7 @@ run_one(struct fixture *f, struct want want)
 }
 
 static inline void
-assert_says(const struct downloads_result *result, enum td_status rc,
+assert_says(const struct downloads_result *result, enum status rc,
             const char *text)
 {
     assert_string_equal(result->why.text, text);

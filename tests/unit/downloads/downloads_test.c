@@ -21,7 +21,7 @@ TEST(a_resource_comes_into_a_file)
     want.hash = SLICE(MD5 " " SHA256);
     result = run_one(f, want);
 
-    assert_says(result, TD_OK, "");
+    assert_says(result, STATUS_OK, "");
     assert_int_equal(result->bytes, 5);
     assert_int_equal(result->n_attempts, 1);
     assert_file(f->dir.fd, "1", "hello");
@@ -37,7 +37,7 @@ TEST(an_empty_resource_is_a_file_as_well)
     struct fixture *f = *state;
 
     site_put(f->site, "/a", "text/plain", SLICE(""));
-    assert_says(run_one(f, want_of(f, 1, "/a")), TD_OK, "");
+    assert_says(run_one(f, want_of(f, 1, "/a")), STATUS_OK, "");
     assert_file(f->dir.fd, "1", "");
 }
 
@@ -53,7 +53,7 @@ TEST(the_coding_of_the_entry_is_asked_for_and_kept)
     site_put(f->site, "/a", "text/plain", SLICE("hello"));
     site_gzip(f->site, "/a", true);
     want.encoding = SLICE("gzip");
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
 
     assert_string_equal(site_header(f->site, "/a", 0, "Accept-Encoding"),
                         "gzip");
@@ -63,7 +63,7 @@ TEST(the_coding_of_the_entry_is_asked_for_and_kept)
     assert_string_equal(head, "\x1f\x8b");
 
     want.encoding = SLICE("gzip\r\nEvil: yes");
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_null(site_header(f->site, "/a", 1, "Evil"));
 }
 
@@ -77,7 +77,7 @@ TEST(a_wrong_digest_is_asked_for_again_past_caches)
     site_put(f->site, "/a", "text/plain", SLICE("hullo"));
     want.length = 5;
     want.hash = SLICE(MD5);
-    assert_says(run_one(f, want), TD_BROKEN,
+    assert_says(run_one(f, want), STATUS_MALFORMED,
                 "md5 is 54bf43965e2bbaa20c22c22ca7b4e9c7, the source told "
                 "5d41402abc4b2a76b9719d911017c592");
     assert_int_equal(site_count(f->site, "/a"), 2);
@@ -95,16 +95,18 @@ TEST(what_is_longer_than_told_is_stopped)
 
     site_put(f->site, "/a", "text/plain", SLICE("hello"));
     want.length = 4;
-    assert_says(run_one(f, want), TD_BROKEN, "has 5 bytes, the source told 4");
+    assert_says(run_one(f, want), STATUS_MALFORMED,
+                "has 5 bytes, the source told 4");
     site_chunked(f->site, "/a", true);
-    assert_says(run_one(f, want), TD_BROKEN,
+    assert_says(run_one(f, want), STATUS_MALFORMED,
                 "is longer than the 4 bytes that the source told");
     want.length = 6;
-    assert_says(run_one(f, want), TD_BROKEN, "has 5 bytes, the source told 6");
+    assert_says(run_one(f, want), STATUS_MALFORMED,
+                "has 5 bytes, the source told 6");
 
     begin(f, (struct downloads_limits){.max_bytes = 3});
     want.length = LENGTH_NONE;
-    assert_says(run_one(f, want), TD_BROKEN,
+    assert_says(run_one(f, want), STATUS_MALFORMED,
                 "is longer than the 3 bytes that are allowed");
 }
 
@@ -115,11 +117,11 @@ TEST(what_is_refused_is_not_asked_for_again)
     struct downloads_result *result;
 
     result = run_one(f, want_of(f, 1, "/none"));
-    assert_says(result, TD_REFUSED, "the server answers 404");
-    assert_int_equal(result->why.status, 404);
+    assert_says(result, STATUS_REFUSED, "the server answers 404");
+    assert_int_equal(result->why.http_status, 404);
     assert_int_equal(site_count(f->site, "/none"), 1);
     site_status(f->site, "/gone", 410, NULL, 0);
-    assert_says(run_one(f, want_of(f, 1, "/gone")), TD_GONE,
+    assert_says(run_one(f, want_of(f, 1, "/gone")), STATUS_GONE,
                 "the server answers 410");
     assert_no_file(f->dir.fd, "1");
 }
@@ -147,7 +149,7 @@ TEST(duplicates_are_tried_by_pri)
     want.duplicates = links;
     want.n_duplicates = 4;
     result = run_one(f, want);
-    assert_says(result, TD_OK, "");
+    assert_says(result, STATUS_OK, "");
     assert_file(f->dir.fd, "1", "hello");
     assert_int_equal(site_count(f->site, "/none"), 1);
     assert_int_equal(site_count(f->site, "/first"), 2);
@@ -155,7 +157,7 @@ TEST(duplicates_are_tried_by_pri)
     assert_int_equal(site_count(f->site, "/last"), 1);
 
     site_delete(f->site, "/last");
-    assert_says(run_one(f, want), TD_REFUSED,
+    assert_says(run_one(f, want), STATUS_REFUSED,
                 "the server answers 404; 3 duplicates of it failed as well, "
                 "the last: the server answers 404");
 }
@@ -175,11 +177,11 @@ TEST(a_duplicate_must_be_what_the_entry_told)
     want.duplicates = &link;
     want.n_duplicates = 1;
     want.length = 6;
-    assert_int_equal(run_one(f, want)->why.rc, TD_REFUSED);
+    assert_int_equal(run_one(f, want)->why.rc, STATUS_REFUSED);
     want.length = LENGTH_NONE;
-    assert_int_equal(run_one(f, want)->why.rc, TD_OK);
+    assert_int_equal(run_one(f, want)->why.rc, STATUS_OK);
     link.length = 4;
-    assert_int_equal(run_one(f, want)->why.rc, TD_REFUSED);
+    assert_int_equal(run_one(f, want)->why.rc, STATUS_REFUSED);
 }
 
 TEST(redirects_are_followed_ten_times)
@@ -194,11 +196,11 @@ TEST(redirects_are_followed_ten_times)
         snprintf(line, sizeof(line), "Location: /r%u", i + 1);
         site_status(f->site, path, 302, line, 0);
     }
-    assert_says(run_one(f, want_of(f, 1, "/r0")), TD_OK, "");
+    assert_says(run_one(f, want_of(f, 1, "/r0")), STATUS_OK, "");
 
     site_status(f->site, "/loop", 307, "Location: /loop", 0);
     result = run_one(f, want_of(f, 2, "/loop"));
-    assert_says(result, TD_BROKEN, "the redirects do not end (307)");
+    assert_says(result, STATUS_MALFORMED, "the redirects do not end (307)");
     assert_int_equal(site_count(f->site, "/loop"), 11);
 }
 
@@ -209,7 +211,7 @@ TEST(a_directory_that_cannot_be_written_is_told)
 
     site_put(f->site, "/a", NULL, SLICE("x"));
     want.file = "no/such";
-    assert_says(run_one(f, want), TD_IO,
+    assert_says(run_one(f, want), STATUS_IO,
                 "cannot write no/such: No such file or directory");
 }
 
@@ -220,11 +222,12 @@ TEST(what_is_no_url_is_told_and_its_duplicates_are_tried)
     struct downloads_link link = {.href = want.loc, .length = LENGTH_NONE};
 
     want.loc = SLICE("urn:nbn:de:101:1-201102033592");
-    assert_says(run_one(f, want), TD_INVALID, "it has no URL of http or https");
+    assert_says(run_one(f, want), STATUS_INVALID,
+                "it has no URL of http or https");
     site_put(f->site, "/a", NULL, SLICE("x"));
     want.duplicates = &link;
     want.n_duplicates = 1;
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
 }
 
 /* There is room for so many, and for one host only for a part of them. */
@@ -241,9 +244,9 @@ TEST(the_queue_has_an_end)
     }
     assert_int_equal(n, DOWNLOADS_ROOM_HOST);
     assert_int_equal(downloads_room(f->downloads), DOWNLOADS_ROOM - n);
-    assert_int_equal(downloads_add(f->downloads, &want), TD_UNREACHABLE);
+    assert_int_equal(downloads_add(f->downloads, &want), STATUS_UNREACHABLE);
     want.loc = SLICE("http://127.0.0.1:1/");
-    assert_int_equal(downloads_add(f->downloads, &want), TD_OK);
+    assert_int_equal(downloads_add(f->downloads, &want), STATUS_OK);
     /* Wants that were never requested are freed with the queue. */
     downloads_free(f->downloads);
     f->downloads = NULL;
@@ -259,7 +262,7 @@ TEST(what_is_dropped_is_not_heard_of)
     site_hold(f->site, "/b");
     add(f, want_of(f, 1, "/b"));
     while (site_count(f->site, "/b") < 1)
-        assert_int_equal(loop_service(f->client->loop), TD_OK);
+        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
     add(f, want_of(f, 2, "/a"));
     add(f, want_of(f, 3, "/a"));
     assert_true(downloads_drop(f->downloads, 3));
@@ -292,6 +295,6 @@ TEST(it_may_be_freed_from_its_own_callback)
     site_put(f->site, "/a", NULL, SLICE("x"));
     for (unsigned i = 0; i < 10; i++)
         add(f, want_of(f, i, "/a"));
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), TD_OK);
+    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
     assert_null(f->downloads);
 }

@@ -26,14 +26,14 @@ TEST(a_duplicate_cannot_replace_what_the_entry_says)
     want.duplicates = &link;
     want.n_duplicates = 1;
     want.hash = SLICE(SHA256);
-    assert_int_not_equal(run_one(f, want)->why.rc, TD_OK);
+    assert_int_not_equal(run_one(f, want)->why.rc, STATUS_OK);
     assert_no_file(f->dir.fd, "1");
 
     want.id = 2;
     want.file = "2";
     want.hash = SLICE("");
     want.length = 6;
-    assert_int_not_equal(run_one(f, want)->why.rc, TD_OK);
+    assert_int_not_equal(run_one(f, want)->why.rc, STATUS_OK);
     assert_no_file(f->dir.fd, "2");
 }
 
@@ -51,12 +51,12 @@ TEST(a_duplicate_says_what_the_entry_leaves_open)
     site_put(f->site, "/b", NULL, SLICE("other"));
     want.duplicates = &link;
     want.n_duplicates = 1;
-    assert_says(run_one(f, want), TD_OK, "");
+    assert_says(run_one(f, want), STATUS_OK, "");
     assert_file(f->dir.fd, "1", "other");
 
     site_put(f->site, "/b", NULL, SLICE("hello"));
     want.id = 2;
     want.file = "2";
-    assert_int_not_equal(run_one(f, want)->why.rc, TD_OK);
+    assert_int_not_equal(run_one(f, want)->why.rc, STATUS_OK);
     assert_no_file(f->dir.fd, "2");
 }

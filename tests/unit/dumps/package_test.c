@@ -19,8 +19,8 @@ static struct package *
 opened(void **state, const char *name)
 {
     struct package *package;
-    struct failure why;
-    enum td_status rc = package_open(&package, tempdir_fd(state), name, &why);
+    struct problem why;
+    enum status rc = package_open(&package, tempdir_fd(state), name, &why);
 
     if (rc)
         fail_msg("%s", why.text);
@@ -31,10 +31,10 @@ static void
 is_refused(void **state, const char *name, const char *because)
 {
     struct package *package;
-    struct failure why;
+    struct problem why;
 
     assert_int_equal(package_open(&package, tempdir_fd(state), name, &why),
-                     TD_BROKEN);
+                     STATUS_MALFORMED);
     assert_null(package);
     if (!strstr(why.text, because))
         fail_msg("\"%s\" does not say \"%s\"", why.text, because);
@@ -44,19 +44,19 @@ static void
 expect(struct package *package, const char *path, uint64_t length,
        const char *hash)
 {
-    struct failure why;
+    struct problem why;
 
     assert_int_equal(
         package_expect(package, slice_of(path), length, slice_of(hash), &why),
-        TD_OK);
+        STATUS_OK);
 }
 
 /* Takes a member to its end. */
-static enum td_status
+static enum status
 take(struct package *package, const char *path, char name[PACKAGE_NAME_SIZE],
-     struct failure *why)
+     struct problem *why)
 {
-    enum td_status rc = package_find(package, slice_of(path), why);
+    enum status rc = package_find(package, slice_of(path), why);
     bool is_over = false;
 
     while (!rc && !is_over)
@@ -68,7 +68,7 @@ static void
 takes(void **state, struct package *package, const char *path, const char *text)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct failure why;
+    struct problem why;
 
     if (take(package, path, name, &why))
         fail_msg("%s", why.text);
@@ -80,9 +80,9 @@ static void
 takes_not(struct package *package, const char *path, const char *because)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct failure why;
+    struct problem why;
 
-    assert_int_equal(take(package, path, name, &why), TD_BROKEN);
+    assert_int_equal(take(package, path, name, &why), STATUS_MALFORMED);
     if (!strstr(why.text, because))
         fail_msg("\"%s\" does not say \"%s\"", why.text, because);
 }
@@ -91,11 +91,11 @@ static size_t
 manifest_size(struct package *package, char *text, size_t size)
 {
     struct slice piece;
-    struct failure why;
+    struct problem why;
     size_t sum = 0;
 
     do {
-        assert_int_equal(package_manifest(package, &piece, &why), TD_OK);
+        assert_int_equal(package_manifest(package, &piece, &why), STATUS_OK);
         assert_true(sum + piece.size < size);
         if (piece.size)
             memcpy(text + sum, piece.data, piece.size);
@@ -278,7 +278,7 @@ TEST(encrypted_packages_are_refused)
 TEST(what_is_no_package_is_refused)
 {
     struct package *package;
-    struct failure why;
+    struct problem why;
     struct zips z;
     char bytes[4096];
     int fd;
@@ -301,7 +301,7 @@ TEST(what_is_no_package_is_refused)
     is_refused(state, "p.zip", "is not a ZIP package");
 
     assert_int_equal(
-        package_open(&package, tempdir_fd(state), "none.zip", &why), TD_IO);
+        package_open(&package, tempdir_fd(state), "none.zip", &why), STATUS_IO);
     assert_string_equal(why.text,
                         "cannot read none.zip: No such file or directory");
 }
@@ -330,7 +330,7 @@ TEST(a_bomb_ends_at_the_length_that_was_told)
 TEST(large_members_take_several_steps)
 {
     struct package *package;
-    struct failure why;
+    struct problem why;
     char name[PACKAGE_NAME_SIZE];
     bool is_over = false;
     unsigned n_steps = 0;
@@ -344,9 +344,10 @@ TEST(large_members_take_several_steps)
 
     package = opened(state, "p.zip");
     expect(package, "/large", 64 * 1024 * 1024, "");
-    assert_int_equal(package_find(package, SLICE("/large"), &why), TD_OK);
+    assert_int_equal(package_find(package, SLICE("/large"), &why), STATUS_OK);
     for (; !is_over; n_steps++)
-        assert_int_equal(package_take(package, &is_over, name, &why), TD_OK);
+        assert_int_equal(package_take(package, &is_over, name, &why),
+                         STATUS_OK);
     assert_true(n_steps >= 10);
     assert_int_equal(fstatat(tempdir_fd(state), name, &st, 0), 0);
     assert_int_equal(st.st_size, 64 * 1024 * 1024);

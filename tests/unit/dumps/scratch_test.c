@@ -32,13 +32,13 @@ TEST(it_is_made_and_removed)
 {
     struct tempdir dir;
     struct scratch scratch;
-    struct failure why;
+    struct problem why;
     struct stat st;
     char path[300];
 
     tempdir_open(&dir);
     snprintf(path, sizeof(path), "%s/new", dir.path);
-    assert_int_equal(scratch_open(&scratch, path, &why), TD_OK);
+    assert_int_equal(scratch_open(&scratch, path, &why), STATUS_OK);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
     make_file(scratch.fd, "m1");
@@ -48,11 +48,11 @@ TEST(it_is_made_and_removed)
     scratch_close(&scratch, true);                              /* again */
 
     snprintf(path, sizeof(path), "%s/no/new", dir.path);
-    assert_int_equal(scratch_open(&scratch, path, &why), TD_IO);
+    assert_int_equal(scratch_open(&scratch, path, &why), STATUS_IO);
     assert_non_null(strstr(why.text, path));
     make_file(dir.fd, "file");
     snprintf(path, sizeof(path), "%s/file", dir.path);
-    assert_int_equal(scratch_open(&scratch, path, &why), TD_IO);
+    assert_int_equal(scratch_open(&scratch, path, &why), STATUS_IO);
     assert_non_null(strstr(why.text, "Not a directory"));
     tempdir_close(&dir);
 }
@@ -61,18 +61,18 @@ TEST(two_have_a_directory_each)
 {
     struct tempdir dir;
     struct scratch one, two, three;
-    struct failure why;
+    struct problem why;
 
     tempdir_open(&dir);
-    assert_int_equal(scratch_open(&one, dir.path, &why), TD_OK);
+    assert_int_equal(scratch_open(&one, dir.path, &why), STATUS_OK);
     make_file(one.fd, "m1");
-    assert_int_equal(scratch_open(&two, dir.path, &why), TD_OK);
+    assert_int_equal(scratch_open(&two, dir.path, &why), STATUS_OK);
     assert_string_not_equal(one.name, two.name);
     assert_false(is_there(two.fd, "m1"));
     assert_true(is_there(one.fd, "m1"));
     make_file(two.fd, "m1");
     scratch_close(&one, true);
-    assert_int_equal(scratch_open(&three, dir.path, &why), TD_OK);
+    assert_int_equal(scratch_open(&three, dir.path, &why), STATUS_OK);
     assert_string_equal(three.name, "tidings-scratch-0");
     assert_true(is_there(two.fd, "m1"));
     scratch_close(&two, true);
@@ -89,7 +89,7 @@ TEST(what_a_crash_left_is_removed)
                                          "tidings-scratch-1-of-mine"};
     struct tempdir dir;
     struct scratch scratch;
-    struct failure why;
+    struct problem why;
     char path[100];
     int status = 0;
     pid_t pid;
@@ -121,7 +121,7 @@ TEST(what_a_crash_left_is_removed)
     assert_int_equal(status, 0);
     assert_true(is_there(dir.fd, "tidings-scratch-1"));
 
-    assert_int_equal(scratch_open(&scratch, dir.path, &why), TD_OK);
+    assert_int_equal(scratch_open(&scratch, dir.path, &why), STATUS_OK);
     assert_string_equal(scratch.name, "tidings-scratch-0");
     assert_no_file(scratch.fd, "m1");
     assert_no_file(scratch.fd, "history.zip");
@@ -148,7 +148,7 @@ TEST(a_stranger_s_directory_is_passed_over)
 {
     struct tempdir dir;
     struct scratch scratch;
-    struct failure why;
+    struct problem why;
 
     tempdir_open(&dir);
     assert_int_equal(mkdirat(dir.fd, "elsewhere", 0700), 0);
@@ -156,7 +156,7 @@ TEST(a_stranger_s_directory_is_passed_over)
     assert_int_equal(symlinkat("elsewhere", dir.fd, "tidings-scratch-0"), 0);
     assert_int_equal(mkdirat(dir.fd, "tidings-scratch-1", 0700), 0);
     assert_int_equal(fchmodat(dir.fd, "tidings-scratch-1", 0777, 0), 0);
-    assert_int_equal(scratch_open(&scratch, dir.path, &why), TD_OK);
+    assert_int_equal(scratch_open(&scratch, dir.path, &why), STATUS_OK);
     assert_string_equal(scratch.name, "tidings-scratch-2");
     assert_true(is_there(dir.fd, "elsewhere/file"));
     scratch_close(&scratch, true);

@@ -83,7 +83,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
     entry.when_us = 4 * SECOND;
     entry.change.seq = 9;
     batch_init(&batch, TD_XML);
-    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), TD_OK);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
     c = told(&batch);
     assert_all_told(c);
     assert_string_equal(c->change, "created");
@@ -122,7 +122,8 @@ TEST(a_resource_is_told_without_a_change)
     fill(&entry);
     entry.when_us = 3 * SECOND;
     batch_init(&batch, TD_JSON);
-    assert_int_equal(batch_add(&batch, &all, &entry, false, "/tmp/a"), TD_OK);
+    assert_int_equal(batch_add(&batch, &all, &entry, false, "/tmp/a"),
+                     STATUS_OK);
     c = told(&batch);
     assert_all_told(c);
     assert_null(c->change);
@@ -152,7 +153,7 @@ add_to_batch(const struct document_entry *entry,
     static const struct filter all = {.text_size = 0};
 
     (void)head;
-    assert_int_equal(batch_add(user, &all, entry, true, NULL), TD_OK);
+    assert_int_equal(batch_add(user, &all, entry, true, NULL), STATUS_OK);
     return STATUS_OK;
 }
 
@@ -218,7 +219,7 @@ TEST(an_entry_that_is_too_long_has_no_text)
     fill(&entry);
     entry.change.loc = (struct slice){loc, sizeof(loc)};
     batch_init(&batch, TD_XML);
-    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), TD_OK);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
     assert_null(told(&batch)->text);
     assert_int_equal(strlen(told(&batch)->loc), sizeof(loc));
     assert_true(batch_is_full(&batch));
@@ -262,7 +263,7 @@ TEST(messages_tell_all_of_their_entries)
     struct incoming in;
 
     for (int form = TD_JSON; form <= TD_XML; form++) {
-        assert_int_equal(incoming_init(&in, (enum td_form)form), TD_OK);
+        assert_int_equal(incoming_init(&in, (enum td_form)form), STATUS_OK);
         if (incoming_read(&in, form == TD_XML ? SLICE(xml) : SLICE(json), &why))
             fail_msg("%s", why.text);
         assert_int_equal(in.n_changes, 2);

@@ -74,7 +74,7 @@ TEST(an_answer_is_one_message, set_poll, living_clear)
     fake_broker_start(s->broker);
 
     assert_runs(s, "one|", LIVE_AGAIN, "");
-    assert_int_equal(s->end.why.rc, TD_OK);
+    assert_int_equal(s->end.why.rc, STATUS_OK);
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/changes?after=0&wait=20 HTTP/1.1", 47);
     assert_non_null(
@@ -139,9 +139,9 @@ TEST(what_is_no_message_is_refused, set_poll, living_clear)
     fake_broker_start(s->broker);
 
     assert_runs(s, "", LIVE_REFUSED, "200: that is no stream of changes");
-    assert_int_equal(s->end.why.rc, TD_REFUSED);
+    assert_int_equal(s->end.why.rc, STATUS_REFUSED);
     assert_runs(s, "", LIVE_REFUSED, "503: busy");
-    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     assert_runs(s, "", LIVE_REFUSED, "403: the server refused");
 }
 

@@ -22,7 +22,7 @@ TEST(messages_come_in_order_until_enough)
 
     assert_string_equal(s->seen, "one|two|three|");
     assert_end(s, LIVE_ENOUGH, "");
-    assert_int_equal(s->end.why.rc, TD_OK);
+    assert_int_equal(s->end.why.rc, STATUS_OK);
 }
 
 /* by the close codes of a WebSocket, and by the last event. */
@@ -40,7 +40,7 @@ TEST(a_farewell_is_told_behind_what_came_before)
     for (size_t i = 0; i < 4; i++) {
         assert_runs(s, "one|two|", LIVE_CLOSED, "earliest 5");
         assert_int_equal(s->end.code, codes[i]);
-        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+        assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     }
 }
 

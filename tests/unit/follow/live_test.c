@@ -30,7 +30,7 @@ assert_took_one(struct living *s)
 {
     assert_string_equal(s->seen, "one|");
     assert_end(s, by->after_one, "");
-    assert_int_equal(s->end.why.rc, TD_OK);
+    assert_int_equal(s->end.why.rc, STATUS_OK);
 }
 
 /* Messages */
@@ -65,7 +65,7 @@ TEST(the_longest_message_is_taken_and_a_longer_one_ends_it)
     living_run(s);
     assert_string_equal(s->seen, "(16777216)|");
     assert_runs(s, "", LIVE_BROKEN, by->is_too_long);
-    assert_int_equal(s->end.why.rc, TD_BROKEN);
+    assert_int_equal(s->end.why.rc, STATUS_MALFORMED);
     free(text);
 }
 
@@ -84,7 +84,7 @@ TEST(a_message_that_is_cut_off_is_none)
     for (int i = 0; i < 2; i++) {
         assert_runs_says(s, is_stream() ? "one|" : "", LIVE_LOST,
                          "the connection broke");
-        assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+        assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     }
 }
 
@@ -102,8 +102,8 @@ TEST(a_refusal_is_told_in_the_brokers_words)
     fake_broker_start(s->broker);
 
     assert_runs(s, "", LIVE_REFUSED, "404: there is no set \"news\"");
-    assert_int_equal(s->end.why.rc, TD_REFUSED);
-    assert_int_equal(s->end.why.status, 404);
+    assert_int_equal(s->end.why.rc, STATUS_REFUSED);
+    assert_int_equal(s->end.why.http_status, 404);
     assert_runs(s, "", LIVE_REFUSED, "404: the server refused");
 }
 
@@ -112,11 +112,12 @@ TEST(a_refusal_tells_whether_it_lasts)
 {
     static const struct {
         unsigned status;
-        enum td_status rc;
+        enum status rc;
     } answers[] = {
-        {400, TD_REFUSED},     {401, TD_REFUSED},     {403, TD_REFUSED},
-        {410, TD_GONE},        {429, TD_UNREACHABLE}, {500, TD_UNREACHABLE},
-        {503, TD_UNREACHABLE},
+        {400, STATUS_REFUSED},     {401, STATUS_REFUSED},
+        {403, STATUS_REFUSED},     {410, STATUS_GONE},
+        {429, STATUS_UNREACHABLE}, {500, STATUS_UNREACHABLE},
+        {503, STATUS_UNREACHABLE},
     };
     struct living *s = *state;
 
@@ -130,7 +131,7 @@ TEST(a_refusal_tells_whether_it_lasts)
 
         snprintf(text, sizeof(text), "%u: so it is", answers[i].status);
         assert_runs(s, "", LIVE_REFUSED, text);
-        assert_int_equal(s->end.why.status, answers[i].status);
+        assert_int_equal(s->end.why.http_status, answers[i].status);
         assert_int_equal(s->end.why.rc, answers[i].rc);
     }
 }
@@ -150,7 +151,7 @@ TEST(an_answer_of_somebody_between_is_none_of_the_broker)
         living_run(s);
         assert_int_equal(s->end.how, by->as_foreign);
         if (by->as_foreign == LIVE_UNFIT)
-            assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+            assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     }
 }
 
@@ -163,7 +164,7 @@ TEST(a_redirect_is_not_followed)
     fake_broker_start(s->broker);
 
     assert_runs(s, "", LIVE_REFUSED, "301: that is no stream of changes");
-    assert_int_equal(s->end.why.rc, TD_REFUSED);
+    assert_int_equal(s->end.why.rc, STATUS_REFUSED);
 }
 
 TEST(a_server_that_is_away_is_told)
@@ -174,7 +175,7 @@ TEST(a_server_that_is_away_is_told)
     snprintf(text, sizeof(text), by->is_away, fake_broker_port(s->broker));
 
     assert_runs_says(s, "", LIVE_LOST, text);
-    assert_int_equal(s->end.why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
 }
 
 /* Time */

@@ -152,8 +152,8 @@ TEST(what_is_no_message_ends_it)
                     ends[i].text ? ends[i].text
                                  : "the broker broke the rules of WebSocket");
         assert_int_equal(s->end.why.rc, ends[i].how == LIVE_BROKEN
-                                            ? TD_BROKEN
-                                            : TD_UNREACHABLE);
+                                            ? STATUS_MALFORMED
+                                            : STATUS_UNREACHABLE);
         assert_int_equal(s->end.code, 0);
     }
 }

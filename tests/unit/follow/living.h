@@ -128,7 +128,7 @@ living_turn(struct living *s)
             clock_pass_us(1000);
         else if (ms)
             living_await_ready(s);
-        assert_int_equal(loop_service(s->client->loop), TD_OK);
+        assert_int_equal(loop_service(s->client->loop), STATUS_OK);
     }
 }
 
@@ -158,7 +158,7 @@ static inline void
 living_rest(struct living *s)
 {
     for (int i = 0; i < 20; i++)
-        assert_int_equal(loop_service(s->client->loop), TD_OK);
+        assert_int_equal(loop_service(s->client->loop), STATUS_OK);
 }
 
 /* Turns the loop until the server has reached its `n`th fake_wait or fake_hold,
@@ -166,7 +166,7 @@ living_rest(struct living *s)
 static inline void
 living_until_rest(struct living *s, unsigned n)
 {
-    AWAIT((loop_service(s->client->loop) == TD_OK &&
+    AWAIT((loop_service(s->client->loop) == STATUS_OK &&
            fake_n_rests(s->broker) >= n));
     living_rest(s);
 }
@@ -186,7 +186,7 @@ living_start_at_once(struct living *s)
 static inline void
 living_until_answered(struct living *s)
 {
-    AWAIT((loop_service(s->client->loop) == TD_OK && s->live->is_answered));
+    AWAIT((loop_service(s->client->loop) == STATUS_OK && s->live->is_answered));
     living_rest(s);
 }
 

@@ -22,9 +22,9 @@ judge(const char *at, uint64_t after, uint64_t last, size_t *first)
     enum verdict verdict;
 
     history_init(&h, EPOCH);
-    assert_int_equal(incoming_init(&message, TD_XML), TD_OK);
+    assert_int_equal(incoming_init(&message, TD_XML), STATUS_OK);
     assert_int_equal(
-        incoming_read(&message, history_xml(&h, after, last), NULL), TD_OK);
+        incoming_read(&message, history_xml(&h, after, last), NULL), STATUS_OK);
     assert_int_equal(order_init(&order, at), STATUS_OK);
 
     verdict = order_judge(&order, &message, first, NULL);
@@ -82,10 +82,11 @@ TEST(knows_the_digest_of_the_beginning)
     char *spoilt;
 
     history_init(&h, EPOCH);
-    assert_int_equal(incoming_init(&message, TD_XML), TD_OK);
+    assert_int_equal(incoming_init(&message, TD_XML), STATUS_OK);
     spoilt = history_copy(&h, history_xml(&h, 0, 2));
     *strstr(spoilt, "n=1") = 'm';
-    assert_int_equal(incoming_read(&message, slice_of(spoilt), NULL), TD_OK);
+    assert_int_equal(incoming_read(&message, slice_of(spoilt), NULL),
+                     STATUS_OK);
 
     assert_int_equal(order_init(&order, EPOCH "-0"), STATUS_OK);
     assert_int_equal(order_judge(&order, &message, &first, NULL),
@@ -107,13 +108,13 @@ TEST(keeps_the_digest_that_a_heartbeat_does_not_tell)
     size_t first;
 
     history_init(&h, EPOCH);
-    assert_int_equal(incoming_init(&message, TD_XML), TD_OK);
+    assert_int_equal(incoming_init(&message, TD_XML), STATUS_OK);
     assert_int_equal(order_init(&order, EPOCH "-0"), STATUS_OK);
     assert_int_equal(incoming_read(&message, history_xml(&h, 0, 2), NULL),
-                     TD_OK);
+                     STATUS_OK);
     order_advance(&order, &message);
     assert_int_equal(incoming_read(&message, history_xml(&h, 2, 2), NULL),
-                     TD_OK);
+                     STATUS_OK);
     message.coverage.has_digest = false;
     order_advance(&order, &message);
 

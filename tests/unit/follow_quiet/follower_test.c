@@ -120,8 +120,8 @@ TEST(seeks_again_until_there_is_an_answer)
 
     play(s, "open 0; away cannot connect; trouble cannot connect;"
             "away 503: busy");
-    quiet_not_found(TD_REFUSED, "404: there is no set \"news\"");
-    assert_ended(s, TD_REFUSED, "404: there is no set \"news\"");
+    quiet_not_found(STATUS_REFUSED, "404: there is no set \"news\"");
+    assert_ended(s, STATUS_REFUSED, "404: there is no set \"news\"");
 }
 
 /* A stream that is not there is looked for once more. */
@@ -140,7 +140,7 @@ TEST(takes_one_set_only)
 
     play(s, "open 0");
     quiet_found_two(&s->offer);
-    assert_ended(s, TD_REFUSED, " has 2 sets: one is followed here");
+    assert_ended(s, STATUS_REFUSED, " has 2 sets: one is followed here");
 }
 
 /* Callbacks */
@@ -294,7 +294,7 @@ TEST(runs_in_a_loop_of_poll)
     fd.fd = td_fd(s->client);
     while (!quiet_is_seeking())
         wait_and_turn(s, &fd);
-    quiet_not_found(TD_UNREACHABLE, "away");
+    quiet_not_found(STATUS_UNREACHABLE, "away");
     assert_true(td_timeout_ms(s->client) > 0);
     while (!quiet_is_seeking())
         wait_and_turn(s, &fd);

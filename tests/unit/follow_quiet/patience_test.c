@@ -31,7 +31,7 @@ static void
 nobody_is_there(struct stage *s)
 {
     (void)s;
-    quiet_not_found(TD_UNREACHABLE, "connection refused");
+    quiet_not_found(STATUS_UNREACHABLE, "connection refused");
 }
 
 FIXTURE(set_stage, clear_stage);
@@ -44,7 +44,7 @@ TEST(a_source_that_is_away_is_given_up)
     start_with(s, 3000);
     open_follower(s, "0");
     go_on_until_it_ends(s, nobody_is_there);
-    assert_ended(s, TD_UNREACHABLE, "connection refused");
+    assert_ended(s, STATUS_UNREACHABLE, "connection refused");
     assert_non_null(strstr(s->why, "nothing new came for"));
     assert_in_range(s->troubles, 1, 10);
     assert_told(s, "");
@@ -57,7 +57,7 @@ TEST(who_does_not_have_to_catch_up_goes_on)
     s->options.patience_ms = 1;
     open_follower(s, "0");
     for (int i = 0; i < 4; i++)
-        quiet_not_found(TD_UNREACHABLE, "connection refused");
+        quiet_not_found(STATUS_UNREACHABLE, "connection refused");
     quiet_busy(1);
     assert_int_equal(s->ends, 0);
     assert_int_equal(s->troubles, 5);
@@ -71,7 +71,7 @@ TEST(a_source_that_wants_to_be_left_alone_is_left)
     start_with(s, 0);
     open_follower(s, "0");
     quiet_busy(61);
-    assert_ended(s, TD_UNREACHABLE, "503: busy");
+    assert_ended(s, STATUS_UNREACHABLE, "503: busy");
     assert_non_null(strstr(s->why, "again in 61 s"));
     leave(s);
 
@@ -98,7 +98,7 @@ TEST(a_source_that_stays_silent_is_given_up)
     start_with(s, 500);
     open_follower(s, "0");
     go_on_until_it_ends(s, there_is_no_word);
-    assert_ended(s, TD_UNREACHABLE, "no answer for 20.0 s");
+    assert_ended(s, STATUS_UNREACHABLE, "no answer for 20.0 s");
 }
 
 static struct slice heartbeat;
@@ -136,7 +136,7 @@ TEST(what_is_not_new_does_not_keep_it)
         if (transports[i] == TD_LONG_POLL)
             quiet_end(LIVE_AGAIN, 0, "");
         go_on_until_it_ends(s, there_is_nothing_new);
-        assert_ended(s, TD_UNREACHABLE, "nothing new came for");
+        assert_ended(s, STATUS_UNREACHABLE, "nothing new came for");
         assert_string_equal(is_repeat ? s->told : "1 2 3 ", "1 2 3 ");
         assert_int_equal(strncmp(s->told, "1 2 3 h ", 8) == 0, !is_repeat);
         leave(s);
@@ -177,7 +177,7 @@ TEST(a_pause_is_no_silence)
     quiet_end(LIVE_LOST, 0, "reset");
     assert_int_equal(s->ends, 0);
     quiet_say(json(s, 3, 9));
-    assert_ended(s, TD_OK, "");
+    assert_ended(s, STATUS_OK, "");
 }
 
 static void
@@ -189,7 +189,7 @@ it_breaks_at_the_same_place(struct stage *s)
     }
     for (int i = 0; i < 300; i++)
         assert_true(quiet_resource("http://example.com/a", NULL));
-    quiet_baseline_end(TD_UNREACHABLE, "the connection broke", NULL);
+    quiet_baseline_end(STATUS_UNREACHABLE, "the connection broke", NULL);
 }
 
 /* A baseline begun again is nothing new. */
@@ -203,6 +203,6 @@ TEST(a_baseline_that_always_breaks_is_given_up)
     s->offer.resource_list = LENT(SET_URL "/resources");
     open_follower(s, NULL);
     go_on_until_it_ends(s, it_breaks_at_the_same_place);
-    assert_ended(s, TD_UNREACHABLE, "the connection broke");
+    assert_ended(s, STATUS_UNREACHABLE, "the connection broke");
     assert_in_range(s->troubles, 1, 10);
 }

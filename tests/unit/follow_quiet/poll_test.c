@@ -213,7 +213,7 @@ TEST(a_pause_holds_lists_back)
 
     /* Partly handed over, and over while it is paused. */
     play(s, "pauses_at; entry c 6+1; pause");
-    quiet_lists_break(TD_BROKEN, "what is that");
+    quiet_lists_break(STATUS_MALFORMED, "what is that");
     play(s, "turn; told a b h; resume; turn; told a b h c;"
             "ended broken what is that");
 }

@@ -33,7 +33,7 @@ start_waiting(struct stage *s, const char *after, const struct place *upto)
     s->follower->pusher =
         (struct pusher){.sought = on_sought, .close = on_close};
     quiet_found(&s->offer);
-    quiet_lists_end(TD_OK, "", upto);
+    quiet_lists_end(STATUS_OK, "", upto);
     assert_told(s, "h ");
 }
 
@@ -59,7 +59,7 @@ TEST(a_message_is_believed_where_it_goes_on)
 
     push(s, history_xml(&s->history, 6, 7));
     assert_int_equal(quiet_lists_after()->at.seq, 4);
-    quiet_lists_end(TD_OK, "", seq_place(4));
+    quiet_lists_end(STATUS_OK, "", seq_place(4));
     push(s, SLICE("no message"));
     assert_int_equal(quiet_lists_after()->at.seq, 4);
     assert_told(s, "h 3 4 h ");

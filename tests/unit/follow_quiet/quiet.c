@@ -203,7 +203,7 @@ offered_fini(struct offered *offered)
 }
 
 static void
-end_discovery(const struct failure *why, const struct offered *offer, int n)
+end_discovery(const struct problem *why, const struct offered *offer, int n)
 {
     struct offered copy = {.url = NULL};
     char **strings = (char **)(void *)&copy;
@@ -225,7 +225,7 @@ end_discovery(const struct failure *why, const struct offered *offer, int n)
 void
 quiet_found(const struct offered *offer)
 {
-    struct failure none = {.rc = TD_OK};
+    struct problem none = {.rc = STATUS_OK};
 
     end_discovery(&none, offer, 1);
 }
@@ -233,26 +233,27 @@ quiet_found(const struct offered *offer)
 void
 quiet_found_two(const struct offered *offer)
 {
-    struct failure none = {.rc = TD_OK};
+    struct problem none = {.rc = STATUS_OK};
 
     end_discovery(&none, offer, 2);
 }
 
 void
-quiet_not_found(enum td_status rc, const char *why)
+quiet_not_found(enum status rc, const char *why)
 {
-    struct failure failure = {.rc = rc};
+    struct problem failure = {.rc = rc};
 
-    failure_set(&failure, rc, "%s", why);
+    problem(&failure, rc, "%s", why);
     end_discovery(&failure, NULL, 0);
 }
 
 void
 quiet_busy(unsigned retry_after_s)
 {
-    struct failure failure = {.status = 503, .retry_after_s = retry_after_s};
+    struct problem failure = {.http_status = 503,
+                              .retry_after_s = retry_after_s};
 
-    failure_set(&failure, TD_UNREACHABLE, "503: busy");
+    problem(&failure, STATUS_UNREACHABLE, "503: busy");
     end_discovery(&failure, NULL, 0);
 }
 
@@ -327,7 +328,7 @@ quiet_end(enum live_how how, unsigned code, const char *why)
 {
     struct live_end end = {.how = how, .code = code};
 
-    failure_set(&end.why, TD_UNREACHABLE, "%s", why);
+    problem(&end.why, STATUS_UNREACHABLE, "%s", why);
     end_live(&end);
 }
 
@@ -336,8 +337,8 @@ quiet_refuse(enum live_how how, unsigned status)
 {
     struct live_end end = {.how = how};
 
-    failure_set(&end.why, fetch_meaning(status), "%u: no", status);
-    end.why.status = status;
+    problem(&end.why, fetch_meaning(status), "%u: no", status);
+    end.why.http_status = status;
     end_live(&end);
 }
 
@@ -383,18 +384,20 @@ fetch_resume(struct fetch *fetch)
     fetch->is_held = false;
 }
 
-enum td_status
+enum status
 fetch_meaning(unsigned status)
 {
-    return status == 410 ? TD_GONE : status < 500 ? TD_REFUSED : TD_UNREACHABLE;
+    return status == 410  ? STATUS_GONE
+           : status < 500 ? STATUS_REFUSED
+                          : STATUS_UNREACHABLE;
 }
 
-enum td_status
-fetch_refused(struct failure *why, const struct fetch_answer *answer)
+enum status
+fetch_refused(struct problem *why, const struct fetch_answer *answer)
 {
-    why->status = answer->status;
-    return failure_set(why, fetch_meaning(answer->status), "%u: no",
-                       answer->status);
+    why->http_status = answer->status;
+    return problem(why, fetch_meaning(answer->status), "%u: no",
+                   answer->status);
 }
 
 unsigned
@@ -420,7 +423,7 @@ void
 quiet_page(unsigned status, struct slice body)
 {
     struct fetch_answer answer = {.status = status};
-    struct failure why = {.rc = TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     struct fetch fetch;
 
     quiet_page_url();
@@ -428,7 +431,7 @@ quiet_page(unsigned status, struct slice body)
     buf_init(&answer.body, SIZE_MAX / 2);
     buf_add_slice(&answer.body, body);
     if (!status)
-        failure_set(&why, TD_UNREACHABLE, "the connection broke");
+        problem(&why, STATUS_UNREACHABLE, "the connection broke");
     fetch_free(quiet.fetch);
     fetch.on_end(&answer, &why, fetch.user);
     buf_fini(&answer.body);

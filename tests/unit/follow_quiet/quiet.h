@@ -59,14 +59,14 @@ const char *quiet_page_url(void);
 /* `offer` is copied. */
 void quiet_found(const struct offered *offer);
 void quiet_found_two(const struct offered *offer); /* both alike */
-void quiet_not_found(enum td_status rc, const char *why);
+void quiet_not_found(enum status rc, const char *why);
 void quiet_busy(unsigned retry_after_s); /* 503 */
 
 void quiet_say(struct slice message); /* copied */
 void quiet_end(enum live_how how, unsigned code, const char *why);
 void quiet_refuse(enum live_how how, unsigned status);
 
-/* status 0: TD_UNREACHABLE */
+/* status 0: STATUS_UNREACHABLE */
 void quiet_page(unsigned status, struct slice body);
 
 #endif

@@ -163,7 +163,7 @@ quiet_entry(const char *loc, const struct place *after)
 }
 
 static void
-end_as(const struct failure *failure, const struct place *upto)
+end_as(const struct problem *failure, const struct place *upto)
 {
     struct history history = *quiet.history;
 
@@ -172,19 +172,19 @@ end_as(const struct failure *failure, const struct place *upto)
 }
 
 static void
-end_lists(enum td_status rc, const char *why, const struct place *upto)
+end_lists(enum status rc, const char *why, const struct place *upto)
 {
-    struct failure failure = {.rc = TD_OK};
+    struct problem failure = {.rc = STATUS_OK};
 
     if (rc)
-        failure_set(&failure, rc, "%s", why);
+        problem(&failure, rc, "%s", why);
     else if (quiet.history->is_closed)
         *quiet.history->is_closed = false;
     end_as(&failure, upto);
 }
 
 void
-quiet_lists_end(enum td_status rc, const char *why, const struct place *upto)
+quiet_lists_end(enum status rc, const char *why, const struct place *upto)
 {
     quiet_lists_after();
     assert_false(quiet.history->is_held);
@@ -194,7 +194,7 @@ quiet_lists_end(enum td_status rc, const char *why, const struct place *upto)
 void
 quiet_lists_close(const struct place *upto)
 {
-    struct failure failure = {.rc = TD_OK};
+    struct problem failure = {.rc = STATUS_OK};
 
     quiet_lists_after();
     assert_non_null(quiet.history->is_closed);
@@ -205,27 +205,27 @@ quiet_lists_close(const struct place *upto)
 void
 quiet_lists_refuse(unsigned status)
 {
-    struct failure failure = {.rc = TD_OK};
+    struct problem failure = {.rc = STATUS_OK};
 
     quiet_lists_after();
-    failure_set(&failure, TD_REFUSED, "%u", status);
-    failure.status = status;
+    problem(&failure, STATUS_REFUSED, "%u", status);
+    failure.http_status = status;
     end_as(&failure, NULL);
 }
 
 bool
 quiet_lists_wait(const char *why, unsigned *ms)
 {
-    struct failure failure = {.rc = TD_OK};
+    struct problem failure = {.rc = STATUS_OK};
 
     quiet_lists_after();
     assert_non_null(quiet.history->on_wait);
-    failure_set(&failure, TD_UNREACHABLE, "%s", why);
+    problem(&failure, STATUS_UNREACHABLE, "%s", why);
     return quiet.history->on_wait(&failure, ms, quiet.history->user);
 }
 
 void
-quiet_lists_break(enum td_status rc, const char *why)
+quiet_lists_break(enum status rc, const char *why)
 {
     quiet_lists_after();
     end_lists(rc, why, NULL);
@@ -300,17 +300,17 @@ quiet_resource(const char *loc, const char *file)
 }
 
 static void
-end_baseline(enum td_status rc, const char *why, const struct place *place,
+end_baseline(enum status rc, const char *why, const struct place *place,
              const struct place *guess)
 {
-    struct failure failure = {.rc = TD_OK};
+    struct problem failure = {.rc = STATUS_OK};
     struct baseline baseline;
 
     quiet_await(quiet_is_rebasing, "a baseline");
     assert_false(quiet.baseline->is_held);
     baseline = *quiet.baseline;
     if (rc)
-        failure_set(&failure, rc, "%s", why);
+        problem(&failure, rc, "%s", why);
     baseline_free(quiet.baseline);
     baseline.on_end(&failure, place, guess, baseline.user);
 }
@@ -318,12 +318,11 @@ end_baseline(enum td_status rc, const char *why, const struct place *place,
 void
 quiet_baseline_guess(const struct place *place, const struct place *guess)
 {
-    end_baseline(TD_OK, "", place, guess);
+    end_baseline(STATUS_OK, "", place, guess);
 }
 
 void
-quiet_baseline_end(enum td_status rc, const char *why,
-                   const struct place *place)
+quiet_baseline_end(enum status rc, const char *why, const struct place *place)
 {
     end_baseline(rc, why, place, NULL);
 }

@@ -23,19 +23,18 @@ const char *quiet_lists_scratch(void); /* NULL: none */
 
 /* Does it go on? */
 bool quiet_entry(const char *loc, const struct place *after);
-void quiet_lists_end(enum td_status rc, const char *why,
-                     const struct place *upto);
+void quiet_lists_end(enum status rc, const char *why, const struct place *upto);
 /* The end of the only list there is, and that is closed. */
 void quiet_lists_close(const struct place *upto);
 void quiet_lists_refuse(unsigned status);
 /* They are unavailable for now; true if the follower asks again. */
 bool quiet_lists_wait(const char *why, unsigned *ms);
 /* Also while it is held back. */
-void quiet_lists_break(enum td_status rc, const char *why);
+void quiet_lists_break(enum status rc, const char *why);
 unsigned quiet_baseline_patience(void); /* seconds */
 bool quiet_resource(const char *loc, const char *file);
 void quiet_baseline_guess(const struct place *place, const struct place *guess);
-void quiet_baseline_end(enum td_status rc, const char *why,
+void quiet_baseline_end(enum status rc, const char *why,
                         const struct place *place);
 
 #endif

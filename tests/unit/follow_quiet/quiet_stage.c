@@ -230,34 +230,37 @@ time_place(int64_t second, uint64_t n)
 }
 
 void
-assert_ended(struct stage *s, enum td_status rc, const char *why)
+assert_ended(struct stage *s, enum status rc, const char *why)
 {
     quiet_turn();
     assert_int_equal(s->ends, 1);
-    assert_int_equal(s->rc, rc);
+    assert_int_equal(s->rc, td_status_of(rc));
     if (!strstr(s->why, why))
         fail_msg("it ended with \"%s\", not \"%s\"", s->why, why);
 }
 
 /* Scripts */
 
-static enum td_status
+static enum status
 status_of(const char *word)
 {
     static const struct {
         const char *word;
-        enum td_status rc;
+        enum status rc;
     } names[] = {
-        {"ok", TD_OK},           {"gone", TD_GONE},
-        {"broken", TD_BROKEN},   {"unreachable", TD_UNREACHABLE},
-        {"stopped", TD_STOPPED}, {"refused", TD_REFUSED},
+        {"ok", STATUS_OK},
+        {"gone", STATUS_GONE},
+        {"broken", STATUS_MALFORMED},
+        {"unreachable", STATUS_UNREACHABLE},
+        {"stopped", STATUS_STOPPED},
+        {"refused", STATUS_REFUSED},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (!strcmp(word, names[i].word))
             return names[i].rc;
     fail_msg("there is no status \"%s\"", word);
-    return TD_OK;
+    return STATUS_OK;
 }
 
 static const struct place *
@@ -311,7 +314,7 @@ act(struct stage *s, const char *verb, char *rest)
     if (IS("found"))
         quiet_found(&s->offer);
     else if (IS("away"))
-        quiet_not_found(TD_UNREACHABLE, rest);
+        quiet_not_found(STATUS_UNREACHABLE, rest);
     else if (IS("say"))
         quiet_say(message_of(s, rest));
     else if (IS("lost"))
@@ -356,9 +359,9 @@ list(const char *verb, char *rest)
         for (; first <= last; first++)
             assert_true(quiet_entry(loc_of("l"), seq_place(first)));
     } else if (IS("done")) {
-        quiet_lists_end(TD_OK, "", place_of(rest));
+        quiet_lists_end(STATUS_OK, "", place_of(rest));
     } else if (IS("lists")) {
-        enum td_status rc = status_of(script_word(&rest));
+        enum status rc = status_of(script_word(&rest));
 
         word = script_word(&rest);
         quiet_lists_end(rc, rest, place_of(word));
@@ -371,7 +374,7 @@ list(const char *verb, char *rest)
         word = script_word(&rest);
         assert_true(quiet_resource(loc_of(word), *rest ? rest : NULL));
     } else if (IS("baseline")) {
-        quiet_baseline_end(TD_OK, "", place_of(rest));
+        quiet_baseline_end(STATUS_OK, "", place_of(rest));
     } else if (IS("nobaseline")) {
         word = script_word(&rest);
         quiet_baseline_end(status_of(word), rest, NULL);
@@ -500,7 +503,7 @@ expect(struct stage *s, const char *verb, char *rest)
     else if (IS("await"))
         assert_true(is_state(s, rest, true));
     else if (IS("ended")) {
-        enum td_status rc = status_of(script_word(&rest));
+        enum status rc = status_of(script_word(&rest));
 
         assert_ended(s, rc, rest);
     } else {

@@ -61,7 +61,7 @@ struct slice json(struct stage *s, uint64_t after, uint64_t last);
 const struct place *seq_place(uint64_t seq);
 const struct place *time_place(int64_t second, uint64_t n);
 
-void assert_ended(struct stage *s, enum td_status rc, const char *why);
+void assert_ended(struct stage *s, enum status rc, const char *why);
 
 #define assert_told(s, words) assert_string_equal((s)->told, words)
 

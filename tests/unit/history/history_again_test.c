@@ -142,7 +142,7 @@ TEST(the_server_says_how_long)
     site_status(s->site, "/2.xml", 429, "Retry-After: 1", 1);
     tells(s, AT("01"), "a b c d e ", NULL);
     assert_true(s->waited_ms >= 1000);
-    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->why.rc, STATUS_OK);
 
     s->n_waits = 0;
     site_status(s->site, "/1.xml", 503, NULL, 3);
@@ -186,7 +186,7 @@ TEST(what_is_refused_is_not_asked_for_again)
 
     put_index(s);
     site_status(s->site, "/c.xml", 403, NULL, 0);
-    assert_int_equal(read_after(s, AT("01")), TD_REFUSED);
+    assert_int_equal(read_after(s, AT("01")), STATUS_REFUSED);
     assert_int_equal(s->n_waits, 0);
     assert_int_equal(count(s, "/c.xml"), 1);
 }
@@ -198,17 +198,17 @@ TEST(it_may_be_freed_or_paused_while_it_waits)
     put_index(s);
     site_status(s->site, "/2.xml", 503, NULL, 0);
     s->gives_up_at = 2;
-    assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
+    assert_int_equal(read_after(s, AT("01")), STATUS_UNREACHABLE);
     assert_string_equal(s->names, "a b ");
 
     s->gives_up_at = 0;
     s->n_waits = 0;
     s->pauses_wait_at = 1;
     site_status(s->site, "/2.xml", 503, NULL, 1);
-    assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
+    assert_int_equal(read_after(s, AT("01")), STATUS_UNREACHABLE);
     history_resume(s->history);
     go_on(s);
-    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->why.rc, STATUS_OK);
     assert_string_equal(s->names, "a b c d e ");
     assert_int_equal(s->n_waits, 1);
 }

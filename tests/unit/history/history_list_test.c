@@ -188,7 +188,7 @@ TEST(a_list_is_told_whole_or_not_at_all)
 
     offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     site_cut(s->site, "/c.xml", 250);
-    assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
+    assert_int_equal(read_after(s, AT("01")), STATUS_UNREACHABLE);
     assert_string_equal(s->names, "");
     assert_string_equal(s->upto, AT("01"));
     tells(s, AT("01"), "a b ", NULL);

@@ -27,7 +27,7 @@ TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
     site_await(s->site, "/c.xml", 1);
     site_release(s->site, "/c.xml");
     go_on(s);
-    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->why.rc, STATUS_OK);
     assert_string_equal(s->names, "a b ");
     assert_int_equal(site_count(s->site, "/c.xml"), 1);
 }
@@ -269,7 +269,7 @@ TEST(an_index_may_come_in_pages_that_move_on)
 
     put(s, "/c.xml?3", LIST(FROM("01"), CHANGE("x", "02")));
     s->etag[0] = '\0';
-    assert_int_equal(read_after(s, AT("01")), TD_BROKEN);
+    assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
     assert_non_null(strstr(s->why.text, "one of its pages is a list"));
 }
 
@@ -305,7 +305,7 @@ TEST(a_window_may_begin_within_the_moment_of_the_place)
 
     /* Changes behind the last reported one may be lost. */
     put(s, "/c.xml", LIST("", CHANGE("h", "02") CHANGE("i", "03")));
-    assert_int_equal(read_on(s), TD_GONE);
+    assert_int_equal(read_on(s), STATUS_GONE);
     assert_string_equal(s->names, "");
     assert_non_null(strstr(s->why.text, "/c.xml no longer has"));
 }

@@ -56,7 +56,7 @@ TEST(a_list_that_falls_silent_is_not_waited_for_longer_than_told)
     site_hold(s->site, "/3.xml");
     clock_skip_waits(transfers_held, s->site);
     s->silence_s = 4;
-    assert_int_equal(read_after(s, EPOCH "-4"), TD_UNREACHABLE);
+    assert_int_equal(read_after(s, EPOCH "-4"), STATUS_UNREACHABLE);
     assert_in_range(loop_now_ms() - begun_ms, 4000, 5000);
     assert_non_null(strstr(s->why.text, "/3.xml: "));
 }
@@ -105,13 +105,13 @@ TEST(a_hole_in_numbered_lists_is_broken)
 
     put_numbered_lists(s);
     put(s, "/2.xml", LIST(FROM("03") UNTIL("05") SEQS("2", "3"), ""));
-    assert_int_equal(read_after(s, EPOCH "-1"), TD_BROKEN);
+    assert_int_equal(read_after(s, EPOCH "-1"), STATUS_MALFORMED);
     assert_string_equal(s->names, "b ");
     assert_string_equal(s->upto, EPOCH "-2");
     assert_non_null(strstr(s->why.text, "/2.xml: it ends with entry 2, not"));
 
     put(s, "/2.xml",
         LIST(FROM("03") UNTIL("05") SEQS("2", "4"), NUMBERED("c", "04", "4")));
-    assert_int_equal(read_after(s, EPOCH "-1"), TD_BROKEN);
+    assert_int_equal(read_after(s, EPOCH "-1"), STATUS_MALFORMED);
     assert_non_null(strstr(s->why.text, "after entry 2 comes 4"));
 }

@@ -74,7 +74,7 @@ struct stage {
     char upto[TD_POSITION_SIZE];
     unsigned silence_s;
     struct place reached; /* the same, with its mark; `upto` has none */
-    struct failure why;
+    struct problem why;
     bool is_over;
     unsigned n_told;
     unsigned pauses_at; /* pauses after this many entries */
@@ -166,7 +166,7 @@ on_entry(const struct document_entry *entry, const struct place *after,
 }
 
 static inline void
-on_end(const struct failure *why, const struct place *upto, void *user)
+on_end(const struct problem *why, const struct place *upto, void *user)
 {
     struct stage *s = user;
 
@@ -177,11 +177,11 @@ on_end(const struct failure *why, const struct place *upto, void *user)
 }
 
 static inline bool
-on_wait(const struct failure *why, unsigned *ms, void *user)
+on_wait(const struct problem *why, unsigned *ms, void *user)
 {
     struct stage *s = user;
 
-    assert_int_equal(why->rc, TD_UNREACHABLE);
+    assert_int_equal(why->rc, STATUS_UNREACHABLE);
     s->why = *why;
     s->waited_ms = *ms;
     s->n_waits++;
@@ -203,11 +203,11 @@ static inline void
 go_on(struct stage *s)
 {
     s->is_over = false;
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
 }
 
 /* From `after` on; an address is a path of the site. */
-static inline enum td_status
+static inline enum status
 read_after(struct stage *s, const char *after)
 {
     struct history_plan plan = {.offered = &s->offered,
@@ -220,7 +220,7 @@ read_after(struct stage *s, const char *after)
     buf_clear(&s->told);
     s->names[0] = '\0';
     s->n_told = 0;
-    s->why.rc = TD_STOPPED;
+    s->why.rc = STATUS_STOPPED;
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
     assert_non_null(s->history);
     go_on(s);
@@ -265,12 +265,12 @@ static inline void
 is_gone(struct stage *s, const char *after)
 {
     s->etag[0] = '\0';
-    assert_int_equal(read_after(s, after), TD_GONE);
+    assert_int_equal(read_after(s, after), STATUS_GONE);
     assert_string_equal(s->names, "");
 }
 
 /* Reads on from the last place, written and read as a position. */
-static inline enum td_status
+static inline enum status
 read_on(struct stage *s)
 {
     char position[TD_POSITION_SIZE];

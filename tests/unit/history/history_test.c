@@ -219,12 +219,12 @@ TEST(change_dumps_stand_for_change_lists)
 
     s->scratch = NULL;
     s->etag[0] = '\0';
-    assert_int_equal(read_after(s, AT("02")), TD_GONE);
+    assert_int_equal(read_after(s, AT("02")), STATUS_GONE);
     site_delete(s->site, "/zips/2.zip");
     s->scratch = dir.path;
-    assert_int_equal(read_after(s, AT("02")), TD_GONE);
+    assert_int_equal(read_after(s, AT("02")), STATUS_GONE);
     put(s, "/zips/2.zip", "PK, but no ZIP");
-    assert_int_equal(read_after(s, AT("02")), TD_BROKEN);
+    assert_int_equal(read_after(s, AT("02")), STATUS_MALFORMED);
     assert_non_null(strstr(s->why.text, "/zips/2.zip"));
     tempdir_close(&dir);
 }
@@ -238,25 +238,25 @@ TEST(failures_are_told)
     is_gone(s, AT("01")); /* nothing is offered */
 
     offer(s, &s->offered.change_list, "/c.xml");
-    assert_int_equal(read_after(s, AT("01")), TD_REFUSED);
-    assert_int_equal(s->why.status, 404);
+    assert_int_equal(read_after(s, AT("01")), STATUS_REFUSED);
+    assert_int_equal(s->why.http_status, 404);
     site_status(s->site, "/c.xml", 503, "Retry-After: 9", 1);
-    assert_int_equal(read_after(s, AT("01")), TD_UNREACHABLE);
+    assert_int_equal(read_after(s, AT("01")), STATUS_UNREACHABLE);
     assert_int_equal(s->why.retry_after_s, 9);
 
     put(s, "/c.xml", "<html>");
-    assert_int_equal(read_after(s, AT("01")), TD_BROKEN);
+    assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
 
     /* A list of the index that is no longer there. */
     put(s, "/c.xml", INDEX(FROM("01"), FOUR_LISTS));
     put_four_lists(s);
     site_status(s->site, "/2.xml", 410, NULL, 0);
-    assert_int_equal(read_after(s, AT("01")), TD_GONE);
+    assert_int_equal(read_after(s, AT("01")), STATUS_GONE);
     assert_string_equal(s->names, "a b ");
     assert_string_equal(s->upto, AT_N("03", "1"));
 
     put(s, "/1.xml", INDEX("", PART("/x.xml", "")));
-    assert_int_equal(read_after(s, AT("01")), TD_BROKEN);
+    assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
     assert_non_null(strstr(s->why.text, "index within an index"));
 }
 
@@ -278,7 +278,7 @@ TEST(nothing_is_told_while_it_is_paused)
     offer(s, &s->offered.change_list, "/c.xml");
 
     s->pauses_at = 2;
-    assert_int_equal(read_after(s, AT("01")), TD_STOPPED);
+    assert_int_equal(read_after(s, AT("01")), STATUS_STOPPED);
     assert_string_equal(s->names, "0 1 ");
     s->pauses_at = 4000;
     history_resume(s->history);
@@ -286,7 +286,7 @@ TEST(nothing_is_told_while_it_is_paused)
     s->pauses_at = 0;
     history_resume(s->history);
     go_on(s);
-    assert_int_equal(s->why.rc, TD_OK);
+    assert_int_equal(s->why.rc, STATUS_OK);
     assert_int_equal(s->n_told, 5000);
     assert_string_equal(s->upto, AT_N("02", "5000"));
 }
@@ -297,6 +297,6 @@ TEST(it_may_be_freed_by_whom_it_tells)
 
     offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     s->frees_at = 1;
-    assert_int_equal(read_after(s, AT("01")), TD_STOPPED);
+    assert_int_equal(read_after(s, AT("01")), STATUS_STOPPED);
     assert_string_equal(s->names, "a ");
 }

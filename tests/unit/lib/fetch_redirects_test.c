@@ -45,7 +45,7 @@ TEST(the_body_of_a_redirect_is_passed_over)
     parts[1] = (struct slice){bytes, BIG};
     answer_raw(b, &request, parts, 2);
 
-    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.why.rc, STATUS_OK);
     assert_int_equal(s.status, 200);
     assert_true(slice_is(buf_slice(&s.body), "there"));
     free(bytes);
@@ -69,7 +69,7 @@ TEST(an_endless_body_of_a_redirect_is_left)
     parts[1] = (struct slice){bytes, BIG};
     answer_raw(b, &request, parts, 2);
 
-    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.why.rc, STATUS_OK);
     assert_int_equal(s.status, 200);
     assert_true(slice_is(buf_slice(&s.body), "there"));
     free(bytes);
@@ -101,7 +101,7 @@ TEST(a_redirect_to_what_is_no_web_is_broken)
         site_status(s.site, "/a", 302, lines[i], 0);
         start(&request, false);
         turn();
-        assert_int_equal(s.why.rc, TD_BROKEN);
+        assert_int_equal(s.why.rc, STATUS_MALFORMED);
     }
 }
 

@@ -23,7 +23,7 @@ struct stage {
     struct site *other;
     struct fetch *fetch;
     struct buf body;
-    struct failure why;
+    struct problem why;
     unsigned status;
     char url[300];
     char link[300];
@@ -82,7 +82,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 static inline void
-on_end(struct fetch_answer *answer, const struct failure *why, void *user)
+on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct stage *of = user;
 
@@ -115,7 +115,7 @@ start(const struct fetch_request *request, bool is_streamed)
 static inline void
 turn(void)
 {
-    assert_int_equal(loop_until(s.client->loop, &s.is_over), TD_OK);
+    assert_int_equal(loop_until(s.client->loop, &s.is_over), STATUS_OK);
     s.is_over = false;
 }
 

@@ -16,7 +16,7 @@ TEST(tells_what_the_answer_says)
     site_headers(s.site, "/a", "Link: <b>; rel=\"next\"\r\nlink: <c>; rel=up");
     run(&request, false);
 
-    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.why.rc, STATUS_OK);
     assert_int_equal(s.status, 200);
     assert_true(slice_is(buf_slice(&s.body), "body"));
     assert_string_equal(s.link, "<b>; rel=\"next\", <c>; rel=up");
@@ -37,7 +37,7 @@ TEST(a_101_is_no_answer)
         struct fetch_request request = {.redirects = 1};
 
         answer_raw(b, &request, &answers[i], 1);
-        assert_int_equal(s.why.rc, TD_UNREACHABLE);
+        assert_int_equal(s.why.rc, STATUS_UNREACHABLE);
         assert_int_equal(s.status, 0);
     }
 }
@@ -54,7 +54,7 @@ TEST(trailers_change_nothing)
 
     answer_raw(b, &request, parts, 1);
 
-    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.why.rc, STATUS_OK);
     assert_true(slice_is(buf_slice(&s.body), "body"));
     assert_string_equal(s.etag, "\"a\"");
 }
@@ -81,7 +81,7 @@ TEST(a_longer_answer_than_it_may_be_is_broken)
     site_put(s.site, "/a", NULL, SLICE("0123456789"));
     run(&request, false);
 
-    assert_int_equal(s.why.rc, TD_BROKEN);
+    assert_int_equal(s.why.rc, STATUS_MALFORMED);
     assert_string_equal(s.why.text, "the answer is longer than 9 bytes");
 }
 
@@ -117,7 +117,7 @@ TEST(a_longer_answer_is_broken_after_a_pause_too)
     fetch_resume(s.fetch);
     turn();
 
-    assert_int_equal(s.why.rc, TD_BROKEN);
+    assert_int_equal(s.why.rc, STATUS_MALFORMED);
     assert_string_equal(s.why.text, "the answer is longer than 131173 bytes");
     fake_broker_free(b);
     buf_fini(&rest);
@@ -132,7 +132,7 @@ TEST(a_connection_that_breaks_in_the_body_is_told)
     site_cut(s.site, "/a", 4);
     run(&request, true);
 
-    assert_int_equal(s.why.rc, TD_UNREACHABLE);
+    assert_int_equal(s.why.rc, STATUS_UNREACHABLE);
     assert_int_equal(s.status, 0);
     assert_true(slice_is(buf_slice(&s.body), "0123"));
 }
@@ -153,7 +153,7 @@ TEST(a_pause_holds_back_what_comes_and_loses_nothing)
     fetch_resume(s.fetch);
     turn();
 
-    assert_int_equal(s.why.rc, TD_OK);
+    assert_int_equal(s.why.rc, STATUS_OK);
     assert_int_equal(s.body.size, BIG);
     assert_memory_equal(s.body.data, bytes, BIG);
     free(bytes);
@@ -183,7 +183,7 @@ TEST(who_has_enough_ends_it)
     s.enough_at = 2;
     run(&request, true);
 
-    assert_int_equal(s.why.rc, TD_STOPPED);
+    assert_int_equal(s.why.rc, STATUS_STOPPED);
     assert_int_equal(s.n_bodies, 2);
     free(bytes);
 }
@@ -206,7 +206,7 @@ TEST(many_are_under_way_at_once)
     for (size_t i = 0; i < 8; i++) {
         if (!held[i].is_over)
             assert_int_equal(loop_until(s.client->loop, &held[i].is_over),
-                             TD_OK);
+                             STATUS_OK);
         assert_int_equal(held[i].status, 200);
         buf_fini(&held[i].body);
     }
@@ -223,7 +223,8 @@ TEST(nobody_there_is_unreachable)
     site_free(s.other);
     s.other = NULL;
 
-    assert_int_equal(fetch_run(s.client, &request, &answer), TD_UNREACHABLE);
+    assert_int_equal(fetch_run(s.client, &request, &answer),
+                     STATUS_UNREACHABLE);
     /* The same each time: not how long it took. */
     assert_non_null(strstr(td_problem(s.client), "connect"));
     assert_null(strstr(td_problem(s.client), " ms"));
@@ -250,11 +251,11 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
     fake_broker_start(b);
     for (size_t n = 1; n < sizeof(whole) - 1; n++) {
         assert_int_equal(fetch_run(s.client, &request, &answer),
-                         TD_UNREACHABLE);
+                         STATUS_UNREACHABLE);
         assert_int_equal(answer.status, 0);
         fetch_answer_fini(&answer);
     }
-    assert_int_equal(fetch_run(s.client, &request, &answer), TD_OK);
+    assert_int_equal(fetch_run(s.client, &request, &answer), STATUS_OK);
     assert_int_equal(answer.status, 200);
     fetch_answer_fini(&answer);
     fake_broker_free(b);

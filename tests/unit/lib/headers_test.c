@@ -68,10 +68,10 @@ TEST(refuses_what_is_no_header_or_no_server)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(headers_add(h, "http://a.example/", bad[i], NULL),
-                         TD_INVALID);
-    assert_int_equal(headers_add(h, "a.example", "A: 1", NULL), TD_INVALID);
+                         STATUS_INVALID);
+    assert_int_equal(headers_add(h, "a.example", "A: 1", NULL), STATUS_INVALID);
     assert_int_equal(headers_add(h, "ftp://a.example/", "A: 1", NULL),
-                     TD_INVALID);
+                     STATUS_INVALID);
 
     assert_lines(h, "http://a.example/", "");
 }
@@ -106,10 +106,10 @@ TEST(refuses_fields_that_the_library_writes)
         snprintf(expected, sizeof(expected),
                  "the library itself writes the field \"%s\"", own[i]);
         assert_int_equal(headers_add(h, "http://a.example/", line, &why),
-                         TD_INVALID);
+                         STATUS_INVALID);
         assert_string_equal(why.text, expected);
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_int_equal(headers_add(h, "http://a.example/", others[i], NULL),
-                         TD_OK);
+                         STATUS_OK);
 }

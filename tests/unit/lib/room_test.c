@@ -11,43 +11,44 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(nothing_is_limited_unless_it_is_said)
 {
     struct room room = {.kept = UINT64_MAX / 2, .coming = UINT64_MAX / 4};
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
-    assert_int_equal(room_look(&room, -1, UINT64_MAX / 2, &why), TD_OK);
-    assert_int_equal(room_check_total(&room, UINT64_MAX, &why), TD_OK);
-    assert_int_equal(room_check_resources(&room, UINT64_MAX, &why), TD_OK);
-    assert_int_equal(why.rc, TD_OK);
+    problem_clear(&why);
+    assert_int_equal(room_look(&room, -1, UINT64_MAX / 2, &why), STATUS_OK);
+    assert_int_equal(room_check_total(&room, UINT64_MAX, &why), STATUS_OK);
+    assert_int_equal(room_check_resources(&room, UINT64_MAX, &why), STATUS_OK);
+    assert_int_equal(why.rc, STATUS_OK);
 }
 
 TEST(a_mirror_may_have_so_many_bytes_and_resources)
 {
     static const struct {
         uint64_t kept, coming, more;
-        enum td_status rc;
+        enum status rc;
     } rows[] = {
-        {0, 0, 100, TD_OK},         {0, 0, 101, TD_IO}, {50, 50, 0, TD_OK},
-        {50, 49, 1, TD_OK},         {50, 50, 1, TD_IO}, {101, 0, 0, TD_IO},
-        {50, 0, UINT64_MAX, TD_IO}, /* the most that a source can state */
+        {0, 0, 100, STATUS_OK},         {0, 0, 101, STATUS_IO},
+        {50, 50, 0, STATUS_OK},         {50, 49, 1, STATUS_OK},
+        {50, 50, 1, STATUS_IO},         {101, 0, 0, STATUS_IO},
+        {50, 0, UINT64_MAX, STATUS_IO}, /* the most that a source can state */
     };
     struct room room = {
         .limits = {.max_total_bytes = 100, .max_resources = 10}};
-    struct failure why;
+    struct problem why;
 
-    failure_clear(&why);
+    problem_clear(&why);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         room.kept = rows[i].kept;
         room.coming = rows[i].coming;
         assert_int_equal(room_check_total(&room, rows[i].more, &why),
                          rows[i].rc);
     }
-    assert_int_equal(room_check_resources(&room, 10, &why), TD_OK);
+    assert_int_equal(room_check_resources(&room, 10, &why), STATUS_OK);
     assert_false(why.is_limit);
-    assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
+    assert_int_equal(room_check_resources(&room, 11, &why), STATUS_REFUSED);
     assert_true(why.is_limit);
     room_begin(&room);
     assert_int_equal(room.kept, 0);
-    assert_int_equal(room_check_resources(&room, 11, &why), TD_REFUSED);
+    assert_int_equal(room_check_resources(&room, 11, &why), STATUS_REFUSED);
 }
 
 /* No disk has that much. The room is measured again after each MiB written, and
@@ -55,35 +56,37 @@ TEST(a_mirror_may_have_so_many_bytes_and_resources)
 TEST(a_disk_keeps_what_is_to_stay_free)
 {
     struct room room = {.limits = {.min_free_bytes = 1}};
-    struct failure why;
+    struct problem why;
     int dir = tempdir_fd(state);
 
-    failure_clear(&why);
-    assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
+    problem_clear(&why);
+    assert_int_equal(room_look(&room, dir, 1, &why), STATUS_OK);
     room.limits.min_free_bytes = UINT64_MAX - 1;
-    assert_int_equal(room_look(&room, dir, 1024 * 1024 - 1, &why), TD_OK);
-    assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
+    assert_int_equal(room_look(&room, dir, 1024 * 1024 - 1, &why), STATUS_OK);
+    assert_int_equal(room_look(&room, dir, 1, &why), STATUS_IO);
     assert_non_null(strstr(why.text, "--min-free"));
-    assert_int_equal(room_look(&room, dir, 1, &why), TD_IO);
+    assert_int_equal(room_look(&room, dir, 1, &why), STATUS_IO);
     room.limits.min_free_bytes = 1;
-    assert_int_equal(room_look(&room, dir, 1, &why), TD_OK);
-    assert_int_equal(room_look_at(&room, tempdir_path(state), 1, &why), TD_OK);
+    assert_int_equal(room_look(&room, dir, 1, &why), STATUS_OK);
+    assert_int_equal(room_look_at(&room, tempdir_path(state), 1, &why),
+                     STATUS_OK);
 }
 
 /* The name of the directory, the limit and the option are in the message. */
 TEST(a_message_names_the_disk_that_has_too_little)
 {
     struct room room = {.limits = {.min_free_bytes = UINT64_MAX}};
-    struct failure why;
+    struct problem why;
     char expected[400];
 
-    failure_clear(&why);
-    assert_int_equal(room_look_at(&room, tempdir_path(state), 0, &why), TD_IO);
+    problem_clear(&why);
+    assert_int_equal(room_look_at(&room, tempdir_path(state), 0, &why),
+                     STATUS_IO);
     assert_true(why.is_limit);
     snprintf(expected, sizeof(expected), "%s: the disk has ",
              tempdir_path(state));
     assert_int_equal(strncmp(why.text, expected, strlen(expected)), 0);
     assert_non_null(
         strstr(why.text, "and --min-free keeps 17592186044415 MiB"));
-    assert_int_equal(room_look_at(&room, "/no/such/file", 0, &why), TD_OK);
+    assert_int_equal(room_look_at(&room, "/no/such/file", 0, &why), STATUS_OK);
 }

@@ -34,7 +34,7 @@ transfers_turn(struct loop *loop)
 {
     int ms;
 
-    assert_int_equal(loop_service(loop), TD_OK);
+    assert_int_equal(loop_service(loop), STATUS_OK);
     ms = loop_timeout_ms(loop);
     if (ms > 0 && transfers_none(NULL))
         clock_pass_us(ms * INT64_C(1000));

@@ -24,7 +24,7 @@ struct stage {
     char path[300];
     struct listing *listing;
     struct room room;
-    struct failure why;
+    struct problem why;
     int stop_fd;
     struct buf told; /* "SEQ KIND NAME;" of differences */
     int64_t when_us; /* of the last one */
@@ -442,7 +442,7 @@ TEST(a_list_that_lost_too_much_is_dropped)
     compare(s);
     fill(s, 101, 600);
     assert_false(listing_compare(s->listing, 20, "http://e.org/list"));
-    assert_int_equal(listing_failure(s->listing)->rc, TD_REFUSED);
+    assert_int_equal(listing_failure(s->listing)->rc, STATUS_REFUSED);
     assert_non_null(strstr(listing_failure(s->listing)->text,
                            "http://e.org/list lacks 101 of 500 resources"));
     open_listing(s);
@@ -464,7 +464,7 @@ TEST(a_long_comparison_is_stopped)
     fill(s, 0, 2000);
     assert_int_equal(eventfd_write(s->stop_fd, 1), 0);
     assert_false(listing_compare(s->listing, 20, "it"));
-    assert_int_equal(listing_failure(s->listing)->rc, TD_STOPPED);
+    assert_int_equal(listing_failure(s->listing)->rc, STATUS_STOPPED);
     close(s->stop_fd);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
     open_listing(s);
@@ -492,7 +492,7 @@ check_full_disk(struct stage *s, const char *path)
         if (is_read && listing_compare(s->listing, -1, "it"))
             break;
         n_unread += !is_read;
-        assert_int_equal(listing_failure(s->listing)->rc, TD_IO);
+        assert_int_equal(listing_failure(s->listing)->rc, STATUS_IO);
         assert_true(listing_failure(s->listing)->is_limit);
         assert_ptr_equal(strstr(listing_failure(s->listing)->text, expected),
                          listing_failure(s->listing)->text);
@@ -555,7 +555,7 @@ TEST(a_list_has_no_more_resources_than_are_allowed)
     same(s, "http://e.org/1", "v1");
     document(s, "http://e.org/2", "v2", "c d");
     assert_false(listing_compare(s->listing, -1, "it"));
-    assert_int_equal(listing_failure(s->listing)->rc, TD_REFUSED);
+    assert_int_equal(listing_failure(s->listing)->rc, STATUS_REFUSED);
     assert_non_null(strstr(listing_failure(s->listing)->text,
                            "the 3 resources that --max-entries allows"));
     assert_false(listing_take(s->listing));
@@ -584,13 +584,13 @@ TEST(what_is_not_its_own_is_refused)
     listing_close(s->listing);
     s->listing = listing_open(s->path, "http://other.org/", NULL, -1, &s->why);
     assert_null(s->listing);
-    assert_int_equal(s->why.rc, TD_INVALID);
+    assert_int_equal(s->why.rc, STATUS_INVALID);
     assert_non_null(strstr(s->why.text, "of another source: " SOURCE));
     open_listing(s);
     assert_changes(s, 0, "1 created a;");
     assert_null(listing_open(s->path, SOURCE, &s->room, s->stop_fd,
                              &s->why)); /* one at a time */
-    assert_int_equal(s->why.rc, TD_IO);
+    assert_int_equal(s->why.rc, STATUS_IO);
     assert_non_null(strstr(s->why.text, "another process"));
 
     listing_close(s->listing);
@@ -602,7 +602,7 @@ TEST(what_is_not_its_own_is_refused)
     fclose(file);
     open_listing(s);
     assert_null(s->listing);
-    assert_int_equal(s->why.rc, TD_IO);
+    assert_int_equal(s->why.rc, STATUS_IO);
 }
 
 /* A newer program may have written facts that this one does not know. */
@@ -620,7 +620,7 @@ TEST(a_file_of_a_newer_version_is_refused)
     sqlite3_close(db);
     open_listing(s);
     assert_null(s->listing);
-    assert_int_equal(s->why.rc, TD_INVALID);
+    assert_int_equal(s->why.rc, STATUS_INVALID);
     assert_non_null(strstr(s->why.text, "of a newer version"));
 }
 

@@ -29,7 +29,7 @@ static struct tempdir book_dir;
 static inline void
 open_book(void)
 {
-    struct failure why = {TD_OK};
+    struct problem why = {.rc = STATUS_OK};
 
     book = book_open(book_dir.path, "mirror.db", &why);
     if (!book)

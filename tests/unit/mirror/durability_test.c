@@ -51,7 +51,7 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(a_file_is_on_the_disk_before_it_is_noted)
 {
     struct td_sync_options options = {.user = NULL};
-    struct failure why = {TD_OK};
+    struct problem why = {.rc = STATUS_OK};
     bool is_out = false;
     struct group *group;
     struct mirror m;
@@ -70,7 +70,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
 
     group_start(group);
     while (!is_out)
-        assert_int_equal(loop_service(m.client->loop), TD_OK);
+        assert_int_equal(loop_service(m.client->loop), STATUS_OK);
 
     assert_true(syncs_keep_file(tempdir_fd(state), "m/h/d/a.txt"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));

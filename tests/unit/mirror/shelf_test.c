@@ -20,7 +20,7 @@ static struct tempdir home;
 static char dir[300];
 static struct shelf *s;
 static int m; /* the directory of the mirror */
-static struct failure why;
+static struct problem why;
 
 static void
 open_shelf(void)
@@ -34,7 +34,7 @@ static int
 set_up(void **state)
 {
     (void)state;
-    why = (struct failure){TD_OK};
+    why = (struct problem){.rc = STATUS_OK};
     tempdir_open(&home);
     snprintf(dir, sizeof(dir), "%s/m", home.path);
     open_shelf();
@@ -103,7 +103,7 @@ TEST(puts_looks_and_removes)
     tempdir_write(shelf_incoming(s), "1", "abc");
     assert_int_equal(shelf_put(s, shelf_incoming(s), "1", "h/a/b.txt",
                                INT64_C(1000000000123456), &mark, &why),
-                     TD_OK);
+                     STATUS_OK);
     assert_file(m, "h/a/b.txt", "abc");
     assert_int_equal(shelf_look(s, "h/a/b.txt", &seen), SHELF_FILE);
     assert_int_equal(seen.size, 3);
@@ -134,7 +134,7 @@ TEST(puts_looks_and_removes)
 TEST(is_one_process_at_a_time)
 {
     assert_null(shelf_open(dir, true, &why));
-    assert_int_equal(why.rc, TD_IO);
+    assert_int_equal(why.rc, STATUS_IO);
     assert_non_null(strstr(why.text, "another process"));
     close_shelf();
     open_shelf();
@@ -143,7 +143,7 @@ TEST(is_one_process_at_a_time)
     assert_null(shelf_open(home.path, false, &why));
     assert_non_null(strstr(why.text, "is no mirror"));
     assert_null(shelf_open("/nowhere/at/all", true, &why));
-    assert_int_equal(why.rc, TD_IO);
+    assert_int_equal(why.rc, STATUS_IO);
 }
 
 /* Links that somebody puts into the mirror lead no write out of it. */
@@ -183,7 +183,7 @@ TEST(follows_no_link_out_of_the_mirror)
     assert_file(m, "h/e.txt", "ours");
     assert_int_equal(readlinkat(m, ".tidings/found/1/d", text, 5), 5);
     assert_int_equal(readlinkat(m, ".tidings/found/2/a.txt", text, 5), 5);
-    assert_int_equal(why.rc, TD_OK);
+    assert_int_equal(why.rc, STATUS_OK);
     close(outside);
     close_shelf();
 
@@ -192,7 +192,7 @@ TEST(follows_no_link_out_of_the_mirror)
     assert_int_equal(symlinkat("../out", home.fd, "n/.tidings"), 0);
     snprintf(dir, sizeof(dir), "%s/n", home.path);
     assert_null(shelf_open(dir, true, &why));
-    assert_int_equal(why.rc, TD_IO);
+    assert_int_equal(why.rc, STATUS_IO);
 }
 
 /* A file where a directory has to be, a directory where a file has to be. */
@@ -213,19 +213,19 @@ TEST(keeps_what_was_in_its_way)
     assert_file(m, ".tidings/found/1/h", "a file of the user");
     assert_file(m, ".tidings/found/2/a.txt/mine", "too");
 
-    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), TD_OK);
+    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), STATUS_OK);
     assert_string_equal(where, ".tidings/found/3/b.txt");
     assert_file(m, where, "mine");
     assert_no_file(m, "g/b.txt");
     where[0] = '\0';
-    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), TD_OK);
-    assert_int_equal(shelf_set_aside(s, "x/y/b.txt", where, &why), TD_OK);
+    assert_int_equal(shelf_set_aside(s, "g/b.txt", where, &why), STATUS_OK);
+    assert_int_equal(shelf_set_aside(s, "x/y/b.txt", where, &why), STATUS_OK);
     assert_string_equal(where, "");
     close_shelf();
 
     /* The next one does not overwrite it. */
     open_shelf();
-    assert_int_equal(shelf_set_aside(s, "g/a.txt", where, &why), TD_OK);
+    assert_int_equal(shelf_set_aside(s, "g/a.txt", where, &why), STATUS_OK);
     assert_string_equal(where, ".tidings/found/4/a.txt");
 }
 
@@ -237,7 +237,7 @@ TEST(says_why_it_cannot_be_put)
     put("h/a.txt", "old");
     assert_int_equal(shelf_put(s, shelf_incoming(s), "none", "h/a.txt",
                                DATETIME_NONE, &mark, &why),
-                     TD_IO);
+                     STATUS_IO);
     assert_string_equal(why.text,
                         "cannot write h/a.txt: No such file or directory");
     assert_found("h/a.txt", SHELF_FILE);
@@ -277,7 +277,7 @@ TEST(refuses_a_file_system_that_does_not_tell_case)
     assert_int_equal(symlinkat(".tidings", m, ".TIDINGS"), 0);
 
     assert_null(shelf_open(dir, true, &why));
-    assert_int_equal(why.rc, TD_IO);
+    assert_int_equal(why.rc, STATUS_IO);
     assert_non_null(strstr(why.text, "does not tell upper-case from"));
     assert_null(shelf_open(dir, false, &why));
 

@@ -19,7 +19,7 @@ struct stage {
     char path[300];
     struct spool *spool;
     struct spool_post post;
-    struct failure why;
+    struct problem why;
 };
 
 static int
@@ -61,7 +61,7 @@ add(struct stage *s, const char *change, uint64_t number)
     uint64_t given;
 
     assert_int_equal(spool_add(s->spool, slice_of(change), &given, &s->why),
-                     TD_OK);
+                     STATUS_OK);
     assert_int_equal(given, number);
 }
 
@@ -92,17 +92,17 @@ TEST(changes_leave_in_their_order)
     assert_post(s, 2, "[{\"a\":1},\n{\"b\":2}]\n", first);
     assert_int_equal(s->post.n, 2);
     assert_int_equal(s->post.last, 2);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
     assert_int_equal(spool_durable(s->spool), 2);
     assert_int_equal(spool_changes(s->spool), 1);
     assert_int_equal(spool_bytes(s->spool), 7);
     assert_post(s, 2, "[{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
     assert_int_equal(strlen(first), 32);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
 
     spool_post_fini(&s->post);
-    assert_int_equal(spool_seal(s->spool, 2, 9, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_seal(s->spool, 2, 9, &s->post, &s->why), STATUS_OK);
     assert_int_equal(s->post.n, 0);
 }
 
@@ -125,13 +125,13 @@ TEST(a_sealed_post_stays_the_same)
     assert_int_equal(spool_bytes(s->spool), 14);
     assert_post(s, 10, "[{\"a\":1}]\n", again);
     assert_string_equal(first, again);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
 
     open_spool(s);
     assert_int_equal(spool_durable(s->spool), 1);
     assert_post(s, 10, "[{\"b\":2}]\n", again);
     assert_string_not_equal(first, again);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
     open_spool(s);
     add(s, "{\"c\":3}", 3);
 }
@@ -149,21 +149,21 @@ TEST(a_refused_change_is_taken_out)
     add(s, "{\"c\":3}", 3);
     assert_post(s, 10, "[{\"a\":1},\n{\"bad\":2},\n{\"c\":3}]\n", first);
     assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
-                     TD_OK);
+                     STATUS_OK);
     assert_string_equal(entry.text, "{\"bad\":2}");
     assert_int_equal(entry.number, 2);
-    assert_int_equal(spool_drop(s->spool, &entry, &s->why), TD_OK);
+    assert_int_equal(spool_drop(s->spool, &entry, &s->why), STATUS_OK);
     free(entry.text);
     assert_int_equal(spool_bytes(s->spool), 14);
 
     assert_post(s, 10, "[{\"a\":1},\n{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
     assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
-                     TD_OK);
+                     STATUS_OK);
     assert_int_equal(entry.number, 3);
-    assert_int_equal(spool_drop(s->spool, &entry, &s->why), TD_OK);
+    assert_int_equal(spool_drop(s->spool, &entry, &s->why), STATUS_OK);
     free(entry.text);
-    assert_int_equal(spool_unseal(s->spool, &s->why), TD_OK);
+    assert_int_equal(spool_unseal(s->spool, &s->why), STATUS_OK);
     assert_post(s, 10, "[{\"a\":1}]\n", second);
 
     /* The spool does not reuse the number of a removed change. */
@@ -178,12 +178,13 @@ TEST(posts_are_bounded_in_bytes)
     open_spool(s);
     for (unsigned i = 1; i <= 5; i++)
         add(s, "{\"a\":1}", i);
-    assert_int_equal(spool_seal(s->spool, 10, 30, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_seal(s->spool, 10, 30, &s->post, &s->why),
+                     STATUS_OK);
     assert_int_equal(s->post.n, 3);
     assert_true(s->post.body.size <= 30);
-    assert_int_equal(spool_unseal(s->spool, &s->why), TD_OK);
+    assert_int_equal(spool_unseal(s->spool, &s->why), STATUS_OK);
     spool_post_fini(&s->post);
-    assert_int_equal(spool_seal(s->spool, 10, 1, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_seal(s->spool, 10, 1, &s->post, &s->why), STATUS_OK);
     assert_int_equal(s->post.n, 1);
 }
 
@@ -199,7 +200,7 @@ TEST(a_full_spool_takes_nothing)
     add(s, change, 1);
     add(s, change, 2);
     assert_int_equal(spool_add(s->spool, SLICE("y"), &number, &s->why),
-                     TD_UNREACHABLE);
+                     STATUS_UNREACHABLE);
     assert_string_equal(s->why.text,
                         "1000 bytes of changes wait already, 1000 at most");
     assert_int_equal(number, 7);
@@ -212,16 +213,17 @@ TEST(a_spool_is_one_set_s_and_one_process_s)
     struct spool *other;
 
     open_spool(s);
-    assert_int_equal(spool_open(&other, s->path, SET, 1000, &s->why), TD_IO);
+    assert_int_equal(spool_open(&other, s->path, SET, 1000, &s->why),
+                     STATUS_IO);
     assert_non_null(strstr(s->why.text, "is in use by another"));
     assert_null(other);
     spool_close(s->spool);
     s->spool = NULL;
     assert_int_equal(spool_open(&other, s->path, SET "2", 1000, &s->why),
-                     TD_IO);
+                     STATUS_IO);
     assert_non_null(strstr(s->why.text, "is for another set: " SET));
     assert_int_equal(spool_open(&other, "/nowhere/at/all", SET, 1000, &s->why),
-                     TD_IO);
+                     STATUS_IO);
     assert_non_null(strstr(s->why.text, "/nowhere/at/all"));
 }
 
@@ -236,7 +238,8 @@ TEST(another_s_file_is_left_alone)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why), TD_IO);
+    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why),
+                     STATUS_IO);
     f = fopen(s->path, "r");
     assert_non_null(f);
     assert_non_null(fgets(read, sizeof(read), f));
@@ -261,7 +264,8 @@ TEST(a_spool_of_nobody_s_set_is_damaged)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why), TD_IO);
+    assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why),
+                     STATUS_IO);
     assert_null(spool);
     assert_non_null(strstr(s->why.text, "is damaged"));
 }
@@ -272,9 +276,10 @@ TEST(memory_is_a_spool_too)
     struct stage *s = *state;
     char key[33];
 
-    assert_int_equal(spool_open(&s->spool, NULL, SET, 1000, &s->why), TD_OK);
+    assert_int_equal(spool_open(&s->spool, NULL, SET, 1000, &s->why),
+                     STATUS_OK);
     add(s, "{\"a\":1}", 1);
     assert_post(s, 10, "[{\"a\":1}]\n", key);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), TD_OK);
+    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
     assert_int_equal(spool_changes(s->spool), 0);
 }

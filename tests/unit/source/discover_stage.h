@@ -38,7 +38,7 @@ struct stage {
     struct td_client *client;
     struct discovery *discovery;
     struct buf told; /* a line for each set */
-    struct failure why;
+    struct problem why;
     const char *known; /* the path of a set that the caller knows, or NULL */
     unsigned silence_s;
     size_t n_missed;
@@ -94,7 +94,7 @@ add(struct stage *s, const char *name, const char *value)
 }
 
 static inline void
-on_set(struct offered *o, const struct failure *missed, void *user)
+on_set(struct offered *o, const struct problem *missed, void *user)
 {
     struct stage *s = user;
 
@@ -129,7 +129,7 @@ on_set(struct offered *o, const struct failure *missed, void *user)
 }
 
 static inline void
-on_end(const struct failure *why, void *user)
+on_end(const struct problem *why, void *user)
 {
     struct stage *s = user;
 
@@ -145,7 +145,7 @@ is_known(const char *url, void *user)
     return s->known && !strcmp(url, site_link(s->site, s->known));
 }
 
-static inline enum td_status
+static inline enum status
 discover(struct stage *s, const char *url)
 {
     static const struct discovery_watch watch = {.is_known = is_known};
@@ -153,12 +153,12 @@ discover(struct stage *s, const char *url)
     buf_clear(&s->told);
     s->is_over = false;
     s->n_missed = 0;
-    s->why.rc = TD_STOPPED;
+    s->why.rc = STATUS_STOPPED;
     s->discovery = discovery_start(s->client, url, on_set, on_end, s);
     assert_non_null(s->discovery);
     discovery_silence(s->discovery, s->silence_s);
     discovery_watch(s->discovery, &watch);
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
     BUF_ADD(&s->told, "\0");
     return s->why.rc;
 }
@@ -173,9 +173,9 @@ finds(struct stage *s, const char *path, const char *expected)
 
 /* `text` is in the failure's text; NULL: it may have any. */
 static inline void
-fails(struct stage *s, const char *path, enum td_status rc, const char *text)
+fails(struct stage *s, const char *path, enum status rc, const char *text)
 {
-    enum td_status is = discover(s, site_link(s->site, path));
+    enum status is = discover(s, site_link(s->site, path));
 
     if (is != rc || (text && !strstr(s->why.text, text)))
         fail_msg("%s: %d, %s", path, (int)is, s->why.text);

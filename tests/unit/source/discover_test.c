@@ -17,7 +17,7 @@ TEST(a_server_that_falls_silent_is_not_waited_for_longer_than_told)
     site_hold(s->site, "/cl.xml");
     clock_skip_waits(transfers_held, s->site);
     s->silence_s = 4;
-    fails(s, "/cl.xml", TD_UNREACHABLE, "/cl.xml: ");
+    fails(s, "/cl.xml", STATUS_UNREACHABLE, "/cl.xml: ");
     assert_in_range(loop_now_ms() - begun_ms, 4000, 5000);
 }
 
@@ -93,17 +93,17 @@ TEST(a_circle_of_documents_is_broken)
 
     put(s, "/d.xml", INDEX("description", PART("/d.xml") PART("/e.xml")));
     put(s, "/e.xml", INDEX("description", PART("/d.xml")));
-    fails(s, "/d.xml", TD_BROKEN, "its documents lead in a circle");
+    fails(s, "/d.xml", STATUS_MALFORMED, "its documents lead in a circle");
     put(s, "/e.xml", LIST("description", ENTRY("/cl.xml")));
     put(s, "/cl.xml", CHANGES);
     finds(s, "/d.xml", "url=/cl.xml cl=/cl.xml ch=/changes.xml\n");
 
     put(s, "/c.xml", LIST("capabilitylist", OFFER("/c.xml", "capabilitylist")));
-    fails(s, "/c.xml", TD_BROKEN, "its documents lead in a circle");
+    fails(s, "/c.xml", STATUS_MALFORMED, "its documents lead in a circle");
 
     put(s, "/a.xml", LIST("changelist", UP("/b.xml")));
     put(s, "/b.xml", LIST("resourcelist", UP("/a.xml")));
-    fails(s, "/a.xml", TD_BROKEN, "its links \"up\" lead in a circle");
+    fails(s, "/a.xml", STATUS_MALFORMED, "its links \"up\" lead in a circle");
 }
 
 /* each page names one more. */
@@ -132,7 +132,7 @@ TEST(a_chain_without_end_is_broken)
             snprintf(body, sizeof(body), chains[i], n + 1);
             put(s, path, body);
         }
-        fails(s, "/0", TD_BROKEN, "lead from one to the next");
+        fails(s, "/0", STATUS_MALFORMED, "lead from one to the next");
         assert_in_range(site_count(s->site, NULL) - n_before, 10, 30);
     }
 }
@@ -212,7 +212,7 @@ TEST(the_root_of_a_host_stands_for_all_its_sets)
 
     /* Many a host has a page for people at every address. */
     put(s, "/.well-known/resourcesync", "<!DOCTYPE html><p>Welcome");
-    fails(s, "/", TD_BROKEN, "/.well-known/resourcesync cannot be read");
+    fails(s, "/", STATUS_MALFORMED, "/.well-known/resourcesync cannot be read");
     site_headers(s->site, "/.well-known/resourcesync",
                  "Content-Type: text/html");
     finds(s, "/", "url=/1.xml cl=/1.xml ch=/changes.xml\n");
@@ -282,7 +282,7 @@ TEST(a_list_whose_link_up_leads_nowhere_is_offered_alone)
 
     /* But a server that is busy is asked again later. */
     site_status(s->site, "/d.xml", 503, "Retry-After: 7", 0);
-    fails(s, "/rl.xml", TD_UNREACHABLE, NULL);
+    fails(s, "/rl.xml", STATUS_UNREACHABLE, NULL);
     assert_int_equal(s->why.retry_after_s, 7);
 }
 
@@ -361,8 +361,8 @@ TEST(the_host_is_asked_where_the_page_says_nothing)
     finds(s, "/page",
           "url=/a/cl.xml cl=/a/cl.xml ch=/changes.xml\n"
           "url=/b/cl.xml cl=/b/cl.xml ch=/changes.xml\n");
-    fails(s, "/c", TD_REFUSED, NULL);
-    assert_int_equal(s->why.status, 404);
+    fails(s, "/c", STATUS_REFUSED, NULL);
+    assert_int_equal(s->why.http_status, 404);
 
     /* The same where the host's description has parts. */
     put(s, "/.well-known/resourcesync",
@@ -385,7 +385,7 @@ TEST(redirects_are_followed_and_relative_urls_are_of_where_they_lead)
     finds(s, "/old", "url=/old cl=/old ch=/new/ch.xml\n");
 
     site_status(s->site, "/round", 302, "Location: /round", 0);
-    fails(s, "/round", TD_REFUSED, NULL);
+    fails(s, "/round", STATUS_REFUSED, NULL);
     assert_int_equal(site_count(s->site, "/round"), 11);
 }
 
@@ -435,7 +435,7 @@ TEST(what_is_named_and_cannot_be_read_is_missed)
 
     /* Without any set the unreadable page is the reason of the failure. */
     put(s, "/d2.xml", LIST("description", ENTRY("/1.xml")));
-    fails(s, "/i.xml", TD_BROKEN, "/1.xml cannot be read");
+    fails(s, "/i.xml", STATUS_MALFORMED, "/1.xml cannot be read");
     assert_int_equal(s->n_missed, 1);
 }
 
@@ -443,18 +443,18 @@ TEST(what_cannot_be_had_is_told)
 {
     struct stage *s = *state;
 
-    assert_int_equal(discover(s, "http://127.0.0.1:1/"), TD_UNREACHABLE);
-    assert_int_equal(discover(s, "ftp://example.com/"), TD_INVALID);
-    assert_int_equal(discover(s, "nonsense"), TD_INVALID);
+    assert_int_equal(discover(s, "http://127.0.0.1:1/"), STATUS_UNREACHABLE);
+    assert_int_equal(discover(s, "ftp://example.com/"), STATUS_INVALID);
+    assert_int_equal(discover(s, "nonsense"), STATUS_INVALID);
 
     put(s, "/half.xml", "<urlset" RS "<url>");
-    fails(s, "/half.xml", TD_BROKEN, "/half.xml cannot be read: line 1");
+    fails(s, "/half.xml", STATUS_MALFORMED, "/half.xml cannot be read: line 1");
 
     put(s, "/page", "<html></html>");
-    fails(s, "/page", TD_REFUSED, "nothing of ResourceSync");
+    fails(s, "/page", STATUS_REFUSED, "nothing of ResourceSync");
 
     put(s, "/json", "{\"answer\":42}");
-    fails(s, "/json", TD_REFUSED, "nothing of ResourceSync");
+    fails(s, "/json", STATUS_REFUSED, "nothing of ResourceSync");
 }
 
 /* that a source has no sets is no reason to look for a typing error. */
@@ -468,13 +468,13 @@ TEST(a_source_without_sets_says_so)
     put(s, "/sets", "{\"sets\":[]}");
     put(s, "/d.xml", INDEX("description", PART("/part.xml")));
     put(s, "/part.xml", LIST("description", ""));
-    fails(s, "/", TD_REFUSED, says);
-    fails(s, "/.well-known/resourcesync", TD_REFUSED, says);
-    fails(s, "/sets", TD_REFUSED, says);
-    fails(s, "/d.xml", TD_REFUSED, says);
-    fails(s, "/typo", TD_REFUSED, "/typo: 404");
+    fails(s, "/", STATUS_REFUSED, says);
+    fails(s, "/.well-known/resourcesync", STATUS_REFUSED, says);
+    fails(s, "/sets", STATUS_REFUSED, says);
+    fails(s, "/d.xml", STATUS_REFUSED, says);
+    fails(s, "/typo", STATUS_REFUSED, "/typo: 404");
     site_delete(s->site, "/.well-known/resourcesync");
-    fails(s, "/", TD_REFUSED, "nothing of ResourceSync");
+    fails(s, "/", STATUS_REFUSED, "nothing of ResourceSync");
 }
 
 /* Only its root is looked at: the rest of a large list does not come. */
@@ -507,7 +507,7 @@ TEST(a_source_of_endless_documents_is_broken)
     buf_add_text(&index, "</sitemapindex>");
     site_put(s->site, "/d.xml", NULL, buf_slice(&index));
     buf_fini(&index);
-    fails(s, "/d.xml", TD_BROKEN, "more documents than any source has");
+    fails(s, "/d.xml", STATUS_MALFORMED, "more documents than any source has");
     assert_int_equal(site_count(s->site, NULL), 1);
 }
 
@@ -518,7 +518,7 @@ TEST(it_may_be_freed_when_it_tells_a_set)
     put(s, "/d.xml", LIST("description", ENTRY("/1.xml") ENTRY("/2.xml")));
     put(s, "/1.xml", CHANGES);
     s->frees = true;
-    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), TD_STOPPED);
+    assert_int_equal(discover(s, site_link(s->site, "/d.xml")), STATUS_STOPPED);
     assert_string_equal(s->told.data, "url=/1.xml cl=/1.xml ch=/changes.xml\n");
     assert_int_equal(site_count(s->site, "/2.xml"), 0);
 }
@@ -566,8 +566,8 @@ TEST(sitemaps_of_a_robots_txt_are_found)
     finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
     finds(s, "/page", "url=/robots.txt rl=/robots.txt\n");
     finds(s, "/robots.txt", "url=/robots.txt rl=/robots.txt\n");
-    fails(s, "/none", TD_REFUSED, "/none: 404");  /* a slip of the pen */
-    site_status(s->site, "/2.xml", 404, NULL, 0); /* reading it fails */
+    fails(s, "/none", STATUS_REFUSED, "/none: 404"); /* a slip of the pen */
+    site_status(s->site, "/2.xml", 404, NULL, 0);    /* reading it fails */
     finds(s, "/", "url=/robots.txt rl=/robots.txt\n");
     site_status(s->site, "/2.xml", 0, NULL, 0);
 
@@ -586,5 +586,6 @@ TEST(sitemaps_of_a_robots_txt_are_found)
     finds(s, "/", "url=/c.xml cl=/c.xml rl=/1.xml ch=/changes.xml\n");
 
     put(s, "/robots.txt", "User-agent: *\n");
-    fails(s, "/", TD_REFUSED, "nothing of ResourceSync there, nor a Sitemap");
+    fails(s, "/", STATUS_REFUSED,
+          "nothing of ResourceSync there, nor a Sitemap");
 }

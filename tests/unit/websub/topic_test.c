@@ -17,7 +17,7 @@ struct stage {
     struct fake_broker *server;
     struct td_client *client;
     struct topic_search *search;
-    struct failure why;
+    struct problem why;
     bool is_over;
 };
 
@@ -46,7 +46,7 @@ end(void **state)
 }
 
 static void
-on_found(const struct failure *why, struct topic *topic, void *user)
+on_found(const struct problem *why, struct topic *topic, void *user)
 {
     struct stage *s = user;
 
@@ -81,9 +81,9 @@ TEST(a_refusal_is_not_read_to_its_end)
     struct stage *s = *state;
 
     find(s, SLICE("HTTP/1.1 404 Not Found" CHUNKED));
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
 
-    assert_int_equal(s->why.rc, TD_REFUSED);
+    assert_int_equal(s->why.rc, STATUS_REFUSED);
     assert_non_null(strstr(s->why.text, "/sets/news: status 404"));
 }
 
@@ -92,9 +92,9 @@ TEST(a_refusal_says_when_to_come_again)
     struct stage *s = *state;
 
     find(s, SLICE("HTTP/1.1 503 No\r\nRetry-After: 7" CHUNKED));
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
 
-    assert_int_equal(s->why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->why.rc, STATUS_UNREACHABLE);
     assert_int_equal(s->why.retry_after_s, 7);
 }
 
@@ -105,9 +105,9 @@ TEST(a_page_that_does_not_end_in_time_is_given_up)
 
     find(s, SLICE("HTTP/1.1 200 OK\r\nContent-Type: text/html" CHUNKED));
     clock_skip_waits(is_at_rest, s->server);
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), TD_OK);
+    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
 
-    assert_int_equal(s->why.rc, TD_UNREACHABLE);
+    assert_int_equal(s->why.rc, STATUS_UNREACHABLE);
     assert_non_null(strstr(s->why.text, "does not come to an end"));
     assert_int_equal(loop_now_ms() - begun_ms, 60000);
 }
