@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "client/tidings.h"
+#include "proto/problem.h"
 
 /* Exit codes; --help lists them. */
 enum exit_code {

@@ -175,7 +175,7 @@ execute(const struct execution *e, const volatile sig_atomic_t *is_interrupted)
 
     if (!environment || pipe2(ends, O_CLOEXEC)) {
         say("cannot run the command: %s",
-            environment ? strerror(errno) : "no memory");
+            environment ? strerror(errno) : NO_MEMORY);
         environment_free(environment);
         return false;
     }

@@ -88,7 +88,7 @@ run_command(struct follow *f, const struct td_message *message,
     bool is_good;
 
     if (change && !to) {
-        say("no memory");
+        say(NO_MEMORY);
         f->code = EXIT_FAILED;
         return false;
     }

@@ -72,7 +72,7 @@ read_filters(const struct arguments *arguments, struct follow_args *args)
 {
     args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
     if (!args->filters) {
-        say("no memory");
+        say(NO_MEMORY);
         return false;
     }
     for (size_t i = 0; i < arguments->n_given; i++) {

@@ -46,7 +46,7 @@ open_db(struct follow_state *state, const char *path)
         sqlite3_busy_timeout(state->db, BUSY_MS) == SQLITE_OK &&
         sqlite3_exec(state->db, schema, NULL, NULL, NULL) == SQLITE_OK)
         return true;
-    fail(state, state->db ? sqlite3_errmsg(state->db) : "no memory");
+    fail(state, state->db ? sqlite3_errmsg(state->db) : NO_MEMORY);
     sqlite3_close(state->db);
     state->db = NULL;
     return false;
@@ -84,7 +84,7 @@ follow_state_open(struct td_client *client, const char *path)
     bool is_good = true;
 
     if (!state) {
-        say("no memory");
+        say(NO_MEMORY);
         return NULL;
     }
     state->client = client;
@@ -198,7 +198,7 @@ follow_state_start(struct follow_state *state, struct td_start *start)
         memcpy(start->after, state->position, sizeof(start->after));
         state->set_url = strdup(start->set_url);
         if (!state->set_url)
-            return fail(state, "no memory");
+            return fail(state, NO_MEMORY);
     }
     if (is_first)
         n = snprintf(start->listing, sizeof(start->listing), "%s.list",

@@ -315,7 +315,7 @@ run(const struct command *command, int argc, char **argv)
     int chosen;
 
     if (!in_order || !headers) {
-        say("no memory");
+        say(NO_MEMORY);
         code = EXIT_FAILED;
         goto out;
     }

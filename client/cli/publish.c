@@ -613,7 +613,7 @@ run(const struct arguments *arguments)
     if (fault)
         return bad_usage("%s", fault);
     if (!make_document(arguments, &text, &size))
-        say("no memory");
+        say(NO_MEMORY);
     else if (arguments->options[OPTION_CONTENT])
         code = post_content(arguments, text);
     else

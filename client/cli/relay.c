@@ -289,7 +289,7 @@ look_for(struct relay *r, const struct relay_post *post)
         is_good = deliver(r, post);
     } else if (rc != TD_STOPPED) {
         say("cannot tell whether the target has it: %s",
-            rc == TD_MEMORY ? "no memory" : td_problem(r->target));
+            rc == TD_MEMORY ? NO_MEMORY : td_problem(r->target));
         fail(r, EXIT_FAILED);
     }
     relay_search_free(s.search);
@@ -371,7 +371,7 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
     bool is_good = to && write_post(r, to, message, i, &n);
 
     if (!to || ferror(to)) {
-        say("no memory");
+        say(NO_MEMORY);
         is_good = fail(r, EXIT_FAILED);
     }
     if (to)
@@ -702,7 +702,7 @@ run(const struct arguments *arguments)
     struct sigaction stops = {.sa_handler = on_signal};
     struct relay r = {.limits = &arguments->limits,
                       .keeps_links = given[OPTION_KEEP_LINKS] != NULL};
-    char why[512];
+    struct problem why;
 
     if (arguments->n_operands != 2)
         return bad_usage("relay needs the URL of a source and a SET-URL; see "
@@ -724,12 +724,12 @@ run(const struct arguments *arguments)
     if (!mirrored_max_delete(given[OPTION_MAX_DELETE], &r.max_delete))
         return EXIT_USAGE;
     if (asprintf(&r.listing, "%s.list", given[OPTION_STATE]) < 0) {
-        say("no memory");
+        say(NO_MEMORY);
         return EXIT_FAILED;
     }
-    r.state = relay_open(given[OPTION_STATE], r.source_url, r.target_url, why);
+    r.state = relay_open(given[OPTION_STATE], r.source_url, r.target_url, &why);
     if (!r.state) {
-        say("%s: %s", given[OPTION_STATE], why);
+        say("%s: %s", given[OPTION_STATE], why.text);
         free(r.listing);
         return EXIT_FAILED;
     }

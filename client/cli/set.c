@@ -224,7 +224,7 @@ give_settings(struct td_client *client, const struct arguments *arguments,
         return code;
     settings = settings_of(arguments, &size);
     if (!settings) {
-        say("no memory");
+        say(NO_MEMORY);
         return EXIT_FAILED;
     }
     if (is_new)

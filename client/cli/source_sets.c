@@ -39,7 +39,7 @@ source_sets_find(struct td_client *client, const char *url,
     *sets = (struct source_sets){.n = 0};
     rc = td_sets(client, url, on_set, &finding);
     if (finding.failed) {
-        say("no memory");
+        say(NO_MEMORY);
         return EXIT_FAILED;
     }
     if (rc == TD_STOPPED) {

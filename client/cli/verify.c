@@ -231,7 +231,7 @@ verify(struct verify *v, const char *where)
             (int)sizeof(pattern))
         rc = glob(pattern, 0, on_unreadable, &sets);
     if (rc == GLOB_NOSPACE)
-        say("no memory");
+        say(NO_MEMORY);
     code =
         rc && rc != GLOB_NOMATCH ? EXIT_FAILED : verify_data(v, where, &sets);
     globfree(&sets);

@@ -137,7 +137,7 @@ run(const struct arguments *arguments)
 
     excludes = calloc(arguments->n_given + 1, sizeof(excludes[0]));
     if (!excludes) {
-        say("no memory");
+        say(NO_MEMORY);
         return EXIT_FAILED;
     }
     for (size_t i = 0; i < arguments->n_given; i++)

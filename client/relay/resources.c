@@ -29,7 +29,7 @@ struct relay_resources {
     sqlite3_stmt *insert;
     struct room room;
     uint64_t unlooked; /* bytes since the last look at the disk */
-    char trouble[1024];
+    struct problem why;
 };
 
 static bool
@@ -38,7 +38,7 @@ fail(struct relay_resources *r, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(r->trouble, sizeof(r->trouble), format, args);
+    problem_vset(&r->why, STATUS_IO, format, args);
     va_end(args);
     return false;
 }
@@ -54,14 +54,11 @@ fail_database(struct relay_resources *r)
 static bool
 has_room(struct relay_resources *r, uint64_t size)
 {
-    struct problem why;
-
     r->unlooked += size;
     if (r->unlooked < LOOK_BYTES)
         return true;
     r->unlooked = 0;
-    return !room_look_at(&r->room, temporary_directory(), size, &why) ||
-           fail(r, "%s", why.text);
+    return !room_look_at(&r->room, temporary_directory(), size, &r->why);
 }
 
 struct relay_resources *
@@ -174,14 +171,13 @@ bool
 relay_resources_write(struct relay_resources *r,
                       const struct relay_rules *rules, int *fd)
 {
-    struct problem why;
     int copy;
     FILE *to;
     bool is_good;
 
-    *fd = temporary_file_open(&why);
+    *fd = temporary_file_open(&r->why);
     if (*fd < 0)
-        return fail(r, "%s", why.text);
+        return false;
     copy = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
     to = copy < 0 ? NULL : fdopen(copy, "w");
     if (!to) {
@@ -205,5 +201,5 @@ failed:
 const char *
 relay_resources_trouble(const struct relay_resources *r)
 {
-    return r->trouble;
+    return r->why.text;
 }

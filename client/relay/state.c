@@ -37,7 +37,7 @@ struct relay_state {
     char position[RELAY_POSITION_SIZE];
     char target[RELAY_POSITION_SIZE];
     bool owns;
-    char trouble[512];
+    struct problem why;
 };
 
 /* Steps of the database */
@@ -45,11 +45,10 @@ struct relay_state {
 static bool
 fail(struct relay_state *state)
 {
-    snprintf(state->trouble, sizeof(state->trouble),
-             "the state of this relay: %s",
-             sqlite3_errcode(state->db) == SQLITE_BUSY
-                 ? "another relay works with it"
-                 : sqlite3_errmsg(state->db));
+    problem(&state->why, STATUS_IO, "the state of this relay: %s",
+            sqlite3_errcode(state->db) == SQLITE_BUSY
+                ? "another relay works with it"
+                : sqlite3_errmsg(state->db));
     if (!sqlite3_get_autocommit(state->db))
         sqlite3_exec(state->db, "ROLLBACK", NULL, NULL, NULL);
     return false;
@@ -128,10 +127,10 @@ found(struct relay_state *state)
         return exec(state, schema);
     if (application == APPLICATION_ID && version <= VERSION)
         return version == VERSION || exec(state, from_1);
-    snprintf(state->trouble, sizeof(state->trouble), "%s",
-             application == APPLICATION_ID
-                 ? "the state is of a newer version of this program"
-                 : "the file is not the state of a relay");
+    problem(&state->why, STATUS_INVALID, "%s",
+            application == APPLICATION_ID
+                ? "the state is of a newer version of this program"
+                : "the file is not the state of a relay");
     return false;
 }
 
@@ -139,8 +138,8 @@ found(struct relay_state *state)
 static bool
 fail_damaged(struct relay_state *state)
 {
-    snprintf(state->trouble, sizeof(state->trouble),
-             "the state of this relay is damaged");
+    problem(&state->why, STATUS_MALFORMED,
+            "the state of this relay is damaged");
     return false;
 }
 
@@ -176,9 +175,9 @@ bind_sets(struct relay_state *state, const char *source, const char *target)
         fail_damaged(state);
     } else if (strcmp(its_source, source) || strcmp(its_target, target)) {
         is_good = false;
-        snprintf(state->trouble, sizeof(state->trouble),
-                 "the state is that of another relay: %.200s to %.200s",
-                 its_source, its_target);
+        problem(&state->why, STATUS_INVALID,
+                "the state is that of another relay: %.200s to %.200s",
+                its_source, its_target);
     }
 
 out:
@@ -188,13 +187,13 @@ out:
 
 struct relay_state *
 relay_open(const char *path, const char *source, const char *target,
-           char why[512])
+           struct problem *why)
 {
     struct relay_state *state = calloc(1, sizeof(*state));
     bool is_good;
 
     if (!state) {
-        snprintf(why, 512, "no memory");
+        problem_memory(why);
         return NULL;
     }
     is_good = !sqlite3_open_v2(path, &state->db,
@@ -206,7 +205,7 @@ relay_open(const char *path, const char *source, const char *target,
               bind_sets(state, source, target) && exec(state, "COMMIT");
     if (is_good)
         return state;
-    snprintf(why, 512, "%s", state->trouble);
+    *why = state->why;
     relay_close(state);
     return NULL;
 }
@@ -223,7 +222,7 @@ relay_close(struct relay_state *state)
 const char *
 relay_trouble(const struct relay_state *state)
 {
-    return state->trouble;
+    return state->why.text;
 }
 
 const char *
@@ -291,7 +290,7 @@ relay_seal(struct relay_state *state, const char *body, size_t size, size_t n,
     sqlite3_stmt *s;
 
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-        snprintf(state->trouble, sizeof(state->trouble), "no random numbers");
+        problem(&state->why, STATUS_IO, "no random numbers");
         return false;
     }
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -337,7 +336,7 @@ relay_unfinished(struct relay_state *state, struct relay_post *post,
     if (is_good)
         memcpy(post->body, sqlite3_column_blob(s, 4), post->size);
     else
-        snprintf(state->trouble, sizeof(state->trouble), "no memory");
+        problem_memory(&state->why);
 
 out:
     sqlite3_finalize(s);

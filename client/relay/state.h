@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/problem.h"
+
 #define RELAY_POSITION_SIZE 128
 #define RELAY_KEY_SIZE      33
 
@@ -27,7 +29,7 @@ struct relay_state;
 /* Opens the file, or makes it. NULL: `why` says why: it is another relay's, in
  * use, no state. */
 struct relay_state *relay_open(const char *path, const char *source,
-                               const char *target, char why[512]);
+                               const char *target, struct problem *why);
 void relay_close(struct relay_state *state); /* NULL is allowed */
 
 /* All that follows returns false where the file failed; relay_trouble says why

@@ -19,12 +19,12 @@ open_state(void **state)
 {
     struct tempdir *dir = *state;
     struct relay_state *s;
-    char why[512];
+    struct problem why;
 
     snprintf(path, sizeof(path), "%s/state", dir->path);
-    s = relay_open(path, "http://a/sets/x", "http://b/sets/x", why);
+    s = relay_open(path, "http://a/sets/x", "http://b/sets/x", &why);
     if (!s)
-        fail_msg("%s", why);
+        fail_msg("%s", why.text);
     return s;
 }
 
@@ -79,16 +79,16 @@ TEST(a_sealed_post_outlives_the_process)
 TEST(a_state_is_one_relay_s_and_one_process_s)
 {
     struct relay_state *s = open_state(state);
-    char why[512];
+    struct problem why;
 
-    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
-    assert_non_null(strstr(why, "another relay works with it"));
+    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
+    assert_non_null(strstr(why.text, "another relay works with it"));
     relay_close(s);
-    assert_null(relay_open(path, "http://a/sets/x", "http://c/sets/x", why));
-    assert_non_null(strstr(why, "of another relay: http://a/sets/x to "
-                                "http://b/sets/x"));
-    assert_null(relay_open("/nowhere/at/all", "a", "b", why));
-    assert_non_null(strstr(why, "unable to open"));
+    assert_null(relay_open(path, "http://a/sets/x", "http://c/sets/x", &why));
+    assert_non_null(strstr(why.text, "of another relay: http://a/sets/x to "
+                                     "http://b/sets/x"));
+    assert_null(relay_open("/nowhere/at/all", "a", "b", &why));
+    assert_non_null(strstr(why.text, "unable to open"));
 }
 
 /* Changes the file behind its back. */
@@ -113,7 +113,7 @@ TEST(a_damaged_state_is_told)
     };
     struct relay_state *s = open_state(state);
     struct relay_post post;
-    char why[512];
+    struct problem why;
     bool is_there = true;
 
     assert_true(relay_seal(s, "[1,2]\n", 6, 2, "a-9"));
@@ -133,8 +133,8 @@ TEST(a_damaged_state_is_told)
     damage("DROP TABLE relay; CREATE TABLE relay"
            " (source, target, position, target_position, owns);"
            "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '', 0)");
-    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
-    assert_string_equal(why, "the state of this relay is damaged");
+    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
+    assert_string_equal(why.text, "the state of this relay is damaged");
 }
 
 /* A relay does not own its target unless somebody said so; a state of the first
@@ -142,7 +142,7 @@ TEST(a_damaged_state_is_told)
 TEST(a_target_is_owned_from_then_on)
 {
     struct relay_state *s = open_state(state);
-    char why[512];
+    struct problem why;
 
     assert_false(relay_owns(s));
     for (int i = 0; i < 2; i++) {
@@ -169,6 +169,7 @@ TEST(a_target_is_owned_from_then_on)
     }
 
     damage("PRAGMA user_version = 3");
-    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", why));
-    assert_string_equal(why, "the state is of a newer version of this program");
+    assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
+    assert_string_equal(why.text,
+                        "the state is of a newer version of this program");
 }
