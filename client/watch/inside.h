@@ -16,7 +16,6 @@
 #include "client/watch/mediatypes.h"
 #include "client/watch/outbox.h"
 #include "client/watch/tree.h"
-#include "client/watch/trouble.h"
 #include "client/watch/watch.h"
 #include "client/watch/watches.h"
 
@@ -41,7 +40,7 @@ struct watch {
     bool is_usage;    /* the caller's mistake */
     uint64_t n_files; /* seen by this scan */
     unsigned n_looks;
-    struct trouble trouble;
+    struct problem why;
 };
 
 /* Reads the kernel's events. False: the watch ends. */
@@ -54,7 +53,10 @@ bool watch_go_on(struct watch *w);
 void watch_warn(struct watch *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Both end the watch, and return false. */
+/* All three end the watch, and return false. watch_trouble returns the first
+ * reason. */
+bool watch_fail(struct watch *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 bool watch_ledger_failed(struct watch *w);
 bool watch_gone(struct watch *w);
 

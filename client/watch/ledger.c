@@ -98,7 +98,7 @@ struct ledger {
     bool has_pending; /* rows that are not sealed yet */
     char *set_url;
     char *base_uri;
-    struct trouble trouble;
+    struct problem why;
 };
 
 /* Steps of the database */
@@ -106,8 +106,8 @@ struct ledger {
 static bool
 fail(struct ledger *ledger)
 {
-    trouble_set(&ledger->trouble, "the state of this watch: %s",
-                sqlite3_errmsg(ledger->db));
+    problem(&ledger->why, STATUS_IO, "the state of this watch: %s",
+            sqlite3_errmsg(ledger->db));
     return false;
 }
 
@@ -185,23 +185,24 @@ commit(struct ledger *ledger)
 /* Opening */
 
 static bool
-lock(struct ledger *ledger, const char *dir, struct trouble *why)
+lock(struct ledger *ledger, const char *dir, struct problem *why)
 {
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof(path), "%s/lock", dir) >= (int)sizeof(path)) {
-        trouble_set(why, "%s: %s", dir, strerror(ENAMETOOLONG));
+        problem(why, STATUS_IO, "%s: %s", dir, strerror(ENAMETOOLONG));
         return false;
     }
     ledger->lock = open(path, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (ledger->lock < 0)
-        trouble_set(why, "cannot open %s: %s", path, strerror(errno));
+        problem(why, STATUS_IO, "cannot open %s: %s", path, strerror(errno));
     else if (!flock(ledger->lock, LOCK_EX | LOCK_NB))
         return true;
     else if (errno == EWOULDBLOCK)
-        trouble_set(why, "another tidings watch keeps its state in %s", dir);
+        problem(why, STATUS_IO, "another tidings watch keeps its state in %s",
+                dir);
     else
-        trouble_set(why, "cannot lock %s: %s", path, strerror(errno));
+        problem(why, STATUS_IO, "cannot lock %s: %s", path, strerror(errno));
     return false;
 }
 
@@ -231,8 +232,8 @@ prepare(struct ledger *ledger)
     if (version < 0)
         return fail(ledger);
     if (version > VERSION) {
-        trouble_set(&ledger->trouble,
-                    "the state of this watch is of a newer tidings");
+        problem(&ledger->why, STATUS_IO,
+                "the state of this watch is of a newer tidings");
         return false;
     }
     /* In one transaction: a crash leaves a new database, or a whole one. */
@@ -271,24 +272,24 @@ is_ours(struct ledger *ledger, const char *dir)
         is_same = column_is(s, 0, ledger->set_url) &&
                   column_is(s, 1, ledger->base_uri);
     if (!is_same)
-        trouble_set(&ledger->trouble,
-                    "the state in %s is of %s with base URI %s; choose "
-                    "another --state for this one",
-                    dir, (const char *)sqlite3_column_text(s, 0),
-                    (const char *)sqlite3_column_text(s, 1));
+        problem(&ledger->why, STATUS_IO,
+                "the state in %s is of %s with base URI %s; choose "
+                "another --state for this one",
+                dir, (const char *)sqlite3_column_text(s, 0),
+                (const char *)sqlite3_column_text(s, 1));
     done(ledger, SQL_BOUND);
     return is_same;
 }
 
 struct ledger *
 ledger_open(const char *dir, const char *set_url, const char *base_uri,
-            struct trouble *why)
+            struct problem *why)
 {
     struct ledger *ledger = calloc(1, sizeof(*ledger));
     char path[PATH_MAX];
 
     if (!ledger) {
-        trouble_set(why, "no memory");
+        problem_memory(why);
         return NULL;
     }
     ledger->lock = -1;
@@ -296,7 +297,7 @@ ledger_open(const char *dir, const char *set_url, const char *base_uri,
     ledger->base_uri = strdup(base_uri);
     snprintf(path, sizeof(path), "%s/watch.db", dir);
     if (!ledger->set_url || !ledger->base_uri)
-        trouble_set(why, "no memory");
+        problem_memory(why);
     else if (lock(ledger, dir, why)) {
         if (sqlite3_open_v2(path, &ledger->db,
                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
@@ -305,7 +306,7 @@ ledger_open(const char *dir, const char *set_url, const char *base_uri,
             fail(ledger);
         else if (prepare(ledger) && is_ours(ledger, dir))
             return ledger;
-        trouble_set(why, "%s", ledger->trouble.text);
+        *why = ledger->why;
     }
     ledger_close(ledger);
     return NULL;
@@ -337,7 +338,7 @@ ledger_is_kept(const struct ledger *ledger)
 const char *
 ledger_trouble(const struct ledger *ledger)
 {
-    return ledger->trouble.text;
+    return ledger->why.text;
 }
 
 /* Looking */
@@ -497,7 +498,8 @@ ledger_seal(struct ledger *ledger, const void *body, size_t size,
     char key[LEDGER_KEY_SIZE];
 
     if (!make_key(key)) {
-        trouble_set(&ledger->trouble, "no random numbers: %s", strerror(errno));
+        problem(&ledger->why, STATUS_IO, "no random numbers: %s",
+                strerror(errno));
         return false;
     }
     if (!begin(ledger))
@@ -531,7 +533,7 @@ ledger_unfinished(struct ledger *ledger, struct ledger_post *post,
         if (is_good && post->size)
             memcpy(post->body, sqlite3_column_blob(s, 1), post->size);
         else if (!is_good)
-            trouble_set(&ledger->trouble, "no memory");
+            problem_memory(&ledger->why);
     }
     done(ledger, SQL_POST_OF);
     return is_good;

@@ -34,7 +34,7 @@
 
 #include "client/watch/filehash.h"
 #include "client/watch/locs.h"
-#include "client/watch/trouble.h"
+#include "proto/problem.h"
 
 struct ledger;
 
@@ -46,7 +46,7 @@ struct ledger;
  * it.
  */
 struct ledger *ledger_open(const char *dir, const char *set_url,
-                           const char *base_uri, struct trouble *why);
+                           const char *base_uri, struct problem *why);
 
 /* Rolls back all since the last seal or save. NULL is allowed. */
 void ledger_close(struct ledger *ledger);

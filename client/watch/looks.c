@@ -182,8 +182,7 @@ push(struct watch *w, struct folders *folders, const char *path)
     }
 
 no_memory:
-    trouble_set(&w->trouble, "no memory");
-    return false;
+    return watch_fail(w, NO_MEMORY);
 }
 
 /* Looks at one name in a folder. */
@@ -248,7 +247,7 @@ enter(struct watch *w, const char *path, bool with_files, int *fd)
         *fd = -1;
         return true;
     }
-    if (!w->watches || watches_add(w->watches, *fd, path, &w->trouble))
+    if (!w->watches || watches_add(w->watches, *fd, path, &w->why))
         return true;
     close(*fd);
     *fd = -1;
@@ -343,11 +342,11 @@ may_be_empty(struct watch *w)
         return true;
     if (!tree_is_there(&w->tree))
         return watch_gone(w);
-    trouble_set(&w->trouble,
-                "%s has no files, but %llu were posted: is a file system not "
-                "mounted? with --allow-empty they are posted as deleted",
-                w->options.dir, (unsigned long long)n_posted);
-    return false;
+    return watch_fail(
+        w,
+        "%s has no files, but %llu were posted: is a file system not "
+        "mounted? with --allow-empty they are posted as deleted",
+        w->options.dir, (unsigned long long)n_posted);
 }
 
 bool

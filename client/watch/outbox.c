@@ -75,7 +75,7 @@ outbox_add(struct outbox *outbox, const char *change, const char *path,
         outbox->begun_ms = now_ms();
     }
     if (!outbox->to) {
-        trouble_set(outbox->trouble, "no memory");
+        problem_memory(outbox->why);
         return false;
     }
     fputs(outbox->n_entries ? ",\n" : "[", outbox->to);
@@ -84,7 +84,7 @@ outbox_add(struct outbox *outbox, const char *change, const char *path,
     outbox->n_deleted += !mark;
     if (ledger_add(outbox->ledger, path, mark))
         return true;
-    trouble_set(outbox->trouble, "%s", ledger_trouble(outbox->ledger));
+    problem(outbox->why, STATUS_IO, "%s", ledger_trouble(outbox->ledger));
     return false;
 }
 
@@ -118,8 +118,8 @@ void
 outbox_undo(struct outbox *outbox)
 {
     forget(outbox);
-    if (outbox->ledger && !ledger_undo(outbox->ledger))
-        trouble_set(outbox->trouble, "%s", ledger_trouble(outbox->ledger));
+    if (outbox->ledger && !ledger_undo(outbox->ledger) && !outbox->why->rc)
+        problem(outbox->why, STATUS_IO, "%s", ledger_trouble(outbox->ledger));
 }
 
 bool
@@ -132,11 +132,11 @@ outbox_seal(struct outbox *outbox)
     is_good = !fclose(outbox->to) && is_good;
     outbox->to = NULL;
     if (!is_good)
-        trouble_set(outbox->trouble, "no memory");
+        problem_memory(outbox->why);
     else if (!ledger_seal(outbox->ledger, outbox->body, outbox->size,
                           outbox->n_entries)) {
         is_good = false;
-        trouble_set(outbox->trouble, "%s", ledger_trouble(outbox->ledger));
+        problem(outbox->why, STATUS_IO, "%s", ledger_trouble(outbox->ledger));
     }
     forget(outbox);
     return is_good;
@@ -147,7 +147,7 @@ outbox_seal(struct outbox *outbox)
 static enum outbox_result
 fail(struct outbox *outbox)
 {
-    trouble_set(outbox->trouble, "%s", ledger_trouble(outbox->ledger));
+    problem(outbox->why, STATUS_IO, "%s", ledger_trouble(outbox->ledger));
     return OUTBOX_FAILED;
 }
 
@@ -185,7 +185,7 @@ static enum outbox_result
 note_refused(struct outbox *outbox, const struct ledger_post *post,
              enum td_status rc, unsigned status)
 {
-    trouble_set(outbox->trouble, "%s", td_problem(outbox->client));
+    problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
     if (rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status)))
         return OUTBOX_FAILED;
     if (!ledger_drop(outbox->ledger))
@@ -195,7 +195,7 @@ note_refused(struct outbox *outbox, const struct ledger_post *post,
     if (status != 413 || post->n_entries < 2)
         return OUTBOX_FAILED;
 
-    outbox->trouble->text[0] = '\0';
+    problem_clear(outbox->why);
     outbox->n_entries_max = post->n_entries / 2;
     return OUTBOX_AGAIN;
 }
@@ -244,7 +244,7 @@ send_post(struct outbox *outbox, const struct ledger_post *post)
         if (!is_passing(rc, status))
             return note_refused(outbox, post, rc, status);
         if (!outbox->will_retry) {
-            trouble_set(outbox->trouble, "%s", td_problem(outbox->client));
+            problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
             return OUTBOX_FAILED;
         }
         ms = pause_of(&pause_ms, retry_after_s);

@@ -33,7 +33,7 @@ struct outbox {
     size_t n_entries_max;
     int64_t begun_ms;
     bool will_retry; /* else an unreachable broker is a failure */
-    struct trouble *trouble;
+    struct problem *why;
 
     /* Waits, and reads events meanwhile; true: the watch has to stop. */
     bool (*wait)(unsigned ms, void *waiter);
@@ -49,13 +49,13 @@ enum outbox_result {
     OUTBOX_AGAIN,   /* the broker kept nothing, or lost all: compare all files
                        with the ledger again */
     OUTBOX_STOPPED, /* the next start posts the sealed post */
-    OUTBOX_FAILED,  /* the trouble says why */
+    OUTBOX_FAILED,  /* `why` says why */
     OUTBOX_USAGE    /* the set's URL is not one */
 };
 
 /* Adds the state `mark` of the file `path`, called `loc`, to the post being
  * built. `change` is "created", "updated" or "deleted" (mark NULL); `type` its
- * media type, or NULL. False: the trouble says why. */
+ * media type, or NULL. False: `why` says why. */
 bool outbox_add(struct outbox *outbox, const char *change, const char *path,
                 const char *loc, const struct filemark *mark, const char *type);
 

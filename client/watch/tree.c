@@ -16,14 +16,14 @@
 #define PASSAGE (O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 bool
-tree_open(struct tree *tree, const char *dir, struct trouble *why)
+tree_open(struct tree *tree, const char *dir, struct problem *why)
 {
     struct stat st;
 
     *tree = (struct tree){.dir = dir, .root = -1, .parent = -1};
     tree->root = open(dir, FOLDER);
     if (tree->root < 0 || fstat(tree->root, &st)) {
-        trouble_set(why, "cannot read %s: %s", dir, strerror(errno));
+        problem(why, STATUS_IO, "cannot read %s: %s", dir, strerror(errno));
         tree_rest(tree);
         return false;
     }

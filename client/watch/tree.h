@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "client/watch/locs.h"
-#include "client/watch/trouble.h"
+#include "proto/problem.h"
 
 struct tree {
     const char *dir; /* lent */
@@ -26,7 +26,7 @@ struct tree {
 };
 
 /* False: there is no such directory; `why` says why. */
-bool tree_open(struct tree *tree, const char *dir, struct trouble *why);
+bool tree_open(struct tree *tree, const char *dir, struct problem *why);
 void tree_close(struct tree *tree);
 
 /* Closes all descriptors: the next call opens the directory anew, and the file

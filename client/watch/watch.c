@@ -42,22 +42,31 @@
 void
 watch_warn(struct watch *w, const char *format, ...)
 {
-    struct trouble text = {""};
-    char plain[sizeof(text.text)];
+    struct problem why;
     va_list args;
 
     va_start(args, format);
-    vsnprintf(plain, sizeof(plain), format, args);
+    problem_vset(&why, STATUS_OK, format, args);
     va_end(args);
-    trouble_set(&text, "%s", plain);
-    w->options.on_warning(text.text, w->options.user);
+    w->options.on_warning(why.text, w->options.user);
+}
+
+bool
+watch_fail(struct watch *w, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!w->why.rc)
+        problem_vset(&w->why, STATUS_IO, format, args);
+    va_end(args);
+    return false;
 }
 
 bool
 watch_ledger_failed(struct watch *w)
 {
-    trouble_set(&w->trouble, "%s", ledger_trouble(w->ledger));
-    return false;
+    return watch_fail(w, "%s", ledger_trouble(w->ledger));
 }
 
 bool
@@ -88,7 +97,7 @@ on_news(enum watches_news news, const char *path, void *user)
 bool
 watch_hear(struct watch *w)
 {
-    if (w->watches && !watches_read(w->watches, &w->trouble))
+    if (w->watches && !watches_read(w->watches, &w->why))
         return false;
     return !w->is_gone && !atomic_load(&w->is_stopped);
 }
@@ -191,8 +200,7 @@ look_round(struct watch *w)
     tree_rest(&w->tree);
     if (ledger_is_kept(w->ledger))
         return true;
-    trouble_set(&w->trouble, "the state in %s was removed", w->options.state);
-    return false;
+    return watch_fail(w, "the state in %s was removed", w->options.state);
 }
 
 static bool
@@ -257,21 +265,17 @@ open_state(struct watch *w)
     const char *state = w->options.state;
 
     if (mkdir(state, 0755) && errno != EEXIST) {
-        trouble_set(&w->trouble, "cannot make %s: %s", state, strerror(errno));
-        return false;
+        return watch_fail(w, "cannot make %s: %s", state, strerror(errno));
     }
     if (stat(state, &w->state)) {
-        trouble_set(&w->trouble, "cannot use %s: %s", state, strerror(errno));
-        return false;
+        return watch_fail(w, "cannot use %s: %s", state, strerror(errno));
     }
     if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino) {
         w->is_usage = true;
-        trouble_set(&w->trouble, "the state is a folder of its own, not %s",
-                    state);
-        return false;
+        return watch_fail(w, "the state is a folder of its own, not %s", state);
     }
-    w->ledger = ledger_open(state, w->options.set_url, w->options.base_uri,
-                            &w->trouble);
+    w->ledger =
+        ledger_open(state, w->options.set_url, w->options.base_uri, &w->why);
     return w->ledger != NULL;
 }
 
@@ -281,8 +285,7 @@ add_headers(struct watch *w)
     for (size_t i = 0; i < w->options.n_headers; i++)
         if (td_header(w->client, w->options.set_url, w->options.headers[i])) {
             w->is_usage = true;
-            trouble_set(&w->trouble, "%s", td_problem(w->client));
-            return false;
+            return watch_fail(w, "%s", td_problem(w->client));
         }
     return true;
 }
@@ -296,21 +299,19 @@ open_all(struct watch *w)
         return false;
     if (fault) {
         w->is_usage = true;
-        trouble_set(&w->trouble, "the base URI %s", fault);
-        return false;
+        return watch_fail(w, "the base URI %s", fault);
     }
-    if (!tree_open(&w->tree, w->options.dir, &w->trouble) || !open_state(w))
+    if (!tree_open(&w->tree, w->options.dir, &w->why) || !open_state(w))
         return false;
     if (!w->options.is_once) {
-        w->watches = watches_open(on_news, w, &w->trouble);
+        w->watches = watches_open(on_news, w, &w->why);
         if (!w->watches)
             return false;
     }
     w->hasher = filehasher_new(should_stop, w);
     w->types = mediatypes_open(MEDIATYPES_TABLE);
     if (!w->hasher || !w->types) {
-        trouble_set(&w->trouble, "no memory, or libmagic has no database");
-        return false;
+        return watch_fail(w, "no memory, or libmagic has no database");
     }
     w->outbox.ledger = w->ledger;
     return true;
@@ -350,7 +351,7 @@ watch_new(const struct watch_options *options)
         .base_uri = options->base_uri,
         .n_entries_max = OUTBOX_ENTRIES_MAX,
         .will_retry = !options->is_once,
-        .trouble = &w->trouble,
+        .why = &w->why,
         .wait = wait_hearing,
         .waiter = w,
         .on_posted = options->on_posted,
@@ -377,11 +378,11 @@ watch_run(struct watch *watch)
     enum watch_end end = WATCH_GOOD;
 
     if (open_all(watch) && !run(watch) && watch->is_gone)
-        trouble_set(&watch->trouble,
-                    "%s, or a file system in it, was removed, moved or "
-                    "unmounted; nothing of that is posted",
-                    watch->options.dir);
-    if (watch->trouble.text[0])
+        watch_fail(watch,
+                   "%s, or a file system in it, was removed, moved or "
+                   "unmounted; nothing of that is posted",
+                   watch->options.dir);
+    if (watch->why.rc)
         end = watch->is_usage ? WATCH_USAGE : WATCH_FAILED;
     close_all(watch);
     return end;
@@ -390,7 +391,7 @@ watch_run(struct watch *watch)
 const char *
 watch_trouble(const struct watch *watch)
 {
-    return watch->trouble.text;
+    return watch->why.text;
 }
 
 /* A store, a write: a signal handler may interrupt any code. */

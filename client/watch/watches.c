@@ -81,13 +81,13 @@ read_limit(const char *name, char *to, size_t size)
 }
 
 struct watches *
-watches_open(watches_fn *on_news, void *user, struct trouble *why)
+watches_open(watches_fn *on_news, void *user, struct problem *why)
 {
     struct watches *watches = calloc(1, sizeof(*watches));
     char limit[32];
 
     if (!watches) {
-        trouble_set(why, "no memory");
+        problem_memory(why);
         return NULL;
     }
     watches->on_news = on_news;
@@ -98,12 +98,12 @@ watches_open(watches_fn *on_news, void *user, struct trouble *why)
         return watches;
     if (errno == EMFILE) {
         read_limit("max_user_instances", limit, sizeof(limit));
-        trouble_set(why,
-                    "no more watching programs: "
-                    "fs.inotify.max_user_instances (%s) is reached",
-                    limit);
+        problem(why, STATUS_IO,
+                "no more watching programs: "
+                "fs.inotify.max_user_instances (%s) is reached",
+                limit);
     } else {
-        trouble_set(why, "cannot watch: %s", strerror(errno));
+        problem(why, STATUS_IO, "cannot watch: %s", strerror(errno));
     }
     free(watches);
     return NULL;
@@ -216,7 +216,7 @@ insert(struct watches *watches, int wd, const char *path)
 
 bool
 watches_add(struct watches *watches, int fd, const char *path,
-            struct trouble *why)
+            struct problem *why)
 {
     char link[64];
     char limit[32];
@@ -227,15 +227,16 @@ watches_add(struct watches *watches, int fd, const char *path,
     wd = inotify_add_watch(watches->fd, link, EVENTS | IN_ONLYDIR);
     if (wd < 0 && errno == ENOSPC) {
         read_limit("max_user_watches", limit, sizeof(limit));
-        trouble_set(why,
-                    "%u folders are watched, and no more can be: "
-                    "fs.inotify.max_user_watches (%s) is reached; raise it "
-                    "with sysctl, or leave folders out with --exclude",
-                    watches->n, limit);
+        problem(why, STATUS_IO,
+                "%u folders are watched, and no more can be: "
+                "fs.inotify.max_user_watches (%s) is reached; raise it "
+                "with sysctl, or leave folders out with --exclude",
+                watches->n, limit);
         return false;
     }
     if (wd < 0) {
-        trouble_set(why, "cannot watch \"%s\": %s", path, strerror(errno));
+        problem(why, STATUS_IO, "cannot watch \"%s\": %s", path,
+                strerror(errno));
         return false;
     }
     if (!path[0])
@@ -249,7 +250,7 @@ watches_add(struct watches *watches, int fd, const char *path,
         forget(watches, folder); /* it stands under another path now */
     if (insert(watches, wd, path))
         return true;
-    trouble_set(why, "no memory");
+    problem_memory(why);
     return false;
 }
 
@@ -371,7 +372,7 @@ read_event(struct watches *watches, const struct inotify_event *event)
 }
 
 bool
-watches_read(struct watches *watches, struct trouble *why)
+watches_read(struct watches *watches, struct problem *why)
 {
     ssize_t n;
 
@@ -386,6 +387,6 @@ watches_read(struct watches *watches, struct trouble *why)
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
-    trouble_set(why, "cannot hear what changes: %s", strerror(errno));
+    problem(why, STATUS_IO, "cannot hear what changes: %s", strerror(errno));
     return false;
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "client/watch/trouble.h"
+#include "proto/problem.h"
 
 struct watches;
 
@@ -25,7 +25,7 @@ typedef void watches_fn(enum watches_news news, const char *path, void *user);
 
 /* NULL: `why` says why. */
 struct watches *watches_open(watches_fn *on_news, void *user,
-                             struct trouble *why);
+                             struct problem *why);
 void watches_close(struct watches *watches); /* NULL is allowed */
 
 /* Readable when there are events. */
@@ -38,7 +38,7 @@ unsigned watches_count(const struct watches *watches);
  * If the folder has a watch already, notes its new path. False: `why` says why.
  */
 bool watches_add(struct watches *watches, int fd, const char *path,
-                 struct trouble *why);
+                 struct problem *why);
 
 /* True if a folder is watched under this path. */
 bool watches_has(const struct watches *watches, const char *path);
@@ -49,6 +49,6 @@ void watches_begin_round(struct watches *watches);
 void watches_end_round(struct watches *watches);
 
 /* Reports all waiting events, without blocking. False: `why` says why. */
-bool watches_read(struct watches *watches, struct trouble *why);
+bool watches_read(struct watches *watches, struct problem *why);
 
 #endif

@@ -16,7 +16,7 @@
 static struct ledger *
 open_ledger(void **state)
 {
-    struct trouble why = {""};
+    struct problem why = {""};
     struct ledger *l = ledger_open(tempdir_path(state), SET, BASE, &why);
 
     if (!l)
@@ -251,7 +251,7 @@ TEST(forgets_what_another_log_has)
 static void
 refuses(void **state, const char *set_url, const char *base, const char *words)
 {
-    struct trouble why = {""};
+    struct problem why = {""};
 
     assert_null(ledger_open(tempdir_path(state), set_url, base, &why));
     if (!strstr(why.text, words))
@@ -276,7 +276,7 @@ TEST(belongs_to_one_watch)
     l = open_ledger(state);
     assert_true(ledger_drop(l));
     ledger_close(l);
-    l = ledger_open(tempdir_path(state), SET "2", BASE, &(struct trouble){""});
+    l = ledger_open(tempdir_path(state), SET "2", BASE, &(struct problem){""});
     assert_non_null(l);
     ledger_close(l);
 }

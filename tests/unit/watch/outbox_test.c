@@ -20,7 +20,7 @@ struct stage {
     struct fake_broker *broker;
     struct td_client *client;
     struct outbox outbox;
-    struct trouble trouble;
+    struct problem why;
     unsigned n_waits;
     unsigned waited_ms; /* the last time */
     bool will_stop;
@@ -73,7 +73,7 @@ set_stage(void **state)
         .base_uri = BASE,
         .n_entries_max = OUTBOX_ENTRIES_MAX,
         .will_retry = true,
-        .trouble = &s->trouble,
+        .why = &s->why,
         .wait = pause_once,
         .waiter = s,
         .on_posted = on_posted,
@@ -81,7 +81,7 @@ set_stage(void **state)
         .user = s,
     };
     s->outbox.ledger =
-        ledger_open(s->dir.path, s->outbox.set_url, BASE, &s->trouble);
+        ledger_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
     assert_non_null(s->outbox.ledger);
     return 0;
 }
@@ -106,9 +106,9 @@ begin_again(struct stage *s)
 {
     ledger_close(s->outbox.ledger);
     s->outbox.ledger =
-        ledger_open(s->dir.path, s->outbox.set_url, BASE, &s->trouble);
+        ledger_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
     assert_non_null(s->outbox.ledger);
-    s->trouble.text[0] = '\0';
+    problem_clear(&s->why);
 }
 
 static void
@@ -344,9 +344,9 @@ TEST(ends_where_the_content_is_refused)
         seal(s, 1);
         assert_int_equal(outbox_deliver(&s->outbox), OUTBOX_FAILED);
         snprintf(words, sizeof(words), "%u: no, because", content[i]);
-        assert_string_equal(s->trouble.text, words);
+        assert_string_equal(s->why.text, words);
         assert_false(has_post(s));
-        s->trouble.text[0] = '\0';
+        problem_clear(&s->why);
     }
     assert_int_equal(s->n_waits, 0);
 }
@@ -382,7 +382,7 @@ TEST(halves_a_post_that_is_too_large)
     assert_int_equal(outbox_deliver(&s->outbox), OUTBOX_AGAIN);
     assert_false(has_post(s));
     assert_int_equal(s->outbox.n_entries_max, 5);
-    assert_string_equal(s->trouble.text, "");
+    assert_string_equal(s->why.text, "");
 }
 
 /* --once: a broker that is away is a failure, and the post waits. */
