@@ -26,8 +26,11 @@ static const char *const sql[STORE_SETS_STATEMENTS] = {
     [S_SETTINGS] = "UPDATE sets SET settings = ?2, changed_us = ?3"
                    " WHERE id = ?1",
     [S_FILE_BYTES] = "UPDATE sets SET file_bytes = ?2 WHERE id = ?1",
+    /* Greater than the id of every set of which there is a row: two sets of
+     * one id would have the same generations. */
     [S_NEXT_ID] = "SELECT 1 + max((SELECT coalesce(max(id), 0) FROM sets),"
-                  " (SELECT coalesce(max(set_id), 0) FROM trash))",
+                  " (SELECT coalesce(max(set_id), 0) FROM trash),"
+                  " (SELECT coalesce(max(set_id), 0) FROM generations))",
     [S_REMOVE] = "DELETE FROM sets WHERE id = ?",
     [S_TOMBSTONE] = "INSERT OR REPLACE INTO tombstones(name, list, removed_us)"
                     " VALUES(?, ?, ?)",

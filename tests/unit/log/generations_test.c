@@ -4,6 +4,7 @@
  * comes twice.
  */
 
+#include "broker/log/set.h"
 #include "tests/test.h"
 #include "tests/unit/log/stage.h"
 
@@ -168,4 +169,25 @@ TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
         assert_int_equal(log_swept(s->logs.log, &gone, NULL), STATUS_OK);
     }
     assert_int_equal(due(s, &gone), 0);
+}
+
+/* A removed set's generations outlive its other rows while their files cannot
+ * be deleted. A new set has another id, also after a restart. */
+TEST(no_set_gets_the_id_of_one_that_has_left_generations)
+{
+    struct stage *s = *state;
+    struct problem why = {""};
+    bool is_done = false;
+    uint32_t id;
+
+    stage_open(s, 2);
+    stage_post(s, 1, 3);
+    switch_to(s, 1, true, 0);
+    id = atomic_load(&s->set->public_id);
+    stage_remove(s, s->set, 0);
+    while (!is_done)
+        assert_int_equal(log_purge(s->logs.log, &is_done, &why), STATUS_OK);
+    stage_reopen(s);
+    stage_post(s, 1, 3);
+    assert_true(atomic_load(&s->set->public_id) > id);
 }
