@@ -191,7 +191,7 @@ archiver_close(struct archiver *a)
     archiver_stop(a);
     if (a) {
         checking_fini(&a->checking);
-        chores_end(&a->chores); /* where the thread never began */
+        chores_end(&a->chores); /* if the thread never began */
         contents_free(a->contents);
         uploads_fini(&a->uploads);
     }

@@ -1,8 +1,8 @@
 /*
- * archiver.h - the archive thread: what is due, in which order.
+ * archiver.h - the archive thread: runs its chores in a fixed order.
  *
- * It may lag; nothing waits for it. What it has not done when the process ends,
- * it finds again at the next start.
+ * It may lag; nothing waits for it. It finds unfinished work again at the next
+ * start.
  */
 #ifndef BROKER_ARCHIVE_ARCHIVER_H
 #define BROKER_ARCHIVE_ARCHIVER_H
@@ -17,9 +17,10 @@ struct contents;
 struct renewal_order;
 struct uploads;
 
-/* All but the thread itself: from now on posts are looked at for the content
- * that they tell of (checking.h), so it comes before whoever posts. `allowed`:
- * who may be called to fetch content; lent as long as it lives. */
+/* Opens everything but the thread itself. Call it before anybody can post: from
+ * now on the checker looks for the content that posts describe (checking.h).
+ * `allowed`: the networks from which content may be fetched; lent as long as
+ * the archiver lives. */
 MUST_CHECK enum status archiver_open(struct archiver **archiver,
                                      struct registry *registry,
                                      const struct networks *allowed,
@@ -32,14 +33,14 @@ MUST_CHECK enum status archiver_start(struct archiver *archiver,
 /* There is a list to file. Any thread, once it was started. */
 void archiver_wake(struct archiver *archiver);
 
-/* What sources tell whole: uploads.h. */
+/* The uploads of complete sets: uploads.h. */
 struct uploads *archiver_uploads(struct archiver *archiver);
 
 /* The bytes that sets keep: contents.h. */
 struct contents *archiver_contents(struct archiver *archiver);
 
-/* Somebody waits for a build (orders.h). Any thread. STATUS_STOPPED:
- * nothing was taken. */
+/* Submits an order for a build (orders.h). Any thread. STATUS_STOPPED: the
+ * order was not taken. */
 MUST_CHECK enum status archiver_order(struct archiver *archiver,
                                       struct renewal_order *order);
 
@@ -47,11 +48,12 @@ MUST_CHECK enum status archiver_order(struct archiver *archiver,
  * well. Any thread. */
 unsigned archiver_failures(struct archiver *archiver);
 
-/* Ends the thread, which gives up what it is writing: the log has been stopped
- * (log_ending). It can still be asked. NULL is allowed. */
+/* Ends the thread, which abandons the files that it is writing; the caller has
+ * stopped the log (log_ending). The archiver still answers queries. NULL is
+ * allowed. */
 void archiver_stop(struct archiver *archiver);
 
-/* archiver_stop, then frees it: nobody asks any more. NULL is allowed. */
+/* archiver_stop, then frees it; no further call is allowed. NULL is allowed. */
 void archiver_close(struct archiver *archiver);
 
 #endif

@@ -54,8 +54,7 @@ build_abandon(struct build *b)
     free(b);
 }
 
-/* Is this the state that the build began with? One that was damaged has begun
- * anew. */
+/* True if the build began with this state. A damaged state begins anew. */
 static bool
 is_same(const struct build *b, const struct resources *resources)
 {
@@ -77,7 +76,7 @@ build_step(struct build *b, struct resources *resources, bool *is_done,
         rc = problem(why, STATUS_IO, "the state of the set has begun anew");
     if (!rc && *is_done) {
         rc = generation_finish(b->writer, why);
-        b->writer = NULL; /* it goes either way */
+        b->writer = NULL; /* freed either way */
     }
     if (rc || *is_done)
         build_abandon(b);

@@ -2,9 +2,10 @@
  * build.h - a generation (generation.h) of a set's state that is being built, a
  * bounded step at a time: a Resource List or a Resource Dump.
  *
- * It stands for one position of the log: all entries up to it, none behind it.
- * It is told on the root of each document, as td:epoch and td:last beside `at`:
- * who has read it goes on there, and misses nothing.
+ * A generation stands for one position of the log: all entries up to it, none
+ * behind it. The root of each document carries that position as td:epoch and
+ * td:last beside `at`. A destination that has read the document continues there
+ * and misses nothing.
  *
  *     begin --> step ... --> the last step: it is current
  *                  |            |
@@ -32,15 +33,15 @@ struct build;
 
 /* How one kind is built. */
 struct build_rules {
-    /* One step; sets *is_done after the last one, in which all of it is
-     * written. */
+    /* One step; sets *is_done after the last one. */
     enum status (*step)(struct build *build, struct resources *resources,
                         bool *is_done, struct problem *why);
-    /* Gives back what is the kind's own; NULL: there is nothing. */
+    /* Frees the members of the kind; NULL: it has none to free. */
     void (*end)(struct build *build);
 };
 
-/* What all kinds have: each is an allocated struct that begins with it. */
+/* The base of all kinds: each kind is an allocated struct that begins with
+ * it. */
 struct build {
     const struct build_rules *rules;
     struct set *set;
@@ -53,10 +54,10 @@ struct build {
     struct buf text; /* written, and not yet handed over */
 };
 
-/* One step; sets *is_done when all of it is current. `resources` is the state
- * that it began with, perhaps opened again. After a failure, which leaves
- * nothing, and when it is done, there is no build any more. STATUS_STOPPED: the
- * log is ending. */
+/* One step; sets *is_done when the generation is current. `resources` is the
+ * state that the build began with, perhaps opened again. The build is freed
+ * when it is done and after a failure, which leaves nothing on the disk.
+ * STATUS_STOPPED: the log is ending. */
 MUST_CHECK enum status build_step(struct build *build,
                                   struct resources *resources, bool *is_done,
                                   struct problem *why);
@@ -64,11 +65,11 @@ MUST_CHECK enum status build_step(struct build *build,
 /* Leaves nothing. NULL is allowed. */
 void build_abandon(struct build *build);
 
-/* For those who know how */
+/* For the kinds */
 
-/* Begins a generation of the set, whose state is whole (resources_at); `build`
- * is zeroed memory otherwise, and freed when it fails. STATUS_GONE: the set
- * was removed. */
+/* Begins a generation of the set. Its state must be whole (resources_at).
+ * `build` is zeroed memory; a failure frees it. STATUS_GONE: the set was
+ * removed. */
 MUST_CHECK enum status build_begin(struct build *build,
                                    const struct build_rules *rules,
                                    struct set *set, enum generation_kind kind,
@@ -87,13 +88,14 @@ void build_link_up(const struct build *build, struct build_links *links);
 void build_link_index(const struct build *build, struct build_links *links);
 void build_link_archives(const struct build *build, struct build_links *links);
 
-/* The root of a document of it; `links` is lent as long as it is used. */
+/* The root of a document of the generation; `links` is lent as long as the head
+ * is used. */
 struct document_head build_head(const struct build *build,
                                 enum document_root root,
                                 enum capability capability,
                                 const struct build_links *links);
 
-/* Hands over what was written, if it is at least so much; 0: all.
+/* Hands the text over if it has at least `least` bytes; 0: all of it.
  * STATUS_STOPPED: the log is ending. */
 #define BUILD_PIECE_BYTES ((size_t)64 * 1024)
 MUST_CHECK enum status build_flush(struct build *build, size_t least,

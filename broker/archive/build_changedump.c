@@ -10,10 +10,10 @@
 #include "broker/sets/links.h"
 #include "proto/document.h"
 
-/* Of one step: each is looked up in content.db. */
+/* Entries of a step: each costs a query of content.db. */
 #define STEP_ENTRIES 2000
 
-/* What is handed to the file at once. */
+/* Bytes handed to the file at once. */
 #define PIECE_BYTES ((size_t)64 * 1024)
 
 /* A package, and where it ends. */
@@ -31,11 +31,11 @@ struct changedump {
     struct generation_writer *writer;
 
     enum { PLANNING, ADDING, COPYING } at;
-    struct packing *packing; /* the package at hand, or how it is planned */
-    uint64_t seq;            /* the last entry that was planned, or added */
-    struct batch *batch;     /* has the one that was looked at last; or NULL */
+    struct packing *packing; /* the current package, or its plan */
+    uint64_t seq;            /* the last entry planned or added */
+    struct batch *batch;     /* of the last entry read; or NULL */
 
-    /* Those that are whole, and the one at hand behind them, as planned. */
+    /* The whole packages, and behind them the current one, as planned. */
     struct package_of *packages;
     size_t n, capacity;
     struct buf text;
@@ -104,7 +104,7 @@ build_changedump_begin(struct changedump **dump, struct set *set,
 struct dump_entry {
     struct slice text; /* lent until the next one is read */
     int64_t us;
-    const struct content_bytes *bytes; /* NULL: it is of a deleted one */
+    const struct content_bytes *bytes; /* NULL: a deleted resource */
     struct content_bytes found;
 };
 
@@ -250,7 +250,7 @@ add(struct changedump *d, struct content *content, struct problem *why)
 
     if (rc || !is_full)
         return rc;
-    if (d->seq < last) /* then the manifest tells of more than it has */
+    if (d->seq < last) /* the manifest is planned for more */
         return problem(why, STATUS_INVALID,
                        "the content of entry %" PRIu64 " has grown", d->seq);
     d->at = COPYING;

@@ -1,11 +1,11 @@
 /*
  * build_changedump.h - the Change Dump of one closed Change List: the same
- * entries in the same order (R-199), with the content that each of them told of
- * (R-180 to R-202).
+ * entries in the same order (R-199), with the content that each of them
+ * describes (R-180 to R-202).
  *
- * What comes out is a generation (generation.h) that covers the list's interval
- * and is archived from the commit on that makes it current. Its packages follow
- * one another without a gap: each begins where the one before it ends (R-187).
+ * The result is a generation (generation.h) that covers the list's interval.
+ * The commit that makes it current also archives it. Its packages leave no gap:
+ * each begins where the previous one ends (R-187).
  *
  *     begin --> step: plan a package --> its manifest --> its members --+
  *                  ^                                                    |
@@ -14,7 +14,7 @@
  *                     failed: nothing stays        the dump's document: it is
  *                                                  current
  *
- * Where a package ends is found out before it is written, for its manifest
+ * The build plans the end of a package before it writes it, for the manifest
  * begins with that. Archive thread.
  */
 #ifndef BROKER_ARCHIVE_BUILD_CHANGEDUMP_H
@@ -37,11 +37,11 @@ MUST_CHECK enum status build_changedump_begin(struct changedump **dump,
                                               const struct list_info *list,
                                               struct problem *why);
 
-/* Goes on, by some thousand entries or some MiB; sets *is_done when all of it
- * is current. `content` is that of the set, perhaps opened again. After a
- * failure, which leaves nothing, and when it is done, there is no build any
- * more. STATUS_INVALID: content is not there, or damaged; STATUS_GONE: the set
- * or the list has gone meanwhile; STATUS_BUSY: a full disk. */
+/* Goes on, by some thousand entries or some MiB; sets *is_done when the dump is
+ * current. `content` is that of the set, perhaps opened again. The build is
+ * freed when it is done and after a failure, which leaves nothing on the disk.
+ * STATUS_INVALID: content is missing or damaged; STATUS_GONE: the set or the
+ * list was removed meanwhile; STATUS_BUSY: a full disk. */
 MUST_CHECK enum status build_changedump_step(struct changedump *dump,
                                              struct content *content,
                                              bool *is_done,

@@ -10,16 +10,16 @@
 /* Entries put into a manifest in one step. */
 #define STEP_ENTRIES 1000
 
-/* Packages of a size; those behind them may be twice as large: 50,000 of them
- * hold terabytes, however small the first ones are to be. */
+/* Packages of one size; the next ones may be twice as large, so that 50,000
+ * packages hold terabytes, however small the first ones are. */
 #define LIMIT_PACKAGES 2500
 
 struct resourcedump {
     struct build build;
     struct contents *contents; /* lent */
 
-    struct packing *packing; /* the package at hand; NULL: none */
-    bool is_closed;          /* it has all its entries */
+    struct packing *packing; /* the current package; NULL: none */
+    bool is_closed;          /* the package has all its entries */
 
     struct packed {
         struct package_file file;
@@ -86,7 +86,7 @@ find_content(struct content *content, const struct resources_entry *e,
                    problem_quote(loc).text);
 }
 
-/* Some of the resources behind the last one, as long as the package has room.
+/* Adds some of the next resources, as long as the package has room.
  */
 static enum status
 add_entries(struct resourcedump *d, struct resources *resources,
@@ -137,7 +137,7 @@ copy_some(struct resourcedump *d, struct problem *why)
     return STATUS_OK;
 }
 
-/* there is one document, whatever its packages are. */
+/* a dump has one document, for any number of packages. */
 static enum status
 write_document(struct resourcedump *d, struct problem *why)
 {

@@ -21,13 +21,14 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* Bytes that package `n`, from 0 on, may have where --package-bytes is that:
- * more and more, for a dump is one document, which has a limit, too (R-026). */
+/* The limit in bytes of package `n`, counted from 0, for this --package-bytes.
+ * It grows with `n`, for one document names all packages and has a limit, too
+ * (R-026). */
 uint64_t build_resourcedump_limit(uint64_t package_bytes, size_t n);
 
 /* Begins a build of a set whose state is whole (resources_at) and all of whose
- * content is there (content_has_all). The step says STATUS_INVALID where that
- * is not so, or content is damaged; STATUS_BUSY: a package has no room on the
+ * content is there (content_has_all). The step returns STATUS_INVALID if
+ * content is missing or damaged, STATUS_BUSY if a package has no room on the
  * disk. STATUS_GONE: the set was removed. */
 MUST_CHECK enum status build_resourcedump_begin(
     struct build **build, struct set *set, struct contents *contents,

@@ -7,13 +7,13 @@
 
 struct resourcelist {
     struct build build;
-    uint64_t part_entries; /* of a part at most */
+    uint64_t part_entries; /* limit of a part */
     bool has_index;
-    uint64_t part; /* the last one that was written */
+    uint64_t part; /* the last written part */
 };
 
-/* An index has a limit, too (R-026): before it is reached, the parts become
- * larger than was asked for. */
+/* Entries of a part. An index has a limit, too (R-026): where it would exceed
+ * that, the parts become larger than configured. */
 static uint64_t
 entries_of_part(const struct config *config, uint64_t n)
 {
@@ -39,8 +39,7 @@ write_header(struct resourcelist *l, enum document_root root)
     document_header(&l->build.text, &head);
 }
 
-/* The resources behind the last one, as many as the part may have: at least
- * one. */
+/* Writes the next resources, as many as the part may have: at least one. */
 static enum status
 write_entries(struct resourcelist *l, struct resources *resources,
               struct problem *why)
@@ -80,7 +79,7 @@ write_part(struct resourcelist *l, struct resources *resources,
     return rc ? rc : build_flush(b, 0, why);
 }
 
-/* Its `at` is each part's. */
+/* The index has the same `at` as each part. */
 static enum status
 write_index(struct resourcelist *l, struct problem *why)
 {

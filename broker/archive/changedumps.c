@@ -7,7 +7,7 @@
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 
-/* How long a set waits whose dump could not be built. */
+/* A set waits so long after a failed dump. */
 #define RETRY_US 60000000
 
 /* Lists looked at in one go. */
@@ -29,7 +29,7 @@ changedumps_needs(struct set *set, const struct list_info *list)
 
 /* What is due */
 
-/* The next list is that one. */
+/* Sets the next list. */
 static void
 go_to(struct set *set, uint64_t list)
 {
@@ -69,7 +69,7 @@ is_due(struct set *set, const struct head *head, void *user)
     return set->notes->dump.is_due;
 }
 
-/* The next set in turn; NULL: nothing is due. */
+/* Returns the next set in turn; NULL: nothing is due. */
 static struct set *
 next_due(struct changedumps *d)
 {
@@ -85,8 +85,8 @@ next_due(struct changedumps *d)
 
 /* The next list */
 
-/* The first closed list from `number` on that tells of entries behind `seq`;
- * STATUS_NOT_FOUND: there is none. */
+/* Finds the first closed list from `number` on with entries behind `seq`;
+ * STATUS_NOT_FOUND: none. */
 static enum status
 find_list(struct set *set, uint64_t number, uint64_t seq,
           struct list_info *list, struct problem *why)
@@ -110,8 +110,8 @@ find_list(struct set *set, uint64_t number, uint64_t seq,
     return STATUS_NOT_FOUND;
 }
 
-/* What is the next list, and can it be built? STATUS_NOT_FOUND: there is none
- * that is closed and whose content is folded. */
+/* Finds the next list and checks that its dump can be built. STATUS_NOT_FOUND:
+ * no list is closed with its content folded. */
 static enum status
 look_for_list(struct set *set, struct list_info *list, struct problem *why)
 {
@@ -154,7 +154,7 @@ judge(struct set *set, struct content *content, const struct list_info *list,
     return rc;
 }
 
-/* The one behind that list is to be looked at, too, when others had their turn.
+/* Goes on to the list after that one, once other sets had their turn.
  */
 static void
 go_on(struct changedumps *d, struct set *set, uint64_t list)
@@ -163,7 +163,7 @@ go_on(struct changedumps *d, struct set *set, uint64_t list)
     d->is_again = true;
 }
 
-/* A gap. */
+/* Leaves a gap. */
 static void
 pass_over(struct changedumps *d, struct set *set, uint64_t list)
 {
@@ -191,7 +191,7 @@ begin(struct changedumps *d, struct set *set, const struct list_info *list,
     return rc;
 }
 
-/* Looks at the next list of a set, and begins its dump if that can be built. */
+/* Looks at the next list of a set, and begins its dump if possible. */
 static enum status
 look_at_list(struct changedumps *d, struct set *set, struct problem *why)
 {
@@ -232,7 +232,7 @@ let_go(struct changedumps *d)
     d->build = NULL;
 }
 
-/* Has the list gone, and its content with it? */
+/* True if retention has removed the list and its content. */
 static bool
 is_retired(const struct set *set, uint64_t list)
 {
@@ -241,7 +241,7 @@ is_retired(const struct set *set, uint64_t list)
     return log_head(set->log, &head) && list < head.first_list;
 }
 
-/* It does not go on. Damage stays: the next list is not to wait for that. */
+/* Gives the build up. Damage stays, so the next list does not wait for it. */
 static void
 give_up(struct changedumps *d, struct set *set, enum status rc,
         const struct problem *why)

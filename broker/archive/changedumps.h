@@ -1,6 +1,6 @@
 /*
- * changedumps.h - of which closed Change List a Change Dump is built next, and
- * when: of each, oldest first, as soon as all content that it tells of is there
+ * changedumps.h - schedules Change Dumps: one for each closed Change List,
+ * oldest first, as soon as all content that its entries describe is there
  * (R-194, R-202).
  *
  *                       +-- not closed, or its content not folded: waits
@@ -10,16 +10,16 @@
  *        |  +------------------ passed over: a gap --------------------+     |
  *        +----------------------- current ----------------------------------+
  *
- * Behind a gap the run of dumps begins anew (documents/dumps.c). Nothing is
- * kept of where this stands: after a restart it goes on behind the current
- * dump, and passes the same lists over.
+ * Behind a gap the run of dumps begins anew (documents/dumps.c). The position
+ * is not stored: after a restart the schedule goes on behind the current dump,
+ * and passes over the same lists.
  *
  * Retention waits for a list whose dump is being built, or can be: else a set
  * with a short history would have gaps for no reason but the order of two tasks
- * of one thread. It does not wait for content that is still to be fetched, nor
- * after a failure, nor for more than CHANGEDUMPS_WAITING lists: dumps are made
- * of the history, and must not make it grow without bound. So a list that goes
- * undumped is a gap like any other.
+ * of one thread. Retention does not wait for content that is still to be
+ * fetched, nor after a failure, nor for more than CHANGEDUMPS_WAITING lists:
+ * dumps must not make the history grow without bound. A list that retention
+ * removes without a dump is a gap like any other.
  *
  * One build at a time; sets take turns. Archive thread.
  */
@@ -36,15 +36,15 @@
 
 struct changedump;
 
-/* Lists that retention would let go and that wait for dumps, at most. */
+/* At most so many lists that retention could remove wait for dumps. */
 #define CHANGEDUMPS_WAITING 64
 
 struct changedumps {
     struct chore chore;
     struct registry *registry;
     struct contents *contents; /* lent */
-    struct set *set;           /* whose dump is built; NULL: none is */
-    uint64_t list;             /* of that list, which may go meanwhile */
+    struct set *set;           /* with a dump at work; NULL: none */
+    uint64_t list;             /* its list, which may go meanwhile */
     struct changedump *build;
 
     struct turn turn;
@@ -55,7 +55,7 @@ struct changedumps {
 void changedumps_init(struct changedumps *dumps, struct registry *registry,
                       struct contents *contents);
 
-/* Is that closed list of the set to stay for its dump? */
+/* True if retention must leave that closed list of the set for its dump. */
 bool changedumps_needs(struct set *set, const struct list_info *list);
 
 #endif

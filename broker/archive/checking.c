@@ -68,7 +68,7 @@ check(struct checking *c, struct ingest *ingest, struct problem *why)
     return rc ? rc : contents_sync(claim, why);
 }
 
-/* Those that have come share a commit. */
+/* Answers the waiting posts; they share a commit. */
 static bool
 answer_some(struct checking *c)
 {

@@ -1,17 +1,17 @@
 /*
- * checking.h - posts without content to sets that keep what comes inline: is
- * all there that they tell of?
+ * checking.h - checks posts without content to sets with CONTENT_INLINE: does
+ * the set have all content that the entries describe?
  *
  *     ingest_end --> checking_take --> [its thread: contents_find] --> the log
  *                                                             \--> refused
  *
- * A thread of its own, because nobody who reads posts may wait for a disk, and
- * the archive thread may lag. Posts are looked at in the order in which they
- * come, so those of a line keep theirs. What is found is claimed until the
- * entries that tell of it are folded.
+ * Checks run on a thread of their own, because a thread that reads posts must
+ * not wait for a disk, and the archive thread may lag. The thread checks posts
+ * in the order of their arrival, so the posts of a line keep their order.
+ * Claims protect the files found until the entries are folded.
  *
- * The resources of such a set that are told whole are looked at while they
- * arrive, as each has to be there: checking_resources.
+ * An upload of the complete set is checked while it arrives: the content of
+ * each resource must be there (checking_resources).
  */
 #ifndef BROKER_ARCHIVE_CHECKING_H
 #define BROKER_ARCHIVE_CHECKING_H
@@ -43,23 +43,24 @@ MUST_CHECK enum status checking_init(struct checking *checking,
                                      struct contents *contents,
                                      struct problem *why);
 
-/* Answers those that it has, and takes no more. Harmless if it never began; the
- * registry may ask it still. */
+/* Answers the posts that it has, and takes no more. Harmless if it never began.
+ * The registry may still call the checker. */
 void checking_stop(struct checking *checking);
 void checking_fini(struct checking *checking);
 
-/* Resources told whole, of a set with CONTENT_INLINE. */
+/* An upload of a complete set with CONTENT_INLINE. */
 
-/* What a resource tells; STATUS_INVALID: not its SHA-256. Any thread. */
+/* Reads the digest of a resource. STATUS_INVALID: it has no SHA-256. Any
+ * thread. */
 MUST_CHECK enum status checking_digest(struct slice set_name,
                                        const struct change *change,
                                        struct digest *digest,
                                        struct problem *why);
 
-/* Are the bytes of the resources of a block there, whose `digests` are as many?
- * `first` is the number of the first one. *claim: NULL before the first block;
- * then what was found is claimed, until contents_end; behind the last one,
- * contents_sync. May block. */
+/* Checks that the content of the resources of a block is there; `digests` has
+ * one for each, `first` is the number of the first one. *claim is NULL before
+ * the first block; then it claims the files found, until contents_end. The
+ * caller calls contents_sync after the last block. May block. */
 MUST_CHECK enum status
 checking_resources(struct registry *registry, struct contents *contents,
                    struct slice set_name, const struct block *block,

@@ -11,7 +11,7 @@ struct claimed {
     const struct set *set;
     struct digest digest;
     unsigned n;
-    bool is_new; /* placed, and its name may not be on the disk yet */
+    bool is_new; /* placed; the name may not be durable yet */
 };
 
 void
@@ -38,7 +38,7 @@ claims_fini(struct claims *c)
 
 /* Files; the mutex is held. */
 
-/* Where the pointer to it stands, or where one would. */
+/* Returns the place of the pointer to the file, or the place for a new one. */
 static struct claimed **
 place_of(struct claims *c, const struct set *set, const struct digest *digest)
 {
@@ -60,7 +60,7 @@ is_going(const struct claims *c, const struct set *set,
     return c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest));
 }
 
-/* One more claim to that file; NULL: no memory. */
+/* Adds a claim to that file; NULL: no memory. */
 static struct claimed *
 take(struct claims *c, const struct set *set, const struct digest *digest)
 {
@@ -108,8 +108,8 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
     pthread_mutex_lock(&c->mutex);
     while (c->is_shut)
         pthread_cond_wait(&c->changed, &c->mutex);
-    /* Under the mutex: whoever clears the folders of removed sets from now on
-     * sees that this one is there. */
+    /* Under the mutex: a thread that clears folders of removed sets from now on
+     * sees the claim. */
     if (log_head(set->log, &head))
         list_append(&c->all, &made->node);
     else
@@ -123,7 +123,7 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
     return STATUS_OK;
 }
 
-/* Whoever gives it back frees it. */
+/* Adds a file to the claim; its release frees it. */
 static enum status
 add(struct content_claim *claim, const struct digest *digest, bool is_new,
     struct problem *why)
@@ -161,8 +161,8 @@ contents_place(struct content_claim *claim, struct arriving *arriving,
     return rc;
 }
 
-/* Whoever has placed it may be about to make its name durable, or have failed:
- * then it is to be done here. */
+/* Makes this claim sync the name, too: the claim that placed the file may not
+ * have done so yet, or have failed. */
 static void
 touch_if_new(struct content_claim *claim, const struct claimed *file)
 {
@@ -187,7 +187,8 @@ contents_find(struct content_claim *claim, const struct digest *digest,
     return rc;
 }
 
-/* What has been placed anew meanwhile had that name before, on the disk. */
+/* A file that a claim places again meanwhile already had that name on the
+ * disk. */
 enum status
 contents_sync(struct content_claim *claim, struct problem *why)
 {

@@ -1,9 +1,9 @@
 /*
- * claims.h - which files of which sets somebody has claimed: contents.h.
+ * claims.h - the files of sets that are claimed: contents.h.
  *
- * A file that is to go is "going" while the archive thread looks whether a row
- * tells of it and takes it away; who wants to claim that very file waits for
- * it. Nothing else waits, and the mutex is never held for a disk.
+ * A file is "going" while the archive thread looks for a row that names it and
+ * deletes it. A thread that wants to claim that very file waits. Nothing else
+ * waits, and no thread holds the mutex while it waits for a disk.
  */
 #ifndef BROKER_ARCHIVE_CLAIMS_H
 #define BROKER_ARCHIVE_CLAIMS_H
@@ -44,34 +44,35 @@ struct claims {
 };
 
 void claims_init(struct claims *claims);
-void claims_fini(struct claims *claims); /* those that have not ended, too */
+void claims_fini(struct claims *claims); /* open claims, too */
 
 /* Archive thread */
 
-/* The first claim that has ended, of which `may_end` says yes, taken out of the
- * claims; NULL: none. Its files stay claimed, each until claims_release. */
+/* Takes the first ended claim that `may_end` accepts out of the claims; NULL:
+ * none. Its files stay claimed, each until claims_release. */
 struct content_claim *
 claims_ended(struct claims *claims,
              bool (*may_end)(const struct content_claim *claim, void *user),
              void *user);
 
-/* It is put back. */
+/* Puts the claim back. */
 void claims_keep(struct content_claim *claim);
 
-/* Its last file is claimed by it no more; false: it has none, and was freed.
- * *digest: which. */
+/* Releases one file of the claim, and sets *digest to it. Returns false if none
+ * was left; the claim is then freed. */
 bool claims_release(struct content_claim *claim, struct digest *digest);
 
-/* All of its files are, and it is freed. */
+/* Releases all files of the claim and frees it. */
 void claims_drop(struct content_claim *claim);
 
-/* The file is going until claims_gone. false: it is claimed. */
+/* Marks the file as going until claims_gone. Returns false if it is claimed. */
 bool claims_go(struct claims *claims, const struct set *set,
                const struct digest *digest);
 void claims_gone(struct claims *claims);
 
-/* New claims wait from the one to the other; false, and none waits: that set
- * has some (NULL: those that are there do not matter). */
+/* Makes new claims wait from claims_shut to claims_unshut. Returns false, and
+ * makes none wait, if `set` has claims (NULL: existing claims do not
+ * matter). */
 bool claims_shut(struct claims *claims, const struct set *set);
 void claims_unshut(struct claims *claims);
 

@@ -21,13 +21,13 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* An entry that tells of a representation. Its texts are the list's. */
+/* An entry that describes a representation. The list owns its texts. */
 struct consigned {
     uint64_t entry; /* of all entries, from 1 */
     struct slice loc;
-    struct slice hash; /* told; normalised */
-    uint64_t length;   /* told, or LENGTH_NONE; then what it is */
-    struct slice type; /* of the part; empty: it has none, or there is none */
+    struct slice hash; /* as sent; normalised */
+    uint64_t length;   /* as sent, or LENGTH_NONE; then the true one */
+    struct slice type; /* of the part; empty: no type, or no part */
     struct digest digest;
     uint64_t part;  /* that brought its bytes; 0: none */
     size_t n_parts; /* at the first of a loc: parts of that loc */
@@ -44,10 +44,10 @@ struct consigned_list {
 /* Its texts have at most `max` bytes. */
 void consigned_init(struct consigned_list *list, size_t max);
 
-/* Abandons what arrives. */
+/* Abandons the files that are arriving. */
 void consigned_fini(struct consigned_list *list);
 
-/* Bytes of memory that it takes. */
+/* The memory of the list, in bytes. */
 size_t consigned_held(const struct consigned_list *list);
 
 /* Adds entry number `entry`. STATUS_BUSY: no memory. */
@@ -55,14 +55,14 @@ MUST_CHECK enum status consigned_add(struct consigned_list *list,
                                      const struct change *change,
                                      uint64_t entry, struct problem *why);
 
-/* There are no more. STATUS_BUSY likewise. */
+/* Ends the list and sorts it by loc. STATUS_BUSY likewise. */
 MUST_CHECK enum status consigned_index(struct consigned_list *list,
                                        struct problem *why);
 
-/* The entry that the next part of that loc belongs to; NULL: there is none. */
+/* Returns the entry that the next part of that loc belongs to, or NULL. */
 struct consigned *consigned_take(struct consigned_list *list, struct slice loc);
 
-/* Keeps the media type of its part. STATUS_BUSY likewise. */
+/* Stores the media type of the entry's part. STATUS_BUSY likewise. */
 MUST_CHECK enum status consigned_set_type(struct consigned_list *list,
                                           struct consigned *e,
                                           struct slice type,

@@ -17,30 +17,30 @@ struct consignment {
     struct registry *registry;
     struct contents *contents;
     char name[SET_NAME_MAX + 1];
-    struct set *set; /* NULL: it is made at the end */
+    struct set *set; /* NULL: made at the end */
     struct multipart_type type;
     struct multipart multipart;
     uint64_t size;
-    bool has_room;      /* it was looked for */
-    uint64_t announced; /* of the size: it has not arrived yet */
+    bool has_room;      /* on the disk, checked */
+    uint64_t announced; /* bytes still to arrive */
     struct key key;
     struct holding *holding; /* lent */
-    size_t held;             /* in it */
+    size_t held;             /* bytes in it */
     struct holding disk;
 
     /* The root part */
     const struct format *format;
     struct ingest *ingest;
     struct buf root;
-    bool is_root; /* it is being read */
+    bool is_root; /* still reading it */
     uint64_t n_entries;
 
     struct consigned_list list;
-    struct consigned *at; /* whose part is being read */
+    struct consigned *at; /* the entry of the current part */
 
     struct content_claim *claim;
-    size_t n_filled; /* entries that the ingest has */
-    struct buf hash; /* of the one it gets */
+    size_t n_filled; /* entries in the ingest */
+    struct buf hash; /* of the next entry */
 };
 
 static enum status
@@ -59,7 +59,7 @@ reserve(struct consignment *c, struct problem *why)
     return rc;
 }
 
-/* Of a failure that concerns one entry: names its part and loc. */
+/* Reports a failure of one entry: names its part and loc. */
 static enum status
 refuse(const struct consigned *e, enum status rc, const struct problem *reason,
        struct problem *why)
@@ -307,8 +307,9 @@ arrived(struct consignment *c, uint64_t bytes)
     contents_arrived(c->contents, bytes);
 }
 
-/* Is there room for all of it, beside what others bring? While it arrives, the
- * log may take it: that looks for its own, once a second. */
+/* Checks that the disk has room for the whole body, beside the other posts. The
+ * log may take that room while the body arrives; the log checks its own room
+ * once a second. */
 static enum status
 look_for_room(struct consignment *c, struct problem *why)
 {
@@ -366,7 +367,7 @@ refuse_missing(const struct consigned *e, struct problem *why)
     return STATUS_INVALID;
 }
 
-/* Claims bytes that the set has already, of an entry that brings none. */
+/* Claims content that the set has already, for an entry without a part. */
 static enum status
 find_content(struct consignment *c, struct consigned *e, struct problem *why)
 {
@@ -388,8 +389,8 @@ find_content(struct consignment *c, struct consigned *e, struct problem *why)
     return rc;
 }
 
-/* A set begins with its first post; content needs its directory before. What
- * can be refused of that post was by now. */
+/* Makes the set, if needed: a set begins with its first post, but content needs
+ * its directory before. By now the post has passed all checks. */
 static enum status
 make_set(struct consignment *c, struct problem *why)
 {
@@ -399,13 +400,13 @@ make_set(struct consignment *c, struct problem *why)
     if (c->set)
         return STATUS_OK;
     rc = alter_make(c->registry, name, &c->set, why);
-    /* Somebody else may have been first. */
+    /* Another thread may have been first. */
     if (!rc && registry_content(c->registry, name) != CONTENT_INLINE)
         rc = refuse_set(name, why);
     return rc;
 }
 
-/* What is missing is found before anything is placed. */
+/* Finds missing content before it places any file. */
 static enum status
 place(struct consignment *c, struct problem *why)
 {

@@ -21,16 +21,16 @@
  *           |                   |                                      |
  *           +-------------------+----- consignment_discard <-----------+
  *
- * An entry whose bytes do not come along has to tell the SHA-256 of some that
- * the set has. What an entry tells of its bytes (hashes, length) must be so;
- * what of SHA-256, length and media type it does not tell is added. All of it
- * is kept, or nothing; a crash leaves at most files that nobody tells of, which
- * go at the next start (contents.h).
+ * An entry without a part must carry the SHA-256 of content that the set has.
+ * Hashes and length of an entry must match its bytes; the broker adds SHA-256,
+ * length and media type where they are missing. The post is kept as a whole or
+ * not at all. A crash leaves at most files without an entry; the broker deletes
+ * them after the next start (contents.h).
  *
- * What is held in memory is the root part, what its entries tell, and the
- * headers of a part: counted in the holding that the caller gives. The bytes of
- * the whole count as CLIENT_DISK of the same client, until it is freed: one
- * client's posts have a share of the room that there is.
+ * Memory holds the root part, the fields of its entries, and the headers of a
+ * part; the caller's holding counts them. The bytes of the whole body count as
+ * CLIENT_DISK of the same client until the consignment is freed, so the posts
+ * of one client get only a share of the free room.
  *
  * One thread at a time. All but begin and commit may block.
  */
@@ -61,22 +61,22 @@ consignment_begin(struct consignment **consignment, struct registry *registry,
                   struct slice content_type, uint64_t size,
                   struct holding *holding, struct problem *why);
 
-/* Its idempotency key, before its first byte (ingest_set_key). */
+/* Sets the idempotency key, before the first byte (ingest_set_key). */
 void consignment_set_key(struct consignment *consignment,
                          const struct key *key);
 
 /* Reads some more. STATUS_INVALID and others: `why` names part, entry and loc.
- * After an error only consignment_discard. */
+ * After an error only consignment_discard is allowed. */
 MUST_CHECK enum status consignment_feed(struct consignment *consignment,
                                         struct slice bytes,
                                         struct problem *why);
 
-/* The body is whole: places its content, durably. */
+/* Ends the body: places its content, durably. */
 MUST_CHECK enum status consignment_end(struct consignment *consignment,
                                        struct problem *why);
 
-/* Hands its entries to the log, which log_wake sets to work. On success it is
- * the log's until on_done, as an ingest is. */
+/* Hands the entries to the log, which starts on them at log_wake. On success
+ * the log owns the consignment until on_done, like an ingest. */
 MUST_CHECK enum status consignment_commit(struct consignment *consignment,
                                           void (*on_done)(struct ingest *ingest,
                                                           void *user),
@@ -85,11 +85,11 @@ MUST_CHECK enum status consignment_commit(struct consignment *consignment,
 /* The outcome, after on_done. */
 const struct ingest *consignment_ingest(const struct consignment *consignment);
 
-/* Gives back what it holds, before the publisher hears of the outcome
- * (clients.h). After on_done only. */
+/* Gives back its holdings, before the publisher gets the outcome (clients.h).
+ * Only after on_done. */
 void consignment_give_back(struct consignment *consignment);
 
-/* Frees it; what of it was not committed leaves the disk. Does not block after
+/* Frees it; uncommitted files leave the disk. Does not block after
  * consignment_end. NULL is allowed. */
 void consignment_discard(struct consignment *consignment);
 

@@ -17,14 +17,14 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
-/* Not to be taken of a disk: the log needs it. */
+/* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
 
-/* What a step takes at most in reading; then it is committed. */
+/* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
 
-/* Files taken off the disk in one step: loose ones; of a set that keeps none;
- * and how many are looked at, a folder at least. */
+/* Files deleted in one step: loose ones; files of a set that keeps none; and
+ * files looked at, a folder at least. */
 #define STEP_LOOSE 256
 #define STEP_CLEAR 1000
 #define STEP_SWEEP 1000
@@ -36,9 +36,9 @@ struct contents {
     struct opened opened;
     struct claims claims;
     struct turn turn;
-    bool is_due;   /* there is a turn to be taken */
+    bool is_due;   /* a turn is pending */
     bool is_again; /* a set had more than one step could take */
-    bool has_room; /* log_health, as of the last look for who is next */
+    bool has_room; /* log_health, at the last look for the next set */
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
 
@@ -67,7 +67,7 @@ contents_arrived(struct contents *c, uint64_t bytes)
     atomic_fetch_sub_explicit(&c->announced, bytes, memory_order_relaxed);
 }
 
-/* Bytes that are free on the disk, and that nobody else is to have. */
+/* Free bytes of the disk, less those reserved for others. */
 static uint64_t
 find_room(struct contents *c, uint64_t own)
 {
@@ -150,7 +150,7 @@ tell(_Atomic(uint64_t) *to, uint64_t number)
     atomic_store_explicit(to, number, memory_order_relaxed);
 }
 
-/* Nothing is kept of the set. */
+/* Notes that the set keeps nothing. */
 static void
 note_none(struct set *set)
 {
@@ -162,7 +162,8 @@ note_none(struct set *set)
     tell(&set->content_counts.missing, 0);
 }
 
-/* From what is behind now on, orphans are looked for, and nothing goes before.
+/* Begins a new search for orphans. Nothing is deleted before the entries that
+ * the log has now are folded.
  */
 static void
 unsettle(struct set *set)
@@ -185,9 +186,9 @@ contents_note(struct set *set, const struct content *content)
         unsettle(set);
     set->notes->content.seq = at->seq;
     set->notes->content.due_us = at->due_us;
-    /* The position last: whoever reads it first (describe.c) has what is
-     * missing as of then, or later, and does not take one that is to be fetched
-     * for there. */
+    /* Stores the position last: a thread that loads it first (describe.c) gets
+     * the counts of that position, or later ones, and does not mistake content
+     * that is still to be fetched for present. */
     tell(&set->content_counts.files, at->files);
     tell(&set->content_counts.bytes, at->bytes);
     tell(&set->content_counts.missing, at->missing);
@@ -195,7 +196,8 @@ contents_note(struct set *set, const struct content *content)
                           memory_order_release);
 }
 
-/* The log may no longer go back to where the content is; or not yet to it. */
+/* The log may no longer reach back to the position of the content, or may end
+ * before it. */
 static enum status
 fit(struct set *set, struct content *content, const struct head *head,
     struct problem *why)
@@ -275,9 +277,9 @@ contents_open(struct contents *c, struct set *set, struct content **content,
     return open_content(c, set, &head, content, why);
 }
 
-/* Files that nobody needs any more go */
+/* Deleting files without use */
 
-/* Takes a file away, unless somebody has claimed it, or a row tells of it. */
+/* Deletes a file, unless it is claimed or a row names it. */
 static enum status
 take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool *is_gone, struct problem *why)
@@ -298,7 +300,7 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     return rc;
 }
 
-/* The same, some of the files that rows have let go of. */
+/* The same for some of the files that lost their rows. */
 static enum status
 take_loose_away(struct contents *c, struct set *set, struct content *content,
                 struct problem *why)
@@ -372,8 +374,8 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
     return rc;
 }
 
-/* A set that keeps none: takes some of its files away, the rows first.
- * *is_more: false where somebody has claimed some; then not now. */
+/* Deletes some files of a set that keeps none, the rows first. *is_more is
+ * false if files are claimed: then nothing is deleted now. */
 static enum status
 clear_content(struct contents *c, struct set *set, bool *is_more,
               struct problem *why)
@@ -385,7 +387,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
 
     *is_more = claims_shut(&c->claims, set);
     if (!*is_more)
-        return STATUS_OK; /* a post is at work that began before */
+        return STATUS_OK; /* an earlier post is at work */
     opened_drop(&c->opened, set);
     set_dir(set, dir);
     rc = content_unlink(dir, why);
@@ -406,9 +408,9 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     return rc;
 }
 
-/* What is behind */
+/* What is due */
 
-/* Content is folded as far as the state is: folding.h. */
+/* The position to fold to: that of the state (folding.h). */
 static uint64_t
 target_of(const struct set *set, const struct head *head)
 {
@@ -417,7 +419,7 @@ target_of(const struct set *set, const struct head *head)
     return folded < head->last ? folded : head->last;
 }
 
-/* Was anything kept of a set of that name? */
+/* True if a set of that name has kept content. */
 static bool
 has_any(const struct set *set)
 {
@@ -432,7 +434,7 @@ has_any(const struct set *set)
     return !access(path, F_OK);
 }
 
-/* Keeps none: is what it has kept to go now? */
+/* Of a set that keeps none: true if its old content is to go now. */
 static bool
 is_to_be_cleared(struct set *set)
 {
@@ -460,7 +462,7 @@ is_settled(const struct set *set)
            set->notes->content.seq >= set->notes->content.settled;
 }
 
-/* Told once. */
+/* Reports it once. */
 static void
 tell_if_late(struct set *set, const struct head *head, bool has_room)
 {
@@ -473,7 +475,8 @@ tell_if_late(struct set *set, const struct head *head, bool has_room)
     set->notes->content.is_late = is_late;
 }
 
-/* Has it something to fold, and room for it? Retention makes room. */
+/* True if the set has something to fold, and room for it. Retention makes
+ * room. */
 static bool
 can_fold(const struct set *set, const struct head *head, bool has_room)
 {
@@ -481,7 +484,7 @@ can_fold(const struct set *set, const struct head *head, bool has_room)
            set->notes->content.seq < target_of(set, head);
 }
 
-/* One that has some is opened whatever room there is: it says how far it is. */
+/* Content is opened even without free room: it knows its position. */
 static bool
 can_open(const struct set *set, const struct head *head, bool has_room)
 {
@@ -508,7 +511,7 @@ wants(struct set *set, const struct head *head, void *user)
 
 /* Steps */
 
-/* Gathers what is behind the content, as much as one commit takes. */
+/* Gathers entries behind the content, as many as one commit takes. */
 static enum status
 gather(struct set *set, struct content *content, uint64_t target,
        struct problem *why)
@@ -541,7 +544,7 @@ fold(struct set *set, struct content *content, const struct head *head,
 {
     enum status rc = gather(set, content, target_of(set, head), why), committed;
 
-    /* What was read before an entry that cannot be read counts. */
+    /* Commits the entries before an unreadable one. */
     committed = content_commit(content, rc ? NULL : why);
     if (!rc)
         rc = committed;
@@ -561,8 +564,8 @@ forget(struct set *set, struct content *content, const struct head *head,
     return rc;
 }
 
-/* Rows that are overtaken may be of entries that are no longer retained
- * already: so each fold that goes on behind retention is followed by a look. */
+/* Overtaken rows may belong to entries that are no longer retained already, so
+ * a look follows each fold behind retention. */
 static enum status
 work(struct contents *c, struct set *set, struct content *content,
      const struct head *head, struct problem *why)
@@ -605,8 +608,8 @@ step(struct contents *c, struct set *set, bool *is_more, struct problem *why)
 
 /* Claims */
 
-/* Is the content where the claim is not needed any more? Not before entries of
- * another life of the process are folded, which nobody claims now. */
+/* True if the content is where it no longer needs the claim. First it folds the
+ * entries of earlier processes, which have no claims. */
 static bool
 may_end(const struct content_claim *claim, void *user)
 {
@@ -619,7 +622,7 @@ may_end(const struct content_claim *claim, void *user)
     return is_settled(set) && set->notes->content.seq >= claim->last;
 }
 
-/* What no row tells of goes. */
+/* Ends a claim: deletes its files without a row. */
 static enum status
 end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
 {
@@ -631,7 +634,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
 
     if (rc == STATUS_GONE || rc == STATUS_NOT_FOUND) {
         if (rc == STATUS_NOT_FOUND)
-            set->notes->content.has = CONTENT_UNKNOWN; /* there may be files */
+            set->notes->content.has = CONTENT_UNKNOWN; /* with files, perhaps */
         claims_drop(claim);
         return STATUS_OK;
     }
@@ -641,16 +644,16 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
     }
     while (!rc && claims_release(claim, &digest)) {
         rc = take_away(c, set, content, &digest, &is_gone, why);
-        set->notes->content.is_loose |= is_gone; /* there may be a row */
+        set->notes->content.is_loose |= is_gone; /* with a row, perhaps */
     }
     if (rc) {
         claims_drop(claim);
-        unsettle(set); /* what is left is an orphan */
+        unsettle(set); /* the other files are orphans */
     }
     return rc;
 }
 
-/* One claim; false: none can end. */
+/* Ends one claim; false: none can end. */
 static bool
 end_one_claim(struct contents *c)
 {
@@ -711,8 +714,8 @@ contents_some(struct chore *chore)
              "the content of a set could not be brought up to date, and will "
              "be tried again",
              diag_text("set", set->name), diag_text("error", why.text));
-        /* What goes wrong with one set may not with the next; but a full disk
-         * is full for all. */
+        /* A failure with one set need not concern the next, but a full disk
+         * concerns all. */
         c->is_due = rc == STATUS_IO;
     }
     c->is_again |= is_more && !rc;

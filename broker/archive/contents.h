@@ -1,11 +1,11 @@
 /*
  * contents.h - the content of all sets that keep some (setting `content`):
- * folds their logs into it (broker/state/content.h), a step at a time, and lets
- * go of what retention has.
+ * folds their logs into it (broker/state/content.h), a step at a time, and
+ * deletes the content of entries that retention has removed.
  *
- * It follows the state of a set (folding.h) and is never ahead of it: while the
- * state is held, the rows of all its resources stay. Retention waits for it as
- * it does for the state.
+ * The content follows the state of a set (folding.h) and is never ahead of it:
+ * while the state is held, the rows of all its resources stay. Retention waits
+ * for the content as it does for the state.
  *
  *   off --set to fetch or inline--> on: behind what the log still has, it knows
  *    ^                               |   all; of what went before, nothing
@@ -14,19 +14,19 @@
  *         removed sets have: all         fetched; set back within the grace, it
  *         that was kept goes             goes on
  *
- * Claims. Who places a file does so before the entry that tells of it is
- * committed, from any thread:
+ * Claims. Any thread places a file before the log commits the file's entry:
  *
  *     contents_claim --> contents_place ... --> contents_sync
  *          --> the entries are committed --> contents_end(claim, last seq)
  *          \-> they are not               -> contents_end(claim, 0)
  *
- * What is claimed is not taken away; a claim ends when the entries up to its
- * seq are folded: then a row tells of the file, or it goes. A crash leaves
- * files without a row or a claim: they are looked for once in a life of the
- * process, when the content has come to where the log ended.
+ * The archive thread deletes no claimed file. A claim ends when the entries up
+ * to its seq are folded; a file that no row names then goes. A crash leaves
+ * files without a row or a claim (orphans). The archive thread looks for them
+ * once in the life of the process, when the fold has come to where the log
+ * ended.
  *
- * Archive thread, where nothing else is said.
+ * Archive thread, except where noted.
  */
 #ifndef BROKER_ARCHIVE_CONTENTS_H
 #define BROKER_ARCHIVE_CONTENTS_H
@@ -50,32 +50,32 @@ MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct problem *why);
 void contents_free(struct contents *contents); /* NULL is allowed */
 
-/* What the archive thread does for them. When it has ended, claims can still
- * end. */
+/* The chore of the archive thread. Claims can still end after it has ended. */
 struct chore *contents_chore(struct contents *contents);
 
-/* The content of a set that exists and keeps some, lent until the next call of
- * any of these. STATUS_NOT_FOUND: it keeps none. STATUS_GONE: it was removed.
+/* Opens the content of a set, lent until the next call of any of these.
+ * STATUS_NOT_FOUND: the set keeps none. STATUS_GONE: the set was removed.
  */
 MUST_CHECK enum status contents_open(struct contents *contents, struct set *set,
                                      struct content **content,
                                      struct problem *why);
 
-/* Around what takes folders of removed sets off the disk: claims wait. */
+/* Makes claims wait while the caller deletes folders of removed sets. */
 void contents_shut(struct contents *contents);
 void contents_unshut(struct contents *contents);
 
-/* To be told after content_keep, content_postpone and content_give_up: what the
- * set is known to have is what `content` says. */
+/* Copies the figures of `content` to the set. Call it after content_keep,
+ * content_postpone and content_give_up. */
 void contents_note(struct set *set, const struct content *content);
 
-/* Up to which entry the content of the set is folded, as far as is known. And:
- * may some of it be due to be fetched at `now_us`? */
+/* The last entry folded into the content of the set, as far as is known; and
+ * true if some content may be due for a fetch at `now_us`. */
 uint64_t contents_seq(const struct set *set);
 bool contents_is_due(const struct set *set, int64_t now_us);
 
-/* Is what the list tells not in the content yet? It has no other witness: which
- * file an entry told of. Then it is folded even while the disk is nearly full.
+/* True if entries of the list are not in the content yet: only the list says
+ * which files they describe. The list is then folded even while the disk is
+ * nearly full.
  */
 bool contents_needs(struct set *set, const struct list_info *list);
 
@@ -84,46 +84,47 @@ bool contents_needs(struct set *set, const struct list_info *list);
 /* The folder in which files arrive. */
 const char *contents_arriving(const struct contents *contents);
 
-/* So many bytes are going to arrive; so many of them have arrived, or never
- * will. */
+/* Announces bytes that are going to arrive, and takes back those that have
+ * arrived or never will. */
 void contents_announce(struct contents *contents, uint64_t bytes);
 void contents_arrived(struct contents *contents, uint64_t bytes);
 
 /* Takes `bytes` of the disk for the client of `disk`, a holding of CLIENT_DISK.
- * All clients together may have what is free, less what others have announced
- * (all but `own`), less what the log needs. Looks at the disk. STATUS_LIMITED:
- * the client has its share of that; STATUS_BUSY: there is no room. */
+ * All clients together may use the free room, less the bytes that others have
+ * announced (all but `own`), less the room that the log needs. Looks at the
+ * disk. STATUS_LIMITED: the client has used up its share; STATUS_BUSY: the disk
+ * has no room. */
 MUST_CHECK enum status contents_hold(struct contents *contents,
                                      struct holding *disk, uint64_t bytes,
                                      uint64_t own, struct problem *why);
 
 struct content_claim;
 
-/* STATUS_GONE: the set does not exist (any more): it is to be made first.
- * Waits while the folder of a removed set is being cleared. */
+/* Begins a claim. STATUS_GONE: the set does not exist, or no longer; make it
+ * first. Waits while the folder of a removed set is being cleared. */
 MUST_CHECK enum status contents_claim(struct contents *contents,
                                       struct set *set,
                                       struct content_claim **claim,
                                       struct problem *why);
 
-/* Gives bytes that have ended their name, and claims it (content_file_place).
+/* Gives the complete file its name, and claims it (content_file_place).
  * `arriving` has nothing left to abandon. */
 MUST_CHECK enum status contents_place(struct content_claim *claim,
                                       struct arriving *arriving,
                                       struct problem *why);
 
-/* Claims what is in the store already. STATUS_NOT_FOUND: it is not. */
+/* Claims a file that is in the store already. STATUS_NOT_FOUND: it is not. */
 MUST_CHECK enum status contents_find(struct content_claim *claim,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
-/* All that was claimed is on the disk when it returns, under its name. Costs
- * nothing where nothing was placed, by this claim or another one. */
+/* Makes all claimed files durable under their names. Costs nothing if no claim
+ * has placed a file of these. */
 MUST_CHECK enum status contents_sync(struct content_claim *claim,
                                      struct problem *why);
 
-/* The claim is needed until the entries up to `last` are folded; 0: no longer.
- * Frees it. Never blocks on a disk: log thread, too. NULL is allowed. */
+/* Ends the claim once the entries up to `last` are folded; 0: at once. Frees
+ * it. Never blocks on a disk: log thread, too. NULL is allowed. */
 void contents_end(struct content_claim *claim, uint64_t last);
 
 #endif

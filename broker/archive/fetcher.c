@@ -8,11 +8,11 @@
 #include "base/file.h"
 #include "proto/websub.h"
 
-/* Bytes of one file between two looks at what the disk has left. */
+/* Bytes of one file between two looks at the free room. */
 #define LOOK_BYTES ((uint64_t)16 << 20)
 
-/* Of an answer that is none of the bytes: read, so that its connection can be
- * used again. */
+/* The fetcher reads so much of an answer without content, to reuse its
+ * connection. */
 #define OTHER_ANSWER_MAX ((size_t)16 * 1024)
 
 struct fetcher {
@@ -28,7 +28,8 @@ static const char *const headers[] = {"Accept-Encoding: identity", NULL};
 
 /* The end of a fetch */
 
-/* Now the archive thread may free it, and with it a file, which may block. */
+/* Ends a fetch. The archive thread may then free it and its file, which may
+ * block. */
 static void
 end(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
 {
@@ -44,7 +45,7 @@ end(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
     fetcher->options.on_over(fetcher->options.user);
 }
 
-/* The caller has nothing to do with it any more. */
+/* Drops a fetch that the caller no longer has. */
 static void
 leave(struct fetch *f)
 {
@@ -61,7 +62,8 @@ end_of_job(struct fetch *f)
         end(f, FETCH_NO_ROOM, FETCH_ROOM);
 }
 
-/* Its host is in trouble: those that wait for it would only add to that. */
+/* Drops the waiting fetches of a host in trouble: they would only add to
+ * that. */
 static void
 drop_waiting(struct fetch *f)
 {
@@ -113,7 +115,7 @@ write_piece(struct job *job)
         f->status = arriving_add(&f->arriving, buf_slice(&f->piece), &f->why);
 }
 
-/* Also an empty one is a file. */
+/* Verifies the file; an empty one, too. */
 static void
 prove(struct job *job)
 {
@@ -126,7 +128,7 @@ prove(struct job *job)
 
 /* The fetch thread */
 
-/* At the end of the process the call is cut already: that is no matter. */
+/* At the end of the process the call is cut already, which does no harm. */
 static void
 on_written(struct job *job)
 {
@@ -176,8 +178,8 @@ on_piece(struct call *call, struct buf *piece)
     return CALL_LATER;
 }
 
-/* Was it told by the host that was asked, and not by one that it has sent us
- * to? */
+/* True if the answer is from the host of the URL, not from the target of a
+ * redirect. */
 static bool
 is_of_host(const struct call *call)
 {
@@ -217,7 +219,7 @@ on_no_answer(struct fetch *f)
         fail(f, FETCH_BROKEN, false);
         break;
     case CALL_REFUSED:
-        /* What a name leads to may change; what is no URL is none. */
+        /* The address of a name may change; a malformed URL stays malformed. */
         if (f->call.final_url)
             fail(f, FETCH_REFUSED, true);
         else
@@ -399,7 +401,7 @@ free_all(struct list *fetches)
     }
 }
 
-/* All that was started has run: it is under way, or over. */
+/* All started tasks have run: each fetch is under way, or over. */
 void
 fetcher_close(struct fetcher *f)
 {

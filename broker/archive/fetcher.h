@@ -1,6 +1,6 @@
 /*
- * fetcher.h - gets the bytes of resources where their sources have them: one
- * GET each, into a file, as fast as the disk takes it, proven on the way.
+ * fetcher.h - fetches the bytes of resources from their sources: one GET each,
+ * into a file, as fast as the disk takes it, verified on the way.
  *
  *     archive thread     "fetch" thread, with a caller (broker/net/caller.h)
  *
@@ -10,13 +10,13 @@
  *                            |              \--its end--> [job: proven]
  *     fetcher_next <---------+---------------------------------+
  *
- * Who may be called is as for callbacks, and so is how: HTTP and HTTPS, the
- * address that was judged, nothing of ours but who we are. Some redirects are
- * followed, each judged; the limit per host is that of the URL that was told.
- * Bytes are asked for as they are (Accept-Encoding: identity).
+ * The rules for callbacks hold for fetches, too: HTTP and HTTPS, only to the
+ * address that was checked, and no header about us but User-Agent. The fetcher
+ * follows some redirects and checks each; the limit per host is that of the
+ * original URL. It asks for unencoded bytes (Accept-Encoding: identity).
  *
- * A fetch that finds its whole host in trouble (unreachable; 429, 503) takes
- * those along that wait for their turn there: FETCH_DROPPED.
+ * A fetch that finds its whole host in trouble (unreachable; 429, 503) ends the
+ * fetches that wait for that host: FETCH_DROPPED.
  */
 #ifndef BROKER_ARCHIVE_FETCHER_H
 #define BROKER_ARCHIVE_FETCHER_H
@@ -33,27 +33,27 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Redirects that are followed. */
+/* The fetcher follows so many redirects. */
 #define FETCH_REDIRECTS 5
 
-/* What a fetch leaves free on the disk: posts come first. */
+/* Room that a fetch leaves free on the disk: posts come first. */
 #define FETCH_LEAVES_BYTES ((uint64_t)256 << 20)
 
 struct fetcher;
 struct set;
 
 enum fetch_outcome {
-    FETCH_WHOLE,    /* the bytes are what was told: fetch->arriving has ended */
-    FETCH_DROPPED,  /* not made, or left: nothing was learnt of it */
-    FETCH_NO_ROOM,  /* our own trouble: no room on the disk, no memory */
-    FETCH_FAILED,   /* the other side may do better another time */
-    FETCH_HOPELESS, /* it never will */
+    FETCH_WHOLE,    /* the bytes match: fetch->arriving has ended */
+    FETCH_DROPPED,  /* not made, or left: no result */
+    FETCH_NO_ROOM,  /* a lack here: no room on the disk, no memory */
+    FETCH_FAILED,   /* a later attempt may succeed */
+    FETCH_HOPELESS, /* no later attempt will */
     FETCH_OUTCOMES
 };
 
 /* Why it failed: values of the label `reason` (metrics.c), in that order. */
 enum fetch_reason {
-    FETCH_REFUSED,     /* a URL or address that may not be called */
+    FETCH_REFUSED,     /* a URL or address that is not allowed */
     FETCH_UNREACHABLE, /* no address, no connection, no TLS */
     FETCH_TIMEOUT,
     FETCH_BROKEN, /* the connection was lost, the answer malformed */
@@ -64,27 +64,28 @@ enum fetch_reason {
 };
 
 struct fetch {
-    /* What is to be fetched. */
+    /* The task. */
     struct set *set;
     uint64_t seq;
-    unsigned tries;  /* that have failed before */
-    uint32_t host;   /* the same for all of one host and port */
-    bool is_suspect; /* the last one there has failed */
+    unsigned tries;  /* failed ones before this */
+    uint32_t host;   /* a hash of host and port */
+    bool is_suspect; /* the host's last fetch failed */
     char *url;       /* owned, and the next */
     char *hash;      /* normalised */
-    uint64_t length; /* as told, or LENGTH_NONE */
+    uint64_t length; /* expected, or LENGTH_NONE */
 
-    struct list node; /* of who has started it: the archive thread's */
+    struct list node; /* the archive thread's */
 
-    /* Any thread: nobody wants it any more. Relaxed: it is seen in time. */
+    /* Set by any thread to cancel the fetch. Relaxed: the fetch thread sees it
+     * in time. */
     atomic_bool is_unwanted;
 
-    /* What came of it. */
+    /* The outcome. */
     enum fetch_outcome outcome;
     enum fetch_reason reason;
-    bool is_of_host; /* its host is in trouble, not only this */
+    bool is_of_host; /* the whole host is in trouble */
     int64_t retry_after_us;
-    struct arriving arriving; /* FETCH_WHOLE: to be placed, or abandoned */
+    struct arriving arriving; /* FETCH_WHOLE: place or abandon it */
     struct problem why;
 
     /* The fetcher's own. */
@@ -108,7 +109,8 @@ struct fetcher_options {
     int64_t stall_us;   /* no byte for so long */
     uint64_t max_bytes; /* of one resource */
 
-    /* One is over. The fetch thread; only to wake. */
+    /* A fetch is over. Runs on the fetch thread, and may only wake another
+     * one. */
     void (*on_over)(void *user);
     void *user;
 };
@@ -116,21 +118,22 @@ struct fetcher_options {
 /* Copies of `url` and `hash`. NULL: no memory. */
 struct fetch *fetch_new(struct slice url, struct slice hash, uint64_t length);
 
-/* One that is not started, or over; its file goes. NULL is allowed. */
+/* Frees a fetch that is not started, or over, and its file. NULL is allowed. */
 void fetch_free(struct fetch *fetch);
 
 MUST_CHECK enum status fetcher_open(struct fetcher **fetcher,
                                     const struct fetcher_options *options,
                                     struct problem *why);
 
-/* Cuts what is under way. Nobody starts any more. NULL is allowed. */
+/* Cuts the fetches under way. No fetch may be started any more. NULL is
+ * allowed. */
 void fetcher_close(struct fetcher *fetcher);
 
-/* The fetch is the fetcher's until fetcher_next gives it back; with the
- * fetcher it goes. */
+/* Starts a fetch. The fetcher owns it until fetcher_next returns it;
+ * fetcher_close frees it, too. */
 void fetcher_start(struct fetcher *fetcher, struct fetch *fetch);
 
-/* One that is over: who started it has it again. NULL: none. */
+/* Gives a finished fetch back to the caller; NULL: none. */
 struct fetch *fetcher_next(struct fetcher *fetcher);
 
 #endif

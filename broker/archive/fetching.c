@@ -11,18 +11,18 @@
 #include "broker/base/metrics.h"
 #include "proto/websub.h"
 
-/* Started beyond those that have a connection, so that the fetcher need not
- * wait for the archive thread: times what may be under way. */
+/* Fetches started per connection: those without one wait in the fetcher, which
+ * then need not wait for the archive thread. */
 #define AHEAD 4
 
-/* Settled in one go; rows and sets looked at. */
+/* Missing files settled in one go; and rows looked at. */
 #define SETTLED_AT_ONCE 16
 #define ROWS_AT_ONCE    200
 
-/* Our own trouble is waited for so long. */
+/* The pause after a lack of room or memory here. */
 #define REST_US 5000000
 
-/* A host is left alone that has failed so often in a row. */
+/* A host rests after so many failures in a row. */
 #define FAILURES_OF_HOST 5
 
 static const struct config *
@@ -53,7 +53,7 @@ most(const struct fetching *f)
 
 /* Hosts */
 
-/* FNV-1a from a seed that nobody knows. */
+/* FNV-1a from a secret seed. */
 static uint32_t
 host_of(const struct fetching *f, struct slice url)
 {
@@ -68,7 +68,7 @@ host_of(const struct fetching *f, struct slice url)
     return (hash ^ hash >> 16) % FETCHING_HOSTS;
 }
 
-/* Those that were under way together fail together: that is one failure. */
+/* Fetches that were under way together and fail count as one failure. */
 static void
 note_host_failed(struct fetching *f, struct fetch_host *host,
                  const struct fetch *fetch)
@@ -105,7 +105,7 @@ note_host(struct fetching *f, const struct fetch *fetch)
         host->failures = 0;
 }
 
-/* What came of a fetch */
+/* Outcomes */
 
 static void
 note_failure(const struct fetch *fetch)
@@ -116,7 +116,7 @@ note_failure(const struct fetch *fetch)
          diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
 }
 
-/* A later version is no trouble. */
+/* A later version is no failure. */
 static void
 note_given_up(const struct fetch *fetch)
 {
@@ -150,7 +150,7 @@ keep(struct fetching *f, struct fetch *fetch, struct problem *why)
         rc = content_keep(content, fetch->seq, &digest, length, why);
     if (!rc)
         contents_note(fetch->set, content);
-    contents_end(claim, 0); /* now a row tells of it */
+    contents_end(claim, 0); /* a row names the file now */
     if (rc)
         return rc;
     metrics_add(METRIC_FETCHED, 1);
@@ -184,8 +184,8 @@ postpone(struct fetching *f, struct fetch *fetch, struct problem *why)
     return STATUS_OK;
 }
 
-/* Else the set was removed, or keeps none any more, or another entry has
- * brought the same bytes; or it is the end. */
+/* True for real trouble: otherwise the set was removed, or no longer keeps
+ * content, or another entry has brought the same bytes, or the process ends. */
 static bool
 is_trouble(enum status rc)
 {
@@ -243,7 +243,8 @@ settle_some(struct fetching *f)
         bool was_full = host->is_full;
 
         settle(f, fetch);
-        /* Not with each: to look at what is due takes longer than to settle. */
+        /* Not after each fetch: the look for due ones takes longer than to
+         * settle one. */
         f->is_due |= (was_full && !host->is_full) || f->n % (most(f) / 4) == 0;
     }
     return i == SETTLED_AT_ONCE;
@@ -276,7 +277,7 @@ under_way_of(const struct fetching *f, const struct set *set)
     return n;
 }
 
-/* What can be called of a loc: without its fragment. */
+/* The URL of a loc: without its fragment. */
 static struct slice
 url_of(struct slice loc)
 {
@@ -287,7 +288,7 @@ url_of(struct slice loc)
     return loc;
 }
 
-/* What need not be tried. */
+/* Gives up content that needs no attempt. */
 static enum status
 give_up(struct set *set, struct content *content,
         const struct content_missing *missing, enum fetch_reason reason,
@@ -332,7 +333,7 @@ start(struct fetching *f, struct set *set,
     return STATUS_OK;
 }
 
-/* Starts the fetch of one that is missing, if its host can be asked now. */
+/* Starts the fetch of missing content, if its host accepts one now. */
 static enum status
 consider(struct fetching *f, struct set *set, struct content *content,
          const struct content_missing *missing, struct problem *why)
@@ -360,8 +361,8 @@ consider(struct fetching *f, struct set *set, struct content *content,
     return start(f, set, missing, url, number, why);
 }
 
-/* A set has half of the places at most, so that others have some. It goes on
- * where it stopped: those whose hosts rest are passed over. */
+/* Starts some fetches of a set: at most half of the places, so that others have
+ * some. Goes on where it stopped, and passes over the hosts that rest. */
 static enum status
 start_some(struct fetching *f, struct set *set, struct problem *why)
 {
@@ -388,7 +389,7 @@ start_some(struct fetching *f, struct set *set, struct problem *why)
         n += f->n - before;
     }
     f->is_again |= !rc && n_settled > 0;
-    if (rc == STATUS_NOT_FOUND) /* all were looked at: again from the first */
+    if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
         *looked = (struct fetch_notes){0};
     if (!rc || rc == STATUS_NOT_FOUND)
         contents_note(set, content);
@@ -402,7 +403,7 @@ is_fetching(const struct set *set)
            CONTENT_FETCH;
 }
 
-/* May something be due? */
+/* True if a fetch may be due. */
 static bool
 wants(struct set *set, const struct head *head, void *user)
 {
@@ -459,7 +460,7 @@ fetching_look(struct chore *chore)
 
 /* Life */
 
-/* The fetch thread; the archive thread is there as long as the fetcher. */
+/* Fetch thread; the archive thread outlives the fetcher. */
 static void
 on_over(void *user)
 {
@@ -468,7 +469,7 @@ on_over(void *user)
     thread_wake(f->thread);
 }
 
-/* Cuts what is under way. */
+/* Cuts the fetches under way. */
 static void
 fetching_end(struct chore *chore)
 {

@@ -1,6 +1,6 @@
 /*
- * fetching.h - what sets with content=fetch miss is fetched: which of it when,
- * and what becomes of it.
+ * fetching.h - fetches the missing content of sets with content=fetch:
+ * schedules each fetch, and stores or reports its result.
  *
  *     missing, due --its host has room--> fetched (fetcher.h)
  *      ^    ^                               |
@@ -9,14 +9,14 @@
  *      +-- failed: later, a limited --------+
  *          number of times                  \-- hopeless: given up for ever
  *
- * Hopeless is what is not what was told (a later version: its own entry tells
- * of that), 404 and 410, and whatever else will not be another time. The pause
- * after a failure doubles; Retry-After makes it longer. A host that is in
- * trouble, or fails some times in a row, is left alone for such a pause, too,
- * whatever else is missing of it; that costs the others no try.
+ * A fetch is hopeless if the bytes do not match the entry (a later version has
+ * an entry of its own), after 404 and 410, and where no later attempt can
+ * succeed. The pause after a failure doubles; Retry-After makes it longer. The
+ * broker also lets a host rest for such a pause if it is in trouble, or fails
+ * some times in a row. The rest costs its other missing content no try.
  *
- * What is under way is known to this process only: after its end all that is
- * missing is missing still, and what had arrived is cleared.
+ * Only this process knows the fetches under way: after its end the same content
+ * is still missing, and the next process deletes the bytes that had arrived.
  *
  * Archive thread; the fetcher has its own.
  */
@@ -35,8 +35,8 @@
 #include "broker/sets/registry.h"
 #include "proto/address.h"
 
-/* What is known of hosts, by a hash of host and port. Two that share a place
- * share its fate, which costs one of them time. */
+/* Notes about hosts, by a hash of host and port. Two hosts with the same hash
+ * share a place and its pauses, which costs one of them time. */
 #define FETCHING_HOSTS 4096
 
 struct fetching {
@@ -50,7 +50,7 @@ struct fetching {
 
     struct fetch_host {
         unsigned n;        /* under way */
-        bool is_full;      /* no more of it before half of them are over */
+        bool is_full;      /* no more fetches before half are over */
         unsigned failures; /* in a row */
         int64_t rest_us;   /* not before; steady clock */
     } hosts[FETCHING_HOSTS];
@@ -58,8 +58,8 @@ struct fetching {
     uint32_t seed, random;
     int64_t rest_us; /* nothing before: our own trouble; steady clock */
     struct turn turn;
-    bool is_due;   /* there is a turn to be taken */
-    bool is_again; /* a set had more to be kept than one step could take */
+    bool is_due;   /* a turn is pending */
+    bool is_again; /* a set had more work than one step could do */
 };
 
 /* Before the archive thread begins: threads have the priority of the one that

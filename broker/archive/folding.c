@@ -11,7 +11,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
-/* What a step takes at most in reading; then it is committed. */
+/* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
 
 static void
@@ -50,7 +50,7 @@ folding_needs(struct set *set, const struct list_info *list)
     return true;
 }
 
-/* Does retention wait for the state to be kept? */
+/* True if retention waits until the state is on the disk. */
 static bool
 is_wanted(const struct set *set)
 {
@@ -65,15 +65,15 @@ note(struct set *set, const struct resources *r)
 
     n->is_known = true;
     n->seq = resources_at(r)->seq;
-    /* A state that was closed does not know what it has kept; one that has
-     * begun anew has kept nothing. */
+    /* A reopened state does not know its durable position; a state that has
+     * begun anew has none. */
     if (kept > n->kept || n->seq < n->kept)
         n->kept = kept;
 }
 
-/* The log may no longer go back to where the state is; or not yet to it: a copy
- * of an older one was put in its place. A state that is not whole is told of
- * once in a life of the process. */
+/* The log may no longer reach back to the position of the state; or end before
+ * it, if an older copy took its place. Reports a state that is not whole once
+ * in the life of the process. */
 static enum status
 fit(struct set *set, struct resources *r, const struct head *head,
     struct problem *why)
@@ -168,7 +168,7 @@ folding_is_held(const struct folding *f, const struct set *set)
 
 /* Folding */
 
-/* Gathers what is behind the state, as much as one commit takes. */
+/* Gathers entries behind the state, as many as one commit takes. */
 static enum status
 gather(struct set *set, struct resources *r, uint64_t last, struct problem *why)
 {
@@ -213,7 +213,7 @@ folding_step(struct folding *f, struct set *set, bool *is_more,
         return rc;
     was_whole = resources_at(state)->is_whole;
     rc = gather(set, state, head.last, why);
-    /* What was read before an entry that cannot be read counts. */
+    /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
         rc = committed;
@@ -232,7 +232,8 @@ folding_step(struct folding *f, struct set *set, bool *is_more,
     return rc;
 }
 
-/* A set without entries has no state; but one of that name may have had. */
+/* A set without entries has no state, but an earlier set of that name may have
+ * left one. */
 static bool
 has_file(const struct set *set)
 {
@@ -242,8 +243,8 @@ has_file(const struct set *set)
     return !access(path, F_OK);
 }
 
-/* Is there anything to be done? While the disk is nearly full only where it
- * makes room. */
+/* True if the set has something to fold. While the disk is nearly full, only if
+ * that makes room. */
 static bool
 is_behind(const struct folding *f, struct set *set, const struct head *head,
           bool has_room)
@@ -271,7 +272,7 @@ wants(struct set *set, const struct head *head, void *user)
     return is_behind(look->folding, set, head, look->has_room);
 }
 
-/* The next set in turn that is behind; NULL: none is. */
+/* Returns the next set in turn that is behind; NULL: none is. */
 static struct set *
 next_behind(struct folding *f)
 {
@@ -315,8 +316,8 @@ folding_some(struct chore *chore)
                  "the state of a set could not be brought up to date, and will "
                  "be tried again",
                  diag_text("set", set->name), diag_text("error", why.text));
-        /* What goes wrong with one set may not with the next; but a full disk
-         * is full for all. */
+        /* A failure with one set need not concern the next, but a full disk
+         * concerns all. */
         f->is_due = rc == STATUS_IO;
     }
     set->notes->fold.has_failed = rc != STATUS_OK;
@@ -331,8 +332,8 @@ add_lag(struct set *set, const struct head *head, void *user)
 {
     int64_t *lag = user;
 
-    /* Of a state that nobody has opened yet, or that cannot be, nothing is
-     * known. */
+    /* The position of a state that is not open yet, or cannot be opened, is
+     * unknown. */
     if (folding_seq(set) < head->last)
         *lag += (int64_t)(head->last - folding_seq(set));
     return true;

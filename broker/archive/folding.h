@@ -2,14 +2,13 @@
  * folding.h - folds every set's log into its state (broker/state/resources.h),
  * a step at a time.
  *
- * A step is one transaction of one set, and so bounded; sets take turns. Of the
- * states a few are open at a time. Nobody waits for the fold but retention: a
- * list goes when the state that it has led to is on the disk, so that what a
- * crash of the machine takes of the state is still in the log. Nothing wakes it
- * either: what is behind is found in the look at all sets that the archive
- * thread takes each second, as it does for lists that are old; Resource Lists
- * are built at most every some seconds, and a fold that is behind does not
- * sleep.
+ * A step is one transaction of one set, and so bounded; sets take turns. A few
+ * states are open at a time. Only retention waits for the fold: it removes a
+ * list once the state with its entries is on the disk, so the log still has
+ * what a crash of the machine takes from the state. Nothing wakes the fold:
+ * each second the archive thread looks at all sets and finds those behind, as
+ * it finds old lists. Resource Lists are built at most every some seconds, and
+ * a fold that is behind does not sleep.
  *
  * Archive thread.
  */
@@ -35,39 +34,41 @@ struct folding {
     const struct set *held; /* folding_hold */
 
     struct turn turn;
-    bool is_due;   /* there is a turn to be taken */
+    bool is_due;   /* a turn is pending */
     bool is_again; /* a set had more than one step could take */
 };
 
 void folding_init(struct folding *folding, struct registry *registry);
 
-/* One step of that set, none while it is held; *is_more: it has not come to the
- * head. STATUS_GONE: the set was removed; STATUS_STOPPED: the log is ending. */
+/* One step of that set, none while its state is held. *is_more: the fold has
+ * not come to the head. STATUS_GONE: the set was removed; STATUS_STOPPED: the
+ * log is ending. */
 MUST_CHECK enum status folding_step(struct folding *folding, struct set *set,
                                     bool *is_more, struct problem *why);
 
-/* Where it is: "DATA/sets/NAME/resources.db". */
+/* The path of the state: "DATA/sets/NAME/resources.db". */
 #define FOLDING_PATH_MAX (SET_DIR_MAX + 32)
 void folding_path(const struct set *set, char path[FOLDING_PATH_MAX]);
 
-/* The state of a set that exists, lent until the next call of any of these: it
- * is as far as the last step has brought it (resources_at); but see is_whole.
+/* Opens the state of a set that exists, lent until the next call of any of
+ * these. It is as far as the last step has brought it (resources_at); but see
+ * is_whole.
  */
 MUST_CHECK enum status folding_open(struct folding *folding, struct set *set,
                                     struct resources **resources,
                                     struct problem *why);
 
-/* Up to which entry the set's state is; 0 as long as nobody has looked. Has
- * somebody? */
+/* The last entry in the set's state; 0 as long as nobody has looked. And: true
+ * if somebody has. */
 uint64_t folding_seq(const struct set *set);
 bool folding_is_known(const struct set *set);
 
-/* Is what the list tells not in the state on the disk yet, where no crash can
- * take it from? Then the fold is asked for it. */
+/* True if entries of the list are not in the state on the disk yet, where no
+ * crash can take them from. Then asks the fold for them. */
 bool folding_needs(struct set *set, const struct list_info *list);
 
-/* Leaves the state of this set as it is, until another one is named, or NULL:
- * who walks it in several steps has it of one moment. */
+/* Stops folding this set until a call names another set or NULL, so that a
+ * build can walk the state of one moment in several steps. */
 void folding_hold(struct folding *folding, const struct set *set);
 bool folding_is_held(const struct folding *folding, const struct set *set);
 

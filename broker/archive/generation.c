@@ -52,7 +52,7 @@ fail(struct problem *why, const char *what, const char *name)
     return STATUS_IO;
 }
 
-/* Removes a generation's folder with what is in it, if it is there. */
+/* Removes a generation's folder with its files, if it exists. */
 static enum status
 clear(int folder_fd, const char *name, struct problem *why)
 {
@@ -61,9 +61,10 @@ clear(int folder_fd, const char *name, struct problem *why)
     return file_clear(folder_fd, name, &n_files, why);
 }
 
-/* What sets of that name that were removed have left: nobody can ask for it any
- * more, and the numbers of this one begin behind theirs. Most of it is swept
- * when it is due; nothing else tells of a build that was cut off. */
+/* Removes the folders that earlier sets of that name have left: nobody can
+ * request them any more, and the numbers of this set begin behind theirs.
+ * Sweeping removes most of them when due, but only this step finds an
+ * interrupted build. */
 static enum status
 clear_older(int folder_fd, uint64_t first, struct problem *why)
 {
@@ -118,7 +119,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
                         links_kinds[generation->kind].folder, true,
                         &w->folder_fd, why);
     if (!rc)
-        rc = clear(w->folder_fd, name, why); /* of a build that was cut off */
+        rc = clear(w->folder_fd, name, why); /* left by a crash */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
     if (!rc)
@@ -138,7 +139,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
     return STATUS_OK;
 }
 
-/* Ends the part at hand, if there is one. */
+/* Ends the current part, if any. */
 enum status
 generation_end_part(struct generation_writer *w, struct problem *why)
 {
@@ -197,7 +198,7 @@ generation_finish(struct generation_writer *w, struct problem *why)
     const struct config *config = registry_config(w->set->registry);
     enum status rc = generation_end_part(w, why);
 
-    /* All names are on the disk before anybody is told of them. */
+    /* All names are on the disk before the log announces them. */
     if (!rc)
         rc = file_sync_dir(w->dir_fd, why);
     if (!rc)
@@ -222,7 +223,7 @@ generation_abandon(struct generation_writer *w)
     name_of(name, w->generation.number);
     zfile_abandon(w->zfile);
     w->zfile = NULL;
-    /* What stays is cleared when the next build begins. */
+    /* The next build clears the rest. */
     if (clear(w->folder_fd, name, &why))
         DIAG(DIAG_WARNING, "archive", "a build that failed stays on the disk",
              diag_text("set", w->set->name), diag_text("error", why.text));
@@ -251,8 +252,7 @@ generation_open(struct registry *registry, const struct set *set,
 
 /* Sweeping */
 
-/* The folder of a kind of a set that may be there no more, opened; -1: it has
- * none. */
+/* Opens the folder of a kind of a set that may be removed; -1: it has none. */
 static enum status
 open_folder(struct registry *registry, const struct due_generation *due,
             int *fd, struct problem *why)
@@ -267,8 +267,8 @@ open_folder(struct registry *registry, const struct due_generation *due,
                                        : fail(why, "cannot open", path);
 }
 
-/* Folders that are empty now go as well; those of a set that was made again
- * have something in them. */
+/* Removes the folders if they are empty. Those of a set that was made again are
+ * not. */
 static void
 remove_folders(struct registry *registry, const struct due_generation *due)
 {
@@ -303,8 +303,7 @@ sweep(struct registry *registry, const struct due_generation *due,
     return rc ? rc : log_swept(registry_log(registry), due, why);
 }
 
-/* What cannot be taken keeps nothing else on the disk: what is behind it goes
- * first. */
+/* If the deletion of one generation fails, the others go first. */
 bool
 generation_sweep_one(struct registry *registry)
 {

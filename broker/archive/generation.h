@@ -16,12 +16,12 @@
  *                                                             +-> swept, a
  *                                                                 grace later
  *
- * Which generation is current, and which are archived, stands in tidings.db
- * (log.h: struct generation), and in a set's head: who opens a document has all
- * of it from one moment. A number is never given twice, not even when a set is
+ * tidings.db (log.h: struct generation) and the head of a set say which
+ * generation is current and which are archived, so a reader gets a whole
+ * document of one moment. A number is never used twice, not even when a set is
  * removed and made again.
  *
- * Archive thread. The files are read by anybody.
+ * Archive thread. Any thread may read the files.
  */
 #ifndef BROKER_ARCHIVE_GENERATION_H
 #define BROKER_ARCHIVE_GENERATION_H
@@ -37,7 +37,7 @@
 
 struct generation_writer;
 
-/* What files it has, each with the number of its part. */
+/* The kinds of its files, each with the number of its part. */
 enum generation_file {
     GENERATION_DOCUMENT, /* 000000000001.xml.gz, a zfile */
     GENERATION_MANIFEST, /* 000000000001-manifest.xml.gz, a zfile */
@@ -49,17 +49,17 @@ enum generation_file {
 void generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
                      uint64_t part);
 
-/* Begins a build of the set: of what kind and position it is stands in
- * `generation`, whose number it sets. One build of a kind of a set at a time.
- * STATUS_GONE: the set was removed.
+/* Begins a build of the set with the kind and position in `generation`, and
+ * sets its number. A set has one build of a kind at a time. STATUS_GONE: the
+ * set was removed.
  */
 MUST_CHECK enum status generation_begin(struct generation_writer **writer,
                                         struct set *set,
                                         struct generation *generation,
                                         struct problem *why);
 
-/* Begins a document, which ends the one before it: of a list parts 1, 2, ... in
- * order, then the index, if there are several; of a dump its manifests, then
+/* Begins a document, and ends the previous one. A list has parts 1, 2, ... in
+ * order, then the index, if there are several; a dump has its manifests, then
  * part 1. */
 #define GENERATION_INDEX 0
 MUST_CHECK enum status generation_part(struct generation_writer *writer,
@@ -68,28 +68,28 @@ MUST_CHECK enum status generation_part(struct generation_writer *writer,
 MUST_CHECK enum status generation_add(struct generation_writer *writer,
                                       struct slice bytes, struct problem *why);
 
-/* Ends the document at hand, if there is one: its file is there then. */
+/* Ends the current document, if any: its file then has its name. */
 MUST_CHECK enum status generation_end_part(struct generation_writer *writer,
                                            struct problem *why);
 
-/* The open directory for files that others write, each durable, lent; and how
- * large they are. */
+/* The open directory, lent, for files that the caller writes durably; and adds
+ * their size to that of the generation. */
 int generation_dir(const struct generation_writer *writer);
 void generation_count(struct generation_writer *writer, uint64_t bytes);
 
-/* How many parts it has, where that is not the number of its documents. */
+/* Sets the number of parts, where that is not the number of documents. */
 void generation_set_parts(struct generation_writer *writer, uint64_t parts);
 
-/* All is written: makes it durable, then current, in one commit; waits for it.
- * Frees the writer, also when it fails: then nothing stays on the disk, nor
- * does anything of a build that a crash cuts off, from the next one on.
+/* Makes the written generation durable, then current, in one commit, and waits
+ * for that. Frees the writer, also on failure; a failed build leaves nothing on
+ * the disk. The next build deletes the files of one that a crash cut off.
  * STATUS_GONE: the set was removed. */
 MUST_CHECK enum status generation_finish(struct generation_writer *writer,
                                          struct problem *why);
 void generation_abandon(struct generation_writer *writer);
 
-/* Opens a file of a generation; the caller closes it. STATUS_NOT_FOUND: it is
- * not there. May block; any thread. */
+/* Opens a file of a generation; the caller closes it. STATUS_NOT_FOUND: no such
+ * file. May block; any thread. */
 MUST_CHECK enum status generation_open(struct registry *registry,
                                        const struct set *set,
                                        enum generation_kind kind,
@@ -97,8 +97,8 @@ MUST_CHECK enum status generation_open(struct registry *registry,
                                        enum generation_file file, uint64_t part,
                                        int *fd, struct problem *why);
 
-/* Takes one generation off the disk that is neither current nor archived, when
- * its grace is over. false: there was none, or it could not be done now. */
+/* Deletes one generation that is neither current nor archived, when its grace
+ * is over. Returns false if none was due or the deletion failed. */
 bool generation_sweep_one(struct registry *registry);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * notes.h - what the archive thread knows of a set, and nobody else.
+ * notes.h - the archive thread's private notes about a set.
  *
  * Each part belongs to the file that its comment names; other files call
  * functions of that file. The registry makes the notes together with the set
  * (registry_options.notes_size), so that no step of the thread can lack memory
- * for them, and frees them with it. At first all is zero: nobody has looked
- * yet.
+ * for them, and frees them with it. All is zero at first, which means that the
+ * thread has not looked yet.
  *
  * Archive thread.
  */
@@ -18,7 +18,7 @@
 #include "broker/log/generations.h"
 
 struct notes {
-    /* retain.c: the oldest list, as of its last look, and when that ended; the
+    /* retain.c: the oldest list at its last look, and the time of its end; the
      * same of generations. It need not look again before. */
     struct retention_notes {
         uint64_t list;
@@ -30,9 +30,9 @@ struct notes {
         } generations[GENERATION_KINDS];
     } retention;
 
-    /* folding.c: the entries up to `seq` are in the set's state, those up to
-     * `kept` are so on the disk, and retention waits for that of those up to
-     * `wanted`. */
+    /* folding.c: the set's state has the entries up to `seq`, its copy on the
+     * disk those up to `kept`, and retention waits until the disk has those up
+     * to `wanted`. */
     struct fold_notes {
         bool is_known;   /* the state was looked at: `seq` is its position */
         bool has_failed; /* the last try; it was reported */
@@ -40,26 +40,26 @@ struct notes {
     } fold;
 
     /* contents.c, of the bytes of its resources: the entries up to `seq` are
-     * folded, on the disk, and retention waits for that of those up to
-     * `wanted`. */
+     * folded, on the disk, and retention waits until those up to `wanted`
+     * are. */
     struct content_notes {
         enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
 
         uint64_t seq, wanted;
-        uint64_t settled;  /* from that seq on, what no row tells of and nobody
-                              has claimed may go */
-        uint64_t earliest; /* retention has come there with its rows */
-        bool is_loose;     /* files that rows let go of are there, perhaps */
-        unsigned sweep;    /* orphans are looked for in that folder next */
-        bool is_late;      /* it is behind for want of disk, and we said so */
-        int64_t due_us;    /* the clock, when the first of those that are not
-                              there is to be fetched; INT64_MAX: none is */
-        int64_t off_us;    /* it keeps none any more since then; steady clock;
-                              0: it does */
+        uint64_t settled;  /* from that seq on, files without a row and a claim
+                              may go */
+        uint64_t earliest; /* overtaken rows up to there are forgotten */
+        bool is_loose;     /* files may be left without a row */
+        unsigned sweep;    /* the next folder to search for orphans */
+        bool is_late;      /* it lags for want of disk; reported */
+        int64_t due_us;    /* the clock, when the first fetch of a missing file
+                              is due; INT64_MAX: none is */
+        int64_t off_us;    /* since when it keeps no content; steady clock; 0:
+                              it keeps some */
     } content;
 
-    /* fetching.c: it has looked at those due before `us`, and at that time up
-     * to `seq`. */
+    /* fetching.c: it has looked at the fetches due before `us`, and of those
+     * due at `us` up to `seq`. */
     struct fetch_notes {
         int64_t us;
         uint64_t seq;

@@ -1,6 +1,6 @@
 /*
- * opened.h - of what each set has in a file of its own, a few are open at a
- * time: those that were used last.
+ * opened.h - a cache of open files, one per set: keeps the few open that were
+ * used last.
  *
  * Archive thread.
  */
@@ -28,17 +28,17 @@ struct opened {
 void opened_init(struct opened *opened, void (*close)(void *thing));
 void opened_fini(struct opened *opened); /* closes all */
 
-/* What is open of that set, NULL if nothing is; it is now the one used last. */
+/* Returns the open thing of that set, or NULL, and marks it as used last. */
 void *opened_find(struct opened *opened, const struct set *set);
 
-/* It is open now; what was used longest ago is closed, if there is no room. */
+/* Adds an open thing; if the cache is full, closes the one used longest ago. */
 void opened_add(struct opened *opened, const struct set *set, void *thing);
 
-/* Closes what is open of that set, if anything is. */
+/* Closes the open thing of that set, if any. */
 void opened_drop(struct opened *opened, const struct set *set);
 
-/* Closes what is open of sets that were removed: one of that name that is made
- * again has its file in the same place. */
+/* Closes the things of removed sets: a new set of the same name has its file in
+ * the same place. */
 void opened_drop_removed(struct opened *opened);
 
 #endif

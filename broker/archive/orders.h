@@ -1,6 +1,6 @@
 /*
- * orders.h - those who wait for a build: of a kind, of a set, at a position or
- * behind it.
+ * orders.h - orders for a build: of a kind, of a set, at a position or behind
+ * it.
  *
  *     submit --> [taken, waiting] --> done: answered, or refused
  *
@@ -20,18 +20,18 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* Somebody waits. */
+/* One order. */
 struct renewal_order {
     struct list node; /* the orders' */
     struct set *set;
     enum generation_kind kind;
-    uint64_t wanted;  /* the seq that it is to stand for, or a later one */
+    uint64_t wanted;  /* the build must stand for this seq, or a later one */
     int64_t until_us; /* of the steady clock: no longer than this */
 
-    /* The outcome. STATUS_AGAIN: it goes on, but the time is over; STATUS_GONE:
-     * the set was removed, or its state is not whole; STATUS_NOT_FOUND: content
-     * that it would have is not there; STATUS_BUSY: a full disk;
-     * STATUS_STOPPED. Else `generation` is current. */
+    /* The outcome. STATUS_AGAIN: the time is over, but the build goes on;
+     * STATUS_GONE: the set was removed, or its state is not whole;
+     * STATUS_NOT_FOUND: content for the build is missing; STATUS_BUSY: a full
+     * disk; STATUS_STOPPED. Else `generation` is current. */
     enum status status;
     struct problem why;
     struct generation generation;
@@ -43,7 +43,7 @@ struct orders {
     struct thread *thread; /* the archive thread: to be woken; lent */
 
     pthread_mutex_t mutex; /* over both */
-    struct list submitted; /* those that nobody has looked at yet */
+    struct list submitted; /* those not taken yet */
     bool is_ended;
 
     struct list waiting; /* the others */
@@ -51,26 +51,27 @@ struct orders {
 
 void orders_init(struct orders *orders, struct thread *thread);
 
-/* Hands over an order, which is the orders' until `done`. Any thread.
- * STATUS_STOPPED: nothing was taken. */
+/* Submits an order; the orders own it until `done`. Any thread. STATUS_STOPPED:
+ * the order was not taken. */
 MUST_CHECK enum status orders_submit(struct orders *orders,
                                      struct renewal_order *order);
 
-/* Are there any new ones? They wait from then on. */
+/* Makes submitted orders wait. Returns true if there were any. */
 bool orders_take(struct orders *orders);
 
-/* Answers those that need not wait any more. */
+/* Answers the orders that need not wait any longer. */
 void orders_answer(struct orders *orders);
 
-/* Refuses those of a kind of a set. */
+/* Refuses the orders for a kind of a set. */
 void orders_refuse(struct orders *orders, const struct set *set,
                    enum generation_kind kind, enum status rc, uint64_t missing,
                    const struct problem *why);
 
-/* Refuses all, and those to come. */
+/* Refuses all orders, and later ones. */
 void orders_end(struct orders *orders);
 
-/* The first one, and the one behind it; NULL: there is none. */
+/* Returns the order after `order`, or the first one for NULL; NULL at the
+ * end. */
 struct renewal_order *orders_next(const struct orders *orders,
                                   const struct renewal_order *order);
 

@@ -22,7 +22,7 @@
 #define COPY_BYTES  ((uint64_t)4 << 20)
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-/* Written before it is synced, so that nobody waits long in the end. */
+/* Bytes between two syncs, so that the last one does not take long. */
 #define SYNC_BYTES ((uint64_t)32 << 20)
 
 struct package {
@@ -34,10 +34,10 @@ struct package {
     int64_t time_us;
     struct problem failure; /* of on_write; "": none */
 
-    char member[48]; /* the member at hand */
-    uint64_t left;   /* its bytes that are still to come */
+    char member[48]; /* the current member */
+    uint64_t left;   /* its bytes still to come */
 
-    /* Where they come from; -1: package_add. */
+    /* The file that has them; -1: package_add. */
     int source_fd;
     EVP_MD_CTX *source_sha256;
     struct digest digest;
@@ -46,16 +46,16 @@ struct package {
 
 /* Planning */
 
-/* What ZIP says of a member beside its bytes: a local header (30 bytes, the
+/* What ZIP stores for a member beside its bytes: a local header (30 bytes, the
  * name, extra fields), a data descriptor (24), a place in the directory (46,
  * the name and extra fields again); with ZIP64 no more than this. */
 #define MEMBER_BYTES 256
 
-/* Of its end: 22 bytes, and 76 of ZIP64. */
+/* The end of a package: 22 bytes, and 76 of ZIP64. */
 #define END_BYTES 128
 
-/* A member of so many bytes, that deflate perhaps cannot make smaller: that
- * costs 5 bytes for each 16 KiB. */
+/* The most that a member of `length` bytes takes: if deflate cannot make it
+ * smaller, it costs 5 bytes for each 16 KiB. */
 static uint64_t
 member_bytes(uint64_t length)
 {
@@ -94,7 +94,8 @@ lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Can it be an extension? Copies it, in small letters, terminated. */
+/* Copies an extension in small letters, terminated. Returns false if `text` is
+ * none. */
 static bool
 take_extension(char to[EXTENSION_MAX + 1], struct slice text)
 {
@@ -111,8 +112,8 @@ take_extension(char to[EXTENSION_MAX + 1], struct slice text)
     return true;
 }
 
-/* What stands behind the last dot of the path's last part; a host has dots,
- * too. */
+/* Returns the text behind the last dot of the last path segment; a host has
+ * dots, too. */
 static struct slice
 extension_of_loc(struct slice loc)
 {
@@ -197,9 +198,9 @@ package_deflates(struct slice type)
 
 /* Writing */
 
-/* Called by libarchive, which is never told of a failure: it would not give
- * back what it has (3.6 leaks the deflate stream and its block). So what comes
- * behind one goes nowhere, and every caller looks at p->failure. */
+/* Called by libarchive. Never reports a failure to it, for libarchive would not
+ * free its memory then (3.6 leaks the deflate stream and its block). After a
+ * failure it drops the bytes, and every caller checks p->failure. */
 static la_ssize_t
 on_write(struct archive *archive, void *user, const void *bytes, size_t size)
 {
@@ -215,7 +216,7 @@ on_write(struct archive *archive, void *user, const void *bytes, size_t size)
     return (la_ssize_t)size;
 }
 
-/* What a call of libarchive came to. */
+/* Returns the result of a call of libarchive. */
 static enum status
 check(const struct package *p, bool is_done, struct problem *why)
 {
@@ -241,7 +242,7 @@ static void
 package_free(struct package *p)
 {
     close_source(p);
-    problem_set(&p->failure, "it is over"); /* the end goes nowhere */
+    problem_set(&p->failure, "it is over"); /* drops the end */
     if (p->archive)
         archive_write_free(p->archive);
     archive_entry_free(p->entry);
@@ -298,7 +299,7 @@ package_begin(struct package **package, int dir_fd, const char *name,
     return STATUS_OK;
 }
 
-/* The member at hand has all its bytes. */
+/* Checks that the current member has all its bytes. */
 static enum status
 check_whole(const struct package *p, struct problem *why)
 {
@@ -393,7 +394,7 @@ copy_piece(struct package *p, struct problem *why)
     return package_add(p, (struct slice){p->piece, (size_t)n}, why);
 }
 
-/* All of it was copied: is it what it must be? */
+/* Checks length and SHA-256 of the copied member. */
 static enum status
 check_source(struct package *p, struct problem *why)
 {
@@ -430,7 +431,7 @@ package_copy(struct package *p, bool *is_over, struct problem *why)
         close_source(p);
     }
     if (!rc && p->length - p->synced >= SYNC_BYTES) {
-        fdatasync(p->file.fd); /* fsync says whether it was possible */
+        fdatasync(p->file.fd); /* fsync reports a failure */
         p->synced = p->length;
     }
     *is_over = !rc && p->left == 0;

@@ -8,13 +8,13 @@
  *     begin --> member --> add ... --+--> member ... --> finish: it is there
  *           --> take --> copy ... ---+        \--------> abandon: nothing is
  *
- * Planned first: what comes into a package is known before it is begun
- * (package_plan). Text is deflated, all else stored. ZIP64 comes where it is
- * needed: a member or an offset of 4 GiB; members never exceed what ZIP counts,
- * for a manifest has at most 50,000 entries.
+ * The caller plans a package before it begins it (package_plan). Text is
+ * deflated, all else stored. ZIP64 is used where needed: for a member or an
+ * offset of 4 GiB. ZIP can count all members, for a manifest has at most 50,000
+ * entries.
  *
- * Names are made here, of numbers: nothing that a source says can lead out of
- * the folder that a package is unpacked in, or meet another name (R-117).
+ * The broker makes the names, from numbers: no text of a source can lead out of
+ * the folder where a reader unpacks the package, or collide (R-117).
  *
  * One thread at a time. All of it may block.
  */
@@ -34,7 +34,7 @@
 
 /* Planning */
 
-/* What a package is to have so far; zeroed memory: nothing. */
+/* The planned contents of a package; zeroed memory: nothing. */
 struct package_plan {
     uint64_t entries;  /* of its manifest */
     uint64_t bytes;    /* of the package at most, manifest included, no member
@@ -45,9 +45,9 @@ struct package_plan {
 /* An entry without a member: a resource that was deleted. */
 #define PACKAGE_NO_MEMBER UINT64_MAX
 
-/* Adds an entry with so many bytes in the manifest, and its member, if the
- * package, which is to have at most `limit` bytes, has room for them; the first
- * one always has. */
+/* Adds an entry of `entry_size` bytes in the manifest, and its member, if the
+ * package then has at most `limit` bytes. Returns false if not; the first entry
+ * always has room. */
 bool package_plan_add(struct package_plan *plan, uint64_t limit,
                       uint64_t entry_size, uint64_t length);
 
@@ -59,31 +59,32 @@ struct package_name {
 };
 
 /* Of member `number`, from 1 on, of a package. The extension is that of the
- * path of `loc`, else of `type`, where it is of at most 8 letters and digits;
- * else there is none. Both as they stand in an entry: escaped. */
+ * path of `loc`, else of `type`, if it has at most 8 letters and digits; else
+ * the name has none. Both are escaped, as in an entry. */
 void package_name(struct package_name *name, uint64_t number, struct slice loc,
                   struct slice type);
 
-/* Is a member of that media type (without parameters or with) deflated? */
+/* True if members of that media type (with parameters or without) are
+ * deflated. */
 bool package_deflates(struct slice type);
 
 /* Writing */
 
 struct package;
 
-/* What it is. */
+/* The finished file. */
 struct package_file {
     uint64_t length; /* bytes */
     struct digest digest;
 };
 
-/* Begins the package `name` in the open directory `dir_fd`, whose members all
- * have that time: it appears when it is whole. */
+/* Begins the package `name` in the open directory `dir_fd`. All members get
+ * that time. The file appears under its name when it is whole. */
 MUST_CHECK enum status package_begin(struct package **package, int dir_fd,
                                      const char *name, int64_t time_us,
                                      struct problem *why);
 
-/* Begins the manifest, the first member, of exactly so many bytes, which
+/* Begins the manifest, the first member, of exactly `length` bytes, which
  * package_add hands over. */
 MUST_CHECK enum status package_begin_manifest(struct package *package,
                                               uint64_t length,
@@ -91,21 +92,21 @@ MUST_CHECK enum status package_begin_manifest(struct package *package,
 MUST_CHECK enum status package_add(struct package *package, struct slice bytes,
                                    struct problem *why);
 
-/* Begins a member out of an open file, which is taken over, also when it fails:
- * it must have that length and SHA-256. */
+/* Begins a member from an open file, and takes the file over, also on failure.
+ * The file must have that length and SHA-256. */
 MUST_CHECK enum status package_take(struct package *package,
                                     const struct package_name *name,
                                     bool is_deflated, int fd, uint64_t length,
                                     const struct digest *digest,
                                     struct problem *why);
 
-/* Copies some of it, at most 4 MiB; *is_over: it is whole. STATUS_INVALID: it
- * is not what it must be; `why` says so. */
+/* Copies at most 4 MiB of the file; *is_over: the member is whole.
+ * STATUS_INVALID: length or SHA-256 differ; `why` says so. */
 MUST_CHECK enum status package_copy(struct package *package, bool *is_over,
                                     struct problem *why);
 
-/* Makes it whole and durable, its directory's entry left to the caller, and
- * frees it, also when it fails: then there is nothing. */
+/* Makes the package whole and durable, and frees it, also on failure, which
+ * leaves no file. The caller makes the directory's entry durable. */
 MUST_CHECK enum status package_finish(struct package *package,
                                       struct package_file *file,
                                       struct problem *why);

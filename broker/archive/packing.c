@@ -15,15 +15,15 @@
 #include "broker/state/content_files.h"
 #include "proto/fragment.h"
 
-/* Of one step. */
+/* Limits of a step. */
 #define STEP_BYTES   ((uint64_t)4 << 20)
 #define STEP_MEMBERS 256
 
-/* The disk is the log's, too: so much of it stays free, about twice what makes
- * the broker refuse posts (log.h: has_room). */
+/* The log uses the same disk: so much of it stays free, about twice the limit
+ * at which the broker refuses posts (log.h: has_room). */
 #define RESERVE_BYTES ((uint64_t)256 << 20)
 
-/* What is handed to the manifest's file at once. */
+/* Bytes handed to the manifest's file at once. */
 #define PIECE_BYTES ((size_t)64 * 1024)
 
 struct member {
@@ -35,27 +35,27 @@ struct member {
 
 struct packing {
     struct set *set;
-    struct generation_writer *writer; /* NULL: it is a plan */
+    struct generation_writer *writer; /* NULL: a plan */
     uint64_t part;
     int64_t time_us; /* of the members */
     enum document_root root;
 
     /* While entries come. */
-    uint64_t limit; /* bytes of the package at most */
+    uint64_t limit; /* most bytes of the package */
     struct package_plan plan;
     struct buf text;
     struct buf entry;
     uint64_t manifest_bytes;
 
-    /* What they brought. */
+    /* The members so far. */
     struct member *members;
     size_t n, capacity;
 
-    /* While it is written. */
+    /* While the package is written. */
     struct package *package;
-    struct body *manifest; /* NULL: it is in the package */
-    size_t next;           /* the first member that was not begun */
-    bool is_copying;       /* the one before it is not whole */
+    struct body *manifest; /* NULL: already in the package */
+    size_t next;           /* the next member to begin */
+    bool is_copying;       /* the member before it is not whole */
 };
 
 void
@@ -74,7 +74,7 @@ packing_free(struct packing *p)
 
 /* The manifest */
 
-/* Hands over what was written, if it is much, or all. */
+/* Hands the text over if it has at least `least` bytes. */
 static enum status
 flush(struct packing *p, size_t least, struct problem *why)
 {
@@ -183,7 +183,8 @@ packing_add(struct packing *p, struct slice entry,
 
 /* The package */
 
-/* A thread of low priority may take long for little. */
+/* Fails if the log is ending: a thread of low priority may take long for
+ * little. */
 static enum status
 check_ending(const struct packing *p, struct problem *why)
 {
@@ -209,7 +210,7 @@ check_room(const struct packing *p, struct problem *why)
                    p->plan.bytes, free_bytes, RESERVE_BYTES);
 }
 
-/* What was just written, to be read again. */
+/* Opens the manifest that was just written. */
 static enum status
 open_manifest(struct packing *p, struct problem *why)
 {

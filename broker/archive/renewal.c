@@ -12,10 +12,10 @@
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
-/* When a set has its first list and dump, unless it is to have more of them. */
+/* The age of a set at its first list and dump, unless its period is shorter. */
 #define FIRST_US 60000000
 
-/* How long a set waits whose list or dump could not be built. */
+/* A set waits so long after a failed list or dump. */
 #define RETRY_US 60000000
 
 /* How long the content may take to be folded as far as a held state. */
@@ -49,8 +49,8 @@ has_kind(const struct set *set, enum generation_kind kind)
                CONTENT_NONE;
 }
 
-/* Is the last one old enough, if there is one? A clock that was set back keeps
- * nobody waiting. */
+/* True if the last one is old enough, or none exists. A clock that was set back
+ * delays nothing. */
 static bool
 is_old(const struct generation *current, int64_t created_us, int64_t every)
 {
@@ -63,9 +63,8 @@ is_old(const struct generation *current, int64_t created_us, int64_t every)
            now_us < current->completed_us;
 }
 
-/* Who has read the last one goes on where it stands: as soon as the log no
- * longer reaches back to there, another one is due, whatever is said of its
- * age. */
+/* True if the log no longer reaches back to the position of the last one, where
+ * its readers go on: then a new one is due, whatever its age. */
 static bool
 is_out_of_reach(const struct generation *current, const struct head *head)
 {
@@ -117,7 +116,7 @@ renewal_look(struct chore *chore)
     registry_each(r->registry, look_at, r);
 }
 
-/* Is it due, and is a state at `seq` far enough? */
+/* True if the kind is due, and a state at `seq` is far enough. */
 static bool
 is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 {
@@ -125,7 +124,7 @@ is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
            set->notes->builds[kind].wanted <= seq;
 }
 
-/* Is its state where something that is due wants it? */
+/* True if the state of the set is far enough for a kind that is due. */
 static bool
 can_begin(const struct set *set)
 {
@@ -136,7 +135,7 @@ can_begin(const struct set *set)
     return is_any && folding_is_known(set);
 }
 
-/* A set that somebody waits for. */
+/* Returns the next set with an order. */
 static struct set *
 next_ordered(struct renewal *r)
 {
@@ -158,7 +157,7 @@ wants_turn(struct set *set, const struct head *head, void *user)
     return can_begin(set);
 }
 
-/* The next set in turn. */
+/* Returns the next set in turn. */
 static struct set *
 next_due(struct renewal *r)
 {
@@ -171,7 +170,7 @@ next_due(struct renewal *r)
 
 /* Holding */
 
-/* The set is folded again, at once if somebody waits. */
+/* Lets the fold go on, at once if an order waits. */
 static void
 let_go(struct renewal *r)
 {
@@ -181,7 +180,7 @@ let_go(struct renewal *r)
         chore_look(&r->folding->chore);
 }
 
-/* Not this time; whoever waits is told why. */
+/* Postpones a build and refuses its orders with the reason. */
 static void
 put_off(struct renewal *r, struct set *set, enum generation_kind kind,
         enum status rc, uint64_t missing, const struct problem *why)
@@ -191,7 +190,7 @@ put_off(struct renewal *r, struct set *set, enum generation_kind kind,
     orders_refuse(&r->orders, set, kind, rc, missing, why);
 }
 
-/* It could not be built, nor what comes behind it. */
+/* Gives up a kind that could not be built, and those after it. */
 static void
 give_up(struct renewal *r, struct set *set, enum generation_kind first,
         enum status rc, const struct problem *why)
@@ -253,8 +252,8 @@ open_content(struct renewal *r, struct content **content, struct problem *why)
     return rc;
 }
 
-/* Is the content of every resource of the state there? STATUS_AGAIN: that is
- * not known yet; STATUS_NOT_FOUND: of so many it is *missing. */
+/* Checks that the content of every resource of the state is there.
+ * STATUS_AGAIN: not known yet; STATUS_NOT_FOUND: *missing resources lack it. */
 static enum status
 look_at_content(struct renewal *r, const struct resources_at *at,
                 uint64_t *missing, struct problem *why)
@@ -273,7 +272,7 @@ look_at_content(struct renewal *r, const struct resources_at *at,
         r->has_looked = true;
         return STATUS_AGAIN;
     }
-    /* It may be ahead of a state that has begun anew. */
+    /* The content may be ahead of a state that has begun anew. */
     if (have->seq != at->seq)
         return problem(why, STATUS_IO,
                        "the content of the set is known up to entry %" PRIu64
@@ -289,8 +288,8 @@ look_at_content(struct renewal *r, const struct resources_at *at,
                    *missing, at->n, r->set->name);
 }
 
-/* Puts the dump off if it cannot be built of the state that is held. false: it
- * is not known yet. */
+/* Postpones the dump if it cannot be built from the held state. Returns false
+ * if that is not known yet. */
 static bool
 judge_dump(struct renewal *r, const struct resources_at *at)
 {
@@ -316,8 +315,8 @@ judge_dump(struct renewal *r, const struct resources_at *at)
 
 /* Building */
 
-/* Is the next one of a set one of those that are kept? Whichever it is, it is
- * in the archive from the commit on that makes it current (R-224). */
+/* True if the set archives its next list or dump. The commit that makes it
+ * current also archives it (R-224). */
 static bool
 is_to_be_kept(const struct set *set, enum generation_kind kind,
               const struct head *head, const struct resources_at *at)
@@ -348,7 +347,8 @@ is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
     return current->number > 0 && current->seq == seq;
 }
 
-/* What of the held state is to be built next; GENERATION_STATES: nothing. */
+/* Returns the kind to build next from the held state; GENERATION_STATES:
+ * none. */
 static enum generation_kind
 next_kind(const struct set *set, const struct head *head, uint64_t seq)
 {
@@ -362,7 +362,7 @@ next_kind(const struct set *set, const struct head *head, uint64_t seq)
     return GENERATION_STATES;
 }
 
-/* What is current is not due. */
+/* Clears the due marks of kinds that are current. */
 static void
 settle(struct set *set, const struct head *head, uint64_t seq)
 {
@@ -384,8 +384,8 @@ begin_build(struct renewal *r, const struct resources *resources,
     return build_resourcelist_begin(&r->build, r->set, resources, is_kept, why);
 }
 
-/* Begins what is to be built next of the held state, or lets it go. false: it
- * is not known yet which. */
+/* Begins the next build from the held state, or lets the state go. Returns
+ * false if that is not known yet. */
 static bool
 begin_next(struct renewal *r)
 {
@@ -474,7 +474,7 @@ renewal_some(struct chore *chore)
     if (!set)
         set = next_due(r);
     if (!set)
-        return is_new; /* it is to be folded first */
+        return is_new; /* fold first */
     rc = hold(r, set, &why);
     if (rc)
         give_up(r, set, GENERATION_RESOURCELIST, rc, &why);

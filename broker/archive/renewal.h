@@ -1,22 +1,22 @@
 /*
- * renewal.h - when the Resource List and the Resource Dump of a set are built
- * anew: resourceListEvery or resourceDumpEvery after the last one, if the set
- * has changed; because the log no longer reaches back to where that one stands;
- * or because somebody asks for it (orders.h).
+ * renewal.h - schedules new Resource Lists and Resource Dumps of a set. One is
+ * due resourceListEvery or resourceDumpEvery after the last one, if the set has
+ * changed; when the log no longer reaches back to the position of the last one;
+ * or by an order (orders.h).
  *
  *     due: wants the position that the log has then
  *      |       --the fold comes to it--> held: built, a step at a time, the
  *      |                                 list, then the dump --> current
  *      +-- failed: due again, a minute later
  *
- * A dump is built right behind the list of the same state, so that there is one
- * with the same resources and the same `at` (R-118); and only if the content of
- * every resource is there (R-202): what is missing is no failure, but waited
- * for.
+ * The archive thread builds a dump right after the list of the same state, so
+ * that both have the same resources and the same `at` (R-118). It needs the
+ * content of every resource (R-202): missing content is no failure, the dump
+ * waits for it.
  *
- * One build at a time; sets take turns, those that are asked for come first.
- * The first list of a set comes a minute after the set began, so that what a
- * source begins with stands in it.
+ * One build at a time; sets take turns, ordered builds come first. The first
+ * list of a set follows a minute after the set began, so that it has the
+ * resources with which a source begins.
  *
  * Archive thread, orders excepted.
  */
@@ -43,27 +43,27 @@ struct renewal {
     struct chore chore;
     struct registry *registry;
     struct folding *folding; /* lent */
-    /* Likewise; NULL: no set keeps any. */
+    /* Lent; NULL: no set keeps content. */
     struct contents *contents;
     struct orders orders;
 
-    struct set *set;           /* whose state is held; NULL: none is */
-    struct build *build;       /* of it; NULL: the next one is to be begun */
-    enum generation_kind kind; /* what it is */
-    int64_t until_us; /* the content of the held state is waited for no longer
-                         than this; steady clock */
-    bool has_looked;  /* at the content: once for each state that is held */
+    struct set *set;           /* state is held; NULL: no set's is */
+    struct build *build;       /* of the set; NULL: begin the next one */
+    enum generation_kind kind; /* of the build */
+    int64_t until_us; /* until then the dump waits for the content of the held
+                         state; steady clock */
+    bool has_looked;  /* at the content, once for each held state */
 
     struct turn turn;
-    bool is_due; /* there is a turn to be taken */
+    bool is_due; /* a turn is pending */
 };
 
 void renewal_init(struct renewal *renewal, struct registry *registry,
                   struct folding *folding, struct contents *contents,
                   struct thread *thread);
 
-/* Hands over an order, which is the renewal's until `done`. Any thread.
- * STATUS_STOPPED: nothing was taken. */
+/* Submits an order; the renewal owns it until `done`. Any thread.
+ * STATUS_STOPPED: the order was not taken. */
 MUST_CHECK enum status renewal_order(struct renewal *renewal,
                                      struct renewal_order *order);
 

@@ -4,8 +4,8 @@
 #include "broker/base/diag.h"
 #include "broker/sets/retention.h"
 
-/* Lists in one commit: it writes one row whatever their number, but their files
- * have to be looked at. The next ones come in the next round. */
+/* Lists removed in one commit, which writes one row for any number of them, but
+ * looks at their files. The others follow in the next round. */
 #define STEP_LISTS 256
 
 static struct retention
@@ -16,8 +16,8 @@ retention_of(struct set *set)
         atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
 }
 
-/* Could there be a list that is too old? Not while the oldest one is known not
- * to be. */
+/* True if a list may be too old. False while the oldest one is known not to
+ * be. */
 static bool
 may_be_old(const struct set *set, const struct head *head, int64_t before_us)
 {
@@ -27,8 +27,8 @@ may_be_old(const struct set *set, const struct head *head, int64_t before_us)
            (oldest->list != head->first_list || oldest->until_us < before_us);
 }
 
-/* How many of the oldest `n` lists that may go no chore needs any more. The
- * framework log has no state, no content and no dumps. */
+/* Counts those of the oldest `n` lists that no chore needs. The framework log
+ * has no state, no content and no dumps. */
 static size_t
 count_unneeded(const struct retaining *r, struct set *set,
                const struct list_info *lists, size_t n)
@@ -72,8 +72,8 @@ retire(struct retaining *r, struct set *set, const struct head *head,
                       registry_config(set->registry)->remove_grace_us, why);
 }
 
-/* Generations of an archive: the same, except that the last one stays. What
- * has gone is served for a while still, to who is reading it. */
+/* Removes generations from an archive, except the last one. The broker serves
+ * their files a while longer, for clients that are reading them. */
 static enum status
 unarchive(struct set *set, enum generation_kind kind,
           const struct generations *all, uint64_t over, int64_t before_us,

@@ -1,15 +1,15 @@
 /*
- * retain.h - which lists may go: the oldest first, visibly.
+ * retain.h - removes old lists from the log, the oldest first, visibly.
  *
  * A set retains its latest `retainLists` closed lists, and those that ended
- * less than `retainAge` ago; 0 means all and for ever. The same holds of what
- * is in its other archives, of which the last one always stays. A list stays as
- * long as it has no file, and as long as another chore needs it (chore.h). Of
- * the framework log a fixed number is retained. One commit moves the earliest
- * position, the index and the archive together (R-227); files go later
- * (log_purge).
+ * less than `retainAge` ago; 0 means all and for ever. The same holds for its
+ * archives of Resource Lists and dumps, but the last one always stays. A list
+ * stays as long as it has no file, and as long as another chore needs it
+ * (chore.h). The framework log retains a fixed number of lists. One commit
+ * moves the earliest position, the index and the archive together (R-227);
+ * files go later (log_purge).
  *
- * A look costs little for a set that has nothing to let go: one at its head.
+ * A set with nothing to remove costs one look at its head.
  *
  * Archive thread.
  */
@@ -25,7 +25,7 @@ struct retaining {
     const struct list *chores;
 };
 
-/* `chores`: those that may need lists; lent. */
+/* `chores`: the chores that may need lists; lent. */
 void retain_init(struct retaining *retaining, struct registry *registry,
                  const struct list *chores);
 

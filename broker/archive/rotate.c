@@ -7,13 +7,13 @@
 #include "broker/base/metrics.h"
 #include "broker/log/post.h"
 
-/* Between attempts to file a list that fail. */
+/* The pause after a failure to file a list. */
 #define AGAIN_US 1000000
 
-/* What filing gets of a turn of the archive thread: as much as a fold. */
+/* Time for filing in a turn of the archive thread: as much as a fold has. */
 #define STEP_US 1000000
 
-/* One list to be closed. */
+/* A request to close a list. */
 struct asked {
     struct post post;
     struct rotation *rotation;
@@ -61,7 +61,7 @@ close_if_old(struct set *set, const struct head *head, void *user)
     a->rotation = rotation;
     a->post.kind = POST_CLOSE;
     a->post.set = set->log;
-    a->post.list = head->list; /* not the next one, if this comes late */
+    a->post.list = head->list; /* not a later one */
     a->post.done = on_closed;
     atomic_fetch_add_explicit(&rotation->n_asked, 1, memory_order_relaxed);
     if (log_submit(registry_log(set->registry), &a->post)) {

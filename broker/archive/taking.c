@@ -10,10 +10,10 @@
 #include "broker/state/staging.h"
 #include "proto/fragment.h"
 
-/* Bytes of a commit, about. */
+/* Bytes of a commit, roughly. */
 #define TAKING_BYTES ((size_t)16 << 20)
 
-/* Batches of others that are read in a step. */
+/* Batches of other posts read in a step. */
 #define STEP_BATCHES 64
 
 enum phase { PHASE_FOLDING, PHASE_NEWS, PHASE_COMPARING, PHASE_TELLING };
@@ -27,9 +27,9 @@ struct taking {
     struct difference *difference;
     enum phase phase;
     bool is_waiting;
-    uint64_t read;   /* the log, up to that seq */
-    uint64_t began;  /* behind which entry the state did that is compared */
-    bool is_healing; /* that is not whole, and will be */
+    uint64_t read;   /* the log up to that seq */
+    uint64_t began;  /* the state begins behind this entry */
+    bool is_healing; /* the state becomes whole */
     struct difference_part part;
     struct upload_outcome outcome;
 };
@@ -87,8 +87,7 @@ taking_outcome(const struct taking *t)
     return &t->outcome;
 }
 
-/* The head of the set; STATUS_GONE: it is not the one that the body was for any
- * more. */
+/* Reads the head of the set. STATUS_GONE: the set of the upload was removed. */
 static enum status
 look(struct taking *t, struct head *head, struct problem *why)
 {
@@ -129,7 +128,7 @@ fold(struct taking *t, struct folding *folding, struct problem *why)
     t->outcome.resources = resources ? resources_at(resources)->n : 0;
     if (resources) {
         t->began = resources_at(resources)->began;
-        /* Or others have told of resources meanwhile that it knows nothing of.
+        /* Otherwise other posts may name resources unknown to the state.
          */
         t->is_healing = !resources_at(resources)->is_whole && t->began <= after;
     }
@@ -156,7 +155,7 @@ read_batch(struct taking *t, const struct batch *batch, uint64_t upto,
     return rc;
 }
 
-/* Reads some of what was told up to entry `upto`. */
+/* Reads some entries of the log, up to entry `upto`. */
 static enum status
 read_news(struct taking *t, uint64_t upto, struct problem *why)
 {
@@ -168,7 +167,7 @@ read_news(struct taking *t, uint64_t upto, struct problem *why)
 
         rc = log_read(log, t->set->log, t->read, LOG_DISK, &batch, why);
         if (rc == STATUS_GONE) {
-            /* No longer retained: the state tells of most of it. */
+            /* No longer retained: the state has most of these entries. */
             struct head head;
 
             rc = look(t, &head, why);
@@ -185,7 +184,7 @@ read_news(struct taking *t, uint64_t upto, struct problem *why)
     return rc;
 }
 
-/* *is_there: all that the log has was read. */
+/* Reads on in the log. *is_there: it has come to the end. */
 static enum status
 catch_up(struct taking *t, bool *is_there, struct problem *why)
 {
@@ -198,7 +197,7 @@ catch_up(struct taking *t, bool *is_there, struct problem *why)
     return rc;
 }
 
-/* May so much go? */
+/* Checks that the upload may delete so much. */
 static enum status
 guard(struct taking *t, struct problem *why)
 {
@@ -233,8 +232,8 @@ compare(struct taking *t, struct problem *why)
     return STATUS_OK;
 }
 
-/* Reads what others have told before our entries `first` to `last`, and passes
- * these over. */
+/* Reads the entries of others before our entries `first` to `last`, and passes
+ * over ours. */
 static enum status
 read_before(struct taking *t, uint64_t first, uint64_t last,
             struct problem *why)
@@ -271,8 +270,9 @@ post_part(struct taking *t, struct problem *why)
     return read_before(t, post.first, post.last, why);
 }
 
-/* All was told, and is in the log up to t->read. After a crash before this it
- * is all told again, which changes nothing, and comes to this. */
+/* Marks the state as whole: the log has all changes up to t->read. After a
+ * crash before this call the upload runs again without effect, and comes here
+ * again. */
 static enum status
 heal(struct taking *t, struct folding *folding, struct problem *why)
 {

@@ -1,20 +1,19 @@
 /*
- * taking.h - a set is given the resources that its source has told whole: what
- * differs from its state is posted as changes.
+ * taking.h - applies an upload of the complete set: compares it with the state
+ * of the set and posts the differences as changes.
  *
  *     the state is folded up to where the body began to arrive
- *     --> the log is read from there on: what others have told is newer
+ *     --> the log is read from there on: other posts there are newer
  *     --> compared, step by step
- *     --> would too much go? then refused, and nothing was told
+ *     --> would it delete too much? then refused, nothing is posted
  *     --> accepted, durably; posted in commits of at most 10,000, each after
- *         another look at what others have told
+ *         another look at the posts of others
  *
  * A state that was not whole is whole from there on (resources_heal).
  *
- * All of it may be done again from the beginning after a crash (difference.h).
- * Between the steps others' posts go on; a change of somebody else that comes
- * between the last look and the commit is overtaken by ours, as if the source
- * had told that later.
+ * After a crash the work may begin again from the start (difference.h). Between
+ * the steps other posts go on. If one is committed between the last look and
+ * our commit, our change counts as the later one.
  *
  * Archive thread.
  */
@@ -33,19 +32,19 @@
 
 struct taking;
 
-/* Begins with the whole file `name` in `dir`. */
+/* Begins with the complete file `name` in `dir`. */
 MUST_CHECK enum status taking_open(struct taking **taking,
                                    struct registry *registry, const char *dir,
                                    const char *name, struct problem *why);
 void taking_close(struct taking *taking); /* NULL is allowed */
 
-/* One step. *is_done: there is an outcome; so there is after an error. */
+/* One step. *is_done: the outcome is complete, as it is after an error. */
 MUST_CHECK enum status taking_step(struct taking *taking,
                                    struct folding *folding, bool *is_done,
                                    struct problem *why);
 
-/* The last step has done nothing: the state is held (folding_hold). Nothing was
- * told yet, so nothing is lost by beginning again later. */
+/* True if the last step did nothing because the state is held (folding_hold).
+ * Nothing was posted yet, so beginning again later loses nothing. */
 bool taking_is_waiting(const struct taking *taking);
 
 const struct upload_outcome *taking_outcome(const struct taking *taking);

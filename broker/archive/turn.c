@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Sets looked at in one go. */
+/* Sets read in one go. */
 #define PAGE_SETS 32
 
 struct set *

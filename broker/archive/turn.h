@@ -1,6 +1,6 @@
 /*
- * turn.h - sets take turns: a look at all of them, in order of names, that goes
- * on where it stopped at the last one that wanted something.
+ * turn.h - gives sets their turns: walks all sets in the order of names, and
+ * goes on after the last one that wanted something.
  *
  * Archive thread.
  */
@@ -12,11 +12,11 @@
 #include "broker/sets/registry.h"
 
 struct turn {
-    char after[SET_NAME_MAX + 1]; /* sets behind it are still to be looked at */
+    char after[SET_NAME_MAX + 1]; /* the walk goes on behind this name */
 };
 
-/* The next set that `wants` says yes to; NULL: all were looked at, and the next
- * call begins anew. */
+/* Returns the next set for which `wants` is true; NULL at the end of the walk.
+ * The next call then begins anew. */
 struct set *turn_next(struct turn *turn, struct registry *registry,
                       bool (*wants)(struct set *set, const struct head *head,
                                     void *user),

@@ -10,10 +10,10 @@
 #include "broker/base/metrics.h"
 #include "broker/state/staging.h"
 
-/* One that nobody waits for is tried again so long after a failure. */
+/* The pause after a failure of an upload without a waiting request. */
 #define PAUSE_US 10000000
 
-/* And one whose set's state is held, while others have their turn. */
+/* The pause of an upload whose state is held; others have their turn. */
 #define HELD_US 1000000
 
 const char *
@@ -89,7 +89,7 @@ uploads_give_up(struct uploads *u, struct upload *upload)
     pthread_mutex_unlock(&u->mutex);
 }
 
-/* The end of the process: what is whole stays. */
+/* The end of the process: complete uploads stay on the disk. */
 static const struct upload_outcome ending = {
     .status = STATUS_STOPPED,
     .why = {"the broker is ending; what was told is gone on with at its next "
@@ -112,7 +112,7 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
     if (is_ending)
         drop(u, upload);
     else
-        thread_wake(u->thread); /* here: it cannot have ended yet */
+        thread_wake(u->thread); /* in the mutex: the thread has not ended */
     pthread_mutex_unlock(&u->mutex);
     if (is_ending)
         on_done(&ending, user);
@@ -120,7 +120,7 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
 
 /* Archive thread */
 
-/* The next one in turn that can be gone on with; NULL: none. */
+/* Returns the next complete upload that need not wait; NULL: none. */
 static struct upload *
 next_whole(struct uploads *u)
 {
@@ -139,7 +139,7 @@ next_whole(struct uploads *u)
     return found;
 }
 
-/* Is it worth another attempt, with nobody to be told of this one? */
+/* True if a later attempt may succeed, and no request waits for this one. */
 static bool
 is_to_be_tried_again(const struct upload *upload, enum status rc)
 {
@@ -163,7 +163,7 @@ tell(const struct upload *upload, const struct upload_outcome *o)
              diag_number("deleted", o->counts.deleted));
 }
 
-/* It is gone on with later, by another turn. */
+/* Postpones an upload to a later turn. */
 static void
 put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
 {
@@ -172,7 +172,7 @@ put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
     pthread_mutex_unlock(&u->mutex);
 }
 
-/* It has come to an end, well or not. */
+/* Ends an upload with its outcome. */
 static void
 finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
 {
@@ -188,11 +188,12 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
         put_off(u, upload, PAUSE_US);
         return;
     }
-    /* It is at work still: nobody else touches its files. And not under the
-     * mutex, which service threads take: this may take its time. */
+    /* The upload is still at work, so nobody else touches its files. Not under
+     * the mutex, which service threads take: this may take long. */
     if (o->status != STATUS_STOPPED)
         staging_remove(u->dir, upload->name);
-    /* Before anybody is told: who then repeats it does not find it at work. */
+    /* Before on_done: a source that repeats the upload then does not find it at
+     * work. */
     pthread_mutex_lock(&u->mutex);
     drop(u, upload);
     pthread_mutex_unlock(&u->mutex);
@@ -200,7 +201,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
         on_done(o, user);
 }
 
-/* The others have their turn first. */
+/* Leaves an upload, so that others have their turn first. */
 static void
 leave(struct uploads *u)
 {
@@ -247,7 +248,7 @@ uploads_some(struct chore *chore)
     return true;
 }
 
-/* Who waits is told. */
+/* Answers the waiting requests. */
 static void
 uploads_end(struct chore *chore)
 {
@@ -280,7 +281,7 @@ on_left(const char *name, void *user)
     struct upload *upload = add(u, slice_of(name));
 
     if (!upload)
-        return; /* it is there at the next start */
+        return; /* the next start finds it */
     upload->is_whole = true;
     DIAG(DIAG_INFO, "archive",
          "the resources of a set that its source had told are taken up again",

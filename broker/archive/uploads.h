@@ -1,6 +1,6 @@
 /*
- * uploads.h - what sources tell whole, from the request that brings it to the
- * changes that come of it.
+ * uploads.h - uploads of complete sets, from the request to the changes that
+ * are posted.
  *
  *              service thread                    archive thread
  *   uploads_begin --> (arrives) --> uploads_hand_over --> at work --> on_done
@@ -10,8 +10,8 @@
  *                                                                on at the next
  *                                                                start
  *
- * Once handed over it needs nobody who waits for it: the files of
- * broker/state/staging.h are in DATA/uploads.
+ * After the hand-over an upload no longer needs its request: its files
+ * (broker/state/staging.h) are in DATA/uploads.
  */
 #ifndef BROKER_ARCHIVE_UPLOADS_H
 #define BROKER_ARCHIVE_UPLOADS_H
@@ -31,29 +31,29 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* At work at once, of all sets: each takes some memory. */
+/* Uploads at work at once, of all sets: each takes some memory. */
 #define UPLOADS_MAX 16
 
-/* A state's resources that may go without being asked for, in percent. */
+/* Percent of a state's resources that an upload may delete by default. */
 #define UPLOADS_MAX_DELETE 20
 
 struct taking;
 struct uploads;
 
-/* What came of it. */
+/* The outcome. */
 struct upload_outcome {
     enum status status;
     struct problem why;
-    struct difference_counts counts; /* told; where it is refused, found */
+    struct difference_counts counts; /* posted; if refused: found */
     uint64_t resources;              /* of the state before */
-    bool is_guarded;                 /* refused: too much would go */
-    char epoch[EPOCH_SIZE + 1];      /* "": the set is not there, still */
-    uint64_t first, last;            /* seqs of what was told, before it failed,
-                                        too; 0: nothing was */
-    uint64_t head;                   /* then, where the log ends */
+    bool is_guarded;                 /* refused: would delete too much */
+    char epoch[EPOCH_SIZE + 1];      /* "": the set does not exist yet */
+    uint64_t first, last;            /* seqs of the posted changes, also if it
+                                        failed later; 0: none */
+    uint64_t head;                   /* the end of the log then */
 };
 
-/* One that is at work. */
+/* An upload at work. */
 struct upload {
     struct list node;
     char name[SET_NAME_MAX + 1];
@@ -74,11 +74,11 @@ struct uploads {
     unsigned n;
     bool is_ending;
 
-    struct taking *taking; /* the archive thread's: the one it is at */
+    struct taking *taking; /* the archive thread's: of the current one */
     struct upload *taken;
 };
 
-/* Finds what was whole when the last process ended. */
+/* Finds the complete uploads that the last process left. */
 MUST_CHECK enum status uploads_init(struct uploads *uploads,
                                     struct registry *registry,
                                     struct folding *folding,
@@ -87,21 +87,22 @@ void uploads_fini(struct uploads *uploads);
 
 /* Any thread */
 
-/* The folder of their files. */
+/* The folder of the uploads' files. */
 const char *uploads_dir(const struct uploads *uploads);
 
-/* STATUS_RUNNING: there is one of that set; STATUS_BUSY: too many are at work.
+/* Begins an upload. STATUS_RUNNING: the set has one at work; STATUS_BUSY: too
+ * many are at work.
  */
 MUST_CHECK enum status uploads_begin(struct uploads *uploads, struct slice name,
                                      struct upload **upload,
                                      struct problem *why);
 
-/* It has come to nothing, and left nothing. */
+/* Abandons an upload that left no file. */
 void uploads_give_up(struct uploads *uploads, struct upload *upload);
 
-/* It is whole, on the disk: staging_finish. `on_done` is called once, on the
- * archive thread, with what came of it; the upload must not be touched any
- * more. STATUS_STOPPED: not before the next start. */
+/* Hands over an upload that is complete on the disk (staging_finish). The
+ * archive thread calls `on_done` once, with the outcome. The caller must not
+ * touch the upload any more. STATUS_STOPPED: it goes on at the next start. */
 void uploads_hand_over(struct uploads *uploads, struct upload *upload,
                        void (*on_done)(const struct upload_outcome *outcome,
                                        void *user),

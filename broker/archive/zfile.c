@@ -10,13 +10,13 @@
 
 #include "proto/buf.h"
 
-/* Plain bytes after which a block ends. */
+/* Plain bytes of a block. */
 #define BLOCK_BYTES ((uint64_t)262144)
 
-/* One more: the end of the last. */
+/* One more, for the end of the last block. */
 #define BLOCKS_MAX (ZFILE_PLAIN_MAX / BLOCK_BYTES + 1)
 
-/* As for closed Change Lists (closed.c). */
+/* The same as for closed Change Lists (closed.c). */
 #define LEVEL 6
 
 /* Written, and lent, in steps of this size. */
@@ -171,7 +171,7 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "%s would have more than %llu bytes", w->file.name,
                        (unsigned long long)ZFILE_PLAIN_MAX);
-    /* The end of the last block is told by the plain size. */
+    /* The plain size marks the end of the last block. */
     if (w->plain - w->blocks[w->n_blocks - 1].plain >= BLOCK_BYTES &&
         w->n_blocks < BLOCKS_MAX) {
         rc = squeeze(w, (struct slice){NULL, 0}, Z_FULL_FLUSH, why);
@@ -187,7 +187,7 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     return squeeze(w, bytes, Z_NO_FLUSH, why);
 }
 
-/* Writes the header where room was kept for it. */
+/* Writes the header into the room at the beginning. */
 static enum status
 write_header(struct zfile_writer *w, const struct zfile *zfile,
              struct problem *why)
@@ -261,7 +261,7 @@ read_at(int fd, void *to, size_t size, uint64_t at)
     return STATUS_OK;
 }
 
-/* Blocks follow one another, within the file. */
+/* True if the blocks are in order and within the file. */
 static bool
 blocks_are_sound(const struct header *h)
 {
@@ -320,10 +320,10 @@ struct zbody {
     int fd;
     z_stream z;
     bool is_inflating; /* `z` was begun */
-    uint64_t at;       /* in the file: what comes into `in` next */
-    uint64_t skip;     /* plain bytes that come first and are not lent */
-    uint64_t left;     /* plain bytes to be lent */
-    bool is_whole;     /* from its first byte on: `crc` tells of it all */
+    uint64_t at;       /* place in the file of the next bytes for `in` */
+    uint64_t skip;     /* plain bytes to pass over first */
+    uint64_t left;     /* plain bytes still to lend */
+    bool is_whole;     /* read from the first byte: `crc` covers all */
     uint32_t crc;
     struct header header;
     uint8_t in[16384];
@@ -377,7 +377,7 @@ zbody_next(struct body *body, bool may_block, struct slice *piece)
         b->skip -= from;
     } while (from == size);
     if (size - from > b->left)
-        return BODY_FAILED; /* it has more than it says */
+        return BODY_FAILED; /* longer than its header says */
     b->left -= size - from;
     if (b->is_whole)
         b->crc = (uint32_t)crc32(b->crc, b->out, (uInt)size);
