@@ -1,5 +1,5 @@
 /*
- * answer.c - the members of a small JSON object.
+ * answer.c - reads the members of a small JSON object.
  */
 #include "client/lib/answer.h"
 
@@ -10,7 +10,7 @@ struct answer {
     struct answer_member *members;
     size_t n_members;
     size_t depth;
-    struct answer_member *next; /* whose value comes next; NULL: nobody's */
+    struct answer_member *next; /* of the next value; NULL: not wanted */
 };
 
 static struct answer_member *
@@ -22,7 +22,7 @@ member_of(const struct answer *a, struct slice name)
     return NULL;
 }
 
-/* Copies at most what there is room for, whole characters. */
+/* Copies as many whole characters as there is room for. */
 static void
 take_text(struct answer_member *member, struct slice text)
 {

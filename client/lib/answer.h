@@ -1,5 +1,5 @@
 /*
- * answer.h - the members of a small JSON object: a receipt, a problem.
+ * answer.h - reads the members of a small JSON object: a receipt, a problem.
  */
 #ifndef CLIENT_LIB_ANSWER_H
 #define CLIENT_LIB_ANSWER_H
@@ -10,17 +10,17 @@
 
 #include "proto/slice.h"
 
-/* A member that is wanted: a string, where `text` is set, or a number. */
+/* A wanted member: a string if `text` is set, else a number. */
 struct answer_member {
     const char *name;
-    char *text;  /* terminated; what is too long is cut */
+    char *text;  /* terminated; cut if it is too long */
     size_t size; /* of the memory there */
     uint64_t *number;
-    bool is_there; /* told: it was there, and was what is wanted */
+    bool is_there; /* set if the object has it, with the wanted type */
 };
 
-/* Fills the members in, in any order; others are passed over. False: the body
- * is no JSON. */
+/* Fills the members in, in any order; skips others. False: the body is not
+ * JSON. */
 bool answer_read(struct slice body, struct answer_member *members,
                  size_t n_members);
 

@@ -279,8 +279,8 @@ td_answered(const struct td_client *client, unsigned *retry_after_s)
     return client->problem.http_status;
 }
 
-/* Only a write: whatever it interrupts may be anywhere, in malloc too. The
- * write cannot block, and that it fails at 2^64-2 stops does not matter. */
+/* Only a write: a signal handler may interrupt any code, malloc too. The write
+ * cannot block, and a failure after 2^64-2 stops does not matter. */
 void
 td_stop(struct td_client *client)
 {

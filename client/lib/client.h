@@ -17,14 +17,14 @@ struct reach;
 struct web;
 
 struct td_client {
-    /* An eventfd, readable from td_stop until a call has ended by it: both flag
+    /* An eventfd, readable from td_stop until it has ended a call: both flag
      * and wake. */
     int stop_fd;
     struct loop *loop;
     struct web *web;         /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
-    struct reach *reach;     /* reach.c's: whom sources may name */
-    void *found;             /* URLs of sets that td_sets told, a tree */
+    struct reach *reach;     /* reach.c's: addresses that sources may name */
+    void *found;             /* URLs of sets that td_sets reported, a tree */
     struct running *running; /* followers, publishers ...; newest first */
     bool is_idle;            /* there are none: ends td_run */
     struct room room;        /* td_limit */
@@ -44,11 +44,11 @@ void client_begin(struct td_client *client);
  * problem says so. In web.c. */
 enum status client_add_source(struct td_client *client, const char *url);
 
-/* A source has named the set at `url`, which the program may hand in again:
- * that makes it no source that the program has named. False: no memory. */
+/* Notes a set that a source has named. If the program hands `url` in later,
+ * that does not count as named by the program. False: no memory. */
 bool client_note_found(struct td_client *client, const char *url);
 
-/* True if it was noted. */
+/* True if client_note_found has noted it. */
 bool client_has_found(const struct td_client *client, const char *url);
 
 /* Ends one, and returns what the public interface calls `rc`: a call that
@@ -64,9 +64,10 @@ enum status client_fail(struct td_client *client, enum status rc,
 enum status client_told(struct td_client *client,
                         const struct problem *failure);
 
-/* What was opened on a handle until it is closed: part of a follower, a
- * publisher ... td_run returns when all of them are idle; td_close closes what
- * is left, the newest first. */
+/* An object of a handle from opening to closing: part of a follower, a
+ * publisher
+ * ... td_run returns when all of them are idle; td_close closes the rest, the
+ * newest first. */
 struct running {
     struct running *next;
     void (*close)(void *owner); /* frees it, and calls client_leaves before */
@@ -77,22 +78,22 @@ struct running {
 
 void client_runs(struct td_client *client, struct running *running);
 
-/* Before it is freed; also when it was never added. */
+/* Call it before freeing the object, even if it was never added. */
 void client_leaves(struct td_client *client, struct running *running);
 
 void client_idles(struct td_client *client, struct running *running,
                   bool is_idle);
 
-/* The file with further certificates to trust, as curl's users name it:
- * CURL_CA_BUNDLE or SSL_CERT_FILE of the environment. NULL: none, the system's
- * are enough. */
+/* The file with further certificates to trust, by the names that curl uses:
+ * CURL_CA_BUNDLE or SSL_CERT_FILE of the environment. NULL: the system's alone.
+ */
 const char *client_ca_file(void);
 
 /* Turns the loop until `*is_over`. STATUS_STOPPED; STATUS_INVALID: from a
  * callback of this handle. The problem says so. */
 enum status client_until(struct td_client *client, const bool *is_over);
 
-/* Waits `ms` milliseconds; true as soon as td_stop was called. The loop turns
+/* Waits `ms` milliseconds; true as soon as td_stop was called. Runs the loop
  * meanwhile. */
 bool client_wait(struct td_client *client, unsigned ms);
 

@@ -3,12 +3,12 @@
  *
  *     libcurl --> pending --> on_body or answer.body --> on_end
  *
- * What comes is put by and handed over from a timer of 0 ms: so nothing of ours
- * is called from inside libcurl, where no transfer may be begun or ended. When
- * much waits, libcurl is told to pause.
+ * libcurl's callbacks store the bytes; a timer of 0 ms hands them over: so our
+ * code is never called from inside libcurl, where no transfer may begin or end.
+ * Fetch pauses libcurl when many bytes wait.
  *
- * Redirects are followed here, not by libcurl: a header line that is meant for
- * one server must not reach another.
+ * Fetch follows redirects itself, not libcurl: a header line for one server
+ * must not reach another.
  */
 #include "client/lib/fetch.h"
 
@@ -25,15 +25,15 @@
 /* Seconds; their milliseconds fit into an unsigned. */
 #define RETRY_AFTER_MOST 1000000
 
-/* Bytes that wait to be handed over before libcurl pauses; it gives at most 16
+/* Most bytes that wait before libcurl pauses; it gives at most 16
  * KB at once. */
 #define PENDING_MOST (128 * 1024)
 
-/* Of the body of a redirect that is passed over, so that the connection can be
- * kept; it may have no end. */
+/* Most bytes of a redirect's body to skip, to keep the connection; the body may
+ * have no end. */
 #define PASSED_OVER_MOST (64 * 1024)
 
-/* Of a header's value that is kept. */
+/* Longest kept value of a header. */
 #define VALUE_MAX 16384
 
 enum value {
@@ -89,11 +89,11 @@ struct fetch {
     bool has_head; /* the empty line after it, too */
     bool is_too_long;
     bool is_refused;    /* by on_body */
-    bool is_left;       /* a redirect that says too much */
+    bool is_left;       /* a redirect with too long a body */
     bool is_paused;     /* by our user */
     bool is_web_paused; /* libcurl waits */
     bool is_done;       /* libcurl is; `result` */
-    bool *is_freed;     /* told to whoever calls back */
+    bool *is_freed;     /* set by fetch_free for the function that calls back */
     CURLcode result;
 };
 
@@ -130,10 +130,10 @@ trim(struct slice s)
     return s;
 }
 
-/* A line of the head. libcurl takes a head that was cut off for a whole one, of
- * an answer without a body; only the empty line tells. A 101 is no answer to
- * any request of ours that ends: it would be waited for for ever. Lines behind
- * the empty one are trailers, unless it was that of a 1xx: nobody asks. */
+/* Reads a line of the head. libcurl takes a cut-off head for a whole one, of an
+ * answer without a body: only the empty line proves the end. A 101 answers none
+ * of our requests, and libcurl would wait for ever. Lines behind the empty one
+ * are trailers, which we ignore, unless it ended a 1xx. */
 static size_t
 on_header(char *line, size_t one, size_t size, void *user)
 {
@@ -168,7 +168,7 @@ on_header(char *line, size_t one, size_t size, void *user)
     return size;
 }
 
-/* All but the body is known. */
+/* Fills in all but the body. */
 static void
 fill_answer(struct fetch *f)
 {
@@ -244,8 +244,8 @@ set_options(struct fetch *f)
     if (f->takes_gzip)
         curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
     if (f->has_body) {
-        /* On a connection that was kept, libcurl sends a request again when
-         * the server had just closed it; a post might then be kept twice. */
+        /* On a kept connection that the server has just closed, libcurl sends
+         * a request again; the server might then keep a post twice. */
         curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -273,7 +273,7 @@ is_redirect(const struct fetch *f)
     return !f->has_body && (status == 301 || status == 302 || status == 303);
 }
 
-/* Where it leads: f->url becomes that. */
+/* Sets f->url to the target of the redirect. */
 static bool
 take_location(struct fetch *f, struct problem *why)
 {
@@ -351,8 +351,8 @@ free_fetch(struct fetch *f)
     free(f);
 }
 
-/* False: it was freed. What came of a body that is not of the answer, but of a
- * redirect, is not shown to anybody. */
+/* Hands the pending bytes over; skips the body of a redirect. False: the
+ * callback freed `f`. */
 static bool
 hand_over(struct fetch *f)
 {
@@ -458,8 +458,8 @@ finish(struct fetch *f)
     end(f, &why);
 }
 
-/* What libcurl kept comes. It tells nobody else that this was refused: the
- * exchange would go on without it. */
+/* Lets libcurl go on. Only this call reports a failure: without an end here,
+ * the exchange would never end. */
 static void
 let_come(struct fetch *f)
 {
@@ -473,7 +473,7 @@ let_come(struct fetch *f)
     timer_start(f->hand_over, 0);
 }
 
-/* The one who hands over, in a turn of the loop of its own. */
+/* Hands over and finishes, in a turn of the loop of its own. */
 static void
 on_hand_over(void *user)
 {

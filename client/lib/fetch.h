@@ -4,8 +4,8 @@
  *     fetch_start --> on_body ... --> on_end        nothing after it
  *          +--------> fetch_free                    at any moment: nothing more
  *
- * Connections are kept and shared by all exchanges of a handle. Only http and
- * https are spoken, to wherever redirects lead.
+ * All exchanges of a handle share its kept connections. Only http and https,
+ * for redirects too.
  */
 #ifndef CLIENT_LIB_FETCH_H
 #define CLIENT_LIB_FETCH_H
@@ -27,22 +27,22 @@ struct fetch_request {
     const struct slice *body;   /* a POST with this body; NULL: a GET */
     size_t max_bytes;           /* of the answer's body; 0: no limit */
     const char *method;         /* another one; NULL: as the body says */
-    unsigned redirects;         /* how many are followed; 0: none. With the same
+    unsigned redirects;         /* how many to follow; 0: none. With the same
                                    method and body for 307 and 308 alone */
     bool takes_gzip;            /* asks for gzip, and unpacks the body */
     bool is_own; /* the program has named this URL, no document has: its address
                     is not judged (reach.h) before it redirects */
-    unsigned silence_s; /* in the middle of an exchange, that ends it; 0: 120 */
+    unsigned silence_s; /* silence that ends the exchange; 0: 120 */
 };
 
-/* What is known of the answer: all but `body` when the first byte of the body
- * is handed over. Terminated; "" where the answer says nothing. */
+/* The answer: all but `body` is complete when on_body gets the first byte.
+ * Terminated; "" if the answer has none. */
 struct fetch_answer {
     unsigned status;        /* 0: there is none */
     bool is_sent;           /* some of the request left: it may have arrived */
-    unsigned retry_after_s; /* the server asks to come again then; 0: not */
+    unsigned retry_after_s; /* Retry-After; 0: none */
     uint64_t length;        /* Content-Length; UINT64_MAX: unknown */
-    const char *url;        /* whose answer it is, after redirects; lent */
+    const char *url;        /* of the last request, after redirects; lent */
     const char *type;       /* Content-Type */
     const char *etag;
     const char *last_modified;
@@ -50,7 +50,7 @@ struct fetch_answer {
     const char *content_range; /* of a 206 */
     const char *location;
     const char *link; /* all Link lines, joined by ", " */
-    struct buf body;  /* empty where on_body took it */
+    struct buf body;  /* empty if on_body took it */
 };
 
 /* Some of the body of an answer of whatever status; false ends the exchange:
@@ -67,8 +67,8 @@ typedef bool fetch_body_fn(const struct fetch_answer *answer,
 typedef void fetch_end_fn(struct fetch_answer *answer,
                           const struct problem *why, void *user);
 
-/* Begins an exchange. What `request` points at is copied, except for the body's
- * bytes, which must stay until the end. `on_body`: NULL: the body is collected
+/* Begins an exchange. Copies what `request` points at, but not the body's
+ * bytes, which must stay until the end. `on_body` NULL: collects the body
  * in answer->body. Nothing is called before this returns. NULL: no memory. */
 struct fetch *fetch_start(struct td_client *client,
                           const struct fetch_request *request,
@@ -78,7 +78,7 @@ struct fetch *fetch_start(struct td_client *client,
 /* Ends it: nothing more is called. NULL is allowed; not after on_end. */
 void fetch_free(struct fetch *fetch);
 
-/* Holds back what comes, and lets it come again. Also from on_body: the bytes
+/* Holds back bytes, and lets them come again. Also from on_body: the bytes
  * that it was given count as taken. */
 void fetch_pause(struct fetch *fetch);
 void fetch_resume(struct fetch *fetch);
@@ -87,7 +87,7 @@ void fetch_resume(struct fetch *fetch);
  * STATUS_UNREACHABLE (408, 429, 5xx: later perhaps). */
 enum status fetch_meaning(unsigned status);
 
-/* The same, and `why` is "STATUS: entry N, line N: DETAIL" as far as the
+/* The same; sets `why` to "STATUS: entry N, line N: DETAIL" as far as the
  * answer, application/problem+json, has them. */
 enum status fetch_refused(struct problem *why,
                           const struct fetch_answer *answer);

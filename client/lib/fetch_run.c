@@ -1,5 +1,5 @@
 /*
- * fetch_run.c - an exchange as one call, and what a refusal means.
+ * fetch_run.c - an exchange as one call, and the meaning of a refusal.
  */
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
         return problem_memory(&client->problem);
     rc = client_until(client, &w.is_over);
     if (rc) {
-        answer->is_sent = true; /* for all that is known */
+        answer->is_sent = true; /* it may be */
         fetch_free(fetch);
         return rc;
     }

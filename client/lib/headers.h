@@ -18,8 +18,8 @@ void headers_free(struct headers *headers);
 enum status headers_add(struct headers *headers, const char *url,
                         const char *line, struct problem *why);
 
-/* Calls back with each line that the server at `url` gets; false ends it. True:
- * all were handed over. */
+/* Calls `each` with each line for the server at `url`; false ends it. True: all
+ * calls returned true. */
 bool headers_each(const struct headers *headers, const char *url,
                   bool (*each)(const char *line, void *user), void *user);
 

@@ -1,9 +1,9 @@
 /*
  * loop.c - the private loop, by libuv.
  *
- * libuv's handles must outlive their uv_close by a turn of the loop: a timer or
- * descriptor that is freed is closed at once, so that it is not called any
- * more, and its memory goes in the close callback.
+ * libuv's handles must outlive their uv_close by a turn of the loop. Freeing a
+ * timer or descriptor closes it at once, so that nothing calls it any more; the
+ * close callback frees its memory.
  */
 #include "client/lib/loop.h"
 
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <uv.h>
 
-/* How many timers a turn calls, and how long they may take, before those that
- * they start wait for the next turn. */
+/* After so many timers, or so long, timers that a callback starts wait for the
+ * next turn. */
 #define TIMERS_MOST    64
 #define TIMERS_MOST_NS 20000000u
 
@@ -27,9 +27,9 @@ struct loop {
     bool is_stopped; /* stop_fd was readable */
     bool is_turning;
 
-    /* Something was begun since the last turn began. libuv 1.44 makes it known
-     * to the kernel in a turn, and until then says nothing of it in
-     * uv_backend_timeout: who waits for loop_fd would wait in vain. */
+    /* Something has begun since the last turn began. libuv 1.44 registers it
+     * with the kernel in a turn, and until then uv_backend_timeout ignores it:
+     * a program that waits for loop_fd would wait in vain. */
     bool is_new;
 };
 
@@ -51,7 +51,7 @@ struct chore {
     uv_work_t uv;
     uv_sem_t end; /* of work */
     chore_fn *work;
-    chore_fn *done; /* NULL: it was freed */
+    chore_fn *done; /* NULL: chore_free was called */
     void *user;
 };
 
@@ -63,7 +63,7 @@ on_stop(uv_poll_t *handle, int status, int events)
     (void)status;
     (void)events;
     loop->is_stopped = true;
-    uv_poll_stop(handle); /* the one who is stopped empties it, later */
+    uv_poll_stop(handle); /* the stopped call empties it, later */
     uv_stop(&loop->uv);
 }
 
@@ -96,7 +96,7 @@ loop_free(struct loop *loop)
     if (!loop)
         return;
     uv_close((uv_handle_t *)&loop->stop, NULL);
-    uv_run(&loop->uv, UV_RUN_DEFAULT); /* what was freed is let go */
+    uv_run(&loop->uv, UV_RUN_DEFAULT); /* runs the close callbacks */
     uv_loop_close(&loop->uv);
     free(loop);
 }
@@ -114,7 +114,7 @@ loop_timeout_ms(const struct loop *loop)
         return 0;
     if (!uv_loop_alive(&loop->uv))
         return -1;
-    /* The time that libuv remembers is that of its last turn. */
+    /* libuv's time is that of its last turn. */
     uv_update_time((uv_loop_t *)&loop->uv);
     return uv_backend_timeout(&loop->uv);
 }
@@ -128,10 +128,9 @@ loop_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Turns once. OpenSSL writes to sockets in a way that raises SIGPIPE where the
- * other side is gone. Whose process this is decides about its signals: here it
- * is blocked, and what came of it meanwhile, and was not pending before, is
- * taken away again. */
+/* Turns once. OpenSSL's writes to sockets raise SIGPIPE if the other side is
+ * gone. The signals are the program's: the turn blocks SIGPIPE, and takes one
+ * away that was not pending before. */
 static void
 turn(struct loop *loop, uv_run_mode mode)
 {
@@ -145,8 +144,8 @@ turn(struct loop *loop, uv_run_mode mode)
     was_pending = sigismember(&pending, SIGPIPE) == 1;
     pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
 
-    /* With nothing alive on it libuv would not look at any descriptor, nor
-     * wait: the one of the stop counts while it turns. */
+    /* Without a live handle libuv would look at no descriptor, and not wait:
+     * the one of the stop counts while it turns. */
     uv_ref((uv_handle_t *)&loop->stop);
     loop->is_turning = true;
     loop->n_timers = 0;
@@ -201,12 +200,12 @@ on_timer(uv_timer_t *handle)
     struct loop *loop = timer->loop;
 
     /* A turn calls timers first and then waits for descriptors, perhaps for
-     * ever. What we waited for may have just happened: it does not wait. */
+     * ever. This timer may be the awaited event: then it must not wait. */
     uv_stop(handle->loop);
     if (loop->n_timers++ == 0)
         loop->timers_ns = uv_hrtime();
     loop->is_in_timer = true;
-    timer->fn(timer->user); /* it may be freed there */
+    timer->fn(timer->user); /* it may free the timer */
     loop->is_in_timer = false;
 }
 
@@ -276,7 +275,7 @@ on_ready(uv_poll_t *handle, int status, int events)
     struct descriptor *descriptor = handle->data;
     int ready = 0;
 
-    /* An error is told as both: whoever reads or writes then meets it. */
+    /* Reports an error as both: the next read or write then meets it. */
     if (status < 0)
         ready = READY_READ | READY_WRITE;
     if (events & UV_READABLE)
@@ -335,7 +334,7 @@ on_other_thread(uv_work_t *work)
     uv_sem_post(&chore->end);
 }
 
-/* After chore_free, too: libuv gives the memory back only here. */
+/* Also called after chore_free: only here libuv gives the memory back. */
 static void
 on_worked(uv_work_t *work, int status)
 {

@@ -1,13 +1,13 @@
 /*
- * loop.h - what happens on a handle, one thing after the other: timers,
+ * loop.h - runs the events of a handle, one after the other: timers,
  * descriptors and chores, on a private libuv loop. Only loop.c knows that it is
  * libuv.
  *
- * Threads: a loop and all on it belong to the thread that turns it. Only what a
- * chore does runs elsewhere.
+ * Threads: a loop and all on it belong to the thread that turns it. Only a
+ * chore's work runs elsewhere.
  *
- * Callbacks may free what they were called for, and anything else on the loop:
- * nothing is called for something that was freed.
+ * Callbacks may free their own object, and anything else on the loop: the loop
+ * never calls back for a freed one.
  */
 #ifndef CLIENT_LIB_LOOP_H
 #define CLIENT_LIB_LOOP_H
@@ -19,11 +19,11 @@
 
 struct loop;
 
-/* `stop_fd` becomes readable when whoever turns the loop is to return. NULL: no
- * memory, or no descriptors. */
+/* `stop_fd` becomes readable when the loop has to return. NULL: no memory, or
+ * no descriptors. */
 struct loop *loop_new(int stop_fd);
 
-/* All timers and descriptors are freed before. NULL is allowed. */
+/* Free all timers and descriptors before. NULL is allowed. */
 void loop_free(struct loop *loop);
 
 int loop_fd(const struct loop *loop);
@@ -48,12 +48,12 @@ typedef void timer_fn(void *user);
 struct timer *timer_new(struct loop *loop, timer_fn *fn, void *user);
 void timer_free(struct timer *timer); /* NULL is allowed */
 
-/* Calls back after `ms`; 0: soon, in this turn yet if it is begun from a
- * timer's callback. A start that is still to come is forgotten. */
+/* Calls back after `ms`; 0: soon, in this turn if a timer's callback starts it.
+ * Replaces an earlier start. */
 void timer_start(struct timer *timer, uint64_t ms);
 void timer_stop(struct timer *timer);
 
-/* Descriptors: called as long as it is ready. */
+/* Descriptors: the loop calls back as long as one is ready. */
 
 enum { READY_READ = 1, READY_WRITE = 2 };
 
@@ -66,23 +66,22 @@ struct descriptor *descriptor_new(struct loop *loop, int fd, descriptor_fn *fn,
 void descriptor_set(struct descriptor *descriptor,
                     int events); /* 0: none; at first none */
 
-/* Before the descriptor is closed. NULL is allowed. */
+/* Call it before closing the descriptor. NULL is allowed. */
 void descriptor_free(struct descriptor *descriptor);
 
-/* Chores: what blocks is done on another thread, one of libuv's pool, which the
- * whole process shares (four, unless UV_THREADPOOL_SIZE says otherwise). */
+/* Chores: blocking work, on another thread of libuv's pool, which the whole
+ * process shares (four, unless UV_THREADPOOL_SIZE says otherwise). */
 
 struct chore;
 typedef void chore_fn(void *user);
 
-/* `work` runs on the other thread, then `done` on the loop, where all that
- * `work` wrote is seen; the chore is freed when `done` is called. NULL: no
- * memory. */
+/* Runs `work` on the other thread, then `done` on the loop, which sees all that
+ * `work` wrote; frees the chore before it calls `done`. NULL: no memory. */
 struct chore *chore_start(struct loop *loop, chore_fn *work, chore_fn *done,
                           void *user);
 
-/* `done` is not called; `work` has returned, or will never run. Waits for it.
- * NULL is allowed. */
+/* Waits until `work` has returned, unless it has not begun: then it never runs.
+ * Does not call `done`. NULL is allowed. */
 void chore_free(struct chore *chore);
 
 #endif

@@ -10,7 +10,7 @@
 /* Milliseconds of the first pause, about. */
 #define PAUSE_FIRST 200
 
-/* A number from 0 to `below` - 1, by chance. */
+/* A random number from 0 to `below` - 1. */
 unsigned pause_chance(unsigned below);
 
 /* The milliseconds to wait now: *pause_ms, give or take a half. Doubles
@@ -21,13 +21,13 @@ unsigned pause_take(unsigned *pause_ms, unsigned most_ms);
  * (Retry-After; 0: none), up to an hour. */
 unsigned pause_asked(unsigned *pause_ms, unsigned most_ms, unsigned asked_s);
 
-/* How long whoever is to come to an end goes on with attempts: milliseconds
- * without anything new, unless it is told. */
+/* Default patience of a call that has to end: milliseconds of attempts without
+ * anything new. */
 #define PATIENCE_DEFAULT 60000
 
-/* Nothing came for `since_ms`. A pause of *ms is shortened so that a last
- * attempt is made when `patience_ms` are over. False: they are over, or the
- * other side wants to be left alone (`asked_s`) for longer than that. */
+/* After `since_ms` without anything new: shortens a pause of *ms so that a last
+ * attempt falls on the end of `patience_ms`. False: that is over, or the server
+ * asked for a longer pause (`asked_s`). */
 bool pause_within(unsigned patience_ms, int64_t since_ms, unsigned asked_s,
                   unsigned *ms);
 

@@ -1,11 +1,11 @@
 /*
- * proxy.h - which requests go through a proxy, by the environment.
+ * proxy.h - decides which requests go through a proxy, by the environment.
  *
  * As libcurl reads it: http_proxy (in lower case alone: a web server gives its
  * CGI programs HTTP_PROXY from a header), https_proxy, HTTPS_PROXY, all_proxy
- * and ALL_PROXY name proxies; no_proxy or NO_PROXY the hosts that are asked
- * directly. This module decides, and passes the decision to libcurl, so that
- * the client knows whether a connection's address is the proxy's (reach.h).
+ * and ALL_PROXY name proxies; no_proxy or NO_PROXY the hosts without a proxy.
+ * This module decides, and passes the decision to libcurl, so that the client
+ * knows if a connection has the address of the proxy (reach.h).
  */
 #ifndef CLIENT_LIB_PROXY_H
 #define CLIENT_LIB_PROXY_H

@@ -10,7 +10,7 @@
 struct reach_source {
     struct reach_source *next;
     char *host;
-    bool is_known; /* it was connected to, or its host is an address */
+    bool is_known; /* a connection was made, or its host is an address */
     enum address_reach reach;
 };
 
@@ -55,8 +55,8 @@ find_source(const struct reach *reach, const char *host)
     return NULL;
 }
 
-/* A source is there. Once at a public address it is never again taken for one
- * that is not. */
+/* Learns the address of a source. Once it was at a public one, a less public
+ * one does not replace it. */
 static void
 learn(struct reach *reach, struct reach_source *source, enum address_reach of)
 {

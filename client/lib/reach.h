@@ -1,24 +1,24 @@
 /*
- * reach.h - which addresses the documents of a source may send a handle to.
+ * reach.h - judges the addresses that the documents of a source may name.
  *
  * A source names URLs: of lists, packages, resources, hubs, streams; and its
- * answers redirect. A source on the Internet could so have a client ask for
- * pages of its own machine or network, which are open to it alone. Therefore a
+ * answers redirect. A source on the Internet could so make a client ask for
+ * pages of its own machine or network, which others cannot reach. Therefore a
  * source may name addresses that reach no further than its own
  * (proto/address.h): one on a public address names public ones alone, one in a
  * private network private ones, one on this machine all.
  *
- * The address of the connection is judged, when it is made and again before
- * each request on one that was kept: a name may resolve to another address than
- * the last time. A source's own host is held to the address it had first, so
- * that it cannot move into this machine.
+ * Reach judges the address of each new connection, and again before each
+ * request on a kept one: a name may resolve to another address than the last
+ * time. A source's own host is held to its first address, so that it cannot
+ * move into this machine.
  *
- * Of several sources of a handle, the one that reaches least counts for all.
- * URLs of sets that the program itself names are not judged, before they
- * redirect; neither is anything on a handle that was given no source.
+ * If a handle has several sources, the least of their reaches counts for all.
+ * Reach does not judge URLs of sets that the program itself names, before they
+ * redirect, nor anything on a handle without a source.
  *
- * Behind a proxy, names are the proxy's to resolve, and to judge. Hosts that
- * are written as an address, and localhost, are judged here all the same.
+ * Behind a proxy, the proxy resolves names, and has to judge them. Reach still
+ * judges localhost, and hosts written as an address.
  *
  * The handle's thread.
  */
@@ -37,7 +37,7 @@ struct reach_check {
     struct reach_source *source; /* the source at that host; or NULL */
     bool is_free;                /* the address is not judged */
     bool is_proxied;
-    enum address_reach of_host; /* as it is written; for is_proxied */
+    enum address_reach of_host; /* by its text; for is_proxied */
     char refused[64];           /* the last refused address; or "" */
     enum address_reach of_refused;
 };
@@ -61,8 +61,8 @@ void reach_begin(struct reach *reach, struct reach_check *check,
 bool reach_may_connect(struct reach_check *check,
                        const struct sockaddr *address);
 
-/* The same of the connection that a request is about to use; learns from it
- * where the source is. */
+/* The same for the connection of the next request; learns the source's address
+ * from it. */
 bool reach_may_send(struct reach_check *check, const struct sockaddr *address);
 
 /* "127.0.0.1, an address of this machine": the refused one. */

@@ -2,8 +2,8 @@
  * room.h - bounds for a source: its resources, its bytes, and the free bytes of
  * the disk.
  *
- * Each handle has one room, whose limits td_limit sets. Code that writes what a
- * source sends asks it before it writes to a file.
+ * Each handle has one room; td_limit sets the limits. Code that writes a
+ * source's data asks it before it writes to a file.
  */
 #ifndef CLIENT_LIB_ROOM_H
 #define CLIENT_LIB_ROOM_H
@@ -18,8 +18,8 @@ struct room {
     struct td_limits limits;
 
     uint64_t kept;     /* bytes of the files of a mirror, whole ones */
-    uint64_t coming;   /* bytes that were fetched for it and are not whole */
-    uint64_t unlooked; /* bytes written since the free ones were looked at */
+    uint64_t coming;   /* bytes of its files that are not whole yet */
+    uint64_t unlooked; /* bytes written since the last look at the disk */
     bool has_looked;
 };
 

@@ -1,8 +1,8 @@
 /*
  * scan.h - cuts JSON text into its pieces, lent, as they stand.
  *
- * For text that proto/ has read without complaint: it checks no more than it
- * needs to stay inside the text.
+ * For text that proto/ has accepted: it checks only what it needs to stay
+ * inside the text.
  */
 #ifndef CLIENT_LIB_SCAN_H
 #define CLIENT_LIB_SCAN_H
@@ -15,7 +15,7 @@
 bool scan_member(struct slice object, const char *name, struct slice *value);
 
 /* The next element of an array: `rest` begins as the array itself. False at its
- * end, or where it is none. */
+ * end, or if it is not an array. */
 bool scan_element(struct slice *rest, struct slice *value);
 
 #endif

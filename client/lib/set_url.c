@@ -1,5 +1,5 @@
 /*
- * set_url.c - the URL of a set, taken apart by libcurl.
+ * set_url.c - takes the URL of a set apart, by libcurl.
  */
 #include "client/lib/set_url.h"
 
@@ -9,7 +9,7 @@
 
 #include <curl/curl.h>
 
-/* Takes the parts over into `url`; false if they make no set's URL. */
+/* Takes the parts over into `url`; false if they are not a set's URL. */
 static bool
 take(struct set_url *url, const char *scheme, const char *host,
      const char *port, const char *path)

@@ -9,8 +9,8 @@
 #include "client/lib/client.h"
 #include "proto/uri.h"
 
-/* Longest URL of a set: with what we add to it, it stays under the 2,000 bytes
- * that whatever stands between is sure to take. */
+/* Longest URL of a set: with our additions, it stays under the 2,000 bytes that
+ * every proxy accepts. */
 #define SET_URL_MAX 1024
 
 /* A name has at most 253 bytes, a port 5. */

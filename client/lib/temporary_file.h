@@ -1,8 +1,8 @@
 /*
- * temporary_file.h - files that are gone when they are closed.
+ * temporary_file.h - makes files that vanish when they are closed.
  *
  * They are in the directory where SQLite has its own temporary files, so that
- * one look at its file system (room_look_at) tells for both.
+ * one look at its file system (room_look_at) covers both.
  */
 #ifndef CLIENT_LIB_TEMPORARY_FILE_H
 #define CLIENT_LIB_TEMPORARY_FILE_H

@@ -2,10 +2,10 @@
  * web.c - libcurl on the handle's loop.
  *
  *     libcurl  --- socket, interest --->  descriptor  curl_multi_socket_action
- *              --- timeout ----------->  timer  --> and then: who is done?
+ *              --- timeout ----------->  timer  --> then: finished transfers
  *
- * What is done is told from a timer of 0 ms, never from inside libcurl: so
- * whoever is told may begin, end and free transfers at will.
+ * A timer of 0 ms reports finished transfers, not libcurl's own callbacks: so
+ * the owners may begin, end and free transfers at will.
  */
 #include "client/lib/web.h"
 
@@ -24,7 +24,7 @@ struct web {
     struct td_client *client;
     CURLM *multi;
     struct timer *timeout; /* libcurl's */
-    struct timer *finish;  /* 0 ms: tell who is done */
+    struct timer *finish;  /* 0 ms: report finished transfers */
 };
 
 void
@@ -48,8 +48,8 @@ on_timeout(void *user)
     act(user, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* Each one is out of the multi, and may be freed, before its owner hears of it;
- * the next is asked for anew. */
+/* Reports finished transfers. Each one is out of the multi before its owner's
+ * callback, which may free it; the loop then asks for the next one. */
 static void
 on_finish(void *user)
 {
@@ -71,7 +71,7 @@ on_finish(void *user)
     }
 }
 
-/* A descriptor's watch and whose it is. */
+/* A watched descriptor of libcurl. */
 struct socket {
     struct web *web;
     curl_socket_t fd;
@@ -163,7 +163,7 @@ web_free(struct web *web)
 {
     if (!web)
         return;
-    /* Closing its connections, libcurl may still speak of sockets. */
+    /* While it closes connections, libcurl may still report sockets. */
     curl_multi_cleanup(web->multi);
     timer_free(web->timeout);
     timer_free(web->finish);
@@ -203,13 +203,13 @@ add_header(const char *line, void *user)
     return web_header(user, line);
 }
 
-/* Whom to */
+/* Addresses */
 
 #define SCHEME_SIZE 8
 #define HOST_SIZE   512 /* names have 253 bytes */
 
 /* Reads "https" and "host" of a URL as libcurl understands it; an IPv6 address
- * without its brackets. False: it is no URL to ask. */
+ * without its brackets. False: not a URL to ask. */
 static bool
 read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
 {
@@ -245,7 +245,7 @@ client_add_source(struct td_client *client, const char *url)
     return problem_memory(&client->problem);
 }
 
-/* As libcurl does it, but closed in what the program may execute. */
+/* As libcurl does it, but closed in programs that the process executes. */
 static curl_socket_t
 open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -258,8 +258,8 @@ open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
                   address->protocol);
 }
 
-/* A connection that was kept may be one of another source, or of a time when
- * this one was elsewhere. */
+/* Judges the address. A kept connection may be another source's, or older than
+ * a move of this one. */
 static int
 on_connected(void *user, char *address, char *local, int port, int local_port)
 {

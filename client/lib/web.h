@@ -1,5 +1,5 @@
 /*
- * web.h - libcurl on the handle's loop; what fetch.c and the WebSocket share.
+ * web.h - libcurl on the handle's loop; fetch.c and the WebSocket share it.
  *
  * The only header of this library that shows libcurl.
  */
@@ -13,19 +13,19 @@
 
 struct web;
 
-/* Once per process, before all else here. */
+/* Call it once per process, before all else here. */
 void web_set_up(void);
 
 struct web *web_new(struct td_client *client); /* NULL: no memory */
 
-/* Nothing is under way any more. NULL is allowed. */
+/* Call it when no transfer is under way. NULL is allowed. */
 void web_free(struct web *web);
 
 /* How a transfer ended. It is not under way any more: add it again, or clean it
  * up. */
 typedef void web_done_fn(CURLcode result, void *user);
 
-/* Lives as long as it is under way. */
+/* Must live while the transfer is under way. */
 struct web_transfer {
     web_done_fn *on_done;
     void *user;
@@ -35,12 +35,12 @@ struct web_transfer {
     struct reach_check check;
 };
 
-/* Begins a transfer; `easy`'s CURLOPT_PRIVATE is used. False: no memory. Not
- * from inside a callback of libcurl, and neither is web_remove: what libcurl
- * calls puts by what it is told, and starts a timer. */
+/* Begins a transfer; uses `easy`'s CURLOPT_PRIVATE. False: no memory. Do not
+ * call it, or web_remove, from a callback of libcurl: such a callback stores
+ * its data, and starts a timer. */
 bool web_add(struct web *web, CURL *easy, struct web_transfer *transfer);
 
-/* Ends it, or lets a kept one go: nothing is called. */
+/* Ends a transfer, or closes a kept one, without a callback. */
 void web_remove(struct web *web, CURL *easy, struct web_transfer *transfer);
 
 /* The options that all transfers have: URL, protocols, TLS, trust, proxies,

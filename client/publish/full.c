@@ -1,8 +1,8 @@
 /*
- * full.c - tells a set all resources of its source.
+ * full.c - publishes all resources of a source to a set.
  *
- * They are gathered in a temporary file first: a server wants to know how long
- * a body is, and nothing is sent of a source that cannot be read to its end.
+ * Gathers them in a temporary file first: a server wants to know the length of
+ * a body, and a source that cannot be read to its end must not be sent.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "client/publish/gather.h"
 #include "client/publish/post.h"
 
-/* The broker says nothing while it compares. */
+/* The broker is silent while it compares. */
 #define SILENCE_S 3600
 
 static bool
@@ -44,8 +44,7 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
     return is_good;
 }
 
-/* Reads how many resources would have been deleted, where the broker refused
- * that. */
+/* Reads the number of deletions that the broker refused. */
 static void
 read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
 {
@@ -129,7 +128,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (!rc && max_delete > 100)
         rc = client_fail(client, STATUS_INVALID,
                          "max_delete is a number of percent, up to 100");
-    if (!rc) /* of a file it is no URL */
+    if (!rc) /* a file is not a URL: does nothing */
         rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);

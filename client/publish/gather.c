@@ -19,24 +19,24 @@
 /* Parts of an index, at most: R-026. */
 #define PARTS_MAX DOCUMENT_ENTRIES_MAX
 
-/* The root of a document stands within so many bytes. */
+/* The root of a document begins within so many bytes. */
 #define ROOT_MAX ((size_t)1 << 20)
 
 /* Unpacked, of one document. */
 #define UNPACKED_MAX ((uint64_t)1 << 40)
 
-/* Written at once. */
+/* Bytes of one write. */
 #define PIECE_BYTES ((size_t)1 << 18)
 
 #define REDIRECTS 5
 
-/* Of a refusal's explanation. */
+/* Longest explanation of a refusal. */
 #define REFUSAL_MAX 16384
 
 struct gather {
     struct td_client *client;
     int fd;
-    const char *asks_with; /* a header line; NULL: none */
+    const char *asks_with; /* a conditional header line; NULL: none */
     struct gathered *gathered;
     struct buf out;
     uint64_t n;           /* resources */
@@ -44,16 +44,16 @@ struct gather {
     char **parts;         /* URLs, in the order of their index */
     size_t n_parts, parts_capacity;
 
-    /* The document that is being read */
+    /* The document under way */
     const char *name;
     bool is_part;
     struct gunzip *gunzip;
-    struct buf head;        /* until it is known what it is */
-    struct document *probe; /* then, and of an index to its end */
-    struct reader *reader;  /* of anything else */
+    struct buf head;        /* until its kind is known */
+    struct document *probe; /* finds the root; reads an index to its end */
+    struct reader *reader;  /* reads all other kinds */
     enum status rc;
     struct problem why;
-    struct buf refusal; /* what the server says instead */
+    struct buf refusal; /* the server's explanation */
     bool is_over;       /* the exchange */
     struct problem failure;
 };
@@ -108,7 +108,7 @@ on_part(const struct document_entry *entry, const struct document_head *head,
     char **parts;
 
     if (!head->is_index)
-        return STATUS_OK; /* only looked at */
+        return STATUS_OK; /* not an index */
     if (g->is_part)
         return problem(&g->why, STATUS_INVALID, "an index within an index");
     if (g->n_parts == PARTS_MAX)
@@ -140,7 +140,7 @@ begin_reader(struct gather *g, const char *type, struct problem *why)
     return reader_feed(g->reader, head, why);
 }
 
-/* What is it, by what has come of it? */
+/* Recognises the document by its first bytes. */
 static enum status
 decide(struct gather *g, struct slice bytes, struct problem *why)
 {
@@ -256,9 +256,9 @@ end_document(struct gather *g, enum status rc)
     return rc ? rc : tell_fault(g);
 }
 
-/* Where it comes from */
+/* Reading a source */
 
-/* td_stop was called: a file may be long, or a pipe. */
+/* True if td_stop was called: a file may be long, or a pipe. */
 static bool
 is_stopped(const struct td_client *client)
 {
@@ -306,9 +306,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !g->rc;
 }
 
-/* Keeps the header line that asks for another version only: by the ETag, else
- * by the date of the last change, if the answer is a second younger at least.
- */
+/* Keeps the header line for a conditional request: by the ETag, else by the
+ * date of the last change, if the answer is at least a second younger. */
 static void
 remember(struct gather *g, const struct fetch_answer *answer)
 {

@@ -1,12 +1,12 @@
 /*
- * gather.h - all resources of a source, from its documents into one file of
- * NDJSON.
+ * gather.h - reads all resources of a source, from its documents into one file
+ * of NDJSON.
  *
  *     FILE or URL --> [gunzip] --> a list, a Sitemap, NDJSON --> json_resource
  *                              \-> an index --> its parts, one after the other
  *
- * What is a resource is checked as the broker does (READER_RESOURCES), so that
- * a fault is told with the document that it stands in.
+ * Checks the resources as the broker does (READER_RESOURCES), so that a fault
+ * names the document that it stands in.
  */
 #ifndef CLIENT_PUBLISH_GATHER_H
 #define CLIENT_PUBLISH_GATHER_H
@@ -18,12 +18,11 @@
 
 /* The result. */
 struct gathered {
-    uint64_t size; /* bytes that were written */
-    bool is_same;  /* `known` still holds: nothing was read */
-    char
-        known[TD_KNOWN_SIZE]; /* td_full_options.known for the next time; "":
-                                 the server told nothing to ask with, or `from`
-                                 is an index, which says nothing of its parts */
+    uint64_t size;             /* bytes written */
+    bool is_same;              /* `known` still holds: nothing was read */
+    char known[TD_KNOWN_SIZE]; /* td_full_options.known for the next time; "":
+                                  the server gave nothing to ask with, or `from`
+                                  is an index, which does not cover its parts */
 };
 
 /* Writes them to `fd`. `known`: NULL or "" reads them in any case. The client's

@@ -1,5 +1,5 @@
 /*
- * post.h - what all posts have in common: a key, a receipt, a refusal.
+ * post.h - what all posts share: a key, a receipt, a refusal.
  */
 #ifndef CLIENT_PUBLISH_POST_H
 #define CLIENT_PUBLISH_POST_H
@@ -26,11 +26,11 @@ bool post_key(char key[POST_KEY_SIZE]);
 /* The header line of a valid key. */
 void post_key_line(char line[POST_KEY_LINE], struct slice key);
 
-/* Reads the answer of a post that was kept. False: it is no receipt. */
+/* Reads the answer to a kept post. False: it is not a receipt. */
 bool post_receipt(struct slice body, struct td_receipt *receipt);
 
-/* Which entry of the post, from 1, application/problem+json names as the fault;
- * 0: none. */
+/* The number of the faulty entry in an application/problem+json, from 1; 0:
+ * none. */
 uint64_t post_fault(struct slice body);
 
 #endif

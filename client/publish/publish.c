@@ -1,13 +1,13 @@
 /*
  * publish.c - posts changes, each with a key of its own.
  *
- *     post --+--> answer ------------------------> told
- *      ^     +--> lost, or "come again" --+--> told: there is no time left
+ *     post --+--> answer ------------------------> returned
+ *      ^     +--> lost, or "come again" --+--> returned: no time is left
  *      |                                  |
  *      +-------------- pause <------------+
  *
- * The broker keeps a key once, and gives a repeat the first one's answer: so a
- * post whose answer was lost is repeated until there is one.
+ * The broker keeps one post per key, and answers a repeat as it answered the
+ * first: so a post whose answer was lost is repeated until there is one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #include "client/lib/set_url.h"
 #include "client/publish/post.h"
 
-/* Longer than a broker takes to start again, or to let go of the key of a
- * connection that is dead (10 s); and less than it keeps a key (24 h). */
+/* Longer than a broker takes to start again, or to release the key of a dead
+ * connection (10 s); and less than it keeps a key (24 h). */
 #define RETRY_DEFAULT_MS 60000
 #define RETRY_MOST_MS    (12 * 3600 * 1000)
 
@@ -32,7 +32,7 @@ struct posting {
     struct fetch_request request;
     struct td_receipt *receipt;
     bool has_key;
-    bool is_open; /* an answer was lost: it may have been kept */
+    bool is_open; /* an answer was lost: the broker may have kept the post */
     unsigned pause_ms;
     int64_t end_ms; /* no attempt begins later */
 };
@@ -87,7 +87,7 @@ attempt(struct posting *p, unsigned *pause_ms)
                              "200, but the answer is no receipt of a post");
     } else if (!rc) {
         rc = client_refused(p->client, &answer);
-        /* Who stands in between does not know what became of it. */
+        /* A proxy does not know if the broker kept the post. */
         is_lost = answer.status == 502 || answer.status == 504;
         if (answer.retry_after_s &&
             (rc == STATUS_UNREACHABLE || answer.status == 409))
@@ -129,7 +129,7 @@ post(struct posting *p)
     }
 }
 
-/* The milliseconds after which no attempt begins. */
+/* Milliseconds after which no attempt begins. */
 static int64_t
 retry_ms(int given)
 {

@@ -1,5 +1,5 @@
 /*
- * publisher.c - changes one by one, posted in batches.
+ * publisher.c - takes changes one by one, and posts them in batches.
  *
  *     RESTING --add--> LINGERING --time, enough--> POSTING --200--> next, or
  *                          ^                        |    |          RESTING
@@ -7,11 +7,11 @@
  *                          |                        v                |
  *                          +------ time ------- PAUSING <------------+
  *
- * One post at a time: so the order stays. It is sealed in the spool before it
- * is sent (spool.h has the argument), and repeated with its key until it is
- * answered. What the broker refuses because of one entry is posted without it.
- * What it refuses for other reasons (401, 404) stays, and is tried again after
- * the longest pause: somebody may mend it there.
+ * One post at a time: so the order stays. The spool seals it before it is sent
+ * (spool.h has the argument); it is repeated with its key until the broker
+ * answers. If the broker refuses one entry, the publisher posts the others.
+ * If it refuses for other reasons (401, 404), the post stays, and is repeated
+ * after the longest pause: somebody may mend that there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,14 +40,14 @@ struct td_publisher {
 
     enum { RESTING, LINGERING, POSTING, PAUSING } state;
     struct spool *spool;
-    struct spool_post post; /* n 0: none is sealed, or it is not read */
-    struct slice body;      /* of it, for fetch */
+    struct spool_post post; /* n 0: none is sealed, or none was read */
+    struct slice body;      /* of `post`, for fetch */
     size_t batch_changes;   /* smaller after 413 */
     struct fetch *fetch;    /* POSTING */
     struct timer *timer;    /* NULL while it rests */
     unsigned pause_ms;
-    struct flush *flush; /* who waits; NULL: nobody */
-    bool *is_freed;      /* told to the function that called back */
+    struct flush *flush; /* td_publisher_flush waits; NULL: no */
+    bool *is_freed;      /* set for the function that calls back */
 };
 
 /* td_publisher_flush, while it waits. */
@@ -58,7 +58,7 @@ struct flush {
 
 static void send_post(struct td_publisher *p);
 
-/* All is durable, or (why) refused. */
+/* Ends td_publisher_flush: all is durable, or (why) refused. */
 static void
 end_flush(struct td_publisher *p, const struct problem *why)
 {
@@ -69,7 +69,7 @@ end_flush(struct td_publisher *p, const struct problem *why)
     p->flush = NULL;
 }
 
-/* There is nothing to post: it is as if there were no publisher. */
+/* Nothing is left to post: td_run need not wait for the publisher. */
 static void
 rest(struct td_publisher *p)
 {
@@ -97,7 +97,7 @@ wait_for(struct td_publisher *p, int state, unsigned ms)
     timer_start(p->timer, ms);
 }
 
-/* Is there enough for a post? */
+/* True if there is enough for a post. */
 static bool
 is_enough(const struct td_publisher *p)
 {
@@ -149,7 +149,7 @@ tell_refused(struct td_publisher *p, const struct spool_entry *entry,
     return !is_freed;
 }
 
-/* Tries again later; `asked_ms`: the broker wants so much patience. */
+/* Tries again later; `asked_ms`: the pause that the broker asked for. */
 static void
 pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
 {
@@ -161,7 +161,8 @@ pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
     tell_trouble(p, why->text, ms);
 }
 
-/* Nothing that comes by itself mends this. */
+/* Ends a flush, and tries again after the longest pause: somebody has to mend
+ * this. */
 static void
 stand_still(struct td_publisher *p, const struct problem *why)
 {
@@ -176,7 +177,7 @@ forget_post(struct td_publisher *p)
     p->post.n = 0;
 }
 
-/* The next post, if there is something to post. */
+/* Begins the next post, if there is something to post. */
 static void
 go_on(struct td_publisher *p)
 {
@@ -202,7 +203,7 @@ posted(struct td_publisher *p, struct slice answer)
         pause_for(p, &why, 0);
         return;
     }
-    /* What cannot be noted is posted again, and gets the same receipt. */
+    /* If the spool fails, the post is repeated, and gets the same receipt. */
     if (spool_posted(p->spool, &p->post, &why)) {
         stand_still(p, &why);
         return;
@@ -212,8 +213,8 @@ posted(struct td_publisher *p, struct slice answer)
         go_on(p);
 }
 
-/* Entry `n` of the post is refused. It is told first and forgotten then: after
- * a crash in between it is told again. */
+/* Drops entry `n` of the post, which the broker refused. Reports it before it
+ * forgets it: a crash in between repeats the report. */
 static void
 drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
 {
@@ -239,7 +240,7 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
     free(entry.text);
 }
 
-/* The post is too large for this broker: a smaller one. */
+/* Makes a smaller post, as this one is too large for the broker. */
 static void
 post_less(struct td_publisher *p)
 {
@@ -254,8 +255,8 @@ post_less(struct td_publisher *p)
     wait_for(p, LINGERING, 0);
 }
 
-/* Statuses that judge what is posted. Nothing of it was kept, not by an earlier
- * attempt either: a broker that has kept a post tells its first answer. */
+/* Handles statuses that judge the post. The broker kept nothing of it, of an
+ * earlier attempt neither: it would have repeated its first answer. */
 static void
 refused(struct td_publisher *p, unsigned status, uint64_t entry,
         const struct problem *why)
@@ -428,8 +429,8 @@ on_json(void *user, enum json_event event, struct slice text,
     return STATUS_OK;
 }
 
-/* Without what may stand around it in a document of its own, but not in the
- * post that it will be in: a byte order mark, space of any length. */
+/* Strips a byte order mark and space around it: a document may have them, an
+ * entry of a post may not. */
 static struct slice
 bare(struct slice change)
 {

@@ -5,7 +5,7 @@
 
 #include <sqlite3.h>
 
-/* "TdSp": whose file it is. */
+/* "TdSp": marks the file as ours. */
 #define APPLICATION_ID 1415861104
 #define VERSION        1
 
@@ -54,7 +54,7 @@ struct spool {
     sqlite3_stmt *statements[N_SQL];
     char *name; /* of the file, for problems */
     uint64_t max_bytes;
-    uint64_t last; /* number of the last change that was added */
+    uint64_t last; /* number of the last added change */
     uint64_t durable;
     uint64_t n_bytes;
     size_t n_changes;
@@ -87,7 +87,7 @@ statement(struct spool *spool, int which)
     return *s;
 }
 
-/* Runs a statement that has no rows, with a number where ?1 stands. */
+/* Runs a statement without rows; `number` is its parameter ?1. */
 static bool
 run(struct spool *spool, int which, uint64_t number)
 {
@@ -209,7 +209,7 @@ count(struct spool *spool, struct problem *why)
 }
 
 /* The lock is SQLite's: taken with the first transaction and kept, in this mode
- * also in WAL. FULL: what is added survives a power failure too. */
+ * also in WAL. FULL: added changes survive a power failure, too. */
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
                                "PRAGMA journal_mode = WAL;"
                                "PRAGMA synchronous = FULL;"
@@ -348,7 +348,7 @@ read_sealed(struct spool *spool, struct spool_post *post, bool *is_there)
     return code == SQLITE_ROW || code == SQLITE_DONE;
 }
 
-/* The last change of a new post. */
+/* Chooses the last change of a new post. */
 static bool
 choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
             uint64_t *last)

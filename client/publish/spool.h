@@ -1,24 +1,24 @@
 /*
- * spool.h - changes that wait to be posted, in their order; and the post that
- * they are in, fixed before it is sent.
+ * spool.h - changes that wait for a post, in their order; and their post, fixed
+ * before it is sent.
  *
  *     spool_add ... --> spool_seal --> (post it) --> spool_posted
- *                          |  ^             \-----> spool_drop: one is refused
+ *                          |  ^             \-----> spool_drop: of one entry
  *                          |  +--- crash, or no answer: the same post again
  *                          +--> spool_unseal: in smaller posts
  *
  * The argument why a crash neither loses nor doubles a change:
  *
  *   - spool_add returns when the change is on disk.
- *   - spool_seal makes it durable which changes are the next post, and its key,
- *     and only then is it sent. As long as no answer is recorded the same bytes
- *     go out with the same key, which the broker keeps once; and no other post
- *     is begun, so their order stays.
- *   - spool_posted forgets post and changes in one transaction. A crash before
+ *   - spool_seal stores the changes of the next post, and its key; only then is
+ *     it sent. Until an answer is recorded, the publisher sends the same bytes
+ *     with the same key, which the broker keeps once. It begins no other post
+ *     meanwhile: so their order stays.
+ *   - spool_posted deletes post and changes in one transaction. A crash before
  *     it repeats the post, a crash behind it has nothing to do.
  *
- * A file of SQLite, or its memory alone where there is no file. One process at
- * a time, by SQLite's own lock.
+ * A file of SQLite, or a database in memory. One process at a time, by SQLite's
+ * own lock.
  */
 #ifndef CLIENT_PUBLISH_SPOOL_H
 #define CLIENT_PUBLISH_SPOOL_H
@@ -41,13 +41,13 @@ void spool_close(struct spool *spool); /* NULL is allowed */
 enum status spool_add(struct spool *spool, struct slice change,
                       uint64_t *number, struct problem *why);
 
-/* The number of the last change that was added; 0: none. */
+/* The number of the last added change; 0: none. */
 uint64_t spool_added(const struct spool *spool);
 
-/* The number of the last change that was posted; 0: none. */
+/* The number of the last posted change; 0: none. */
 uint64_t spool_durable(const struct spool *spool);
 
-/* What waits, the post at work included. */
+/* Waiting changes and their bytes, the post under way included. */
 size_t spool_changes(const struct spool *spool);
 uint64_t spool_bytes(const struct spool *spool);
 
