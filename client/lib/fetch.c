@@ -407,7 +407,7 @@ fail_curl(const struct fetch *f, struct problem *why)
                    has_time ? rest + 3 : "");
 }
 
-/* What became of it; STATUS_OK: there is an answer. */
+/* Sets `why` to the result; STATUS_OK: there is an answer. */
 static void
 judge(const struct fetch *f, struct problem *why)
 {

@@ -58,12 +58,11 @@ struct fetch_answer {
 typedef bool fetch_body_fn(const struct fetch_answer *answer,
                            struct slice bytes, void *user);
 
-/* The end. why->rc: STATUS_OK: there is an answer, whatever its status.
- * STATUS_UNREACHABLE, STATUS_MALFORMED (longer than max_bytes, a redirect that
- * leads nowhere, gzip that is none), STATUS_MEMORY, STATUS_STOPPED (on_body):
- * there is none that is whole. The exchange frees itself after it; what
- * `answer` lends goes with it, the body too unless it is taken (buf_init it
- * again). */
+/* The end. why->rc: STATUS_OK: there is an answer, of any HTTP status.
+ * STATUS_UNREACHABLE, STATUS_MALFORMED (longer than max_bytes, a redirect to
+ * nowhere, wrong gzip), STATUS_MEMORY, STATUS_STOPPED (on_body): no whole
+ * answer. Afterwards the exchange frees itself and all that `answer` lends, the
+ * body too unless the callee takes it (and calls buf_init on it). */
 typedef void fetch_end_fn(struct fetch_answer *answer,
                           const struct problem *why, void *user);
 
@@ -83,8 +82,8 @@ void fetch_free(struct fetch *fetch);
 void fetch_pause(struct fetch *fetch);
 void fetch_resume(struct fetch *fetch);
 
-/* What a status other than 200 means: STATUS_REFUSED, STATUS_GONE (410) or
- * STATUS_UNREACHABLE (408, 429, 5xx: later perhaps). */
+/* Translates an HTTP status other than 200: STATUS_REFUSED, STATUS_GONE (410)
+ * or STATUS_UNREACHABLE (408, 429, 5xx: later perhaps). */
 enum status fetch_meaning(unsigned status);
 
 /* The same; sets `why` to "STATUS: entry N, line N: DETAIL" as far as the
@@ -94,10 +93,9 @@ enum status fetch_refused(struct problem *why,
 
 /* Blocking, for calls of the public interface */
 
-/* Turns the loop until there is an answer of a URL that the program has named
- * (is_own): the caller's, to be given to
- * fetch_answer_fini, whatever was returned. On failure the client's problem is
- * set. The answer has no texts but its body. */
+/* Runs the loop until there is an answer of a URL that the program has named
+ * (is_own). The caller gives the answer to fetch_answer_fini in any case. A
+ * failure sets the client's problem. The answer has no texts but its body. */
 enum status fetch_run(struct td_client *client,
                       const struct fetch_request *request,
                       struct fetch_answer *answer);

@@ -41,7 +41,7 @@ room_look_at(const struct room *room, const char *path, uint64_t n,
     struct statvfs fs;
 
     if (!room->limits.min_free_bytes || statvfs(path, &fs))
-        return STATUS_OK; /* the write will tell */
+        return STATUS_OK; /* the write will fail */
     return judge(room, &fs, path, n, why);
 }
 
@@ -70,7 +70,7 @@ room_look(struct room *room, int dir_fd, uint64_t n, struct problem *why)
     room->has_looked = true;
     room->unlooked = 0;
     if (fstatvfs(dir_fd, &fs))
-        return STATUS_OK; /* the write will tell */
+        return STATUS_OK; /* the write will fail */
     name_directory(dir_fd, path, sizeof(path));
     room->has_looked = !judge(room, &fs, path, n, why);
     return room->has_looked ? STATUS_OK : why->rc;

@@ -206,7 +206,7 @@ feed_document(struct gather *g, struct slice bytes)
         g->rc = gunzip_all(g->gunzip, bytes, &g->why);
 }
 
-/* What went wrong in it, told to the client. */
+/* Reports the document's fault as the client's problem. */
 static enum status
 tell_fault(struct gather *g)
 {

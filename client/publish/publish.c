@@ -71,8 +71,7 @@ write_key(struct td_client *client, const char *given, bool *has_key,
     return STATUS_OK;
 }
 
-/* One attempt. *pause_ms: it is worth another one, after so long; 0: it is not.
- */
+/* Makes one attempt. *pause_ms: another one may help, after so long; 0: not. */
 static enum status
 attempt(struct posting *p, unsigned *pause_ms)
 {
@@ -99,7 +98,7 @@ attempt(struct posting *p, unsigned *pause_ms)
     }
     p->is_open |= is_lost;
 
-    /* While nothing is open, who cannot be reached is told so at once. */
+    /* If no answer was lost, an unreachable broker is reported at once. */
     if (rc == STATUS_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)
         *pause_ms = 1;
     fetch_answer_fini(&answer);
@@ -178,7 +177,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     p.end_ms = loop_now_ms() + retry_ms(p.options->retry_ms);
 
     rc = post(&p);
-    /* Refused is what was sent last; what was not answered may be kept. */
+    /* The refusal is of the last attempt; an earlier one may have been kept. */
     if (p.is_open && (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED ||
                       rc == STATUS_GONE)) {
         char why[sizeof(client->problem.text)];

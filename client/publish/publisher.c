@@ -334,7 +334,7 @@ send_post(struct td_publisher *p)
         p->state = POSTING;
 }
 
-/* Makes sure that what waits will be posted: after `ms`, or sooner. */
+/* Makes sure that a post begins after `ms`, or sooner. */
 static enum status
 wake(struct td_publisher *p, unsigned ms)
 {
@@ -444,7 +444,7 @@ bare(struct slice change)
     return change;
 }
 
-/* One object, so that it cannot break the post that it will be in. */
+/* Checks that the change is one object: else it could break the post. */
 static enum status
 check_change(struct td_publisher *p, struct slice change)
 {

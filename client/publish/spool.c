@@ -192,7 +192,7 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
     return rc;
 }
 
-/* Numbers go on where they were, whatever became of the last one. */
+/* Numbers go on after the last one, even if that was dropped. */
 static enum status
 count(struct spool *spool, struct problem *why)
 {

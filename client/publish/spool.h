@@ -68,7 +68,7 @@ enum status spool_seal(struct spool *spool, size_t max_changes,
                        size_t max_bytes, struct spool_post *post,
                        struct problem *why);
 
-/* It is durable at the broker. */
+/* Records that the broker has the post on its disk. */
 enum status spool_posted(struct spool *spool, const struct spool_post *post,
                          struct problem *why);
 
@@ -83,8 +83,8 @@ enum status spool_change(struct spool *spool, const struct spool_post *post,
                          uint64_t n, struct spool_entry *entry,
                          struct problem *why);
 
-/* That change is refused for good: forgets it, and unseals the others, which
- * make another post with another key. Nothing of the post was kept. */
+/* Deletes that change, which was refused for good, and unseals the others for
+ * another post with another key. The broker kept nothing of the post. */
 enum status spool_drop(struct spool *spool, const struct spool_entry *entry,
                        struct problem *why);
 

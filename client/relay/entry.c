@@ -4,8 +4,8 @@
 
 #define RELAY_NS "\"urn:tidings:relay:1\""
 
-/* JSON that a reader has read before, cut into pieces as they stand. It is
- * never read beyond its end, whatever it is. */
+/* JSON text that a reader has accepted before, cut into pieces, lent. Never
+ * reads beyond its end, even if the text is odd. */
 struct piece {
     const char *data;
     size_t size;
@@ -26,7 +26,7 @@ skip_space(struct piece *rest)
     }
 }
 
-/* Bytes of the string that it begins with; 0: it does not end. */
+/* Bytes of the string that `p` begins with; 0: it does not end. */
 static size_t
 string_size(struct piece p)
 {
@@ -92,7 +92,7 @@ next_member(struct piece *rest, struct piece *name, struct piece *value)
     return next(rest, name) && name->data[0] == '"' && next(rest, value);
 }
 
-/* What is inside the brackets; false: it has no such brackets. */
+/* Strips the brackets; false: it has other ones. */
 static bool
 inside(struct piece p, char open, struct piece *content)
 {
@@ -102,7 +102,7 @@ inside(struct piece p, char open, struct piece *content)
     return true;
 }
 
-/* The value of an object's member; size 0: it has none. */
+/* The value of an object's member; size 0: there is none. */
 static struct piece
 member(struct piece object, const char *quoted)
 {
@@ -125,7 +125,7 @@ without_quotes(struct piece p)
     return content;
 }
 
-/* Is `word` one of those in the text? */
+/* True if the text has the word. */
 static bool
 has_word(struct piece text, const char *word)
 {
@@ -139,7 +139,7 @@ has_word(struct piece text, const char *word)
     return false;
 }
 
-/* The path that it came; size 0: it was not relayed before. */
+/* True if the attribute is the path of earlier relays. */
 static bool
 is_path(struct piece attribute)
 {
@@ -233,7 +233,7 @@ is_one_of(struct piece name, const char *const *names)
     return false;
 }
 
-/* Members that are written in their own way, or not at all. */
+/* Members with a writer of their own, or left out. */
 static const char *const own[] = {
     "\"seq\"",   "\"datetime\"",   "\"sourceDatetime\"",
     "\"links\"", "\"attributes\"", NULL};

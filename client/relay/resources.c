@@ -126,7 +126,7 @@ write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
         return false;
     switch (relay_entry(to, "", text ? text : "", size, rules)) {
     case RELAY_WRITTEN:
-        /* The error of any piece of it: a later piece may be written again. */
+        /* An error of any piece: a later piece may have been written. */
         fputc('\n', to);
         return !ferror(to) ||
                fail(r, "cannot write a temporary file: %s", strerror(errno));
@@ -142,8 +142,8 @@ write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
     return fail(r, "a resource that cannot be read");
 }
 
-/* One a line; where there are none, a list of none, for a document has to say
- * what it is. */
+/* Writes one a line. Without any, writes an empty list, as a document has to
+ * show its kind. */
 static bool
 write_all(struct relay_resources *r, FILE *to, const struct relay_rules *rules)
 {

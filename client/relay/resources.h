@@ -1,11 +1,11 @@
 /*
- * resources.h - all resources of a source, collected on the disk until they are
- * posted whole.
+ * resources.h - all resources of a source, collected on the disk for one
+ * request.
  *
  *     relay_resources_new --> relay_resources_add ... --> relay_resources_write
  *
- * They come before it is known of which log they are, so they are kept as they
- * came. A resource that comes twice counts once, as it came last.
+ * The relay learns their log only at the end, so it keeps them as they came. Of
+ * a resource that comes twice, the later one counts.
  */
 #ifndef CLIENT_RELAY_RESOURCES_H
 #define CLIENT_RELAY_RESOURCES_H
@@ -31,9 +31,9 @@ bool relay_resources_add(struct relay_resources *r, const char *text,
                          size_t size);
 
 /* Writes a document of all of them, as relay_entry makes them, to a temporary
- * file without a name, for td_publish_full. `fd` is the caller's, to be closed.
- * False: it could not be written, or one of them was in the target's log:
- * relay_resources_trouble says why. */
+ * file without a name, for td_publish_full. The caller closes `fd`. False: the
+ * write failed, or one of them was in the target's log: relay_resources_trouble
+ * says why. */
 bool relay_resources_write(struct relay_resources *r,
                            const struct relay_rules *rules, int *fd);
 

@@ -8,9 +8,9 @@
 struct relay_search {
     const char **entries;
     size_t *sizes;
-    size_t *back; /* [i]: of those up to i, so many at the end are the first */
+    size_t *back; /* [i]: length of the longest start that also ends at i */
     size_t n;
-    size_t n_found; /* so many are the target's last entries */
+    size_t n_found; /* entries of the post that the target ends with */
 };
 
 static bool

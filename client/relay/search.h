@@ -1,11 +1,11 @@
 /*
- * search.h - is a post in the target already? Its entries are looked for among
- * those that the target has: all of them, one behind the other.
+ * search.h - searches the target for a post: for all its entries, one behind
+ * the other.
  *
  *     search = relay_search_new(post);
- *     for each entry of the target, from where the post could be on
+ *     for each entry of the target, from the first possible one on
  *         if (relay_search_next(search, text, size))
- *             it is there, and this is its last entry
+ *             the target has it, and this is its last entry
  *     relay_search_free(search);
  */
 #ifndef CLIENT_RELAY_SEARCH_H
@@ -23,8 +23,8 @@ struct relay_search;
 struct relay_search *relay_search_new(const struct relay_post *post);
 void relay_search_free(struct relay_search *search); /* NULL is allowed */
 
-/* The target's next entry; NULL: one that has no text. True: all of the post is
- * there, up to this one; nothing more may be given then. */
+/* Takes the target's next entry; NULL: one without text. True: this one ends
+ * the post; call it no more then. */
 bool relay_search_next(struct relay_search *search, const char *text,
                        size_t size);
 

@@ -20,7 +20,7 @@ static const char schema[] =
     " made INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL);"
     "PRAGMA application_id = 1415860837; PRAGMA user_version = 2;";
 
-/* Version 1 did not say whose the target is. */
+/* Version 1 did not store if the target is the relay's own. */
 static const char from_1[] =
     "ALTER TABLE relay ADD COLUMN owns INTEGER NOT NULL DEFAULT 0;"
     "PRAGMA user_version = 2;";
@@ -60,7 +60,7 @@ exec(struct relay_state *state, const char *text)
     return !sqlite3_exec(state->db, text, NULL, NULL, NULL) || fail(state);
 }
 
-/* A statement with up to three texts; NULL: it failed. */
+/* Prepares a statement with up to two texts; NULL: it failed. */
 static sqlite3_stmt *
 prepare(struct relay_state *state, const char *text, const char *first,
         const char *second)
@@ -89,7 +89,7 @@ finish(struct relay_state *state, sqlite3_stmt *s)
     return is_good;
 }
 
-/* A text of the row at hand; true: it fits. */
+/* Copies a text of the current row; true: it fits. */
 static bool
 take(sqlite3_stmt *s, int column, char *to, size_t size)
 {
@@ -134,7 +134,7 @@ found(struct relay_state *state)
     return false;
 }
 
-/* What is there is never what we wrote. */
+/* The relay never wrote this: somebody altered the file. */
 static bool
 fail_damaged(struct relay_state *state)
 {
@@ -324,7 +324,7 @@ relay_unfinished(struct relay_state *state, struct relay_post *post,
     post->made_s = sqlite3_column_int64(s, 2);
     post->n = (size_t)sqlite3_column_int64(s, 3);
     post->size = (size_t)sqlite3_column_bytes(s, 4);
-    /* No entry takes less than a byte. */
+    /* An entry has at least one byte. */
     if (!take(s, 0, post->key, sizeof(post->key)) ||
         !take(s, 1, post->position, sizeof(post->position)) || post->n == 0 ||
         post->n > post->size) {

@@ -1,5 +1,5 @@
 /*
- * verify.c - td_verify: how far a history is proven.
+ * verify.c - td_verify: proves a history as far as it is sound.
  */
 #include "client/verify/verify.h"
 

@@ -1,7 +1,7 @@
 /*
- * verify.h - td_verify, as its parts see it: lists are brought here from a
- * directory (verify_files.c) or from a broker (verify_web.c), oldest first, and
- * the chain (verify_list.h) grows by each.
+ * verify.h - td_verify, as its parts see it. They bring lists from a directory
+ * (verify_files.c) or a broker (verify_web.c), oldest first, and each one
+ * extends the chain (verify_list.h).
  */
 #ifndef CLIENT_VERIFY_VERIFY_H
 #define CLIENT_VERIFY_VERIFY_H
@@ -17,10 +17,12 @@ struct verify {
     void *user;
 };
 
-/* The chain has grown by the list at `where`: fills the proof in, tells it. */
+/* The list at `where` has extended the chain: fills the proof in, reports it.
+ */
 void verify_holds(struct verify *v, const char *where);
 
-/* It breaks at `where`, after entry `at`: `why` says how. STATUS_DIFFERENT. */
+/* The chain breaks at `where`, after entry `at`: `why` says how.
+ * STATUS_DIFFERENT. */
 enum status verify_breaks(struct verify *v, const char *where, uint64_t at,
                           const struct problem *why);
 

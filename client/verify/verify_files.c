@@ -1,10 +1,10 @@
 /*
- * verify_files.c - the lists in a directory, brought in their order.
+ * verify_files.c - finds the lists in a directory, and puts them in order.
  *
- * What is a list is told by its root, not by its name: a copy may have been
- * made in any way. Only a file that is called as the broker calls lists,
- * 000000000001.xml or .xml.gz, and cannot be read as one, is damaged. Each file
- * is opened twice: for its root, by which they are put in order, and in full.
+ * The root of a file shows if it is a list, not its name: copies may have any
+ * name. Only an unreadable file with a name of the broker's lists,
+ * 000000000001.xml or .xml.gz, counts as damaged. Each file is opened twice:
+ * for its root, which gives the order, and in full.
  *
  *     after   last
  *         0    100  000000000001.xml.gz
@@ -12,7 +12,7 @@
  *       200    230  latest.xml            an older copy of the open list
  *       200    300  000000000003.xml
  *
- * What the older copy tells has to be what the newer one tells.
+ * The older copy must agree with the newer one.
  */
 #include <errno.h>
 #include <fts.h>
@@ -31,7 +31,7 @@ struct file {
     char *path;
     char epoch[EPOCH_SIZE + 1];
     uint64_t after, last;
-    uint64_t number; /* by its name; 0: it has none */
+    uint64_t number; /* in its name; 0: none */
     bool is_closed;
     char *damage; /* why its root cannot be read; NULL: it can */
 };
@@ -47,12 +47,12 @@ struct files {
 struct reading {
     struct verify *v;
     const char *path;
-    struct problem why;    /* what is wrong with its bytes */
-    uint64_t at;           /* seq after which that is */
+    struct problem why;    /* the fault in its bytes */
+    uint64_t at;           /* seq before the fault */
     struct digest content; /* of all its bytes, in pieces */
 };
 
-/* STATUS_IO: it cannot be read, for reasons of this machine. */
+/* Reports that this machine cannot read the file: STATUS_IO. */
 static enum status
 cannot_read(struct verify *v, const char *path)
 {
@@ -60,8 +60,8 @@ cannot_read(struct verify *v, const char *path)
                        strerror(errno));
 }
 
-/* The next piece; size 0: the end. STATUS_IO: errno tells; STATUS_MALFORMED: no
- * gzip, or it ends too soon. */
+/* Reads the next piece; size 0: the end. STATUS_IO: errno says why;
+ * STATUS_MALFORMED: not gzip, or it ends too soon. */
 static enum status
 next_piece(gzFile gz, char *piece, struct slice *bytes, struct problem *why)
 {
@@ -121,7 +121,7 @@ is_ours(const struct verify_head *head)
            head->has_digest;
 }
 
-/* A document of another kind, which is none of our business. */
+/* True for a document of another kind, which the search skips. */
 static bool
 is_another(const struct verify_head *head)
 {
@@ -129,7 +129,7 @@ is_another(const struct verify_head *head)
            (head->has_capability && head->capability != CAP_CHANGELIST);
 }
 
-/* "/.../000000000012.xml.gz": 12; 0: it is called otherwise. */
+/* "/.../000000000012.xml.gz": 12; 0: another name. */
 static uint64_t
 number_of(const char *path)
 {
@@ -210,7 +210,7 @@ may_be_list(const char *name)
            (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
 }
 
-/* Lets the loop turn; STATUS_STOPPED: by td_stop. */
+/* Runs the loop; STATUS_STOPPED: td_stop was called. */
 static enum status
 go_on(struct verify *v)
 {
@@ -258,7 +258,7 @@ look_for(struct verify *v, struct files *files, const char *dir)
 
 /* Their order */
 
-/* A damaged one has its place before the next one by number. */
+/* Puts a damaged file before the next one by number. */
 static void
 place_damaged(struct files *files)
 {
@@ -310,8 +310,8 @@ folder_size(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Histories of several sets, each in a folder of its own, are none. In one and
- * the same folder they are damage. */
+/* Fails for several sets: each in a folder of its own is no history, in one
+ * folder they are damage. */
 static enum status
 check_sets(struct verify *v, const struct files *files)
 {
@@ -363,8 +363,7 @@ check_file(struct reading *r, struct verify_chain *chain,
     return rc ? verify_breaks(v, r->path, r->at, &r->why) : STATUS_OK;
 }
 
-/* One more copy of the list, perhaps of an earlier time: has it told the same?
- */
+/* Checks that another copy of the list, perhaps an earlier one, agrees. */
 static enum status
 check_copy(struct verify *v, const struct file *copy, const struct file *list)
 {
@@ -386,7 +385,7 @@ check_copy(struct verify *v, const struct file *copy, const struct file *list)
     return verify_breaks(v, list->path, v->chain.last, &second.why);
 }
 
-/* How many files, from `i` on, are copies of one list. */
+/* Counts the copies of one list, from `i` on. */
 static size_t
 copies_of(const struct files *files, size_t i)
 {
@@ -398,7 +397,7 @@ copies_of(const struct files *files, size_t i)
     return n;
 }
 
-/* The copy that tells most comes last. */
+/* Checks all copies of a list; the longest one comes last. */
 static enum status
 check_copies(struct verify *v, const struct file *copies, size_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * verify_head.c - what a document of Tidings says of itself.
+ * verify_head.c - reads the root of a document of Tidings.
  *
  *   <urlset>                       or <sitemapindex>
  *     <rs:ln rel="prev" href="..." td:digest="sha-256:..."/>
@@ -38,8 +38,8 @@ is(const struct xml_element *element, const char *ns, const char *name)
            slice_is(xml_slice(element->name), name);
 }
 
-/* The value of an attribute, in the namespace `ns` or in none (NULL). False: it
- * is not there. */
+/* Finds an attribute in the namespace `ns` or in none (NULL). False: it is not
+ * there. */
 static bool
 find(const struct xml_element *element, const char *ns, const char *name,
      struct slice *value)
@@ -163,7 +163,7 @@ start_root(struct verify_reader *r, const struct xml_element *element,
     return problem(why, STATUS_MALFORMED, "no urlset and no sitemapindex");
 }
 
-/* A child of the root. */
+/* Reads a child of the root. */
 static enum status
 start_child(struct verify_reader *r, const struct xml_element *element,
             struct problem *why)

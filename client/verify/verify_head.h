@@ -1,11 +1,11 @@
 /*
- * verify_head.h - what a document of Tidings says of itself: the root of a
- * Change List; the lists that an index or archive names.
+ * verify_head.h - reads the root of a Change List, and the lists that an index
+ * or archive names.
  *
  *     bytes --> XML --> head; on_entry for each <url> or <sitemap>
  *
- * Stricter than client/source/document.h, which takes sources as they are: what
- * proves a history has to be as the broker writes it.
+ * Stricter than client/source/document.h, which accepts what sources send: a
+ * proof needs documents as the broker writes them.
  */
 #ifndef CLIENT_VERIFY_VERIFY_HEAD_H
 #define CLIENT_VERIFY_VERIFY_HEAD_H
@@ -22,12 +22,12 @@
 
 #define VERIFY_HREF_MAX 2048
 
-/* What the root says. */
+/* The root's fields. */
 struct verify_head {
     bool is_index; /* sitemapindex */
     bool has_capability;
     enum capability capability;
-    char epoch[EPOCH_SIZE + 1]; /* "" if it does not say, as all below */
+    char epoch[EPOCH_SIZE + 1]; /* "" if it is missing, as all below */
     bool has_range;             /* td:after and td:last are there */
     uint64_t after;
     uint64_t last;
@@ -38,10 +38,10 @@ struct verify_head {
     char prev[VERIFY_HREF_MAX + 1];
     char next[VERIFY_HREF_MAX + 1];
     bool has_before;
-    struct digest before; /* d(after), as the link prev says */
+    struct digest before; /* d(after), of the link prev */
 };
 
-/* A list that is named. Lent until the function returns. */
+/* A named list. Lent until the function returns. */
 struct verify_entry {
     struct slice loc;
     int64_t until_us; /* or DATETIME_NONE */
@@ -59,8 +59,8 @@ struct verify_reader;
 struct verify_reader *verify_reader_new(verify_entry_fn *on_entry, void *user);
 void verify_reader_free(struct verify_reader *reader); /* NULL is allowed */
 
-/* STATUS_MALFORMED, STATUS_INVALID: it is no such document, `why` says more;
- * STATUS_MEMORY; what on_entry returned. */
+/* STATUS_MALFORMED, STATUS_INVALID: not such a document, `why` says why;
+ * STATUS_MEMORY; or the result of on_entry. */
 MUST_CHECK enum status verify_reader_feed(struct verify_reader *reader,
                                           struct slice bytes,
                                           struct problem *why);

@@ -12,15 +12,15 @@
 #define HEADER_MAX 65536
 
 struct verify_list {
-    struct verify_chain chain; /* continued; the caller's as long as it holds */
+    struct verify_chain chain; /* this list's copy of the chain */
     char where[VERIFY_HREF_MAX + 1];
 
     enum { AT_HEADER, AT_ENTRIES, AT_END } at;
-    enum status rc; /* what ended it */
-    uint64_t line;  /* that is being read, from 1 */
+    enum status rc; /* the fault that ended it */
+    uint64_t line;  /* under way, from 1 */
     uint64_t n_entries;
     struct buf header;
-    struct buf part; /* of a line whose end has not arrived */
+    struct buf part; /* of a line without its end */
     bool has_head;
     struct verify_head head;
     bool is_altered;   /* its digest is not that of its entries */
@@ -96,7 +96,7 @@ verify_list_head(const struct verify_list *list)
 
 /* The head */
 
-/* Reads it as the document that it is without its entries. */
+/* Reads the header as a document without entries. */
 static enum status
 read_head(struct verify_list *l, struct problem *why)
 {
@@ -155,7 +155,7 @@ is_same(const struct digest *a, const struct digest *b)
     return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
 }
 
-/* Does it begin where the chain ends? */
+/* Checks that the list begins where the chain ends. */
 static enum status
 check_place(const struct verify_list *l, struct problem *why)
 {
@@ -198,8 +198,8 @@ check_place(const struct verify_list *l, struct problem *why)
     return STATUS_OK;
 }
 
-/* "000000000001.xml", as the broker calls them. A copy may have another name.
- */
+/* True for a name like "000000000001.xml", which the broker gives. A copy may
+ * have another one. */
 static bool
 is_numbered(struct slice name)
 {
@@ -211,8 +211,8 @@ is_numbered(struct slice name)
            slice_is((struct slice){name.data + n, name.size - n}, ".xml");
 }
 
-/* Do the links of two neighbours name each other? By their names: documents
- * keep the public URL of the day when they were closed. */
+/* Checks that the links of two neighbours name each other. Compares names
+ * alone: documents keep the public URL of the day when they were closed. */
 static enum status
 check_links(const struct verify_list *l, struct problem *why)
 {
@@ -234,7 +234,7 @@ check_links(const struct verify_list *l, struct problem *why)
     return STATUS_OK;
 }
 
-/* The digest that its entries are to continue. */
+/* Sets the digest that the entries continue. */
 static enum status
 check_digest(struct verify_list *l, struct problem *why)
 {
@@ -257,7 +257,7 @@ check_digest(struct verify_list *l, struct problem *why)
     if (chain->epoch[0])
         start = chain->digest;
     else if (head->after > 0)
-        start = head->before; /* as it says: nobody can know better */
+        start = head->before; /* the first list's own word */
     if (head->after > 0 && !is_same(&start, &head->before))
         return problem(why, STATUS_INVALID,
                        "the td:digest of its link prev: expected %s, found %s",
@@ -334,7 +334,7 @@ add_entry(struct verify_list *l, struct slice line, struct problem *why)
     return l->told_seq ? check_told(l, why) : STATUS_OK;
 }
 
-/* One line, its end included. */
+/* Adds one line with its end. */
 static enum status
 add_line(struct verify_list *l, struct slice line, struct problem *why)
 {
@@ -365,7 +365,7 @@ add_line(struct verify_list *l, struct slice line, struct problem *why)
     return STATUS_OK;
 }
 
-/* Adds to the line whose end has not arrived. */
+/* Adds to the line without its end. */
 static enum status
 keep_part(struct verify_list *l, struct slice part, struct problem *why)
 {
@@ -402,7 +402,7 @@ verify_list_feed(struct verify_list *list, struct slice bytes,
     return list->rc;
 }
 
-/* What the whole must be. */
+/* Checks the list as a whole. */
 static enum status
 check_end(struct verify_list *l, struct problem *why)
 {

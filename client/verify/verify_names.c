@@ -38,7 +38,7 @@ names_add(struct names *names, const struct verify_entry *entry)
     return STATUS_OK;
 }
 
-/* They are told in the same order, so that the next one is found at once. */
+/* Documents name the lists in the same order: begins at the next one. */
 struct named *
 names_find(struct names *names, struct slice loc)
 {

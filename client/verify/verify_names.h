@@ -6,7 +6,7 @@
 
 #include "client/verify/verify_head.h"
 
-/* A list as archive or index names it. */
+/* A list that an archive or index names. */
 struct named {
     char *loc;
     bool has_digest;
@@ -18,7 +18,7 @@ struct names {
     struct named *each;
     size_t n;
     size_t capacity;
-    size_t next; /* where the next one is looked for first */
+    size_t next; /* where a search begins */
 };
 
 void names_fini(struct names *names);
@@ -29,7 +29,8 @@ MUST_CHECK enum status names_add(struct names *names,
 /* Forgets all but the first `n`. */
 void names_cut(struct names *names, size_t n);
 
-/* The one of that URL. NULL: it was not named before. Lent until names_add. */
+/* Finds the list of that URL. NULL: no document has named it. Lent until
+ * names_add. */
 struct named *names_find(struct names *names, struct slice loc);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * verify_web.c - the lists of a set, brought from its broker by their links.
+ * verify_web.c - fetches the lists of a set from its broker by their links.
  *
  *     Capability List --> Change List Archive --> [its parts] --> closed lists
  *                    \--> Change List Index ----> closed lists --> open list
  *                                                       \--next--> ...
  *
- * Archive and index name the newest closed lists both, and have to tell the
- * same of them. Retention may take the first list away before it is asked for,
- * and overtake the walk: then it begins anew, at what is the oldest now.
- * Rotation may close the open one: then its `next` leads on.
+ * Both archive and index name the newest closed lists, and have to agree.
+ * Retention may delete the first list before the walk asks for it, and overtake
+ * the walk: then it begins anew, at the oldest one of now. Rotation may close
+ * the open list: then its `next` leads on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +21,14 @@
 #include "client/verify/verify_names.h"
 #include "proto/uri.h"
 
-/* Attempts to get a document from a server that cannot be reached or is busy,
- * and most milliseconds between two. */
+/* Attempts to get a document from an unreachable or busy server, and most
+ * milliseconds between two. */
 #define ATTEMPTS   5
 #define PAUSE_LAST 5000
 
 #define REDIRECTS 5
 
-/* How often a walk is begun that retention overtakes. */
+/* Most walks that retention may overtake. */
 #define BEGINNINGS 10
 
 struct walk {
@@ -37,10 +37,10 @@ struct walk {
     char *archive;         /* URL or NULL */
     char *index;           /* the fixed address of the Change List or Index */
     struct names parts;    /* of an archive that is an index */
-    struct names *reading; /* what the document at hand names goes there */
-    size_t n_known;        /* how many it names that were named before */
-    struct problem why;    /* what is wrong with the document at hand */
-    bool is_overtaken;     /* what comes next is gone (410) */
+    struct names *reading; /* takes the names of the current document */
+    size_t n_known;        /* of these, named before */
+    struct problem why;    /* the fault of the current document */
+    bool is_overtaken;     /* the next list is gone (410) */
 };
 
 /* One document */
@@ -48,7 +48,7 @@ struct walk {
 struct get {
     bool is_over;
     unsigned status;
-    unsigned retry_after_s; /* the server asks to come again then; 0: not */
+    unsigned retry_after_s; /* Retry-After; 0: none */
     struct problem failure;
     enum status (*feed)(void *to, struct slice bytes, struct problem *why);
     void *to;
@@ -80,8 +80,8 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     get->is_over = true;
 }
 
-/* One attempt. STATUS_OK: it was fed as far as get->rc says, or get->status is
- * not 200. */
+/* Makes one attempt. STATUS_OK: get->rc has the result of feed, or get->status
+ * is not 200. */
 static enum status
 attempt(struct td_client *client, const char *url, struct get *get)
 {
@@ -117,7 +117,7 @@ attempt(struct td_client *client, const char *url, struct get *get)
     return client_told(client, &get->failure);
 }
 
-/* Is it worth another attempt? `rc` is that of the last one. */
+/* True if another attempt may help; `rc` is that of the last one. */
 static bool
 is_passing(enum status rc, const struct get *get)
 {
@@ -126,7 +126,7 @@ is_passing(enum status rc, const struct get *get)
             fetch_meaning(get->status) == STATUS_UNREACHABLE);
 }
 
-/* Begins what the document is fed to, again for each attempt. */
+/* Prepares `get` for a document, again for each attempt. */
 typedef bool begin_fn(void *user, struct get *get);
 
 static enum status
@@ -165,7 +165,7 @@ struct naming {
     size_t n_before; /* names before this document */
 };
 
-/* Is it no index, but the Change List itself? */
+/* True if it is not an index, but the Change List itself. */
 static bool
 is_the_list(const struct naming *naming)
 {
@@ -190,7 +190,7 @@ on_entry(const struct verify_entry *entry, void *user)
         return names_add(w->reading, entry);
     w->n_known++;
     if (!known->has_digest && entry->has_digest) {
-        known->has_digest = true; /* it was open, and was closed meanwhile */
+        known->has_digest = true; /* rotation closed it meanwhile */
         known->digest = entry->digest;
     }
     if (!entry->has_digest ||
@@ -207,7 +207,7 @@ feed_naming(void *to, struct slice bytes, struct problem *why)
     struct naming *naming = to;
     enum status rc = verify_reader_feed(naming->reader, bytes, why);
 
-    /* It is to be read as a list. */
+    /* STATUS_AGAIN: the caller has to read it as a list. */
     return !rc && is_the_list(naming) ? STATUS_AGAIN : rc;
 }
 
@@ -226,7 +226,7 @@ begin_naming(void *user, struct get *get)
     return naming->reader;
 }
 
-/* Reads what the document at `url` names; *head: its root. *is_list: it is a
+/* Reads the names of the document at `url`; *head: its root. *is_list: it is a
  * Change List itself, which names none. */
 static enum status
 read_names(struct walk *w, const char *url, struct names *to,
@@ -279,7 +279,8 @@ begin_list(void *user, struct get *get)
     return listing->list;
 }
 
-/* What is told of the list elsewhere: an open one has no digest there. */
+/* Compares the list with archive and index, which have no digest of an open
+ * list. */
 static enum status
 check_named(const struct walk *w, const struct named *named,
             struct problem *why)
@@ -296,7 +297,7 @@ check_named(const struct walk *w, const struct named *named,
                    told, is);
 }
 
-/* Reads the list at `url` and goes on with the chain. */
+/* Reads the list at `url`, and extends the chain. */
 static enum status
 walk_list(struct walk *w, const char *url, struct named *named)
 {
@@ -314,12 +315,12 @@ walk_list(struct walk *w, const char *url, struct named *named)
     at = listing.list ? verify_list_reached(listing.list) : 0;
     if (!rc && !get.rc) {
         get.rc = check_named(w, named, &w->why);
-        at = before.last; /* which entry it is nobody can tell */
+        at = before.last; /* the altered entry is unknown */
     }
     verify_list_free(listing.list);
     if ((rc == STATUS_GONE || (rc == STATUS_REFUSED && get.status == 404)) &&
         before.epoch[0]) {
-        /* What was named is to be there; retention takes the oldest alone. */
+        /* A named list must be there; retention deletes only the oldest. */
         w->is_overtaken = rc == STATUS_GONE;
         problem_set(&w->why, "%s; the list before it names it, or an index",
                     td_problem(v->client));
@@ -339,7 +340,7 @@ walk_list(struct walk *w, const char *url, struct named *named)
     return STATUS_OK;
 }
 
-/* All that are named and not read yet, the first of which may have gone. */
+/* Reads all named lists that were not read yet; the first may have gone. */
 static enum status
 walk_named(struct walk *w)
 {
@@ -360,8 +361,8 @@ walk_named(struct walk *w)
     return rc;
 }
 
-/* From list to list, as far as they lead: what was closed since the index was
- * read, or since the archive was and is not in the index any more. */
+/* Follows the links `next`, to lists that were closed after the index was read,
+ * or after the archive, and left the index. */
 static enum status
 walk_next(struct walk *w)
 {
@@ -393,7 +394,7 @@ walk_archive(struct walk *w)
 
     rc = read_names(w, w->archive, &w->lists, &head, &is_list);
     if (rc == STATUS_REFUSED && w->v->client->problem.http_status == 404)
-        return STATUS_OK; /* nothing is closed yet */
+        return STATUS_OK; /* no list is closed yet */
     if (rc || !head.is_index)
         return rc ? rc : walk_named(w);
 
@@ -404,15 +405,15 @@ walk_archive(struct walk *w)
         if (!rc)
             rc = walk_named(w);
         else if (rc == STATUS_GONE && !w->v->chain.epoch[0])
-            rc = STATUS_OK; /* retention was faster */
+            rc = STATUS_OK; /* retention has deleted it */
         else if (rc == STATUS_GONE)
             rc = part_is_gone(w, w->parts.each[i].loc);
     }
     return rc;
 }
 
-/* The address of the index is that of the first list until that is closed,
- * which may happen between two looks. */
+/* The index has the address of the first list until rotation closes that, which
+ * may happen between two requests. */
 static enum status
 walk_index(struct walk *w)
 {
@@ -477,8 +478,8 @@ walk_all(struct walk *w)
     return rc;
 }
 
-/* Where something in the middle is gone, the oldest must be gone, too: else it
- * was not retention that took it. */
+/* If a list in the middle is gone, the oldest must be gone, too: else it was
+ * not retention that deleted it. */
 static enum status
 walk(struct walk *w)
 {
