@@ -1,5 +1,5 @@
 /*
- * callback.c - the server that hubs call: routes, listening, its life.
+ * callback.c - the server for hubs: routes, listening, its life.
  */
 #include "client/websub/callback.h"
 
@@ -18,7 +18,7 @@
 #include "proto/number.h"
 #include "proto/websub.h"
 
-/* One more takes the place of the oldest that receives no body. */
+/* One more connection replaces the oldest that receives no body. */
 #define PEERS_MAX 512
 
 #define PAUSE_MS 1000
@@ -197,8 +197,8 @@ listen_to(const struct addrinfo *at, unsigned *real_port)
     return fd;
 }
 
-/* At the first address of the host that can be had: a name may have one of
- * IPv6 where there is none. */
+/* Listens at the first usable address of the host: a name may have one of IPv6
+ * on a machine without it. */
 static int
 listen_at(const char *host, const char *port, unsigned *real_port)
 {
@@ -234,7 +234,7 @@ start(struct td_callback *callback, int fd)
     return true;
 }
 
-/* How hubs reach us; false: it is no such URL, the client's problem says why.
+/* Sets the URL for hubs; false: it is not one, the client's problem says why.
  */
 static bool
 set_url(struct td_callback *callback, const char *url)

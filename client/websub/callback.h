@@ -1,18 +1,18 @@
 /*
- * callback.h - the server that hubs call: routes that cannot be guessed, each a
- * subscription's own.
+ * callback.h - the server for hubs: each subscription has a route of its own,
+ * which nobody can guess.
  *
  *     hub --GET ?hub.challenge--> route_fn: reply     (verification)
  *         --POST notification---> route_fn: reply     (delivery)
  *
- * HTTP/1.1 on the handle's loop, by the readers that the broker has (proto).
- * Bounded are heads, bodies, connections, the memory of all bodies and of those
- * of one route, and the time that a request may take. Who does not know a route
- * gets the same 404 for everything.
+ * HTTP/1.1 on the handle's loop, with the broker's readers (proto). Bounds: of
+ * heads, bodies, connections, the memory of all bodies and of those of one
+ * route, and the time of a request. A client without a valid route gets the
+ * same 404 for everything.
  *
- * A route_fn decides what is answered, keeps what came and does all else later,
- * from a timer. That is what makes an answer quick (W-088), and why nothing of
- * the program's own is called from there.
+ * A route_fn sets the answer, keeps the data, and does all else later, from a
+ * timer. That makes answers quick (W-088): no route_fn calls the program's own
+ * functions.
  */
 #ifndef CLIENT_WEBSUB_CALLBACK_H
 #define CLIENT_WEBSUB_CALLBACK_H
@@ -24,7 +24,7 @@
 #include "proto/buf.h"
 #include "proto/slice.h"
 
-/* Bytes of a route's URL: what websub_check_url takes, and a NUL. */
+/* Longest URL of a route that websub_check_url accepts, and a NUL. */
 #define ROUTE_URL_SIZE 2049
 
 /* A request. Lent until the function returns; a header that the request does
@@ -38,11 +38,11 @@ struct arrival {
     struct slice webhook_id;
     struct slice webhook_timestamp;
     struct slice webhook_signature;
-    struct buf body; /* of a POST; may be taken: buf_init it again */
+    struct buf body; /* of a POST; the callee may take it, and calls buf_init */
 };
 
 struct reply {
-    unsigned status; /* at first 404 */
+    unsigned status; /* 404 unless set */
     struct buf text; /* text/plain; at first empty */
 };
 
@@ -51,8 +51,8 @@ typedef void route_fn(struct arrival *arrival, struct reply *reply, void *user);
 
 struct route;
 
-/* `max_bytes`: of a body; longer ones are answered with 413. NULL: no memory,
- * or no random bytes. */
+/* `max_bytes`: of a body; longer ones get 413. NULL: no memory, or no random
+ * bytes. */
 struct route *route_new(struct td_callback *callback, size_t max_bytes,
                         route_fn *fn, void *user);
 void route_free(struct route *route); /* NULL is allowed */
@@ -60,8 +60,8 @@ void route_free(struct route *route); /* NULL is allowed */
 /* "https://me.example/hooks/0123456789abcdef..." */
 const char *route_url(const struct route *route);
 
-/* What lives on at a callback though its owner is gone: it is closed with it,
- * at the latest. */
+/* An object that may outlive its owner at a callback, which closes it at the
+ * latest when it closes itself. */
 struct tenant {
     struct tenant *next;
     void (*close)(void *owner); /* frees it, and calls callback_leave before */

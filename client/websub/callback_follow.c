@@ -1,11 +1,11 @@
 /*
- * callback_follow.c - a follower that is told by a hub.
+ * callback_follow.c - a follower that gets its notifications from a hub.
  *
  *     follower --sought--> subscriber at the topic of its set
  *         ^                    |
  *         +-- message, nudge --+  (push.c)
  *
- * When the follower is gone the subscriber lives on, as a tenant of the
+ * When the follower is gone, the subscriber goes on, as a tenant of the
  * callback, until the hub has ended the subscription.
  */
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 #include "client/follow/follower.h"
 #include "client/websub/subscriber.h"
 
-/* Notifications are the main way; what they miss is found by asking, now and
- * then. */
+/* Notifications are the main way; a request now and then finds what they miss.
+ */
 #define POLL_MS 600000
 
 struct follow {
     struct td_callback *callback;
     struct td_follower *follower;     /* NULL: gone */
     struct td_subscriber *subscriber; /* NULL: not yet, or over */
-    struct tenant tenant;             /* from then on */
+    struct tenant tenant;             /* after the follower */
     char *topic;
 };
 
@@ -43,7 +43,7 @@ close_tenant(void *owner)
     free_follow(w);
 }
 
-/* What the subscriber tells */
+/* Events of the subscriber */
 
 static void
 on_delivery(const struct td_delivery *delivery, void *user)
@@ -65,10 +65,10 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
         return;
     }
     switch (state) {
-    case TD_ACTIVE: /* what happened until now, nobody was told of */
+    case TD_ACTIVE: /* nobody has notified us of earlier changes */
         push_nudge(w->follower);
         break;
-    case TD_DENIED: /* there is nothing to end any more */
+    case TD_DENIED: /* no subscription is left to end */
         td_subscriber_close(w->subscriber);
         w->subscriber = NULL;
         follower_fail(w->follower, STATUS_REFUSED, "the hub denied: %s",
@@ -84,7 +84,7 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
     }
 }
 
-/* What the follower tells */
+/* Events of the follower */
 
 static bool
 on_sought(struct td_follower *f, void *owner)
@@ -104,7 +104,7 @@ on_sought(struct td_follower *f, void *owner)
                              f->wish.url);
     if (w->topic && !strcmp(w->topic, topic))
         return true;
-    td_subscriber_close(w->subscriber); /* it is another one now */
+    td_subscriber_close(w->subscriber); /* the topic is another one */
     w->subscriber = NULL;
     free(w->topic);
     w->topic = strdup(topic);
@@ -133,7 +133,7 @@ on_closed(void *owner)
     td_subscriber_end(w->subscriber);
 }
 
-/* The last that is done with it: it may be closed there. */
+/* The follower's last event: the program may close it here. */
 static void
 on_ended(const struct problem *why, void *user)
 {

@@ -1,5 +1,5 @@
 /*
- * callback_inside.h - the server for callbacks, as its two files see it.
+ * callback_inside.h - the server for hubs, as its two files see it.
  *
  *     callback.c    routes, listening, its life
  *     peer.c      one connection: requests and their answers
@@ -36,7 +36,7 @@ struct td_callback {
     unsigned n_peers;
     size_t n_bodies; /* bytes of memory of all bodies under way */
     struct tenant *tenants;
-    bool is_empty; /* there are none */
+    bool is_empty; /* no tenants */
     char url[ROUTE_URL_SIZE - TOKEN_SIZE - 1];
 };
 
@@ -53,8 +53,7 @@ void peer_close(struct peer *peer);
  * one. False: all of them receive bodies. */
 bool peer_evict(struct td_callback *callback);
 
-/* Drops the bodies that are under way to `route`, which is about to be freed.
- */
+/* Drops the bodies under way to `route`, which is about to be freed. */
 void peers_forget(struct td_callback *callback, const struct route *route);
 
 #endif

@@ -10,8 +10,8 @@
 /* W-107 */
 #define TOLERANCE_S 300
 
-/* Deliveries that are remembered: the ring begins small and grows while none of
- * its entries is older than what a repeat could be of. */
+/* Deliveries to remember: the ring begins small, and grows as long as all of
+ * its entries are young enough for a repeat. */
 #define REMEMBERED_FIRST 256
 #define REMEMBERED_MAX   16384
 #define REMEMBERED_S     (2 * TOLERANCE_S)
@@ -19,8 +19,8 @@
 struct remembered {
     struct digest id, body;
     bool has_id;
-    bool is_paired;  /* it came by another one, too */
-    unsigned number; /* of the subscription that it came by */
+    bool is_paired;  /* another subscription delivered it, too */
+    unsigned number; /* of the subscription that delivered it */
     int64_t at_s;
 };
 
@@ -34,8 +34,8 @@ struct deliveries {
     struct td_subscriber_options options;
     struct td_subscriber_counts counts;
     struct timer *hand_over;
-    struct delivery *first, **end; /* to be handed over */
-    bool *is_freed;                /* told to whoever calls back */
+    struct delivery *first, **end; /* queue */
+    bool *is_freed;                /* set for the function that calls back */
 
     struct remembered *ring;
     size_t ring_size, n_remembered;
@@ -87,8 +87,8 @@ grow(struct deliveries *d)
     ring = realloc(d->ring, size * sizeof(*ring));
     if (!ring)
         return false;
-    /* It was full: the oldest stood at d->at, which now is in the middle; only
-     * when it is overwritten matters, so the order need not be mended. */
+    /* The full ring had its oldest entry at d->at, which now is in the middle.
+     * Order only matters for overwriting: it need not be mended. */
     d->ring = ring;
     d->ring_size = size;
     d->at = d->n_remembered;
@@ -104,7 +104,7 @@ remember(struct deliveries *d, const struct remembered *new)
         (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
         is_full = !grow(d);
     if (d->ring_size == 0)
-        return; /* no memory: a repeat would not be known */
+        return; /* no memory: it will not know a repeat */
     d->ring[d->at] = *new;
     d->at = (d->at + 1) % d->ring_size;
     if (!is_full)
@@ -113,7 +113,7 @@ remember(struct deliveries *d, const struct remembered *new)
 
 /* Signatures */
 
-/* In constant time for those of one length. */
+/* Compares texts of one length in constant time. */
 static bool
 is_equal(struct slice a, const char *b)
 {
@@ -126,7 +126,8 @@ is_equal(struct slice a, const char *b)
     return !difference;
 }
 
-/* One of the signatures, with blanks between, is right, and its time is now. */
+/* True if one of the signatures, separated by blanks, and its time are right.
+ */
 static bool
 is_right_webhook(const struct signer *signer, const struct arrival *arrival,
                  int64_t now_s)
@@ -149,7 +150,7 @@ is_right_webhook(const struct signer *signer, const struct arrival *arrival,
     return false;
 }
 
-/* 0: it is right; else the answer to it. */
+/* 0: the signature is right; else the status of the answer. */
 static unsigned
 judge_signature(struct deliveries *d, struct delivery_key *key,
                 const struct arrival *arrival, int64_t now_s)

@@ -1,5 +1,5 @@
 /*
- * deliveries.h - what of that which arrives is believed, and handed over once.
+ * deliveries.h - judges deliveries, and hands each over once.
  *
  *     arrival --signature?--> right --repeat?--> queue --timer--> on_delivery
  *                  |                    |
@@ -7,15 +7,15 @@
  *                  +--> none: 403
  *                  +--> wrong: 202, dropped
  *
- * With a secret X-Hub-Signature has to be right (W-104). Where the secret is in
- * the format of Standard Webhooks and the hub has ever sent its headers, they
- * have to be there and right, too, with a timestamp of now (W-107); a copy of
- * an old delivery is then of no use to anybody.
+ * With a secret, X-Hub-Signature has to be right (W-104). If the secret is in
+ * the format of Standard Webhooks, and the hub has ever sent its headers, they
+ * have to be there and right, too, with a timestamp of now (W-107): a copy of
+ * an old delivery then helps nobody.
  *
- * A right answer does not differ from that to a wrong signature (W-105): 202.
+ * The answers to a right and to a wrong signature are the same (W-105): 202.
  *
- * A repeat is known by its id; and, while a subscription lives on beside the
- * one that replaces it (W-029), by its body, which came by the other one.
+ * An id shows a repeat; and, while a subscription exists beside the one that
+ * replaces it (W-029), the body, which came by the other one.
  */
 #ifndef CLIENT_WEBSUB_DELIVERIES_H
 #define CLIENT_WEBSUB_DELIVERIES_H
@@ -23,11 +23,11 @@
 #include "client/tidings.h"
 #include "client/websub/callback.h"
 
-/* What a subscription's deliveries are signed with. */
+/* The signature of a subscription's deliveries. */
 struct delivery_key {
-    unsigned number;    /* of the subscription: tells them apart */
+    unsigned number;    /* of the subscription */
     int64_t since_s;    /* it is active; Unix time */
-    const char *secret; /* NULL: none, all is believed */
+    const char *secret; /* NULL: none, all are accepted */
     bool has_webhooks;  /* the hub has sent their headers: it will again */
 };
 
@@ -40,13 +40,13 @@ struct deliveries *deliveries_new(struct loop *loop,
 /* Also from on_delivery. NULL is allowed. */
 void deliveries_free(struct deliveries *deliveries);
 
-/* Judges a delivery, answers it and, perhaps, keeps it to be handed over soon.
+/* Judges a delivery, answers it and, perhaps, keeps it to hand it over soon.
  * `topic` is copied. `now_s`: Unix time. */
 void deliveries_take(struct deliveries *deliveries, struct delivery_key *key,
                      const char *topic, int64_t now_s, struct arrival *arrival,
                      struct reply *reply);
 
-/* What is counted; `unknown` is the caller's to count. */
+/* The counts; the caller counts `unknown` itself. */
 struct td_subscriber_counts *deliveries_counts(struct deliveries *deliveries);
 
 #endif

@@ -11,24 +11,24 @@
 #include "proto/form.h"
 #include "proto/number.h"
 
-/* How long a hub may take to verify what it has accepted, before it is asked
- * again. */
+/* How long a hub may take to verify an accepted request, before the next one.
+ */
 #define VERIFIED_WITHIN_MS 60000
 
-/* Unsubscriptions: attempts, and the longest pause between them. What was not
- * heard in all that time ends with its lease. */
+/* Unsubscriptions: attempts, and the longest pause between them. If the hub
+ * hears none of them, the subscription ends with its lease. */
 #define LEAVE_ATTEMPTS  10
 #define LEAVE_PAUSE_MAX 60000
 
-/* What a hub that names none is taken to have granted (W-070: 10 days); and
- * the most that is believed. */
+/* The lease of a hub that names none (W-070: 10 days); and the longest that
+ * counts. */
 #define LEASE_UNTOLD (10 * 86400)
 #define LEASE_MAX    (366 * 86400)
 
 #define SECRET_BYTES 32
 
-/* "whsec_", the bytes in base64, NUL: so that hubs that speak Standard Webhooks
- * do (W-106). */
+/* "whsec_", the bytes in base64, NUL: the format of Standard Webhooks, for hubs
+ * that speak it (W-106). */
 #define SECRET_SIZE (6 + (SECRET_BYTES + 2) / 3 * 4 + 1)
 
 enum lease_state {
@@ -45,7 +45,7 @@ struct lease {
     struct route *route;
     struct request *request;
     struct timer *wait; /* for the verification, or until the next attempt */
-    struct timer *tell; /* what a request of the hub has changed */
+    struct timer *tell; /* reports changes by a request of the hub */
     enum lease_state state;
 
     struct delivery_key key;
@@ -56,10 +56,10 @@ struct lease {
     unsigned n_attempts; /* to leave */
     unsigned pause_ms;
 
-    /* To be told */
+    /* Events to report */
     bool is_verified, is_denied, is_doubted, is_left;
     struct problem why;
-    bool *is_freed; /* told to whoever tells */
+    bool *is_freed; /* set for the function that calls back */
 };
 
 /* The one function that changes the state; the diagram is lease.h's. */
@@ -78,7 +78,7 @@ enter(struct lease *l, enum lease_state state)
     l->state = state;
 }
 
-/* False: it was freed. */
+/* Reports an event. False: the callee freed the lease. */
 static bool
 tell(struct lease *l, enum lease_event event, const struct problem *why)
 {
@@ -130,7 +130,7 @@ on_subscribed(const struct request_end *end, void *user)
     if (l->state != STATE_ASKING && l->state != STATE_ACTIVE)
         return;
     if (end->why.rc) {
-        /* Verified already: whatever became of the answer. */
+        /* Verified already: then the answer does not matter. */
         if (l->state == STATE_ASKING)
             fail(l, &end->why);
         return;
@@ -180,7 +180,7 @@ on_unsubscribed(const struct request_end *end, void *user)
     if (!end->why.rc)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
     else if (end->why.rc == STATUS_REFUSED || end->why.rc == STATUS_GONE)
-        on_left(l); /* it knows of no such subscription */
+        on_left(l); /* the hub has no such subscription */
     else
         leave_later(l);
 }
@@ -222,7 +222,7 @@ on_wait(void *user)
     fail(l, &why);
 }
 
-/* What the hub asks */
+/* Requests of the hub */
 
 static bool
 is_topic(const struct lease *l, struct slice topic)
@@ -243,9 +243,9 @@ is_topic(const struct lease *l, struct slice topic)
     return is_same;
 }
 
-/* A verification that comes again may make the lease shorter, never longer: it
- * proves as little as a denial, and a renewal that is too late loses the
- * subscription. */
+/* A repeated verification may shorten the lease, never lengthen it: it proves
+ * as little as a denial, and a renewal that is too late loses the subscription.
+ */
 static void
 set_lease(struct lease *l, const struct form_data *form)
 {
@@ -310,7 +310,7 @@ take_denial(struct lease *l, const struct form_data *form)
     return true;
 }
 
-/* W-058, W-059: what matches is confirmed, all else is 404. */
+/* W-058, W-059: confirms what the lease asked for; all else gets 404. */
 static void
 answer_hub(struct lease *l, struct arrival *arrival, struct reply *reply)
 {

@@ -7,11 +7,11 @@
  *         |              |
  *         +--------------+--- refused, or the last ---> PHASE_LINGER --> closed
  *
- * Bytes are read into `in`, at its front the head, which stays there until its
- * request is answered: the head is read again when the body is whole. An answer
- * that the socket does not take at once waits in `out`; nothing is read until
- * the socket has taken it. So pipelined requests are answered in order, and a
- * client that does not read cannot ask for more.
+ * `in` holds the bytes that were read, the head at its front. The head stays
+ * until its request is answered: it is parsed again when the body is whole. If
+ * the socket does not take all of an answer at once, the rest waits in `out`,
+ * and the peer reads nothing meanwhile. So pipelined requests are answered in
+ * order, and a client that does not read cannot ask for more.
  *
  * Why no library: hubs of the Internet reach a callback, often through a proxy.
  * If proxy and callback understand a head differently, one client can speak for
@@ -38,8 +38,8 @@
 #define PATIENCE_MS    60000
 #define PROGRESS_BYTES (60 * 1024)
 
-/* Memory of all bodies that are under way, and the share of one route, unless
- * its longest body needs more. More is answered with 503. */
+/* Memory of all bodies under way, and the share of one route, unless its
+ * longest body needs more. Beyond it, the answer is 503. */
 #define BODIES_MAX   ((size_t)256 * 1024 * 1024)
 #define BODIES_SHARE (BODIES_MAX / 4)
 
@@ -65,7 +65,7 @@ struct peer {
     struct timer *timer;
     enum phase phase;
     bool is_late; /* its time is over */
-    bool is_last; /* after the answer no other request is read */
+    bool is_last; /* the peer reads no request after this one */
     struct request_seen seen;
 
     /* PHASE_BODY */
@@ -77,7 +77,7 @@ struct peer {
     struct buf body;
     size_t head_size; /* of `in` */
 
-    struct buf out; /* to be sent from out_at on; size 0: nothing */
+    struct buf out; /* to send from out_at on; size 0: nothing */
     size_t out_at;
     size_t drained; /* PHASE_LINGER */
     size_t in_size;
@@ -86,7 +86,7 @@ struct peer {
 
 /* Its life */
 
-/* Takes the body's memory out of the bounds. */
+/* Subtracts the body's memory from the sums. */
 static void
 uncount_body(struct peer *c)
 {
@@ -139,7 +139,7 @@ peers_forget(struct td_callback *callback, const struct route *route)
             drop_body(c);
 }
 
-/* The client has all its time again. */
+/* Gives the client all its time again. */
 static void
 renew(struct peer *c)
 {
@@ -205,7 +205,7 @@ answer(struct peer *c, unsigned status, struct slice text)
     renew(c);
 }
 
-/* Answers as the last, because nobody knows where the next request begins. */
+/* Answers, and reads no further request, as its begin is unknown. */
 static void
 refuse(struct peer *c, unsigned status, const char *text)
 {
@@ -346,7 +346,7 @@ read_chunked(struct peer *c, struct slice *bytes)
         }
 }
 
-/* Reads of the body what is there. False: more has to come. */
+/* Reads the available part of the body. False: more has to come. */
 static bool
 take_body(struct peer *c)
 {
@@ -364,7 +364,7 @@ take_body(struct peer *c)
         c->in_size = c->head_size;
     } else if (request_head_read(&h, (struct slice){c->in, c->head_size}, &seen,
                                  &why)) {
-        refuse(c, 400, why.text); /* cannot be: it was read before */
+        refuse(c, 400, why.text); /* cannot be: it was parsed before */
     } else {
         hand_over(c, &h);
         consume(c, c->in_size - bytes.size);
@@ -421,7 +421,7 @@ refuse_head(struct peer *c, const struct request_head *h)
     return !c->route;
 }
 
-/* Reads the head, as far as it is there. False: more has to come. */
+/* Reads the available part of the head. False: more has to come. */
 static bool
 take_head(struct peer *c)
 {
@@ -468,8 +468,8 @@ is_stuck(const struct peer *c)
     return c->out.size > 0 || c->out.failed;
 }
 
-/* Sends what waits, as far as the socket takes it. False: the connection was
- * closed. */
+/* Sends as much of `out` as the socket takes. False: it closed the connection.
+ */
 static bool
 flush(struct peer *c)
 {
@@ -496,7 +496,7 @@ flush(struct peer *c)
     return true;
 }
 
-/* Takes what was read, as far as that is possible now. False: more has to come.
+/* Handles the bytes in `in`, as far as possible now. False: more has to come.
  */
 static bool
 take(struct peer *c)
@@ -514,7 +514,7 @@ take(struct peer *c)
     return false;
 }
 
-/* Goes on as far as what was read allows. False: the connection was closed. */
+/* Goes on as far as `in` allows. False: it closed the connection. */
 static bool
 go_on(struct peer *c)
 {
@@ -531,7 +531,7 @@ go_on(struct peer *c)
     return true;
 }
 
-/* Reads once. False: the connection was closed. `*n`: bytes. */
+/* Reads once. False: it closed the connection. `*n`: bytes. */
 static bool
 receive(struct peer *c, ssize_t *n)
 {
@@ -559,8 +559,8 @@ on_ready(int events, void *user)
         go_on(c);
 }
 
-/* The client's time is over. The program may have held up the loop meanwhile:
- * bytes that came in time are read first. */
+/* The client's time is over. As the program may have held up the loop, reads
+ * bytes first that came in time. */
 static void
 on_timer(void *user)
 {

@@ -8,10 +8,10 @@
 #include "proto/number.h"
 #include "proto/uri.h"
 
-/* Hubs on the way (W-033). */
+/* Most redirects from hub to hub (W-033). */
 #define REDIRECTS_MAX 5
 
-/* Bytes of a hub's answer that are read: a refusal's reason (W-032). */
+/* Longest answer of a hub: the reason of a refusal (W-032). */
 #define ANSWER_MAX 65536
 
 struct request {
@@ -24,7 +24,7 @@ struct request {
     char *hub, *topic, *callback, *secret;
     uint64_t lease_s;
     unsigned n_redirects;
-    bool has_secret;  /* of the hub that is asked now */
+    bool has_secret;  /* the hub of this hop gets it */
     bool is_for_good; /* all redirects so far were 308 */
     struct buf body;
     struct slice sent;
@@ -58,7 +58,7 @@ request_is_safe(const char *hub)
     return is_safe;
 }
 
-/* A line of the answer's body, for whoever wonders. */
+/* A line of the answer's body, for messages. */
 static struct slice
 reason(const struct fetch_answer *answer)
 {
@@ -90,7 +90,7 @@ judge(const struct request *r, const struct fetch_answer *answer,
                 text.size ? ": " : "", SLICE_ARG(text));
 }
 
-/* 307 and 308: the same request, there. False: it leads nowhere. */
+/* 307 and 308: sends the same request to the other hub. False: no valid URL. */
 static bool
 redirect(struct request *r, const struct fetch_answer *answer)
 {

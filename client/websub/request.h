@@ -1,5 +1,5 @@
 /*
- * request.h - what a subscriber asks a hub: to subscribe, to unsubscribe
+ * request.h - a subscriber's request to a hub: to subscribe, to unsubscribe
  * (W-020).
  *
  *     POST hub.mode=..&hub.topic=..&hub.callback=.. --> 202
@@ -22,35 +22,35 @@ struct request_plan {
     const char *hub;
     const char *topic;
     const char *callback;
-    const char *secret; /* NULL: none. Sent only where request_is_safe says so
+    const char *secret; /* NULL: none. Sent only if request_is_safe says so
                            (W-030), of each hub on the way */
-    uint64_t lease_s;   /* 0: not asked for */
+    uint64_t lease_s;   /* 0: none requested */
 };
 
-/* Of the end. Lent. */
+/* The result. Lent. */
 struct request_end {
     struct problem
-        why; /* STATUS_OK: the hub took it. STATUS_REFUSED, STATUS_GONE: it
-                said no, in these words; STATUS_UNREACHABLE,
+        why; /* STATUS_OK: the hub took it. STATUS_REFUSED, STATUS_GONE: the
+                hub's reason for its refusal; STATUS_UNREACHABLE,
                 STATUS_MALFORMED, STATUS_MEMORY */
-    const char *hub;   /* who answered last */
-    const char *moved; /* the hub's new address, to be remembered (308); NULL:
-                          it has none */
-    bool has_secret;   /* the one who took it knows it */
+    const char *hub;   /* the last one to answer */
+    const char *moved; /* the hub's new permanent address (308); NULL: it has
+                          none */
+    bool has_secret;   /* the hub that took it has the secret */
 };
 
 typedef void request_end_fn(const struct request_end *end, void *user);
 
 struct request;
 
-/* NULL: no memory. Nothing is called before it returns; it frees itself after
- * on_end. */
+/* NULL: no memory. Calls nothing before it returns; the request frees itself
+ * after on_end. */
 struct request *request_start(struct td_client *client,
                               const struct request_plan *plan,
                               request_end_fn *on_end, void *user);
 void request_free(struct request *request); /* NULL; not after on_end */
 
-/* May a secret be sent there: by https, or to this machine? */
+/* True if a secret may be sent there: by https, or to this machine. */
 bool request_is_safe(const char *hub);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * subscriber.c - a topic, subscribed to for as long as it is wanted.
+ * subscriber.c - keeps a topic subscribed.
  *
  *                +--------------- failed ---------------+
  *                v                                      |
@@ -11,15 +11,15 @@
  *     ASKING --denied--> OVER
  *     HOLDING --doubted--> SEEKING, as for a renewal: the hub decides
  *
- * `current` is the lease that is verified. A renewal asks for another one,
- * `next`, with a callback URL of its own, and when that is verified the hub is
- * asked to end the one before (W-029), which is then among those that `leave`.
+ * `current` is the verified lease. A renewal requests another one, `next`, with
+ * a callback URL of its own. After its verification, the subscriber asks the
+ * hub to end the one before (W-029), which joins `leaving`.
  *
- * Where somebody says that `current` was denied (lease.h), the hub is asked for
- * the next lease at once. If it refuses or denies that one, or the topic is
- * refused, the denial was true. If it verifies the lease, the denial was false,
- * and whoever sent it does not know the new callback URL. Deliveries to the old
- * one are taken meanwhile.
+ * If somebody claims that `current` was denied (lease.h), the subscriber
+ * requests the next lease at once. If the hub refuses or denies that one, or
+ * refuses the topic, the denial was true. If the hub verifies it, the denial
+ * was false, and its sender does not know the new callback URL. Deliveries to
+ * the old one count meanwhile.
  */
 #include "client/websub/subscriber.h"
 
@@ -36,7 +36,7 @@
 /* Milliseconds between attempts, at most. */
 #define PAUSE_MOST 300000
 
-/* Leases that are being left; of more, one is forgotten and runs out. */
+/* Most leases that are ending; of more, one is forgotten and runs out. */
 #define LEAVING_MAX 8
 
 #define DELIVERY_MAX (64u * 1024 * 1024)
@@ -68,18 +68,18 @@ struct td_subscriber {
     unsigned pause_ms;
     unsigned waits_ms; /* since the last trouble */
     bool was_active;   /* ever */
-    bool is_doubted;   /* `current` is said to be denied */
+    bool is_doubted;   /* somebody claims that `current` was denied */
 
-    /* A hub that moved for good (W-033): what is discovered, and where it is */
+    /* A hub that moved for good (W-033): old and new address */
     char *moved_from, *moved_to;
-    char *hub; /* that is being asked, as it was discovered */
+    char *hub; /* of the request, as the topic names it */
 
-    bool *is_freed; /* told to whoever calls back */
+    bool *is_freed; /* set for the function that calls back */
 };
 
 static void seek(void *user);
 
-/* False: it was freed. */
+/* Reports a state. False: the callee freed the subscriber. */
 static bool
 tell(struct td_subscriber *s, enum td_subscription_state state,
      const char *detail)
@@ -119,7 +119,7 @@ enter(struct td_subscriber *s, enum state state)
     s->state = state;
 }
 
-/* Trouble: another attempt later. */
+/* Reports trouble, and tries again later. */
 static void
 retry(struct td_subscriber *s, const struct problem *why)
 {
@@ -134,7 +134,7 @@ retry(struct td_subscriber *s, const struct problem *why)
     tell(s, TD_TROUBLE, why->text);
 }
 
-/* `why` may go with the lease. */
+/* Copies `why`, which may be the lease's. */
 static void
 be_denied(struct td_subscriber *s, const struct problem *why)
 {
@@ -182,10 +182,10 @@ on_left(struct td_subscriber *s, struct lease *lease)
 
 /* Leases */
 
-/* True if a refusal, by the hub or the topic, proves a denial: its server has
- * said no. A page that names no hub says nothing, for it may be one that a
- * proxy or a network puts before the server. A hub that refuses a mere renewal
- * is asked again. */
+/* True if a refusal, by the hub or the topic, proves a denial: the server has
+ * said no. A page that names no hub proves nothing: a proxy or a network may
+ * put it before the server. After the refusal of a mere renewal, the subscriber
+ * tries again. */
 static bool
 is_proof(const struct td_subscriber *s, const struct problem *why)
 {
@@ -193,7 +193,7 @@ is_proof(const struct td_subscriber *s, const struct problem *why)
            (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);
 }
 
-/* W-073: when a quarter of it, more or less, is still to come. */
+/* W-073: renews when about a quarter of the lease is left. */
 static void
 hold(struct td_subscriber *s)
 {
@@ -220,7 +220,7 @@ on_active(struct td_subscriber *s, struct lease *lease)
         s->current = lease;
         s->is_doubted = false;
     } else if (lease != s->current || s->state != STATE_HOLDING) {
-        return; /* the old one again, while it is renewed */
+        return; /* a repeat for the old lease, during its renewal */
     }
     s->was_active = true;
     hold(s);
@@ -238,7 +238,7 @@ on_failed(struct td_subscriber *s, const struct problem *why)
         retry(s, why);
 }
 
-/* Asks the hub at once; but if a request is under way, or the subscriber pauses
+/* Asks the hub at once. But if a request is under way, or the subscriber pauses
  * after trouble, that request or the next one decides. */
 static void
 on_doubted(struct td_subscriber *s, const struct lease *lease,
@@ -315,7 +315,7 @@ on_lease(struct lease *lease, enum lease_event event, const struct problem *why,
 static void
 ask(struct td_subscriber *s, const struct topic *topic)
 {
-    /* Another one after each failure. */
+    /* The next one after each failure. */
     const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
     struct lease_plan plan = {
         .callback = s->callback,
@@ -378,7 +378,7 @@ seek(void *user)
     }
 }
 
-/* The timer: what is next depends on the state. */
+/* Runs the next step, which depends on the state. */
 static void
 on_timer(void *user)
 {
@@ -483,7 +483,7 @@ td_subscriber_end(struct td_subscriber *s)
     if (next && lease_is_active(next))
         let_go(s, next, true);
     else
-        lease_free(next); /* if the hub verifies it now, it hears 404 */
+        lease_free(next); /* a later verification gets 404 */
     if (current)
         let_go(s, current, true);
     if (!is_leaving(s))

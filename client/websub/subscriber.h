@@ -1,13 +1,13 @@
 /*
- * subscriber.h - subscribers that belong to something else, which runs on the
- * handle, and closes them.
+ * subscriber.h - subscribers that belong to another object on the handle, which
+ * closes them.
  */
 #ifndef CLIENT_WEBSUB_SUBSCRIBER_H
 #define CLIENT_WEBSUB_SUBSCRIBER_H
 
 #include "client/websub/callback.h"
 
-/* As td_subscriber_open, but neither does td_run wait for it, nor does td_close
+/* As td_subscriber_open, but td_run does not wait for it, and td_close does not
  * close it. */
 enum status subscriber_new(struct td_callback *callback, const char *topic_url,
                            const struct td_subscriber_options *options,

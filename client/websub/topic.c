@@ -11,7 +11,7 @@
 
 #define REDIRECTS_MAX 10
 
-/* All of it: who answers in trickles is as good as away. */
+/* Of a whole discovery: a server that answers in trickles counts as away. */
 #define PATIENCE_MS 60000
 
 struct topic_search {
@@ -22,10 +22,10 @@ struct topic_search {
     void *user;
 
     struct topic topic;
-    bool is_over;    /* the hubs and self are those of the headers, or body */
+    bool is_over;    /* hubs and self are final, from headers or body */
     bool has_looked; /* at the headers */
-    bool has_hubs;   /* they name hubs: those of the body do not count */
-    bool is_memory;  /* there was none */
+    bool has_hubs;   /* the headers name hubs: the body's do not count */
+    bool is_memory;  /* no memory */
     char *url;       /* of the answer, after redirects */
     char *type;
     struct buf body;
@@ -40,7 +40,7 @@ topic_fini(struct topic *topic)
     *topic = (struct topic){.self = NULL};
 }
 
-/* A URL that can be used; NULL: it is none, or there is no memory. */
+/* Copies a usable URL; NULL: it is not one, or there is no memory. */
 static char *
 usable(struct topic_search *search, struct slice url)
 {
@@ -59,7 +59,7 @@ is_https(const char *url)
     return !strncasecmp(url, "https:", 6);
 }
 
-/* Behind the last one that is to be preferred to it. */
+/* Appends a hub; one over https goes before the others. */
 static void
 add_hub(struct topic_search *search, struct slice url)
 {
@@ -124,7 +124,7 @@ on_link(const struct pagelink *link, void *user)
         set_self(search, link->href);
 }
 
-/* The answer's head is known. */
+/* Reads the headers of the answer. */
 static void
 look(struct topic_search *search, const struct fetch_answer *answer)
 {
@@ -146,7 +146,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     look(search, answer);
     if (answer->status / 100 != 2)
-        return false; /* what a refusal says more is not asked for */
+        return false; /* the rest of a refusal does not matter */
     if (search->is_over || search->is_memory)
         return false;
     if (bytes.size > TOPIC_BYTES_MAX - search->body.size)
@@ -155,7 +155,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !search->body.failed && search->body.size < TOPIC_BYTES_MAX;
 }
 
-/* All is there that will be. */
+/* Sets the result, after all of the answer has come. */
 static enum status
 judge(struct topic_search *search, struct problem *why)
 {
