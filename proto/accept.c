@@ -2,7 +2,7 @@
 
 #include <strings.h>
 
-/* What stands before the next `separator` outside of quotes. */
+/* Takes the text before the next `separator` outside of quotes. */
 static struct slice
 take(struct slice *rest, char separator)
 {
@@ -22,7 +22,7 @@ take(struct slice *rest, char separator)
     return slice_trimmed(part);
 }
 
-/* "0", "0.5", "1.000" in thousandths; what is none counts as 1. */
+/* "0", "0.5", "1.000" in thousandths; other text counts as 1. */
 static int
 read_weight(struct slice text)
 {

@@ -40,7 +40,7 @@ arena_fini(struct arena *arena)
 void
 arena_clear(struct arena *arena)
 {
-    /* A block that was made for one large piece is not kept either. */
+    /* Frees a block for one large piece, too. */
     while (arena->blocks &&
            (arena->blocks->older || arena->blocks->size > BLOCK_SIZE)) {
         struct arena_block *older = arena->blocks->older;

@@ -25,7 +25,7 @@ void arena_fini(struct arena *arena);
 /* Takes back everything that was given. */
 void arena_clear(struct arena *arena);
 
-/* What arena_take does when the block is used up. */
+/* The rest of arena_take, for a full block. */
 char *arena_take_more(struct arena *arena, size_t size);
 
 /* `size` bytes, not aligned; NULL over the maximum or without memory. */

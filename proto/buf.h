@@ -31,7 +31,7 @@ void buf_clear(struct buf *b);
  * caller; NULL (and failed) when there is none. */
 char *buf_room(struct buf *b, size_t size);
 
-/* What buf_add does where there is no room yet. */
+/* The rest of buf_add, if there is no room. */
 void buf_add_more(struct buf *b, const void *data, size_t size);
 
 /* Inline because a fragment is put together from some thirty short pieces. */

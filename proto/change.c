@@ -154,7 +154,7 @@ check_tags(struct slice tags, struct problem *why)
     return STATUS_OK;
 }
 
-/* what is gone has no representation to describe. */
+/* a deleted resource has no representation to describe. */
 static enum status
 check_deleted(const struct change *change, struct problem *why)
 {

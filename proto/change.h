@@ -1,5 +1,5 @@
 /*
- * change.h - the model of a change entry: what happened to which resource.
+ * change.h - the model of a change entry: a resource and its event.
  *
  * A change lends everything it points at; readers hand it to a callback and
  * take it back when that returns.
@@ -94,10 +94,10 @@ void change_init(struct change *change);
  * returns how many. */
 size_t change_write_lastmod(char *to, const struct change *change);
 
-/* What must hold of a posted change, whatever its format: loc (R-007), links
- * (R-010, R-011, R-019, R-243), hashes already normalised, media types (R-022),
- * changefreq (R-021), priority, tags of 1 to TAG_MAX bytes, and that a deleted
- * entry has no representation: no hash, length, type or encoding (R-145).
+/* Checks a posted change, whatever its format: loc (R-007), links (R-010,
+ * R-011, R-019, R-243), media types (R-022), changefreq (R-021), priority, tags
+ * of 1 to TAG_MAX bytes. A deleted entry has no representation: no hash,
+ * length, type or encoding (R-145). Hashes are already normalised.
  * STATUS_INVALID with a sentence that names the member. */
 MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);

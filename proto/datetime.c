@@ -160,7 +160,7 @@ days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && is_leap);
 }
 
-/* "Thh:mm" and what follows it: the microseconds since the day began in UTC. */
+/* Reads "Thh:mm" and the rest: the microseconds since the day began in UTC. */
 static bool
 read_time(const char *p, size_t size, bool is_complete, int64_t *us)
 {

@@ -21,15 +21,15 @@ static const struct algorithm {
 #define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
 
 struct told {
-    EVP_MD_CTX *ctx;                      /* NULL: not looked at */
-    char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": it was not told */
+    EVP_MD_CTX *ctx;                      /* NULL: not computed */
+    char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": the source sent none */
 };
 
 struct digests {
     struct told told[N_ALGORITHMS];
     uint64_t length; /* or LENGTH_NONE */
     uint64_t size;
-    struct digest sha256; /* at the end, if it was looked at */
+    struct digest sha256; /* at the end, if it was computed */
 };
 
 static bool

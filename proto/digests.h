@@ -1,9 +1,8 @@
 /*
- * digests.h - are these the bytes that the source told of?
+ * digests.h - checks bytes against a source's digests and length.
  *
- * All digests of a `hash` that are known here (md5, sha-1, sha-256; R-017) and
- * the length (R-018) are looked at while the bytes pass. The first thing that
- * is wrong is said in one sentence:
+ * Checks all known digests of a `hash` (md5, sha-1, sha-256; R-017) and the
+ * length (R-018) while the bytes pass. One sentence names the first fault:
  *
  *     is longer than the 12 bytes that the source told
  *     has 7 bytes, the source told 12
@@ -23,9 +22,8 @@
 
 struct digests;
 
-/* `hash`: a normalised list (proto/hash.h), or empty; copied. What it names and
- * nobody here knows is passed over. `length`: LENGTH_NONE: any. NULL: no
- * memory. */
+/* `hash`: a normalised list (proto/hash.h), or empty; copied. Skips unknown
+ * algorithms. `length`: LENGTH_NONE: any. NULL: no memory. */
 struct digests *digests_new(struct slice hash, uint64_t length);
 void digests_free(struct digests *digests); /* NULL is allowed */
 
@@ -46,8 +44,8 @@ bool digests_has_any(const struct digests *digests);
 /* Bytes since the reset. */
 uint64_t digests_size(const struct digests *digests);
 
-/* From now on SHA-256 is computed, told or not; before the first byte.
- * STATUS_MEMORY. */
+/* Computes SHA-256 in any case; call it before the first byte. STATUS_MEMORY.
+ */
 MUST_CHECK enum status digests_want_sha256(struct digests *digests);
 
 /* It, after digests_end. */

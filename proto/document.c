@@ -8,7 +8,7 @@
     " xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\" xmlns:td=\"" NS_TIDINGS \
     "\">\n"
 
-/* What each root is written with. */
+/* The tags of each root. */
 static const struct root {
     struct slice open;
     struct slice close;

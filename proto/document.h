@@ -45,7 +45,7 @@ void document_header(struct buf *to, const struct document_head *head);
 void document_footer(struct buf *to, enum document_root root);
 struct slice document_footer_of(enum document_root root);
 
-/* What is found at an address: a package of a dump. */
+/* The bytes at an address: a package of a dump. */
 struct document_bytes {
     const char *type; /* media type */
     uint64_t length;

@@ -1,9 +1,9 @@
 /*
- * entry.h - an entry while it is being read, whatever the format.
+ * entry.h - an entry while a reader builds it, whatever the format.
  *
- * Readers know syntax; what a value must look like is known here and in
- * change_check, so that no format lets through what another refuses. Every
- * function that takes text copies it; what it made lives until entry_clear.
+ * Readers know syntax; this module and change_check judge values, so that no
+ * format accepts a value that another refuses. Functions copy text that they
+ * take; their results live until entry_clear.
  */
 #ifndef PROTO_ENTRY_H
 #define PROTO_ENTRY_H
@@ -70,8 +70,8 @@ MUST_CHECK enum status entry_tags(struct entry *entry, struct slice text,
 MUST_CHECK enum status entry_link(struct entry *entry, struct link **link,
                                   struct problem *why);
 
-/* One more foreign attribute of the element `to` belongs to. `attribute` is
- * taken as it is: what it points at must live as long as the entry. */
+/* Adds a foreign attribute of the element `to` belongs to. Keeps `attribute`
+ * itself: its text must live as long as the entry. */
 MUST_CHECK enum status entry_attribute(struct entry *entry,
                                        struct entry_attributes to,
                                        const struct attribute *attribute,

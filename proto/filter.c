@@ -106,7 +106,8 @@ row_of(struct slice name)
 
 /* Adding */
 
-/* What stands in a query as it is; "+" does not: some take it for a space. */
+/* True if `c` needs no escape in a query; "+" does: some take it for a space.
+ */
 static bool
 is_plain(char c)
 {

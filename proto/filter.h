@@ -1,5 +1,6 @@
 /*
- * filter.h - what a reader wants to see: change= prefix= type= tag=.
+ * filter.h - chooses the entries that a reader gets: change= prefix= type=
+ * tag=.
  *
  *   change=deleted&prefix=http://example.com/a/&prefix=http://example.com/b/
  *
@@ -10,12 +11,12 @@
  *   prefix   if its loc begins with one of them, byte by byte;
  *   type     if the media type of its rs:md, without parameters and whatever
  *            the case, is one of them: "image/png"; with a star as its
- *            subtype all of "image", with two any that tells its type;
+ *            subtype all of "image", with two all that have a type;
  *   tag      if it has one of them.
  *
- * A filter is normalised: values are sorted, what another value includes is
- * dropped, types are in lower case, so that filters that want the same for the
- * same words are equal, and have one text. An empty one passes everything.
+ * A filter is normalised: values are sorted, a value that another one includes
+ * is dropped, types are in lower case. So filters of the same words that choose
+ * the same entries are equal, and have one text. An empty one passes all.
  *
  * Matching looks at a stamped fragment as it stands (fragment.h): values are
  * escaped once, when the filter is read, as the fragments are. It allocates
@@ -57,7 +58,7 @@ enum filter_name {
 struct filter {
     uint16_t text_size; /* 0: passes everything */
     uint16_t raw_size;
-    uint16_t encoded_size; /* of all that was added */
+    uint16_t encoded_size; /* of all values */
     uint8_t n[FILTER_NAMES];
     struct filter_value values[FILTER_NAMES][FILTER_VALUES_MAX];
     char text[FILTER_TEXT_MAX];

@@ -20,7 +20,7 @@ is_utf8(struct slice text)
     return true;
 }
 
-/* A body's bytes with every "+" a space: what is left are escapes. */
+/* Copies a body, each "+" as a space: then only escapes are left to decode. */
 static char *
 copy_of(struct slice body)
 {

@@ -3,9 +3,9 @@
  *
  *     hub.mode=subscribe&hub.topic=http%3A%2F%2Fa.example%2F%3Fq%3D1
  *
- * Decoded exactly once (W-026): "+" is a space, "%2B" a plus. Encoded so that
- * it can stand in a body and in a query, whoever reads it there: all but the
- * unreserved characters of RFC 3986 as escapes, the space, too.
+ * Decodes exactly once (W-026): "+" is a space, "%2B" a plus. Encodes for a
+ * body and for a query alike: escapes all but the unreserved characters of RFC
+ * 3986, the space, too.
  */
 #ifndef PROTO_FORM_H
 #define PROTO_FORM_H

@@ -143,7 +143,7 @@ take_value(struct slice *rest, struct text *value)
     return take_char(rest, '"');
 }
 
-/* What one proxy has said. */
+/* The element of one proxy. */
 struct element {
     bool has_pairs;
     bool has_for;

@@ -1,12 +1,12 @@
 /*
- * forwarded.h - whose request a proxy has passed on: Forwarded (RFC 7239) and
+ * forwarded.h - the client behind a proxy: Forwarded (RFC 7239) and
  * X-Forwarded-For.
  *
  *     Forwarded: for=192.0.2.60;proto=http, for="[2001:db8::7]:4711"
  *     X-Forwarded-For: 192.0.2.60, 2001:db8::7
  *
- * Each proxy adds the address of who connected to it at the end. What stands
- * before the last address that no trusted proxy has is that client's word, and
+ * Each proxy appends the address of its own client. The last address that is no
+ * trusted proxy's is the client; the text before it is that client's claim, and
  * counts for nothing.
  *
  * Pure, any thread.

@@ -1,29 +1,29 @@
 /*
- * html.h - what the head of an HTML page says of the page: its links.
+ * html.h - reads the links in the head of an HTML page.
  *
  *     <head><base href="/a/"><link rel="hub self" href="x?a=1&amp;b=2"></head>
  *
  * Not a parser of HTML: it finds its way through a head as browsers do (WHATWG
  * HTML, section 13.2: comments, what is raw text, where a head ends), and stops
- * where the body begins, so that nothing in there is taken for the page's own
- * word (W-008). One look at each byte, no memory but for one value.
+ * where the body begins, so that no text there counts as the page's own word
+ * (W-008). Reads each byte once, and holds one value.
  *
- * libxml2's HTML parser was looked at first: what 2.9 makes of a script depends
- * on where the network cut it, the tags in a title are tags to it, and a tag of
- * 100,000 attributes costs it many seconds.
+ * Why not libxml2's HTML parser: 2.9 reads a script differently when the
+ * network cuts it elsewhere, takes tags in a title for tags, and needs many
+ * seconds for a tag of 100,000 attributes.
  */
 #ifndef PROTO_HTML_H
 #define PROTO_HTML_H
 
 #include "proto/slice.h"
 
-/* Longest value of an attribute; what is longer is no link. */
+/* Longest value of an attribute; a longer one is no link. */
 #define HTML_VALUE_MAX 8192
 
 /* <link>, or <base> with an href. Lent until the function returns. */
 struct html_link {
-    bool is_base;      /* told once; what links mean depends on it, those before
-                          it, too */
+    bool is_base;      /* comes once; all links are relative to it, earlier
+                          ones, too */
     struct slice rel;  /* as it stands; empty: none */
     struct slice href; /* character references replaced; empty: none */
 };

@@ -83,8 +83,8 @@ httpdate_read(struct slice text)
     if (tm.tm_sec == 60)
         tm.tm_sec = 59; /* a leap second */
 
-    /* What names no real moment ("31 Nov", "25:00") comes back as another one:
-     * timegm puts it right, in `tm` as well. */
+    /* timegm changes dates that do not exist ("31 Nov", "25:00"), in `tm` as
+     * well: then the text differs. */
     snprintf(copy, sizeof(copy), "%02u %s %04u %02u:%02u:%02u",
              (unsigned)tm.tm_mday, month, (unsigned)year, (unsigned)tm.tm_hour,
              (unsigned)tm.tm_min, (unsigned)tm.tm_sec);

@@ -78,8 +78,8 @@ enum place {
     PLACE_ATTRIBUTE
 };
 
-/* The members of `place` (none: it is an array, or any member goes) and what it
- * is called in a problem. */
+/* The members of `place` (none: an array, or a place for any member) and its
+ * name in a problem. */
 struct json_place {
     const struct member *members;
     size_t n;
@@ -88,7 +88,7 @@ struct json_place {
 
 extern const struct json_place json_places[];
 
-/* What values are put into. */
+/* The objects that take the values. */
 struct json_target {
     struct reader *reader;
     struct link *link;          /* the one that is being read, or NULL */

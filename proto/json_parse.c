@@ -7,7 +7,7 @@
 #include "proto/entry.h"
 #include "proto/swar.h"
 
-/* How much yajl gets at once: after each piece, what it holds is looked at. */
+/* Bytes of one call of yajl: the parser checks its memory after each. */
 #define PIECE_SIZE 16384
 
 /*
@@ -34,7 +34,7 @@ struct json_parse {
 
     enum status rc;
     uint64_t line;      /* of the first byte of the piece, or of the failure */
-    struct slice piece; /* what yajl is reading */
+    struct slice piece; /* yajl's present piece */
     size_t since;       /* bytes of earlier pieces since the last value */
     size_t last;        /* where in the piece the last value was */
     int depth;

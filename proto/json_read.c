@@ -22,7 +22,7 @@
 struct level {
     enum place place;
     uint32_t seen;               /* members of this object, a bit each */
-    const struct member *member; /* whose value is awaited; NULL: none */
+    const struct member *member; /* awaits its value; NULL: none */
 };
 
 struct json_read {
@@ -112,9 +112,9 @@ begin_change(struct json_read *j, struct problem *why)
                : rc;
 }
 
-/* What is a post's only object? A message and a change have no member in
- * common. A message of a later broker may begin with one that is in neither.
- */
+/* Decides if a post's only object is a message or a change, which have no
+ * member in common. A message of a later broker may begin with a member of
+ * neither. */
 static enum status
 decide(struct json_read *j, struct slice name, struct problem *why)
 {
@@ -140,8 +140,8 @@ is_id(const struct json_read *j, struct slice name)
            j->level == &j->levels[1] && slice_is(name, "id");
 }
 
-/* May a member that nobody knows be passed over? In a post only one that is a
- * message's: of a change's a source learns. */
+/* True if an unknown member may be skipped. In a post, only a message's may: a
+ * source has to learn that a change's is unknown. */
 static bool
 may_skip(const struct json_read *j)
 {
@@ -363,7 +363,7 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     return json_change_value(&j->target, member, text, why);
 }
 
-/* The document's name: as a key it has to be told again in ASCII. */
+/* Reads the document's name, which has to be a key: visible ASCII. */
 static enum status
 on_id(struct json_read *j, enum json_event event, struct slice text,
       struct problem *why)

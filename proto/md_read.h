@@ -54,7 +54,7 @@ enum word {
 /* Their texts. */
 extern const char *const md_words[N_WORDS];
 
-/* What both files read with. */
+/* The state that both files share. */
 struct md_reader {
     struct reader *reader;
     xml_name names[N_WORDS];

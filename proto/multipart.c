@@ -181,8 +181,8 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
 
 /* The headers of a part */
 
-/* The end of the first line of `lines`, whose CR LF are there: one that goes on
- * in the next line (RFC 5322 section 2.2.3) ends there. */
+/* The end of the first line of `lines`, whose CR LF are there. A folded line
+ * (RFC 5322 section 2.2.3) ends with its last part. */
 static size_t
 line_size(struct slice lines)
 {
@@ -321,8 +321,7 @@ give(struct multipart *m, const char *data, size_t size, struct problem *why)
     return m->sink.add((struct slice){data, size}, m->sink.user, why);
 }
 
-/* What was taken for the beginning of a delimiter, in bytes that are no longer
- * there, is the body's. */
+/* Gives the body the beginning of a false delimiter, from earlier calls. */
 static enum status
 give_matched(struct multipart *m, struct problem *why)
 {
@@ -337,12 +336,12 @@ end_part(struct multipart *m, struct problem *why)
     return m->number > 0 ? m->sink.end(m->sink.user, why) : STATUS_OK;
 }
 
-/* A delimiter begins with CR, and has none but that: what turns out not to be
- * one is begun anew with the byte at hand. */
+/* A delimiter begins with CR, and has no other one: after a false begin, the
+ * search begins anew at the current byte. */
 static enum status
 read_body(struct multipart *m, struct slice *bytes, struct problem *why)
 {
-    const char *from = bytes->data; /* what of it was not given yet */
+    const char *from = bytes->data; /* first byte that was not given yet */
     const char *at = from;
     const char *end = from + bytes->size;
     size_t before = m->matched; /* seen before these bytes */
@@ -366,7 +365,7 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
         if (!at)
             at = end;
     }
-    /* What is matched of these bytes is held back. */
+    /* Holds back the matched bytes. */
     if (before == 0)
         rc = give(m, from, (size_t)(at - from) - m->matched, why);
     bytes->data = at;
@@ -377,7 +376,7 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
     return rc;
 }
 
-/* What stands around delimiters, byte by byte. */
+/* Reads the text around delimiters, byte by byte. */
 static enum status
 read_delimited(struct multipart *m, char c, struct problem *why)
 {

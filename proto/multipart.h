@@ -1,6 +1,6 @@
 /*
  * multipart.h - multipart/related (RFC 2387, RFC 2046 section 5.1), read as it
- * arrives: a document and the bitstreams that it tells of.
+ * arrives: a document and the bitstreams of its entries.
  *
  *     Content-Type: multipart/related; boundary="b"; type="application/xml"
  *
@@ -16,15 +16,14 @@
  *     --b--
  *
  * Lines end with CR LF; the one before a delimiter is the delimiter's, so that
- * a body is what its source has, to the byte. White space behind a boundary is
- * passed over, as is what stands before the first delimiter and behind the last
- * one; of everything else nothing is guessed: what is not as RFC 2046 says is
- * refused, with the part and the byte of the body where that was seen.
+ * a body has exactly the bytes of its source. Skips white space behind a
+ * boundary, and text before the first delimiter and behind the last one.
+ * Refuses all other breaks of RFC 2046, with the part and the byte of the body.
  *
  *     multipart_read_type -> multipart_init -> multipart_feed ...
  *                                                -> multipart_end
  *
- * What is held is the headers of one part. One thread at a time.
+ * Holds the headers of one part. One thread at a time.
  */
 #ifndef PROTO_MULTIPART_H
 #define PROTO_MULTIPART_H
@@ -71,9 +70,9 @@ struct multipart_part {
     struct slice id;       /* Content-ID, without "<>"; likewise */
 };
 
-/* Who gets the parts: `begin`, `add` as often as it takes, none of an empty
- * body, `end`; then the next one. A return other than 0 ends the reading with
- * that status. */
+/* Takes the parts: `begin`, `add` any number of times (not for an empty body),
+ * `end`; then the next one. A return other than 0 ends the reading with that
+ * status. */
 struct multipart_sink {
     enum status (*begin)(const struct multipart_part *part, void *user,
                          struct problem *why);

@@ -81,8 +81,8 @@ pagelink_has_rel(const struct pagelink *link, const char *word)
     return false;
 }
 
-/* Appends a URL as authors write it, as it can be sent: what may not stand in
- * one is escaped, line breaks are left out (WHATWG URL section 4.4). */
+/* Appends a URL that an author wrote in a form that can be sent: escapes other
+ * characters, drops line breaks (WHATWG URL section 4.4). */
 static void
 add_sendable(struct buf *to, struct slice url)
 {

@@ -18,7 +18,7 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Longest URL that is told. */
+/* Longest URL of a link. */
 #define PAGELINK_URL_MAX 8192
 
 /* Lent until the function returns. */
@@ -34,14 +34,14 @@ bool pagelink_has_rel(const struct pagelink *link, const char *word);
 
 /*
  * Reads `document`, or as much of its beginning as there is. `type`: its
- * Content-Type, empty: untold; feeds that are served as HTML, and pages that
- * are served as XML, are known by how they begin. `url`: where it is, which
- * relative links are resolved against (W-007), as far as it names no other base
- * (<base>, xml:base).
+ * Content-Type, empty: unknown; the first bytes decide about feeds sent as
+ * HTML, and pages sent as XML. `url`: its own; relative links are relative to
+ * that (W-007), unless the document names another base (<base>, xml:base).
+ *
  *
  * STATUS_UNSUPPORTED: neither HTML nor XML; STATUS_MALFORMED: no XML, a
- * DOCTYPE, an encoding other than UTF-8; STATUS_MEMORY. What was told is void
- * then.
+ * DOCTYPE, an encoding other than UTF-8; STATUS_MEMORY. Then the links given so
+ * far are void.
  */
 MUST_CHECK enum status pagelinks_read(struct slice document, struct slice type,
                                       struct slice url, pagelink_fn *on_link,

@@ -9,8 +9,7 @@
 
 #define WEBHOOK_PREFIX "whsec_"
 
-/* Of the longest secret that is taken anywhere (WEBSUB_SECRET_MAX), and more.
- */
+/* More than the longest accepted secret (WEBSUB_SECRET_MAX) has. */
 #define WEBHOOK_KEY_MAX 768
 
 #define SHA256_SIZE 32

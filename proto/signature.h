@@ -52,9 +52,9 @@ void signer_free(struct signer *signer); /* NULL is allowed; wipes the key */
 MUST_CHECK enum status signer_sign(const struct signer *signer,
                                    struct slice body, char to[SIGNATURE_SIZE]);
 
-/* Is the secret in the format of Standard Webhooks: "whsec_" and the base64,
- * with its padding, of a key that is not empty? What only begins like it is a
- * secret like any other. */
+/* True if the secret is in the format of Standard Webhooks: "whsec_" and the
+ * base64, with its padding, of a key that is not empty. A secret that only
+ * begins like that is one like any other. */
 bool signer_is_webhook(const struct signer *signer);
 
 /* "v1,base64" of "id.timestamp.body"; the timestamp is not negative.

@@ -185,7 +185,7 @@ give(struct sse *s, struct sse_event *event)
     s->is_given = true;
 }
 
-/* What was handed over is over. */
+/* Drops the last event, and begins the next one. */
 static void
 begin_event(struct sse *s)
 {

@@ -1,8 +1,8 @@
 /*
- * status.h - how a function says that it could not do what it was asked.
+ * status.h - the result of a function that may fail.
  *
- * 0 is success. Whoever knows the reason writes it into a struct problem
- * (problem.h); those in between only pass the status on.
+ * 0 is success. The function that finds a fault writes the reason into a struct
+ * problem (problem.h); its callers only pass the status on.
  */
 #ifndef PROTO_STATUS_H
 #define PROTO_STATUS_H
@@ -28,7 +28,7 @@ enum status {
     STATUS_CONFLICT,    /* something that is there forbids it */
     STATUS_REFUSED,     /* the other side said no (4xx) */
     STATUS_UNREACHABLE, /* the other side did not answer, or cannot now */
-    STATUS_DIFFERENT    /* what was compared does not agree */
+    STATUS_DIFFERENT    /* the compared things do not agree */
 };
 
 #endif

@@ -92,8 +92,7 @@ take_retry_after(struct upgrade_answer *a, struct slice value)
             n < RETRY_AFTER_MOST ? (unsigned)n : RETRY_AFTER_MOST;
 }
 
-/* What it says of the two that make an upgrade, of which both may be split over
- * several lines. */
+/* The two headers of an upgrade; both may be split over several lines. */
 struct said {
     bool is_websocket;
     bool is_upgrade;

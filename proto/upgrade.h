@@ -36,15 +36,15 @@
 void upgrade_key(char key[UPGRADE_KEY_SIZE],
                  const uint8_t nonce[UPGRADE_NONCE_SIZE]);
 
-/* What Sec-WebSocket-Accept is to be for that key. */
+/* Writes the Sec-WebSocket-Accept that belongs to the key. */
 void upgrade_accept(char accept[UPGRADE_ACCEPT_SIZE],
                     const char key[UPGRADE_KEY_SIZE]);
 
 /* The head of an answer; lends from the bytes it was read from. */
 struct upgrade_answer {
     unsigned status;
-    size_t head_size; /* up to the empty line and with it, what came before it
-                         included: the body, or the first frame, is behind */
+    size_t head_size; /* of all up to the empty line, with it; the body or the
+                         first frame follows */
     bool is_upgrade;  /* Upgrade: websocket, Connection: upgrade */
     struct slice accept;     /* Sec-WebSocket-Accept; empty: not there */
     struct slice protocol;   /* Sec-WebSocket-Protocol; empty: none */

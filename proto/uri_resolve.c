@@ -78,7 +78,7 @@ parts_of(struct slice text)
 }
 
 /* Section 5.2.4, on the path that begins at `start` and ends the buffer, in
- * place: what is written is never longer than what was read. */
+ * place: the result is never longer. */
 static void
 remove_dots(struct buf *path, size_t start)
 {

@@ -27,7 +27,7 @@ struct urlset {
     bool has_md;       /* the document's */
     bool has_entry_md; /* the entry's */
     unsigned seen;     /* children of the entry, a bit each */
-    enum word text_of; /* whose text is being collected */
+    enum word text_of; /* the element of `text` */
     struct buf text;
 };
 

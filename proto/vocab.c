@@ -88,7 +88,7 @@ is_priority(struct slice text)
 {
     size_t i = 2;
 
-    /* Nobody needs more decimals, and what is kept has an end. */
+    /* A bound: nobody needs more decimals. */
     if (text.size == 0 || text.size > 16)
         return false;
     if (text.data[0] != '0' && text.data[0] != '1')

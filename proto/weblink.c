@@ -6,7 +6,7 @@ is_at(struct slice rest, char c)
     return rest.size > 0 && rest.data[0] == c;
 }
 
-/* What stands before the first of `ends`; that stays. */
+/* Takes the text before the first of `ends`, which stays. */
 static struct slice
 take_until(struct slice *rest, const char *ends)
 {
@@ -19,7 +19,7 @@ take_until(struct slice *rest, const char *ends)
     return taken;
 }
 
-/* What stands between the quote at the front and the one that ends it. */
+/* Takes the text between the quote at the front and the closing one. */
 static bool
 take_quoted(struct slice *rest, struct slice *value)
 {

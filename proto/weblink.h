@@ -17,8 +17,8 @@ struct weblink {
     struct slice target; /* between < and >, as it stands: perhaps relative */
     struct slice rel;    /* words with blanks between them, without quotes; the
                             first rel of the link; empty: none */
-    bool is_of_another; /* has an anchor: tells of another resource than the one
-                           that was asked for (RFC 8288 section 3.2) */
+    bool is_of_another;  /* has an anchor: the link is another resource's (RFC
+                            8288 section 3.2) */
 };
 
 /* Takes the next link off the front of `*rest`, the value of one Link header or

@@ -161,9 +161,9 @@ websub_next_topic(const struct form_data *form, size_t *at, struct slice *topic)
 
 /* Composing */
 
-/* The callback, so that parameters can be added. What is a query and what is
- * not is decided by its first "?": one at the end of a value, or an "&" at the
- * end of a path, is not what separates. */
+/* Appends the callback, ready for parameters. Its first "?" begins the query: a
+ * "?" at the end of a value, or an "&" at the end of a path, separates nothing.
+ */
 static void
 add_callback(struct buf *to, struct slice callback)
 {

@@ -189,8 +189,8 @@ add_lower(struct buf *to, struct slice text)
     }
 }
 
-/* A "%" that begins no escape is taken for "%25": left alone, it might begin
- * one with what is decoded behind it. */
+/* Appends normalised text. A "%" without an escape becomes "%25": unchanged, it
+ * might form an escape with the decoded bytes behind it. */
 static void
 add_normalised(struct buf *to, struct slice text)
 {

@@ -37,10 +37,10 @@ struct xml {
     xml_name *names;
     size_t n_names;
 
-    enum status rc;    /* what ended the reading */
-    uint64_t line;     /* where that was */
+    enum status rc;    /* the result of a reading that ended */
+    uint64_t line;     /* of its end */
     unsigned bom;      /* bytes of it that were there: bom.h */
-    size_t n_first;    /* bytes of the beginning that were looked at, up to 4 */
+    size_t n_first;    /* bytes of the beginning that were examined, up to 4 */
     size_t n_brackets; /* see parse_piece */
     int depth;
     bool has_root;       /* its root has begun */
@@ -333,8 +333,8 @@ parse(struct xml *xml, struct slice bytes, int is_end)
 /*
  * Text must not have "]]>" in it, but the parser finds it only where it sees
  * all three at once, and it takes the beginning of a long text before the rest
- * has come. What is accepted must not depend on how the bytes were cut, so
- * brackets at the end of a piece wait for what follows them.
+ * has come. The result must not depend on the cuts between pieces: so brackets
+ * at the end of a piece wait for the next bytes.
  */
 static void
 parse_piece(struct xml *xml, struct slice piece)

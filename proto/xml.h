@@ -1,13 +1,12 @@
 /*
  * xml.h - libxml2 made safe: hostile bytes in, elements and text out.
  *
- * What XML can do to a parser is not possible here: a DOCTYPE is refused when
- * it is seen, so there are no entities beyond the five; nothing is fetched;
- * elements nest XML_DEPTH_MAX deep; a tag, comment or the like that does not
- * end within ENTRY_BYTES_MAX is refused, and so is one with a crowd of
- * attributes; the input is UTF-8 and says nothing else. Errors of namespaces
- * count as malformed. Nothing is printed. Parsers on different threads share
- * nothing.
+ * Hostile XML does no harm here. xml refuses a DOCTYPE when it sees one, so
+ * there are no entities beyond the five. It fetches nothing. Elements nest
+ * XML_DEPTH_MAX deep. It refuses a tag, comment or the like that does not end
+ * within ENTRY_BYTES_MAX, a crowd of attributes, and input that is not UTF-8 or
+ * names another encoding. Errors of namespaces count as malformed. It prints
+ * nothing. Parsers on different threads share nothing.
  *
  *     xml_new -> xml_feed ... xml_end -> xml_reset -> xml_feed ...
  */
@@ -43,7 +42,7 @@ struct xml_element {
     size_t n_attributes;
 };
 
-/* What happens in the document. A status other than 0 ends the reading. Names
+/* Events of the document. A status other than 0 ends the reading. Names
  * and values are lent until the function returns; names, until the reset. */
 struct xml_events {
     enum status (*start)(void *user, const struct xml_element *element,
