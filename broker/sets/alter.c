@@ -49,7 +49,7 @@ submit(struct alteration *a, struct problem *why)
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
-/* Gives the settings to the set of that name as it is now. */
+/* Submits the settings to the set that has the name now. */
 static enum status
 submit_settings(struct alteration *a, struct problem *why)
 {
@@ -71,14 +71,14 @@ submit_settings(struct alteration *a, struct problem *why)
     return submit(a, why);
 }
 
-/* Log thread. Commits are answered in their order, so the settings that are
- * published last are those that were committed last. */
+/* Log thread. Commits are answered in their order, so the settings committed
+ * last are published last. */
 static void
 on_settings(struct post *post)
 {
     struct alteration *a = list_entry(post, struct alteration, post);
 
-    /* The set was removed while this waited: it begins again with it. */
+    /* The set was removed while this waited: make it again. */
     if (post->status == STATUS_GONE && a->mode != ALTER_CHANGE) {
         post->status = submit_settings(a, &post->why);
         if (!post->status)
@@ -92,8 +92,8 @@ on_settings(struct post *post)
     a->on_done(a, a->user);
 }
 
-/* What of the peers can be judged only with the other sets and our own URL in
- * sight. The claim on the topic ends with the settings. */
+/* Checks the peers against other sets and our own URL. The claim on the topic
+ * ends with the settings. */
 static enum status
 check_peers(const struct alteration *a, struct problem *why)
 {
@@ -107,7 +107,7 @@ check_peers(const struct alteration *a, struct problem *why)
     return rc ? rc : configured_claim(r, a->name, peers, why);
 }
 
-/* Replaces the change in a->settings by `before`, changed in that way. */
+/* Replaces the change in a->settings by `before` with that change. */
 static enum status
 merge(struct alteration *a, const struct settings *before, struct problem *why)
 {
@@ -154,7 +154,7 @@ check_discards(struct alteration *a, const struct head *head,
                    what.text);
 }
 
-/* Log thread: post.h. The set has all settings that were committed before. */
+/* Log thread: post.h. Earlier settings are in effect. */
 static enum status
 prepare(struct post *post)
 {
@@ -226,7 +226,7 @@ out:
     return rc;
 }
 
-/* Who waits for a set to be made. */
+/* A thread that waits for a new set. */
 struct awaited {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

@@ -1,14 +1,14 @@
 /*
- * alter.h - a set is created, configured or removed: through the log's queue,
- * so that it has its place among the posts, and is durable before it is
- * answered.
+ * alter.h - creates, configures and removes sets through the log's queue, so
+ * that each change has its place among the posts, and is durable before the
+ * broker answers.
  *
  *     alter_settings, alter_remove --> [log thread: commit] --> on_done -->
  * alter_free
  *
- * The log thread makes the settings of a set of those that the set has then: of
- * two changes at once neither undoes the other, and what settings would delete
- * is judged by what the set has when they are committed.
+ * The log thread merges a change into the settings that the set has at the
+ * commit: two changes at once do not undo each other, and the check of what
+ * settings would delete sees the set as it is at the commit.
  */
 #ifndef BROKER_SETS_ALTER_H
 #define BROKER_SETS_ALTER_H
@@ -22,23 +22,23 @@
 #include "proto/status.h"
 
 enum alter_mode {
-    ALTER_REPLACE, /* create the set, or replace all settings that it has */
+    ALTER_REPLACE, /* create the set, or replace all its settings */
     ALTER_CREATE,  /* create the set; refused if the set exists */
-    ALTER_CHANGE   /* change the settings that the set has, by a JSON Merge
-                      Patch (RFC 7396) */
+    ALTER_CHANGE   /* change the set's settings by a JSON Merge Patch (RFC
+                      7396) */
 };
 
 /* Settings for a set. */
 struct alter_wish {
     enum alter_mode mode;
-    bool may_discard;  /* also where they delete stored bytes (discards.h) */
+    bool may_discard;  /* allowed to delete stored bytes (discards.h) */
     struct slice name; /* the set's */
     struct slice body; /* a JSON document */
 };
 
 struct alteration {
     struct post post;         /* its outcome */
-    struct set *set;          /* where that is not good, perhaps NULL */
+    struct set *set;          /* after a failure perhaps NULL */
     struct discards discards; /* STATUS_CONFLICT: the bytes that the settings
                                  would delete; none: the set exists already */
 
@@ -55,7 +55,7 @@ struct alteration {
 
 /* Gives a set settings. `wish` is borrowed until return; `on_done` gets the
  * alteration back, on the log thread. STATUS_NOT_FOUND: no set can have that
- * name, or the one to be changed does not exist; STATUS_MALFORMED and
+ * name, or the set to be changed does not exist; STATUS_MALFORMED and
  * STATUS_INVALID as by settings_read; STATUS_BUSY, STATUS_STOPPED. In the
  * outcome also STATUS_CONFLICT: ALTER_CREATE of a set that exists, or stored
  * bytes would be deleted. STATUS_GONE: the set to be changed was removed. */
@@ -77,16 +77,16 @@ MUST_CHECK enum status alter_read(struct registry *registry,
 MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
                                   struct set **set, struct problem *why);
 
-/* Removes a set that exists. What was posted before is committed before; who
- * posts after it makes a new set of that name. STATUS_GONE in the outcome:
- * somebody else has removed it. */
+/* Removes a set that exists. The log commits earlier posts first; a later post
+ * makes a new set of that name. STATUS_GONE in the outcome: another request has
+ * removed the set. */
 MUST_CHECK enum status
 alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why);
 
 void alter_free(struct alteration *alteration); /* NULL is allowed */
 
-/* A problem with a name that no set can have. */
+/* Fails with a name that no set can have. */
 MUST_CHECK enum status alter_check_name(struct slice name, struct problem *why);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "proto/uri.h"
 
-/* The topic stands there level by level, behind a slash each. */
+/* Appends the topic level by level, with a slash before each. */
 static void
 add_levels(struct bridged_link *link, const char *levels)
 {

@@ -1,12 +1,12 @@
 /*
- * bridged.h - where a set's changes can be had at MQTT brokers: what the
- * Capability List and the set's JSON name beside the channels of links.h, one
- * link for each bridge that tells of the set (R-353).
+ * bridged.h - links to a set's changes at MQTT brokers. The Capability List and
+ * the set's JSON name them beside the channels of links.h, one link for each
+ * bridge that publishes the set (R-353).
  *
  *     mqtts://mqtt.example.org/tidings/demo/notifications
  *
- * The path is the topic, percent-encoded level by level. Of a bridge that
- * publishes single changes only, it is the filter of their topics:
+ * The path is the topic, percent-encoded level by level. If a bridge publishes
+ * single changes only, the path is the filter of their topics:
  *
  *     mqtts://mqtt.example.org/tidings/demo/changes/+
  *
@@ -20,8 +20,8 @@
 
 #define BRIDGED_REL "urn:tidings:1:mqtt"
 
-/* Longest link and its NUL: an address of 511 bytes, a prefix of 255 of which
- * each is escaped, a set's name, slashes and words. */
+/* Longest link and its NUL: an address of 511 bytes, a prefix of 255 escaped
+ * bytes, a set's name, slashes and words. */
 #define BRIDGED_LINK_MAX 1400
 
 struct bridged_link {

@@ -1,18 +1,18 @@
 /*
- * channel.h - which log a message is of, and what of it.
+ * channel.h - the log of a message, and the filter of its entries.
  *
  * The framework events of all sets are in one log; each entry has a tag that
- * says whom it concerns:
+ * names the sets concerned:
  *
- *   set:NAME   the set of that name, whichever it is now: its Capability List,
- *              its lists and archives
+ *   set:NAME the current set of that name: its Capability List, its lists and
+ *   archives
  *   source     all sets: the Source Description (R-326)
  *
- * and the framework channel of a set is what passes a filter of its two tags.
- * The filter is made for each message, on the stack: a class of filters.h would
- * take the place of a reader's, and keep with each batch, for each set, that
- * most often nothing passes. To read one set's channel costs a look at all
- * sets' events, 50 ns each; there are few of them.
+ * and the framework channel of a set has the entries that pass a filter of its
+ * two tags. Each message makes the filter on the stack: a class of filters.h
+ * would take the place of a reader's, and store for each set with each batch
+ * that usually nothing passes. Reading one set's channel looks at the events of
+ * all sets, 50 ns each; there are few of them.
  *
  * Any thread.
  */
@@ -28,11 +28,11 @@
 #define CHANNEL_TAG_SET    "set:"
 #define CHANNEL_TAG_SOURCE "source"
 
-/* The log that a message of this wish is of. */
+/* Returns the log for a message of this wish. */
 struct log_set *channel_log(const struct message_wish *wish);
 
-/* Makes the class of the framework channel of the set of that name. It is
- * alone (filter_class_alone): the caller's memory, nothing to give back. */
+/* Makes the class of the framework channel of the set of that name. It is alone
+ * (filter_class_alone): in the caller's memory, with nothing to free. */
 MUST_CHECK enum status channel_filter(struct filter_class *class,
                                       const char *name, struct problem *why);
 

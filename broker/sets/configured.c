@@ -25,8 +25,8 @@ configured_fini(struct configured *c)
 
 /* Settings */
 
-/* What a topic leads to changes with them: at no moment to nothing, if old and
- * new settings name the same one. */
+/* Switches the upstream topic with the settings, without a moment in which a
+ * topic of both leads to no set. */
 void
 configured_swap(struct set *set, struct settings *settings)
 {
@@ -191,6 +191,6 @@ configured_restore(struct set *set, struct slice text,
              why.text);
     *limits = settings_limits(settings);
     registry_set_settings(set, settings);
-    set->peers_after = PEERS_AFTER_UNKNOWN; /* nobody else is there yet */
+    set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
     return STATUS_OK;
 }

@@ -1,7 +1,6 @@
 /*
- * configured.h - what the sets were told to be: the settings of each, its
- * peers, and which foreign topic is whose. The part of registry.h that has to
- * do with them.
+ * configured.h - the configuration of sets: the settings of each, its peers,
+ * and the owners of foreign topics. A part of registry.h.
  */
 #ifndef BROKER_SETS_CONFIGURED_H
 #define BROKER_SETS_CONFIGURED_H
@@ -22,24 +21,23 @@ struct configured {
 };
 
 void configured_init(struct configured *c, const struct config *config);
-void configured_fini(struct configured *c); /* no set has settings any more */
+void configured_fini(struct configured *c); /* after the settings of all sets */
 
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
- * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: it is
- * somebody else's. */
+ * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the
+ * topic has another owner. */
 MUST_CHECK enum status configured_claim(struct registry *registry,
                                         const char *name, struct peers *peers,
                                         struct problem *why);
 
-/* Gives a set the settings that the log kept for it, at the start: `text`, and
- * the limits of lists in them. A broker that reads its own settings back may
- * know less than the one that wrote them; the set is served all the same.
- * STATUS_MEMORY. */
+/* Restores the settings of a set from the log, at the start: `text`, and the
+ * limits of lists in them. An older broker may not know all settings; it serves
+ * the set all the same. STATUS_MEMORY. */
 MUST_CHECK enum status configured_restore(struct set *set, struct slice text,
                                           struct list_limits *limits);
 
-/* Takes over the settings of a set (NULL: it was removed), and frees those it
- * had. Log thread. */
+/* Takes over new settings of a set (NULL: it was removed), and frees the old
+ * ones. Log thread. */
 void configured_swap(struct set *set, struct settings *settings);
 
 #endif

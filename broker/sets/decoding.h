@@ -1,6 +1,5 @@
 /*
- * decoding.h - the bytes of a body, as they are or in gzip, on their way to its
- * reader.
+ * decoding.h - passes the bytes of a body, plain or in gzip, to its reader.
  *
  *     decoding_init -> decoding_decode -> decoding_feed ... -> decoding_end
  *                                             |     ^
@@ -22,41 +21,41 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* The Content-Encodings that are read. */
+/* The Content-Encodings that the broker reads. */
 #define DECODING_OFFERED "gzip"
 
 struct decoding {
     struct reader *reader; /* the caller's */
-    struct gunzip *gunzip; /* NULL: the body is as it is */
+    struct gunzip *gunzip; /* NULL: the body is plain */
 };
 
 void decoding_init(struct decoding *decoding, struct reader *reader);
 void decoding_fini(struct decoding *decoding); /* harmless if repeated */
 
-/* The body has this Content-Encoding: "gzip" or "x-gzip"; "identity" is none
- * (RFC 9110 section 8.4.1). Before its first byte. At most `max_bytes` come out
- * of it. STATUS_UNSUPPORTED: another coding, or several. */
+/* Sets the Content-Encoding, before the first byte: "gzip" or "x-gzip";
+ * "identity" is none (RFC 9110 section 8.4.1). The body inflates to at most
+ * `max_bytes`. STATUS_UNSUPPORTED: another coding, or several. */
 MUST_CHECK enum status decoding_decode(struct decoding *decoding,
                                        struct slice coding, uint64_t max_bytes,
                                        struct problem *why);
 
-/* Reads some more of the body. STATUS_TOO_LARGE: more than max_bytes came out
- * of it. After an error only decoding_fini. */
+/* Reads some more of the body. STATUS_TOO_LARGE: it inflates to more than
+ * max_bytes. After an error only decoding_fini. */
 MUST_CHECK enum status decoding_feed(struct decoding *decoding,
                                      struct slice bytes, struct problem *why);
 
-/* Is some of what was fed not read yet? Only of a body in gzip. */
+/* True if some fed bytes are not read yet. Only with a body in gzip. */
 bool decoding_is_behind(const struct decoding *decoding);
 
-/* Reads some of it. Errors as those of decoding_feed. */
+/* Reads some of these bytes. Errors as those of decoding_feed. */
 MUST_CHECK enum status decoding_catch_up(struct decoding *decoding,
                                          struct problem *why);
 
-/* The body is whole, and nothing of it is behind. */
+/* Ends the body, once all fed bytes are read. */
 MUST_CHECK enum status decoding_end(struct decoding *decoding,
                                     struct problem *why);
 
-/* Bytes of memory that the inflating takes now. */
+/* The memory that inflating takes now, in bytes. */
 size_t decoding_held(const struct decoding *decoding);
 
 #endif

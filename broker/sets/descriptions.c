@@ -1,7 +1,7 @@
 #include "broker/sets/descriptions.h"
 
-/* The index has a limit, too: before it is reached, its parts become as large
- * as they may be. There are never more of them than sets. */
+/* The index has a limit, too: where it would exceed that, its parts become as
+ * large as allowed. It never has more parts than there are sets. */
 struct parts
 descriptions_of(const struct registry *registry, size_t n)
 {

@@ -3,9 +3,9 @@
  *
  * Settings delete stored bytes in two ways: a shorter retention lets closed
  * Change Lists and archived documents go, and `content` as "none" lets go of
- * the bytes of resources. Nobody should lose either by a slip, so settings that
- * would delete something are refused unless the request says that it is meant.
- * What the former settings let go of already does not count.
+ * the bytes of resources. To prevent that by a slip, the broker refuses
+ * settings that would delete something unless the request allows it. What the
+ * former settings let go of already does not count.
  */
 #ifndef BROKER_SETS_DISCARDS_H
 #define BROKER_SETS_DISCARDS_H

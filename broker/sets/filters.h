@@ -1,13 +1,13 @@
 /*
  * filters.h - filter classes: readers with equal filters are of one class.
  *
- * What a filter lets through of a batch is worked out once for a class that
- * several readers are of, and kept with the batch (selection.h). A class is
- * gone with its last reader.
+ * For a class with several readers, the broker applies the filter to a batch
+ * once, and stores the result with the batch (selection.h). A class ends with
+ * its last reader.
  *
  * The number of classes is limited, and each client's share of it (clients.h).
- * A stream of a client without room is refused, for it would cost work with
- * each commit; a pull gets a class that is not listed.
+ * The broker refuses a stream of a client without room, for it would cost work
+ * with each commit; a pull gets a class that is not listed.
  *
  * A class counts for the client of its first reader until its last reader has
  * left, even if the first one leaves before. To move it to the client of
@@ -33,8 +33,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Classes at a time: some 5 KB each, and a commit of a set is looked at once
- * for each class that follows it. */
+/* Classes at a time: some 5 KB each, and each class that follows a set costs a
+ * look at each commit. */
 #define FILTERS_MAX 2048
 
 struct filters {
@@ -49,7 +49,7 @@ struct filter_class {
     struct list node;
     struct filters *filters;
     struct holding holding; /* of the first reader's client; 0: not listed */
-    uint64_t id;            /* from 1 on; never given twice */
+    uint64_t id;            /* from 1 on; never used twice */
     unsigned owners;
     atomic_uint readers;
     struct filter filter;
@@ -57,11 +57,11 @@ struct filter_class {
 
 /* `clients` is lent. */
 void filters_init(struct filters *filters, struct clients *clients);
-void filters_fini(struct filters *filters); /* no class is left */
+void filters_fini(struct filters *filters); /* after all classes */
 
-/* One more reader with this sealed filter; sets *class to its class, or to NULL
- * if the filter passes everything. STATUS_LIMITED: the client has its share;
- * STATUS_BUSY: there is no room, or no memory. */
+/* Adds a reader with this sealed filter; sets *class to its class, or to NULL
+ * if the filter passes everything. STATUS_LIMITED: the client has used up its
+ * share; STATUS_BUSY: no room, or no memory. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
                                      struct client *client,
@@ -76,22 +76,21 @@ MUST_CHECK enum status filters_enter_anyhow(struct filters *filters,
                                             struct filter_class **class,
                                             struct problem *why);
 
-/* One reader less. NULL is allowed. */
+/* Removes a reader. NULL is allowed. */
 void filters_leave(struct filter_class *class);
 
-/* Work for a reader that may have gone when it ends: keeps the class alive,
- * without being a reader. NULL is allowed. */
+/* Keeps the class alive, without a reader, for work that may end after its
+ * reader has left. NULL is allowed. */
 struct filter_class *filter_class_ref(struct filter_class *class);
 void filter_class_unref(struct filter_class *class);
 
-/* A class that is not among them, in the caller's memory: its filter is still
- * to be given (filter_add, filter_seal). It takes nobody's place, and nothing
- * of it is kept with batches: for a filter that the broker itself reads with.
- * It is neither entered nor left, and has no references. */
+/* Makes an unlisted class in the caller's memory, for a filter of the broker
+ * itself; the caller adds its filter (filter_add, filter_seal). It takes no
+ * place, and batches store no results of it. It is neither entered nor left,
+ * and has no references. */
 void filter_class_alone(struct filter_class *class);
 
-/* Have several readers use it? Only then it is worth while to keep what it lets
- * through. */
+/* True if several readers use the class. Only then storing its results pays. */
 static inline bool
 filter_class_is_shared(const struct filter_class *class)
 {

@@ -1,7 +1,7 @@
 /*
- * hubs.h - the hubs that deliver what a set tells, in the order in which they
- * are named (R-283, R-284, W-001): the broker's own first, then those of its
- * settings.
+ * hubs.h - the hubs that deliver the notifications of a set, in the order of
+ * their links (R-283, R-284, W-001): the broker's own first, then those of the
+ * set's settings.
  *
  * Any thread.
  */

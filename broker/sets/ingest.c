@@ -13,10 +13,10 @@
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
 
-/* Room for fragments that is made at once. */
+/* Most room for fragments that is allocated at once. */
 #define ROOM_AT_ONCE ((uint64_t)1 << 20)
 
-/* Reserved in one go, so that not every entry asks. */
+/* Bytes reserved in one go, so that not every entry needs a reservation. */
 #define RESERVE_STEP 65536
 
 struct ingest {
@@ -31,19 +31,19 @@ struct ingest {
     struct key key;
     struct running_post running;
     bool is_message;
-    char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": not there */
+    char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
     size_t fragments_capacity;
     struct holding own;      /* until ingest_count_in */
     struct holding *holding; /* this, or the caller's */
     size_t held;             /* in it */
-    bool is_read;            /* to its end */
+    bool is_read;            /* to the end */
 
     /* Content */
     ingest_fill_fn *fill;
     void *fill_user;
-    bool is_checked;    /* the checker has to see it */
-    uint64_t n_entries; /* that were read */
-    struct buf told;    /* struct ingest_told of each that is kept */
+    bool is_checked;    /* goes to the checker */
+    uint64_t n_entries; /* read so far */
+    struct buf told;    /* struct ingest_told of each stored entry */
     struct list node;
     void *claim;
     void (*release)(void *claim, uint64_t last);
@@ -73,11 +73,10 @@ reserve(struct ingest *in, struct problem *why)
 }
 
 /* Adds the entry that begins at `start`, the last one, to the digest of all:
- * its bytes without a stamp, and the source's time. These are what was posted
- * as the reader understood it, so that it does not matter in which format, and
- * in which spelling, a repeat comes. (A namespace prefix counts, as it is
- * kept.) A time has 8 bytes, and no entry is as short: nobody is taken for the
- * other.
+ * its bytes without a stamp, and the source's time. Both are as the reader
+ * understood them, so that format and spelling of a repeat do not matter. (A
+ * namespace prefix counts, as it is stored.) A time has 8 bytes, and no entry
+ * is as short, so the digest cannot confuse them.
  */
 static void
 digest_entry(struct post *post, size_t start)
@@ -91,7 +90,7 @@ digest_entry(struct post *post, size_t start)
         digest_add(&post->entries, time);
 }
 
-/* Without its bytes a change can only tell of some that are there. */
+/* Without a part, a change must name bytes that the set has. */
 static enum status
 add_told(struct ingest *in, const struct change *change, struct problem *why)
 {
@@ -146,17 +145,17 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
 
 /* Messages: where an entry comes from
  *
- * Two sets that tell each other, or more of them in a ring, would hand an entry
- * on for ever. It is marked by what it has come through: from set A to set B it
- * gets the tag via:EPOCH-OF-A, which B's own messages tell with it. So when it
- * comes back to A, whatever way, A knows it. An epoch is of one set's log, and
- * nobody else has it.
+ * Two sets that feed each other, or more in a ring, would pass an entry on for
+ * ever. So each entry carries tags of its way: from set A to set B it gets the
+ * tag via:EPOCH-OF-A, which B's own messages repeat. When the entry comes back
+ * to A by any way, A recognizes it. An epoch belongs to the log of one set
+ * only.
  */
 
 #define VIA      "via:"
 #define VIA_SIZE (sizeof(VIA) - 1 + EPOCH_SIZE)
 
-/* Is it tagged with via:EPOCH? `tags` has single spaces between. */
+/* True if `tags`, separated by single spaces, has via:EPOCH. */
 static bool
 is_via(struct slice tags, const char *epoch)
 {
@@ -170,7 +169,7 @@ is_via(struct slice tags, const char *epoch)
     return false;
 }
 
-/* The entry with one more tag. */
+/* Adds the entry with one more tag. */
 static enum status
 add_via(struct ingest *in, const struct change *change, const char *origin,
         struct problem *why)
@@ -207,7 +206,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     in->n_entries++;
     if (!in->is_message)
         return add_entry(in, change, why);
-    /* A message tells its epoch before its changes, or none: formats.h. */
+    /* A message has its epoch before its changes, or none: formats.h. */
     origin = reader_coverage(in->reader)->epoch;
     if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
         is_via(change->tags, in->target_epoch))
@@ -252,12 +251,12 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     in->is_checked = registry_is_checked(registry, set_name);
     buf_init(&in->told, (size_t)config->ingest_bytes);
     in->post.kind = POST_CHANGES;
-    /* A fragment can be a few times larger than the entry that was posted (five
+    /* A fragment can be a few times larger than the posted entry (five
      * characters for an ampersand, say); the memory for posts bounds the rest.
      */
     buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
-    /* Fragments are about as large as what was posted: no growing in steps. A
-     * wish: without memory it grows, or fails, later. */
+    /* Fragments are about as large as the body: reserve that at once. If that
+     * fails, the buffer grows, or fails, later. */
     buf_room(&in->post.bytes, content_length < ROOM_AT_ONCE
                                   ? (size_t)content_length
                                   : (size_t)ROOM_AT_ONCE);
@@ -304,9 +303,9 @@ ingest_take_any_capability(struct ingest *in)
     reader_take_any_capability(in->reader);
 }
 
-/* The set's epoch is the one it has now. What comes was told before: if the set
- * told it, it was there and had this epoch, or it was removed meanwhile, and
- * what is there now is another set. */
+/* Takes the current epoch of the set. A message that this set has sent carries
+ * the same epoch, unless the set was removed since then and another one has its
+ * name. */
 void
 ingest_take_message(struct ingest *in)
 {
@@ -325,7 +324,7 @@ ingest_join(struct ingest *in, struct post_line *line)
     in->post.line = line;
 }
 
-/* Gives the post the key that is in `key`, unless another one has it. */
+/* Gives the post the key `key`, unless another post has it. */
 static enum status
 take_key(struct ingest *in, struct problem *why)
 {
@@ -371,8 +370,8 @@ ingest_catch_up(struct ingest *in, struct problem *why)
     return decoding_catch_up(&in->decoding, why);
 }
 
-/* Makes the post one to the set of its name as it is now, or to the one that
- * its content was placed for. */
+/* Addresses the post to the current set of its name, or to the set for which
+ * its content was placed. */
 static enum status
 address(struct ingest *in, struct problem *why)
 {
@@ -402,7 +401,8 @@ static void
 finish(struct ingest *in)
 {
     release(in, in->post.status ? 0 : in->post.last);
-    /* Before anybody is told: who then repeats it does not find it running. */
+    /* Before on_done: a source that repeats the post then does not find it
+     * running. */
     running_end(registry_running(in->registry), &in->running);
     in->on_done(in, in->user);
 }
@@ -412,9 +412,9 @@ on_committed(struct post *post)
 {
     struct ingest *in = list_entry(post, struct ingest, post);
 
-    /* The set was removed while the post waited: it comes after the removal,
-     * and begins a new one, or goes on with that of a post after it that was
-     * handed over later. Those must not overtake it, so it keeps its place. */
+    /* The set was removed while the post waited: the post now goes to a new
+     * set, perhaps one that a later post has made. Later posts must not
+     * overtake it, so it keeps its place. */
     if (post->status == STATUS_GONE && !in->claim) {
         post->status = address(in, &post->why);
         if (!post->status) {
@@ -425,7 +425,7 @@ on_committed(struct post *post)
     finish(in);
 }
 
-/* The reader has read all. */
+/* Takes the key from the member "id", after the reader's end. */
 static enum status
 take_id(struct ingest *in, struct problem *why)
 {
@@ -481,7 +481,8 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
         return STATUS_OK;
     }
     running_whole(&in->running);
-    /* Posts of a line keep their order, also those that need no look. */
+    /* Posts of a line keep their order, so those without content to check take
+     * this way, too. */
     if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
         return registry_check(in->registry, in, why);
     return submit(in, why);

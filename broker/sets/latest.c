@@ -4,10 +4,10 @@
 #include "broker/sets/channel.h"
 #include "broker/sets/selection.h"
 
-/* Entries that are looked at in one step on the way back. */
+/* Entries searched in one step backwards. */
 #define STEP_ENTRIES 1024
 
-/* What the message is to cover; last is 0: there is none. */
+/* The entries of the message; last is 0: none. */
 struct range {
     uint64_t after, last;
 };
@@ -19,7 +19,7 @@ range_of_changes(const struct head *head)
 {
     struct range range = {head->commit_after, head->last};
 
-    if (range.after < head->earliest) /* a part of it was let go */
+    if (range.after < head->earliest) /* partly removed */
         range.after = head->earliest;
     if (range.after == range.last)
         range.last = 0;
@@ -34,8 +34,8 @@ struct search {
     struct range found;
 };
 
-/* Moves `after` back while entry `after` is of the same round as the entry
- * behind it, which the batch has. True: it has come to the batch's beginning.
+/* Moves `after` back while entry `after` is of the same round as the next
+ * entry, which the batch has. True at the beginning of the batch.
  */
 static bool
 go_back(const struct batch *b, const struct range *found, uint64_t earliest,
@@ -48,7 +48,7 @@ go_back(const struct batch *b, const struct range *found, uint64_t earliest,
     return true;
 }
 
-/* Finds where the round of the entry that was found begins. */
+/* Finds the beginning of the round of the found entry. */
 static enum status
 find_round(struct search *s, uint64_t earliest, struct problem *why)
 {
@@ -70,7 +70,7 @@ find_round(struct search *s, uint64_t earliest, struct problem *why)
     return STATUS_OK;
 }
 
-/* Looks for the last entry of a batch, up to `last`, that passes. */
+/* Finds the last entry of a batch, up to `last`, that passes. */
 static enum status
 look_at(struct search *s, struct batch *b, uint64_t last, struct problem *why)
 {
@@ -110,8 +110,9 @@ look_through(struct search *s, uint64_t after, uint64_t last,
     return rc;
 }
 
-/* Where the last event is, is known of those since the start; before it, it is
- * looked for from the end on, over other sets' events, and noted. */
+/* Finds the last events of the set. Their place is known if they came after the
+ * start; otherwise searches backwards, over the events of other sets, and notes
+ * it. */
 static enum status
 find_events(const struct message_wish *wish, const struct head *head,
             struct range *range, struct problem *why)
@@ -162,7 +163,7 @@ latest_write(struct buf *to, const struct message_wish *wish,
     part.is_silent = part.has_next = false;
     part.patience = LOG_DISK;
     part.upto = range.last;
-    /* Where one message ends is known when it was made. */
+    /* Only making a message shows where it ends. */
     while (!rc && range.after < range.last) {
         to->size = before;
         part.after = range.after;

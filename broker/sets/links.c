@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What follows the public URL and, where a set is named, "/sets/NAME". */
+/* The rest of a URL behind the public URL and, in links with a set,
+ * "/sets/NAME". */
 static const char *const paths[] = {
     [LINK_DESCRIPTION] = "/.well-known/resourcesync",
     [LINK_CAPABILITYLIST] = "/capabilitylist.xml",
@@ -61,7 +62,7 @@ link_to_sets(const char *public_url, const char *after)
     return link;
 }
 
-/* `folder`: of what the archive's parts are of. */
+/* `folder`: the folder of the archived documents. */
 static struct link_text
 link_to_range(const char *public_url, const char *set, const char *folder,
               uint64_t first, uint64_t last)

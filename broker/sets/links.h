@@ -25,13 +25,13 @@ enum link_kind {
     LINK_CHANGELIST_ARCHIVE,
     LINK_MEMORY, /* change memory: the entries after seq `number` */
     LINK_LANDING,
-    LINK_LATEST,  /* the open list, whatever its number */
+    LINK_LATEST,  /* the open list */
     LINK_CHANGES, /* change memory from its beginning; POST: changes */
     LINK_STREAM,
-    LINK_SET,                    /* what the set is, as JSON */
+    LINK_SET,                    /* description of the set, as JSON */
     LINK_HUB,                    /* names no set */
-    LINK_NOTIFICATIONS,          /* topic: what changes in the set */
-    LINK_FRAMEWORK_NOTIFICATIONS /* topic: what changes in how it is published
+    LINK_NOTIFICATIONS,          /* topic: the set's changes */
+    LINK_FRAMEWORK_NOTIFICATIONS /* topic: framework events of the set
                                     (R-281) */
 };
 
@@ -40,13 +40,13 @@ struct link_text {
     size_t size;
 };
 
-/* `public_url` has no slash at its end. `set` may be NULL where none is named,
- * `epoch` where no position is. */
+/* `public_url` has no slash at its end. `set` may be NULL in a link without a
+ * set, `epoch` in one without a position. */
 struct link_text link_to(const char *public_url, enum link_kind kind,
                          const char *set, const char *epoch, uint64_t number);
 
-/* The document of the Change List Archive that has the lists `first` to
- * `last`, as far as they are closed. */
+/* The document of the Change List Archive with the closed ones of the lists
+ * `first` to `last`. */
 struct link_text link_to_archive(const char *public_url, const char *set,
                                  uint64_t first, uint64_t last);
 
@@ -55,8 +55,7 @@ struct link_text link_to_archive(const char *public_url, const char *set,
 struct link_text link_to_description(const char *public_url, uint64_t first,
                                      uint64_t last);
 
-/* What is built in generations (generations.h), by kind: in links.c, one row
- * each. */
+/* The kinds of generations (generations.h): in links.c, one row each. */
 struct kind_names {
     const char *folder; /* of URLs and on the disk alike: "resourcelist" */
     const char *title;  /* for people: "Resource List" */
@@ -72,7 +71,7 @@ struct link_text link_to_current(const char *public_url, const char *set,
 struct link_text link_to_generation(const char *public_url, const char *set,
                                     enum generation_kind kind, uint64_t number);
 
-/* Part `part` of a generation; `end` says of what kind. */
+/* Part `part` of a generation; `end` gives its type. */
 #define LINK_PART     ".xml"
 #define LINK_PACKAGE  ".zip"
 #define LINK_MANIFEST "-manifest.xml"
@@ -80,8 +79,8 @@ struct link_text link_to_part(const char *public_url, const char *set,
                               enum generation_kind kind, uint64_t number,
                               uint64_t part, const char *end);
 
-/* The archive, or its index; and the document of it that has the generations
- * `first` to `last`, as far as they are kept. */
+/* The archive, or its index; and its document with the kept ones of the
+ * generations `first` to `last`. */
 struct link_text link_to_generations(const char *public_url, const char *set,
                                      enum generation_kind kind);
 struct link_text link_to_generations_part(const char *public_url,
@@ -89,12 +88,12 @@ struct link_text link_to_generations_part(const char *public_url,
                                           enum generation_kind kind,
                                           uint64_t first, uint64_t last);
 
-/* Where a set's changes can be had beside its documents: what the Capability
- * List and the set's JSON name, so that nobody has to build a path (R-353). */
+/* The channels of a set's changes beside its documents. The Capability List and
+ * the set's JSON name them, so that no client has to build a path (R-353). */
 struct channel {
     const char *rel; /* an absolute URI */
     enum link_kind kind;
-    const char *type; /* media type; NULL: none alone says it */
+    const char *type; /* media type; NULL: no single type */
 };
 
 /* In links.c, one row each; a row with rel NULL is the end. */

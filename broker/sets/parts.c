@@ -2,9 +2,9 @@
 
 #include "proto/vocab.h"
 
-/* The index has a limit, too (R-226): before it is reached, its parts become as
- * large as they may be. Numbers are never given again, so those of all lists
- * that were closed count. */
+/* The index has a limit, too (R-226): where it would exceed that, its parts
+ * become as large as allowed. Numbers are never used again, so those of all
+ * closed lists count. */
 struct parts
 parts_of(uint64_t first_list, uint64_t open_list, uint64_t index_lists)
 {

@@ -1,6 +1,6 @@
 /*
- * parts.h - how an archive of a set is parted (R-219): one document while its
- * lists are few, else an index of parts that have so many lists each.
+ * parts.h - divides an archive of a set into parts (R-219): one document while
+ * it has few lists, else an index of parts with so many lists each.
  *
  *   1 ... 1000 | 1001 ... 2000 | 2001 ...      parts begin at 1, size + 1, ...
  */
@@ -15,13 +15,14 @@ struct parts {
     bool has_index;
 };
 
-/* Of the archive that has the lists `first_list` to `open_list` - 1, with
+/* The parts of the archive with the lists `first_list` to `open_list` - 1, with
  * --index-lists `index_lists`. */
 struct parts parts_of(uint64_t first_list, uint64_t open_list,
                       uint64_t index_lists);
 
-/* Of an archive of generations (generations.h): `n_archived` of those that are
- * numbered up to `last`. A part has those of so many numbers, which may be few.
+/* The parts of an archive of generations (generations.h): `n_archived` of those
+ * numbered up to `last`. A part covers so many numbers, perhaps with few
+ * generations.
  */
 struct parts parts_of_generations(uint64_t n_archived, uint64_t last,
                                   uint64_t index_lists);

@@ -8,7 +8,7 @@
 #include "proto/buf.h"
 #include "proto/websub.h"
 
-/* Three bytes for each, should all be escaped. */
+/* Three bytes for each byte, if all are escaped. */
 #define COMPARABLE_MAX (3 * WEBSUB_URL_MAX + 16)
 
 struct peers *
@@ -24,7 +24,8 @@ peers_new(void)
 struct peers *
 peers_ref(struct peers *p)
 {
-    /* Relaxed: who refs has a reference, or the lock under which it is lent. */
+    /* Relaxed: the caller has a reference, or the lock under which it is
+     * lent. */
     if (p)
         atomic_fetch_add_explicit(&p->n_owners, 1, memory_order_relaxed);
     return p;
@@ -33,7 +34,7 @@ peers_ref(struct peers *p)
 void
 peers_unref(struct peers *p)
 {
-    /* Each owner's reading comes before the last one's freeing. */
+    /* Orders the reads of each owner before the free of the last one. */
     if (!p ||
         atomic_fetch_sub_explicit(&p->n_owners, 1, memory_order_acq_rel) > 1)
         return;
@@ -44,8 +45,7 @@ peers_unref(struct peers *p)
     free(p);
 }
 
-/* A URL that is wrong is a setting that is not acceptable, not a document that
- * is malformed. */
+/* A bad URL makes the setting invalid, not the document malformed. */
 static enum status
 check_url(struct slice url, const char *what, struct problem *why)
 {

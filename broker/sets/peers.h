@@ -1,6 +1,6 @@
 /*
- * peers.h - the foreign parties of a set: the topic that its changes are taken
- * from, and the hubs beside ours that are told of them.
+ * peers.h - the foreign parties of a set: the upstream topic of its changes,
+ * and the hubs beside ours that get them.
  *
  *     "upstreamTopic":"https://a.example/sets/demo/notifications",
  *     "hubs":["https://hub.example/","https://other.example/hub"]
@@ -27,16 +27,16 @@ struct upstream;
 
 struct peers {
     atomic_uint n_owners;
-    char *upstream; /* as it was given; NULL: none */
+    char *upstream; /* as configured; NULL: none */
     char *hubs[PEERS_HUBS_MAX];
     unsigned n_hubs;
-    struct upstream *claim; /* of `upstream` (upstreams.h), given back at the
-                               end; or NULL */
+    struct upstream *claim; /* on `upstream` (upstreams.h), released at the end;
+                               or NULL */
 };
 
 struct peers *peers_new(void); /* NULL: no memory */
 
-/* May be called once. STATUS_INVALID: no URL that can be a topic. */
+/* Call it at most once. STATUS_INVALID: the URL cannot be a topic. */
 MUST_CHECK enum status peers_set_upstream(struct peers *peers, struct slice url,
                                           struct problem *why);
 
@@ -45,16 +45,16 @@ MUST_CHECK enum status peers_set_upstream(struct peers *peers, struct slice url,
 MUST_CHECK enum status peers_add_hub(struct peers *peers, struct slice url,
                                      struct problem *why);
 
-/* Neither the topic nor a hub may be our own: what a set gives out would come
- * back to it for ever. STATUS_INVALID. */
+/* Fails with STATUS_INVALID if the topic or a hub is our own: a set would feed
+ * itself for ever. */
 MUST_CHECK enum status peers_check_foreign(const struct peers *peers,
                                            const char *public_url,
                                            struct problem *why);
 
-/* Is a URL, which has passed websub_check_url, below our public URL? */
+/* True if a URL, which has passed websub_check_url, is below our public URL. */
 bool peers_is_ours(struct slice url, const char *public_url);
 
-/* Do both name the same hubs, in the same order? NULL names none. */
+/* True if both name the same hubs, in the same order. NULL names none. */
 bool peers_have_same_hubs(const struct peers *a, const struct peers *b);
 
 /* NULL is allowed. Any thread. */

@@ -1,8 +1,8 @@
 /*
- * positions.h - positions that clients present, judged by the head of a set.
+ * positions.h - checks positions of clients against the head of a set.
  *
- * A position of another epoch, or ahead of the log, is refused loudly: who took
- * it for one of ours would miss entries silently (R-345).
+ * The broker refuses a position of another epoch, or ahead of the log, with an
+ * error: otherwise the client would miss entries silently (R-345).
  */
 #ifndef BROKER_SETS_POSITIONS_H
 #define BROKER_SETS_POSITIONS_H
@@ -16,17 +16,17 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* The seq that `text` ("epoch-seq" or a plain seq, 0 the beginning) names in
- * the log that `head` is the end of. STATUS_MALFORMED, or STATUS_GONE. */
+/* Reads the seq of `text` ("epoch-seq" or a plain seq, 0 the beginning) in the
+ * log with that head. STATUS_MALFORMED, or STATUS_GONE. */
 MUST_CHECK enum status positions_judge(const struct head *head,
                                        struct slice text, uint64_t *seq,
                                        struct problem *why);
 
-/* The earliest position that can be served. */
+/* Writes the earliest position that the broker can serve. */
 void positions_earliest(const struct head *head, char to[POSITION_MAX]);
 
-/* Members for the problem that goes with STATUS_GONE: the earliest and the last
- * position, and where to restart. Begins with a comma, terminated. */
+/* Appends members for the problem of STATUS_GONE: the earliest and the last
+ * position, and the link to restart from. Begins with a comma, terminated. */
 void positions_members(const struct set *set, const struct head *head,
                        struct buf *to);
 

@@ -13,7 +13,7 @@
 /* A public URL has 511 bytes at most. */
 #define LINE_MAX_SIZE 1024
 
-/* Reads the file; "" if there is none. */
+/* Reads the file; "" if it does not exist. */
 static enum status
 read_line(int dir_fd, char line[LINE_MAX_SIZE], struct problem *why)
 {
@@ -77,7 +77,7 @@ public_url_remember(const char *dir, const char *url)
     rc = write_line(dir_fd, url, &why);
 
 out:
-    /* Not worth failing for: the next start warns again, or does not. */
+    /* Not worth a failure: at worst the next start warns again. */
     if (rc)
         diag(DIAG_WARNING, "sets", "the public URL is not remembered: %s",
              why.text);

@@ -1,6 +1,6 @@
 /*
- * readers.h - readers of posts, kept between them: a new parser costs more than
- * a small post.
+ * readers.h - a cache of readers of posts: a new parser costs more than a small
+ * post.
  *
  * Any thread.
  */
@@ -12,7 +12,7 @@
 
 #include "proto/formats.h"
 
-/* Of all formats: more posts than this are seldom read at once. */
+/* Readers of all formats: the broker seldom reads more posts at once. */
 #define READERS_KEPT 64
 
 struct readers {
@@ -29,8 +29,8 @@ struct readers {
 void readers_init(struct readers *readers);
 void readers_fini(struct readers *readers);
 
-/* One of that format, ready for a post; the caller gives it back. NULL: no
- * memory. */
+/* Returns a reader of that format, ready for a post; the caller gives it back.
+ * NULL: no memory. */
 struct reader *readers_take(struct readers *readers,
                             const struct format *format, change_fn *on_change,
                             void *user);

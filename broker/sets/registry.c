@@ -15,8 +15,9 @@
 #include "broker/sets/table.h"
 #include "proto/vocab.h"
 
-/* The log of framework events stands among those of the sets under a name that
- * no set can have. What happened so long ago that nobody asks is let go of. */
+/* The log of framework events is stored with those of the sets, under a name
+ * that no set can have. It retains this number of lists with so many entries.
+ */
 #define FRAMEWORK_NAME    "_framework"
 #define FRAMEWORK_ENTRIES 10000
 #define FRAMEWORK_LISTS   10
@@ -24,7 +25,7 @@
 /* A name whose set was removed; it stays when the set is made again. */
 struct tombstone {
     char name[SET_NAME_MAX + 1];
-    uint64_t list; /* the number of the next one's first list */
+    uint64_t list; /* the first list of the next set */
 };
 
 struct registry {
@@ -33,16 +34,16 @@ struct registry {
     _Atomic(const struct bridging *) bridging;
     struct log *log;
 
-    /* Guards the table. Searched by every request, changed by a new set only.
+    /* Guards the table. Every request searches it; only a new set changes it.
      */
     pthread_rwlock_t lock;
     struct table sets;
     struct table tombstones;
-    struct set *removed; /* a chain of those that were, in this process */
-    size_t n_made;       /* structs of sets, and tombstones that were read */
+    struct set *removed; /* a chain, of this process */
+    size_t n_made;       /* structs of sets, and tombstones read */
     int64_t removed_us;  /* the last removal */
 
-    struct set *framework; /* in no table: it is none of the sets */
+    struct set *framework; /* not in the table */
     struct announcer announcer;
 
     struct configured configured;
@@ -92,8 +93,8 @@ set_with_log(struct set *set, struct log_set *log)
     return set;
 }
 
-/* Adds a set (NULL: none); the lock is held for writing, or nobody else is
- * there yet. */
+/* Adds a set (NULL: none); the caller holds the lock for writing, or is the
+ * only thread yet. */
 static struct set *
 insert(struct registry *r, struct set *set)
 {
@@ -138,8 +139,8 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     return bury(r, name, list, removed_us);
 }
 
-/* The framework log: whatever the options are, it ends its lists by their
- * number alone and retains a number of them. */
+/* Makes the set of the framework log. For any options, it ends its lists by
+ * number of entries alone and retains a fixed number of lists. */
 static struct set *
 new_framework(struct registry *r, struct list_limits *limits)
 {
@@ -154,7 +155,7 @@ new_framework(struct registry *r, struct list_limits *limits)
     return set;
 }
 
-/* Makes it, in a directory that has none yet. */
+/* Makes the framework log in a directory without one. */
 static enum status
 make_framework(struct registry *r, struct problem *why)
 {
@@ -169,8 +170,8 @@ make_framework(struct registry *r, struct problem *why)
     r->framework = set;
     post.set = set->log;
     rc = await_post(r->log, &post, why);
-    /* A full disk must not keep the broker from starting: then the log begins
-     * with the first event. */
+    /* With a full disk the broker must still start: the log then begins with
+     * the first event. */
     return rc == STATUS_BUSY ? STATUS_OK : rc;
 }
 
@@ -440,7 +441,8 @@ registry_filters(struct registry *r)
     return &r->filters;
 }
 
-/* One look, under the lock: between two it could be removed, or made again. */
+/* One look, under the lock: between two looks the set could be removed, or made
+ * again. */
 struct set *
 registry_look(struct registry *r, struct slice name, struct head *head,
               bool *was_removed)
@@ -452,8 +454,8 @@ registry_look(struct registry *r, struct slice name, struct head *head,
     set = table_find(&r->sets, name);
     if (set)
         log_head(set->log, &now);
-    /* Committed, and published by the log a moment before the registry hears of
-     * it: removed. On its way to being made again: still removed. */
+    /* The log publishes a removal a moment before it calls the registry: then
+     * the set counts as removed, and until it is made again, too. */
     *was_removed =
         !now.exists && (now.is_removed || table_find(&r->tombstones, name));
     pthread_rwlock_unlock(&r->lock);

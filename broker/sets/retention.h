@@ -1,7 +1,6 @@
 /*
- * retention.h - how much of a set's history is kept: its settings retainLists
- * and retainAge, applied to closed Change Lists and to archived generations
- * alike.
+ * retention.h - limits the history of a set: its settings retainLists and
+ * retainAge apply to closed Change Lists and to archived generations alike.
  */
 #ifndef BROKER_SETS_RETENTION_H
 #define BROKER_SETS_RETENTION_H
@@ -13,7 +12,7 @@ struct retention {
     int64_t age_us; /* 0: for ever */
 };
 
-/* How many of `n`, the oldest, are too many. */
+/* How many of `n` lists exceed the limit. */
 uint64_t retention_over(const struct retention *retention, uint64_t n);
 
 /* A wall-clock time (us): lists and generations that ended before it are too

@@ -16,8 +16,8 @@ running_fini(struct running *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
-/* FNV-1a. Who chooses keys that meet in one list makes it as long as there are
- * posts at work at most. */
+/* FNV-1a. A source that picks colliding keys makes one list as long as the
+ * number of posts at work at most. */
 static uint32_t
 mix(uint32_t hash, struct slice text)
 {
@@ -57,7 +57,7 @@ running_begin(struct running *r, struct running_post *post)
         if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set)) {
             is_there = !is_silent(p);
             if (!is_there)
-                list_remove(node); /* it is alone from now on */
+                list_remove(node); /* not in a list any more */
             break;
         }
     }

@@ -1,19 +1,18 @@
 /*
- * running.h - the posts with a key that are at work: read or committed.
+ * running.h - the posts with a key at work: those being read or committed.
  *
- * A key is taken when a post's headers are there, not only when its body is: a
- * repeat that comes meanwhile is told to ask again (409) before its own body is
- * read. So what it is told does not depend on who is read faster, and a source
- * that repeats a large post holds it in memory once. It is given back as soon
- * as the log has answered, the post was refused, or its connection is gone.
+ * A post takes its key when its headers are there, before its body: a repeat
+ * that comes meanwhile gets 409 before the broker reads its body. So the answer
+ * does not depend on which body arrives faster, and a large post with repeats
+ * takes memory once. The post gives the key back as soon as the log has
+ * answered, the broker has refused it, or its connection has ended.
  *
- * A connection can also be dead without a word, and its source back by another
- * one: from a post that is not whole, and of which nothing was heard for
- * RUNNING_SILENCE_US, a repeat takes the key over. Should its body go on after
- * all, no harm is done.
+ * A connection can also die silently while its source opens another one: if a
+ * post is not whole, and no byte came for RUNNING_SILENCE_US, a repeat takes
+ * the key over. If the old body goes on after all, it does no harm.
  *
- * This is a courtesy: that a post is kept once is the log's promise (keys.h).
- * It is memory alone, and ends with the process, as do the posts.
+ * This is a courtesy: the log guarantees that a post is kept once (keys.h). The
+ * table is only in memory, and ends with the process, like the posts.
  *
  * Any thread.
  */
@@ -28,10 +27,10 @@
 #include "base/list.h"
 #include "proto/slice.h"
 
-/* Longer than a source with a connection is silent in the middle of a body. */
+/* Longer than a connected source is silent in the middle of a body. */
 #define RUNNING_SILENCE_US 10000000
 
-/* Lists that the posts at work are spread over. */
+/* Lists of a hash table of posts. */
 #define RUNNING_LISTS 256
 
 struct running {
@@ -39,12 +38,11 @@ struct running {
     struct list lists[RUNNING_LISTS];
 };
 
-/* Lives inside the post's struct: there are as many as posts. All zero: not at
- * work. */
+/* Part of the post's struct. All zero: not at work. */
 struct running_post {
-    struct list node;      /* the mutex's: its neighbours change it, too */
+    struct list node;      /* under the mutex: neighbours change it */
     struct slice set, key; /* lent until running_end */
-    bool has_begun;        /* whoever has the post asks this, not the node */
+    bool has_begun;        /* for the owner of the post */
 
     /* By clock_steady_us; INT64_MAX: it is whole. Relaxed: a late look makes a
      * repeat ask once more. */
@@ -57,11 +55,11 @@ void running_fini(struct running *r);
 /* false: another post of the same set with the same key is at work. */
 bool running_begin(struct running *r, struct running_post *post);
 
-/* Some of its body came; all of it. The thread that reads it. */
+/* Note that some of the body came, or all. The thread that reads it. */
 void running_heard(struct running_post *post);
 void running_whole(struct running_post *post);
 
-/* Harmless if it is not at work. */
+/* Ends the post. Harmless if it is not at work. */
 void running_end(struct running *r, struct running_post *post);
 
 #endif

@@ -11,24 +11,23 @@
 #include "proto/json_parse.h"
 #include "proto/uri.h"
 
-/* Where a member is; does not compile if it is not a `type`. */
+/* The offset of a member; does not compile if it is not a `type`. */
 #define AT(member, type)                                \
     _Generic(&((struct settings *)NULL)->member, type * \
              : offsetof(struct settings, member))
 
-/* What a value is; in JSON a string, a number, an array of strings. */
+/* The kind of a value; in JSON a string, a number, an array of strings. */
 enum row_kind {
     ROW_TEXT,
     ROW_URL,
     ROW_NUMBER,
     ROW_KEEP,   /* a number, or a string */
-    ROW_CHOICE, /* a string: a word of the option's */
+    ROW_CHOICE, /* a string: a word of the option */
     ROW_UPSTREAM,
     ROW_HUBS
 };
 
-/* `option` is the broker's option of which a number has kind, limits and
- * default. */
+/* `option` is the broker's option with kind, limits and default of a number. */
 static const struct row {
     const char *name;
     enum row_kind kind;
@@ -61,7 +60,7 @@ static const struct row {
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* The option of a row, made to put its value into struct settings. */
+/* Returns the option of a row, redirected to a member of struct settings. */
 static struct option
 option_of(const struct row *row)
 {
@@ -75,7 +74,7 @@ void
 settings_start(struct settings *settings, const struct config *config)
 {
     memset(settings, 0, sizeof(*settings));
-    /* In struct config and here a number takes 64 bits, whatever its kind. */
+    /* In struct config and here a number of any kind takes 64 bits. */
     for (size_t i = 0; i < N_ROWS; i++)
         if (rows[i].option)
             memcpy((char *)settings + rows[i].offset,
@@ -103,9 +102,9 @@ settings_free(struct settings *settings)
 
 struct reading {
     struct settings *settings;
-    bool is_change;        /* null is allowed: the row is reset */
+    bool is_change;        /* null is allowed: resets the row */
     unsigned depth;        /* 1: in the object; 2: in an array */
-    const struct row *row; /* whose value comes next */
+    const struct row *row; /* of the next value */
 };
 
 static enum status
@@ -412,7 +411,7 @@ write_value(struct buf *to, const struct settings *settings,
     }
 }
 
-/* Is a row to be written, if what is in effect is asked for? */
+/* True if the settings in effect include the row. */
 static bool
 is_in_effect(const struct settings *settings, const struct row *row)
 {
@@ -434,7 +433,7 @@ is_in_effect(const struct settings *settings, const struct row *row)
     return false;
 }
 
-/* Appends the row as a member. *separator stands before it. */
+/* Appends *separator and the row as a member. */
 static void
 write_row(struct buf *to, const struct settings *settings,
           const struct row *row, const char **separator)

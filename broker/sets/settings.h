@@ -10,8 +10,8 @@
  *
  * "upstream_topic" is read as "upstreamTopic".
  *
- * What is not given is as the broker's option of that name (rotateAge:
- * --rotate-age) says, also after a restart with another one. An absent title or
+ * An absent setting follows the broker's option of that name (rotateAge:
+ * --rotate-age), also after a restart with another value. An absent title or
  * description is "".
  */
 #ifndef BROKER_SETS_SETTINGS_H
@@ -30,15 +30,14 @@
 #define SETTINGS_TITLE_MAX 256
 #define SETTINGS_URL_MAX   512
 
-/* The largest document that is read: all members, everything escaped. */
+/* The largest document: all members, everything escaped. */
 #define SETTINGS_BYTES_MAX 49152
 
 struct peers;
 
 struct settings {
-    unsigned given; /* a bit per row, in order; the other numbers are the
-                       options' */
-    unsigned named; /* the same of a change, and the rows that it resets */
+    unsigned given; /* a bit per row, in order; other rows are as the options */
+    unsigned named; /* of a change: also rows that it resets */
     char title[SETTINGS_TITLE_MAX + 1];
     char description[SETTINGS_URL_MAX + 1]; /* URL: `describedby` */
     uint64_t rotate_entries;
@@ -54,25 +53,25 @@ struct settings {
     struct peers *peers; /* owned: upstreamTopic and hubs; NULL: none */
 };
 
-/* None given. */
+/* Starts without any given setting. */
 void settings_start(struct settings *settings, const struct config *config);
 
-/* Gives back its peers. */
+/* Releases the peers. */
 void settings_fini(struct settings *settings);
 
-/* Likewise, of settings on the heap. NULL is allowed. */
+/* The same for settings on the heap, and frees them. NULL is allowed. */
 void settings_free(struct settings *settings);
 
 /* Reads the JSON object `text`; nothing but white space is one without members.
  * STATUS_MALFORMED: no JSON object. STATUS_INVALID: `why` names the member, and
- * the one that was perhaps meant. Always settings_fini. */
+ * suggests another. Always call settings_fini. */
 MUST_CHECK enum status settings_read(struct settings *settings,
                                      const struct config *config,
                                      struct slice text, struct problem *why);
 
-/* Reads `text` as a change of settings, a JSON Merge Patch (RFC 7396): a member
- * that is null is named, and not given. Errors and end as settings_read's;
- * nothing but white space is malformed. */
+/* Reads `text` as a change of settings, a JSON Merge Patch (RFC 7396): a null
+ * member is named, and not given. Errors and settings_fini as with
+ * settings_read; but white space alone is malformed. */
 MUST_CHECK enum status settings_read_change(struct settings *change,
                                             const struct config *config,
                                             struct slice text,
@@ -83,11 +82,11 @@ MUST_CHECK enum status settings_read_change(struct settings *change,
 void settings_merge(struct buf *to, const struct settings *before,
                     const struct settings *change);
 
-/* Appends the object of what was given, or, of what is in effect, with `all`
- * (then without title and description, and without peers that are none). */
+/* Appends the given settings as an object; with `all`, all those in effect (but
+ * without title, description and absent peers). */
 void settings_write(struct buf *to, const struct settings *settings, bool all);
 
-/* When lists end. */
+/* The limits at which lists end. */
 struct list_limits settings_limits(const struct settings *settings);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * table.h - things by their names, in the order of these.
+ * table.h - a table of things, in the order of their names.
  *
- * The names and the things are the owner's, and stay where they are while they
+ * The owner keeps the names and the things, and must not move them while they
  * are in a table. Not locked.
  */
 #ifndef BROKER_SETS_TABLE_H
@@ -22,20 +22,21 @@ struct table {
     size_t n, capacity;
 };
 
-/* The memory of the table itself. */
+/* Frees the table itself. */
 void table_fini(struct table *table);
 
-/* The thing of that name; NULL: there is none. */
+/* Returns the thing of that name, or NULL. */
 void *table_find(const struct table *table, struct slice name);
 
-/* The number of the first row whose name is not before `name`; n: none is. */
+/* Returns the number of the first row whose name is not before `name`; n:
+ * none. */
 size_t table_place(const struct table *table, struct slice name);
 
-/* Adds a thing whose name is not there yet. */
+/* Adds a thing with a new name. */
 MUST_CHECK enum status table_add(struct table *table, const char *name,
                                  void *thing);
 
-/* Takes out the thing of that name, if it is there. */
+/* Removes the thing of that name, if any. */
 void table_remove(struct table *table, const char *name);
 
 #endif

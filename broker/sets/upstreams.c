@@ -9,7 +9,7 @@
 
 struct upstream {
     struct upstreams *all;
-    struct upstream *next; /* of its list */
+    struct upstream *next; /* in its list */
     char owner[UPSTREAM_OWNER_MAX + 1];
     struct set *set; /* NULL: not settled, or a relay's */
     size_t n_claims;
@@ -31,8 +31,7 @@ upstreams_fini(struct upstreams *u)
     pthread_mutex_destroy(&u->mutex);
 }
 
-/* FNV-1a: a foreign topic is only here if somebody who may configure sets said
- * so. */
+/* FNV-1a: only users who may configure sets can add topics. */
 static struct upstream **
 list_of(struct upstreams *u, struct slice topic)
 {

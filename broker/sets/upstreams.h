@@ -1,16 +1,16 @@
 /*
- * upstreams.h - foreign topics, and whose each of them is: of one set (its
- * setting "upstreamTopic"), or of one relay (broker/hub).
+ * upstreams.h - foreign topics and their owners: a topic belongs to one set
+ * (its setting "upstreamTopic"), or to one relay (broker/hub).
  *
  *     upstreams_claim --> upstream_settle (of a set, when it is committed)
  *            \-----------------\--> upstream_release
  *
- * A topic is claimed before it is written down anywhere, so that of two who
- * name it at the same time one is refused. Claims are counted: a set that gets
- * settings with the topic it has claims it again, and lets go of the old claim
- * afterwards.
+ * An owner claims a topic before the log stores it, so that of two claims at
+ * the same time one fails. A set that gets new settings with its old topic
+ * claims it again, and releases the old claim afterwards; so claims are
+ * counted.
  *
- * Topics are the same if their comparable forms are (W-026). Any thread.
+ * Topics are equal if their comparable forms are (W-026). Any thread.
  */
 #ifndef BROKER_SETS_UPSTREAMS_H
 #define BROKER_SETS_UPSTREAMS_H
@@ -24,9 +24,9 @@
 #include "proto/uri.h"
 
 struct set;
-struct upstream; /* a topic that somebody claims */
+struct upstream; /* a claimed topic */
 
-/* Lists that topics are spread over: three in each if every set has one. Made
+/* Lists of a hash table of topics: three in each if every set has one. Made
  * with the first topic. */
 #define UPSTREAMS_LISTS 16384
 
@@ -39,22 +39,23 @@ struct upstreams {
 #define UPSTREAM_OWNER_MAX (SET_NAME_MAX + 8)
 
 void upstreams_init(struct upstreams *u);
-void upstreams_fini(struct upstreams *u); /* all claims were given back */
+void upstreams_fini(struct upstreams *u); /* after all claims */
 
 /* Claims a topic, a valid URL, for `owner`: "set demo", "relay news".
- * STATUS_INVALID: it is somebody else's, and whose; STATUS_BUSY: no memory. */
+ * STATUS_INVALID: the topic has another owner, named in `why`; STATUS_BUSY: no
+ * memory. */
 MUST_CHECK enum status upstreams_claim(struct upstreams *u, struct slice url,
                                        const char *owner,
                                        struct upstream **claim,
                                        struct problem *why);
 
-/* From now on it is found, and leads to `set`; NULL: no longer. */
+/* Makes upstreams_find return `set` for the topic; NULL: ends that. */
 void upstream_settle(struct upstream *claim, struct set *set);
 
 /* NULL is allowed. */
 void upstream_release(struct upstream *claim);
 
-/* The set whose topic that is; NULL: none. `url` is valid. */
+/* Returns the set with that topic; NULL: none. `url` is valid. */
 struct set *upstreams_find(struct upstreams *u, struct slice url);
 
 #endif
