@@ -12,8 +12,8 @@
 
 /* The number of the offer ("application/json", lower case, no parameters) that
  * the header's value prefers; -1: it accepts none. Of equals, the first. The
- * most specific range counts for an offer: "text/xml", then those with a star;
- * what is no range is passed over, parameters other than q, too. Empty: any. */
+ * most specific range counts for an offer: "text/xml", then those with a star.
+ * Skips faulty ranges, and parameters other than q. Empty: any. */
 int accept_choose(struct slice header, const char *const *offers, size_t n);
 
 /* Does it name the media type `type` itself ("text/event-stream", in lower

@@ -17,7 +17,7 @@
 
 struct coverage {
     char set[SET_NAME_MAX + 1]; /* "" in XML documents */
-    char epoch[EPOCH_SIZE + 1]; /* "" if the document tells none */
+    char epoch[EPOCH_SIZE + 1]; /* "" if the document has none */
     uint64_t after;             /* the entries after this one ... */
     uint64_t last;              /* ... up to this one */
     int64_t from_us;            /* T(after), or DATETIME_NONE */

@@ -1,5 +1,5 @@
 /*
- * digests.c - are these the bytes that the source told of?
+ * digests.c - checks bytes against a source's digests and length.
  */
 #include "proto/digests.h"
 

@@ -75,7 +75,7 @@ void document_entry(struct buf *to, enum document_root root,
  * attribute (R-024). */
 void xml_escape(struct buf *to, struct slice text);
 
-/* Appends what was escaped that way, as it was. */
+/* Appends the text that xml_escape was given. */
 void xml_unescape(struct buf *to, struct slice text);
 
 #endif

@@ -365,7 +365,7 @@ enum status
 filter_read(struct filter *f, struct slice query, struct problem *why)
 {
     struct slice name, value;
-    /* More than any value may have, so that it is refused for its size. */
+    /* Larger than any valid value, so that its size is the fault. */
     char decoded[3 * FILTER_TEXT_MAX];
     enum status rc = STATUS_OK;
 

@@ -90,8 +90,8 @@ MUST_CHECK enum status filter_parameter(struct slice query, const char *name,
                                         char *to, struct slice *value,
                                         bool *is_there, struct problem *why);
 
-/* The one text of a sealed filter, percent-encoded, names in the order above:
- * what can stand in a query. */
+/* The one text of a sealed filter, percent-encoded for a query, names in the
+ * order above. */
 static inline struct slice
 filter_text(const struct filter *f)
 {

@@ -2,7 +2,7 @@
 
 #include "proto/buf.h"
 
-/* A value as it came needs more room than the one it means. */
+/* A raw value with its references may be longer than the decoded one. */
 #define VALUE_AS_IT_CAME_MAX (8 * HTML_VALUE_MAX)
 
 struct page {

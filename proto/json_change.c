@@ -129,7 +129,7 @@ add_link(struct buf *to, const struct link *link)
     BUF_ADD(to, "}");
 }
 
-/* What a source tells of a resource. */
+/* Adds the members that describe a resource. */
 static void
 add_resource(struct buf *to, const struct change *change)
 {

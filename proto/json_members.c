@@ -103,7 +103,7 @@ json_message_value(struct json_target *target, const struct member *member,
             memcpy(coverage->set, text.data, text.size);
         break;
     case M_EPOCH:
-        /* Entries that were handed over were taken for somebody's own. */
+        /* The caller took earlier entries for the source's own. */
         if (reader->takes_message && reader->n_entries > 0)
             return problem(why, STATUS_INVALID,
                            "epoch: behind the changes, not before them");

@@ -91,7 +91,7 @@ extern const struct json_place json_places[];
 /* The objects that take the values. */
 struct json_target {
     struct reader *reader;
-    struct link *link;          /* the one that is being read, or NULL */
+    struct link *link;          /* the current one, or NULL */
     struct attribute attribute; /* likewise */
 };
 

@@ -39,7 +39,7 @@ struct json_parse {
     size_t last;        /* where in the piece the last value was */
     int depth;
     unsigned bom;        /* bytes of it that were there: bom.h */
-    struct problem *why; /* of the call that is going on */
+    struct problem *why; /* of the present call */
 
     enum escape escape;
     bool is_after_high; /* the escape has to be a low surrogate */
@@ -97,8 +97,8 @@ is_suspect(uint64_t v)
     return swar_below(v, 0x20) | swar_equal(v, 0xef);
 }
 
-/* What XML cannot carry, JSON must not bring: control characters but tab, LF
- * and CR, and U+FFFE and U+FFFF. */
+/* True if XML can carry the text, which JSON must not exceed: no control
+ * characters but tab, LF and CR, no U+FFFE and U+FFFF. */
 static bool
 is_xml_text(struct slice text)
 {
@@ -278,8 +278,8 @@ escape_step(struct json_parse *json, char c)
     return json->hex < 0xdc00;
 }
 
-/* Before yajl sees the piece, so that nothing of what it would make of a lone
- * surrogate is handed over. */
+/* Runs before yajl gets the piece, so that yajl's version of a lone surrogate
+ * reaches nobody. */
 static enum status
 check_surrogates(struct json_parse *json)
 {

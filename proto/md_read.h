@@ -11,8 +11,8 @@
 #include "proto/reader.h"
 #include "proto/xml.h"
 
-/* The names that the XML reader knows; the parser interns them, so that a name
- * is recognised by its address. */
+/* The names that the XML reader knows. The parser interns them, so that the
+ * reader compares addresses. */
 enum word {
     W_NS_SITEMAP,
     W_NS_RS,

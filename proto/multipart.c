@@ -100,7 +100,7 @@ unbracketed(struct slice id)
     return id;
 }
 
-/* One parameter; `value` is lent to who wants it. */
+/* Reads one parameter of the type. */
 static enum status
 take_parameter(struct slice *rest, struct multipart_type *type, char *boundary,
                size_t room, struct problem *why)

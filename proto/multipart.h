@@ -89,8 +89,8 @@ struct multipart {
     char delimiter[MULTIPART_BOUNDARY_MAX + 5]; /* CR LF "--" boundary */
     size_t size;                                /* of the delimiter */
     size_t matched; /* bytes of it that were seen last */
-    size_t unseen;  /* of these the first ones, which were none of the body:
-                       it begins as if it stood behind an end of line */
+    size_t unseen;  /* the first of these, which are not the body\'s: it
+                       begins as if behind an end of line */
     uint64_t offset;
     uint64_t number; /* the part that it is in; 0: before the first */
     struct buf headers;

@@ -4,9 +4,9 @@
  *   {"loc":"http://example.com/a","change":"created"}
  *   {"loc":"http://example.com/b","change":"updated","length":3}
  *
- * Each line is what a JSON post of one entry is (json_change.h). Lines of white
- * space alone are passed over; a last line needs no line feed; CR LF ends a
- * line as well. For posts only: no message is written so, and none is read.
+ * Each line is a JSON post of one entry (json_change.h). Skips lines of white
+ * space; a last line needs no line feed; CR LF ends a line as well. For posts
+ * only: messages never have this form.
  *
  * No line is kept: its bytes go to the JSON reader as they come.
  */

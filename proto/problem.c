@@ -136,7 +136,7 @@ problem_quote(struct slice text)
         text.size -= taken;
     }
 
-    /* The three bytes beyond PROBLEM_QUOTE_MAX tell that there was more. */
+    /* The three bytes beyond PROBLEM_QUOTE_MAX show that there was more. */
     if (text.size > 0) {
         memcpy(quote.text + size, "...", 3);
         size += 3;

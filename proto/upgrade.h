@@ -62,15 +62,15 @@ MUST_CHECK enum status upgrade_read(struct slice bytes,
                                     struct upgrade_answer *answer,
                                     struct problem *why);
 
-/* Is the answer to `key` that there is a WebSocket now, with `protocol`?
- * STATUS_INVALID: `why` tells what is not as it has to be. */
+/* Checks that the answer to `key` opens a WebSocket with `protocol`.
+ * STATUS_INVALID: `why` names the fault. */
 MUST_CHECK enum status upgrade_check(const struct upgrade_answer *answer,
                                      const char key[UPGRADE_KEY_SIZE],
                                      const char *protocol, struct problem *why);
 
-/* Adds the body of an answer that was refused to `body`: of what there is of it
- * behind its head. STATUS_AGAIN: that is not all of it; STATUS_MALFORMED: it is
- * not as its head says. `is_ended`: no more will come. */
+/* Adds the body of a refusal to `body`, from the bytes behind its head.
+ * STATUS_AGAIN: more has to come; STATUS_MALFORMED: it does not agree with its
+ * head. `is_ended`: no more will come. */
 MUST_CHECK enum status upgrade_body(const struct upgrade_answer *answer,
                                     struct slice bytes, bool is_ended,
                                     struct buf *body);

@@ -6,8 +6,8 @@
 #include "proto/swar.h"
 #include "proto/utf8.h"
 
-/* What a byte is in a URI. Bytes of longer characters are looked at one
- * character at a time; all else is decided by this table. */
+/* The kinds of bytes in a URI. Longer characters are checked one at a time;
+ * this table decides about all others. */
 enum {
     PLAIN = 0,
     SCHEME, /* may stand in a scheme: letters, digits, "+-." */
@@ -93,7 +93,7 @@ check(struct slice text, const char *what, long least, struct problem *why)
     if (text.size == 0)
         return problem(why, STATUS_INVALID, "%s: empty", what);
 
-    /* Before the bytes are counted, so that a huge one costs nothing. */
+    /* Before the count, so that a huge one costs nothing. */
     if (text.size > 4 * URI_CHARACTERS_MAX)
         goto too_long;
     count = count_characters(text);

@@ -37,19 +37,18 @@ struct websub_request {
     struct slice topic;    /* not of a publish: websub_next_topic */
     struct slice callback; /* likewise; as given (W-051, W-080) */
     struct slice secret;   /* size 0: none; an empty one is none, too (W-037) */
-    uint64_t lease_s;      /* 0: not asked for, or empty; what is too large for
-                              64 bits is UINT64_MAX; of an unsubscription 0
-                              (W-024) */
+    uint64_t lease_s;      /* 0: none requested, or empty; above 64 bits
+                              UINT64_MAX; of an unsubscription 0 (W-024) */
 };
 
-/* Reads a request. STATUS_MALFORMED: the problem names the parameter that is
- * missing or empty (W-021), is there twice with different values, is no mode
+/* Reads a request. STATUS_MALFORMED: the problem names a parameter that is
+ * missing or empty (W-021), comes twice with different values, is no mode
  * (W-022; in this case alone), no URL (W-027) or no lease (W-024: digits, not
- * zero). STATUS_INVALID: the secret is too long (W-023). Parameters it does not
- * know are left alone (W-025).
+ * zero). STATUS_INVALID: the secret is too long (W-023). Ignores unknown
+ * parameters (W-025).
  *
- * A publish names at least one topic (W-122), and each is a URL, or it is
- * STATUS_MALFORMED; nothing else in it is looked at. */
+ * A publish needs at least one topic (W-122), each a URL, else it is
+ * STATUS_MALFORMED; all else in it is ignored. */
 MUST_CHECK enum status websub_read(const struct form_data *form,
                                    struct websub_request *request,
                                    struct problem *why);
@@ -59,18 +58,18 @@ MUST_CHECK enum status websub_read(const struct form_data *form,
 bool websub_next_topic(const struct form_data *form, size_t *at,
                        struct slice *topic);
 
-/* Can `url` be a topic or callback: http or https, absolute, at most
- * WEBSUB_URL_MAX bytes, ASCII without control characters, blanks and any of
- * \"<> (W-027, W-163), so that it can stand in a request line and in a Link
- * header as it is; a host, which is a name (IDN: in its "xn--" form), an IPv4
- * address in whatever spelling, or an IPv6 address in brackets; no port, an
- * empty one, or 1 to 65535; no user info; no fragment? Escapes are not looked
- * at: they go out as they came in. `what` names it in the problem.
+/* Checks that `url` can be a topic or callback. It has to be http or https,
+ * absolute, at most WEBSUB_URL_MAX bytes, ASCII without control characters,
+ * blanks and any of \"<> (W-027, W-163), so that it fits unchanged into a
+ * request line and a Link header. Its host is a name (IDN: in its "xn--" form),
+ * an IPv4 address in any spelling, or an IPv6 address in brackets. Its port is
+ * missing, empty, or 1 to 65535. It has no user info and no fragment. Escapes
+ * are not checked: they go out as they came in. `what` names it in the problem.
  * STATUS_MALFORMED.
  *
- * Fragments are refused, not stripped: two callbacks that differ in nothing
- * else would be two subscriptions (W-034) that get everything at the same URL
- * and that no verification can tell apart. */
+ * Fragments are refused, not stripped: two callbacks that differ only in them
+ * would be two subscriptions (W-034) with the same deliveries at the same URL,
+ * and no verification could distinguish them. */
 MUST_CHECK enum status websub_check_url(struct slice url, const char *what,
                                         struct problem *why);
 
@@ -91,11 +90,10 @@ struct websub_origin {
 
 struct websub_origin websub_origin(struct slice url);
 
-/* Appends "host:port" of a URL, lower case, the port always there; an IPv6
- * address in its brackets; an address as what it means, however it was spelled
- * (W-161: "2130706433" and "[::ffff:7f00:1]" are "127.0.0.1"): what limits per
- * host go by. websub_host: the host alone. `url` has passed websub_check_url.
- */
+/* Appends "host:port" of a URL in lower case, always with the port; an IPv6
+ * address in its brackets; an address in its canonical form, in any spelling
+ * (W-161: "2130706433" and "[::ffff:7f00:1]" are "127.0.0.1"). Limits per host
+ * use it. websub_host: the host alone. `url` has passed websub_check_url. */
 void websub_authority(struct buf *to, struct slice url);
 void websub_host(struct buf *to, struct slice url);
 

@@ -16,9 +16,8 @@
  * at, and a piece stays in the processor's cache. */
 #define PIECE_SIZE 16384
 
-/* libxml2 compares each attribute of a tag with all before it. A tag has to
- * have this many "=" to be held for such an attack; then it costs some 10 ms.
- */
+/* libxml2 compares each attribute of a tag with all before it. A tag with this
+ * many "=" counts as such an attack; then it costs some 10 ms. */
 #define TAG_EQUALS_MAX 8192
 
 /* Looking up a prefix costs a step for each namespace declared around it. */
@@ -44,7 +43,7 @@ struct xml {
     size_t n_brackets; /* see parse_piece */
     int depth;
     bool has_root;       /* its root has begun */
-    struct problem *why; /* of the call that is going on */
+    struct problem *why; /* of the present call */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
