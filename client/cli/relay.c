@@ -492,8 +492,8 @@ is_few(enum td_status rc, const struct td_full_receipt *receipt)
 
 /* Puts the document `fd` until the target's broker has posted all differences.
  * While the target may be shared, others own the resources that the document
- * lacks, but for some of a killed relay that put it before: at most 1 % may be
- * deleted. */
+ * lacks. Some may be of a killed relay that has put it before: at most 1 % may
+ * be deleted. */
 static bool
 put_resources(struct relay *r, int fd, const char *position)
 {

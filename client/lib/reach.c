@@ -55,8 +55,7 @@ find_source(const struct reach *reach, const char *host)
     return NULL;
 }
 
-/* Learns the address of a source. Once it was at a public one, a less public
- * one does not replace it. */
+/* Learns the address of a source. Keeps the most public one of all. */
 static void
 learn(struct reach *reach, struct reach_source *source, enum address_reach of)
 {

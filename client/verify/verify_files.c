@@ -310,8 +310,8 @@ folder_size(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Fails if several folders have lists of several sets. In one folder such lists
- * are damage, and the chain breaks there. */
+/* Fails if several folders have lists of several sets. If one folder has them,
+ * it is damaged, and the chain breaks there. */
 static enum status
 check_sets(struct verify *v, const struct files *files)
 {
