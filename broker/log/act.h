@@ -117,8 +117,8 @@ struct act {
 
         struct {
             struct generation build; /* given */
-            int64_t due_us;          /* when the build before it may go, unless
-                                        that is archived */
+            int64_t due_us;          /* when its predecessor may go, unless
+                                        archived */
             bool is_first;           /* there was none before */
             uint64_t n_archived;     /* of its kind, with this one */
             uint64_t first_archived; /* likewise: number of the oldest */

@@ -125,7 +125,7 @@ batch_trim(struct batch *b)
 struct batch *
 batch_ref(struct batch *b)
 {
-    /* Relaxed: whoever takes another reference already holds one. */
+    /* Relaxed: the caller already holds a reference. */
     atomic_fetch_add_explicit(&b->owners, 1, memory_order_relaxed);
     return b;
 }
@@ -136,8 +136,8 @@ batch_unref(struct batch *b)
     struct form *form, *next;
     size_t forms = 0;
 
-    /* Release: what this owner did with the batch is done before it is freed;
-     * acquire: the last owner sees that. */
+    /* Release: this owner's accesses happen before the free; acquire: the last
+     * owner sees them. */
     if (!b ||
         atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1)
         return;
@@ -233,13 +233,12 @@ batch_is_genuine(const struct batch *b)
 }
 
 /*
- * Forms are a list to which threads only ever add at the front, so it is read
- * without a lock: whoever sees a form's address (acquire) also sees what its
- * maker wrote before it was put there (release), its `next` included. Nothing
- * is taken out before the last owner frees all of them. A thread that comes too
- * late looks through what was added meanwhile and tries again: so no key is
- * there twice, and the bounds hold for the list as it was at that moment, which
- * is the list the form is put in front of.
+ * Forms are a list to which threads only ever add at the front, so readers need
+ * no lock: a thread that reads a form's address (acquire) also reads everything
+ * that its maker wrote before (release), its `next` included. The last owner
+ * frees all forms; no thread removes one before. A thread that comes too late
+ * looks through the new forms and tries again: so no key is there twice, and
+ * the bounds hold for the very list that the form is added to.
  */
 const struct form *
 batch_form(const struct batch *b, uint64_t key)

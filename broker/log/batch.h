@@ -4,7 +4,7 @@
  *
  * A batch is filled by one thread (batch_new, batch_add), then handed around
  * and never changed again; the last batch_unref frees it. Batches come from a
- * commit, from the store or from a closed list: nobody can tell which, and the
+ * commit, from the store or from a closed list. Readers see no difference: the
  * bytes are the same, because fragments are copied everywhere as they are.
  */
 #ifndef BROKER_LOG_BATCH_H
@@ -32,8 +32,8 @@ struct batch_entry {
 };
 
 /* Entries of a batch in another form, made on first demand and kept with the
- * batch: one block of memory, freed with it. What it is of is the business of
- * those who make it (sets/selection.h): they give it a key. */
+ * batch: one block of memory, freed with it. The makers of forms
+ * (sets/selection.h) choose their meaning and their keys. */
 struct form {
     struct form *next;       /* the batch's own */
     uint64_t key;            /* equal keys: equal forms */
@@ -44,9 +44,8 @@ struct form {
     const uint32_t *starts;  /* n + 1 offsets into bytes */
 };
 
-/* What a batch keeps of forms that it need not keep: so many, and so many bytes
- * of them. A hundred filters of a hundred readers must not make a batch of many
- * times its size. */
+/* The limits of a batch on optional forms, by number and by bytes. A hundred
+ * filters of a hundred readers must not multiply its size. */
 #define BATCH_FORMS_MAX   32
 #define BATCH_FORMS_BYTES (2 * (size_t)BATCH_BYTES_MAX)
 
@@ -111,16 +110,16 @@ struct digest batch_digest(const struct batch *b, uint64_t seq);
 /* The last seq whose time is not after `us`, which is not before before_us. */
 uint64_t batch_seq_at(const struct batch *b, int64_t us);
 
-/* Are the entries those that its digest stands for? For what comes from a disk:
- * one that gives other bytes must not rewrite history. */
+/* True if the entries match the digest. For batches from a disk: a disk that
+ * returns other bytes must not rewrite history. */
 bool batch_is_genuine(const struct batch *b);
 
 /* The form with that key, lent by the batch; NULL: none is kept. Any thread. */
 const struct form *batch_form(const struct batch *b, uint64_t key);
 
-/* Keeps `form` (malloc'd as one block) and lends it; or, if another thread was
- * quicker, lends that one's and frees ours. NULL: there is no room for one more
- * that need not be kept; then it stays the caller's. Any thread. */
+/* Stores `form` (malloc'd as one block) and lends it; if another thread was
+ * quicker, lends its form and frees ours. NULL: no room for another optional
+ * form; the caller then still owns it. Any thread. */
 const struct form *batch_keep_form(struct batch *b, struct form *form,
                                    bool must_keep);
 

@@ -120,7 +120,7 @@ is_flying(const struct cache *cache, const struct log_set *set, uint64_t after)
     return false;
 }
 
-/* The mutex is held. Without memory the batch is simply not kept. */
+/* The mutex is held. Without memory the cache does not keep the batch. */
 static void
 keep(struct cache *cache, struct log_set *set, struct batch *batch)
 {

@@ -2,8 +2,8 @@
  * cache.h - batches that were read from a disk, kept for the next reader.
  *
  * When many readers come back at once (a restart of everything), they ask for
- * the same old batches at about the same time. One of them reads; the others
- * wait for it and share the batch. Bounded in bytes; the least recently used
+ * the same old batches at about the same time. One reader reads the disk; the
+ * others wait and share its batch. Bounded in bytes; the least recently used
  * goes first.
  *
  * Any thread that may block.

@@ -21,7 +21,7 @@
 /* Otherwise, as db_open sets it. */
 #define BUSY_MS 5000
 
-/* Tells of a failure; to find others at work is none. */
+/* Reports a failure; a busy database is none. */
 static void
 tell(struct db *db, int result)
 {
@@ -109,7 +109,7 @@ checkpoint_complete(struct checkpoint *c)
     if (!atomic_exchange_explicit(&c->is_restart_due, false,
                                   memory_order_relaxed))
         return;
-    /* What is left to copy is what came since the PASSIVE one. A reader that
+    /* Only pages written since the PASSIVE one are left to copy. A reader that
      * still looks at old pages makes it fail; the next checkpoint tries again,
      * and waits for the reader when the WAL has become long. */
     sqlite3_busy_timeout(c->writer->handle,
@@ -129,8 +129,8 @@ checkpoint_trim(struct checkpoint *c)
     sqlite3_int64 size;
     sqlite3_file *wal = NULL;
 
-    /* Nobody else writes to it, and nobody reads behind what was kept. Since a
-     * RESTART less is kept than that. */
+    /* No other thread writes to the WAL, and none reads behind the kept
+     * commits. After a RESTART they take less than that. */
     if (!sqlite3_file_control(c->writer->handle, NULL,
                               SQLITE_FCNTL_JOURNAL_POINTER, &wal) &&
         wal && wal->pMethods && !wal->pMethods->xFileSize(wal, &size) &&

@@ -19,11 +19,10 @@
 #include "proto/status.h"
 
 struct checkpoint {
-    struct db *writer; /* whose commits are watched */
+    struct db *writer; /* the connection that commits */
     struct thread thread;
-    struct db db; /* the thread's own connection */
-    int64_t
-        wal_bytes; /* told by SQLite after each commit; the writer's thread */
+    struct db db;      /* the thread's own connection */
+    int64_t wal_bytes; /* from SQLite after each commit; the writer's thread */
 
     /* The thread has copied what it could; the writer is to copy the rest.
      * Relaxed: a late look costs a round. */
@@ -42,9 +41,8 @@ void checkpoint_stop(struct checkpoint *c);
  */
 void checkpoint_complete(struct checkpoint *c);
 
-/* After a commit that was refused, the writer's thread: what it has written
- * behind the last one that was kept is given back to the disk, where it may be
- * what is missing. */
+/* After a refused commit, on the writer's thread: cuts off its bytes behind the
+ * last kept commit. They may be the very room that the disk lacks. */
 void checkpoint_trim(struct checkpoint *c);
 
 #endif

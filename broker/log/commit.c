@@ -12,13 +12,12 @@
 #include "proto/document.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays
- * short enough for those who come next; the post that crosses it is still
- * taken. */
+ * short enough for the next posts; the round still takes the post that crosses
+ * it. */
 #define ROUND_BYTES 8000000
 
-/* While nothing is posted, how often the log looks for room: so that who asks
- * whether posts are taken (log_health) hears of a disk that fills up, and of
- * one that was given room again. */
+/* Without posts, the log looks for room this often, so that log_health reports
+ * a disk that fills up, and one that has room again. */
 #define LOOK_US 1000000
 
 /* A disk that was full is well again when it has this much room for posts:
@@ -81,7 +80,7 @@ engine_commit(struct committer *c, bool *is_more, struct problem *why)
     return rc;
 }
 
-/* Places what is to be told of the round, when it has all else. */
+/* Places the announcement of the round, behind all else. */
 static enum status
 tell(struct committer *c)
 {
@@ -170,7 +169,8 @@ take(struct committer *c)
 
 #define NEARLY_FULL "the disk is nearly full"
 
-/* There is no room for changes; what frees room (a list's end, a file) goes on.
+/* Refuses changes for want of room; acts that free room (a list's end, a file)
+ * go on.
  */
 static void
 refuse(struct post *post)
@@ -178,9 +178,10 @@ refuse(struct post *post)
     post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
 }
 
-/* Tells the owner; the post may be gone then. Whatever it failed for, unless it
- * is the post's own fault or for the owner to place anew (STATUS_GONE), may
- * pass: what is behind it in its line must not be kept before it. */
+/* Answers the owner, who may free the post. A failure breaks the line of the
+ * post: the log must not keep later posts of the line before it. Exceptions are
+ * a fault of the post itself and STATUS_GONE, after which the owner places it
+ * anew. */
 static void
 answer(struct post *post)
 {
@@ -294,7 +295,7 @@ note_outcome(struct committer *c, enum status rc, bool has_posts,
     report_refusal(c, why->text);
 }
 
-/* The set has ended before this came. Who posted may post to a new one. */
+/* The set ended before this post. The owner may post to a new one. */
 static void
 refuse_removed(struct post *post)
 {

@@ -1,26 +1,26 @@
 /*
- * commit.h - the log thread: takes what waits, stamps it, makes one transaction
- * of it, publishes, answers.
+ * commit.h - the log thread: takes waiting posts, stamps them, makes one
+ * transaction of them, publishes, answers.
  *
- * It is the only writer of the log, and the only one that gives seqs, event
- * times and list numbers. Everything that waits when a round begins shares the
- * round's one fsync. It never waits for a network or for another thread.
+ * It is the only writer of the log, and the only one that assigns seqs, event
+ * times and list numbers. All posts that wait when a round begins share its one
+ * fsync. The thread never waits for a network or for another thread.
  *
  *     submit -> queue -> [ take -> stamp into batches -> engine commit ->
  *                          publish (tail) -> post->done ] -> again
  *
- * What is to be told of the round itself (log_options.on_acts) is placed into
- * it last, and published when all else is and was answered.
+ * The announcement of the round (log_options.on_acts) is placed last. The
+ * thread publishes it after it has published and answered all else.
  *
- * Lines of posts (post.h): posts are looked at in the order they were
- * submitted, whatever sets they are for. One that fails before it is placed is
- * answered, and its line broken, before the next is looked at. One that was
- * placed fails with its round, as a whole: with all that was placed behind it;
- * and the next round begins when that one's posts are answered.
+ * Lines of posts (post.h): the thread places posts of all sets in the order of
+ * their submission. If a post fails before that, the thread answers it and
+ * breaks its line before it looks at the next post. A placed post fails only
+ * with its whole round, and so with all posts placed behind it. The next round
+ * begins when the posts of the failed one are answered.
  *
  * What a crash leaves: before the commit, nothing; after it, everything, though
- * nobody was answered: a source that did not get an answer does not know, and
- * may post again, with the key that it gave the post (keys.h).
+ * without answers: a source without an answer may post again, with the same key
+ * (keys.h).
  */
 #ifndef BROKER_LOG_COMMIT_H
 #define BROKER_LOG_COMMIT_H
@@ -42,12 +42,13 @@ struct committer {
     const struct log_options *options;
     struct thread thread;
 
-    /* Posts are in the queue for which nobody has woken the thread. Who sets it
-     * also clears it, later; another one who clears it wakes. */
+    /* The queue has posts for which no thread has woken this one. The thread
+     * that sets it clears it later; any other thread that clears it wakes this
+     * one. */
     atomic_bool is_owed_a_wake;
 
-    /* What log_health tells: written by the log thread, read by any. Relaxed:
-     * each says something by itself. */
+    /* For log_health: written by the log thread, read by any. Relaxed: each
+     * value stands alone. */
     atomic_bool has_room;
     _Atomic(int64_t) latest_us; /* the last event time of any set */
 
@@ -66,7 +67,7 @@ struct committer {
     struct list touched;  /* of sets */
     struct list waiting;  /* posts of later rounds */
     struct acts acts;
-    struct post *told; /* what is told of it, the last of its posts; or NULL */
+    struct post *told; /* its announcement, the last of its posts; or NULL */
 };
 
 /* Starts the log thread; the other fields are set. */
@@ -79,8 +80,8 @@ MUST_CHECK enum status committer_submit(struct committer *c, struct post *post,
 void committer_submit_again(struct committer *c, struct post *post);
 void committer_wake(struct committer *c);
 
-/* Takes no more, commits and answers what was taken, ends the thread. Harmless
- * if it never started, or has stopped. */
+/* Takes no more posts, commits and answers the queued ones, ends the thread.
+ * Harmless if it never started, or has stopped. */
 void committer_stop(struct committer *c);
 
 /* After committer_stop. */

@@ -22,7 +22,7 @@ MUST_CHECK enum status cursor_next(const struct cursor *cursor,
                                    enum log_patience patience,
                                    struct batch **batch, struct problem *why);
 
-/* Who wants to hear of every commit of a set. */
+/* A subscription of a thread to the commits of a set. */
 struct watch {
     struct list node;
     /* Called on the log thread under the set's lock: mark, wake, return. */

@@ -1,9 +1,9 @@
 /*
  * engine.h - the seam: what a durable store must do.
  *
- * An engine keeps batches, and where lists end, and tells after any crash
- * exactly what it had said "kept" to. The log thread is the only one that
- * commits; reads come from any thread that may wait for a disk.
+ * An engine stores batches and the ends of lists. After any crash it returns
+ * exactly what it had confirmed. Only the log thread commits; any thread that
+ * may wait for a disk reads.
  *
  * One row per engine: store_open (store.h), SQLite.
  */
@@ -22,26 +22,27 @@
 #include "proto/status.h"
 #include "proto/uri.h"
 
-/* What nobody is told of any more, but may still be reading. */
+/* Files that the broker no longer announces, but that readers may still
+ * read. */
 struct engine_trash {
     uint32_t id;
     int64_t due_us;
     uint32_t set;
     char name[SET_NAME_MAX + 1];
     uint64_t first, last; /* files of closed lists; first > last: none */
-    bool is_whole;        /* it is what a removed set has left */
+    bool is_whole;        /* all files of a removed set */
 };
 
 struct engine {
     struct engine_ops const *ops;
 };
 
-/* A set as it is kept. */
+/* A set as stored. */
 struct engine_set {
     uint32_t id;
     const char *name;
     struct head head;
-    struct slice settings; /* as they were given; empty: never */
+    struct slice settings; /* as given; empty: none */
     int64_t removed_us;    /* 0: it exists. Else id is 0, and of head only
                               `list` counts, the next one's number */
 };
@@ -51,7 +52,7 @@ typedef enum status engine_set_fn(const struct engine_set *set, void *user,
                                   struct problem *why);
 
 struct engine_ops {
-    /* Tells every set with its head, and every name whose set was removed. */
+    /* Reports every set with its head, and every name of a removed set. */
     enum status (*load)(struct engine *engine, engine_set_fn *on_set,
                         void *user, struct problem *why);
 
@@ -99,15 +100,15 @@ struct engine_ops {
                         struct list_info *info, struct buf *header,
                         struct problem *why);
 
-    /* The closed list with a file that holds entry `seq`, with the marks that
-     * were given when it was filed: STATUS_NOT_FOUND if there is none. */
+    /* The closed list with a file that holds entry `seq`, with the marks from
+     * its filing. STATUS_NOT_FOUND: none. */
     enum status (*list_of)(struct engine *engine, uint32_t set, uint64_t seq,
                            struct list_info *info, struct buf *marks,
                            struct problem *why);
 
-    /* A place in a list between two of its batches, as near before `offset`
-     * bytes of fragments as it knows one: sets *after to the seq before it and
-     * *at to its offset. Leaves them alone where it knows none. */
+    /* Finds the last known place in a list between two batches before `offset`
+     * bytes of fragments: sets *after to the seq before it and *at to its
+     * offset. Leaves them alone if it knows none. */
     enum status (*seek)(struct engine *engine, uint32_t set,
                         const struct list_info *info, uint64_t offset,
                         uint64_t *after, uint64_t *at, struct problem *why);

@@ -1,10 +1,10 @@
 /*
- * generations.h - builds of what is derived from a set's log: of which position
- * each is, which one is current, which are archived.
+ * generations.h - builds derived from a set's log: their positions, the current
+ * one and the archived ones.
  *
- * Kept by the log, for a switch is a commit: from it on everybody sees the new
- * one, in its place and in the archive, if it is to be there (R-095, R-224).
- * What files a build has, the log does not know.
+ * The log keeps them, for a switch is a commit: from it on all readers see the
+ * new build, in its place and, if wanted, in the archive (R-095, R-224). The
+ * log does not know the files of a build.
  *
  *     built --POST_GENERATION--> current --the next one--> former
  *                                  |                         |
@@ -27,7 +27,7 @@
 enum generation_kind {
     GENERATION_RESOURCELIST, /* the state at a position */
     GENERATION_RESOURCEDUMP, /* the same, with content */
-    GENERATION_CHANGEDUMP,   /* what changed in an interval, with content */
+    GENERATION_CHANGEDUMP,   /* changes of an interval, with content */
     GENERATION_KINDS
 };
 
@@ -50,7 +50,7 @@ struct generation {
     bool is_archived;     /* it has its place in the archive */
 };
 
-/* What of a set's generations of one kind is there now: a part of its head. */
+/* The generations of one kind of a set now: a part of its head. */
 struct generations {
     struct generation current; /* number 0: there is none */
     uint64_t last;             /* the number given last; or what the first one

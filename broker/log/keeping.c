@@ -29,11 +29,11 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
     struct log *log = source->log;
     uint64_t last;
 
-    /* It could not be told that the file is there: it is written at the next
-     * start. A batch has at most BATCH_BYTES_MAX, so this is soon. */
+    /* The log would not take the news of the file: the next process writes the
+     * file. A batch has at most BATCH_BYTES_MAX, so this is soon. */
     if (atomic_load_explicit(&log->is_ending, memory_order_relaxed))
         return problem(why, STATUS_STOPPED, "the log is ending");
-    /* Not through the cache: what is filed is seldom asked for next. */
+    /* Not through the cache: filed entries are seldom read next. */
     *batch = tail_find(&source->set->tail, after, &last);
     if (*batch)
         return STATUS_OK;
@@ -51,7 +51,7 @@ log_act(struct log *log, struct log_set *set, const struct act *act,
     return await_post(log, &post, why);
 }
 
-/* Tells the log that the file of a list is there, and how large it is. */
+/* Reports the file of a list and its size to the log. */
 static enum status
 submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
              struct slice marks, struct problem *why)
@@ -205,8 +205,8 @@ purge_step(struct log *log, const struct engine_trash *trash,
            struct problem *why)
 {
     struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
-    /* What a set of that name keeps that is made from here on is not there yet:
-     * it is this thread that would make it. */
+    /* A set of that name that begins from here on has no files yet: only this
+     * thread would make them. */
     enum status rc = trash_unlink(
         log->dir, trash, trash->is_whole && !is_there(log, trash->name),
         &act.purged.upto, why);
@@ -220,8 +220,7 @@ purge_step(struct log *log, const struct engine_trash *trash,
     return rc;
 }
 
-/* What cannot be taken keeps nothing else on the disk: what is behind it goes
- * first. */
+/* If the deletion of some trash fails, later trash goes first. */
 enum status
 log_purge(struct log *log, bool *is_done, struct problem *why)
 {

@@ -2,8 +2,8 @@
  * keys.h - idempotency: a post with a key is kept once, however often it comes.
  *
  * A source that lost the answer to its post does not know whether it was kept.
- * If it gave the post a key, it may post it again: the repeat is not kept, and
- * has the outcome of the first.
+ * If the post has a key, the source may post it again: the log does not keep
+ * the repeat, and answers it with the outcome of the first.
  *
  *     take -> keys_judge -+-> KEYS_NEW      placed; keys_add; kept with the
  *                         |                 batches, in one transaction
@@ -17,10 +17,10 @@
  * nothing: after a crash both are there or neither. A refused round forgets
  * its keys with its batches: a post that was refused leaves no key.
  *
- * A key belongs to one log of a set: what is kept is a digest of the epoch and
- * the key, so that a set that is made again knows nothing of keys before. (A
- * source's token will be a third part of it.) The digest of the entries tells a
- * repeat from another post that took the same key.
+ * A key belongs to one log of a set: the engine stores a digest of the epoch
+ * and the key, so that a set that is made again has none of the earlier keys.
+ * (A source's token will be a third part of it.) The digest of the entries
+ * tells a repeat from another post that took the same key.
  *
  * The log thread's.
  */
@@ -49,10 +49,10 @@
 
 enum keys_verdict { KEYS_NEW, KEYS_ROUND, KEYS_SETTLED };
 
-/* Looks at a post with a key, before it is placed. Unless it is new its outcome
- * is written into it: that of the first, or STATUS_INVALID (the key was given
- * to other entries), STATUS_BUSY (no room for more keys) or what kept the
- * engine from looking. */
+/* Looks at a post with a key, before it is placed. Unless the key is new,
+ * writes the outcome into the post: that of the first, STATUS_INVALID (other
+ * entries had the key), STATUS_BUSY (no room for more keys) or the failure of
+ * the engine. */
 MUST_CHECK enum keys_verdict
 keys_judge(const struct acts *acts, struct engine *engine, struct post *post);
 

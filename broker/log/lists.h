@@ -1,11 +1,11 @@
 /*
- * lists.h - which entries are in which Change List.
+ * lists.h - divides the entries of a set into Change Lists.
  *
- * The log thread decides it, in the commit: a list ends when it is full, or on
- * demand, and from that commit on it is closed for everybody. A list's `until`
- * is the event time of its last entry, and the next one's `from`: so every time
- * that is told is a function of a seq, and closing needs no clock. An entry
- * exactly at the boundary belongs to the earlier list (I-01).
+ * The log thread decides where a list ends, in the commit: when it is full, or
+ * on demand. From that commit on the list is closed for all readers. A list's
+ * `until` is the event time of its last entry, and the next one's `from`: so
+ * every published time is a function of a seq, and closing needs no clock. An
+ * entry exactly at the boundary belongs to the earlier list (I-01).
  */
 #ifndef BROKER_LOG_LISTS_H
 #define BROKER_LOG_LISTS_H
@@ -21,12 +21,11 @@
 
 /* The end of a set's log, and its open list. */
 struct head {
-    bool exists;     /* false: nothing of the set was ever committed, or it was
-                        removed */
+    bool exists;     /* false: the set has not begun, or was removed */
     bool is_removed; /* the rest is as it was at the end */
     char epoch[EPOCH_SIZE + 1];
     int64_t created_us;        /* T(0) */
-    int64_t changed_us;        /* when its settings were; 0: never */
+    int64_t changed_us;        /* when its settings changed; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     uint64_t commit_after;     /* seq before the first entry of the last commit
                                   that had some. Earlier versions did not keep
@@ -35,11 +34,11 @@ struct head {
     int64_t last_us;           /* T(last) */
     struct digest digest;      /* d(last) */
     uint64_t list;             /* number of the open list */
-    uint64_t start_list;       /* its first: 1, or what a removed set of this
-                                  name had come to */
+    uint64_t start_list;       /* its first: 1, or the next after those of a
+                                  removed set of this name */
     uint64_t first_list;       /* the oldest that is retained */
-    uint64_t earliest;         /* seq before its first entry: who has read less
-                                  is told that the rest is gone */
+    uint64_t earliest;         /* seq before its first entry: the broker answers
+                                  "gone" to readers before it */
     uint64_t list_after;       /* seq before its first entry */
     int64_t list_from_us;      /* T(list_after) */
     struct digest list_before; /* d(list_after) */
@@ -49,7 +48,7 @@ struct head {
     struct generations generations[GENERATION_KINDS];
 };
 
-/* A Change List. Of a closed one all is final. */
+/* A Change List. All members of a closed one are final. */
 struct list_info {
     uint64_t number;
     uint64_t after, last; /* the entries after `after` up to `last` */
@@ -61,7 +60,7 @@ struct list_info {
     bool is_filed;        /* its file is on disk */
 };
 
-/* What a list may hold at most, from the settings. */
+/* The limits of a list, from the settings. */
 struct list_limits {
     uint64_t entries;
     uint64_t bytes; /* largest header and the footer counted */
@@ -73,11 +72,12 @@ void lists_start(struct head *head, const char *epoch, int64_t created_us);
 /* Numbers its lists, and its generations, from `number` on instead of 1. */
 void lists_number(struct head *head, uint64_t number);
 
-/* Must the open list end before an entry of `size` bytes? */
+/* True if the open list must end before an entry of `size` bytes. */
 bool lists_must_end(const struct head *head, const struct list_limits *limits,
                     size_t size);
 
-/* Is the open list full by count? Then it ends now, not with the next entry. */
+/* True if the open list is full by count. Then it ends now, not with the next
+ * entry. */
 bool lists_is_full(const struct head *head, const struct list_limits *limits);
 
 bool lists_is_empty(const struct head *head);

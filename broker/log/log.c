@@ -176,7 +176,8 @@ log_ending(const struct log *log)
 void
 log_stop(struct log *log)
 {
-    /* First: who is at long work may give it up while the rest is committed. */
+    /* First: a thread with long work may give it up while the rest is
+     * committed. */
     atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
     committer_stop(&log->committer);
 }
@@ -293,9 +294,9 @@ read_closed(struct log *log, struct log_set *set, uint64_t after,
 }
 
 /*
- * From the store, else from a closed list. Between the two looks the log thread
- * may have let go of rows whose list was filed: so the store is asked first,
- * and what it no longer has is in a file by then, because "filed" was committed
+ * Reads from the store, else from a closed list. Between the two looks the log
+ * thread may delete rows of a filed list. So the store comes first: entries
+ * that it no longer has are in a file by then, because "filed" was committed
  * before the first row went.
  */
 static enum status
@@ -310,8 +311,8 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
 
     if (!rc && !*batch) {
         rc = read_closed(log, set, after, batch, &reason);
-        /* Files of what was let go are taken before the rows that tell of them,
-         * and of a set's last list the row stays. */
+        /* Files of trash go before their rows, and the row of a set's last list
+         * stays. */
         if (rc) {
             tail_head(&set->tail, &head);
             if (head.is_removed)
@@ -321,7 +322,7 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
                 rc = STATUS_NOT_FOUND;
         }
     }
-    if (rc == STATUS_IO) /* whoever is to mend it does not read the answers */
+    if (rc == STATUS_IO) /* the administrator does not see the answers */
         diag(DIAG_ERROR, "log", "entry %" PRIu64 " of %s cannot be read: %s",
              after + 1, set->name, reason.text);
     if (rc && why)

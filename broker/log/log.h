@@ -1,9 +1,9 @@
 /*
  * log.h - the durable log: of every set, its entries in order.
  *
- * The entries of a set are numbered 1, 2, 3 ... without gaps and arrive in
- * batches: what one commit made durable together. Everything that consumes
- * changes is a cursor (cursor.h) in this sequence.
+ * The entries of a set are numbered 1, 2, 3 ... without gaps. They arrive in
+ * batches, which one commit made durable together. Every consumer of changes is
+ * a cursor (cursor.h) in this sequence.
  *
  *     submit --> [log thread: stamp, commit, publish] --> tail --> cursors
  *                                   |
@@ -42,14 +42,14 @@ struct log_options {
     uint64_t tail_bytes; /* memory for recent batches of all sets */
     int64_t linger_us;   /* how long a commit waits for company */
 
-    /* Told on log_open's thread of every set that exists, with the settings
-     * that were kept; it may say what they mean for the set's lists. What it
-     * returns is the set's owner. NULL: no memory. */
+    /* Called on log_open's thread for every existing set, with its stored
+     * settings; it may set the limits of its lists. Returns the set's owner;
+     * NULL: no memory. */
     void *(*on_set)(struct log_set *set, struct slice settings,
                     struct list_limits *limits, void *user);
 
-    /* Told likewise of every name whose set was removed, and with which number
-     * a set of that name goes on with its lists. May be NULL. */
+    /* Called likewise for every name of a removed set, with the number of the
+     * first list of the next set of that name. May be NULL. */
     enum status (*on_removed)(const char *name, uint64_t list,
                               int64_t removed_us, void *user);
 
@@ -87,17 +87,18 @@ MUST_CHECK enum status log_open(struct log **log,
  * whether another broker has it, and at the database. Writes nothing. */
 MUST_CHECK enum status log_check(const char *dir, struct problem *why);
 
-/* Takes no more posts; commits and answers those that were submitted. Reading
- * goes on. The thread that closes. */
+/* Takes no more posts; commits and answers the submitted ones. Reading goes on.
+ * Only the thread that closes calls it. */
 void log_stop(struct log *log);
 
-/* True from the beginning of log_stop on, for as long as the log lives: what
- * takes long and is to be told to the log in the end is given up then, for the
+/* True from the beginning of log_stop on, for as long as the log lives: a
+ * thread then gives up long work whose result it would post to the log, for the
  * log would not take it. Any thread, relaxed: a look that comes too early costs
  * one more piece of work. */
 const atomic_bool *log_ending(const struct log *log);
 
-/* log_stop, then frees the log: nobody reads any more. NULL is allowed. */
+/* log_stop, then frees the log: no thread may read any more. NULL is
+ * allowed. */
 void log_close(struct log *log);
 
 /* Sets */
@@ -118,7 +119,7 @@ const char *log_set_name(const struct log_set *set);
  * as they are there; 0: it has not begun. Any thread. */
 uint64_t log_set_number(const struct log_set *set);
 
-/* What it was made with, or on_set returned. */
+/* The owner from log_set_new or on_set. */
 void *log_set_owner(const struct log_set *set);
 
 /* Copies the head; returns head->exists. */
@@ -131,18 +132,18 @@ bool log_head(struct log_set *set, struct head *head);
  * post is the log's. STATUS_STOPPED: the log is ending, nothing was taken. */
 MUST_CHECK enum status log_submit(struct log *log, struct post *post);
 
-/* The same, but the log thread may sleep on until log_wake: who takes in many
+/* The same, but the log thread may sleep on until log_wake: a caller with many
  * posts at once lets them share one commit. */
 MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
 
-/* Log thread, in `done` of a post that got STATUS_GONE, which has another set
- * now: it keeps its place, before all that was submitted behind it. */
+/* Log thread, in `done` of a post that got STATUS_GONE and has another set now:
+ * the post keeps its place, before all later ones. */
 void log_submit_again(struct log *log, struct post *post);
 
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
 
-/* How the log is, for whoever watches over it. */
+/* The health of the log, for monitoring. */
 struct log_health {
     bool has_room;    /* posts are not refused for want of room on the disk; as
                          of the last second */
@@ -170,7 +171,7 @@ MUST_CHECK enum status log_read(struct log *log, struct log_set *set,
                                 struct batch **batch, struct problem *why);
 
 /* Sets *seq to the last entry of `set` whose time is not after `us` (0: none
- * is), so that what follows it is all that happened since: times grow strictly.
+ * is), so that all later entries happened after `us`: times grow strictly.
  * STATUS_GONE: the entry after it is no longer retained. */
 MUST_CHECK enum status log_since(struct log *log, struct log_set *set,
                                  int64_t us, enum log_patience patience,
@@ -192,9 +193,9 @@ MUST_CHECK enum status log_list_file(struct log *log, struct log_set *set,
                                      uint64_t number, int *fd,
                                      struct problem *why);
 
-/* Where to begin reading for byte `offset` of the list's fragments: entry
- * *after + 1, whose first byte is at *at <= offset. Near it where marks or
- * batches tell, else the list's beginning. May block. */
+/* Finds an entry to begin reading from for byte `offset` of the list's
+ * fragments: entry *after + 1, whose first byte is at *at <= offset. It is near
+ * `offset` if marks or batches are known, else the list's first. May block. */
 MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
                                 const struct list_info *info, uint64_t offset,
                                 uint64_t *after, uint64_t *at,
@@ -230,18 +231,17 @@ MUST_CHECK enum status log_folder(struct log *log, const struct log_set *set,
 MUST_CHECK enum status log_file_list(struct log *log, bool *is_done,
                                      struct problem *why);
 
-/* Retains no more of a set than what follows its `n` oldest lists, which are
- * closed and filed: from one commit on its history begins later, for everybody.
- * Files and rows go `grace_us` later, because somebody may be reading them.
- * Archive thread; may block. */
+/* Removes the `n` oldest lists, which are closed and filed, from the history of
+ * a set, in one commit. Files and rows go `grace_us` later, because readers may
+ * still use them. Archive thread; may block. */
 MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
                                   const struct list_info *lists, size_t n,
                                   int64_t grace_us, struct problem *why);
 
 /* Makes a build of the set the current one of its kind, for everybody from one
  * commit on; its files are on the disk. Its number is that of head.generations'
- * `last` + 1. The one before it, if it is not archived, is due `grace_us`
- * later. STATUS_GONE: the set was removed. Archive thread; may block. */
+ * `last` + 1. Its predecessor, unless archived, is due `grace_us` later.
+ * STATUS_GONE: the set was removed. Archive thread; may block. */
 MUST_CHECK enum status log_switch(struct log *log, struct log_set *set,
                                   const struct generation *generation,
                                   int64_t grace_us, struct problem *why);
@@ -254,9 +254,9 @@ MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
                                        struct generation *generations,
                                        size_t *n, struct problem *why);
 
-/* Archives no more of a kind of a set than what follows the first `n` of
- * `generations`, its oldest archived ones in order, of which there is one more.
- * Archive thread; may block. */
+/* Removes the first `n` of `generations`, the oldest archived ones in order,
+ * from the archive of a kind of a set. `generations` has one more. Archive
+ * thread; may block. */
 MUST_CHECK enum status log_unarchive(struct log *log, struct log_set *set,
                                      const struct generation *generations,
                                      size_t n, int64_t grace_us,
@@ -271,10 +271,10 @@ MUST_CHECK enum status log_swept(struct log *log,
                                  const struct due_generation *due,
                                  struct problem *why);
 
-/* Takes some of what was let go off the disk, if its time has come: files, then
- * rows; of a removed set all that was kept in its folder, unless a set has that
- * name now: then whoever keeps something there has to see by the epoch whose it
- * is. *is_done: nothing is due. Archive thread; may block. */
+/* Deletes some trash that is due: files, then rows; also the whole folder of a
+ * removed set, unless a set has that name now. Then each owner of files there
+ * must check by the epoch to which set they belong. *is_done: nothing is due.
+ * Archive thread; may block. */
 MUST_CHECK enum status log_purge(struct log *log, bool *is_done,
                                  struct problem *why);
 

@@ -1,6 +1,6 @@
 /*
- * post.h - what is handed to the log thread: a source's changes, and the other
- * things that must happen in the order of the log.
+ * post.h - a post to the log thread: a source's changes, or another act that
+ * needs its place in the order of the log.
  */
 #ifndef BROKER_LOG_POST_H
 #define BROKER_LOG_POST_H
@@ -29,11 +29,11 @@ enum post_kind {
                       STATUS_GONE */
 };
 
-/* Posts of one line are committed in the order they were submitted, or not:
- * when one is not kept for a reason that may pass (any but STATUS_INVALID, and
- * STATUS_GONE, which is the owner's affair), those behind it are not either but
- * get STATUS_BUSY, until the owner, who waits for all of them, makes it sound
- * again. The log thread's while posts are on their way. */
+/* The log commits the posts of one line in the order of submission. If one
+ * fails for a reason that may pass (any but STATUS_INVALID and STATUS_GONE,
+ * which the owner handles), those behind it get STATUS_BUSY. The owner waits
+ * for all of them and then mends the line. The log thread owns the line while
+ * posts are on their way. */
 struct post_line {
     bool is_broken;
 };
@@ -62,7 +62,7 @@ struct post {
     uint64_t list;
 
     const struct act *act; /* POST_ACT; lent: its kind and "given" fields */
-    int64_t grace_us;      /* POST_ACT: what becomes trash stays for so long */
+    int64_t grace_us;      /* POST_ACT: trash stays for so long */
 
     /* POST_SETTINGS: a text that the log keeps and does not read, and the
      * limits that it means for the lists, from the next commit on. */

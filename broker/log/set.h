@@ -1,5 +1,5 @@
 /*
- * set.h - one set's log, as the files of this folder see it.
+ * set.h - the private struct of one set's log.
  */
 #ifndef BROKER_LOG_SET_H
 #define BROKER_LOG_SET_H
@@ -20,10 +20,9 @@ struct log_set {
     struct tail tail;
 
     /* The id, once the set is published; 0 before. Relaxed: it never changes
-     * again (a set that is made again after its removal is another log_set,
-     * with another id: who still reads the old one can only miss, and never
-     * get the new one's bytes), and what else is read of the set comes from its
-     * tail. */
+     * again, and all else that is read comes from the tail. A set that is made
+     * again is another log_set, with another id: a reader of the old one can
+     * only miss, and never get the new one's bytes. */
     _Atomic(uint32_t) public_id;
 
     uint64_t start_list; /* number of its first list; 0: 1 */

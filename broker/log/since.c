@@ -17,8 +17,8 @@ struct span {
     uint64_t after, last;
 };
 
-/* Closed list `number`, which `head` retains. STATUS_AGAIN: it has gone since:
- * of the head that tells so, *head, the search begins anew. */
+/* Closed list `number`, which `head` retains. STATUS_AGAIN: the list has gone
+ * since; the search begins anew from the new *head. */
 static enum status
 find_list(struct log *log, struct log_set *set, struct head *head,
           uint64_t number, struct list_info *info, struct problem *why)

@@ -174,7 +174,7 @@ place_changes(struct committer *c, struct post *post)
         rc = give_birth(c, set, post);
     post->first = set->draft.last + 1;
     for (size_t i = 0; !rc && i < post->n_fragments; i++) {
-        /* What this batch will take of the post, for one allocation. */
+        /* The part of the post for this batch, for one allocation. */
         size_t expected = post->bytes.size - at +
                           (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
 

@@ -27,11 +27,11 @@
 #define FORGET_ROWS  256
 
 /*
- * Below this many bytes posts are refused, so that what frees space still fits:
- * three commits (16 MB), the file of a list (50 MB, if nothing compresses), the
- * WAL between checkpoints. A larger commit needs more. Pages that the database
- * has free count, for it never shrinks; but the WAL and the file need a disk
- * that is free.
+ * With less free room the log refuses posts, so that acts that free room still
+ * fit: three commits (16 MB), the file of a list (50 MB, if nothing
+ * compresses), the WAL between checkpoints. A larger commit needs more. Pages
+ * that the database has free count, for it never shrinks; but the WAL and the
+ * file need a disk that is free.
  */
 #define COMMIT_BYTES    ((uint64_t)16 << 20)
 #define RESERVE_BYTES   ((uint64_t)110 << 20)
@@ -43,10 +43,9 @@
 #define PLENTY_US    100000
 
 /*
- * To change what is stored: add a step here, never change one that was
- * released. A batch stands alone: it carries its set, seqs, times, digests,
- * list number and size, so that the last row is the head, and nothing is
- * rewritten by a commit.
+ * A change of the format adds a step here, and never changes a released step. A
+ * batch stands alone: it carries its set, seqs, times, digests, list number and
+ * size, so that the last row is the head, and nothing is rewritten by a commit.
  */
 static const char *const migrations[] = {
     "CREATE TABLE sets(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
@@ -304,8 +303,8 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
     return rc;
 }
 
-/* Notes what of a set can be forgotten: the rows up to its first list without a
- * file, whatever was filed after that one. */
+/* Notes which rows of a set can be forgotten: those up to its first list
+ * without a file, even if later lists have files. */
 static enum status
 note_filed(struct store *s, uint32_t set, struct problem *why)
 {
@@ -517,7 +516,7 @@ store_due(struct engine *engine, int64_t now_us, struct due_generation *due,
 
 /* Starting and ending */
 
-/* One set that was loaded: what of it can be forgotten is noted. */
+/* Passes on a loaded set, and notes which of its rows can be forgotten. */
 struct loading {
     struct store *store;
     engine_set_fn *on_set;
@@ -652,7 +651,7 @@ store_open(struct engine **engine, const char *dir,
             rc = STATUS_IO; /* a newer database is no wrong option */
         if (rc && strstr(reason.text, s->path))
             problem_set(why, "%s", reason.text);
-        else if (rc) /* whoever reads it is to know which file it is */
+        else if (rc) /* the reader needs the name of the file */
             problem_set(why, "%s: %s", s->path, reason.text);
     }
     if (rc) {

@@ -1,10 +1,10 @@
 /*
- * store_check.h - is the database that stands in a data directory one to go on
- * with? Asked before anything is written.
+ * store_check.h - checks the database of a data directory before the broker
+ * writes anything.
  *
- * To open a database is to change it: its WAL is copied into it, missing tables
- * are made. What is damaged, or is somebody else's, must stay as it was found,
- * for whoever is to rescue it.
+ * Opening a database changes it: SQLite copies its WAL into it, the broker
+ * makes missing tables. A damaged or foreign database must stay as it is, for
+ * its rescue.
  */
 #ifndef BROKER_LOG_STORE_CHECK_H
 #define BROKER_LOG_STORE_CHECK_H

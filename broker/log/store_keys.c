@@ -15,7 +15,7 @@ const char store_keys_tables[] =
                           " since_us INTEGER NOT NULL);"
                           "INSERT INTO keys_state VALUES(0, 0);";
 
-/* Of the statements that there are two of, the second is table 1's. */
+/* Pairs of statements: the second is for table 1. */
 enum { K_FIND, K_INSERT = 2, K_EMPTY = 4, K_STATE = 6, K_SAVE, K_STATEMENTS };
 
 #define FIND(n) \

@@ -230,7 +230,8 @@ store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
             break;
     }
     connection_give(r, c, q);
-    /* Before anybody gets it, and before it is filed for ever. */
+    /* Checks the batch before a reader gets it, and before a file keeps it for
+     * ever. */
     if (!rc && b && !batch_is_genuine(b))
         rc = problem(why, STATUS_IO,
                      "what is kept of entries %llu to %llu is damaged",
@@ -357,8 +358,8 @@ store_readers_unfiled(struct store_readers *r, uint32_t *set,
     enum status rc =
         one_list(r, R_UNFILED, r->unfiled_after, 0, info, header, set, why);
 
-    /* Sets take turns, so that one whose list cannot be filed does not hold up
-     * the others; within a set, lists are filed in order. */
+    /* Sets take turns, so that a list that cannot be filed does not hold up
+     * other sets; within a set, lists are filed in order. */
     if (rc == STATUS_NOT_FOUND && r->unfiled_after > 0) {
         r->unfiled_after = 0;
         rc = one_list(r, R_UNFILED, 0, 0, info, header, set, why);

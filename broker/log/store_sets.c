@@ -37,8 +37,8 @@ static const char *const sql[STORE_SETS_STATEMENTS] = {
     [S_TRASH] = "INSERT INTO trash(set_id, name, first, last, is_whole, due_us)"
                 " VALUES(?, ?, ?, ?, ?, ?)",
     [S_TRASH_OF] = "SELECT set_id, is_whole FROM trash WHERE id = ?",
-    /* The last list of a set that is there stays: it tells where its log goes
-     * on when no batch is left. */
+    /* The last list of an existing set stays: it marks the end of the log when
+     * no batch is left. */
     [S_FORGET_LISTS] = "DELETE FROM lists WHERE set_id = ?1 AND number <= ?2"
                        " AND (?3 OR number < (SELECT max(number) FROM lists"
                        " WHERE set_id = ?1))",
@@ -266,8 +266,8 @@ load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
     if (rc || head->last == head->list_after)
         return rc;
 
-    /* The age of the open list counts from when its first entry was accepted,
-     * whatever time its source has told. */
+    /* The age of the open list counts from the acceptance of its first entry,
+     * not from the source's time. */
     store_bind_u64(first, 1, id);
     store_bind_u64(first, 2, head->list_after);
     rc = db_step(s->db, first, &row, "read the open list", why);
@@ -284,8 +284,8 @@ copy_epoch(char to[EPOCH_SIZE + 1], struct slice epoch)
     memcpy(to, epoch.data, epoch.size < EPOCH_SIZE ? epoch.size : EPOCH_SIZE);
 }
 
-/* The names whose sets were removed, those that were made again included: a set
- * that is there goes before its tombstone. */
+/* Loads the names of removed sets, also of sets that were made again: an
+ * existing set goes before its tombstone. */
 static enum status
 load_tombstones(struct store_sets *s, engine_set_fn *on_set, void *user,
                 struct problem *why)

@@ -76,8 +76,9 @@ add(struct tails *all, struct tail *t, struct batch *b)
     if (ring_grow((void ***)&t->ring, &t->capacity, &t->start, t->count) ||
         ring_grow((void ***)&all->queue, &all->capacity, &all->start,
                   all->count)) {
-        /* What a ring holds is consecutive: without this one, what came before
-         * it must go too. Its places in the queue are skipped when they come.
+        /* The batches of a ring are consecutive: without this one, the earlier
+         * ones must go, too. Its places in the queue are skipped when they
+         * come.
          */
         while (t->count > 0)
             drop_oldest(all, t);
@@ -154,7 +155,7 @@ at(const struct tail *t, size_t n)
     return t->ring[(t->start + n) % t->capacity];
 }
 
-/* The batch of the ring that holds `seq`: the first one that ends at or after
+/* Returns the batch of the ring with `seq`: the first one that ends at or after
  * it. The mutex is held, the ring is not empty and does not begin after it. */
 static struct batch *
 search(const struct tail *t, uint64_t seq)

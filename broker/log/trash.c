@@ -15,7 +15,7 @@
 #define STEP_FILES 64
 #define STEP_REST  1000
 
-/* What is not there was taken before. */
+/* An earlier attempt may have deleted the file. */
 static enum status
 unlink_name(int fd, const char *name, struct problem *why)
 {
@@ -71,7 +71,7 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
 
 /* All else that is in a set's folder: the bytes of its resources, and builds
  * that a crash has cut off, which nothing tells of. Other trash of that name
- * may have lists that are due later; what else it has nobody can ask for any
+ * may have lists that are due later; no reader can reach its other files any
  * more.
  */
 static enum status
@@ -116,8 +116,8 @@ trash_unlink(const char *dir, const struct engine_trash *trash, bool is_alone,
 
     if (rc || *upto != trash->last)
         return rc;
-    /* Folders that are empty now go as well; a set that was made again has its
-     * files in them. */
+    /* Removes the folder if it is empty; a set that was made again has files in
+     * it. */
     rmdir(path);
     path[n - (int)sizeof("changes")] = '\0';
     if (is_alone)
