@@ -109,8 +109,8 @@ struct act {
          * trash, and so do all generations. */
         struct {
             uint64_t first, last;
-            uint64_t next_list; /* a set of this name goes on with it: behind
-                                   all numbers of its lists and generations */
+            uint64_t next_list; /* first number of the next set of this name:
+                                   behind those of all lists and generations */
             int64_t removed_us;
             int64_t due_us;
         } removal;

@@ -1,6 +1,6 @@
 /*
- * acts.h - the acts of one round: what the next commit will make durable, in
- * the order in which the posts were placed.
+ * acts.h - the acts of one round: the acts of the next commit, in the order of
+ * their posts.
  *
  * The log thread's. Nothing of a round is durable or visible before the engine
  * has committed it.

@@ -1,5 +1,5 @@
 /*
- * await.h - a post whose outcome the thread waits for.
+ * await.h - submits a post and waits for its outcome.
  *
  * Not from a service thread, nor from the log thread.
  */

@@ -178,10 +178,10 @@ refuse(struct post *post)
     post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
 }
 
-/* Answers the owner, who may free the post. A failure breaks the line of the
- * post: the log must not keep later posts of the line before it. Exceptions are
- * a fault of the post itself and STATUS_GONE, after which the owner places it
- * anew. */
+/* Answers the owner. The post may be freed then. A failure breaks the line of
+ * the post: the log must not keep later posts of the line before it. Exceptions
+ * are a fault of the post itself and STATUS_GONE, after which the owner places
+ * it anew. */
 static void
 answer(struct post *post)
 {

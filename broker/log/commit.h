@@ -42,9 +42,9 @@ struct committer {
     const struct log_options *options;
     struct thread thread;
 
-    /* The queue has posts for which no thread has woken this one. The thread
-     * that sets it clears it later; any other thread that clears it wakes this
-     * one. */
+    /* The queue has posts without a wake-up of the log thread. The submitter
+     * that sets the flag clears it later; any other thread that clears it wakes
+     * the log thread. */
     atomic_bool is_owed_a_wake;
 
     /* For log_health: written by the log thread, read by any. Relaxed: each

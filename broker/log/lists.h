@@ -2,7 +2,7 @@
  * lists.h - divides the entries of a set into Change Lists.
  *
  * The log thread decides where a list ends, in the commit: when it is full, or
- * on demand. From that commit on the list is closed for all readers. A list's
+ * on demand. All readers see the list closed from that commit on. A list's
  * `until` is the event time of its last entry, and the next one's `from`: so
  * every published time is a function of a seq, and closing needs no clock. An
  * entry exactly at the boundary belongs to the earlier list (I-01).

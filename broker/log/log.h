@@ -83,8 +83,9 @@ MUST_CHECK enum status log_open(struct log **log,
                                 const struct log_options *options,
                                 struct problem *why);
 
-/* Could log_open use `dir`? Looks whether the directory can be made and used,
- * whether another broker has it, and at the database. Writes nothing. */
+/* Checks that log_open could use `dir`: that the directory can be made and
+ * used, that no other broker has it, and that the database is sound. Writes
+ * nothing. */
 MUST_CHECK enum status log_check(const char *dir, struct problem *why);
 
 /* Takes no more posts; commits and answers the submitted ones. Reading goes on.
@@ -204,9 +205,9 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 /* Keeping */
 
 /* Posts one act of kind RETIREMENT, GENERATION, UNARCHIVED, FILED, PURGED or
- * SWEPT, whose "given" fields are set, and waits until it is durable. What
- * becomes trash with it stays for `grace_us`. STATUS_GONE: the set was removed.
- * Not from a service thread, nor from the log thread. */
+ * SWEPT, whose "given" fields are set, and waits until it is durable. Its trash
+ * stays for `grace_us`. STATUS_GONE: the set was removed. Not from a service
+ * thread, nor from the log thread. */
 MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
                                const struct act *act, int64_t grace_us,
                                struct problem *why);

@@ -1,9 +1,9 @@
 /*
- * stamping.h - placing a post into the round: its entries get seqs and times,
- * batches and lists; other posts what they ask for.
+ * stamping.h - places a post into the round: assigns seqs, times, batches and
+ * lists to its entries, and makes the acts of other posts.
  *
- * The log thread's, as a part of commit.c, which makes the round durable and
- * visible, or undoes all that was placed.
+ * On the log thread, as a part of commit.c, which makes the round durable and
+ * visible, or undoes all placed posts.
  */
 #ifndef BROKER_LOG_STAMPING_H
 #define BROKER_LOG_STAMPING_H
@@ -13,7 +13,7 @@
 /* Places one post, of any kind. STATUS_MEMORY: the round fails. */
 MUST_CHECK enum status stamping_place(struct committer *c, struct post *post);
 
-/* The batch that is being filled, if any, gets no more entries. */
+/* Ends the batch that is being filled, if any. */
 void stamping_finish(struct log_set *set);
 
 #endif

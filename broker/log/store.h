@@ -15,13 +15,14 @@
 #include "proto/status.h"
 
 /* Opens or creates DIR/tidings.db, recovers, and checkpoints the WAL away
- * before it returns: what a COMMIT that failed may have left is then settled.
+ * before it returns, which settles the rest of a failed COMMIT.
  */
 MUST_CHECK enum status store_open(struct engine **engine, const char *dir,
                                   atomic_size_t *forms_account,
                                   struct problem *why);
 
-/* Could store_open use the directory, which exists? Writes nothing. */
+/* Checks that store_open could use the directory, which exists. Writes
+ * nothing. */
 MUST_CHECK enum status store_check_dir(const char *dir, struct problem *why);
 
 #endif

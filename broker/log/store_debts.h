@@ -1,6 +1,6 @@
 /*
- * store_debts.h - sets whose batches closed lists' files hold, and rows of the
- * database still do: to be forgotten, a slice in each commit.
+ * store_debts.h - sets whose batches are both in files of closed lists and in
+ * rows: the log deletes these rows, a slice in each commit.
  *
  * The log thread's.
  */
@@ -28,7 +28,7 @@ struct store_debts {
 MUST_CHECK enum status store_debts_add(struct store_debts *d, uint32_t set,
                                        uint64_t upto);
 
-/* The first is paid; the last takes its place. */
+/* Removes the first, which is paid; the last takes its place. */
 void store_debts_drop(struct store_debts *d);
 
 void store_debts_fini(struct store_debts *d);

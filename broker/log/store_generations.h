@@ -12,8 +12,8 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* A step of the database's versions (store.c). due_us NULL: it is current, or
- * archived. The name is the set's: files outlive a set. */
+/* A step of the database's versions (store.c). due_us NULL: the generation is
+ * current or archived. The name is the set's: files outlive a set. */
 #define STORE_GENERATIONS_STEP                                               \
     "CREATE TABLE generations(id INTEGER PRIMARY KEY, set_id INTEGER NOT "   \
     "NULL,"                                                                  \
@@ -37,21 +37,21 @@ struct store_generations {
     sqlite3_stmt *statements[STORE_GENERATIONS_STATEMENTS];
 };
 
-/* Prepares what is needed; `db` has all steps. */
+/* Prepares its statements; `db` has all steps. */
 MUST_CHECK enum status store_generations_init(struct store_generations *s,
                                               struct db *db,
                                               struct problem *why);
 void store_generations_fini(struct store_generations *s);
 
-/* What a set that is loaded has, of each kind: `to`, which lists_number has
- * begun. */
+/* Loads the generations of a set, of each kind, into `to`, which lists_number
+ * has begun. */
 MUST_CHECK enum status
 store_generations_load(struct store_generations *s, uint32_t set,
                        struct generations to[GENERATION_KINDS],
                        struct problem *why);
 
-/* Each applies an act of its kind, within the transaction of a commit; the
- * last, what a removal means for the generations of the set. */
+/* Each applies an act of its kind, within the transaction of a commit; the last
+ * one applies a removal to the generations of the set. */
 MUST_CHECK enum status store_generations_switch(struct store_generations *s,
                                                 const struct act *act,
                                                 struct problem *why);

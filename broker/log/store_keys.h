@@ -12,10 +12,9 @@
  * commit ever deletes keys one by one: emptying a table frees its pages (30 ms
  * for a million keys, measured).
  *
- * Crashes: which table is current, and since when, is a row that is written in
- * the transaction that empties the other one, which is also that of its batches
- * and keys. So there is always one current table, and what it was emptied of
- * had its time.
+ * Crashes: a row says which table is current, and since when. One transaction
+ * writes that row, empties the other table, and adds the batches and keys. So
+ * one table is always current, and every deleted key has had its time.
  *
  * The clock: a table is emptied when another one has been current for 24 hours
  * by the clock. Set forward, however far, it ends the time of the current one
@@ -36,8 +35,8 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* Tables 0 and 1. Rows are appended, and go all at once: the last one's id is
- * how many there are. */
+/* Tables 0 and 1. Rows are appended, and deleted all at once: the id of the
+ * last one is their number. */
 struct store_keys_state {
     int current;
     int64_t since_us;
@@ -58,7 +57,7 @@ extern const char store_keys_tables[];
 MUST_CHECK enum status store_keys_open(struct store_keys *k, struct db *db,
                                        struct problem *why);
 
-/* Harmless if it was never opened; all zero. */
+/* Harmless if all is zero: never opened. */
 void store_keys_close(struct store_keys *k);
 
 /* See struct engine_ops. */
@@ -77,7 +76,7 @@ MUST_CHECK enum status store_keys_add(struct store_keys *k,
                                       const struct act_key *key, int64_t at_us,
                                       struct problem *why);
 
-/* The transaction was committed. (One that was rolled back needs no word.) */
+/* Notes that the transaction was committed. (A rollback needs no call.) */
 void store_keys_committed(struct store_keys *k);
 
 #endif

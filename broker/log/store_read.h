@@ -79,7 +79,7 @@ MUST_CHECK enum status store_readers_due(struct store_readers *r,
                                          struct due_generation *due,
                                          struct problem *why);
 
-/* What rows look like, for readers and the writer alike */
+/* Columns of rows, for readers and the writer alike */
 
 /* The columns that store_column_list reads. */
 #define LIST_COLUMNS \

@@ -34,12 +34,12 @@
     "ALTER TABLE sets ADD COLUMN first_list INTEGER NOT NULL DEFAULT 0;" \
     "ALTER TABLE sets ADD COLUMN earliest INTEGER NOT NULL DEFAULT 0;"
 
-/* Of a batch: when it was accepted; NULL: that was before this step. */
+/* The acceptance time of a batch; NULL: older than this step. */
 #define STORE_SETS_STEP_ACCEPTED \
     "ALTER TABLE batches ADD COLUMN accepted_us INTEGER;"
 
-/* Of a batch, and of a list's last entry: the seq before the first entry of its
- * commit; NULL: that was before this step. */
+/* The seq before the first entry of the commit of a batch, or of a list's last
+ * entry; NULL: older than this step. */
 #define STORE_SETS_STEP_COMMITS                            \
     "ALTER TABLE batches ADD COLUMN commit_after INTEGER;" \
     "ALTER TABLE lists ADD COLUMN commit_after INTEGER;"
@@ -59,7 +59,7 @@ MUST_CHECK enum status store_sets_init(struct store_sets *s, struct db *db,
                                        struct problem *why);
 void store_sets_fini(struct store_sets *s); /* harmless before it */
 
-/* Tells every set with its head: see struct engine_ops. */
+/* Reports every set with its head: see struct engine_ops. */
 MUST_CHECK enum status store_sets_load(struct store_sets *s,
                                        struct store_generations *generations,
                                        engine_set_fn *on_set, void *user,
@@ -79,7 +79,7 @@ MUST_CHECK enum status store_sets_retirement(struct store_sets *s,
                                              const struct act *act,
                                              struct problem *why);
 
-/* A transaction that had `n` births was committed. */
+/* Notes that a transaction with `n` births was committed. */
 void store_sets_committed(struct store_sets *s, size_t n);
 
 /* Forgets the rows of the lists whose files are gone, and of a removed set some

@@ -8,8 +8,8 @@
  * allow, and an idle set costs nothing.
  *
  * No wake is lost: a publisher changes the head and calls the watches under one
- * hold of the mutex. Whoever adds a watch and then looks at the head has either
- * seen the new head, or is woken.
+ * hold of the mutex. A reader that adds a watch and then looks at the head
+ * either sees the new head, or is woken.
  */
 #ifndef BROKER_LOG_TAIL_H
 #define BROKER_LOG_TAIL_H
@@ -36,7 +36,7 @@ struct tail {
 
 /* The tails of all sets; the log thread's. */
 struct tails {
-    struct tail **queue; /* whose batch came when: oldest first */
+    struct tail **queue; /* the tails of all batches, oldest batch first */
     size_t capacity, start, count;
     size_t bytes; /* weight of the batches in all rings */
     size_t max;

@@ -70,9 +70,8 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
 }
 
 /* All else that is in a set's folder: the bytes of its resources, and builds
- * that a crash has cut off, which nothing tells of. Other trash of that name
- * may have lists that are due later; no reader can reach its other files any
- * more.
+ * that a crash has cut off, which have no row. Other trash of that name may
+ * have lists that are due later; no reader can reach its other files any more.
  */
 static enum status
 unlink_rest(const char *path, struct problem *why)

@@ -1,10 +1,10 @@
 /*
- * trash.h - files that nobody is told of any more: off the disk, in steps.
+ * trash.h - deletes files that the broker no longer announces, in steps.
  *
- * What a removed set or retention leaves behind stays for a while, because
- * somebody may still be reading it (log_read of a list that was begun before);
- * when it is due, files go first, then the rows that tell of them. A crash in
- * between leaves rows without files, which are found again at the next start.
+ * The files of removed sets and lists stay for a while, because readers may
+ * still use them (log_read of a list that was begun before). When they are due,
+ * the files go first, then their rows. A crash in between leaves rows without
+ * files, which the next process finds again.
  */
 #ifndef BROKER_LOG_TRASH_H
 #define BROKER_LOG_TRASH_H
@@ -16,11 +16,11 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* Takes some files of `trash` off the disk, the data directory being `dir`; on
- * disk when it returns. *upto: the last list whose file is gone now. A file
- * that is not there was taken before. `is_alone`: no set has that name now:
- * with the last list goes all else that was kept in its folder. STATUS_AGAIN:
- * of that there is more. Archive thread. */
+/* Deletes some files of `trash` in the data directory `dir`, durably. *upto:
+ * the last list whose file is gone now. An earlier call may have deleted a
+ * missing file. `is_alone`: no set has that name now, so all other files of the
+ * folder go with the last list. STATUS_AGAIN: more of these are left. Archive
+ * thread. */
 MUST_CHECK enum status trash_unlink(const char *dir,
                                     const struct engine_trash *trash,
                                     bool is_alone, uint64_t *upto,

@@ -172,7 +172,7 @@ announce_submit(struct registry *registry, const struct event *event,
 
 /* Events of a round */
 
-/* A set that acts are about, while what follows from them is put together. */
+/* The set of some acts, while their announcement is made. */
 struct subject {
     struct announcement *to;
     struct set *set; /* NULL: the Source */
@@ -249,9 +249,9 @@ tell_part(const struct subject *s, enum change_kind change,
     return tell(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
 }
 
-/* The archive got the lists `from` to `last`; the oldest that it has is
- * `oldest`. With the first it begins; when there are too many for one document,
- * its address is that of an index, and what is new are the parts. */
+/* The archive got the lists `from` to `last`; its oldest is `oldest`. It begins
+ * with the first list. With too many lists for one document, its address is
+ * that of an index, and the parts are new documents. */
 static enum status
 tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
                    uint64_t last)
@@ -272,8 +272,9 @@ tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
     return rc;
 }
 
-/* Lists that a round closed one after the other, up to number `last`: the first
- * was there before, each of the others began with the one before it. */
+/* Announces the lists that a round closed one after the other, up to number
+ * `last`: the first was there before, each other one began when its predecessor
+ * ended. */
 static enum status
 tell_closed(const struct subject *s, const struct act *first, uint64_t last)
 {
@@ -393,8 +394,8 @@ tell_archived(const struct subject *s, const struct act *act)
                                       &now, begin);
 }
 
-/* Announces that the oldest generations left the archive. A part that lost all
- * of them is not announced: R-323 has no `deleted` for it. */
+/* Announces that the oldest generations left the archive. A part without any
+ * left is not announced: R-323 has no `deleted` for it. */
 static enum status
 tell_unarchived(const struct subject *s, const struct act *act)
 {
@@ -413,7 +414,7 @@ tell_unarchived(const struct subject *s, const struct act *act)
                : tell_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
 }
 
-/* A list of several parts: they are told, never their index. */
+/* Announces the parts of a list of several parts, never their index. */
 static enum status
 tell_list_parts(const struct subject *s, const struct generation *g)
 {
@@ -484,9 +485,10 @@ tell_generation(const struct subject *s, const struct act *act)
     return rc;
 }
 
-/* Do these settings change what documents say of the set (R-046, R-062, R-283)?
- * The registry knows what was committed: what settings of the same round change
- * and others of it change back is told, though nobody could see it. */
+/* True if these settings change the description of the set in documents (R-046,
+ * R-062, R-283). Compares with the committed settings in the registry: two
+ * changes of one round that cancel out are announced, though no reader could
+ * see them. */
 static bool
 describes_otherwise(const struct subject *s, const struct act *act)
 {
@@ -536,9 +538,8 @@ last_list_end(const struct act *acts, size_t n, size_t i)
     return last;
 }
 
-/* What follows from acts[*i], and from later ones that are announced with it:
- * sets *i to the last of them. *is_source: the Source Description says
- * something else of the set, too. */
+/* Announces acts[*i], and later ones that belong to it: sets *i to the last of
+ * them. *is_source: the Source Description changes for the set, too. */
 static enum status
 tell_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
          bool *is_source)
@@ -605,7 +606,7 @@ announcer_tell(struct announcer *announcer, const struct act *acts, size_t n,
         bool is_source = false;
 
         if (first->set == a->post.set)
-            continue; /* it is told of nowhere */
+            continue; /* not announced */
         s.set = log_set_owner(first->set);
         rc = tell_act(&s, acts, n, &i, &is_source);
         if (!rc && is_source)

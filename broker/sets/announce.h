@@ -1,19 +1,19 @@
 /*
- * announce.h - framework events: what happened to a document, told to those who
- * follow how a set is published (R-320 to R-329).
+ * announce.h - framework events: announce changes of documents to subscribers
+ * of a framework channel (R-320 to R-329).
  *
- * Every event is an entry of one log, registry_framework, with the tag of whom
- * it concerns (channel.h says what a channel is):
+ * Every event is an entry of one log, registry_framework, with the tag of the
+ * set concerned (channel.h explains channels):
  *
  *   <url><loc>http://example.org/sets/demo/changes/000000000007.xml</loc>
  *   <rs:md change="updated" datetime="..." td:seq="42" capability="changelist"
  *   td:tags="set:demo"/><rs:ln rel="index" href=".../changelist.xml"/></url>
  *
- * What follows from a commit of the log is told with it (log_options.on_acts):
- * a list that was closed and the one that it is followed by, the archive, sets
- * that begin and end, what they are described with, lists that go. One that is
- * told of is published after what it tells (R-327). Any other module raises its
- * event itself, with announce_submit, when its document can be had.
+ * A commit of the log contains the events of its acts (log_options.on_acts):
+ * closed lists and their successors, the archive, sets that begin and end,
+ * their descriptions, retired lists. A framework event is published after the
+ * commit that it describes (R-327). Other modules submit their events
+ * themselves, with announce_submit, once their documents are served.
  *
  *     log thread:   round's acts --> announcer_tell --> same transaction
  *     any thread:   announce_submit ----------------> a transaction of its own
@@ -37,18 +37,18 @@ struct registry;
 struct set;
 struct source_changes;
 
-/* What happened to one document. Lends. */
+/* A change of one document. Lends. */
 struct event {
     enum change_kind change;
     enum capability capability; /* of the document */
-    struct set *set;            /* whose it is; NULL: the Source's */
+    struct set *set;            /* its set; NULL: the Source */
     struct slice loc;           /* never that of an index */
-    struct slice index;         /* the one that it is under; empty: none */
+    struct slice index;         /* its index; empty: none */
 };
 
-/* Appends an event to the framework log, and wakes who follows it; returns at
- * once. What it says must be so already. Any thread. STATUS_STOPPED: the log is
- * ending; STATUS_BUSY: no memory. A disk that is full loses it, with a warning:
+/* Appends an event to the framework log, and wakes its readers; returns at
+ * once. The event must be true already. Any thread. STATUS_STOPPED: the log is
+ * ending; STATUS_BUSY: no memory. A full disk loses the event, with a warning:
  * the documents themselves are right all the same. */
 MUST_CHECK enum status announce_submit(struct registry *registry,
                                        const struct event *event,
@@ -59,19 +59,19 @@ MUST_CHECK enum status announce_submit(struct registry *registry,
  * log's head for a moment. Any thread. */
 uint64_t announce_last(const struct set *set);
 
-/* The set was removed, and that is told: announce_last is its last for ever. A
- * set is gone a moment before; registry_options.on_changed is called behind
- * both. Any thread. */
+/* True if the removal of the set was announced: announce_last is its last event
+ * for ever. The set is gone a moment before; registry_options.on_changed is
+ * called after both. Any thread. */
 bool announce_is_over(const struct set *set);
 
-/* Somebody has looked, where announce_last said 0, and found it there. Of a set
- * that has no event any more, 1 will do: that one is not retained, or not its.
- * Any thread. */
+/* Notes the seq that a search has found after announce_last returned 0. For a
+ * set without events pass 1: that event is not retained, or not the set's. Any
+ * thread. */
 void announce_found(struct set *set, uint64_t seq);
 
-/* For the registry: tells what rounds come to. */
+/* For the registry: announces rounds. */
 
-/* Events that are told together, in the form of a post. */
+/* Events that are announced together, as a post. */
 struct announcement {
     struct post post;
     struct set **about; /* of each fragment; NULL: the Source */
@@ -88,7 +88,7 @@ struct announcer {
 
 void announcer_init(struct announcer *announcer, struct registry *registry);
 
-/* All sets are known that were there at the start. */
+/* Called once all sets of the start are loaded. */
 void announcer_begin(struct announcer *announcer);
 void announcer_fini(struct announcer *announcer);
 
