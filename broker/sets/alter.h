@@ -3,8 +3,8 @@
  * that each change has its place among the posts, and is durable before the
  * broker answers.
  *
- *     alter_settings, alter_remove --> [log thread: commit] --> on_done -->
- * alter_free
+ *     alter_settings, alter_remove --> [log thread: commit] --> on_done
+ *                                                       --> alter_free
  *
  * The log thread merges a change into the settings that the set has at the
  * commit: two changes at once do not undo each other, and the check of what
