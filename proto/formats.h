@@ -36,7 +36,7 @@ const char *formats_offered(void);
  * documents of ResourceSync, and only their bytes are limited. */
 size_t format_entries_max(const struct format *format);
 
-/* Is it a form in which all resources of a set can be told? */
+/* True if a source may put all resources of a set in this format. */
 bool format_is_for_resources(const struct format *format);
 
 /* What a 415 answer to something else offers. */

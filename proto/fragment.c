@@ -5,8 +5,8 @@
 #include "proto/number.h"
 #include "proto/vocab.h"
 
-/* What stands around the parts that are looked for again (fragment.h has a
- * whole one). */
+/* The text around the parts that readers look for (fragment.h has a whole
+ * fragment). */
 #define OPEN         "<url><loc>"
 #define LOC_END      "</loc>"
 #define MD_OPEN      "<rs:md change=\""
@@ -272,8 +272,7 @@ fragment_view(struct slice text, struct fragment_view *view)
     rest.size = (size_t)(end - text.data);
     view->size = (uint32_t)rest.size;
 
-    /* What is searched ends before the closing tag, which is checked here once.
-     */
+    /* The search ends before the closing tag, which is checked here once. */
     if (rest.size < SIZE(OPEN) + SIZE(CLOSE) ||
         memcmp(end - SIZE(CLOSE), CLOSE, SIZE(CLOSE)))
         return STATUS_MALFORMED;

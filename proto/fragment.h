@@ -79,7 +79,7 @@ struct fragment_view {
 MUST_CHECK enum status fragment_view(struct slice text,
                                      struct fragment_view *view);
 
-/* What can be read off faster where the stamp is known to begin at `stamp`. */
+/* Faster readers for callers that know where the stamp begins: `stamp`. */
 
 /* The event time. */
 int64_t fragment_time(const char *fragment, uint32_t stamp);
@@ -93,9 +93,8 @@ struct slice fragment_from_loc(struct slice fragment);
 void fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                      struct slice *tags);
 
-/* What it tells of the bytes: the values of `hash` (a normalised list, in which
- * nothing is escaped; empty where there is none) and `length` (or LENGTH_NONE).
- */
+/* The values of `hash` (a normalised list without escapes; empty if there is
+ * none) and `length` (or LENGTH_NONE). */
 void fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
                     uint64_t *length);
 

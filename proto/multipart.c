@@ -181,7 +181,7 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
 
 /* The headers of a part */
 
-/* The end of the first line of `lines`, whose CR LF are there. A folded line
+/* The size of the first line of `lines`, which has its CR LF. A folded line
  * (RFC 5322 section 2.2.3) ends with its last part. */
 static size_t
 line_size(struct slice lines)

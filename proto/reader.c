@@ -81,7 +81,7 @@ reader_take_message(struct reader *reader)
     reader->takes_message = true;
 }
 
-/* Whatever went wrong, it went wrong here. */
+/* Stores the failure, and says where in the input it is. */
 static enum status
 place_problem(struct reader *reader, enum status rc, struct problem *why)
 {
@@ -202,7 +202,7 @@ check_interval(const struct reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
-/* What is there now did not happen, and at no time. */
+/* A resource is no event: it has no change and no time. */
 static enum status
 take_resource(struct entry *entry, struct problem *why)
 {

@@ -24,7 +24,7 @@ struct parser {
     enum status (*feed)(void *parser, struct slice bytes, struct problem *why);
     enum status (*end)(void *parser, struct problem *why);
 
-    /* The line it stands in; 0 if it cannot tell. */
+    /* The current line; 0 if it is unknown. */
     uint64_t (*line)(const void *parser);
 
     /* How many bytes it has seen without making anything of them. */
@@ -48,7 +48,7 @@ struct reader {
     bool takes_message; /* reader_take_message */
 
     /* The document so far */
-    enum status rc;     /* what went wrong; nothing is read after it */
+    enum status rc;     /* the first failure; the reader stops there */
     uint64_t n_entries; /* handed over */
     bool is_in_entry;
     int capability; /* or -1 */

@@ -6,8 +6,8 @@
 #include "proto/swar.h"
 #include "proto/utf8.h"
 
-/* The kinds of bytes in a URI. Longer characters are checked one at a time;
- * this table decides about all others. */
+/* The kinds of bytes in a URI. This table decides about ASCII; other
+ * characters are checked one at a time. */
 enum {
     PLAIN = 0,
     SCHEME, /* may stand in a scheme: letters, digits, "+-." */

@@ -53,7 +53,7 @@ outcome_skip(struct subscription *s, uint64_t earliest)
 }
 
 /* Gives up this range only, because the callback had its time (W-090). Without
- * a fixed range nothing is lost: no call reached the callback. */
+ * a fixed range no call reached the callback, and nothing is lost. */
 static void
 give_up(struct subscription *s, uint64_t entries)
 {

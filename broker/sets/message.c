@@ -26,7 +26,7 @@
 
 /* A message being put together */
 
-/* What it has of a batch. */
+/* The entries of one batch in it. */
 struct part {
     struct selection selection;
     size_t from, n; /* entries of the selection */
@@ -62,9 +62,8 @@ add_part(struct assembly *a, const struct part *part)
     return STATUS_OK;
 }
 
-/* Takes of a batch what stays within the message's limits, at least one entry
- * in all; returns up to which seq that is. What follows does not pass up to the
- * next entry that does. */
+/* Takes as many entries of a batch as the message's limits allow, at least one
+ * in all. Returns the seq before the next entry that passes. */
 static uint64_t
 fill(struct assembly *a, struct part *part, uint64_t whole)
 {
@@ -251,7 +250,7 @@ close_message(struct buf *to, enum message_form form)
         document_footer(to, DOCUMENT_URLSET);
 }
 
-/* The batch that has entry `seq`, whatever tier holds it. */
+/* Finds the batch of entry `seq` in memory, the store or a list file. */
 static enum status
 batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
          struct problem *why)
@@ -323,9 +322,9 @@ look_up_time(const struct message_wish *wish, uint64_t seq, int64_t *us,
     return STATUS_OK;
 }
 
-/* d(last), which the batch `a` ends in has: from what is known of the entry
- * before the message, if all of it is of that batch, else from the batch's
- * beginning. Who reads a batch entry by entry would add it up as often. */
+/* d(last), computed in the batch that `a` ends in: from the digest before the
+ * message if the whole message is of that batch, else from the batch's
+ * beginning. Otherwise each message of a batch would add up all its digests. */
 static struct digest
 end_digest(const struct assembly *a)
 {

@@ -7,12 +7,11 @@
  * fragments as they are; the JSON entries are made from them when somebody
  * first asks, and kept with the batch (selection.h).
  *
- * With a filter a message still covers all of (after, last], though it has only
- * the entries that pass: their seqs grow, within what is covered. What a
- * receiver has to do is the same as without one: a message continues at
- * position P if its `after` is P, whatever is in it, and then P is its `last`.
- * So every message of a filtered stream begins where the one before ended, a
- * heartbeat, too: while nothing passes, nothing is sent, and then
+ * With a filter a message still covers all of (after, last], but has only the
+ * entries that pass, with growing seqs. The rule for receivers stays: a message
+ * continues at position P if its `after` is P, and then its `last` is the new
+ * P. So every message of a filtered stream begins where the one before ended, a
+ * heartbeat, too. While no entry passes, nothing is sent:
  *
  *     heartbeat  after=7   last=7        where the stream starts
  *     (8 ... 90 do not pass: silence)
@@ -20,18 +19,18 @@
  *     (91 ... 94 do not pass)
  *     message    after=90  last=97       entries 95 and 97
  *
- * A heartbeat of an unfiltered stream has after = last. That digests are those
- * of the whole log proves that two parties saw the same history; entry by entry
- * only who gets all of them can check it.
+ * A heartbeat of an unfiltered stream has after = last. Digests are those of
+ * the whole log. So two parties with the same digest saw the same history, but
+ * only a party that gets all entries can compute it.
  *
  * A framework notification (R-320) is a message of another log, that of the
  * framework events of all sets (registry_framework): seqs, times, epoch and
- * digest are of that one, and its entries those that tell of this set or of the
- * Source as a whole, as a filter of the broker's own picks them by their tags
- * (announce.h). So all that is said of filtered messages holds: it covers more
- * than it has, and `reached`, `is_silent` are to be used with it. It has no
- * filter of the reader's (`filter` is NULL), is XML, and can be had of a set
- * that was removed: that is told there, too.
+ * digest are of that log. Its entries concern this set or the Source as a
+ * whole; a filter of the broker's own selects them by their tags (announce.h).
+ * So everything about filtered messages holds: it covers more than it has, and
+ * callers use `reached` and `is_silent`. It has no filter of the reader
+ * (`filter` is NULL) and is XML. A removed set has one, too, which announces
+ * the removal.
  *
  * Any thread.
  */

@@ -1,18 +1,17 @@
 /*
  * selection.h - the entries of a batch that a reader gets, in a form.
  *
- * Which entries a filter lets through, and their JSON, are worked out at most
- * once per batch and filter class, as far as that can be shared, and kept with
- * the batch (batch.h says how that is done by several threads at once):
+ * The batch keeps results that several readers share, so that each is computed
+ * once per batch and filter class (batch.h describes the threads):
  *
- *   the JSON of all entries          always, when somebody first asks
- *   which entries a class gets       if the class has several readers
- *   the JSON of those entries        likewise, and only while nobody has asked
- *                                    for that of all entries, which has it too
+ *   the JSON of all entries          always, from the first request on
+ *   the entries that a class gets    if the class has several readers
+ *   the JSON of those entries        likewise, unless the batch has the JSON of
+ *                                    all entries already
  *
- * and all of it within the batch's bounds; what is not kept is worked out for
- * one message, and freed with the selection. The XML of an entry is its
- * fragment, as it stands in the batch.
+ * The batch has a bound for all of them. A result beyond it is computed for one
+ * message, and freed with the selection. The XML of an entry is its fragment in
+ * the batch.
  *
  * A selection belongs to one thread and lends from the batch.
  */

@@ -117,7 +117,7 @@ is_new(const struct source_changes *c, uint64_t number, uint64_t begin)
     return number == begin || c->emptied == begin;
 }
 
-/* What has become of the part with the changes `from` to `to` - 1? */
+/* Returns how the changes `from` to `to` - 1 alter their part. */
 static enum change_kind
 change_of(struct source_changes *c, struct registry *registry, size_t from,
           size_t to)
@@ -142,7 +142,7 @@ change_of(struct source_changes *c, struct registry *registry, size_t from,
     return CHANGE_DELETED;
 }
 
-/* Tells each part of which there are changes, or, if `are_new`, sets. */
+/* Announces each part that has changes, or, if `are_new`, that has sets. */
 static enum status
 tell_parts(struct source_changes *c, struct registry *registry, bool are_new,
            source_tell_fn *tell, void *user)

@@ -33,7 +33,7 @@ struct source_changes {
 
     size_t n, capacity;
     uint64_t emptied; /* where the last part began whose sets have all gone */
-    struct parts before; /* as they were told of last */
+    struct parts before; /* as announced last */
     struct parts after;  /* as they are when the round is committed */
 };
 
