@@ -89,16 +89,17 @@ archiver_run(struct thread *t)
     chores_end(&a->chores);
 }
 
-/* In their order: chore.h. */
+/* In their order: chore.h. States come before lists: after a crash many lists
+ * may wait for their files, and each turn folds something first. */
 static void
 list_chores(struct archiver *a)
 {
     struct chore *const all[] = {
-        &a->rotation.chore, &a->retaining.chore,
-        &a->folding.chore,  &a->purge,
-        &a->sweep,          contents_chore(a->contents),
-        &a->uploads.chore,  &a->fetching.chore,
-        &a->renewal.chore,  &a->changedumps.chore,
+        &a->folding.chore,   &a->rotation.chore,
+        &a->retaining.chore, &a->purge,
+        &a->sweep,           contents_chore(a->contents),
+        &a->uploads.chore,   &a->fetching.chore,
+        &a->renewal.chore,   &a->changedumps.chore,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
