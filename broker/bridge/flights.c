@@ -74,7 +74,7 @@ fail(struct lane *lane, enum status rc, const struct problem *why,
      bool *is_over)
 {
     struct out *out = lane->out;
-    struct problem reason;
+    struct problem reason = {.text = ""};
 
     out_rewind(lane);
     *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;

@@ -105,7 +105,7 @@ answer_orders(struct hub *hub, const struct problem *why)
 static void
 on_lost(struct hub *hub, const struct problem *reason)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_set(&why, "it cannot be kept: %s", reason->text);
     verify_lost(hub);

@@ -192,7 +192,7 @@ static bool
 names(struct slice links, const char *rel, struct slice url)
 {
     struct weblink link;
-    struct problem ignored;
+    struct problem ignored = {.text = ""};
 
     while (weblink_next(&links, &link))
         if (!link.is_of_another && weblink_has_rel(&link, rel) &&

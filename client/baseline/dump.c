@@ -90,7 +90,7 @@ fail(struct dump *d, const struct problem *why)
 static void
 fail_memory(struct dump *d)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_memory(&why);
     fail(d, &why);
@@ -120,7 +120,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
     struct dump *d = user;
-    struct problem failed;
+    struct problem failed = {.text = ""};
 
     d->download = NULL;
     if (!why->rc) {
@@ -223,7 +223,7 @@ static void
 expect_some(struct dump *d)
 {
     const struct document_head *head;
-    struct problem why;
+    struct problem why = {.text = ""};
     bool is_over = false;
 
     if (!read_piece(d, &is_over) || !is_over)
@@ -268,7 +268,7 @@ hand_over(struct dump *d, const char *file)
 static bool
 begin_entry(struct dump *d, struct document_entry *copy)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
         free(copy);
@@ -285,7 +285,7 @@ static bool
 take_some(struct dump *d)
 {
     char name[PACKAGE_NAME_SIZE];
-    struct problem why;
+    struct problem why = {.text = ""};
     bool is_over = false;
     enum status rc =
         room_look(&d->client->room, d->dir_fd, PACKAGE_STEP_BYTES, &why);

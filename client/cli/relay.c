@@ -702,7 +702,7 @@ run(const struct arguments *arguments)
     struct sigaction stops = {.sa_handler = on_signal};
     struct relay r = {.limits = &arguments->limits,
                       .keeps_links = given[OPTION_KEEP_LINKS] != NULL};
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (arguments->n_operands != 2)
         return bad_usage("relay needs the URL of a source and a SET-URL; see "

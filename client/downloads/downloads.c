@@ -168,7 +168,7 @@ place(struct job *job)
     for (; job->at < job->n_links;) {
         const struct job_link *link = &job->links[job->at];
         struct host *host = hosts_of(d->hosts, slice_of(link->url));
-        struct problem why;
+        struct problem why = {.text = ""};
 
         problem_clear(&why);
         if (!host) {

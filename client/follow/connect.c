@@ -247,7 +247,7 @@ closed(struct td_follower *f, const struct live_end *end)
 static bool
 again(struct td_follower *f)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
     unsigned ms = 0;
 
     if (!f->is_news) { /* old answers repeat for ever */

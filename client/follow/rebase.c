@@ -175,7 +175,7 @@ begin_without_list(struct td_follower *f)
 static bool
 wait_longer(struct td_follower *f, unsigned ms)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem(&why, STATUS_UNREACHABLE,
             "a baseline was just taken, and again: %.800s", f->reason);
@@ -221,7 +221,7 @@ static bool
 guess_place(struct td_follower *f, const struct problem *why)
 {
     char time[DATETIME_SIZE + 1];
-    struct problem told;
+    struct problem told = {.text = ""};
 
     time[datetime_write_short(time, f->guess.time_us)] = '\0';
     problem(&told, STATUS_UNREACHABLE,

@@ -215,7 +215,7 @@ static void
 on_turn(void *user)
 {
     struct source *s = user;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (!tour_is_over(s->tour))
         return;

@@ -34,7 +34,7 @@ failed_listing(struct td_follower *f)
 bool
 survey_open(struct td_follower *f)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (f->listing)
         return true;
@@ -78,7 +78,7 @@ static bool
 is_unknown(struct td_follower *f, const char *format)
 {
     char position[TD_POSITION_SIZE];
-    struct problem why;
+    struct problem why = {.text = ""};
     struct place place;
 
     follower_place(f, &place);

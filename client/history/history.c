@@ -143,7 +143,7 @@ advance(struct history *h)
 bool
 history_end_well(struct history *h)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (h->etag && h->seen_etag[0])
         memcpy(*h->etag, h->seen_etag, sizeof(h->seen_etag));

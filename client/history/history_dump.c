@@ -88,7 +88,7 @@ history_load_package(struct history *h, const char *url)
         .max_bytes = h->client->room.limits.max_total_bytes,
         .begins = "PK",
     };
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (!h->scratch_path)
         return history_fail(h, STATUS_GONE,

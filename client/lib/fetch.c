@@ -446,7 +446,7 @@ end(struct fetch *f, const struct problem *why)
 static void
 finish(struct fetch *f)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
     long sent = 0;
 
     curl_easy_getinfo(f->easy, CURLINFO_REQUEST_SIZE, &sent);

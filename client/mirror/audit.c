@@ -170,7 +170,7 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
 static bool
 ask(struct audit *a, const char *url)
 {
-    struct problem gone;
+    struct problem gone = {.text = ""};
 
     if (run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
         return !a->why.rc;

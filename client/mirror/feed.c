@@ -131,7 +131,7 @@ tell(struct feed *f, const struct td_change *c, bool is_baseline)
 {
     struct mirror *m = f->m;
     struct book_telling t;
-    struct problem why;
+    struct problem why = {.text = ""};
     int64_t id;
 
     if (!c->loc)

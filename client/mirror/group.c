@@ -95,7 +95,7 @@ free_items(struct items *items)
 static bool
 fail_memory(struct mirror *m)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     problem_memory(&why);
@@ -198,7 +198,7 @@ sync_file(const struct group *g, struct item *item, struct problem *why)
 static void
 do_shares(struct group *g)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
     size_t i;
 
     problem_clear(&why);
@@ -305,7 +305,7 @@ name_item(struct group *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct shelf_mark mark;
-    struct problem why;
+    struct problem why = {.text = ""};
     char name[DOWNLOAD_NAME_MAX];
 
     problem_clear(&why);
@@ -332,7 +332,7 @@ remove_some(struct group *g)
 {
     struct mirror *m = g->m;
     struct book_resource r = {.id = 0};
-    struct problem why;
+    struct problem why = {.text = ""};
     bool is_found;
 
     problem_clear(&why);

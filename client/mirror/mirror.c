@@ -51,7 +51,7 @@ mirror_fail(struct mirror *m, const struct problem *why)
 void
 mirror_fail_book(struct mirror *m)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     book_rollback(m->book);
@@ -63,7 +63,7 @@ mirror_fail_book(struct mirror *m)
 bool
 mirror_has_room(struct mirror *m)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     if (!m->shelf || !room_look(&m->client->room, shelf_incoming(m->shelf),

@@ -37,7 +37,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
 {
     struct td_sync_options filled;
     struct mirror m = {.client = client};
-    struct problem why;
+    struct problem why = {.text = ""};
     enum status rc;
 
     client_begin(client);

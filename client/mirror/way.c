@@ -13,7 +13,7 @@
 static void
 fail_file(struct mirror *m, const char *what, const char *path)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     problem(&why, STATUS_IO, "%s %s: %s", what, path, strerror(errno));
@@ -43,7 +43,7 @@ mirror_make_way(struct mirror *m, const struct book_resource *r, bool *is_there)
     char where[SHELF_WHERE_SIZE] = "";
     char text[2 * PATHS_MAX];
     struct shelf_mark mark;
-    struct problem why;
+    struct problem why = {.text = ""};
     enum shelf_found found = shelf_look(m->shelf, r->path, &mark);
 
     problem_clear(&why);

@@ -85,7 +85,7 @@ fail_full(struct work *w, const struct problem *why)
 static bool
 note_come(struct work *w, struct flight *flight, uint64_t bytes)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     note_kept(w);
@@ -215,7 +215,7 @@ work_take(struct work *w, const struct book_resource *r, const char *file,
     struct mirror *m = w->m;
     struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
     char name[DOWNLOAD_NAME_MAX];
-    struct problem why;
+    struct problem why = {.text = ""};
 
     *is_taken = flight != NULL;
     if (!flight)
@@ -310,7 +310,7 @@ fetch_one(struct work *w, const struct book_resource *r, bool *is_taken)
                         .duplicates = links,
                         .file = name};
     enum status rc;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     if (r->length != LENGTH_NONE && !is_too_long(w, r) &&

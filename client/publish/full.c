@@ -116,7 +116,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     char target[SET_URL_MAX + 64];
     unsigned max_delete = options ? options->max_delete : 0;
     char *known = options ? options->known : NULL;
-    struct problem why;
+    struct problem why = {.text = ""};
     int fd;
     enum status rc;
 

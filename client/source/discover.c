@@ -196,7 +196,7 @@ end(struct discovery *d, const struct problem *why)
 static void
 end_with(struct discovery *d, enum status rc, const char *text)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     if (rc)

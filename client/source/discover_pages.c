@@ -456,7 +456,7 @@ read_link_header(struct discovery *d, const struct page_answer *answer)
 static bool
 end_other(struct discovery *d, const struct page_answer *answer)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (d->job->depth > 0) {
         problem_clear(&why);

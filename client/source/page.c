@@ -133,7 +133,7 @@ tell_failure(struct page *p, const struct problem *because, struct problem *why)
 static void
 tell_refusal(struct page *p, struct fetch_answer *answer, struct problem *why)
 {
-    struct problem refusal;
+    struct problem refusal = {.text = ""};
     struct buf body = answer->body;
 
     problem_clear(&refusal);
@@ -193,7 +193,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
                                .date = answer->date,
                                .link = answer->link};
     bool is_enough = because->rc == STATUS_STOPPED;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     why.http_status = because->http_status;

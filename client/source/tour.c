@@ -62,7 +62,7 @@ end(struct tour *t, const struct problem *why)
 static void
 end_memory(struct tour *t)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     problem_memory(&why);
@@ -87,7 +87,7 @@ close_set(struct tour *t, size_t set)
 static bool
 open_sets(struct tour *t)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
     size_t set;
     bool is_visit;
 

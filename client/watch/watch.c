@@ -42,7 +42,7 @@
 void
 watch_warn(struct watch *w, const char *format, ...)
 {
-    struct problem why;
+    struct problem why = {.text = ""};
     va_list args;
 
     va_start(args, format);

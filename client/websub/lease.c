@@ -207,7 +207,7 @@ static void
 on_wait(void *user)
 {
     struct lease *l = user;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     if (l->state == STATE_LEAVING) {
         if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)

@@ -207,7 +207,7 @@ static void
 on_late(void *user)
 {
     struct topic_search *search = user;
-    struct problem why;
+    struct problem why = {.text = ""};
 
     problem_clear(&why);
     problem(&why, STATUS_UNREACHABLE,
