@@ -109,8 +109,9 @@ settle_in_parent(const char *path, bool is_new)
     return rc;
 }
 
-/* Makes one folder. If it exists, a process may have made it and been killed
- * before the sync: so this syncs its name as well, if that is allowed. */
+/* Makes one folder, and syncs its name. It syncs the name of a folder that
+ * exists, too, if permitted: a process may have made the folder and died before
+ * the sync. */
 static int
 make_dir(const char *dir)
 {

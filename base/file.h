@@ -33,8 +33,8 @@ MUST_CHECK enum status file_make_dir(int dir_fd, const char *name,
  * now on. */
 MUST_CHECK enum status file_let_passers_read(int dir_fd, struct problem *why);
 
-/* Checks that file_make_dirs could make `dir`, and that files could be made in
- * it. Leaves nothing behind; the result may be outdated soon. */
+/* Checks that file_make_dirs can make `dir` and that this process can make
+ * files in it. Leaves nothing behind; the result may be outdated soon. */
 MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
 
 /* Takes the only lock of a directory: creates DIR/lock and locks it until

@@ -1,6 +1,6 @@
 /*
- * marks.h - marks for news: any thread sets them, one thread looks. They form a
- * stack: many threads push without a lock, and one takes all.
+ * marks.h - marks for news: any thread sets them, one thread looks. The marks
+ * form a stack: many threads push without a lock, and one takes all.
  *
  *     struct lane { struct mark mark; ... };
  *

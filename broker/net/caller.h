@@ -237,8 +237,7 @@ void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
  * (server.h). Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
 
-/* Counts the calls that had their turn and are not done, and those that
- * wait. */
+/* Counts the calls under way and those that wait for their turn. */
 void caller_count(const struct caller *caller, unsigned *under_way,
                   unsigned *waiting);
 

@@ -214,8 +214,8 @@ service_wake_later(struct service *s, int64_t wait_us)
 
 /* Wakes and tasks */
 
-/* Runs the tasks. Returns true if the end was requested: all tasks that were
- * posted before it have run. */
+/* Runs the tasks. Returns true if one of them was the end: all tasks posted
+ * before the end have run. */
 static bool
 run_tasks(struct service *s)
 {

@@ -310,8 +310,8 @@ folder_size(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Fails if several folders have lists of several sets. If one folder has them,
- * it is damaged, and the chain breaks there. */
+/* Fails if several folders have lists of several sets. A single folder with
+ * lists of several sets is damaged: the chain breaks in it. */
 static enum status
 check_sets(struct verify *v, const struct files *files)
 {
@@ -422,7 +422,7 @@ check_all(struct verify *v, const struct files *files)
 
     for (size_t i = 0; i < files->n && !rc; i += n) {
         const struct file *f = &files->each[i];
-        struct problem why;
+        struct problem why = {.text = ""};
 
         n = copies_of(files, i);
         rc = go_on(v);
