@@ -17,7 +17,7 @@
 #include "broker/sets/file_modes.h"
 #include "broker/sets/public_url.h"
 #include "broker/sets/registry.h"
-#include "proto/signature.h"
+#include "proto/webhook_signature.h"
 
 /* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000

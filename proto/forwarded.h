@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "proto/address.h"
+#include "proto/network_address.h"
 #include "proto/slice.h"
 
 /* Finds the last address in the values of the two fields (several lines joined

@@ -1,7 +1,7 @@
 #include "proto/fragment.h"
 
-#include "proto/document.h"
-#include "proto/entry.h"
+#include "proto/document_write.h"
+#include "proto/entry_builder.h"
 #include "proto/number.h"
 #include "proto/vocab.h"
 

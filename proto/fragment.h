@@ -23,7 +23,7 @@
 
 #include "proto/buf.h"
 #include "proto/change.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 
 /* Longest fragment, stamped. An entry has a loc of 2,048 characters, links and
  * attributes: 256 KiB is generous, and a batch (as large) always has room
@@ -57,9 +57,9 @@ size_t fragment_stamp(char *to, const char *bytes, const struct fragment *f,
 struct entry;
 
 /* Reads a stamped fragment into `entry`. The XML reader for messages
- * (formats.h) makes the same change of it, but needs three to ten times as
- * long. The change lends from `fragment` and from `entry`, until the entry is
- * cleared or read again. STATUS_MALFORMED: not a stamped fragment;
+ * (input_formats.h) makes the same change of it, but needs three to ten times
+ * as long. The change lends from `fragment` and from `entry`, until the entry
+ * is cleared or read again. STATUS_MALFORMED: not a stamped fragment;
  * STATUS_MEMORY. */
 MUST_CHECK enum status fragment_read(struct entry *entry,
                                      struct slice fragment);

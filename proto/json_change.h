@@ -21,7 +21,7 @@
 
 #include "proto/buf.h"
 #include "proto/change.h"
-#include "proto/coverage.h"
+#include "proto/log_range.h"
 
 /* Appends a change as a JSON object. */
 void json_change(struct buf *to, const struct change *change);

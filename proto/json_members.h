@@ -7,8 +7,8 @@
 #ifndef PROTO_JSON_MEMBERS_H
 #define PROTO_JSON_MEMBERS_H
 
+#include "proto/input_reader.h"
 #include "proto/json_parse.h"
-#include "proto/reader.h"
 
 /* Which value of an object is meant. */
 enum member_id {

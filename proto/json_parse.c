@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <yajl/yajl_parse.h>
 
-#include "proto/bom.h"
-#include "proto/entry.h"
+#include "proto/byte_order_mark.h"
+#include "proto/entry_builder.h"
 #include "proto/swar.h"
 
 /* Bytes of one call of yajl: the parser checks its memory after each. */
@@ -38,7 +38,7 @@ struct json_parse {
     size_t since;       /* bytes of earlier pieces since the last value */
     size_t last;        /* where in the piece the last value was */
     int depth;
-    unsigned bom;        /* bytes of it that were there: bom.h */
+    unsigned bom;        /* bytes of it that were there: byte_order_mark.h */
     struct problem *why; /* of the present call */
 
     enum escape escape;

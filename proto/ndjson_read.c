@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-#include "proto/bom.h"
+#include "proto/byte_order_mark.h"
 #include "proto/json_read.h"
 
 struct ndjson {
     struct reader *reader;
     void *json;    /* json_parser's: reads the line as a document of its own */
-    unsigned bom;  /* bytes of it that were there: bom.h */
+    unsigned bom;  /* bytes of it that were there: byte_order_mark.h */
     uint64_t line; /* that it stands in */
     bool is_in_line; /* something but white space of the line was there */
 };

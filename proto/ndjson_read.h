@@ -13,7 +13,7 @@
 #ifndef PROTO_NDJSON_READ_H
 #define PROTO_NDJSON_READ_H
 
-#include "proto/reader.h"
+#include "proto/input_reader.h"
 
 extern const struct parser ndjson_parser;
 

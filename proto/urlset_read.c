@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "proto/md_read.h"
+#include "proto/rs_read.h"
 
 /* A loc of 2,048 characters, in bytes, with white space around it. */
 #define TEXT_MAX 16384

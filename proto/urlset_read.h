@@ -14,7 +14,7 @@
 #ifndef PROTO_URLSET_READ_H
 #define PROTO_URLSET_READ_H
 
-#include "proto/reader.h"
+#include "proto/input_reader.h"
 
 extern const struct parser urlset_parser;
 

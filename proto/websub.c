@@ -18,10 +18,10 @@ websub_mode_name(enum websub_mode mode)
 
 /* The value of a parameter, empty if it is not there. */
 static enum status
-read_parameter(const struct form_data *form, const char *name,
+read_parameter(const struct urlencoded_data *form, const char *name,
                struct slice *value, struct problem *why)
 {
-    (void)form_get(form, name, value);
+    (void)urlencoded_get(form, name, value);
     for (size_t i = 0; i < form->n; i++)
         if (slice_is(form->fields[i].name, name) &&
             !slice_equal(form->fields[i].value, *value))
@@ -31,7 +31,7 @@ read_parameter(const struct form_data *form, const char *name,
 }
 
 static enum status
-read_mode(const struct form_data *form, enum websub_mode *mode,
+read_mode(const struct urlencoded_data *form, enum websub_mode *mode,
           struct problem *why)
 {
     struct slice value;
@@ -53,8 +53,8 @@ read_mode(const struct form_data *form, enum websub_mode *mode,
 }
 
 static enum status
-read_url(const struct form_data *form, const char *name, struct slice *url,
-         struct problem *why)
+read_url(const struct urlencoded_data *form, const char *name,
+         struct slice *url, struct problem *why)
 {
     enum status rc = read_parameter(form, name, url, why);
 
@@ -66,7 +66,8 @@ read_url(const struct form_data *form, const char *name, struct slice *url,
 }
 
 static enum status
-read_lease(const struct form_data *form, uint64_t *lease_s, struct problem *why)
+read_lease(const struct urlencoded_data *form, uint64_t *lease_s,
+           struct problem *why)
 {
     struct slice value;
     enum status rc = read_parameter(form, "hub.lease_seconds", &value, why);
@@ -97,7 +98,7 @@ refused:
 }
 
 static enum status
-check_topics(const struct form_data *form, struct problem *why)
+check_topics(const struct urlencoded_data *form, struct problem *why)
 {
     struct slice topic;
     size_t at = 0;
@@ -116,7 +117,7 @@ check_topics(const struct form_data *form, struct problem *why)
 }
 
 enum status
-websub_read(const struct form_data *form, struct websub_request *request,
+websub_read(const struct urlencoded_data *form, struct websub_request *request,
             struct problem *why)
 {
     enum status rc;
@@ -145,10 +146,11 @@ websub_read(const struct form_data *form, struct websub_request *request,
 }
 
 bool
-websub_next_topic(const struct form_data *form, size_t *at, struct slice *topic)
+websub_next_topic(const struct urlencoded_data *form, size_t *at,
+                  struct slice *topic)
 {
     while (*at < form->n) {
-        const struct form_field *field = &form->fields[(*at)++];
+        const struct urlencoded_field *field = &form->fields[(*at)++];
 
         if (slice_is(field->name, "hub.url") ||
             slice_is(field->name, "hub.topic")) {
@@ -183,14 +185,14 @@ websub_verification_url(struct buf *to, struct slice callback,
                         struct slice challenge, uint64_t lease_s)
 {
     add_callback(to, callback);
-    form_add(to, "hub.mode", slice_of(websub_mode_name(mode)));
-    form_add(to, "hub.topic", topic);
-    form_add(to, "hub.challenge", challenge);
+    urlencoded_add(to, "hub.mode", slice_of(websub_mode_name(mode)));
+    urlencoded_add(to, "hub.topic", topic);
+    urlencoded_add(to, "hub.challenge", challenge);
     if (mode == WEBSUB_SUBSCRIBE) {
         char digits[NUMBER_SIZE_MAX];
 
-        form_add(to, "hub.lease_seconds",
-                 (struct slice){digits, number_write(digits, lease_s)});
+        urlencoded_add(to, "hub.lease_seconds",
+                       (struct slice){digits, number_write(digits, lease_s)});
     }
 }
 
@@ -199,8 +201,8 @@ websub_denial_url(struct buf *to, struct slice callback, struct slice topic,
                   struct slice reason)
 {
     add_callback(to, callback);
-    form_add(to, "hub.mode", SLICE("denied"));
-    form_add(to, "hub.topic", topic);
+    urlencoded_add(to, "hub.mode", SLICE("denied"));
+    urlencoded_add(to, "hub.topic", topic);
     if (reason.size > 0)
-        form_add(to, "hub.reason", reason);
+        urlencoded_add(to, "hub.reason", reason);
 }

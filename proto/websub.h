@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #include "proto/buf.h"
-#include "proto/form.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
+#include "proto/urlencoded.h"
 
 /* Bytes of a topic or callback, and of a secret (W-023: 199 are accepted). */
 #define WEBSUB_URL_MAX    2048
@@ -49,13 +49,13 @@ struct websub_request {
  *
  * A publish needs at least one topic (W-122), each a URL, else it is
  * STATUS_MALFORMED; all else in it is ignored. */
-MUST_CHECK enum status websub_read(const struct form_data *form,
+MUST_CHECK enum status websub_read(const struct urlencoded_data *form,
                                    struct websub_request *request,
                                    struct problem *why);
 
 /* The topics that a publish names: hub.url and hub.topic, each as often as it
  * is there (W-121). *at begins at 0. false: no more. */
-bool websub_next_topic(const struct form_data *form, size_t *at,
+bool websub_next_topic(const struct urlencoded_data *form, size_t *at,
                        struct slice *topic);
 
 /* Checks that `url` can be a topic or callback. It has to be http or https,

@@ -1,7 +1,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "proto/address.h"
+#include "proto/network_address.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 #include "proto/websub.h"

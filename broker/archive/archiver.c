@@ -5,14 +5,14 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/archive/changedumps.h"
-#include "broker/archive/checking.h"
+#include "broker/archive/content_check.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/fetching.h"
-#include "broker/archive/folding.h"
+#include "broker/archive/fetch_schedule.h"
 #include "broker/archive/generation.h"
 #include "broker/archive/renewal.h"
-#include "broker/archive/retain.h"
-#include "broker/archive/rotate.h"
+#include "broker/archive/retention.h"
+#include "broker/archive/rotation.h"
+#include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
 #include "broker/base/diag.h"
 
@@ -24,14 +24,14 @@ struct archiver {
     struct list chores;
     struct rotation rotation;
     struct retaining retaining;
-    struct folding folding;
+    struct state_fold folding;
     struct chore purge, sweep;
     struct contents *contents;
     struct uploads uploads;
-    struct fetching fetching;
+    struct fetch_schedule fetching;
     struct renewal renewal;
     struct changedumps changedumps;
-    struct checking checking;
+    struct content_check checking;
     struct registry *registry;
 };
 
@@ -120,20 +120,20 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     a->purge.step = purge_some;
     a->sweep.step = sweep_some;
     rotation_init(&a->rotation, registry);
-    retain_init(&a->retaining, registry, &a->chores);
-    folding_init(&a->folding, registry);
+    retention_init(&a->retaining, registry, &a->chores);
+    state_fold_init(&a->folding, registry);
     rc = uploads_init(&a->uploads, registry, &a->folding, &a->thread, why);
     if (!rc)
         rc = contents_new(&a->contents, registry, why);
     renewal_init(&a->renewal, registry, &a->folding, a->contents, &a->thread);
     changedumps_init(&a->changedumps, registry, a->contents);
     if (!rc)
-        rc = fetching_open(&a->fetching, registry, a->contents, allowed,
-                           &a->thread, why);
+        rc = fetch_schedule_open(&a->fetching, registry, a->contents, allowed,
+                                 &a->thread, why);
     if (!rc)
         list_chores(a);
     if (!rc)
-        rc = checking_init(&a->checking, registry, a->contents, why);
+        rc = content_check_init(&a->checking, registry, a->contents, why);
     if (rc)
         archiver_close(a);
     else
@@ -182,7 +182,7 @@ archiver_stop(struct archiver *a)
 {
     if (!a)
         return;
-    checking_stop(&a->checking);
+    content_check_stop(&a->checking);
     thread_stop(&a->thread);
 }
 
@@ -191,7 +191,7 @@ archiver_close(struct archiver *a)
 {
     archiver_stop(a);
     if (a) {
-        checking_fini(&a->checking);
+        content_check_fini(&a->checking);
         chores_end(&a->chores); /* if the thread never began */
         contents_free(a->contents);
         uploads_fini(&a->uploads);

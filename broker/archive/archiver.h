@@ -8,7 +8,7 @@
 #define BROKER_ARCHIVE_ARCHIVER_H
 
 #include "broker/sets/registry.h"
-#include "proto/address.h"
+#include "proto/network_address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -18,9 +18,9 @@ struct renewal_order;
 struct uploads;
 
 /* Opens everything but the thread itself. Call it before anybody can post: from
- * now on the checker looks for the content that posts describe (checking.h).
- * `allowed`: the networks from which content may be fetched; lent as long as
- * the archiver lives. */
+ * now on the checker looks for the content that posts describe
+ * (content_check.h). `allowed`: the networks from which content may be fetched;
+ * lent as long as the archiver lives. */
 MUST_CHECK enum status archiver_open(struct archiver **archiver,
                                      struct registry *registry,
                                      const struct networks *allowed,

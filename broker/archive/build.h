@@ -11,7 +11,7 @@
  *                  |            |
  *                  +-- failed --+--> nothing stays
  *
- * Between the steps nobody folds the set (folding_hold). Archive thread.
+ * Between the steps nobody folds the set (state_fold_hold). Archive thread.
  */
 #ifndef BROKER_ARCHIVE_BUILD_H
 #define BROKER_ARCHIVE_BUILD_H
@@ -24,8 +24,8 @@
 #include "broker/sets/registry.h"
 #include "broker/state/resources.h"
 #include "proto/buf.h"
-#include "proto/coverage.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
+#include "proto/log_range.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

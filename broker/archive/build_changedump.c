@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "broker/archive/dump_package.h"
 #include "broker/archive/generation.h"
-#include "broker/archive/packing.h"
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* Entries of a step: each costs a query of content.db. */
 #define STEP_ENTRIES 2000
@@ -20,7 +20,7 @@
 struct package_of {
     uint64_t last;
     int64_t until_us;
-    struct package_file file;
+    struct zip_writer_file file;
 };
 
 struct changedump {
@@ -31,9 +31,9 @@ struct changedump {
     struct generation_writer *writer;
 
     enum { PLANNING, ADDING, COPYING } at;
-    struct packing *packing; /* the current package, or its plan */
-    uint64_t seq;            /* the last entry planned or added */
-    struct batch *batch;     /* of the last entry read; or NULL */
+    struct dump_package *packing; /* the current package, or its plan */
+    uint64_t seq;                 /* the last entry planned or added */
+    struct batch *batch;          /* of the last entry read; or NULL */
 
     /* The whole packages, and behind them the current one, as planned. */
     struct package_of *packages;
@@ -44,7 +44,7 @@ struct changedump {
 static void
 dump_free(struct changedump *d)
 {
-    packing_free(d->packing);
+    dump_package_free(d->packing);
     batch_unref(d->batch);
     buf_fini(&d->text);
     free(d->packages);
@@ -56,7 +56,8 @@ build_changedump_abandon(struct changedump *d)
 {
     if (!d)
         return;
-    packing_free(d->packing); /* it writes in the folder of the generation */
+    dump_package_free(
+        d->packing); /* it writes in the folder of the generation */
     d->packing = NULL;
     if (d->writer)
         generation_abandon(d->writer);
@@ -168,7 +169,8 @@ add_some(struct changedump *d, struct content *content, uint64_t last,
 
         rc = read_entry(d, content, d->seq + 1, &entry, why);
         if (!rc)
-            rc = packing_add(d->packing, entry.text, entry.bytes, &fits, why);
+            rc = dump_package_add(d->packing, entry.text, entry.bytes, &fits,
+                                  why);
         if (rc || !fits)
             break;
         d->seq++;
@@ -217,11 +219,12 @@ begin_package(struct changedump *d, struct problem *why)
     };
 
     write_head(d, before, package, &head, &coverage);
-    packing_free(d->packing);
+    dump_package_free(d->packing);
     d->packing = NULL;
     d->seq = coverage.after;
     d->at = ADDING;
-    return packing_begin(&d->packing, d->set, d->writer, d->n + 1, &head, why);
+    return dump_package_begin(&d->packing, d->set, d->writer, d->n + 1, &head,
+                              why);
 }
 
 static enum status
@@ -235,7 +238,7 @@ plan(struct changedump *d, struct content *content, struct problem *why)
         return problem_memory(why);
     d->packages = packages;
     if (!d->packing)
-        rc = packing_plan(&d->packing, d->set, why);
+        rc = dump_package_plan(&d->packing, d->set, why);
     if (!rc)
         rc = add_some(d, content, d->list.last, &is_full, why);
     return rc || !is_full ? rc : begin_package(d, why);
@@ -254,7 +257,7 @@ add(struct changedump *d, struct content *content, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "the content of entry %" PRIu64 " has grown", d->seq);
     d->at = COPYING;
-    return packing_close(d->packing, why);
+    return dump_package_close(d->packing, why);
 }
 
 static enum status
@@ -262,11 +265,11 @@ copy(struct changedump *d, struct problem *why)
 {
     bool is_done = false;
     enum status rc =
-        packing_step(d->packing, &is_done, &d->packages[d->n].file, why);
+        dump_package_step(d->packing, &is_done, &d->packages[d->n].file, why);
 
     if (rc || !is_done)
         return rc;
-    packing_free(d->packing);
+    dump_package_free(d->packing);
     d->packing = NULL;
     d->n++;
     d->at = PLANNING;
@@ -329,8 +332,9 @@ write_document(struct changedump *d, struct problem *why)
             .until_us = d->packages[i].until_us,
         };
 
-        packing_entry(&d->text, d->set, GENERATION_CHANGEDUMP,
-                      d->generation.number, i + 1, &d->packages[i].file, entry);
+        dump_package_entry(&d->text, d->set, GENERATION_CHANGEDUMP,
+                           d->generation.number, i + 1, &d->packages[i].file,
+                           entry);
         from_us = entry.until_us;
         rc = flush(d, PIECE_BYTES, why);
     }

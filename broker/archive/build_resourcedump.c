@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "broker/archive/packing.h"
+#include "broker/archive/dump_package.h"
 #include "proto/fragment.h"
 
 /* Entries put into a manifest in one step. */
@@ -18,11 +18,11 @@ struct resourcedump {
     struct build build;
     struct contents *contents; /* lent */
 
-    struct packing *packing; /* the current package; NULL: none */
-    bool is_closed;          /* the package has all its entries */
+    struct dump_package *packing; /* the current package; NULL: none */
+    bool is_closed;               /* the package has all its entries */
 
     struct packed {
-        struct package_file file;
+        struct zip_writer_file file;
         int64_t completed_us;
     } * packages;
 
@@ -34,7 +34,7 @@ dump_end(struct build *b)
 {
     struct resourcedump *d = (struct resourcedump *)b;
 
-    packing_free(d->packing);
+    dump_package_free(d->packing);
     free(d->packages);
 }
 
@@ -61,9 +61,10 @@ begin_package(struct resourcedump *d, struct problem *why)
     build_link_up(b, &links);
     head = build_head(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP_MANIFEST, &links);
     d->is_closed = false;
-    rc = packing_begin(&d->packing, b->set, b->writer, d->n + 1, &head, why);
+    rc = dump_package_begin(&d->packing, b->set, b->writer, d->n + 1, &head,
+                            why);
     if (!rc)
-        packing_set_limit(
+        dump_package_set_limit(
             d->packing,
             build_resourcedump_limit(
                 registry_config(b->set->registry)->package_bytes, d->n));
@@ -106,7 +107,7 @@ add_entries(struct resourcedump *d, struct resources *resources,
         if (!rc)
             rc = find_content(content, &e, &bytes, why);
         if (!rc)
-            rc = packing_add(d->packing, e.entry, &bytes, &fits, why);
+            rc = dump_package_add(d->packing, e.entry, &bytes, &fits, why);
         if (rc || !fits)
             break;
         b->id = e.id;
@@ -115,7 +116,7 @@ add_entries(struct resourcedump *d, struct resources *resources,
     if (rc || (fits && b->n < b->generation.n))
         return rc;
     d->is_closed = true;
-    return packing_close(d->packing, why);
+    return dump_package_close(d->packing, why);
 }
 
 static enum status
@@ -128,11 +129,11 @@ copy_some(struct resourcedump *d, struct problem *why)
     if (!packages)
         return problem_memory(why);
     d->packages = packages;
-    rc = packing_step(d->packing, &is_done, &packages[d->n].file, why);
+    rc = dump_package_step(d->packing, &is_done, &packages[d->n].file, why);
     if (rc || !is_done)
         return rc;
     packages[d->n++].completed_us = clock_now_us();
-    packing_free(d->packing);
+    dump_package_free(d->packing);
     d->packing = NULL;
     return STATUS_OK;
 }
@@ -152,14 +153,14 @@ write_document(struct resourcedump *d, struct problem *why)
     head.completed_us = clock_now_us();
     document_header(&b->text, &head);
     for (size_t i = 0; !rc && i < d->n; i++) {
-        packing_entry(&b->text, b->set, b->generation.kind,
-                      b->generation.number, i + 1, &d->packages[i].file,
-                      (struct document_entry){
-                          .from_us = DATETIME_NONE,
-                          .until_us = DATETIME_NONE,
-                          .at_us = b->generation.at_us,
-                          .completed_us = d->packages[i].completed_us,
-                      });
+        dump_package_entry(&b->text, b->set, b->generation.kind,
+                           b->generation.number, i + 1, &d->packages[i].file,
+                           (struct document_entry){
+                               .from_us = DATETIME_NONE,
+                               .until_us = DATETIME_NONE,
+                               .at_us = b->generation.at_us,
+                               .completed_us = d->packages[i].completed_us,
+                           });
         rc = build_flush(b, BUILD_PIECE_BYTES, why);
     }
     document_footer(&b->text, DOCUMENT_URLSET);

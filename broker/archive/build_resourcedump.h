@@ -1,7 +1,7 @@
 /*
  * build_resourcedump.h - a Resource Dump from the state of a set and the
  * content that it keeps (R-100 to R-119): packages, each with its manifest
- * (packing.h), then the document that names them.
+ * (dump_package.h), then the document that names them.
  *
  *     each package: its entries, into the manifest --> its content, copied
  *                       ^                                     |

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 struct resourcelist {
     struct build build;

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content_files.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 
 #define CLAIMS_BUCKETS 4096
 

@@ -16,7 +16,7 @@
 #include "broker/state/content_files.h"
 #include "proto/arena.h"
 #include "proto/change.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/archive/claims.h"
-#include "broker/archive/folding.h"
 #include "broker/archive/notes.h"
-#include "broker/archive/opened.h"
+#include "broker/archive/open_databases.h"
+#include "broker/archive/state_fold.h"
 #include "broker/archive/turn.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -33,7 +33,7 @@ struct contents {
     struct chore chore;
     struct registry *registry;
     char arriving[4096 + 16];
-    struct opened opened;
+    struct open_databases opened;
     struct claims claims;
     struct turn turn;
     bool is_due;   /* a turn is pending */
@@ -238,7 +238,7 @@ open_new(struct contents *c, const struct set *set, const char *epoch,
     if (rc)
         return rc;
     content_heed(*content, log_ending(registry_log(c->registry)));
-    opened_add(&c->opened, set, *content);
+    open_databases_add(&c->opened, set, *content);
     return STATUS_OK;
 }
 
@@ -248,9 +248,9 @@ open_content(struct contents *c, struct set *set, const struct head *head,
 {
     enum status rc = STATUS_OK;
 
-    *content = opened_find(&c->opened, set);
+    *content = open_databases_find(&c->opened, set);
     if (*content && content_has_failed(*content)) {
-        opened_drop(&c->opened, set);
+        open_databases_drop(&c->opened, set);
         *content = NULL;
     }
     if (!*content)
@@ -258,7 +258,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
     if (!rc)
         rc = fit(set, *content, head, why);
     if (rc)
-        opened_drop(&c->opened, set);
+        open_databases_drop(&c->opened, set);
     return rc;
 }
 
@@ -268,7 +268,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 {
     struct head head;
 
-    opened_drop_removed(&c->opened);
+    open_databases_drop_removed(&c->opened);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     if (mode_of(set) == CONTENT_NONE)
@@ -388,7 +388,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     *is_more = claims_shut(&c->claims, set);
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
-    opened_drop(&c->opened, set);
+    open_databases_drop(&c->opened, set);
     set_dir(set, dir);
     rc = content_unlink(dir, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -410,11 +410,11 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
 
 /* What is due */
 
-/* The position to fold to: that of the state (folding.h). */
+/* The position to fold to: that of the state (state_fold.h). */
 static uint64_t
 target_of(const struct set *set, const struct head *head)
 {
-    uint64_t folded = folding_seq(set);
+    uint64_t folded = state_fold_seq(set);
 
     return folded < head->last ? folded : head->last;
 }
@@ -693,7 +693,7 @@ contents_some(struct chore *chore)
     bool is_more = true;
     enum status rc;
 
-    opened_drop_removed(&c->opened);
+    open_databases_drop_removed(&c->opened);
     if (!c->is_due)
         return false;
     if (end_one_claim(c))
@@ -755,7 +755,7 @@ contents_chore(struct contents *c)
 static void
 contents_close(struct chore *chore)
 {
-    opened_fini(&list_entry(chore, struct contents, chore)->opened);
+    open_databases_fini(&list_entry(chore, struct contents, chore)->opened);
 }
 
 static void
@@ -769,7 +769,7 @@ contents_free(struct contents *c)
 {
     if (!c)
         return;
-    opened_fini(&c->opened);
+    open_databases_fini(&c->opened);
     claims_fini(&c->claims);
     free(c);
 }
@@ -790,7 +790,7 @@ contents_new(struct contents **contents, struct registry *registry,
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);
-    opened_init(&c->opened, close_content);
+    open_databases_init(&c->opened, close_content);
     claims_init(&c->claims);
     rc = arriving_clear(c->arriving, why);
     if (rc) {

@@ -3,9 +3,9 @@
  * folds their logs into it (broker/state/content.h), a step at a time, and
  * deletes the content of entries that retention has removed.
  *
- * The content follows the state of a set (folding.h) and is never ahead of it:
- * while the state is held, the rows of all its resources stay. Retention waits
- * for the content as it does for the state.
+ * The content follows the state of a set (state_fold.h) and is never ahead of
+ * it: while the state is held, the rows of all its resources stay. Retention
+ * waits for the content as it does for the state.
  *
  *   off --set to fetch or inline--> on: behind what the log still has, it knows
  *    ^                               |   all; of what went before, nothing
@@ -35,11 +35,11 @@
 #include <stdint.h>
 
 #include "broker/archive/chore.h"
-#include "broker/base/clients.h"
+#include "broker/base/client_limits.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

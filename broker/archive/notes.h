@@ -18,8 +18,8 @@
 #include "broker/log/generations.h"
 
 struct notes {
-    /* retain.c: the oldest list at its last look, and the time of its end; the
-     * same of generations. It need not look again before. */
+    /* retention.c: the oldest list at its last look, and the time of its end;
+     * the same of generations. It need not look again before. */
     struct retention_notes {
         uint64_t list;
         int64_t until_us;
@@ -30,9 +30,9 @@ struct notes {
         } generations[GENERATION_KINDS];
     } retention;
 
-    /* folding.c: the set's state has the entries up to `seq`, its copy on the
-     * disk those up to `kept`, and retention waits until the disk has those up
-     * to `wanted`. */
+    /* state_fold.c: the set's state has the entries up to `seq`, its copy on
+     * the disk those up to `kept`, and retention waits until the disk has those
+     * up to `wanted`. */
     struct fold_notes {
         bool is_known;   /* the state was looked at: `seq` is its position */
         bool has_failed; /* the last try; it was reported */
@@ -58,8 +58,8 @@ struct notes {
                               it keeps some */
     } content;
 
-    /* fetching.c: it has looked at the fetches due before `us`, and of those
-     * due at `us` up to `seq`. */
+    /* fetch_schedule.c: it has looked at the fetches due before `us`, and of
+     * those due at `us` up to `seq`. */
     struct fetch_notes {
         int64_t us;
         uint64_t seq;

@@ -131,8 +131,8 @@ can_begin(const struct set *set)
     bool is_any = false;
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
-        is_any |= is_ready(set, kind, folding_seq(set));
-    return is_any && folding_is_known(set);
+        is_any |= is_ready(set, kind, state_fold_seq(set));
+    return is_any && state_fold_is_known(set);
 }
 
 /* Returns the next set with an order. */
@@ -175,7 +175,7 @@ static void
 let_go(struct renewal *r)
 {
     r->set = NULL;
-    folding_hold(r->folding, NULL);
+    state_fold_hold(r->folding, NULL);
     if (orders_next(&r->orders, NULL))
         chore_look(&r->folding->chore);
 }
@@ -213,7 +213,7 @@ hold(struct renewal *r, struct set *set, struct problem *why)
     struct resources *resources;
     struct log_health health;
     struct head head;
-    enum status rc = folding_open(r->folding, set, &resources, why);
+    enum status rc = state_fold_open(r->folding, set, &resources, why);
 
     if (rc)
         return rc;
@@ -232,7 +232,7 @@ hold(struct renewal *r, struct set *set, struct problem *why)
     r->set = set;
     r->until_us = clock_steady_us() + CONTENT_US;
     r->has_looked = false;
-    folding_hold(r->folding, set);
+    state_fold_hold(r->folding, set);
     return STATUS_OK;
 }
 
@@ -393,7 +393,7 @@ begin_next(struct renewal *r)
     struct resources *resources;
     struct head head;
     uint64_t seq;
-    enum status rc = folding_open(r->folding, r->set, &resources, &why);
+    enum status rc = state_fold_open(r->folding, r->set, &resources, &why);
 
     r->kind = GENERATION_RESOURCELIST;
     if (!rc && !log_head(r->set->log, &head))
@@ -422,7 +422,7 @@ static enum status
 step(struct renewal *r, bool *is_done, struct problem *why)
 {
     struct resources *resources;
-    enum status rc = folding_open(r->folding, r->set, &resources, why);
+    enum status rc = state_fold_open(r->folding, r->set, &resources, why);
 
     if (rc) {
         build_abandon(r->build);
@@ -496,7 +496,7 @@ renewal_end(struct chore *chore)
 
 void
 renewal_init(struct renewal *r, struct registry *registry,
-             struct folding *folding, struct contents *contents,
+             struct state_fold *folding, struct contents *contents,
              struct thread *thread)
 {
     memset(r, 0, sizeof(*r));

@@ -29,8 +29,8 @@
 #include "base/thread.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/folding.h"
 #include "broker/archive/orders.h"
+#include "broker/archive/state_fold.h"
 #include "broker/archive/turn.h"
 #include "broker/log/generations.h"
 #include "broker/sets/registry.h"
@@ -42,7 +42,7 @@ struct build;
 struct renewal {
     struct chore chore;
     struct registry *registry;
-    struct folding *folding; /* lent */
+    struct state_fold *folding; /* lent */
     /* Lent; NULL: no set keeps content. */
     struct contents *contents;
     struct orders orders;
@@ -59,7 +59,7 @@ struct renewal {
 };
 
 void renewal_init(struct renewal *renewal, struct registry *registry,
-                  struct folding *folding, struct contents *contents,
+                  struct state_fold *folding, struct contents *contents,
                   struct thread *thread);
 
 /* Submits an order; the renewal owns it until `done`. Any thread.

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/taking.h"
+#include "broker/archive/reconciliation.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/state/staging.h"
+#include "broker/state/upload_file.h"
 
 /* The pause after a failure of an upload without a waiting request. */
 #define PAUSE_US 10000000
@@ -191,7 +191,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
     /* The upload is still at work, so nobody else touches its files. Not under
      * the mutex, which service threads take: this may take long. */
     if (o->status != STATUS_STOPPED)
-        staging_remove(u->dir, upload->name);
+        upload_file_remove(u->dir, upload->name);
     /* Before on_done: a source that repeats the upload then does not find it at
      * work. */
     pthread_mutex_lock(&u->mutex);
@@ -205,7 +205,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
 static void
 leave(struct uploads *u)
 {
-    taking_close(u->taking);
+    reconciliation_close(u->taking);
     u->taking = NULL;
     put_off(u, u->taken, HELD_US);
     u->taken = NULL;
@@ -223,12 +223,12 @@ uploads_some(struct chore *chore)
         u->taken = next_whole(u);
         if (!u->taken)
             return false;
-        rc = taking_open(&u->taking, u->registry, u->dir, u->taken->name,
-                         &outcome.why);
+        rc = reconciliation_open(&u->taking, u->registry, u->dir,
+                                 u->taken->name, &outcome.why);
     }
     if (!rc)
-        rc = taking_step(u->taking, u->folding, &is_done, &outcome.why);
-    if (!rc && taking_is_waiting(u->taking)) {
+        rc = reconciliation_step(u->taking, u->folding, &is_done, &outcome.why);
+    if (!rc && reconciliation_is_waiting(u->taking)) {
         leave(u);
         return false;
     }
@@ -237,11 +237,11 @@ uploads_some(struct chore *chore)
     if (u->taking) {
         struct problem why = outcome.why;
 
-        outcome = *taking_outcome(u->taking);
+        outcome = *reconciliation_outcome(u->taking);
         outcome.why = why;
     }
     outcome.status = rc;
-    taking_close(u->taking);
+    reconciliation_close(u->taking);
     u->taking = NULL;
     finish(u, u->taken, &outcome);
     u->taken = NULL;
@@ -255,7 +255,7 @@ uploads_end(struct chore *chore)
     struct uploads *u = list_entry(chore, struct uploads, chore);
     struct list *node, *after;
 
-    taking_close(u->taking);
+    reconciliation_close(u->taking);
     u->taking = NULL;
     u->taken = NULL;
     pthread_mutex_lock(&u->mutex);
@@ -290,7 +290,7 @@ on_left(const char *name, void *user)
 
 enum status
 uploads_init(struct uploads *u, struct registry *registry,
-             struct folding *folding, struct thread *thread,
+             struct state_fold *folding, struct thread *thread,
              struct problem *why)
 {
     memset(u, 0, sizeof(*u));
@@ -303,7 +303,7 @@ uploads_init(struct uploads *u, struct registry *registry,
     pthread_mutex_init(&u->mutex, NULL);
     clients_limit_all(registry_clients(registry), CLIENT_UPLOADS, UPLOADS_MAX);
     list_init(&u->list);
-    return staging_left(u->dir, on_left, u, why);
+    return upload_file_left(u->dir, on_left, u, why);
 }
 
 void

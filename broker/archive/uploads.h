@@ -11,7 +11,7 @@
  *                                                                start
  *
  * After the hand-over an upload no longer needs its request: its files
- * (broker/state/staging.h) are in DATA/uploads.
+ * (broker/state/upload_file.h) are in DATA/uploads.
  */
 #ifndef BROKER_ARCHIVE_UPLOADS_H
 #define BROKER_ARCHIVE_UPLOADS_H
@@ -23,9 +23,9 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/chore.h"
-#include "broker/archive/folding.h"
+#include "broker/archive/state_fold.h"
 #include "broker/sets/registry.h"
-#include "broker/state/difference.h"
+#include "broker/state/resource_diff.h"
 #include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -37,20 +37,20 @@
 /* Percent of a state's resources that an upload may delete by default. */
 #define UPLOADS_MAX_DELETE 20
 
-struct taking;
+struct reconciliation;
 struct uploads;
 
 /* The outcome. */
 struct upload_outcome {
     enum status status;
     struct problem why;
-    struct difference_counts counts; /* posted; if refused: found */
-    uint64_t resources;              /* of the state before */
-    bool is_guarded;                 /* refused: would delete too much */
-    char epoch[EPOCH_SIZE + 1];      /* "": the set does not exist yet */
-    uint64_t first, last;            /* seqs of the posted changes, also if it
-                                        failed later; 0: none */
-    uint64_t head;                   /* the end of the log then */
+    struct resource_diff_counts counts; /* posted; if refused: found */
+    uint64_t resources;                 /* of the state before */
+    bool is_guarded;                    /* refused: would delete too much */
+    char epoch[EPOCH_SIZE + 1];         /* "": the set does not exist yet */
+    uint64_t first, last; /* seqs of the posted changes, also if it
+                             failed later; 0: none */
+    uint64_t head;        /* the end of the log then */
 };
 
 /* An upload at work. */
@@ -66,22 +66,23 @@ struct upload {
 struct uploads {
     struct chore chore;
     struct registry *registry;
-    struct folding *folding; /* lent */
-    struct thread *thread;   /* the archive thread: to be woken; lent */
+    struct state_fold *folding; /* lent */
+    struct thread *thread;      /* the archive thread: to be woken; lent */
     char dir[4096 + 16];
     pthread_mutex_t mutex;
     struct list list;
     unsigned n;
     bool is_ending;
 
-    struct taking *taking; /* the archive thread's: of the current one */
+    struct reconciliation
+        *taking; /* the archive thread's: of the current one */
     struct upload *taken;
 };
 
 /* Finds the complete uploads that the last process left. */
 MUST_CHECK enum status uploads_init(struct uploads *uploads,
                                     struct registry *registry,
-                                    struct folding *folding,
+                                    struct state_fold *folding,
                                     struct thread *thread, struct problem *why);
 void uploads_fini(struct uploads *uploads);
 
@@ -100,7 +101,7 @@ MUST_CHECK enum status uploads_begin(struct uploads *uploads, struct slice name,
 /* Abandons an upload that left no file. */
 void uploads_give_up(struct uploads *uploads, struct upload *upload);
 
-/* Hands over an upload that is complete on the disk (staging_finish). The
+/* Hands over an upload that is complete on the disk (upload_file_finish). The
  * archive thread calls `on_done` once, with the outcome. The caller must not
  * touch the upload any more. STATUS_STOPPED: it goes on at the next start. */
 void uploads_hand_over(struct uploads *uploads, struct upload *upload,

@@ -20,7 +20,7 @@
 
 #include "base/file.h"
 #include "broker/net/body.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -38,7 +38,7 @@ enum metric_label {
     LABEL_LEVEL,     /* of diagnostics */
     LABEL_VERSION,
     LABEL_REASON, /* of enum fetch_reason (archive/fetcher.h) */
-    LABEL_LIMIT,  /* of enum client_kind (clients.h) */
+    LABEL_LIMIT,  /* of enum client_kind (client_limits.h) */
     METRIC_LABELS
 };
 

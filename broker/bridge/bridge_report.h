@@ -24,7 +24,7 @@
 
 #include "broker/bridge/in.h"
 #include "broker/bridge/out.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "proto/buf.h"
 
 /* Appends the object above; `out` or `in` NULL: the bridge has no such

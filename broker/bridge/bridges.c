@@ -9,8 +9,8 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/bridge_report.h"
 #include "broker/bridge/in.h"
-#include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/out.h"
 
 /* One section. A direction that it does not have is NULL. */
@@ -22,9 +22,9 @@ struct bridge {
 
 struct bridges {
     struct registry *registry;
-    struct ledger *ledger; /* NULL: there was no bridge yet */
-    pthread_mutex_t mutex; /* protects the next two; only their owner, the
-                              thread that opened, changes them */
+    struct mqtt_db *ledger; /* NULL: there was no bridge yet */
+    pthread_mutex_t mutex;  /* protects the next two; only their owner, the
+                               thread that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;

@@ -37,26 +37,23 @@
  *     lanes.c       on_commit      log thread: a commit, so the lane is marked,
  *     mqtt.c        mqtt_wake      and the client woken
  *     out.c         on_turn        the marked lane is ready, and has its turn:
- *     telling.c     telling_make   a message of the entries behind the last
- *                                  one, as many as fit
- *     lanes.c       lanes_keep     writes its end to mqtt.db; only then
- *     flights.c     flights_send   it goes:
- *     out.c         out_publish    queued in the library; found by its number
- *     mqtt_round.c  mqtt_speak     written after the turn
- *     out.c         on_acknowledged
- *     flights.c     flights_acknowledged
+ *     outbound_messages.c     telling_make   a message of the entries behind
+ * the last one, as many as fit lanes.c       lanes_keep     writes its end to
+ * mqtt.db; only then flights.c     flights_send   it goes: out.c out_publish
+ * queued in the library; found by its number mqtt_round.c  mqtt_speak written
+ * after the turn out.c         on_acknowledged flights.c flights_acknowledged
  *                                  PUBACK: if all earlier messages have
  *                                  theirs, the cursor moves. A refused message
  *                                  goes again, and all behind it, after a pause
- *     retained.c    retained_send  its position, at most once a second
- *     lanes.c       lanes_keep     within a second: the cursor, in mqtt.db
+ *     retained_positions.c    retained_send  its position, at most once a
+ * second lanes.c       lanes_keep     within a second: the cursor, in mqtt.db
  *
  * The way of one message in, on the client's thread unless stated otherwise:
  *
  *     mqtt_round.c  hear           reads all packets; for each message
- *     in.c          on_received    finds the input and the set (inputs.c)
- *     held.c        held_new       copies it, and finds its type and key
- *     in.c          on_turn        all are read, and none is acknowledged
+ *     in.c          on_received    finds the input and the set
+ * (input_filters.c) held.c        held_new       copies it, and finds its type
+ * and key in.c          on_turn        all are read, and none is acknowledged
  *     round.c       round_settle   in order, for each
  *     held.c        held_begin     an ingest (sets/ingest.h), to the log
  *     round.c       on_done        log thread: it is committed, or has failed

@@ -13,7 +13,7 @@ struct flight *
 flights_add(struct lane *lane, uint64_t upto, size_t bytes)
 {
     struct flight *flight =
-        window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
+        flight_window_add(&lane->out->window, FLIGHT_MESSAGE, lane, bytes);
 
     if (!flight)
         return NULL;
@@ -36,7 +36,7 @@ flights_advance(struct lane *lane)
             break;
         if (flight->upto)
             upto = flight->upto;
-        window_release(&out->window, flight);
+        flight_window_release(&out->window, flight);
     }
     if (upto == 0)
         return;
@@ -111,7 +111,7 @@ flights_send(struct out *out)
         }
         if (lane)
             out_rewind(lane);
-        window_release(&out->window, made->flight);
+        flight_window_release(&out->window, made->flight);
     }
     out->n_made = 0;
 }
@@ -144,7 +144,7 @@ flights_acknowledged(struct out *out, struct flight *flight, int reason)
         if (lane)
             refuse(lane, reason); /* frees the flight */
         else
-            window_release(&out->window, flight);
+            flight_window_release(&out->window, flight);
         return;
     }
     out_count(&out->counts.acknowledged, 1);
@@ -153,7 +153,7 @@ flights_acknowledged(struct out *out, struct flight *flight, int reason)
         mqtt_prove(out->mqtt);
     out->is_proven = true;
     if (!lane) {
-        window_release(&out->window, flight);
+        flight_window_release(&out->window, flight);
         return;
     }
     if (lane->reason) {

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "proto/formats.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
+#include "proto/input_formats.h"
 #include "proto/mqtt_topic.h"
 
 /* A message is given up if the memory for posts was so often too small although

@@ -14,9 +14,9 @@
 
 #include "base/list.h"
 #include "broker/bridge/mqtt.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "broker/sets/ingest.h"
-#include "proto/key.h"
+#include "proto/idempotency_key.h"
 
 struct held {
     struct list node;

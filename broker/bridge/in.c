@@ -36,10 +36,10 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/bridge/inputs.h"
-#include "broker/bridge/rejected.h"
+#include "broker/bridge/input_filters.h"
+#include "broker/bridge/mqtt_topics.h"
+#include "broker/bridge/rejection.h"
 #include "broker/bridge/round.h"
-#include "broker/bridge/topics.h"
 #include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
@@ -49,11 +49,11 @@
 
 struct in {
     struct registry *registry;
-    struct ledger *ledger;
+    struct mqtt_db *ledger;
     const struct bridge_config *config;
     struct mqtt *mqtt;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
-    struct inputs inputs;
+    struct input_filters inputs;
     struct round round;
     bool is_dropped; /* the client has dropped the connection: it ignores
                         further messages, as they come again */
@@ -116,8 +116,8 @@ tell(struct in *in, struct slice topic, struct slice set, struct slice key,
 
     if (in->telling >= TELLING_MAX)
         return;
-    buf_init(&text, REJECTED_MAX);
-    rejected_write(&text, topic, set, key, rc, why);
+    buf_init(&text, REJECTION_MAX);
+    rejection_write(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
     in->telling++; /* before the call: an acknowledgement may come during it */
     if (text.failed) {
@@ -217,11 +217,11 @@ on_connected(void *user, bool has_session)
     struct in *in = user;
     struct problem why = {""};
 
-    (void)has_session; /* unused: inputs.h */
+    (void)has_session; /* unused: input_filters.h */
     in->is_dropped = false;
     in->telling = 0;
     note(in, &in->refused, &why);
-    if (inputs_subscribe(&in->inputs, in->mqtt, &why))
+    if (input_filters_subscribe(&in->inputs, in->mqtt, &why))
         drop(in, &why);
 }
 
@@ -244,7 +244,7 @@ on_subscribed(void *user, int mid, int granted)
 {
     struct in *in = user;
     struct problem why = {""};
-    enum status rc = inputs_granted(&in->inputs, mid, granted, &why);
+    enum status rc = input_filters_granted(&in->inputs, mid, granted, &why);
 
     if (rc) {
         DIAG(DIAG_WARNING, "bridge", "a subscription is not as it should be",
@@ -278,9 +278,9 @@ find_input(const struct in *in, const struct mqtt_received *message)
     const struct bridge_input *input = NULL;
 
     if (!is_no_post(in, message))
-        input = inputs_find(&in->inputs, message->topic);
+        input = input_filters_find(&in->inputs, message->topic);
     if (input && message->is_retained &&
-        !inputs_takes_retained(&in->inputs, input))
+        !input_filters_takes_retained(&in->inputs, input))
         input = NULL;
     return input;
 }
@@ -373,7 +373,7 @@ start(struct in *in, struct problem *why)
     };
     enum status rc;
 
-    rc = ledger_bridge(in->ledger, in->config->name, &row, why);
+    rc = mqtt_db_bridge(in->ledger, in->config->name, &row, why);
     if (rc)
         return rc;
     if (in->config->client_id[0])
@@ -386,7 +386,7 @@ start(struct in *in, struct problem *why)
 }
 
 enum status
-in_open(struct in **opened, struct registry *registry, struct ledger *ledger,
+in_open(struct in **opened, struct registry *registry, struct mqtt_db *ledger,
         const struct bridge_config *config, struct problem *why)
 {
     struct in *in = calloc(1, sizeof(*in));
@@ -398,10 +398,10 @@ in_open(struct in **opened, struct registry *registry, struct ledger *ledger,
     in->ledger = ledger;
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
-    inputs_init(&in->inputs, config, ledger);
+    input_filters_init(&in->inputs, config, ledger);
     rc = round_init(&in->round, registry, why);
     if (rc) {
-        inputs_fini(&in->inputs);
+        input_filters_fini(&in->inputs);
         pthread_mutex_destroy(&in->mutex);
         free(in);
         return rc;
@@ -435,7 +435,7 @@ in_close(struct in *in)
     in_stop(in);
     mqtt_close(in->mqtt);
     round_fini(&in->round);
-    inputs_fini(&in->inputs);
+    input_filters_fini(&in->inputs);
     pthread_mutex_destroy(&in->mutex);
     free(in);
 }

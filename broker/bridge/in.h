@@ -27,9 +27,9 @@
 
 #include <stdint.h>
 
-#include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
-#include "broker/config/bridging.h"
+#include "broker/bridge/mqtt_db.h"
+#include "broker/config/bridge_config.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -38,7 +38,7 @@ struct in;
 
 /* Starts the client. `config` is lent until in_close. */
 MUST_CHECK enum status in_open(struct in **in, struct registry *registry,
-                               struct ledger *ledger,
+                               struct mqtt_db *ledger,
                                const struct bridge_config *config,
                                struct problem *why);
 void in_stop(struct in *in);  /* a second call does nothing; NULL is allowed */

@@ -33,11 +33,11 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/marks.h"
-#include "broker/bridge/ledger.h"
+#include "base/news_stack.h"
+#include "broker/bridge/mqtt_db.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -47,7 +47,7 @@ struct out;
 struct lane {
     struct list node;    /* out->lanes, by name */
     struct list queue;   /* ready or paused */
-    struct list told;    /* retained.c: in out->due or out->resting */
+    struct list told;    /* retained_positions.c: in out->due or out->resting */
     struct list unkept;  /* in out->unkept: the ledger's row is missing or out
                             of date */
     struct list flights; /* in order */
@@ -57,7 +57,7 @@ struct lane {
     struct out *out;
     struct set *set; /* NULL: it was removed */
     struct watch watch;
-    struct mark mark; /* its log has news: base/marks.h */
+    struct mark mark; /* its log has news: base/news_stack.h */
 
     uint64_t *ends; /* from first_end on: growing, all > acked */
     uint32_t first_end, n_ends, n_begun, ends_capacity;

@@ -64,8 +64,8 @@ write_rows(struct out *out, struct problem *why)
         out->rows = rows;
         rows[n++] = lane_row(list_entry(node, struct lane, unkept));
     }
-    rc = ledger_keep(out->ledger, out->config->name, out->rows, n,
-                     out->must_be_firm, why);
+    rc = mqtt_db_keep(out->ledger, out->config->name, out->rows, n,
+                      out->must_be_firm, why);
     if (rc)
         return rc;
     list_foreach (node, after, &out->unkept) {
@@ -227,7 +227,7 @@ set_of(struct lane *lane, struct set *set)
     struct out *out = lane->out;
 
     unwatch(lane);
-    window_orphan(&out->window, &lane->flights);
+    flight_window_orphan(&out->window, &lane->flights);
     disown_positions(lane);
     list_remove(&lane->queue);
     pthread_mutex_lock(&out->mutex);
@@ -365,7 +365,7 @@ enum status
 lanes_learn(struct out *out, struct problem *why)
 {
     enum status rc =
-        ledger_lanes(out->ledger, out->config->name, take_row, out, why);
+        mqtt_db_lanes(out->ledger, out->config->name, take_row, out, why);
 
     if (rc == STATUS_MEMORY)
         return problem_memory(why);
@@ -400,8 +400,8 @@ lanes_forget(struct lane *lane)
     enum status rc = STATUS_OK;
 
     if (lane->is_clearing) {
-        rc = ledger_forget(out->ledger, out->config->name, slice_of(lane->name),
-                           &why);
+        rc = mqtt_db_forget(out->ledger, out->config->name,
+                            slice_of(lane->name), &why);
         tell_of_ledger(out, rc, &why);
     }
     out_take_marks(out);
@@ -415,7 +415,7 @@ lanes_free(struct out *out)
     while (!list_is_empty(&out->lanes)) {
         struct lane *lane = list_entry(out->lanes.next, struct lane, node);
 
-        window_orphan(&out->window, &lane->flights);
+        flight_window_orphan(&out->window, &lane->flights);
         remove_lane(lane);
     }
     free(out->rows);

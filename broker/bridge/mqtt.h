@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

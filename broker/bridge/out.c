@@ -40,7 +40,7 @@ out_pause(struct lane *lane)
 void
 out_rewind(struct lane *lane)
 {
-    window_orphan(&lane->out->window, &lane->flights);
+    flight_window_orphan(&lane->out->window, &lane->flights);
     lane_rewind(lane);
 }
 
@@ -96,7 +96,7 @@ on_lost(void *user)
 
     list_foreach (node, after, &out->lanes)
         out_rewind(list_entry(node, struct lane, node));
-    window_clear(&out->window);
+    flight_window_clear(&out->window);
     atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
 }
 
@@ -104,7 +104,7 @@ static void
 on_acknowledged(void *user, int mid, int reason)
 {
     struct out *out = user;
-    struct flight *flight = window_take(&out->window, mid);
+    struct flight *flight = flight_window_take(&out->window, mid);
 
     if (!flight && out->is_publishing) {
         out->early_mid = mid;
@@ -117,7 +117,7 @@ on_acknowledged(void *user, int mid, int reason)
         return;
     }
     retained_acknowledged(out, flight, reason);
-    window_release(&out->window, flight);
+    flight_window_release(&out->window, flight);
 }
 
 enum status
@@ -132,10 +132,10 @@ out_publish(struct out *out, const struct mqtt_message *message,
     rc = mqtt_publish(out->mqtt, message, &mid, why);
     out->is_publishing = false;
     if (rc) {
-        window_release(&out->window, flight);
+        flight_window_release(&out->window, flight);
         return rc;
     }
-    window_sent(&out->window, flight, mid);
+    flight_window_sent(&out->window, flight, mid);
     if (out->early_mid == mid)
         on_acknowledged(out, mid, out->early_reason);
     return STATUS_OK;
@@ -207,7 +207,7 @@ on_turn(void *user, bool is_connected)
     atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
                           memory_order_relaxed);
     if (is_connected && !list_is_empty(&out->ready) &&
-        window_has_room(&out->window))
+        flight_window_has_room(&out->window))
         return 0;
     now_us = clock_steady_us();
     at_us = next_time(out, now_us, is_connected);
@@ -249,7 +249,7 @@ name_client(struct out *out)
 }
 
 static struct out *
-out_new(struct registry *registry, struct ledger *ledger,
+out_new(struct registry *registry, struct mqtt_db *ledger,
         const struct bridge_config *config)
 {
     struct out *out = calloc(1, sizeof(*out));
@@ -288,9 +288,9 @@ start(struct out *out, struct problem *why)
     };
     enum status rc;
 
-    if (window_init(&out->window, (unsigned)out->config->inflight))
+    if (flight_window_init(&out->window, (unsigned)out->config->inflight))
         return problem_memory(why);
-    rc = ledger_bridge(out->ledger, out->config->name, &out->row, why);
+    rc = mqtt_db_bridge(out->ledger, out->config->name, &out->row, why);
     if (rc)
         return rc;
     name_client(out);
@@ -299,7 +299,7 @@ start(struct out *out, struct problem *why)
 }
 
 enum status
-out_open(struct out **out, struct registry *registry, struct ledger *ledger,
+out_open(struct out **out, struct registry *registry, struct mqtt_db *ledger,
          const struct bridge_config *config, struct problem *why)
 {
     struct out *o = out_new(registry, ledger, config);
@@ -335,7 +335,7 @@ out_close(struct out *out)
     mqtt_close(out->mqtt);
     if (out->window.buckets) {
         lanes_free(out);
-        window_fini(&out->window);
+        flight_window_fini(&out->window);
     }
     buf_fini(&out->payloads);
     buf_fini(&out->position);

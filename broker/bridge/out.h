@@ -2,12 +2,12 @@
  * out.h - publishes the changes of sets on topics of an MQTT broker.
  *
  * A lane (lane.h) is a set's cursor in this bridge. Lanes with unpublished
- * entries take turns. When there is room in the window (window.h), the bridge
- * reads a message from the log, publishes it, and holds it in the window until
- * it is acknowledged:
+ * entries take turns. When there is room in the window (flight_window.h), the
+ * bridge reads a message from the log, publishes it, and holds it in the window
+ * until it is acknowledged:
  *
  *   log --wake--> lane is ready --> message_write --> kept --> published
- *                   ^   (ledger.h: where it ends)                 |
+ *                   ^   (mqtt_db.h: where it ends)                 |
  *                   +-- there is more              acknowledged <--+
  *                                                        |
  *                                        the lane's `acked` moves, is kept
@@ -18,8 +18,8 @@
  * reason, as for a topic that the bridge may not write to), its lane goes back,
  * too, and pauses; the others continue.
  *
- * Memory: the window has at most `inflight` messages, and WINDOW_BYTES; a lane
- * some 200 bytes. Nothing grows with the number of waiting entries.
+ * Memory: the window has at most `inflight` messages, and FLIGHT_WINDOW_BYTES;
+ * a lane some 200 bytes. Nothing grows with the number of waiting entries.
  *
  * Everything runs on the client's thread unless stated otherwise.
  */
@@ -28,9 +28,9 @@
 
 #include <stdint.h>
 
-#include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
-#include "broker/config/bridging.h"
+#include "broker/bridge/mqtt_db.h"
+#include "broker/config/bridge_config.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -41,7 +41,7 @@ struct out;
  * until out_close. Fails if the ledger cannot keep where a lane begins that
  * does not begin with its set. */
 MUST_CHECK enum status out_open(struct out **out, struct registry *registry,
-                                struct ledger *ledger,
+                                struct mqtt_db *ledger,
                                 const struct bridge_config *config,
                                 struct problem *why);
 void out_stop(struct out *out);  /* a second call does nothing; NULL is

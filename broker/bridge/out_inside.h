@@ -26,13 +26,13 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/marks.h"
+#include "base/news_stack.h"
+#include "broker/bridge/flight_window.h"
 #include "broker/bridge/lane.h"
-#include "broker/bridge/ledger.h"
 #include "broker/bridge/mqtt.h"
+#include "broker/bridge/mqtt_db.h"
+#include "broker/bridge/mqtt_topics.h"
 #include "broker/bridge/out.h"
-#include "broker/bridge/topics.h"
-#include "broker/bridge/window.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/vocab.h"
@@ -63,7 +63,7 @@ struct out_counts {
 
 struct out {
     struct registry *registry;
-    struct ledger *ledger;
+    struct mqtt_db *ledger;
     const struct bridge_config *config;
     struct bridge_row row;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
@@ -103,7 +103,7 @@ struct out {
     /* This connection */
     bool takes_retained;
     bool is_proven;
-    struct window window;
+    struct flight_window window;
     unsigned turns_of_positions; /* messages since the last position: positions
                                     give way to them */
 
@@ -167,7 +167,7 @@ void lanes_keep(struct out *out, int64_t now_us);
 void lanes_forget(struct lane *lane);
 void lanes_free(struct out *out);
 
-/* telling.c */
+/* outbound_messages.c */
 
 /* Makes messages of the ready lanes, into out->made and out->payloads. */
 void telling_make(struct out *out);
@@ -206,7 +206,7 @@ void flights_send(struct out *out);
  * but still in its lane's list or in `others`. */
 void flights_acknowledged(struct out *out, struct flight *flight, int reason);
 
-/* retained.c */
+/* retained_positions.c */
 
 /* After a connection was made: publishes the status, and all positions. */
 void retained_connected(struct out *out);

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "proto/mqtt_topic.h"
 #include "proto/uri.h"
 
 #define ROW_OF struct bridge_config
-#include "base/rows.h"
+#include "base/option_rows.h"
 
 #define PORT     1883
 #define PORT_TLS 8883

@@ -7,7 +7,7 @@
 #include "broker/config/config_file.h"
 
 #define ROW_OF struct config
-#include "base/rows.h"
+#include "base/option_rows.h"
 
 /* Reads --mqtt. Checks it now, so that an error names the option; add_mqtt
  * makes the bridge from the last one. */

@@ -10,7 +10,8 @@
  * at most 198 bytes (libinih's limit). Lines that begin with # or ; are
  * comments, and so is any text behind a blank and a ;.
  *
- * Sections follow the options: each is a bridge to an MQTT broker (bridging.h).
+ * Sections follow the options: each is a bridge to an MQTT broker
+ * (bridge_config.h).
  */
 #ifndef BROKER_CONFIG_CONFIG_H
 #define BROKER_CONFIG_CONFIG_H
@@ -21,7 +22,7 @@
 #include <stdio.h>
 
 #include "broker/base/diag.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

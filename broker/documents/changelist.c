@@ -16,7 +16,7 @@
 #include "broker/documents/listing.h"
 #include "broker/sets/header.h"
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* Entries are lent in pieces of this size, as copies: a slow reader that held a
  * batch would hold hundreds of kilobytes. */
@@ -350,7 +350,7 @@ changelist_current_open(const struct document_wish *wish,
                 wish->set->name, NULL, 0);
     uint64_t closed = registry_config(wish->registry)->index_lists;
     uint64_t oldest = wish->head.first_list;
-    bool has_archive = wish->head.list > oldest; /* archives.c */
+    bool has_archive = wish->head.list > oldest; /* changelist_archive.c */
     struct listing_wish index = {
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,

@@ -6,7 +6,7 @@
 #include "broker/sets/descriptions.h"
 #include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/vocab.h"
 
 /* Rows of links_channels at most. */

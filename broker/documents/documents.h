@@ -12,7 +12,7 @@
 #include "broker/net/body.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -2,21 +2,21 @@
  * dumps.c - Resource Dumps and Change Dumps: the current one, the kept ones,
  * their packages, and the manifests of these (R-100 to R-119, R-180 to R-202).
  *
- * A dump, its packages and its manifests are files (built.h), which never
- * change. Only the Change Dump Index is written here: it names the latest dumps
- * that follow one another without a gap (R-186, R-187). A gap is a range of
- * changes whose content the broker could not get (R-202); the archive has the
- * dumps before it.
+ * A dump, its packages and its manifests are files (generation_document.h),
+ * which never change. Only the Change Dump Index is written here: it names the
+ * latest dumps that follow one another without a gap (R-186, R-187). A gap is a
+ * range of changes whose content the broker could not get (R-202); the archive
+ * has the dumps before it.
  *
  *   changedump.xml                        one dump; from the second on an index
  *     changedump/000000000007.xml
  *       changedump/000000000007/000000000001.zip
  *       changedump/000000000007/000000000001-manifest.xml
- *   changedump-archive.xml                generations.c
+ *   changedump-archive.xml                generation_archive.c
  */
-#include "broker/documents/built.h"
+#include "broker/documents/generation_document.h"
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* Rows per read. */
 #define STEP 256
@@ -122,15 +122,15 @@ static enum status
 open_one(const struct document_wish *wish, struct document *document,
          struct problem *why)
 {
-    enum status rc =
-        built_open(wish, wish->head.generations[wish->kind].current.number,
-                   GENERATION_DOCUMENT, 1, document, why);
+    enum status rc = generation_document_open(
+        wish, wish->head.generations[wish->kind].current.number,
+        GENERATION_DOCUMENT, 1, document, why);
 
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_IO, "the %s is not on the disk",
                        links_kinds[wish->kind].title);
     if (!rc)
-        document->modified_us = built_since(wish);
+        document->modified_us = generation_document_since(wish);
     return rc;
 }
 
@@ -156,7 +156,7 @@ dumps_current_open(const struct document_wish *wish, struct document *document,
                    struct problem *why)
 {
     if (wish->head.generations[wish->kind].current.number == 0)
-        return built_none(wish, why);
+        return generation_document_none(wish, why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     return wish->kind == GENERATION_CHANGEDUMP
@@ -174,12 +174,14 @@ open_kept(const struct document_wish *wish, enum generation_file file,
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    rc = built_check(wish, why);
+    rc = generation_document_check(wish, why);
     if (rc)
         return rc;
     rc = file == GENERATION_PACKAGE
-             ? built_open_package(wish, wish->number, part, document, why)
-             : built_open(wish, wish->number, file, part, document, why);
+             ? generation_document_open_package(wish, wish->number, part,
+                                                document, why)
+             : generation_document_open(wish, wish->number, file, part,
+                                        document, why);
     if (rc == STATUS_NOT_FOUND)
         problem_set(why, "this %s has no such package",
                     links_kinds[wish->kind].title);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/documents/pieces.h"
+#include "broker/documents/entry_pieces.h"
 #include "broker/sets/links.h"
 #include "proto/vocab.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "broker/documents/documents.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 struct listing_wish {
     const struct document_wish *document;

@@ -2,18 +2,18 @@
  * resourcelist.c - Resource Lists and their indexes: of the current generation,
  * and of each kept one (R-080 to R-095).
  *
- * All of them are files (built.h). The pages for people, and the Sitemaps
- * without ResourceSync's elements, are made from these.
+ * All of them are files (generation_document.h). The pages for people, and the
+ * Sitemaps without ResourceSync's elements, are made from these.
  */
-#include "broker/documents/built.h"
-#include "broker/documents/rendering.h"
+#include "broker/documents/generation_document.h"
+#include "broker/documents/resourcelist_views.h"
 
 static enum status
 open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    return built_open(wish, generation, GENERATION_DOCUMENT, part, document,
-                      why);
+    return generation_document_open(wish, generation, GENERATION_DOCUMENT, part,
+                                    document, why);
 }
 
 /* Reads the list once to measure it, then again. */
@@ -26,13 +26,13 @@ open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
 
     if (rc)
         return rc;
-    rc = rendering_plain_size(document, &size, why);
+    rc = resourcelist_views_plain_size(document, &size, why);
     document_close(document);
     if (!rc)
         rc = open_part(wish, generation, part, document, why);
     if (rc)
         return rc;
-    rc = rendering_plain(document, size, why);
+    rc = resourcelist_views_plain(document, size, why);
     if (rc)
         document_close(document);
     return rc;
@@ -42,19 +42,20 @@ static enum status
 open_page(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    const struct rendering_page page = {
+    const struct resourcelist_views_page page = {
         .wish = wish,
         .generation = generation,
         .part = part,
-        .has_next =
-            part != GENERATION_INDEX && built_has(wish, generation, part + 1),
-        .has_several = built_has(wish, generation, GENERATION_INDEX),
+        .has_next = part != GENERATION_INDEX &&
+                    generation_document_has(wish, generation, part + 1),
+        .has_several =
+            generation_document_has(wish, generation, GENERATION_INDEX),
     };
     enum status rc = open_part(wish, generation, part, document, why);
 
     if (rc)
         return rc;
-    rc = rendering_html(document, &page, why);
+    rc = resourcelist_views_html(document, &page, why);
     if (rc)
         document_close(document);
     return rc;
@@ -86,15 +87,16 @@ resourcelist_current_open(const struct document_wish *wish,
     enum status rc;
 
     if (current->number == 0)
-        return built_none(wish, why);
+        return generation_document_none(wish, why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     rc = open_form(wish, current->number,
                    current->parts > 1 ? GENERATION_INDEX : 1, document, why);
-    if (rc == STATUS_NOT_FOUND && !built_has(wish, current->number, 1))
+    if (rc == STATUS_NOT_FOUND &&
+        !generation_document_has(wish, current->number, 1))
         rc = problem(why, STATUS_IO, "the Resource List is not on the disk");
     if (!rc)
-        document->modified_us = built_since(wish);
+        document->modified_us = generation_document_since(wish);
     return rc;
 }
 
@@ -118,7 +120,7 @@ resourcelist_part_open(const struct document_wish *wish,
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    rc = built_check(wish, why);
+    rc = generation_document_check(wish, why);
     return rc ? rc : open_kept(wish, wish->last, document, why);
 }
 
@@ -132,9 +134,9 @@ resourcelist_generation_open(const struct document_wish *wish,
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    rc = built_check(wish, why);
+    rc = generation_document_check(wish, why);
     if (rc)
         return rc;
-    has_index = built_has(wish, wish->number, GENERATION_INDEX);
+    has_index = generation_document_has(wish, wish->number, GENERATION_INDEX);
     return open_kept(wish, has_index ? GENERATION_INDEX : 1, document, why);
 }

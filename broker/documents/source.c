@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "broker/documents/documents.h"
-#include "broker/documents/pieces.h"
+#include "broker/documents/entry_pieces.h"
 #include "broker/sets/descriptions.h"
 #include "broker/sets/links.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/vocab.h"
 
 /* The sets that exist when a document is opened. A set's struct lives as long

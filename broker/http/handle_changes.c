@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/base/metrics.h"
-#include "broker/http/posted.h"
+#include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/ingest.h"
@@ -51,7 +51,7 @@ on_answered(struct task *task)
     if (rq)
         request_set_user(rq, NULL);
     ingest_give_back(p->ingest);
-    posted_answer(rq, p->ingest);
+    post_answer_answer(rq, p->ingest);
     posting_free(p);
 }
 
@@ -69,7 +69,7 @@ static void
 refuse(struct request *rq, struct posting *p, enum status rc,
        const struct problem *why)
 {
-    posted_count_rejected(rc);
+    post_answer_count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
     routes_answer_failure(rq, rc, why, NULL, NULL);
@@ -170,7 +170,7 @@ static enum status
 set_key(struct request *rq, struct ingest *ingest, struct problem *why)
 {
     struct key key;
-    enum status rc = posted_key(rq, &key, why);
+    enum status rc = post_answer_key(rq, &key, why);
 
     return rc || key.size == 0 ? rc : ingest_set_key(ingest, &key, why);
 }
@@ -188,7 +188,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!p)
         rc = problem_memory(&why);
     else
-        rc = posted_check_publisher(rq, &why);
+        rc = post_answer_check_publisher(rq, &why);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->registry, target->name, type,
                           request_content_length(rq), &why);
@@ -202,7 +202,7 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!rc)
         rc = set_key(rq, p->ingest, &why);
     if (rc) {
-        posted_count_rejected(rc);
+        post_answer_count_rejected(rc);
         posting_free(p);
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;

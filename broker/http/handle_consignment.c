@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "broker/archive/archiver.h"
-#include "broker/archive/consignment.h"
+#include "broker/archive/multipart_post.h"
 #include "broker/base/metrics.h"
-#include "broker/http/posted.h"
+#include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 
@@ -24,12 +24,12 @@
  * A worker parses one block, and writes it to the disk, while the next one
  * arrives; when that is full, too, the connection pauses:
  *
- *    on_data --> arrived --(full, or all)--> job: consignment_feed
+ *    on_data --> arrived --(full, or all)--> job: multipart_post_feed
  *       ^            |                             |
  *       |        (full: pause)                     |
  *       +------------------(resume)----------------+
  *
- *    on_end --> last job: consignment_end --> the log --> on_answered
+ *    on_end --> last job: multipart_post_end --> the log --> on_answered
  *
  * After a failure before the log has it, a job deletes its files before the
  * answer, so that the client may post again at once. A consignment that has
@@ -43,7 +43,7 @@ struct consigning {
     struct ticket ticket;
     struct task task;
     struct job job;
-    struct consignment *consignment;
+    struct multipart_post *consignment;
     struct buf arrived;
     struct holding holding; /* HELD, and the memory of the consignment */
     bool is_out;            /* the job is at work */
@@ -64,7 +64,7 @@ consigning_free(struct consigning *c)
 {
     if (!c)
         return;
-    consignment_discard(c->consignment);
+    multipart_post_discard(c->consignment);
     holding_end(&c->holding);
     buf_fini(&c->arrived);
     buf_fini(&c->block);
@@ -78,7 +78,7 @@ discard_work(struct job *job)
 {
     struct consigning *c = list_entry(job, struct consigning, job);
 
-    consignment_discard(c->consignment);
+    multipart_post_discard(c->consignment);
     c->consignment = NULL;
 }
 
@@ -90,7 +90,7 @@ discard_done(struct job *job)
 
     holding_end(&c->holding);
     if (rq) {
-        posted_count_rejected(c->rc);
+        post_answer_count_rejected(c->rc);
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
         routes_answer_failure(rq, c->rc, &c->why, NULL, NULL);
@@ -130,9 +130,9 @@ on_answered(struct task *task)
 
     if (rq)
         request_set_user(rq, NULL);
-    consignment_give_back(c->consignment);
+    multipart_post_give_back(c->consignment);
     holding_end(&c->holding);
-    posted_answer(rq, consignment_ingest(c->consignment));
+    post_answer_answer(rq, multipart_post_ingest(c->consignment));
     consigning_free(c);
 }
 
@@ -159,7 +159,7 @@ commit(struct consigning *c)
         c->ticket = request_ticket(rq);
         request_set_user(rq, NULL);
     }
-    rc = consignment_commit(c->consignment, on_committed, c, &why);
+    rc = multipart_post_commit(c->consignment, on_committed, c, &why);
     if (rc) {
         if (rq)
             request_set_user(rq, c);
@@ -177,9 +177,9 @@ read_work(struct job *job)
     struct consigning *c = list_entry(job, struct consigning, job);
 
     c->job_rc =
-        consignment_feed(c->consignment, buf_slice(&c->block), &c->job_why);
+        multipart_post_feed(c->consignment, buf_slice(&c->block), &c->job_why);
     if (!c->job_rc && c->is_last)
-        c->job_rc = consignment_end(c->consignment, &c->job_why);
+        c->job_rc = multipart_post_end(c->consignment, &c->job_why);
 }
 
 static void go_on(struct consigning *c);
@@ -288,20 +288,20 @@ begin(struct consigning *c, struct request *rq, struct slice name,
     struct registry *registry = c->http->registry;
     struct slice type = {NULL, 0};
     struct key key;
-    enum status rc = posted_check_publisher(rq, why);
+    enum status rc = post_answer_check_publisher(rq, why);
 
     request_header(rq, "content-type", &type);
     if (!rc)
-        rc = posted_key(rq, &key, why);
+        rc = post_answer_key(rq, &key, why);
     holding_init(&c->holding, registry_clients(registry), request_client(rq),
                  CLIENT_POSTS);
     if (!rc)
-        rc = consignment_begin(&c->consignment, registry,
-                               archiver_contents(c->http->archiver), name, type,
-                               request_content_length(rq), &c->holding, why);
+        rc = multipart_post_begin(
+            &c->consignment, registry, archiver_contents(c->http->archiver),
+            name, type, request_content_length(rq), &c->holding, why);
     if (rc)
         return rc;
-    consignment_set_key(c->consignment, &key);
+    multipart_post_set_key(c->consignment, &key);
     return holding_add(&c->holding, HELD, why);
 }
 
@@ -322,7 +322,7 @@ handle_consignment_post(struct http *http, struct request *rq,
         rc = begin(c, rq, target->name, &why);
     }
     if (rc) {
-        posted_count_rejected(rc);
+        post_answer_count_rejected(rc);
         consigning_free(c);
         request_answer_problem(rq, response_status_of(rc), &why, NULL, NULL);
         return;

@@ -12,7 +12,7 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/accept.h"
+#include "proto/accept_header.h"
 #include "proto/datetime.h"
 #include "proto/httpdate.h"
 

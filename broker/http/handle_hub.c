@@ -6,11 +6,11 @@
  */
 #include <string.h>
 
-#include "broker/http/asking.h"
+#include "broker/http/hub_request.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "proto/key.h"
-#include "proto/weblink.h"
+#include "proto/idempotency_key.h"
+#include "proto/link_header.h"
 
 /* The memory of an order for a form, beside the form's own bytes: three times
  * those. */
@@ -21,61 +21,61 @@
 /* Forms */
 
 static void
-read_form(struct request *rq, struct asking *a)
+read_form(struct request *rq, struct hub_request *a)
 {
     struct problem why = {""};
     enum status rc = order_read_form(a->order, buf_slice(&a->body), &why);
 
     if (rc)
-        asking_refuse(rq, a, rc, &why);
+        hub_request_refuse(rq, a, rc, &why);
     else if (a->order->kind == ORDER_PUBLISH &&
              routes_may_publish(a->http, &why))
-        asking_refuse_as(rq, a, 403, &why);
+        hub_request_refuse_as(rq, a, 403, &why);
     else
-        asking_submit(rq, a);
+        hub_request_submit(rq, a);
 }
 
 static void
-read_simple(struct request *rq, struct asking *a)
+read_simple(struct request *rq, struct hub_request *a)
 {
     struct problem why = {""};
     enum status rc = order_read_simple(a->order, buf_slice(&a->body), &why);
 
     if (rc)
-        asking_refuse(rq, a, rc, &why);
+        hub_request_refuse(rq, a, rc, &why);
     else
-        asking_submit(rq, a);
+        hub_request_submit(rq, a);
 }
 
 void
 handle_subscribe_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct asking *a =
-        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
+    struct hub_request *a =
+        hub_request_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;
     memcpy(a->order->name, target->name.data, target->name.size);
     a->order->is_simple = true;
     a->whole = read_simple;
-    asking_receive(rq, a, target->body_max);
+    hub_request_receive(rq, a, target->body_max);
 }
 
 /* Notifications */
 
 static void
-take_notification(struct request *rq, struct asking *a)
+take_notification(struct request *rq, struct hub_request *a)
 {
     struct problem why = {"the body is empty: a notification is the "
                           "document itself"};
 
     if (a->body.size == 0) {
-        asking_refuse(rq, a, STATUS_MALFORMED, &why);
+        hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
     }
-    asking_take_body(a);
-    asking_submit(rq, a);
+    hub_request_take_body(a);
+    hub_request_submit(rq, a);
 }
 
 /* Checks that the links name the topic and the hub (W-142). */
@@ -121,26 +121,26 @@ receive_notification(struct http *http, struct request *rq, struct slice type,
                      struct slice links, uint64_t max)
 {
     struct problem why = {""};
-    struct asking *a;
+    struct hub_request *a;
     enum status rc;
 
     if (routes_may_publish(http, &why)) {
         request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
-    a = asking_new(http, rq, ORDER_NOTIFY,
-                   type.size + links.size + sizeof(struct key));
+    a = hub_request_new(http, rq, ORDER_NOTIFY,
+                        type.size + links.size + sizeof(struct key));
     if (!a)
         return;
     rc = check_links(links, &why);
     if (!rc)
         rc = keep_head(rq, a->order, type, links, &why);
     if (rc) {
-        asking_refuse(rq, a, rc, &why);
+        hub_request_refuse(rq, a, rc, &why);
     } else {
         a->is_counted = true;
         a->whole = take_notification;
-        asking_receive(rq, a, max);
+        hub_request_receive(rq, a, max);
     }
 }
 
@@ -148,13 +148,13 @@ void
 handle_hub_form(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
-    struct asking *a =
-        asking_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
+    struct hub_request *a =
+        hub_request_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;
     a->whole = read_form;
-    asking_receive(rq, a, target->body_max);
+    hub_request_receive(rq, a, target->body_max);
 }
 
 void

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "broker/documents/memory.h"
+#include "broker/documents/change_memory.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/links.h"
-#include "proto/accept.h"
+#include "proto/accept_header.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */

@@ -2,7 +2,7 @@
  * handle_metrics.c - the broker's metrics, for Prometheus.
  */
 #include "broker/base/metrics.h"
-#include "broker/base/process.h"
+#include "broker/base/process_metrics.h"
 #include "broker/http/made.h"
 #include "broker/http/routes.h"
 

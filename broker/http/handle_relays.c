@@ -5,17 +5,17 @@
  */
 #include <string.h>
 
-#include "broker/http/asking.h"
+#include "broker/http/hub_request.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 
 /* NULL: the request was answered. */
-static struct asking *
+static struct hub_request *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind)
 {
-    struct asking *a = asking_new(http, rq, kind, 0);
+    struct hub_request *a = hub_request_new(http, rq, kind, 0);
 
     if (!a)
         return NULL;
@@ -28,47 +28,47 @@ void
 handle_relays_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct asking *a = asking_new(http, rq, ORDER_RELAY_LIST, 0);
+    struct hub_request *a = hub_request_new(http, rq, ORDER_RELAY_LIST, 0);
 
     if (a)
-        asking_receive(rq, a, target->body_max);
+        hub_request_receive(rq, a, target->body_max);
 }
 
 void
 handle_relay_get(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, target, ORDER_RELAY_SHOW);
+    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_SHOW);
 
     if (a)
-        asking_receive(rq, a, target->body_max);
+        hub_request_receive(rq, a, target->body_max);
 }
 
 static void
-take_terms(struct request *rq, struct asking *a)
+take_terms(struct request *rq, struct hub_request *a)
 {
-    asking_take_body(a);
-    asking_submit(rq, a);
+    hub_request_take_body(a);
+    hub_request_submit(rq, a);
 }
 
 void
 handle_relay_put(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, target, ORDER_RELAY_PUT);
+    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_PUT);
 
     if (!a)
         return;
     a->whole = take_terms;
-    asking_receive(rq, a, target->body_max);
+    hub_request_receive(rq, a, target->body_max);
 }
 
 void
 handle_relay_delete(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, target, ORDER_RELAY_REMOVE);
+    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_REMOVE);
 
     if (a)
-        asking_receive(rq, a, target->body_max);
+        hub_request_receive(rq, a, target->body_max);
 }

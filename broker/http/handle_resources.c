@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "broker/archive/archiver.h"
-#include "broker/archive/checking.h"
+#include "broker/archive/content_check.h"
 #include "broker/archive/uploads.h"
 #include "broker/base/metrics.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/decoding.h"
-#include "broker/state/staging.h"
+#include "broker/state/upload_file.h"
 #include "proto/json.h"
 #include "proto/number.h"
 
@@ -34,11 +34,11 @@
  * The service thread reads the body, entry by entry, into a block in memory.
  * The worker pool writes a full block, and meanwhile the connection pauses:
  *
- *    on_data --> decode --> block --(full: pause)--> job: staging_add
+ *    on_data --> decode --> block --(full: pause)--> job: upload_file_add
  *       ^                                                 |
  *       +----------------(resume)-------------------------+
  *
- *    on_end --> job: staging_finish --> the archive thread --> on_answered
+ *    on_end --> job: upload_file_finish --> the archive thread --> on_answered
  *
  * After a failure before the archive thread has it, a job deletes its file
  * before the answer, so that the client may begin again at once. `rq` is NULL
@@ -59,7 +59,7 @@ struct putting {
     struct problem why;
 
     struct upload *upload;
-    struct staging_about about;
+    struct upload_file_about about;
     struct reader *reader;
     struct decoding decoding;
     struct block block;
@@ -76,7 +76,7 @@ struct putting {
     /* For the job, while it is at work */
     uint64_t n_checked;
     struct content_claim *claim; /* later the archive thread's */
-    struct staging *staging;
+    struct upload_file *staging;
     bool is_last;
     enum status job_rc;
     struct problem job_why;
@@ -121,7 +121,7 @@ discard_work(struct job *job)
 {
     struct putting *p = list_entry(job, struct putting, job);
 
-    staging_discard(p->staging);
+    upload_file_discard(p->staging);
     p->staging = NULL;
 }
 
@@ -279,7 +279,7 @@ hand_over(struct putting *p)
 static enum status
 check_content(struct putting *p, struct problem *why)
 {
-    enum status rc = checking_resources(
+    enum status rc = content_check_resources(
         p->http->registry, archiver_contents(p->http->archiver),
         slice_of(p->name), &p->block, (struct digest *)(void *)p->digests.data,
         p->n_checked + 1, &p->claim, why);
@@ -295,17 +295,18 @@ stage_block(struct putting *p, struct problem *why)
     enum status rc = p->is_inline ? check_content(p, why) : STATUS_OK;
 
     if (!rc)
-        rc = contents_hold(contents, &p->disk, staging_size(&p->block), 0, why);
+        rc = contents_hold(contents, &p->disk, upload_file_size(&p->block), 0,
+                           why);
     if (!rc && !p->staging)
-        rc = staging_begin(&p->staging,
-                           uploads_dir(archiver_uploads(p->http->archiver)),
-                           p->name, why);
+        rc = upload_file_begin(&p->staging,
+                               uploads_dir(archiver_uploads(p->http->archiver)),
+                               p->name, why);
     if (!rc)
-        rc = staging_add(p->staging, &p->block, why);
+        rc = upload_file_add(p->staging, &p->block, why);
     if (!rc && p->is_last && p->claim)
         rc = contents_sync(p->claim, why);
     if (!rc && p->is_last) {
-        rc = staging_finish(p->staging, &p->about, why);
+        rc = upload_file_finish(p->staging, &p->about, why);
         if (!rc)
             p->staging = NULL;
     }
@@ -359,7 +360,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (p->is_inline)
-        rc = checking_digest(slice_of(p->name), change, &digest, why);
+        rc = content_check_digest(slice_of(p->name), change, &digest, why);
     if (rc)
         return rc;
     if (p->is_inline)

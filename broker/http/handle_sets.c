@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "broker/http/describe.h"
 #include "broker/http/routes.h"
+#include "broker/http/set_description.h"
 #include "broker/net/response.h"
 #include "broker/sets/alter.h"
 #include "broker/sets/links.h"
@@ -52,7 +52,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
     struct buf text;
 
     buf_init(&text, DESCRIPTION_MAX);
-    describe_set(&text, set, head);
+    set_description_set(&text, set, head);
     if (text.failed) {
         routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
         buf_fini(&text);
@@ -338,7 +338,7 @@ write_page(struct buf *to, struct http *http, const struct page *page, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             BUF_ADD(to, ",\n");
-        describe_entry(to, page->sets[i], &page->heads[i]);
+        set_description_entry(to, page->sets[i], &page->heads[i]);
     }
     BUF_ADD(to, "]");
     if (is_more && n > 0) {

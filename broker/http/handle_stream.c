@@ -7,7 +7,7 @@
 #include "broker/push/eventsource.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
-#include "proto/accept.h"
+#include "proto/accept_header.h"
 #include "proto/ws_deflate.h"
 
 /* Reads where the stream begins (?after=, ?since= or now) and its filter. An

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "broker/http/asking.h"
+#include "broker/http/hub_request.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
@@ -30,11 +30,11 @@ read_id(struct slice text, uint64_t *id)
 
 /* Makes an order about the set or relay of the path; NULL: the request was
  * answered. */
-static struct asking *
+static struct hub_request *
 ask(struct http *http, struct request *rq, const struct route_target *target,
     enum order_kind kind, size_t max)
 {
-    struct asking *a = asking_new(http, rq, kind, max);
+    struct hub_request *a = hub_request_new(http, rq, kind, max);
     struct problem why = {""};
 
     if (!a)
@@ -44,7 +44,7 @@ ask(struct http *http, struct request *rq, const struct route_target *target,
     if (target->id.size > 0 && !read_id(target->id, &a->order->id)) {
         problem_set(&why, "there is no subscription \"%s\"",
                     problem_quote(target->id).text);
-        asking_refuse(rq, a, STATUS_NOT_FOUND, &why);
+        hub_request_refuse(rq, a, STATUS_NOT_FOUND, &why);
         return NULL;
     }
     return a;
@@ -54,7 +54,7 @@ void
 handle_subscriptions_get(struct http *http, struct request *rq,
                          const struct route_target *target)
 {
-    struct asking *a =
+    struct hub_request *a =
         ask(http, rq, target, ORDER_LIST, request_query(rq).size);
     struct problem why = {""};
     struct slice after, callback;
@@ -66,46 +66,46 @@ handle_subscriptions_get(struct http *http, struct request *rq,
         (is_bad || !read_id(after, &a->order->id))) {
         problem_set(&why, "after: \"%s\" is not the number of a subscription",
                     problem_quote(after).text);
-        asking_refuse(rq, a, STATUS_MALFORMED, &why);
+        hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
     }
     if (request_parameter(rq, "callback", &callback, &is_bad)) {
         if (is_bad)
             callback.size = 0;
         if (websub_check_url(callback, "callback", &why)) {
-            asking_refuse(rq, a, STATUS_MALFORMED, &why);
+            hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
             return;
         }
         a->order->request.callback = order_keep(a->order, callback);
     }
-    asking_receive(rq, a, target->body_max);
+    hub_request_receive(rq, a, target->body_max);
 }
 
 void
 handle_subscription_get(struct http *http, struct request *rq,
                         const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, target, ORDER_SHOW, 0);
+    struct hub_request *a = ask(http, rq, target, ORDER_SHOW, 0);
 
     if (a)
-        asking_receive(rq, a, target->body_max);
+        hub_request_receive(rq, a, target->body_max);
 }
 
 void
 handle_subscription_delete(struct http *http, struct request *rq,
                            const struct route_target *target)
 {
-    struct asking *a = ask(http, rq, target, ORDER_END, 0);
+    struct hub_request *a = ask(http, rq, target, ORDER_END, 0);
 
     if (a)
-        asking_receive(rq, a, target->body_max);
+        hub_request_receive(rq, a, target->body_max);
 }
 
 void
 handle_redeliver_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct asking *a =
+    struct hub_request *a =
         ask(http, rq, target, ORDER_REDELIVER, request_query(rq).size);
     struct problem why = {""};
     struct slice after;
@@ -117,10 +117,10 @@ handle_redeliver_post(struct http *http, struct request *rq,
         after.size == 0) {
         problem_set(&why, "after is missing: ?after=POSITION says where to "
                           "begin again");
-        asking_refuse(rq, a, STATUS_MALFORMED, &why);
+        hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
     }
     a->order->after = order_keep(a->order, after);
     a->order->has_after = true;
-    asking_receive(rq, a, target->body_max);
+    hub_request_receive(rq, a, target->body_max);
 }

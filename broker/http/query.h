@@ -5,7 +5,7 @@
  *   ?after=POSITION   after this entry; or
  *   ?since=DATETIME   what happened later than that, W3C Datetime of any
  *                     precision
- *   &change= &prefix= &type= &tag=   filters (proto/filter.h)
+ *   &change= &prefix= &type= &tag=   filters (proto/change_filter.h)
  */
 #ifndef BROKER_HTTP_QUERY_H
 #define BROKER_HTTP_QUERY_H
@@ -15,7 +15,7 @@
 
 #include "broker/log/lists.h"
 #include "broker/net/request.h"
-#include "proto/filter.h"
+#include "proto/change_filter.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -28,7 +28,7 @@
 
 #define FILTERS "change, prefix, type, tag"
 
-/* The readers of proto/formats.h. */
+/* The readers of proto/input_formats.h. */
 #define CHANGES                                                           \
     "application/xml, application/json, application/x-ndjson, text/xml, " \
     "application/ndjson, application/jsonl"

@@ -9,9 +9,9 @@
 #include "broker/hub/inside.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/link_header.h"
 #include "proto/number.h"
-#include "proto/signature.h"
-#include "proto/weblink.h"
+#include "proto/webhook_signature.h"
 #include "proto/websub.h"
 
 /* All headers together: the longest one holds two URLs and a third. */

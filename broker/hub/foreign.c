@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
+#include "broker/hub/document_intake.h"
 #include "broker/hub/fetch.h"
 #include "broker/hub/inside.h"
-#include "broker/hub/intake.h"
 #include "broker/hub/source.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
-#include "proto/weblink.h"
+#include "proto/link_header.h"
 #include "proto/websub.h"
 
 static void

@@ -11,7 +11,7 @@
  *
  *   foreign.c   the requests and their answers
  *   source.c    the Sources, and whether they are believed
- *   intake.c    their documents on the way to a set or a relay
+ *   document_intake.c    their documents on the way to a set or a relay
  *   fetch.c     fetches topics after a ping
  *
  * The delivery thread's.

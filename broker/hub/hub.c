@@ -38,11 +38,11 @@
 
 #include "broker/base/diag.h"
 #include "broker/hub/deliver.h"
-#include "broker/hub/external.h"
+#include "broker/hub/external_hubs.h"
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/hub/report.h"
+#include "broker/hub/subscription_report.h"
 #include "broker/sets/announce.h"
 #include "broker/sets/links.h"
 

@@ -46,7 +46,7 @@
 
 #include "broker/hub/order.h"
 #include "broker/sets/registry.h"
-#include "proto/address.h"
+#include "proto/network_address.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

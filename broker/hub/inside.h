@@ -13,7 +13,7 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/verify.h"
 #include "broker/net/caller.h"
-#include "proto/signature.h"
+#include "proto/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
  * commit. */
@@ -37,9 +37,9 @@ struct hub {
     struct deliveries *deliveries;       /* deliver.c */
     struct relaying *relaying;           /* relay.c */
     struct foreign *foreign;             /* foreign.c */
-    bool has_synced_hubs;                /* external.c: else it looks at all of
-                                            them */
-    struct list answers; /* orders that the commit of this turn answers */
+    bool has_synced_hubs; /* external_hubs.c: else it looks at all of
+                             them */
+    struct list answers;  /* orders that the commit of this turn answers */
     enum signature_method signature;
     struct alarm tick;
     bool is_failing;  /* writing hub.db failed the last time; for the log */

@@ -32,7 +32,7 @@ order_free(struct order *order)
 {
     if (!order)
         return;
-    form_fini(&order->form);
+    urlencoded_fini(&order->form);
     if (order->memory.data) /* it may hold a secret */
         OPENSSL_cleanse(order->memory.data, order->memory.size);
     buf_fini(&order->memory);
@@ -114,7 +114,7 @@ read_wishes(struct order *order, struct problem *why)
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < order->form.n; i++) {
-        const struct form_field *field = &order->form.fields[i];
+        const struct urlencoded_field *field = &order->form.fields[i];
 
         if (is_of_filter(field->name))
             rc = filter_add(&order->filter, field->name, field->value, why);
@@ -138,7 +138,7 @@ read_wishes(struct order *order, struct problem *why)
 enum status
 order_read_form(struct order *order, struct slice body, struct problem *why)
 {
-    enum status rc = form_read(&order->form, body, why);
+    enum status rc = urlencoded_read(&order->form, body, why);
 
     if (!rc)
         rc = websub_read(&order->form, &order->request, why);
@@ -154,7 +154,7 @@ enum status
 order_read_simple(struct order *order, struct slice body, struct problem *why)
 {
     bool is_there = false;
-    enum status rc = form_read(&order->form, body, why);
+    enum status rc = urlencoded_read(&order->form, body, why);
 
     order->kind = ORDER_SUBSCRIBE;
     order->is_simple = true;

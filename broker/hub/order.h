@@ -15,12 +15,12 @@
 
 #include "broker/net/server.h"
 #include "proto/buf.h"
-#include "proto/filter.h"
-#include "proto/form.h"
+#include "proto/change_filter.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 #include "proto/uri.h"
+#include "proto/urlencoded.h"
 #include "proto/websub.h"
 
 struct hub;
@@ -51,7 +51,7 @@ struct order {
     bool is_relay;
 
     /* ORDER_SUBSCRIBE: lends from `form`, or from `memory`. */
-    struct form_data form;
+    struct urlencoded_data form;
     struct websub_request request; /* ORDER_LIST uses only its callback, which
                                       may be empty */
     struct filter filter;

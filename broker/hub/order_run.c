@@ -11,7 +11,7 @@
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/hub/report.h"
+#include "broker/hub/subscription_report.h"
 #include "broker/net/response.h"
 
 bool

@@ -10,7 +10,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/topic.h"
-#include "broker/sets/upstreams.h"
+#include "broker/sets/upstream_topics.h"
 #include "proto/websub.h"
 
 /* Life */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "proto/key.h"
+#include "proto/idempotency_key.h"
 
 /* With each new document at most so many old ones go: more than one, so that
  * lower limits take effect soon after a start. */

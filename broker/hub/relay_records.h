@@ -15,8 +15,8 @@
 
 #include "base/db.h"
 #include "proto/buf.h"
-#include "proto/hash.h"
-#include "proto/key.h"
+#include "proto/digest.h"
+#include "proto/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

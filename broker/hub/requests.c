@@ -19,7 +19,7 @@ requests_new(void)
     list_init(&all->denials);
     tallies_init(&all->hosts);
     tallies_init(&all->froms);
-    if (pairs_init(&all->pairs, REQUESTS_MAX)) {
+    if (callback_table_init(&all->pairs, REQUESTS_MAX)) {
         free(all);
         return NULL;
     }
@@ -47,11 +47,11 @@ request_forget(struct request *r)
     list_remove(&r->node);
     list_remove(&r->turn);
     hub->requests->n--;
-    ids_remove(&hub->requests->by_id, r->id);
-    ids_remove(&r->topic->requests_by_id, r->id);
-    pairs_leave(&r->pair);
-    tally_leave(r->of_host);
-    tally_leave(r->of_from);
+    id_table_remove(&hub->requests->by_id, r->id);
+    id_table_remove(&r->topic->requests_by_id, r->id);
+    callback_table_leave(&r->pair);
+    host_counts_leave(r->of_host);
+    host_counts_leave(r->of_from);
     r->topic->n_requests--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -86,12 +86,12 @@ request_enter(struct hub *hub, uint64_t id, struct topic *topic,
     snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(from));
     r->topic_url = slice_dup(topic_url);
     r->callback = slice_dup(callback);
-    r->of_host = tally_enter(&all->hosts, buf_slice(&host));
-    r->of_from = tally_enter(&all->froms, slice_of(r->from));
-    rc = pairs_enter(&all->pairs, &r->pair, topic, callback, why);
+    r->of_host = host_counts_enter(&all->hosts, buf_slice(&host));
+    r->of_from = host_counts_enter(&all->froms, slice_of(r->from));
+    rc = callback_table_enter(&all->pairs, &r->pair, topic, callback, why);
     if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
-                !r->of_from || ids_add(&all->by_id, id, r) ||
-                ids_add(&topic->requests_by_id, id, r)))
+                !r->of_from || id_table_add(&all->by_id, id, r) ||
+                id_table_add(&topic->requests_by_id, id, r)))
         rc = problem_memory(why);
     buf_fini(&host);
     if (rc) {
@@ -108,13 +108,13 @@ request_enter(struct hub *hub, uint64_t id, struct topic *topic,
 struct request *
 request_next(struct hub *hub, uint64_t after)
 {
-    return ids_next(&hub->requests->by_id, after);
+    return id_table_next(&hub->requests->by_id, after);
 }
 
 struct request *
 request_by_id(struct hub *hub, uint64_t id)
 {
-    return ids_find(&hub->requests->by_id, id);
+    return id_table_find(&hub->requests->by_id, id);
 }
 
 struct request *
@@ -128,10 +128,11 @@ request_behind(struct hub *hub, const struct request *r)
 bool
 request_is_replaced(const struct request *r)
 {
-    const struct pairs *pairs = &r->hub->requests->pairs;
-    struct pair *pair = pairs_find(pairs, r->topic, slice_of(r->callback));
+    const struct callback_table *pairs = &r->hub->requests->pairs;
+    struct pair *pair =
+        callback_table_find(pairs, r->topic, slice_of(r->callback));
 
-    for (; pair; pair = pairs_same(pairs, pair))
+    for (; pair; pair = callback_table_same(pairs, pair))
         if (list_entry(pair, struct request, pair)->id > r->id)
             return true;
     return false;
@@ -147,7 +148,7 @@ requests_free(struct requests *all)
     while ((node = list_first(&all->all)))
         request_forget(list_entry(node, struct request, node));
     deny_end(all);
-    pairs_fini(&all->pairs);
-    ids_fini(&all->by_id);
+    callback_table_fini(&all->pairs);
+    id_table_fini(&all->by_id);
     free(all);
 }

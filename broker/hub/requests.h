@@ -22,8 +22,8 @@ struct requests {
     struct list fresh; /* request->turn: taken in this turn */
     struct list due;   /* request->turn: to be called at its end */
     size_t n;
-    struct ids by_id;
-    struct pairs pairs;
+    struct id_table by_id;
+    struct callback_table pairs;
     struct tallies hosts, froms;
     struct list fresh_denials, denials;
     size_t n_denials;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/hub/document_intake.h"
 #include "broker/hub/fetch.h"
 #include "broker/hub/foreign.h"
 #include "broker/hub/inside.h"
-#include "broker/hub/intake.h"
 #include "broker/sets/peers.h"
-#include "proto/weblink.h"
+#include "proto/link_header.h"
 #include "proto/websub.h"
 
 /* Targets */

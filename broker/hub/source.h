@@ -21,7 +21,7 @@
 #include "broker/net/caller.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -45,7 +45,7 @@ struct foreign {
                             turn, by source->fetched_node */
     struct records_hook hook;
 
-    /* intake.c: between the log thread and this one. */
+    /* document_intake.c: between the log thread and this one. */
     pthread_mutex_t mutex;
     pthread_cond_t landed;
     struct list committed; /* intakes, by node */
@@ -86,7 +86,8 @@ struct source {
     char header[2][1100];
     const char *headers[3];
 
-    /* intake.c: documents on their way in; the first one is at work. */
+    /* document_intake.c: documents on their way in; the first one is at work.
+     */
     struct list intakes;
     const struct set *taken_into; /* the set that took the last one; or NULL. A
                                      set that was removed and made again is

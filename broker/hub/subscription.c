@@ -23,7 +23,7 @@ struct slot {
 };
 
 struct subscriptions {
-    struct pairs pairs;
+    struct callback_table pairs;
     struct slot *slots;
     size_t n_slots, capacity;
     size_t n; /* subscriptions */
@@ -44,7 +44,7 @@ subscriptions_new(size_t max)
 {
     struct subscriptions *all = calloc(1, sizeof(*all));
 
-    if (all && pairs_init(&all->pairs, max)) {
+    if (all && callback_table_init(&all->pairs, max)) {
         free(all);
         all = NULL;
     }
@@ -119,10 +119,10 @@ struct subscription *
 subscription_find(struct hub *hub, const struct topic *topic,
                   enum subscription_kind kind, struct slice callback)
 {
-    const struct pairs *pairs = &hub->subscriptions->pairs;
-    struct pair *pair = pairs_find(pairs, topic, callback);
+    const struct callback_table *pairs = &hub->subscriptions->pairs;
+    struct pair *pair = callback_table_find(pairs, topic, callback);
 
-    for (; pair; pair = pairs_same(pairs, pair)) {
+    for (; pair; pair = callback_table_same(pairs, pair)) {
         struct subscription *s = list_entry(pair, struct subscription, pair);
 
         if (s->kind == kind)
@@ -238,11 +238,11 @@ take_terms(struct subscription *s, struct terms *terms,
 static void
 free_subscription(struct subscription *s)
 {
-    ids_remove(&s->topic->subscriptions_by_id, s->id);
+    id_table_remove(&s->topic->subscriptions_by_id, s->id);
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
-    pairs_leave(&s->pair);
+    callback_table_leave(&s->pair);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->filter);
@@ -273,13 +273,13 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     s->callback = slice_dup(callback);
     rc = s->callback ? STATUS_OK : problem_memory(why);
     if (!rc)
-        rc = pairs_enter(&hub->subscriptions->pairs, &s->pair, topic, callback,
-                         why);
+        rc = callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
+                                  callback, why);
     if (!rc)
         rc = make_effect(hub, terms, &effect, why);
     if (!rc) {
         take_terms(s, terms, &effect);
-        rc = ids_add(&topic->subscriptions_by_id, id, s)
+        rc = id_table_add(&topic->subscriptions_by_id, id, s)
                  ? problem_memory(why)
                  : add_slot(hub->subscriptions, s, why);
     }
@@ -538,7 +538,7 @@ subscriptions_free(struct subscriptions *all)
         free_subscription(s);
         topic_release(topic);
     }
-    pairs_fini(&all->pairs);
+    callback_table_fini(&all->pairs);
     free(all->slots);
     free(all);
 }

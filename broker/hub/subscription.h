@@ -27,14 +27,14 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "broker/hub/pairs.h"
+#include "broker/hub/callback_table.h"
 #include "broker/hub/topic.h"
 #include "broker/net/caller.h"
 #include "broker/sets/filters.h"
 #include "proto/problem.h"
-#include "proto/signature.h"
 #include "proto/slice.h"
 #include "proto/status.h"
+#include "proto/webhook_signature.h"
 #include "proto/websub.h"
 
 struct hub;
@@ -94,7 +94,7 @@ struct subscription {
     int64_t failing_since_us;  /* steady; 0: it is not */
     int64_t last_begun_us;     /* steady: for terms.interval_us */
 
-    /* Shown by report.c. */
+    /* Shown by subscription_report.c. */
     uint64_t n_deliveries, n_attempts, n_failed, n_skipped;
     int64_t last_success_us, last_failure_us; /* wall clock; 0: never */
     unsigned last_status;                     /* HTTP; 0: none */

@@ -211,8 +211,8 @@ topic_release(struct topic *topic)
         tdelete(topic, &topic->hub->topic_tree, compare);
     list_remove(&topic->node);
     forget_mark(topic);
-    ids_fini(&topic->subscriptions_by_id);
-    ids_fini(&topic->requests_by_id);
+    id_table_fini(&topic->subscriptions_by_id);
+    id_table_fini(&topic->requests_by_id);
     free(topic->links);
     free(topic);
 }

@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/marks.h"
-#include "broker/hub/ids.h"
+#include "base/news_stack.h"
+#include "broker/hub/id_table.h"
 #include "broker/log/cursor.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
@@ -61,7 +61,8 @@ struct topic {
                                   news */
     struct list busy;          /* the others */
     unsigned n_requests;       /* verify.c: requests for it */
-    struct ids subscriptions_by_id, requests_by_id; /* the same, in order */
+    struct id_table subscriptions_by_id,
+        requests_by_id; /* the same, in order */
     char *links; /* attempt.c: the Link header of its callbacks; NULL: not made
                     yet */
 };

@@ -205,14 +205,15 @@ ask(struct request *r)
 static void
 replace_older(struct request *r)
 {
-    const struct pairs *pairs = &r->hub->requests->pairs;
-    struct pair *pair = pairs_find(pairs, r->topic, slice_of(r->callback)),
+    const struct callback_table *pairs = &r->hub->requests->pairs;
+    struct pair *pair =
+                    callback_table_find(pairs, r->topic, slice_of(r->callback)),
                 *next;
 
     for (; pair; pair = next) {
         struct request *other = list_entry(pair, struct request, pair);
 
-        next = pairs_same(pairs, pair);
+        next = callback_table_same(pairs, pair);
         if (other->id < r->id)
             request_forget(other);
     }

@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/hub/pairs.h"
+#include "broker/hub/callback_table.h"
+#include "broker/hub/host_counts.h"
 #include "broker/hub/subscription.h"
-#include "broker/hub/tally.h"
 
 /* The most requests that wait for their verification: per callback host, per
  * requester, in all (W-164: more get 429). */
@@ -33,7 +33,7 @@ struct request {
     struct list node; /* all requests */
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
-    struct tally *of_host, *of_from;
+    struct host_counts *of_host, *of_from;
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */

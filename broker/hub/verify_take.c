@@ -35,7 +35,7 @@ check_room(struct hub *hub, struct order *order, struct problem *why)
 
     buf_init(&host, REQUEST_HOST_MAX);
     websub_host(&host, order->request.callback);
-    of_host = tally_count(&all->hosts, buf_slice(&host));
+    of_host = host_counts_count(&all->hosts, buf_slice(&host));
     buf_fini(&host);
     order->http = 429;
     if (of_host >= REQUESTS_PER_HOST)
@@ -43,7 +43,8 @@ check_room(struct hub *hub, struct order *order, struct problem *why)
                        "%u requests for callbacks of this host wait for their "
                        "verification: try again later",
                        of_host);
-    if (tally_count(&all->froms, slice_of(order->from)) >= REQUESTS_PER_FROM)
+    if (host_counts_count(&all->froms, slice_of(order->from)) >=
+        REQUESTS_PER_FROM)
         return problem(why, STATUS_BUSY,
                        "%d requests of yours wait for their verification: try "
                        "again later",
@@ -166,9 +167,9 @@ make_request(struct hub *hub, const struct order *order, struct topic *topic,
     r->taken_us = clock_now_us();
     list_append(&hub->requests->fresh, &r->turn);
     records_request(hub->records, r);
-    for (struct pair *pair =
-             pairs_find(&hub->requests->pairs, topic, order->request.callback);
-         pair; pair = pairs_same(&hub->requests->pairs, pair))
+    for (struct pair *pair = callback_table_find(&hub->requests->pairs, topic,
+                                                 order->request.callback);
+         pair; pair = callback_table_same(&hub->requests->pairs, pair))
         if (list_entry(pair, struct request, pair) != r)
             records_request_gone(hub->records,
                                  list_entry(pair, struct request, pair)->id);

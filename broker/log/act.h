@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "broker/log/lists.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/position.h"
 #include "proto/slice.h"
 

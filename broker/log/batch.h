@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/digest.h"
 #include "proto/fragment.h"
-#include "proto/hash.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* Plain bytes after which a block ends with the batch at hand. */
 #define BLOCK_BYTES 131072

@@ -9,7 +9,7 @@
 #include "broker/log/keys.h"
 #include "broker/log/set.h"
 #include "broker/log/stamping.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays
  * short enough for the next posts; the round still takes the post that crosses

@@ -14,7 +14,7 @@
 #include "broker/log/inside.h"
 #include "broker/log/set.h"
 #include "broker/log/trash.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 struct source {
     struct log *log;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "proto/datetime.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 void
 lists_start(struct head *head, const char *epoch, int64_t created_us)

@@ -16,7 +16,7 @@
 
 #include "broker/log/generations.h"
 #include "proto/buf.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/position.h"
 
 /* The end of a set's log, and its open list. */

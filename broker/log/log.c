@@ -19,7 +19,7 @@
 #include "broker/log/set.h"
 #include "broker/log/store.h"
 #include "broker/log/trash.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
  * largest. */

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "broker/log/keys.h"
 #include "broker/log/set.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 
 static enum status
 random_epoch(char to[EPOCH_SIZE + 1])

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
-#include "broker/net/calling.h"
+#include "broker/net/call_transport.h"
 
 /*
  * The end
@@ -57,13 +57,13 @@ on_prepare(uv_prepare_t *prepare)
 
     if (c->is_cut)
         return;
-    calling_tell(c);
+    call_transport_tell(c);
     turns_tell_failed(c);
     turns_give(c);
-    calling_drive(c);
+    call_transport_drive(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);
-    if (calling_is_due(&c->calling) || turns_are_due(&c->turns))
+    if (call_transport_is_due(&c->calling) || turns_are_due(&c->turns))
         uv_idle_start(&c->idle, on_idle);
     else
         uv_idle_stop(&c->idle);
@@ -172,7 +172,7 @@ init_loop(struct caller *c)
 static void
 fini_loop(struct caller *c)
 {
-    calling_fini(c);
+    call_transport_fini(c);
     uv_close((uv_handle_t *)&c->async, NULL);
     uv_close((uv_handle_t *)&c->prepare, NULL);
     uv_close((uv_handle_t *)&c->idle, NULL);
@@ -204,7 +204,7 @@ fini(struct caller *c, bool has_loop)
 {
     if (has_loop)
         fini_loop(c);
-    calling_free(c);
+    call_transport_free(c);
     pthread_mutex_destroy(&c->mutex);
     free(c);
 }
@@ -224,7 +224,7 @@ caller_open(struct caller **caller, const struct caller_options *options,
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->mailbox);
     turns_init(&c->turns, options->connections, options->host_connections);
-    rc = calling_init(c, why);
+    rc = call_transport_init(c, why);
     if (!rc) {
         has_loop = init_loop(c);
         rc = has_loop ? thread_start(&c->thread, options->name, run, c, why)

@@ -52,8 +52,8 @@
 
 #include "base/list.h"
 #include "broker/net/server.h"
-#include "proto/address.h"
 #include "proto/buf.h"
+#include "proto/network_address.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/base/clients.h"
+#include "broker/base/client_limits.h"
 #include "broker/net/body.h"
 #include "broker/net/socket.h"
 #include "proto/request_head.h"

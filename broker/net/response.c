@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "broker/net/exchange.h"
-#include "proto/accept.h"
+#include "proto/accept_header.h"
 #include "proto/buf.h"
 #include "proto/json_problem.h"
 

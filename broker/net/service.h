@@ -22,7 +22,7 @@
 
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/base/clients.h"
+#include "broker/base/client_limits.h"
 #include "broker/net/jobs.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"

@@ -9,7 +9,7 @@
 
 #include "broker/config/config.h"
 #include "broker/sets/registry.h"
-#include "broker/sets/upstreams.h"
+#include "broker/sets/upstream_topics.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/gunzip.h"
-#include "proto/formats.h"
+#include "proto/input_formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/base/clients.h"
-#include "proto/filter.h"
+#include "broker/base/client_limits.h"
+#include "proto/change_filter.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -6,9 +6,9 @@
 
 #include "broker/sets/alter.h"
 #include "broker/sets/decoding.h"
-#include "proto/formats.h"
+#include "proto/digest.h"
 #include "proto/fragment.h"
-#include "proto/hash.h"
+#include "proto/input_formats.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
@@ -29,7 +29,7 @@ struct ingest {
     struct set *set;
     struct post post;
     struct key key;
-    struct running_post running;
+    struct pending_keys_post running;
     bool is_message;
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
     size_t fragments_capacity;
@@ -332,7 +332,7 @@ take_key(struct ingest *in, struct problem *why)
 
     in->running.set = in->set_name;
     in->running.key = text;
-    if (!running_begin(registry_running(in->registry), &in->running))
+    if (!pending_keys_begin(registry_running(in->registry), &in->running))
         return problem(why, STATUS_RUNNING,
                        "a post with the Idempotency-Key \"%s\" is at work",
                        problem_quote(text).text);
@@ -403,7 +403,7 @@ finish(struct ingest *in)
     release(in, in->post.status ? 0 : in->post.last);
     /* Before on_done: a source that repeats the post then does not find it
      * running. */
-    running_end(registry_running(in->registry), &in->running);
+    pending_keys_end(registry_running(in->registry), &in->running);
     in->on_done(in, in->user);
 }
 
@@ -480,7 +480,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
         finish(in);
         return STATUS_OK;
     }
-    running_whole(&in->running);
+    pending_keys_whole(&in->running);
     /* Posts of a line keep their order, so those without content to check take
      * this way, too. */
     if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
@@ -556,7 +556,7 @@ void
 ingest_heard(struct ingest *in)
 {
     if (in->post.key.size > 0)
-        running_heard(&in->running);
+        pending_keys_heard(&in->running);
 }
 
 const struct post *
@@ -585,7 +585,7 @@ ingest_free(struct ingest *in)
     if (!in)
         return;
     release(in, 0);
-    running_end(registry_running(in->registry), &in->running);
+    pending_keys_end(registry_running(in->registry), &in->running);
     decoding_fini(&in->decoding);
     readers_give(registry_readers(in->registry), in->format, in->reader);
     ingest_give_back(in);

@@ -27,7 +27,7 @@
 
 #include "broker/log/post.h"
 #include "broker/sets/registry.h"
-#include "proto/key.h"
+#include "proto/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -87,9 +87,9 @@ void ingest_join(struct ingest *ingest, struct post_line *line);
  *
  * In a post to a set with CONTENT_INLINE, each created or updated entry carries
  * the SHA-256 of bytes that the set has already, or brings its bytes along
- * (broker/archive/consignment.h). Posts without ingest_fill go to the checker
- * of registry_set_checker, which looks for the bytes on a thread that may wait
- * for a disk:
+ * (broker/archive/multipart_post.h). Posts without ingest_fill go to the
+ * checker of registry_set_checker, which looks for the bytes on a thread that
+ * may wait for a disk:
  *
  *     ingest_end --> checker --ingest_told, ingest_hold--> ingest_check_end
  *                                                               |
@@ -133,7 +133,7 @@ void ingest_check_end(struct ingest *ingest, enum status rc,
                       const struct problem *why);
 
 /* Notes that the body goes on arriving, though no bytes come here yet
- * (running.h). */
+ * (pending_keys.h). */
 void ingest_heard(struct ingest *ingest);
 
 /* Gives the post a key, before the first byte: the log keeps the post once, for

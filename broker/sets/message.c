@@ -7,7 +7,7 @@
 #include "broker/sets/channel.h"
 #include "broker/sets/links.h"
 #include "broker/sets/selection.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/json_change.h"
 #include "proto/vocab.h"
 

@@ -42,7 +42,7 @@
 #include "broker/log/cursor.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/coverage.h"
+#include "proto/log_range.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/sets/upstreams.h"
+#include "broker/sets/upstream_topics.h"
 #include "proto/buf.h"
 #include "proto/websub.h"
 

@@ -30,8 +30,8 @@ struct peers {
     char *upstream; /* as configured; NULL: none */
     char *hubs[PEERS_HUBS_MAX];
     unsigned n_hubs;
-    struct upstream *claim; /* on `upstream` (upstreams.h), released at the end;
-                               or NULL */
+    struct upstream *claim; /* on `upstream` (upstream_topics.h), released at
+                               the end; or NULL */
 };
 
 struct peers *peers_new(void); /* NULL: no memory */

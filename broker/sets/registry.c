@@ -49,7 +49,7 @@ struct registry {
     struct configured configured;
 
     struct readers readers;
-    struct running running;
+    struct pending_keys running;
 
     /* registry_set_checker */
     enum status (*check)(struct ingest *ingest, void *user,
@@ -268,7 +268,7 @@ registry_open(struct registry **registry,
     pthread_rwlock_init(&r->lock, NULL);
     configured_init(&r->configured, options->config);
     readers_init(&r->readers);
-    running_init(&r->running);
+    pending_keys_init(&r->running);
     limit_clients(&r->clients, config);
     filters_init(&r->filters, &r->clients);
     announcer_init(&r->announcer, r);
@@ -317,7 +317,7 @@ registry_close(struct registry *r)
     filters_fini(&r->filters);
     clients_fini(&r->clients);
     readers_fini(&r->readers);
-    running_fini(&r->running);
+    pending_keys_fini(&r->running);
     configured_fini(&r->configured);
     pthread_rwlock_destroy(&r->lock);
     free(r);
@@ -401,7 +401,7 @@ registry_content(struct registry *r, struct slice name)
                : registry_config(r)->content;
 }
 
-struct running *
+struct pending_keys *
 registry_running(struct registry *r)
 {
     return &r->running;

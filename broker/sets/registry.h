@@ -24,14 +24,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/base/clients.h"
+#include "broker/base/client_limits.h"
 #include "broker/config/config.h"
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
-#include "broker/sets/readers.h"
-#include "broker/sets/running.h"
-#include "proto/formats.h"
+#include "broker/sets/parser_pool.h"
+#include "broker/sets/pending_keys.h"
+#include "proto/input_formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -204,7 +204,8 @@ void registry_settings(const struct set *set, struct settings *settings);
  * set has none. Any thread. */
 struct peers *registry_peers(const struct set *set);
 
-/* Claims a foreign topic for `owner`, "set NAME" or "relay NAME": upstreams.h.
+/* Claims a foreign topic for `owner`, "set NAME" or "relay NAME":
+ * upstream_topics.h.
  */
 MUST_CHECK enum status registry_claim(struct registry *registry,
                                       struct slice url, const char *owner,
@@ -231,7 +232,7 @@ struct configured *registry_configured(struct registry *registry);
 struct readers *registry_readers(struct registry *registry);
 
 /* The posts with a key at work. */
-struct running *registry_running(struct registry *registry);
+struct pending_keys *registry_running(struct registry *registry);
 
 /* The clients with their limits from the options. They live as long as the
  * registry. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/entry.h"
+#include "proto/entry_builder.h"
 #include "proto/json_change.h"
 
 /* Keys of forms: two per class, and class 0 has all entries. */

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/state/contentrows.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/fragment.h"
 
 /* The limits of gathering for one commit, as of a state (resources.c), but each

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "broker/state/content.h"
-#include "proto/digests.h"
+#include "proto/digest_check.h"
 
 /* "ab", "HEX" */
 #define FOLDER_SIZE 3
@@ -43,7 +43,7 @@ forget(struct arriving *a)
     if (a->fd >= 0)
         close(a->fd);
     a->fd = -1;
-    digests_free(a->digests);
+    digest_check_free(a->digests);
     a->digests = NULL;
 }
 
@@ -73,8 +73,8 @@ arriving_begin(struct arriving *a, const char *folder, struct slice hash,
     memset(a, 0, sizeof(*a));
     a->folder = folder;
     a->fd = -1;
-    a->digests = digests_new(hash, length);
-    if (!a->digests || digests_want_sha256(a->digests))
+    a->digests = digest_check_new(hash, length);
+    if (!a->digests || digest_check_want_sha256(a->digests))
         rc = problem_memory(why);
     if (!rc)
         rc = make_file(a, why);
@@ -86,7 +86,7 @@ arriving_begin(struct arriving *a, const char *folder, struct slice hash,
 enum status
 arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
 {
-    enum status rc = digests_add(a->digests, bytes, why);
+    enum status rc = digest_check_add(a->digests, bytes, why);
 
     while (!rc && bytes.size > 0) {
         ssize_t n = write(a->fd, bytes.data, bytes.size);
@@ -105,12 +105,12 @@ arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
 enum status
 arriving_end(struct arriving *a, struct problem *why)
 {
-    enum status rc = digests_end(a->digests, why);
+    enum status rc = digest_check_end(a->digests, why);
 
     if (!rc && fsync(a->fd))
         rc = fail(why, "cannot write what arrives in", a->folder);
     if (!rc)
-        digests_sha256(a->digests, &a->digest);
+        digest_check_sha256(a->digests, &a->digest);
     forget(a);
     return rc;
 }

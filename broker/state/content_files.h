@@ -21,12 +21,12 @@
 #include <stdint.h>
 
 #include "proto/change.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-struct digests;
+struct digest_check;
 
 /* Bytes on their way. After the end it holds no open file: there may be
  * many. */
@@ -34,7 +34,7 @@ struct arriving {
     const char *folder; /* lent */
     char name[8];       /* its name in `folder`; "": no file */
     int fd;             /* -1: ended */
-    struct digests *digests;
+    struct digest_check *digests;
     uint64_t length;      /* so far */
     struct digest digest; /* SHA-256, after the end */
 };

@@ -1,8 +1,8 @@
 /*
  * contentfold.c - makes rows of entries.
  *
- * As in statefile.c the rows are sorted before they are written, so that each
- * page is read and written once: by key, to find the entry that each one
+ * As in resources_db.c the rows are sorted before they are written, so that
+ * each page is read and written once: by key, to find the entry that each one
  * overtakes; by overtaken entry; and by seq, to be inserted.
  */
 #include <stdlib.h>

@@ -23,9 +23,9 @@
 
 #include "base/db.h"
 #include "broker/state/content.h"
-#include "broker/state/gathering.h"
+#include "broker/state/fold_batch.h"
 #include "proto/buf.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/status.h"

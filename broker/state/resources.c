@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "broker/base/diag.h"
-#include "broker/state/gathering.h"
-#include "broker/state/statefile.h"
+#include "broker/state/fold_batch.h"
+#include "broker/state/resources_db.h"
 #include "proto/datetime.h"
 
 /* The limits of gathering for one commit: so many that a page of the index
@@ -25,10 +25,10 @@
 #define WAL_PAGES 256
 
 struct resources {
-    struct statefile file;
-    struct statefile_at state;    /* as of the last commit */
-    struct statefile_at gathered; /* as it will be, except `n` and `bytes` */
-    struct gathering gathering;
+    struct resources_db file;
+    struct resources_db_at state;    /* as of the last commit */
+    struct resources_db_at gathered; /* as it will be, except `n` and `bytes` */
+    struct fold_batch gathering;
     uint64_t kept;
     bool is_same_log; /* its digest was compared with the log's */
     int64_t walked;   /* the last id of the walk; 0: none */
@@ -37,7 +37,7 @@ struct resources {
 static void
 forget_gathered(struct resources *r)
 {
-    gathering_clear(&r->gathering);
+    fold_batch_clear(&r->gathering);
     r->gathered = r->state;
 }
 
@@ -45,7 +45,7 @@ forget_gathered(struct resources *r)
 static void
 settle(struct resources *r)
 {
-    statefile_settle(&r->file);
+    resources_db_settle(&r->file);
     r->walked = 0;
 }
 
@@ -56,14 +56,14 @@ static enum status
 begin(struct resources *r, const char *epoch, uint64_t after,
       struct problem *why)
 {
-    struct statefile_at state;
+    struct resources_db_at state;
     bool is_ours;
     enum status rc;
 
-    statefile_close(&r->file);
-    rc = statefile_unlink(&r->file, why);
+    resources_db_close(&r->file);
+    rc = resources_db_unlink(&r->file, why);
     if (!rc)
-        rc = statefile_open(&r->file, &state, &is_ours, why);
+        rc = resources_db_open(&r->file, &state, &is_ours, why);
     if (rc)
         return rc;
     memcpy(state.epoch, epoch, sizeof(state.epoch));
@@ -75,7 +75,7 @@ begin(struct resources *r, const char *epoch, uint64_t after,
     forget_gathered(r);
     r->kept = 0;
     r->is_same_log = false;
-    return statefile_write(&r->file, &r->gathering, &r->state, why);
+    return resources_db_write(&r->file, &r->gathering, &r->state, why);
 }
 
 /* Begins anew at the first entry, because of `reason`. */
@@ -102,8 +102,8 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
     if (!r)
         return problem_memory(why);
     snprintf(r->file.path, sizeof(r->file.path), "%s/" RESOURCES_FILE, dir);
-    gathering_init(&r->gathering, GATHER_MAX);
-    rc = statefile_open(&r->file, &r->state, &is_ours, &reason);
+    fold_batch_init(&r->gathering, GATHER_MAX);
+    rc = resources_db_open(&r->file, &r->state, &is_ours, &reason);
     if (rc && is_ours && why)
         *why = reason;
     if (!rc && strcmp(r->state.epoch, epoch) != 0) {
@@ -128,16 +128,16 @@ resources_close(struct resources *r)
 
     if (!r)
         return;
-    statefile_close(&r->file);
+    resources_db_close(&r->file);
     if (resources_is_damaged(r)) {
         DIAG(DIAG_WARNING, "state",
              "the state of a set is damaged, and will begin anew",
              diag_text("file", r->file.path));
-        if (statefile_unlink(&r->file, &why))
+        if (resources_db_unlink(&r->file, &why))
             DIAG(DIAG_ERROR, "state", "a damaged state stays",
                  diag_text("error", why.text));
     }
-    gathering_clear(&r->gathering);
+    fold_batch_clear(&r->gathering);
     free(r);
 }
 
@@ -150,7 +150,7 @@ resources_is_damaged(const struct resources *r)
 void
 resources_heed(struct resources *r, const atomic_bool *is_ending)
 {
-    statefile_heed(&r->file, is_ending);
+    resources_db_heed(&r->file, is_ending);
 }
 
 const struct resources_at *
@@ -193,8 +193,8 @@ gather(struct resources *r, const struct batch *batch, uint64_t last)
     for (uint64_t seq = r->gathered.at.seq + 1; !rc && seq <= last; seq++) {
         const struct batch_entry *e = &batch->entries[seq - batch->first];
 
-        rc = gathering_add(&r->gathering, batch_slice(batch, seq - 1, seq),
-                           e->stamp, seq);
+        rc = fold_batch_add(&r->gathering, batch_slice(batch, seq - 1, seq),
+                            e->stamp, seq);
     }
     return rc;
 }
@@ -232,7 +232,7 @@ resources_is_full(const struct resources *r)
 
 /* Makes the state whole if everything that was missing is folded. */
 static void
-look_if_whole(struct statefile_at *state)
+look_if_whole(struct resources_db_at *state)
 {
     if (state->whole_at == 0 || state->at.seq < state->whole_at)
         return;
@@ -250,7 +250,7 @@ resources_commit(struct resources *r, struct problem *why)
     if (r->gathering.n == 0)
         return STATUS_OK;
     look_if_whole(&r->gathered);
-    rc = statefile_write(&r->file, &r->gathering, &r->gathered, &reason);
+    rc = resources_db_write(&r->file, &r->gathering, &r->gathered, &reason);
     if (!rc) {
         r->state = r->gathered;
         r->is_same_log = true;
@@ -282,7 +282,7 @@ resources_keep(struct resources *r, struct problem *why)
     settle(r);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
-    rc = statefile_sync(&r->file, why);
+    rc = resources_db_sync(&r->file, why);
     if (!rc)
         r->kept = r->state.at.seq;
     return rc;
@@ -292,7 +292,7 @@ enum status
 resources_heal(struct resources *r, uint64_t began, uint64_t seq,
                struct problem *why)
 {
-    struct statefile_at healed = r->state;
+    struct resources_db_at healed = r->state;
     enum status rc;
 
     settle(r);
@@ -301,7 +301,7 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     healed.whole_at = seq;
     look_if_whole(&healed);
     forget_gathered(r);
-    rc = statefile_write(&r->file, &r->gathering, &healed, why);
+    rc = resources_db_write(&r->file, &r->gathering, &healed, why);
     if (rc)
         return rc;
     r->gathered = r->state = healed;

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/baseline/baseline_parts.h"
-#include "client/baseline/baseline_place.h"
-#include "client/baseline/dump.h"
-#include "client/baseline/reading.h"
+#include "client/baseline/baseline_position.h"
+#include "client/baseline/document_stream.h"
+#include "client/baseline/dump_package.h"
+#include "client/baseline/part_queue.h"
 #include "client/dumps/package.h"
-#include "client/dumps/scratch.h"
+#include "client/dumps/scratch_dir.h"
 #include "client/lib/pause.h"
 
 /* Attempts to read a document, and the longest pause between two, unless the
@@ -45,7 +45,7 @@ struct baseline {
     unsigned n_led;  /* parts that this one names */
     size_t n_known;  /* names of parts already known */
     bool has_list;   /* a list or package was read, or is a part */
-    struct reading *reading;
+    struct document_stream *reading;
     struct dump *dump;
     unsigned n_attempts;
     unsigned pause_ms;
@@ -60,7 +60,7 @@ free_baseline(struct baseline *b)
 {
     if (b->is_freed)
         *b->is_freed = true;
-    reading_free(b->reading);
+    document_stream_free(b->reading);
     dump_free(b->dump);
     timer_free(b->turn);
     baseline_parts_fini(&b->parts);
@@ -72,8 +72,8 @@ free_baseline(struct baseline *b)
 static void
 end(struct baseline *b)
 {
-    struct place place = baseline_place_of(&b->place);
-    struct place guess;
+    struct source_position place = baseline_place_of(&b->place);
+    struct source_position guess;
     bool has_guess = baseline_place_guess(&b->place, &guess);
 
     b->is_done = !b->why.rc;
@@ -206,7 +206,7 @@ tell(struct baseline *b, const struct document_entry *entry, const char *file)
         return;
     b->has_told = true;
     if (!b->why.rc &&
-        room_check_resources(&b->client->room, ++b->n_told, &b->why))
+        source_limits_check_resources(&b->client->room, ++b->n_told, &b->why))
         timer_start(b->turn, 0);
     if (b->why.rc)
         return;
@@ -282,7 +282,7 @@ waits(struct baseline *b, const struct problem *why)
 /* An index may be unchanged while its parts change, and a page while later
  * pages change: so both are read each time. */
 static bool
-note_document(struct baseline *b, const struct reading_end *end)
+note_document(struct baseline *b, const struct document_stream_end *end)
 {
     struct listing *listing = b->plan.listing;
 
@@ -295,7 +295,8 @@ note_document(struct baseline *b, const struct reading_end *end)
 }
 
 static void
-on_read(const struct problem *why, const struct reading_end *end, void *user)
+on_read(const struct problem *why, const struct document_stream_end *end,
+        void *user)
 {
     struct baseline *b = user;
     const struct document_head *head = end->head;
@@ -399,7 +400,8 @@ falls_back(struct baseline *b)
 static void
 start_next(struct baseline *b)
 {
-    static const struct reading_calls calls = {on_link, on_read_entry, on_read};
+    static const struct document_stream_calls calls = {on_link, on_read_entry,
+                                                       on_read};
     struct dump_request request = {
         .url = b->now.url,
         .dir_fd = b->scratch.fd,
@@ -417,9 +419,9 @@ start_next(struct baseline *b)
         b->dump = dump_start(b->client, &request, on_manifest, on_member,
                              on_dumped, b);
     else
-        b->reading =
-            reading_start(b->client, b->now.url,
-                          b->plan.is_partial ? &known : NULL, &calls, b);
+        b->reading = document_stream_start(b->client, b->now.url,
+                                           b->plan.is_partial ? &known : NULL,
+                                           &calls, b);
     if (!b->dump && !b->reading)
         fail(b, STATUS_MEMORY, NO_MEMORY);
     else if (b->is_paused)
@@ -433,7 +435,7 @@ on_turn(void *user)
     struct part *part;
 
     if (b->why.rc) {
-        reading_free(b->reading);
+        document_stream_free(b->reading);
         b->reading = NULL;
         dump_free(b->dump);
         b->dump = NULL;
@@ -510,7 +512,7 @@ baseline_pause(struct baseline *baseline)
 {
     baseline->is_paused = true;
     if (baseline->reading)
-        reading_pause(baseline->reading);
+        document_stream_pause(baseline->reading);
     if (baseline->dump)
         dump_pause(baseline->dump);
 }
@@ -520,7 +522,7 @@ baseline_resume(struct baseline *baseline)
 {
     baseline->is_paused = false;
     if (baseline->reading)
-        reading_resume(baseline->reading);
+        document_stream_resume(baseline->reading);
     else if (baseline->dump)
         dump_resume(baseline->dump);
     else if (!baseline_parts_first(&baseline->parts))

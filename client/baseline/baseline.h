@@ -20,9 +20,9 @@
 
 #include "client/lib/client.h"
 #include "client/listing/listing.h"
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 #include "client/source/document.h"
-#include "client/source/place.h"
+#include "client/source/source_position.h"
 
 struct baseline;
 
@@ -39,8 +39,8 @@ typedef bool baseline_entry_fn(const struct document_entry *entry,
  * STATUS_REFUSED, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_IO (scratch),
  * STATUS_MEMORY: the resources handed over are void. */
 typedef void baseline_end_fn(const struct problem *why,
-                             const struct place *place,
-                             const struct place *guess, void *user);
+                             const struct source_position *place,
+                             const struct source_position *guess, void *user);
 
 struct baseline_plan {
     const struct offered *offered; /* must stay until the end */

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "client/cli/limits.h"
-#include "client/cli/mirrored.h"
+#include "client/cli/limit_options.h"
+#include "client/cli/mirror_output.h"
 
 enum {
     OPTION_REPAIR,
@@ -40,14 +40,14 @@ static void
 on_finding(enum td_finding finding, const char *loc, const char *path,
            const char *why, void *user)
 {
-    struct mirrored *m = user;
+    struct mirror_output *m = user;
 
     if (m->is_json) {
-        mirrored_put("{", "finding", names[finding]);
-        mirrored_put(",", "loc", loc);
-        mirrored_put(",", "path", path);
-        mirrored_put(",", "why", why);
-        mirrored_end_line(m);
+        mirror_output_put("{", "finding", names[finding]);
+        mirror_output_put(",", "loc", loc);
+        mirror_output_put(",", "path", path);
+        mirror_output_put(",", "why", why);
+        mirror_output_end_line(m);
         return;
     }
     progress_clear(&m->progress);
@@ -63,7 +63,7 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
 }
 
 static void
-print_result(const struct mirrored *m, const struct td_audit_result *r)
+print_result(const struct mirror_output *m, const struct td_audit_result *r)
 {
     static const char text[] =
         "compared=%llu missing=%llu stale=%llu extra=%llu corrupt=%llu "
@@ -82,12 +82,12 @@ static enum exit_code
 run(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    struct mirrored m = {.is_json = given[OPTION_JSON] != NULL};
+    struct mirror_output m = {.is_json = given[OPTION_JSON] != NULL};
     struct td_audit_options how = {
         .repair = given[OPTION_REPAIR] != NULL,
         .has_no_digests = given[OPTION_NO_DIGESTS] != NULL,
         .on_finding = on_finding,
-        .on_event = mirrored_event,
+        .on_event = mirror_output_event,
         .user = &m,
     };
     struct td_audit_result result = {.n_compared = 0};
@@ -102,14 +102,14 @@ run(const struct arguments *arguments)
                          "tidings audit --help");
     if (strstr(dir, "://"))
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
-    if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
-                             &how.max_delete_percent) ||
-        !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
-                         &how.per_host))
+    if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
+                                  &how.max_delete_percent) ||
+        !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
+                              &how.per_host))
         return EXIT_USAGE;
     progress_init(&m.progress);
     m.progress.is_on = m.progress.is_on && !m.is_json;
-    m.client = mirrored_open(arguments, url, &code);
+    m.client = mirror_output_open(arguments, url, &code);
     if (!m.client)
         return code;
     rc = td_audit(m.client, url, dir, &how, &result);

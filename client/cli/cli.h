@@ -43,7 +43,7 @@ struct arguments {
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
     bool allows_private;     /* --allow-private, likewise */
-    struct td_limits limits; /* limits.h */
+    struct td_limits limits; /* limit_options.h */
 };
 
 /* One row per command. */

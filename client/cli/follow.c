@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/change_lines.h"
 #include "client/cli/cli.h"
-#include "client/cli/execute.h"
-#include "client/cli/follow_args.h"
+#include "client/cli/follow_arguments.h"
 #include "client/cli/follow_callback.h"
 #include "client/cli/follow_state.h"
-#include "client/cli/lines.h"
+#include "client/cli/run_command.h"
 
 struct follow {
     struct follow_args args;

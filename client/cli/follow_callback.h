@@ -4,7 +4,7 @@
 #ifndef CLIENT_CLI_FOLLOW_CALLBACK_H
 #define CLIENT_CLI_FOLLOW_CALLBACK_H
 
-#include "client/cli/follow_args.h"
+#include "client/cli/follow_arguments.h"
 
 /* As td_follow with `args`, at a callback; returns the exit code, and has
  * printed the reason. */

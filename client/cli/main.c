@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limits.h"
+#include "client/cli/limit_options.h"
 
 #define OPTIONS_MAX 32
 #define HELP_COLUMN 24

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limits.h"
+#include "client/cli/limit_options.h"
 
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)

@@ -8,8 +8,8 @@
  *                +-----> all resources --> PUT: the target's broker posts the
  *                                          differences; noted as posted
  *
- * One post at a time, sealed before it is sent (client/relay/state.h): so each
- * change of the source is in the target once and in order. If the source's
+ * One post at a time, sealed before it is sent (client/relay/relay_db.h): so
+ * each change of the source is in the target once and in order. If the source's
  * history does not reach back to the relay's position, the target's broker
  * compares all resources; a repeat after a crash finds no more differences.
  */
@@ -22,12 +22,12 @@
 #include <time.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limits.h"
-#include "client/cli/mirrored.h"
-#include "client/relay/entry.h"
-#include "client/relay/resources.h"
-#include "client/relay/search.h"
-#include "client/relay/state.h"
+#include "client/cli/limit_options.h"
+#include "client/cli/mirror_output.h"
+#include "client/relay/post_search.h"
+#include "client/relay/relay_db.h"
+#include "client/relay/relay_entry.h"
+#include "client/relay/relay_resources.h"
 
 /* Limits of a post; a message may have more. */
 #define ENTRIES_MAX 10000
@@ -238,7 +238,7 @@ deliver(struct relay *r, const struct relay_post *post)
 /* Searches the target for a post that was sealed long ago. */
 
 struct sought {
-    struct relay_search *search;
+    struct post_search *search;
     uint64_t last;                   /* its last entry */
     char position[TD_POSITION_SIZE]; /* after that; "": not found */
 };
@@ -251,7 +251,7 @@ on_target(const struct td_message *message, void *user)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (relay_search_next(s->search, c->text, c->text_size)) {
+        if (post_search_next(s->search, c->text, c->text_size)) {
             snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
                      (int)strcspn(message->position, "-"), message->position,
                      c->seq);
@@ -267,7 +267,7 @@ on_target(const struct td_message *message, void *user)
 static bool
 look_for(struct relay *r, const struct relay_post *post)
 {
-    struct sought s = {.search = relay_search_new(post)};
+    struct sought s = {.search = post_search_new(post)};
     struct td_follow_options how = {
         .after = relay_target(r->state)[0] ? relay_target(r->state) : "0",
         .until_caught_up = 1,
@@ -292,7 +292,7 @@ look_for(struct relay *r, const struct relay_post *post)
             rc == TD_MEMORY ? NO_MEMORY : td_problem(r->target));
         fail(r, EXIT_FAILED);
     }
-    relay_search_free(s.search);
+    post_search_free(s.search);
     return is_good;
 }
 
@@ -721,7 +721,7 @@ run(const struct arguments *arguments)
         return bad_usage("the two sets are one");
     if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &r.poll_ms))
         return bad_usage("--poll is a number of seconds from 0.1 to 86400");
-    if (!mirrored_max_delete(given[OPTION_MAX_DELETE], &r.max_delete))
+    if (!mirror_output_max_delete(given[OPTION_MAX_DELETE], &r.max_delete))
         return EXIT_USAGE;
     if (asprintf(&r.listing, "%s.list", given[OPTION_STATE]) < 0) {
         say(NO_MEMORY);

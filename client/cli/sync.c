@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "client/cli/limits.h"
-#include "client/cli/mirrored.h"
+#include "client/cli/limit_options.h"
+#include "client/cli/mirror_output.h"
 
 enum {
     OPTION_UNTIL,
@@ -36,21 +36,21 @@ static const struct option_row options[] = {
 
 static bool
 read_options(const struct arguments *arguments, struct td_sync_options *how,
-             struct mirrored *m)
+             struct mirror_output *m)
 {
     const char *const *given = arguments->options;
     unsigned poll_s = 0;
 
-    if (!mirrored_max_delete(given[OPTION_MAX_DELETE],
-                             &how->max_delete_percent) ||
-        !mirrored_number("per-host", given[OPTION_PER_HOST], 100,
-                         &how->per_host) ||
-        !mirrored_number("poll", given[OPTION_POLL], 86400, &poll_s))
+    if (!mirror_output_max_delete(given[OPTION_MAX_DELETE],
+                                  &how->max_delete_percent) ||
+        !mirror_output_number("per-host", given[OPTION_PER_HOST], 100,
+                              &how->per_host) ||
+        !mirror_output_number("poll", given[OPTION_POLL], 86400, &poll_s))
         return false;
     how->poll_ms = poll_s * 1000;
     how->until_caught_up = given[OPTION_UNTIL] != NULL;
     how->has_no_dumps = given[OPTION_NO_DUMPS] != NULL;
-    how->on_event = mirrored_event;
+    how->on_event = mirror_output_event;
     how->user = m;
     m->is_json = given[OPTION_JSON] != NULL;
     m->is_verbose = given[OPTION_VERBOSE] != NULL;
@@ -58,7 +58,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
 }
 
 static enum exit_code
-end(const struct mirrored *m, enum td_status rc, bool until_caught_up)
+end(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 {
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
         printf("done=%llu failed=%llu bytes=%llu%s%s\n",
@@ -79,7 +79,7 @@ static enum exit_code
 run(const struct arguments *arguments)
 {
     struct td_sync_options how = {.per_host = 0};
-    struct mirrored m = {.is_json = false};
+    struct mirror_output m = {.is_json = false};
     enum exit_code code;
     enum td_status rc;
 
@@ -91,7 +91,7 @@ run(const struct arguments *arguments)
         return EXIT_USAGE;
     progress_init(&m.progress);
     m.progress.is_on = m.progress.is_on && !m.is_json;
-    m.client = mirrored_open(arguments, arguments->operands[0], &code);
+    m.client = mirror_output_open(arguments, arguments->operands[0], &code);
     if (!m.client)
         return code;
     rc =

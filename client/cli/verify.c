@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/source_sets.h"
+#include "client/cli/find_sets.h"
 
 #define PATTERN_SIZE 4096
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/watch/locs.h"
+#include "client/watch/file_uri.h"
 
 enum {
     OPTION_BASE_URI,
@@ -24,7 +24,7 @@ static const struct option_row options[] = {
     [OPTION_BASE_URI] = {"base-uri", "URI/",
                          "what stands before each file's path; ends with /"},
     [OPTION_STATE] = {"state", "FOLDER",
-                      "keep what was posted there; DIR/" LOCS_STATE_NAME},
+                      "keep what was posted there; DIR/" FILE_URI_STATE_NAME},
     [OPTION_EXCLUDE] = {"exclude", "GLOB", "leave out; may be repeated"},
     [OPTION_ONCE] = {"once", NULL, "compare, post, end"},
     [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,
@@ -129,7 +129,7 @@ run(const struct arguments *arguments)
     how.dir = arguments->operands[0];
     how.set_url = arguments->operands[1];
     how.user = arguments->operands[0];
-    if (!how.state && snprintf(state, sizeof(state), "%s/" LOCS_STATE_NAME,
+    if (!how.state && snprintf(state, sizeof(state), "%s/" FILE_URI_STATE_NAME,
                                how.dir) >= (int)sizeof(state))
         return bad_usage("the name of DIR is too long");
     if (!how.state)
@@ -159,7 +159,7 @@ const struct command watch_command = {
         "length, media\ntype and lastmod. It is posted when it is closed; "
         "renamed, it is deleted and\ncreated; touched, it is what it was. "
         "Symbolic links are neither followed nor\npublished, hidden files "
-        "are; folders called " LOCS_STATE_NAME " never.\n\n"
+        "are; folders called " FILE_URI_STATE_NAME " never.\n\n"
         "A GLOB with \"*\", \"?\" and \"[...]\" leaves out what it matches: a "
         "name of a file or\nfolder anywhere (*.tmp), or a path from DIR on "
         "(build/*.o). What was posted and\nis left out now is posted as "

@@ -1,7 +1,7 @@
 /*
  * downloads.c - downloads many resources into files at a time.
  *
- *              +--> waits (hosts.h) --> runs --+--> over --> on_done
+ *              +--> waits (host_queues.h) --> runs --+--> over --> on_done
  *     add --> place       ^   ^                |
  *              ^          |   +-- again -------+
  *              +-- next link ------------------+
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/downloads/hosts.h"
-#include "client/downloads/job.h"
+#include "client/downloads/download_job.h"
+#include "client/downloads/host_queues.h"
 
 #define PER_HOST 4
 #define TOTAL    32
@@ -31,10 +31,10 @@ struct downloads {
     int dir_fd;
     downloads_done_fn *on_done;
     void *user;
-    struct hosts *hosts;
+    struct host_queues *hosts;
     struct timer *turn;
-    struct job *all;
-    struct job *over, **over_end; /* for on_done, oldest first */
+    struct download_job *all;
+    struct download_job *over, **over_end; /* for on_done, oldest first */
     size_t n_jobs;
     unsigned n_running;
     downloads_again_fn *on_again; /* NULL: nobody asks */
@@ -49,7 +49,7 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
               int dir_fd, downloads_done_fn *on_done, void *user)
 {
     struct downloads *d = calloc(1, sizeof(*d));
-    struct hosts_limits of_hosts;
+    struct host_queues_limits of_hosts;
 
     if (!d)
         return NULL;
@@ -63,7 +63,7 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
     d->on_done = on_done;
     d->user = user;
     d->over_end = &d->over;
-    of_hosts = (struct hosts_limits){
+    of_hosts = (struct host_queues_limits){
         .per_host = d->limits.per_host,
         .failures = d->limits.attempts,
         .pause_ms = d->limits.pause_ms,
@@ -71,7 +71,7 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
         .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
         .patience_ms = limits->patience_ms,
     };
-    d->hosts = hosts_new(&of_hosts);
+    d->hosts = host_queues_new(&of_hosts);
     d->turn = timer_new(client->loop, on_turn, d);
     if (!d->hosts || !d->turn) {
         downloads_free(d);
@@ -83,7 +83,7 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
 /* Jobs */
 
 static void
-unlink_job(struct job *job)
+unlink_job(struct download_job *job)
 {
     struct downloads *d = job->downloads;
 
@@ -106,21 +106,21 @@ downloads_free(struct downloads *downloads)
         return;
     if (downloads->is_freed)
         *downloads->is_freed = true;
-    for (struct job *job = downloads->all, *next; job; job = next) {
+    for (struct download_job *job = downloads->all, *next; job; job = next) {
         next = job->next;
-        job_free(job);
+        download_job_free(job);
     }
-    hosts_free(downloads->hosts);
+    host_queues_free(downloads->hosts);
     timer_free(downloads->turn);
     free(downloads);
 }
 
 static void
-set_over(struct job *job)
+set_over(struct download_job *job)
 {
     struct downloads *d = job->downloads;
 
-    job->state = JOB_OVER;
+    job->state = DOWNLOAD_JOB_OVER;
     job->next_over = NULL;
     *d->over_end = job;
     d->over_end = &job->next_over;
@@ -129,7 +129,7 @@ set_over(struct job *job)
 
 /* Ends a job whose links have all failed. */
 static void
-fail(struct job *job)
+fail(struct download_job *job)
 {
     char text[sizeof(job->why.text)];
 
@@ -146,7 +146,7 @@ fail(struct job *job)
 
 /* Leaves the current link for the next one. */
 static void
-leave_link(struct job *job, const struct problem *why)
+leave_link(struct download_job *job, const struct problem *why)
 {
     if (job->at == 0)
         job->why = *why;
@@ -161,24 +161,24 @@ leave_link(struct job *job, const struct problem *why)
 /* Queues the job at the host of its link, or of the next link whose host is not
  * down; ends it if there is none. */
 static void
-place(struct job *job)
+place(struct download_job *job)
 {
     struct downloads *d = job->downloads;
 
     for (; job->at < job->n_links;) {
-        const struct job_link *link = &job->links[job->at];
-        struct host *host = hosts_of(d->hosts, slice_of(link->url));
+        const struct download_job_link *link = &job->links[job->at];
+        struct host *host = host_queues_of(d->hosts, slice_of(link->url));
         struct problem why = {.text = ""};
 
         problem_clear(&why);
         if (!host) {
             problem_memory(&why);
-        } else if (hosts_is_down(d->hosts, host, loop_now_ms())) {
+        } else if (host_queues_is_down(d->hosts, host, loop_now_ms())) {
             problem(&why, STATUS_UNREACHABLE, "%s is down for now",
                     host_name(host));
         } else {
-            job->state = JOB_WAITS;
-            hosts_push(d->hosts, host, &job->queued, false);
+            job->state = DOWNLOAD_JOB_WAITS;
+            host_queues_push(d->hosts, host, &job->queued, false);
             timer_start(d->turn, 0);
             return;
         }
@@ -191,12 +191,12 @@ place(struct job *job)
 static void
 leave_host(struct downloads *d, struct host *host, const struct problem *why)
 {
-    struct hosts_job *queued;
+    struct host_queues_job *queued;
 
     while ((queued = host_first(host))) {
-        struct job *job = (struct job *)queued;
+        struct download_job *job = (struct download_job *)queued;
 
-        hosts_remove(d->hosts, queued);
+        host_queues_remove(d->hosts, queued);
         leave_link(job, why);
         place(job);
     }
@@ -206,7 +206,7 @@ leave_host(struct downloads *d, struct host *host, const struct problem *why)
  * attempt.
  */
 static bool
-may_try_again(const struct job *job)
+may_try_again(const struct download_job *job)
 {
     unsigned budget = job->downloads->limits.attempts;
     unsigned after = job->n_links - 1 - job->at;
@@ -215,13 +215,13 @@ may_try_again(const struct job *job)
 }
 
 /* Returns what the end of a download means for its host. */
-static enum hosts_end
+static enum host_queues_end
 end_of(const struct problem *why)
 {
     if (why->rc == STATUS_IO || why->rc == STATUS_MEMORY)
-        return HOSTS_NOTHING;
+        return HOST_QUEUES_NOTHING;
     if (why->rc != STATUS_UNREACHABLE)
-        return HOSTS_WELL;
+        return HOST_QUEUES_WELL;
     switch (why->http_status) {
     case 0:
     case 408:
@@ -229,15 +229,15 @@ end_of(const struct problem *why)
     case 502:
     case 503:
     case 504:
-        return HOSTS_FAILED;
+        return HOST_QUEUES_FAILED;
     default: /* probably a failure of this resource alone */
-        return why->retry_after_s ? HOSTS_FAILED : HOSTS_WELL;
+        return why->retry_after_s ? HOST_QUEUES_FAILED : HOST_QUEUES_WELL;
     }
 }
 
 /* Queues the same link again, at the front. */
 static void
-try_again(struct job *job, bool host_failed)
+try_again(struct download_job *job, bool host_failed)
 {
     struct downloads *d = job->downloads;
 
@@ -247,12 +247,12 @@ try_again(struct job *job, bool host_failed)
         job->pause_ms = 2 * job->pause_ms < PAUSE_MOST_MS ? 2 * job->pause_ms
                                                           : PAUSE_MOST_MS;
     }
-    job->state = JOB_WAITS;
-    hosts_push(d->hosts, job->queued.host, &job->queued, true);
+    job->state = DOWNLOAD_JOB_WAITS;
+    host_queues_push(d->hosts, job->queued.host, &job->queued, true);
 }
 
 static void
-tell_again(const struct job *job, const struct problem *why)
+tell_again(const struct download_job *job, const struct problem *why)
 {
     struct downloads *d = job->downloads;
 
@@ -261,7 +261,7 @@ tell_again(const struct job *job, const struct problem *why)
 }
 
 static void
-succeed(struct job *job, const struct download_answer *answer)
+succeed(struct download_job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
     job->url = strdup(answer->url);
@@ -275,16 +275,16 @@ static void
 on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
-    struct job *job = user;
+    struct download_job *job = user;
     struct downloads *d = job->downloads;
     struct host *host = job->queued.host;
-    enum hosts_end end = end_of(why);
+    enum host_queues_end end = end_of(why);
     int64_t now = loop_now_ms();
 
     job->download = NULL;
     d->n_running--;
     d->n_came += answer->n_came;
-    hosts_done(d->hosts, &job->queued, end, why->retry_after_s, now);
+    host_queues_done(d->hosts, &job->queued, end, why->retry_after_s, now);
     timer_start(d->turn, 0);
     if (!why->rc) {
         succeed(job, answer);
@@ -298,22 +298,22 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         try_again(job, false);
     } else if (why->rc == STATUS_UNREACHABLE && may_try_again(job)) {
         tell_again(job, why);
-        try_again(job, end == HOSTS_FAILED);
+        try_again(job, end == HOST_QUEUES_FAILED);
     } else {
         if (job->at + 1 < job->n_links)
             tell_again(job, why);
         leave_link(job, why);
         place(job);
     }
-    if (hosts_is_down(d->hosts, host, now))
+    if (host_queues_is_down(d->hosts, host, now))
         leave_host(d, host, why);
 }
 
 static void
-start(struct job *job)
+start(struct download_job *job)
 {
     struct downloads *d = job->downloads;
-    const struct job_link *link = &job->links[job->at];
+    const struct download_job_link *link = &job->links[job->at];
     struct download_request request = {
         .url = link->url,
         .dir_fd = d->dir_fd,
@@ -329,13 +329,14 @@ start(struct job *job)
     };
 
     job->n_attempts++;
-    job->state = JOB_RUNS;
+    job->state = DOWNLOAD_JOB_RUNS;
     job->download = download_start(d->client, &request, on_downloaded, job);
     if (job->download) {
         d->n_running++;
         return;
     }
-    hosts_done(d->hosts, &job->queued, HOSTS_NOTHING, 0, loop_now_ms());
+    host_queues_done(d->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
+                     loop_now_ms());
     problem_memory(&job->why);
     set_over(job);
 }
@@ -345,7 +346,7 @@ static bool
 tell(struct downloads *d)
 {
     bool is_freed = false;
-    struct job *job;
+    struct download_job *job;
 
     while ((job = d->over)) {
         struct downloads_result result = {
@@ -363,7 +364,7 @@ tell(struct downloads *d)
         unlink_job(job);
         d->is_freed = &is_freed;
         d->on_done(&result, d->user);
-        job_free(job);
+        download_job_free(job);
         if (is_freed)
             return false;
         d->is_freed = NULL;
@@ -375,20 +376,20 @@ static void
 on_turn(void *user)
 {
     struct downloads *d = user;
-    struct hosts_job *queued = NULL;
+    struct host_queues_job *queued = NULL;
     int64_t wait;
 
     if (!tell(d))
         return;
     while (d->n_running < d->limits.total &&
-           (queued = hosts_take(d->hosts, loop_now_ms())))
-        start((struct job *)queued);
+           (queued = host_queues_take(d->hosts, loop_now_ms())))
+        start((struct download_job *)queued);
     if (d->over) {
         timer_start(d->turn, 0);
         return;
     }
     wait = d->n_running < d->limits.total
-               ? hosts_wait_ms(d->hosts, loop_now_ms())
+               ? host_queues_wait_ms(d->hosts, loop_now_ms())
                : -1;
     if (wait >= 0)
         timer_start(d->turn, (uint64_t)wait + 1);
@@ -408,7 +409,7 @@ bool
 downloads_is_full_for(const struct downloads *downloads, struct slice loc)
 {
     struct host *host =
-        hosts_is_url(loc) ? hosts_of(downloads->hosts, loc) : NULL;
+        host_queues_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
 
     return host && host_n_waiting(host) >= DOWNLOADS_ROOM_HOST;
 }
@@ -416,12 +417,12 @@ downloads_is_full_for(const struct downloads *downloads, struct slice loc)
 enum status
 downloads_add(struct downloads *downloads, const struct want *want)
 {
-    struct job *job;
+    struct download_job *job;
 
     if (!downloads_room(downloads) ||
         downloads_is_full_for(downloads, want->loc))
         return STATUS_UNREACHABLE;
-    job = job_new(want);
+    job = download_job_new(want);
     if (!job)
         return STATUS_MEMORY;
     job->downloads = downloads;
@@ -431,7 +432,7 @@ downloads_add(struct downloads *downloads, const struct want *want)
         job->next->prev = job;
     downloads->all = job;
     downloads->n_jobs++;
-    if (hosts_is_url(want->loc)) {
+    if (host_queues_is_url(want->loc)) {
         place(job);
         return STATUS_OK;
     }
@@ -444,20 +445,20 @@ downloads_add(struct downloads *downloads, const struct want *want)
 bool
 downloads_drop(struct downloads *downloads, uint64_t id)
 {
-    struct job *job = downloads->all;
-    struct job **over = &downloads->over;
+    struct download_job *job = downloads->all;
+    struct download_job **over = &downloads->over;
 
     while (job && job->id != id)
         job = job->next;
     if (!job)
         return false;
-    if (job->state == JOB_WAITS) {
-        hosts_remove(downloads->hosts, &job->queued);
-    } else if (job->state == JOB_RUNS) {
+    if (job->state == DOWNLOAD_JOB_WAITS) {
+        host_queues_remove(downloads->hosts, &job->queued);
+    } else if (job->state == DOWNLOAD_JOB_RUNS) {
         downloads->n_running--;
         downloads->n_came += download_came(job->download);
-        hosts_done(downloads->hosts, &job->queued, HOSTS_NOTHING, 0,
-                   loop_now_ms());
+        host_queues_done(downloads->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
+                         loop_now_ms());
     } else {
         while (*over != job)
             over = &(*over)->next_over;
@@ -466,7 +467,7 @@ downloads_drop(struct downloads *downloads, uint64_t id)
             downloads->over_end = over;
     }
     unlink_job(job);
-    job_free(job);
+    download_job_free(job);
     timer_start(downloads->turn, 0);
     return true;
 }
@@ -482,7 +483,7 @@ downloads_bytes(const struct downloads *downloads)
 {
     uint64_t sum = downloads->n_came;
 
-    for (const struct job *job = downloads->all; job; job = job->next)
+    for (const struct download_job *job = downloads->all; job; job = job->next)
         if (job->download)
             sum += download_came(job->download);
     return sum;

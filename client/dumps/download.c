@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/dumps/partial.h"
+#include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
-#include "proto/digests.h"
+#include "proto/digest_check.h"
 #include "proto/number.h"
 
 #define REDIRECTS 10
@@ -35,7 +35,8 @@ struct download {
     void *user;
 
     /* The request, copied */
-    struct partial wanted; /* url, hash, length, and the answer's validator */
+    struct resume_note
+        wanted; /* url, hash, length, and the answer's validator */
     char *file;
     char *encoding;
     char *begins;
@@ -49,7 +50,7 @@ struct download {
 
     struct timer *turn; /* for the steps before the exchange */
     struct fetch *fetch;
-    struct digests *digests;
+    struct digest_check *digests;
     int fd;
     uint64_t bytes; /* of the file, all fed to the digests */
     uint64_t old;   /* of these, from an earlier attempt */
@@ -86,10 +87,10 @@ free_download(struct download *d)
     count_none(d);
     fetch_free(d->fetch);
     timer_free(d->turn);
-    digests_free(d->digests);
+    digest_check_free(d->digests);
     if (d->fd >= 0)
         close(d->fd);
-    partial_fini(&d->wanted);
+    resume_note_fini(&d->wanted);
     free(d->file);
     free(d->encoding);
     free(d->begins);
@@ -157,10 +158,10 @@ fail_long(struct download *d)
 static bool
 has_room(struct download *d, uint64_t n)
 {
-    struct room *room = &d->client->room;
+    struct source_limits *room = &d->client->room;
 
-    if (!room_look(room, d->dir_fd, n, &d->why) &&
-        !(d->is_of_mirror && room_check_total(room, n, &d->why)))
+    if (!source_limits_look(room, d->dir_fd, n, &d->why) &&
+        !(d->is_of_mirror && source_limits_check_total(room, n, &d->why)))
         return true;
     d->is_kept = false;
     return false;
@@ -181,12 +182,12 @@ static void
 finish(struct download *d, const char *url)
 {
     struct problem told = {.text = ""};
-    enum status rc = digests_end(d->digests, &told);
+    enum status rc = digest_check_end(d->digests, &told);
 
     if (rc)
         fail_checked(d, rc, &told);
     else if (!d->keeps_note)
-        partial_forget(d->dir_fd, d->file);
+        resume_note_forget(d->dir_fd, d->file);
     end(d, url);
 }
 
@@ -199,8 +200,9 @@ begin_file(struct download *d)
     d->bytes = d->old = 0;
     count_none(d);
     d->is_kept = false;
-    partial_forget(d->dir_fd, d->file); /* before the bytes that it describes */
-    if (digests_reset(d->digests)) {
+    resume_note_forget(d->dir_fd,
+                       d->file); /* before the bytes that it describes */
+    if (digest_check_reset(d->digests)) {
         problem_memory(&d->why);
         return false;
     }
@@ -239,7 +241,7 @@ begin(struct download *d, const struct fetch_answer *answer)
     }
     if (answer->status != 200 && answer->status != 203)
         return false;
-    partial_validate(&d->wanted, answer->etag, answer->last_modified);
+    resume_note_validate(&d->wanted, answer->etag, answer->last_modified);
     if (answer->length != UINT64_MAX && d->wanted.length != LENGTH_NONE &&
         answer->length != d->wanted.length) {
         snprintf(text, sizeof(text), "has %llu bytes, the source told %llu",
@@ -297,19 +299,19 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return false;
     if (!begins_so(d, bytes))
         return fail_kind(d);
-    rc = digests_add(d->digests, bytes, &told);
+    rc = digest_check_add(d->digests, bytes, &told);
     if (rc)
         return fail_checked(d, rc, &told);
-    if (d->max_bytes && digests_size(d->digests) > d->max_bytes)
+    if (d->max_bytes && digest_check_size(d->digests) > d->max_bytes)
         return fail_long(d);
     if (!has_room(d, bytes.size) || !write_all(d, bytes))
         return false;
     d->bytes += bytes.size;
     count(d, bytes.size);
     d->n_came += bytes.size;
-    if (!d->is_kept && d->bytes >= PARTIAL_KEPT_MIN &&
-        digests_has_any(d->digests))
-        d->is_kept = partial_write(&d->wanted, d->dir_fd, d->file);
+    if (!d->is_kept && d->bytes >= RESUME_NOTE_KEPT_MIN &&
+        digest_check_has_any(d->digests))
+        d->is_kept = resume_note_write(&d->wanted, d->dir_fd, d->file);
     return true;
 }
 
@@ -366,7 +368,7 @@ is_coding(const char *text)
 static void
 ask(struct download *d)
 {
-    char range[48], since[PARTIAL_VALIDATOR_MAX + 16], coding[128];
+    char range[48], since[RESUME_NOTE_VALIDATOR_MAX + 16], coding[128];
     const char *headers[6];
     size_t n = 0;
     struct fetch_request request = {
@@ -415,8 +417,8 @@ open_old(struct download *d)
 {
     struct stat st;
 
-    if (d->is_anew || !digests_has_any(d->digests) ||
-        !partial_read(&d->wanted, d->dir_fd, d->file))
+    if (d->is_anew || !digest_check_has_any(d->digests) ||
+        !resume_note_read(&d->wanted, d->dir_fd, d->file))
         return false;
     d->fd = openat(d->dir_fd, d->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (d->fd < 0)
@@ -456,8 +458,8 @@ on_turn(void *user)
     do
         n = read(d->fd, d->step, STEP_SIZE);
     while (n < 0 && errno == EINTR);
-    if (n > 0 &&
-        !digests_add(d->digests, (struct slice){d->step, (size_t)n}, &told)) {
+    if (n > 0 && !digest_check_add(d->digests,
+                                   (struct slice){d->step, (size_t)n}, &told)) {
         d->bytes += (uint64_t)n;
         count(d, (uint64_t)n);
         timer_start(d->turn, 0);
@@ -508,11 +510,11 @@ download_start(struct td_client *client, const struct download_request *request,
     d->encoding = copy(request->encoding, &is_failed);
     d->begins = copy(slice_of(request->begins), &is_failed);
     d->kind = copy(slice_of(request->kind), &is_failed);
-    d->digests = digests_new(request->hash, request->length);
+    d->digests = digest_check_new(request->hash, request->length);
     d->turn = timer_new(client->loop, on_turn, d);
     if (is_failed || !d->digests || !d->turn ||
-        !partial_init(&d->wanted, request->url, request->hash,
-                      request->length)) {
+        !resume_note_init(&d->wanted, request->url, request->hash,
+                          request->length)) {
         free_download(d);
         return NULL;
     }
@@ -539,6 +541,6 @@ download_came(const struct download *download)
 void
 download_forget(int dir_fd, const char *file)
 {
-    partial_forget(dir_fd, file);
+    resume_note_forget(dir_fd, file);
     unlinkat(dir_fd, file, 0);
 }

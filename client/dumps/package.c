@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/dumps/package_inside.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 
 #define MANIFEST   "manifest.xml"
 #define PIECE_SIZE 16384
@@ -250,7 +250,7 @@ package_close(struct package *package)
         package_file(name, package, m);
         unlinkat(package->dir_fd, name, 0);
     }
-    digests_free(package->digests);
+    digest_check_free(package->digests);
     arena_fini(&package->texts);
     free(package->members);
     free(package->by_path);

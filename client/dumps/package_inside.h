@@ -10,7 +10,7 @@
 
 #include "client/dumps/package.h"
 #include "proto/arena.h"
-#include "proto/digests.h"
+#include "proto/digest_check.h"
 
 /* Names, digests and reasons of all members together, in bytes. */
 #define PACKAGE_TEXTS_MAX (256u * 1024 * 1024)
@@ -65,7 +65,7 @@ struct package {
     struct member *partial; /* being unpacked; NULL: none */
     int out_fd;             /* its file */
     uint64_t room;          /* bytes that it may still have */
-    struct digests *digests;
+    struct digest_check *digests;
 };
 
 /* libarchive converts names with the thread's locale. Every function that calls

@@ -42,7 +42,7 @@ close_partial(struct package *package, const char *text, struct problem *why)
     if (close(package->out_fd) && !text)
         rc = cannot_write(package, m, why);
     package->out_fd = -1;
-    digests_free(package->digests);
+    digest_check_free(package->digests);
     package->digests = NULL;
     package->partial = NULL;
     package->next++;
@@ -72,7 +72,7 @@ open_partial(struct package *package, struct archive_entry *entry,
     struct member *m = &package->members[package->next];
     char name[PACKAGE_NAME_SIZE];
 
-    package->digests = digests_new(m->hash, m->length);
+    package->digests = digest_check_new(m->hash, m->length);
     if (!package->digests)
         return problem_memory(why);
     package_file(name, package, m);
@@ -152,8 +152,8 @@ unpack_some(struct package *package, char *chunk, size_t *n_bytes,
                  package->taking.problem);
         return close_partial(package, told.text, why);
     }
-    checked = n > 0 ? digests_add(package->digests, bytes, &told)
-                    : digests_end(package->digests, &told);
+    checked = n > 0 ? digest_check_add(package->digests, bytes, &told)
+                    : digest_check_end(package->digests, &told);
     if (!checked && bytes.size > package->room)
         checked = problem(&told, STATUS_TOO_LARGE,
                           "is longer than the package tells, or than %llu "

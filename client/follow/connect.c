@@ -28,7 +28,7 @@
 static void
 add_start(struct buf *url, const struct td_follower *f, unsigned transport)
 {
-    struct place place;
+    struct source_position place;
     char time[DATETIME_SIZE];
 
     if (!follower_place(f, &place)) {
@@ -40,7 +40,7 @@ add_start(struct buf *url, const struct td_follower *f, unsigned transport)
     } else if (!place.is_time) {
         char position[TD_POSITION_SIZE];
 
-        place_write(position, &place);
+        source_position_write(position, &place);
         BUF_ADD(url, "&after=");
         buf_add_text(url, position);
     } else if (f->wish.since[0] && place.time_us == f->wish.place.time_us) {
@@ -64,7 +64,7 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
                        : transport == TD_EVENTS  ? f->offered.events
                                                  : f->offered.memory;
     bool has_query = strchr(base, '?') != NULL;
-    struct place place;
+    struct source_position place;
     size_t begin;
 
     if (!strncmp(base, "ws://", 5) || !strncmp(base, "wss://", 6)) {
@@ -75,8 +75,8 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     begin = url->size;
     add_start(url, f, transport);
     buf_add_text(url, f->wish.filters);
-    /* live.h decides how long a poll waits, unless the answer is needed at
-     * once: to learn the present place, or the head. */
+    /* live_connection.h decides how long a poll waits, unless the answer is
+     * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
         (f->wish.until_caught_up || f->pusher.close ||
          !follower_place(f, &place)))
@@ -143,7 +143,7 @@ no_way(struct td_follower *f)
 {
     struct problem why = f->unfit;
 
-    ways_forget(&f->ways);
+    transport_choice_forget(&f->ways);
     if (!f->was_heard && why.http_status &&
         fetch_meaning(why.http_status) != STATUS_UNREACHABLE) {
         why.rc = STATUS_REFUSED;
@@ -159,12 +159,13 @@ no_way(struct td_follower *f)
 static unsigned
 choose(const struct td_follower *f)
 {
-    struct ways memory = f->ways;
+    struct transport_choice memory = f->ways;
 
     memory.open &= TD_LONG_POLL;
-    if (f->wish.until_caught_up && ways_choose(&memory, loop_now_ms()))
+    if (f->wish.until_caught_up &&
+        transport_choice_choose(&memory, loop_now_ms()))
         return TD_LONG_POLL;
-    return ways_choose(&f->ways, loop_now_ms());
+    return transport_choice_choose(&f->ways, loop_now_ms());
 }
 
 bool
@@ -207,9 +208,9 @@ unfit(struct td_follower *f, const struct problem *why)
     struct problem told = *why;
 
     f->unfit = *why;
-    ways_unfit(&f->ways, f->transport, loop_now_ms());
+    transport_choice_unfit(&f->ways, f->transport, loop_now_ms());
     problem_prefix(&told, STATUS_UNREACHABLE,
-                   "no %s here: ", ways_name(f->transport));
+                   "no %s here: ", transport_choice_name(f->transport));
     follower_enter(f, FOLLOWER_RESTING);
     return follower_tell(f, told.text, 0) && follower_go(f);
 }

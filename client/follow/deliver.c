@@ -11,8 +11,8 @@
  *   2. A message is handed over only from `order.at` on. Earlier entries were
  *      handed over, by 1, and are cut off; a message that begins later waits in
  *      `kept` for the entries between. Its entries are those that it covers,
- *      one after the other (order_judge); in lists each seq is one more than
- *      the last (deliver_entry).
+ *      one after the other (message_sequence_judge); in lists each seq is one
+ * more than the last (deliver_entry).
  *   3. Every connection begins at `order.at`, never at its own last message.
  *      Two exist at once only while a hole is filled, and then the live one is
  *      held back. So whichever breaks, whenever, the next one begins where the
@@ -125,7 +125,7 @@ deliver(struct td_follower *f, struct td_message *message)
 static bool
 deliver_new(struct td_follower *f, size_t first)
 {
-    struct incoming *in = &f->message;
+    struct broker_message *in = &f->message;
     const struct coverage *covers = &in->coverage;
     char position[POSITION_MAX];
     char digest[DIGEST_TEXT_SIZE + 1] = "";
@@ -143,8 +143,8 @@ deliver_new(struct td_follower *f, size_t first)
         digest_write(digest, &covers->digest);
         m.digest = digest;
     }
-    incoming_terminate(in, first);
-    order_advance(&f->order, in);
+    broker_message_terminate(in, first);
+    message_sequence_advance(&f->order, in);
     f->has_moment = false;
     return deliver(f, &m);
 }
@@ -186,7 +186,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
 {
     struct problem why = {.text = ""};
     enum status rc =
-        incoming_read(&f->message, (struct slice){bytes, size}, &why);
+        broker_message_read(&f->message, (struct slice){bytes, size}, &why);
     size_t first;
 
     if (rc == STATUS_MEMORY)
@@ -196,9 +196,9 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
                              why.text);
     f->was_heard = true;
     f->n_mute = 0;
-    ways_fit(&f->ways, f->transport);
+    transport_choice_fit(&f->ways, f->transport);
     heed_heartbeat(f, f->message.coverage.heartbeat_us);
-    switch (order_judge(&f->order, &f->message, &first, &why)) {
+    switch (message_sequence_judge(&f->order, &f->message, &first, &why)) {
     case VERDICT_NEW:
         return deliver_new(f, first);
     case VERDICT_REPEAT:
@@ -222,7 +222,7 @@ deliver_page(struct td_follower *f, bool *is_stuck)
     size_t first;
 
     *is_stuck = false;
-    switch (order_judge(&f->order, &f->message, &first, &why)) {
+    switch (message_sequence_judge(&f->order, &f->message, &first, &why)) {
     case VERDICT_NEW:
         if (f->message.coverage.last > f->order.at.seq)
             return deliver_new(f, first);
@@ -246,7 +246,7 @@ deliver_page(struct td_follower *f, bool *is_stuck)
 bool
 deliver_batch(struct td_follower *f)
 {
-    const struct place *after = &f->batch_after;
+    const struct source_position *after = &f->batch_after;
     char position[TD_POSITION_SIZE];
     struct td_message m = {
         .kind = TD_CHANGES,
@@ -262,7 +262,7 @@ deliver_batch(struct td_follower *f)
         m.after = f->batch_begin;
         m.last = after->at.seq;
     }
-    place_write(position, after);
+    source_position_write(position, after);
     follower_stand(f, after);
     f->has_batch = false;
     goes_on = deliver(f, &m);
@@ -274,7 +274,7 @@ deliver_batch(struct td_follower *f)
 /* True if `after` is the next place. The first entry of all defines where the
  * follower begins. */
 static bool
-is_next(const struct td_follower *f, const struct place *after)
+is_next(const struct td_follower *f, const struct source_position *after)
 {
     if (after->is_time || (!f->has_batch && !f->order.is_placed))
         return true;
@@ -283,7 +283,7 @@ is_next(const struct td_follower *f, const struct place *after)
 }
 
 static bool
-is_repeat(const struct td_follower *f, const struct place *after)
+is_repeat(const struct td_follower *f, const struct source_position *after)
 {
     if (after->is_time || (!f->has_batch && !f->order.is_placed))
         return false;
@@ -293,7 +293,7 @@ is_repeat(const struct td_follower *f, const struct place *after)
 
 bool
 deliver_entry(struct td_follower *f, const struct document_entry *entry,
-              const struct place *after)
+              const struct source_position *after)
 {
     if (is_repeat(f, after))
         return true;

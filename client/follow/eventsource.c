@@ -11,14 +11,14 @@
 #include <stdlib.h>
 
 #include "client/follow/transport.h"
-#include "client/lib/answer.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
 #include "proto/sse.h"
 
 /* The body of an answer that is no stream. */
 #define REFUSAL_MAX 65536
 
-/* fetch.h must not end a silent request before live.c does. */
+/* fetch.h must not end a silent request before live_connection.c does. */
 #define SILENCE_S 1000000
 
 /* More than fetch.h hands over at once. */
@@ -49,13 +49,14 @@ static void
 take_farewell(struct live *live, const struct sse_event *event)
 {
     char detail[800] = "";
-    struct answer_member member = {
+    struct json_fields_member member = {
         .name = "detail", .text = detail, .size = sizeof(detail)};
 
     for (size_t i = 0; i < sizeof(farewells) / sizeof(farewells[0]); i++) {
         if (!slice_is(event->name, farewells[i].name))
             continue;
-        if (!answer_read((struct slice){event->data, event->size}, &member, 1))
+        if (!json_fields_read((struct slice){event->data, event->size}, &member,
+                              1))
             detail[0] = '\0';
         live_finish_closed(live, farewells[i].code, detail);
     }

@@ -202,17 +202,17 @@ follower_trouble(struct td_follower *f, const struct problem *why)
 /* The place */
 
 bool
-follower_place(const struct td_follower *f, struct place *place)
+follower_place(const struct td_follower *f, struct source_position *place)
 {
     if (f->order.is_placed)
-        *place = (struct place){.at = f->order.at};
+        *place = (struct source_position){.at = f->order.at};
     else if (f->has_moment)
         *place = f->moment;
     return f->order.is_placed || f->has_moment;
 }
 
 void
-follower_stand(struct td_follower *f, const struct place *place)
+follower_stand(struct td_follower *f, const struct source_position *place)
 {
     f->has_moment = place->is_time;
     if (place->is_time) {
@@ -221,7 +221,7 @@ follower_stand(struct td_follower *f, const struct place *place)
         f->order.has_digest = false;
         f->order.at = (struct position){.seq = 0};
     } else {
-        order_set(&f->order, &place->at);
+        message_sequence_set(&f->order, &place->at);
     }
 }
 
@@ -256,12 +256,12 @@ follower_new(struct td_client *client, const char *url,
     buf_init(&f->body, 0);
     batch_init(&f->batch, options ? options->form : TD_JSON);
 
-    rc = wish_read(&f->wish, url, options, why);
+    rc = follow_options_read(&f->wish, url, options, why);
     f->idle_ms = f->wish.idle_ms ? f->wish.idle_ms : IDLE_DEFAULT;
     f->order.is_filtered = f->wish.filter.text_size > 0;
     if (f->wish.has_place)
         follower_stand(f, &f->wish.place);
-    if (!rc && incoming_init(&f->message, f->wish.form))
+    if (!rc && broker_message_init(&f->message, f->wish.form))
         rc = problem_memory(why);
     if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
         rc = problem_memory(why);
@@ -281,11 +281,11 @@ release(struct td_follower *f)
 {
     offered_fini(&f->offered);
     listing_close(f->listing);
-    incoming_fini(&f->message);
+    broker_message_fini(&f->message);
     batch_fini(&f->batch);
     buf_fini(&f->kept);
     buf_fini(&f->body);
-    wish_fini(&f->wish);
+    follow_options_fini(&f->wish);
     free(f);
 }
 

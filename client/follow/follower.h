@@ -1,17 +1,16 @@
 /*
  * follower.h - a follower, shared by its files.
  *
- *     api.c       the public calls
- *     wish.c      the caller's options
+ *     follower_api.c       the public calls
+ *     follow_options.c      the caller's options
  *     follower.c  its life, its states and pauses
  *     seek.c      finds what the source offers
- *     connect.c   one live connection after the other (ways.c: which)
- *     deliver.c   hands over messages, after order.c has judged them
- *     holes.c     fetches entries missing before a message
- *     poll.c      sources without push: their Change Lists
- *     survey.c    sources without a history: their Resource Lists
- *     rebase.c    baselines
- *     push.c      notifications from elsewhere (client/websub)
+ *     connect.c   one live connection after the other (transport_choice.c:
+ * which) deliver.c   hands over messages, after message_sequence.c has judged
+ * them holes.c     fetches entries missing before a message poll.c      sources
+ * without push: their Change Lists survey.c    sources without a history: their
+ * Resource Lists rebase.c    baselines push.c      notifications from elsewhere
+ * (client/websub)
  *
  * Most functions here return whether their caller goes on. False: the
  * connection, page, list or baseline that called is over and freed, and perhaps
@@ -24,17 +23,17 @@
 #include <stdint.h>
 
 #include "client/baseline/baseline.h"
-#include "client/follow/entry.h"
-#include "client/follow/incoming.h"
-#include "client/follow/live.h"
-#include "client/follow/order.h"
-#include "client/follow/ways.h"
-#include "client/follow/wish.h"
+#include "client/follow/broker_message.h"
+#include "client/follow/change_batch.h"
+#include "client/follow/follow_options.h"
+#include "client/follow/live_connection.h"
+#include "client/follow/message_sequence.h"
+#include "client/follow/transport_choice.h"
 #include "client/history/history.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/listing/listing.h"
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 
 /* Most milliseconds between two attempts. */
 #define FOLLOWER_PAUSE_LAST 30000
@@ -68,7 +67,7 @@ typedef void follower_end_fn(const struct problem *why, void *user);
 struct td_follower {
     struct td_client *client;
     struct running running;
-    struct wish wish;
+    struct follow_options wish;
     td_message_fn *on_message;
     void *user;
     follower_end_fn *on_end;
@@ -109,15 +108,15 @@ struct td_follower {
     bool is_fresh;   /* `offered` was found right before this attempt */
 
     /* The place: a seq (order.is_placed), else a moment, else none. */
-    struct order order;
+    struct message_sequence order;
     bool has_moment;
-    struct place moment;
+    struct source_position moment;
     char position[TD_POSITION_SIZE]; /* of the last message; "" */
     bool has_goal;                   /* until_caught_up: ends there */
     struct position goal;
 
     /* connect.c */
-    struct ways ways;
+    struct transport_choice ways;
     unsigned transport; /* of `live` */
     unsigned idle_ms;
     int64_t connected_ms; /* when the connection began */
@@ -131,22 +130,22 @@ struct td_follower {
     bool has_end;
 
     /* deliver.c, holes.c */
-    struct incoming message;
+    struct broker_message message;
     struct buf kept;     /* the message after the hole */
     struct buf body;     /* the page */
     bool has_page;       /* it has come; the follower may be paused */
     uint64_t upto;       /* where the hole ends */
     struct problem hole; /* why the change memory could not fill it */
     struct batch batch;
-    bool has_batch;           /* an entry was added, or filtered out */
-    uint64_t batch_begin;     /* the batch covers entries after this one ... */
-    struct place batch_after; /* ... up to this place */
+    bool has_batch;       /* an entry was added, or filtered out */
+    uint64_t batch_begin; /* the batch covers entries after this one ... */
+    struct source_position batch_after; /* ... up to this place */
 
     /* poll.c */
     char etag[256];
     bool has_lists_end; /* the history ended; the follower may be paused */
     struct problem lists_end;
-    struct place lists_upto;
+    struct source_position lists_upto;
     bool is_list_closed; /* history_plan's is_closed */
     unsigned n_behind;   /* lists in a row that end before the place */
 
@@ -163,8 +162,8 @@ struct td_follower {
     uint64_t n_resources; /* handed over by this baseline; and the most that an
                              incomplete one handed over */
     uint64_t most_resources;
-    struct place standing; /* the place of a complete baseline */
-    struct place guess;    /* a later place that may be right, too */
+    struct source_position standing; /* the place of a complete baseline */
+    struct source_position guess;    /* a later place that may be right, too */
     bool has_guess;
     bool is_rebased;  /* a baseline ended, and no change came since */
     bool has_rebased; /* the last baseline ended at rebased_ms */
@@ -221,8 +220,8 @@ bool follower_go(struct td_follower *f);
 void follower_hold(struct td_follower *f);
 
 /* The follower's place. False: it has none. */
-bool follower_place(const struct td_follower *f, struct place *place);
-void follower_stand(struct td_follower *f, const struct place *place);
+bool follower_place(const struct td_follower *f, struct source_position *place);
+void follower_stand(struct td_follower *f, const struct source_position *place);
 
 /* seek.c */
 
@@ -250,7 +249,7 @@ bool deliver(struct td_follower *f, struct td_message *message);
 /* Adds an entry of a Change List, and hands the batch over when it is full;
  * batch_after is the place after the last entry. */
 bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
-                   const struct place *after);
+                   const struct source_position *after);
 bool deliver_batch(struct td_follower *f);
 
 /* holes.c */

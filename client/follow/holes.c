@@ -81,7 +81,7 @@ take_page(struct td_follower *f)
     bool is_stuck;
 
     f->has_page = false;
-    rc = incoming_read(&f->message, buf_slice(&f->body), &why);
+    rc = broker_message_read(&f->message, buf_slice(&f->body), &why);
     if (rc == STATUS_MEMORY)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc) {

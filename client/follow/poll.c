@@ -23,8 +23,8 @@
 #define BEHIND_PAUSE 60000
 
 static bool
-on_entry(const struct document_entry *entry, const struct place *after,
-         void *user)
+on_entry(const struct document_entry *entry,
+         const struct source_position *after, void *user)
 {
     return deliver_entry(user, entry, after);
 }
@@ -45,7 +45,8 @@ on_wait(const struct problem *why, unsigned *ms, void *user)
 }
 
 static void
-on_end(const struct problem *why, const struct place *upto, void *user)
+on_end(const struct problem *why, const struct source_position *upto,
+       void *user)
 {
     struct td_follower *f = user;
 
@@ -86,12 +87,12 @@ tell_heartbeat(struct td_follower *f)
 {
     char position[TD_POSITION_SIZE];
     struct td_message m = {.kind = TD_CHANGES, .position = position};
-    struct place place;
+    struct source_position place;
 
     follower_place(f, &place);
     if (!place.is_time)
         m.after = m.last = place.at.seq;
-    place_write(position, &place);
+    source_position_write(position, &place);
     return deliver(f, &m);
 }
 
@@ -149,7 +150,7 @@ poll_over(struct td_follower *f)
     f->n_behind = 0;
     f->n_heard = 1;
     f->was_heard = true;
-    ways_fit(&f->ways, TD_POLL);
+    transport_choice_fit(&f->ways, TD_POLL);
     if (!tell_heartbeat(f))
         return false;
     if (f->wish.until_caught_up)
@@ -189,14 +190,14 @@ begin_now(struct td_follower *f)
 {
     int64_t date_s = httpdate_read(slice_of(f->offered.date));
     struct timespec now;
-    struct place place = {.is_time = true};
+    struct source_position place = {.is_time = true};
 
     if (f->offered.position &&
-        !place_read(slice_of(f->offered.position), &place)) {
+        !source_position_read(slice_of(f->offered.position), &place)) {
         follower_stand(f, &place);
         return;
     }
-    place = (struct place){.is_time = true};
+    place = (struct source_position){.is_time = true};
     if (date_s >= 0) {
         place.time_us = date_s * 1000000;
     } else { /* our clock is better than none */
@@ -209,7 +210,7 @@ begin_now(struct td_follower *f)
 bool
 poll_begin(struct td_follower *f)
 {
-    struct place place;
+    struct source_position place;
 
     follower_enter(f, FOLLOWER_POLLING);
     f->transport = TD_POLL;

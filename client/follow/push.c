@@ -38,13 +38,15 @@ push_nudge(struct td_follower *f)
 static enum verdict
 judge(struct td_follower *f, char *bytes, size_t size)
 {
-    struct order order = f->order; /* order_judge may change it */
+    struct message_sequence order =
+        f->order; /* message_sequence_judge may change it */
     struct problem why = {.text = ""};
     size_t first;
 
-    if (!bytes || incoming_read(&f->message, (struct slice){bytes, size}, &why))
+    if (!bytes ||
+        broker_message_read(&f->message, (struct slice){bytes, size}, &why))
         return VERDICT_GAP;
-    return order_judge(&order, &f->message, &first, &why);
+    return message_sequence_judge(&order, &f->message, &first, &why);
 }
 
 void

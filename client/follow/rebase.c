@@ -23,7 +23,8 @@
 #define REBASE_LEAST_MS 60000
 
 static bool
-tell(struct td_follower *f, enum td_kind kind, const struct place *place)
+tell(struct td_follower *f, enum td_kind kind,
+     const struct source_position *place)
 {
     char position[TD_POSITION_SIZE];
     struct td_message m = {.kind = kind};
@@ -35,7 +36,7 @@ tell(struct td_follower *f, enum td_kind kind, const struct place *place)
         m.changes = changes_seal(&f->batch.changes);
     }
     if (place) {
-        place_write(position, place);
+        source_position_write(position, place);
         m.position = position;
     }
     return deliver(f, &m);
@@ -68,7 +69,7 @@ tell_resources(struct td_follower *f)
 static bool
 tell_end(struct td_follower *f)
 {
-    const struct place place = f->standing;
+    const struct source_position place = f->standing;
 
     f->wants_baseline = false;
     f->is_rebased = true;
@@ -132,8 +133,8 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 }
 
 static void
-on_end(const struct problem *why, const struct place *place,
-       const struct place *guess, void *user)
+on_end(const struct problem *why, const struct source_position *place,
+       const struct source_position *guess, void *user)
 {
     struct td_follower *f = user;
     struct problem told = *why;
@@ -163,7 +164,7 @@ static bool
 begin_without_list(struct td_follower *f)
 {
     if (!f->offered.earliest ||
-        place_read(slice_of(f->offered.earliest), &f->standing) ||
+        source_position_read(slice_of(f->offered.earliest), &f->standing) ||
         f->standing.is_time || f->standing.at.seq)
         return follower_fail(f, STATUS_GONE,
                              "%s; a baseline cannot be taken either: the "

@@ -58,15 +58,15 @@ static void
 settle_beginning(struct td_follower *f)
 {
     const struct offered *o = &f->offered;
-    struct place beginning = {.is_time = false};
-    struct place place;
+    struct source_position beginning = {.is_time = false};
+    struct source_position place;
     bool has_dump = o->resource_dump && f->wish.scratch;
 
     if (f->wish.baseline != TD_BASELINE_FIRST || follower_place(f, &place) ||
         f->wants_baseline)
         return;
     if (!has_dump && reaches_beginning(o->earliest) &&
-        !place_read(slice_of(o->earliest), &beginning)) {
+        !source_position_read(slice_of(o->earliest), &beginning)) {
         follower_stand(f, &beginning);
     } else if (!o->resource_list && !o->resource_dump && !o->stream &&
                !o->memory) {
@@ -91,7 +91,7 @@ take_offer(struct td_follower *f)
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
                              f->wish.url);
-    ways_open(&f->ways, open);
+    transport_choice_open(&f->ways, open);
     f->is_sought = true;
     f->is_fresh = true;
     set_goal(f);

@@ -52,11 +52,11 @@ survey_swap(struct td_follower *f, struct listing **listing)
     *listing = its;
 }
 
-static struct place
+static struct source_position
 place_at(const struct td_follower *f, uint64_t seq)
 {
     const struct listing_extent *extent = listing_extent(f->listing);
-    struct place place = {.is_time = false, .at = {.seq = seq}};
+    struct source_position place = {.is_time = false, .at = {.seq = seq}};
 
     memcpy(place.at.epoch, extent->epoch, sizeof(place.at.epoch));
     return place;
@@ -79,10 +79,10 @@ is_unknown(struct td_follower *f, const char *format)
 {
     char position[TD_POSITION_SIZE];
     struct problem why = {.text = ""};
-    struct place place;
+    struct source_position place;
 
     follower_place(f, &place);
-    place_write(position, &place);
+    source_position_write(position, &place);
     problem_clear(&why);
     problem(&why, STATUS_GONE, format, position);
     return rebase_gone(f, &why);
@@ -95,7 +95,7 @@ static bool
 stands(struct td_follower *f)
 {
     const struct listing_extent *extent = listing_extent(f->listing);
-    struct place place;
+    struct source_position place;
 
     if (!follower_place(f, &place)) {
         f->is_taking = true;
@@ -123,7 +123,7 @@ static bool
 add_change(const struct document_entry *entry, void *user)
 {
     struct td_follower *f = user;
-    struct place place = place_at(f, entry->change.seq);
+    struct source_position place = place_at(f, entry->change.seq);
 
     if (batch_add(&f->batch, &f->wish.filter, entry, true, NULL)) {
         problem_memory(&f->lists_end);
@@ -192,7 +192,7 @@ failed(struct td_follower *f, const struct problem *why)
 static bool
 take_list(struct td_follower *f)
 {
-    struct place place;
+    struct source_position place;
 
     if (!f->is_taking)
         return listing_compare(f->listing, f->wish.max_delete_percent,
@@ -215,8 +215,8 @@ survey_wait(const struct problem *why, unsigned ms, void *user)
 }
 
 static void
-on_end(const struct problem *why, const struct place *place,
-       const struct place *guess, void *user)
+on_end(const struct problem *why, const struct source_position *place,
+       const struct source_position *guess, void *user)
 {
     struct td_follower *f = user;
     struct problem told = *why;

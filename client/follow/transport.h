@@ -1,5 +1,6 @@
 /*
- * transport.h - between live.c and its transports: one row for each transport.
+ * transport.h - between live_connection.c and its transports: one row for each
+ * transport.
  *
  *     start --> live_heard --> live_message ... --> live_finish
  *
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/follow/live.h"
+#include "client/follow/live_connection.h"
 
 struct fetch_answer;
 
@@ -66,7 +67,8 @@ void live_heard(struct live *live);
  * true the caller checks is_paused. */
 bool live_message(struct live *live, char *bytes, size_t size);
 
-/* Ends the connection; only the first call counts. `rc` as in live.h. */
+/* Ends the connection; only the first call counts. `rc` as in
+ * live_connection.h. */
 void live_finish(struct live *live, enum live_how how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void live_finish_closed(struct live *live, unsigned code, const char *reason);

@@ -2,7 +2,7 @@
  * websocket.c - a WebSocket: libcurl makes the connection (names, proxies,
  * TLS), and then only carries bytes.
  *
- *     CONNECTING --> ASKING --> ANSWER --+--> OPEN     frames.h
+ *     CONNECTING --> ASKING --> ANSWER --+--> OPEN     websocket_frames.h
  *                                        +--> REFUSAL  the body has the reason
  *
  * A proxy that does not know WebSockets answers something else, or ends the
@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "client/follow/frames.h"
 #include "client/follow/transport.h"
+#include "client/follow/websocket_frames.h"
+#include "client/lib/curl_loop.h"
 #include "client/lib/fetch.h"
-#include "client/lib/web.h"
-#include "proto/upgrade.h"
+#include "proto/ws_handshake.h"
 
 /* The head of the request; it includes the lines of td_header. */
 #define REQUEST_MAX 262144
@@ -42,7 +42,7 @@ struct websocket {
     struct live *live;
     enum state state;
     CURL *easy;
-    struct web_transfer transfer;
+    struct curl_loop_transfer transfer;
     struct curl_slist *headers; /* of td_header */
     char error[CURL_ERROR_SIZE];
     char *authority; /* "host:port", as in the request */
@@ -325,7 +325,7 @@ fail_to_connect(struct websocket *w, CURLcode result)
     const char *text = w->error[0] ? w->error : curl_easy_strerror(result);
     static const char prefix[] = "SSL certificate problem: ";
 
-    if (web_is_refused(&w->transfer, result, w->error)) {
+    if (curl_loop_is_refused(&w->transfer, result, w->error)) {
         live_finish(w->live, LIVE_BROKEN, "%s", w->error);
     } else if (result == CURLE_OUT_OF_MEMORY) {
         live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
@@ -434,8 +434,8 @@ prepare(struct websocket *w)
                asprintf(&w->authority, "%s%s%s", url.host, url.port ? ":" : "",
                         url.port ? url.port : "") >= 0) {
         upgrade_key(w->key, nonce);
-        is_good = web_prepare(live->client, w->easy, &w->transfer, live->url,
-                              false, &w->headers, w->error) &&
+        is_good = curl_loop_prepare(live->client, w->easy, &w->transfer,
+                                    live->url, false, &w->headers, w->error) &&
                   write_request(w, &url);
     }
     url_fini(&url);
@@ -466,7 +466,7 @@ start(struct live *live)
     curl_easy_setopt(w->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
     curl_easy_setopt(w->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)live->answer_ms);
     live_await(live, live->answer_ms); /* libcurl reports a timeout before */
-    return web_add(live->client->web, w->easy, &w->transfer);
+    return curl_loop_add(live->client->web, w->easy, &w->transfer);
 }
 
 static void
@@ -480,7 +480,7 @@ stop(struct live *live)
     descriptor_free(w->descriptor);
     timer_free(w->again);
     if (w->easy) {
-        web_remove(live->client->web, w->easy, &w->transfer);
+        curl_loop_remove(live->client->web, w->easy, &w->transfer);
         curl_easy_cleanup(w->easy);
     }
     curl_slist_free_all(w->headers);

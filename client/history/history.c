@@ -60,12 +60,12 @@ history_free(struct history *h)
         return;
     if (h->is_freed)
         *h->is_freed = true;
-    page_free(h->page);
+    document_fetch_free(h->page);
     download_free(h->download);
     scratch_close(&h->scratch, false);
     timer_free(h->timer);
     clear_root(h);
-    kept_fini(&h->kept);
+    list_entries_fini(&h->kept);
     forget_documents(h);
     free(h->met);
     free(h);
@@ -156,7 +156,8 @@ history_end_well(struct history *h)
 /* Reading a document */
 
 static void
-on_page(const struct page_answer *answer, const struct problem *why, void *user)
+on_page(const struct document_fetch_answer *answer, const struct problem *why,
+        void *user)
 {
     struct history *h = user;
 
@@ -185,7 +186,7 @@ url_of(const struct history *h)
 static void
 clear_list(struct history *h)
 {
-    kept_fini(&h->kept);
+    list_entries_fini(&h->kept);
     history_parts_fini(&h->pages);
     free(h->next);
     h->next = NULL;
@@ -211,20 +212,21 @@ etag_of(const struct history *h, enum history_document document)
 bool
 history_load(struct history *h, enum history_document document)
 {
-    struct page_request request;
+    struct document_fetch_request request;
 
     h->document = document;
     clear_root(h);
     if (document == DOCUMENT_TOP || document == DOCUMENT_PART)
         clear_list(h);
     history_mark(h);
-    request = (struct page_request){.url = url_of(h),
-                                    .etag = etag_of(h, document),
-                                    .silence_s = h->silence_s};
+    request = (struct document_fetch_request){.url = url_of(h),
+                                              .etag = etag_of(h, document),
+                                              .silence_s = h->silence_s};
     if ((document == DOCUMENT_PART || document == DOCUMENT_PROBE) &&
         h->parts.all[h->i].is_package)
         return history_load_package(h, request.url);
-    h->page = page_start(h->client, &request, &history_events, on_page, h);
+    h->page =
+        document_fetch_start(h->client, &request, &history_events, on_page, h);
     return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
 }
 
@@ -312,7 +314,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->on_end = on_over;
     h->pause_ms = PAUSE_FIRST;
     h->user = user;
-    kept_init(&h->kept);
+    list_entries_init(&h->kept);
     clear_root(h);
     h->head.from_us = h->head.until_us = DATETIME_NONE;
     h->scratch = SCRATCH_NONE;

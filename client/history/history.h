@@ -25,24 +25,24 @@
 #define CLIENT_HISTORY_HISTORY_H
 
 #include "client/lib/client.h"
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 #include "client/source/document.h"
-#include "client/source/place.h"
+#include "client/source/source_position.h"
 
 struct history;
 
 /* One change, and the place after it. Not called between history_pause and
  * history_resume. False: history_free is called next, or was. */
 typedef bool history_entry_fn(const struct document_entry *entry,
-                              const struct place *after, void *user);
+                              const struct source_position *after, void *user);
 
 /* The end. STATUS_OK: all entries were handed over; `upto` is the place
  * reached, which may be later than the last entry's. STATUS_GONE: the lists do
  * not reach back to the place, or end before it: then `upto`, before the place,
  * is where; STATUS_REFUSED, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_IO
  * (scratch), STATUS_MEMORY. */
-typedef void history_end_fn(const struct problem *why, const struct place *upto,
-                            void *user);
+typedef void history_end_fn(const struct problem *why,
+                            const struct source_position *upto, void *user);
 
 /* The server cannot send a document for now (5xx, 429, a broken connection):
  * the history asks again in *ms milliseconds, which the callback may reduce,
@@ -53,7 +53,7 @@ typedef bool history_wait_fn(const struct problem *why, unsigned *ms,
 
 struct history_plan {
     const struct offered *offered; /* must stay until the end */
-    struct place after;
+    struct source_position after;
     const char
         *scratch; /* directory for packages of Change Dumps, must stay
                      until the end; NULL: only manifests with addresses

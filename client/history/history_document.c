@@ -8,15 +8,15 @@
  */
 #include "client/history/history_inside.h"
 #include "client/lib/pause.h"
+#include "proto/link_header.h"
 #include "proto/uri.h"
-#include "proto/weblink.h"
 
 /* Pages of one list, or of an index. */
 #define PAGES_MAX 10000
 
 /* A link in the HTTP header counts like one in the root. */
 static void
-note_next(struct history *h, const struct page_answer *answer)
+note_next(struct history *h, const struct document_fetch_answer *answer)
 {
     struct slice target;
     struct buf url;
@@ -123,7 +123,7 @@ has_moved_on(const struct history *h)
 static bool
 finish_list(struct history *h)
 {
-    kept_finish(&h->kept, h->begin_us);
+    list_entries_finish(&h->kept, h->begin_us);
     if (h->begin_us == DATETIME_NONE)
         h->begin_us = h->kept.first_us;
     if (has_moved_on(h) && history_again(h))
@@ -135,7 +135,7 @@ finish_list(struct history *h)
 }
 
 static void
-end_list(struct history *h, const struct page_answer *answer)
+end_list(struct history *h, const struct document_fetch_answer *answer)
 {
     if (h->document != DOCUMENT_PAGE) {
         h->head = *answer->head;
@@ -179,7 +179,7 @@ take_links(struct history *h)
 
 /* Takes all pages of the index: the last one may name the newest list. */
 static void
-end_index(struct history *h, const struct page_answer *answer)
+end_index(struct history *h, const struct document_fetch_answer *answer)
 {
     note_next(h, answer);
     if (reads_next_page(h))
@@ -190,7 +190,7 @@ end_index(struct history *h, const struct page_answer *answer)
 }
 
 static void
-end_top(struct history *h, const struct page_answer *answer)
+end_top(struct history *h, const struct document_fetch_answer *answer)
 {
     enum status rc = STATUS_OK;
     bool is_index =
@@ -212,7 +212,7 @@ end_top(struct history *h, const struct page_answer *answer)
 
 /* Takes a page of the index or of a list, or the first one of a list. */
 static void
-end_page(struct history *h, const struct page_answer *answer)
+end_page(struct history *h, const struct document_fetch_answer *answer)
 {
     bool is_of_index = h->parts.n == 0;
 
@@ -229,7 +229,7 @@ end_page(struct history *h, const struct page_answer *answer)
 }
 
 static void
-end_probe(struct history *h, const struct page_answer *answer)
+end_probe(struct history *h, const struct document_fetch_answer *answer)
 {
     if (h->root.is_known && h->root.is_index) {
         history_fail(h, STATUS_MALFORMED, "%s is an index within an index",
@@ -270,7 +270,8 @@ end_failed(struct history *h, const struct problem *why)
 }
 
 void
-history_end_document(struct history *h, const struct page_answer *answer,
+history_end_document(struct history *h,
+                     const struct document_fetch_answer *answer,
                      const struct problem *why)
 {
     if (why->rc) {

@@ -113,7 +113,7 @@ on_entry(const struct document_entry *e, const struct document_head *head,
             h->root.first_us = e->when_us;
         return STATUS_OK;
     }
-    return kept_add(&h->kept, e, &h->now);
+    return list_entries_add(&h->kept, e, &h->now);
 }
 
 const struct document_events history_events = {on_link, on_entry};

@@ -1,17 +1,17 @@
 /*
  * history_inside.h - a history: history.c asks for its documents,
  * history_document.c takes them, history_search.c decides where to begin,
- * history_tell.c hands over the new entries, history_again.c asks again;
- * history_events.c and history_dump.c read. Only these include it.
+ * history_deliver.c hands over the new entries, history_retry.c asks again;
+ * history_events.c and history_package.c read. Only these include it.
  */
 #ifndef CLIENT_HISTORY_HISTORY_INSIDE_H
 #define CLIENT_HISTORY_HISTORY_INSIDE_H
 
-#include "client/dumps/scratch.h"
+#include "client/dumps/scratch_dir.h"
 #include "client/history/history.h"
-#include "client/history/history_parts.h"
-#include "client/history/kept.h"
-#include "client/source/page.h"
+#include "client/history/list_entries.h"
+#include "client/history/part_list.h"
+#include "client/source/document_fetch.h"
 
 /*
  *   TOP --> SEARCH --> READ --> TELL --> READ ... --> END
@@ -52,7 +52,7 @@ struct met {
 
 /* The state before the document being read, for history_rewind. */
 struct history_mark {
-    struct kept kept;
+    struct list_entries kept;
     size_t n_found, n_older;
 };
 
@@ -71,9 +71,9 @@ struct history {
     bool is_paused;
 
     enum history_state state;
-    struct place now; /* the place reached */
-    uint64_t n_at;    /* entries met at that very time ... */
-    struct met *met;  /* ... the first of them */
+    struct source_position now; /* the place reached */
+    uint64_t n_at;              /* entries met at that very time ... */
+    struct met *met;            /* ... the first of them */
     size_t n_met;
     bool is_met_mixed; /* from several parts or pages */
 
@@ -93,7 +93,7 @@ struct history {
     bool is_top_closed;         /* the top is a list with an end */
     struct history_parts found; /* in `older`, or in this document */
 
-    struct page *page;
+    struct document_fetch *page;
     struct download *download; /* of a package */
     const char *scratch_path;  /* NULL: none */
     struct scratch scratch;    /* from the first package on */
@@ -102,12 +102,12 @@ struct history {
     struct document_head head; /* of the first page of the list in `kept` */
     int64_t begin_us;          /* of that list, or DATETIME_NONE */
     char *next;                /* the list after it, with seqs */
-    struct kept kept;
+    struct list_entries kept;
     size_t i_kept; /* the next to hand over */
     struct history_parts pages;
     char seen_etag[256]; /* of the part read last */
 
-    /* history_again.c */
+    /* history_retry.c */
     int64_t due_ms;  /* the end of the pause; 0: no pause */
     bool has_failed; /* then the document is loaded again */
     struct history_mark before;
@@ -154,7 +154,8 @@ bool history_load_package(struct history *h, const char *url);
 extern const struct document_events history_events;
 
 /* Takes a document that was read, or its failure. */
-void history_end_document(struct history *h, const struct page_answer *answer,
+void history_end_document(struct history *h,
+                          const struct document_fetch_answer *answer,
                           const struct problem *why);
 
 /* One step of HISTORY_SEARCH: loads a document, goes on to HISTORY_READ, or

@@ -13,8 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "client/lib/curl_loop.h"
 #include "client/lib/headers.h"
-#include "client/lib/web.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 
@@ -206,15 +206,15 @@ td_open(void)
 
     if (!client)
         return NULL;
-    pthread_once(&is_set_up, web_set_up);
+    pthread_once(&is_set_up, curl_loop_set_up);
     client->is_idle = true;
     client->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->stop_fd >= 0)
         client->loop = loop_new(client->stop_fd);
     if (client->loop)
-        client->web = web_new(client);
+        client->web = curl_loop_new(client);
     client->headers = headers_new();
-    client->reach = reach_new();
+    client->reach = address_policy_new();
     if (!client->web || !client->headers || !client->reach) {
         td_close(client);
         return NULL;
@@ -229,11 +229,11 @@ td_close(struct td_client *client)
         return;
     while (client->running)
         client->running->close(client->running->owner);
-    web_free(client->web);
+    curl_loop_free(client->web);
     loop_free(client->loop);
     headers_free(client->headers);
     tdestroy(client->found, free);
-    reach_free(client->reach);
+    address_policy_free(client->reach);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);
@@ -254,7 +254,7 @@ td_header(struct td_client *client, const char *url, const char *header)
 void
 td_allow_private(struct td_client *client)
 {
-    reach_allow_all(client->reach);
+    address_policy_allow_all(client->reach);
 }
 
 void

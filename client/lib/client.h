@@ -8,27 +8,28 @@
 #include <stdint.h>
 
 #include "client/lib/loop.h"
-#include "client/lib/room.h"
+#include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
 
 struct headers;
-struct reach;
-struct web;
+struct address_policy;
+struct curl_loop;
 
 struct td_client {
     /* An eventfd, readable from td_stop until it has ended a call: both flag
      * and wake. */
     int stop_fd;
     struct loop *loop;
-    struct web *web;         /* fetch.c's: connections, exchanges under way */
+    struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
-    struct reach *reach;     /* reach.c's: addresses that sources may name */
-    void *found;             /* URLs of sets that td_sets reported, a tree */
-    struct running *running; /* followers, publishers ...; newest first */
-    bool is_idle;            /* there are none: ends td_run */
-    struct room room;        /* td_limit */
-    struct problem problem;  /* of the last public call */
+    struct address_policy
+        *reach;  /* address_policy.c's: addresses that sources may name */
+    void *found; /* URLs of sets that td_sets reported, a tree */
+    struct running *running;   /* followers, publishers ...; newest first */
+    bool is_idle;              /* there are none: ends td_run */
+    struct source_limits room; /* td_limit */
+    struct problem problem;    /* of the last public call */
 };
 
 /* What the public interface calls a status. STATUS_INVALID is an argument of
@@ -40,8 +41,8 @@ enum td_status td_status_of(enum status rc);
 void client_begin(struct td_client *client);
 
 /* The program has named a source by this URL: what the source names is judged
- * by where it is (reach.h). NULL, or no URL: nothing. STATUS_MEMORY: the
- * problem says so. In web.c. */
+ * by where it is (address_policy.h). NULL, or no URL: nothing. STATUS_MEMORY:
+ * the problem says so. In curl_loop.c. */
 enum status client_add_source(struct td_client *client, const char *url);
 
 /* Notes a set that a source has named. If the program hands `url` in later,

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/lib/web.h"
+#include "client/lib/curl_loop.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -64,7 +64,7 @@ struct fetch {
     void *user;
 
     CURL *easy;
-    struct web_transfer transfer;
+    struct curl_loop_transfer transfer;
     struct timer *hand_over;
     char error[CURL_ERROR_SIZE];
 
@@ -226,11 +226,11 @@ set_options(struct fetch *f)
     curl_slist_free_all(f->lines);
     f->lines = NULL;
     for (const struct curl_slist *line = f->given; line; line = line->next)
-        if (!web_header(&f->lines, line->data))
+        if (!curl_loop_header(&f->lines, line->data))
             return false;
-    if (!web_header(&f->lines, "Expect:") ||
-        !web_prepare(f->client, easy, &f->transfer, f->url, f->is_own,
-                     &f->lines, f->error))
+    if (!curl_loop_header(&f->lines, "Expect:") ||
+        !curl_loop_prepare(f->client, easy, &f->transfer, f->url, f->is_own,
+                           &f->lines, f->error))
         return false;
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->lines);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
@@ -321,7 +321,8 @@ redirect(struct fetch *f, struct problem *why)
     f->n_bytes = 0;
     buf_clear(&f->pending);
     clear_values(f);
-    if (!set_options(f) || !web_add(f->client->web, f->easy, &f->transfer)) {
+    if (!set_options(f) ||
+        !curl_loop_add(f->client->web, f->easy, &f->transfer)) {
         problem_memory(why);
         return false;
     }
@@ -336,7 +337,7 @@ free_fetch(struct fetch *f)
     if (f->is_freed)
         *f->is_freed = true;
     if (f->easy) {
-        web_remove(f->client->web, f->easy, &f->transfer);
+        curl_loop_remove(f->client->web, f->easy, &f->transfer);
         curl_easy_cleanup(f->easy);
     }
     timer_free(f->hand_over);
@@ -424,7 +425,7 @@ judge(const struct fetch *f, struct problem *why)
     else if (f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
-    else if (web_is_refused(&f->transfer, f->result, refused))
+    else if (curl_loop_is_refused(&f->transfer, f->result, refused))
         problem(why, STATUS_MALFORMED, "%s", refused);
     else if (f->result)
         fail_curl(f, why);
@@ -467,7 +468,7 @@ let_come(struct fetch *f)
 
     if (!code)
         return;
-    web_remove(f->client->web, f->easy, &f->transfer);
+    curl_loop_remove(f->client->web, f->easy, &f->transfer);
     f->result = code;
     f->is_done = true;
     timer_start(f->hand_over, 0);
@@ -482,7 +483,7 @@ on_hand_over(void *user)
     if (f->is_paused || !hand_over(f) || f->is_paused)
         return;
     if (f->is_refused || f->is_left) {
-        web_remove(f->client->web, f->easy, &f->transfer);
+        curl_loop_remove(f->client->web, f->easy, &f->transfer);
         finish(f);
     } else if (f->is_done) {
         finish(f);
@@ -516,7 +517,7 @@ copy_request(struct fetch *f, const struct fetch_request *request)
     f->silence_s = request->silence_s;
     f->max_bytes = request->max_bytes ? request->max_bytes : SIZE_MAX;
     for (const char *const *line = request->headers; line && *line; line++)
-        if (!web_header(&f->given, *line))
+        if (!curl_loop_header(&f->given, *line))
             return false;
     return f->url && (f->method || !request->method);
 }
@@ -542,7 +543,7 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     f->easy = curl_easy_init();
     f->hand_over = timer_new(client->loop, on_hand_over, f);
     if (!f->easy || !f->hand_over || !copy_request(f, request) ||
-        !set_options(f) || !web_add(client->web, f->easy, &f->transfer)) {
+        !set_options(f) || !curl_loop_add(client->web, f->easy, &f->transfer)) {
         free_fetch(f);
         return NULL;
     }

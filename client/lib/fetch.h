@@ -31,7 +31,7 @@ struct fetch_request {
                                    method and body for 307 and 308 alone */
     bool takes_gzip;            /* asks for gzip, and unpacks the body */
     bool is_own; /* the program has named this URL, no document has: its address
-                    is not judged (reach.h) before it redirects */
+                    is not judged (address_policy.h) before it redirects */
     unsigned silence_s; /* silence that ends the exchange; 0: 120 */
 };
 

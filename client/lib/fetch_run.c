@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/lib/answer.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
 
 /* Meanings */
 
@@ -27,14 +27,14 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
     char place[80] = "";
     uint64_t entry = 0;
     uint64_t line = 0;
-    struct answer_member members[] = {
+    struct json_fields_member members[] = {
         {.name = "detail", .text = detail, .size = sizeof(detail)},
         {.name = "title", .text = title, .size = sizeof(title)},
         {.name = "entry", .number = &entry},
         {.name = "line", .number = &line},
     };
-    bool is_read = answer_read(buf_slice(&answer->body), members,
-                               sizeof(members) / sizeof(members[0]));
+    bool is_read = json_fields_read(buf_slice(&answer->body), members,
+                                    sizeof(members) / sizeof(members[0]));
 
     if (is_read && entry && line)
         snprintf(place, sizeof(place),

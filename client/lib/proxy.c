@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "proto/address.h"
+#include "proto/network_address.h"
 #include "proto/slice.h"
 
 static const char *

@@ -5,7 +5,7 @@
  * CGI programs HTTP_PROXY from a header), https_proxy, HTTPS_PROXY, all_proxy
  * and ALL_PROXY name proxies; no_proxy or NO_PROXY the hosts without a proxy.
  * This module decides, and passes the decision to libcurl, so that the client
- * knows if a connection has the address of the proxy (reach.h).
+ * knows if a connection has the address of the proxy (address_policy.h).
  */
 #ifndef CLIENT_LIB_PROXY_H
 #define CLIENT_LIB_PROXY_H

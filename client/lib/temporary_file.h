@@ -2,7 +2,7 @@
  * temporary_file.h - makes files that vanish when they are closed.
  *
  * They are in the directory where SQLite has its own temporary files, so that
- * one look at its file system (room_look_at) covers both.
+ * one look at its file system (source_limits_look_at) covers both.
  */
 #ifndef CLIENT_LIB_TEMPORARY_FILE_H
 #define CLIENT_LIB_TEMPORARY_FILE_H

@@ -19,8 +19,8 @@
 #include <sqlite3.h>
 
 #include "client/lib/temporary_file.h"
+#include "proto/digest.h"
 #include "proto/fragment.h"
-#include "proto/hash.h"
 
 /* "TdLi" */
 #define APPLICATION_ID 1415859305
@@ -99,8 +99,8 @@ struct listing {
     struct listing_extent extent;
     int64_t document; /* that is read */
     int stop_fd;
-    char *path;        /* NULL: a temporary file */
-    struct room *room; /* the handle's; NULL: no limits */
+    char *path;                 /* NULL: a temporary file */
+    struct source_limits *room; /* the handle's; NULL: no limits */
     uint64_t unlooked; /* bytes of resources since the last look at the disk */
     bool is_seeing;    /* see_unchanged works */
     struct buf line;   /* a fragment */
@@ -313,8 +313,8 @@ has_room(struct listing *l)
 {
     l->unlooked = 0;
     return !l->room ||
-           (!(l->path && room_look_at(l->room, l->path, 0, &l->why)) &&
-            !room_look_at(l->room, temporary_directory(), 0, &l->why));
+           (!(l->path && source_limits_look_at(l->room, l->path, 0, &l->why)) &&
+            !source_limits_look_at(l->room, temporary_directory(), 0, &l->why));
 }
 
 /* The same for a resource, but not for each one. */
@@ -334,7 +334,7 @@ has_allowed_size(struct listing *l)
 
     return !l->room || !l->room->limits.max_resources ||
            (ask(l, "SELECT count(*) FROM seen", &n) &&
-            !room_check_resources(l->room, n, &l->why));
+            !source_limits_check_resources(l->room, n, &l->why));
 }
 
 /* SQLite asks this while it works: a list of 200,000 resources is compared for
@@ -350,7 +350,7 @@ is_ending(void *user)
 }
 
 struct listing *
-listing_open(const char *path, const char *source, struct room *room,
+listing_open(const char *path, const char *source, struct source_limits *room,
              int stop_fd, struct problem *why)
 {
     struct listing *l = calloc(1, sizeof(*l));

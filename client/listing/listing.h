@@ -35,7 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/room.h"
+#include "client/lib/source_limits.h"
 #include "client/source/document.h"
 #include "proto/position.h"
 #include "proto/problem.h"
@@ -52,7 +52,7 @@ struct listing;
  * file of another source is refused. NULL: `why` says why (STATUS_IO,
  * STATUS_INVALID, STATUS_MEMORY). */
 struct listing *listing_open(const char *path, const char *source,
-                             struct room *room, int stop_fd,
+                             struct source_limits *room, int stop_fd,
                              struct problem *why);
 void listing_close(struct listing *listing); /* NULL is allowed */
 

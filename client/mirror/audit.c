@@ -2,8 +2,8 @@
  * audit.c - td_audit: reads the present state of the source into a book of its
  * own, which exists during the audit alone, and compares the mirror with it.
  *
- *     source --> run_source --> .tidings/audit.db --+--> compare --> findings
- *     .tidings/mirror.db, files --------------------+
+ *     source --> sync_run_source --> .tidings/audit.db --+--> compare -->
+ * findings .tidings/mirror.db, files --------------------+
  *
  * A source whose history was cut and that has no list cannot send its whole
  * state: then the audit takes the mirror's own book, and the changes since.
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/mirror/compare.h"
-#include "client/mirror/run.h"
+#include "client/mirror/audit_compare.h"
+#include "client/mirror/sync_run.h"
 
 #define AUDIT_NAME "audit.db"
 
@@ -172,7 +172,7 @@ ask(struct audit *a, const char *url)
 {
     struct problem gone = {.text = ""};
 
-    if (run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
+    if (sync_run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
@@ -184,7 +184,7 @@ ask(struct audit *a, const char *url)
     }
     if (!book_commit(a->theirs.book))
         return fail_book(a, a->theirs.book);
-    if (run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
+    if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
     return !a->why.rc;
 }
@@ -333,7 +333,7 @@ repair(struct audit *a, const struct comparison *c)
     for (size_t i = 0; i < c->strays.size; i += strlen(path + i) + 1)
         if (shelf_set_aside(a->mine.shelf, path + i, NULL, &a->why))
             return false;
-    run_work(&a->mine, &a->why);
+    sync_run_work(&a->mine, &a->why);
     n_open = counts->n_fetch + counts->n_remove;
     a->result.n_repaired = n > n_open ? n - n_open : 0;
     return !a->why.rc;

@@ -40,7 +40,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/mirror/paths.h"
+#include "client/mirror/resource_path.h"
 #include "client/mirror/shelf.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
@@ -107,7 +107,7 @@ struct book_telling {
     uint64_t length;
     struct slice type;
     struct slice encoding;
-    struct slice links; /* links.h */
+    struct slice links; /* duplicate_links.h */
 };
 
 /* `*id`: of the resource; 0: it is not wanted and was not. */
@@ -139,7 +139,7 @@ enum book_todo { BOOK_NOTHING, BOOK_FETCH, BOOK_REMOVE };
 struct book_resource {
     int64_t id;
     struct slice loc; /* terminated */
-    char path[PATHS_MAX + 1];
+    char path[RESOURCE_PATH_MAX + 1];
     enum book_todo todo;
     uint64_t bytes; /* as counted in bytes_wanted */
     bool is_left;   /* given up for this run */

@@ -8,7 +8,7 @@
 #include "client/mirror/book_inside.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 
 #define HOUR_US    INT64_C(3600000000)
 #define HOURS_KEPT 48
@@ -190,9 +190,9 @@ generation_of(struct book *book, int64_t set)
 static bool
 add_resource(struct book *book, struct slice loc, int64_t *id)
 {
-    char path[PATHS_MAX + 1];
+    char path[RESOURCE_PATH_MAX + 1];
 
-    if (!paths_write(path, loc)) {
+    if (!resource_path_write(path, loc)) {
         problem_memory(&book->trouble);
         return false;
     }

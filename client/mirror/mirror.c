@@ -7,7 +7,7 @@
 
 #include "client/lib/pause.h"
 #include "client/listing/listing.h"
-#include "client/mirror/work.h"
+#include "client/mirror/file_sync.h"
 
 #define PROGRESS_MS 250
 
@@ -66,8 +66,9 @@ mirror_has_room(struct mirror *m)
     struct problem why = {.text = ""};
 
     problem_clear(&why);
-    if (!m->shelf || !room_look(&m->client->room, shelf_incoming(m->shelf),
-                                WRITE_BYTES, &why))
+    if (!m->shelf ||
+        !source_limits_look(&m->client->room, shelf_incoming(m->shelf),
+                            WRITE_BYTES, &why))
         return true;
     mirror_fail(m, &why);
     return false;
@@ -109,7 +110,8 @@ count(const struct mirror *m, struct td_sync_event *event)
     event->n_wanted = c->n_fetch - c->n_left;
     event->n_done = m->n_done;
     event->n_failed = c->n_left;
-    event->bytes_done = m->bytes_done + (m->work ? work_bytes(m->work) : 0);
+    event->bytes_done =
+        m->bytes_done + (m->work ? file_sync_bytes(m->work) : 0);
     event->bytes_wanted = c->bytes_wanted;
 }
 
@@ -148,7 +150,7 @@ mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
     *m = (struct mirror){.client = client, .options = options};
-    room_begin(&client->room);
+    source_limits_begin(&client->room);
     m->progress = timer_new(client->loop, on_progress, m);
     if (!m->progress) {
         problem_memory(&m->why);

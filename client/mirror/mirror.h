@@ -1,12 +1,12 @@
 /*
  * mirror.h - what the parts of a running mirror share.
  *
- *     run.c   source --> sets --> feeds                   whom to follow
- *     feed.c  followers --> book                          what to have
- *     work.c  book --> downloads                          what to fetch
- *     group.c downloads, removals --> shelf --> book      what is on disk
+ *     sync_run.c   source --> sets --> feeds                   whom to follow
+ *     set_sync.c  followers --> book                          what to have
+ *     file_sync.c  book --> downloads                          what to fetch
+ *     file_commit.c downloads, removals --> shelf --> book      what is on disk
  *     way.c   what was at a path before
- *     sync.c  td_sync    audit.c  td_audit
+ *     sync_api.c  td_sync    audit.c  td_audit
  *
  * Writing in the book: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
@@ -27,14 +27,14 @@
 #include "client/mirror/shelf.h"
 #include "proto/buf.h"
 
-struct work;
+struct file_sync;
 
 struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
     struct shelf *shelf;                   /* NULL: an audit's, no files */
     struct book *book;
-    struct work *work; /* NULL: nothing is fetched or removed */
+    struct file_sync *work; /* NULL: nothing is fetched or removed */
     struct timer *progress;
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;

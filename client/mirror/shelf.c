@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/mirror/paths.h"
+#include "client/mirror/resource_path.h"
 #include "client/mirror/shelf_inside.h"
 #include "proto/datetime.h"
 
@@ -240,11 +240,11 @@ shelf_incoming(const struct shelf *shelf)
 /* Takes the next directory of a path off `*rest` into `name`. False: `*rest` is
  * the file's name. */
 static bool
-next_directory(const char **rest, char name[PATHS_NAME_MAX + 1])
+next_directory(const char **rest, char name[RESOURCE_PATH_NAME_MAX + 1])
 {
     size_t size = strcspn(*rest, "/");
 
-    if (!(*rest)[size] || size > PATHS_NAME_MAX)
+    if (!(*rest)[size] || size > RESOURCE_PATH_NAME_MAX)
         return false;
     memcpy(name, *rest, size);
     name[size] = '\0';
@@ -257,7 +257,7 @@ next_directory(const char **rest, char name[PATHS_NAME_MAX + 1])
  * name of the obstacle and `*parent_fd` the directory that it is in. */
 static int
 descend(const struct shelf *shelf, const char *path, const char **rest,
-        bool makes, int *parent_fd, char blocked[PATHS_NAME_MAX + 1])
+        bool makes, int *parent_fd, char blocked[RESOURCE_PATH_NAME_MAX + 1])
 {
     int fd = fcntl(shelf->dir_fd, F_DUPFD_CLOEXEC, 0);
 
@@ -281,7 +281,7 @@ descend(const struct shelf *shelf, const char *path, const char **rest,
 int
 shelf_directory(const struct shelf *shelf, const char *path, const char **name)
 {
-    char blocked[PATHS_NAME_MAX + 1];
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
 
     return descend(shelf, path, name, false, NULL, blocked);
 }
@@ -372,7 +372,7 @@ shelf_set_aside(struct shelf *shelf, const char *path,
                 char where[SHELF_WHERE_SIZE], struct problem *why)
 {
     enum status rc = STATUS_OK;
-    char blocked[PATHS_NAME_MAX + 1];
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
     const char *name;
     struct stat st;
     int parent_fd = -1;
@@ -397,7 +397,7 @@ static int
 make_way(struct shelf *shelf, const char *path, const char **name,
          struct problem *why)
 {
-    char blocked[PATHS_NAME_MAX + 1];
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
     int fd;
 
     for (;;) {
@@ -516,7 +516,7 @@ out:
 static void
 remove_empty(const struct shelf *shelf, const char *path)
 {
-    char above[PATHS_MAX + 1];
+    char above[RESOURCE_PATH_MAX + 1];
     char *slash;
 
     snprintf(above, sizeof(above), "%s", path);

@@ -2,7 +2,7 @@
  * shelf.h - the directory of a mirror: puts, examines and removes files, and
  * never touches anything outside of it.
  *
- *     DIR/HOST/...            the resources, at paths of paths.h
+ *     DIR/HOST/...            the resources, at paths of resource_path.h
  *     DIR/.tidings/lock       one process at a time
  *     DIR/.tidings/mirror.db  wanted resources, noted files (book.h)
  *     DIR/.tidings/incoming/  downloads under way
@@ -21,8 +21,8 @@
  * A file appears whole, and survives a power failure. The order is the promise:
  * the bytes to the disk (shelf_sync_file), then the name (shelf_put), then the
  * directories above it to the disk (shelf_sync_directory), and only then the
- * note that it is there. A removal is the same from its second step on. group.c
- * takes each step for many files at once.
+ * note that it is there. A removal is the same from its second step on.
+ * file_commit.c takes each step for many files at once.
  *
  * Threads: one, but for shelf_sync_file, shelf_sync_directory and
  * shelf_digest_file, which any thread may call meanwhile.

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/dumps/digest_file.h"
+#include "client/dumps/file_check.h"
 #include "client/mirror/mirror.h"
 #include "proto/change.h"
 
@@ -24,16 +24,16 @@ fail_file(struct mirror *m, const char *what, const char *path)
 static bool
 is_right(struct mirror *m, const struct book_resource *r)
 {
-    struct digests *digests = digests_new(r->hash, r->length);
+    struct digest_check *digests = digest_check_new(r->hash, r->length);
     struct problem why = {""};
     const char *name;
     int fd = shelf_directory(m->shelf, r->path, &name);
-    bool is = digests && digests_has_any(digests) && fd >= 0 &&
+    bool is = digests && digest_check_has_any(digests) && fd >= 0 &&
               !digests_file(digests, fd, name, UINT64_MAX, &why);
 
     if (fd >= 0)
         close(fd);
-    digests_free(digests);
+    digest_check_free(digests);
     return is;
 }
 
@@ -41,7 +41,7 @@ bool
 mirror_make_way(struct mirror *m, const struct book_resource *r, bool *is_there)
 {
     char where[SHELF_WHERE_SIZE] = "";
-    char text[2 * PATHS_MAX];
+    char text[2 * RESOURCE_PATH_MAX];
     struct shelf_mark mark;
     struct problem why = {.text = ""};
     enum shelf_found found = shelf_look(m->shelf, r->path, &mark);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client/lib/answer.h"
+#include "client/lib/json_fields.h"
 
 bool
 post_key(char key[POST_KEY_SIZE])
@@ -32,7 +32,7 @@ post_key_line(char line[POST_KEY_LINE], struct slice key)
 bool
 post_receipt(struct slice body, struct td_receipt *receipt)
 {
-    struct answer_member members[] = {
+    struct json_fields_member members[] = {
         {.name = "first", .number = &receipt->first},
         {.name = "last", .number = &receipt->last},
         {.name = "position",
@@ -43,7 +43,7 @@ post_receipt(struct slice body, struct td_receipt *receipt)
          .size = sizeof(receipt->datetime)},
     };
     size_t n_members = sizeof(members) / sizeof(members[0]);
-    bool is_good = answer_read(body, members, n_members);
+    bool is_good = json_fields_read(body, members, n_members);
 
     for (size_t i = 0; i < n_members; i++)
         is_good = is_good && members[i].is_there;
@@ -54,7 +54,7 @@ uint64_t
 post_fault(struct slice body)
 {
     uint64_t entry = 0;
-    struct answer_member member = {.name = "entry", .number = &entry};
+    struct json_fields_member member = {.name = "entry", .number = &entry};
 
-    return answer_read(body, &member, 1) && member.is_there ? entry : 0;
+    return json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
 }

@@ -1,13 +1,13 @@
 /*
- * discover_inside.h - a discovery: discover.c queues the pages to read,
+ * discover_inside.h - a discovery: discovery.c queues the pages to read,
  * discover_pages.c finds what they lead to. Only these two include it.
  */
 #ifndef CLIENT_SOURCE_DISCOVER_INSIDE_H
 #define CLIENT_SOURCE_DISCOVER_INSIDE_H
 
-#include "client/source/discover.h"
-#include "client/source/offered.h"
-#include "client/source/page.h"
+#include "client/source/capabilities.h"
+#include "client/source/discovery.h"
+#include "client/source/document_fetch.h"
 
 /* The kind of page that the discovery expects. */
 enum role {
@@ -24,8 +24,8 @@ enum role {
 /* The kind of page that it is. */
 enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 
-struct job {
-    struct job *next;
+struct download_job {
+    struct download_job *next;
     enum role role;
     unsigned depth; /* pages between the URL and this one */
     unsigned n_attempts;
@@ -43,13 +43,13 @@ struct discovery {
     void *user;
     const struct discovery_watch *watch;
     char *url;
-    unsigned silence_s;  /* of a page; 0: page.h's default */
+    unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
     struct timer *timer; /* the next job */
     unsigned pause_ms;   /* before the next retry */
     bool *is_freed;      /* set if a callback frees this */
 
-    struct job *jobs;
-    struct job **tail;
+    struct download_job *jobs;
+    struct download_job **tail;
     void *seen; /* a tree of URLs */
     void *told; /* a tree of the URLs of sets that on_set received or the caller
                    knows */
@@ -70,8 +70,8 @@ struct discovery {
     const char *broken;    /* the reason, if rc is STATUS_MALFORMED */
 
     /* The current page */
-    struct page *page;
-    struct job *job;
+    struct document_fetch *page;
+    struct download_job *job;
     enum kind kind;
     size_t n_led;   /* pages that it led to */
     bool has_parts; /* it names Capability Lists */
@@ -84,10 +84,11 @@ struct discovery {
 
 /* Makes a job for a page. NULL: the page is or was queued (*is_known), or no
  * memory or too many pages (d->rc). */
-struct job *discover_job(struct discovery *d, enum role role, struct slice url,
-                         bool *is_known);
-void discover_later(struct discovery *d, struct job *job); /* or NULL */
-void discover_next(struct discovery *d, struct job *job);
+struct download_job *discover_job(struct discovery *d, enum role role,
+                                  struct slice url, bool *is_known);
+void discover_later(struct discovery *d,
+                    struct download_job *job); /* or NULL */
+void discover_next(struct discovery *d, struct download_job *job);
 
 /* True if the caller knows the set: it counts as found. */
 bool discover_knows(struct discovery *d, struct slice url);
@@ -117,7 +118,8 @@ bool discover_tell_robots(struct discovery *d);
 extern const struct document_events discover_events;
 
 /* Takes a page that was read. False: freed. */
-bool discover_end_page(struct discovery *d, const struct page_answer *answer);
+bool discover_end_page(struct discovery *d,
+                       const struct document_fetch_answer *answer);
 
 /* Takes a final refusal of the page. False: freed. */
 bool discover_end_refused(struct discovery *d, const struct problem *why);

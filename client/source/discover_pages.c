@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "client/source/discover_inside.h"
-#include "proto/pagelinks.h"
+#include "proto/link_header.h"
+#include "proto/page_links.h"
 #include "proto/uri.h"
-#include "proto/weblink.h"
 
 #define WELL_KNOWN "/.well-known/resourcesync"
 
@@ -91,7 +91,7 @@ static void
 lead_to(struct discovery *d, enum role role, struct slice loc)
 {
     bool is_known;
-    struct job *job;
+    struct download_job *job;
 
     if (role == ROLE_CAPABILITIES && discover_knows(d, loc))
         return;
@@ -181,8 +181,8 @@ const struct document_events discover_events = {on_link, on_entry};
 static bool
 end_capabilities(struct discovery *d)
 {
-    struct job *job = d->job;
-    struct job *next;
+    struct download_job *job = d->job;
+    struct download_job *next;
     bool is_known;
 
     if (job->goes_up && d->up)
@@ -239,8 +239,8 @@ offer_alone(struct discovery *d, const struct document_head *head)
 static bool
 end_list(struct discovery *d, const struct document_head *head)
 {
-    struct job *job = d->job;
-    struct job *next = NULL;
+    struct download_job *job = d->job;
+    struct download_job *next = NULL;
     bool is_known = false;
 
     if (job->role == ROLE_SITEMAP && !d->up) {
@@ -277,7 +277,7 @@ end_document(struct discovery *d, const struct document_head *head)
         return end_list(d, head);
     d->has_source = true;
     if (d->index) { /* a part: others have other sets */
-        struct job *index;
+        struct download_job *index;
         bool is_known;
 
         index =
@@ -306,7 +306,7 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 {
     struct discovery *d = user;
     bool is_known;
-    struct job *job;
+    struct download_job *job;
 
     (void)type;
     if (slice_is(rel, "set") && discover_knows(d, href)) {
@@ -330,8 +330,8 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 static bool
 end_set(struct discovery *d, struct slice json)
 {
-    struct job *job = d->job;
-    struct job *next = NULL;
+    struct download_job *job = d->job;
+    struct download_job *next = NULL;
     size_t size = strlen(job->url);
     bool is_known;
 
@@ -367,7 +367,7 @@ void
 discover_ask_host(struct discovery *d)
 {
     const char *host = strstr(d->url, "://") + 3;
-    struct job *job = NULL;
+    struct download_job *job = NULL;
     struct buf url;
     bool is_known;
 
@@ -393,7 +393,7 @@ is_root(const char *url)
 bool
 discover_ask_robots(struct discovery *d)
 {
-    struct job *job;
+    struct download_job *job;
     bool is_known;
     size_t size;
 
@@ -431,7 +431,8 @@ discover_tell_robots(struct discovery *d)
 }
 
 static void
-read_link_header(struct discovery *d, const struct page_answer *answer)
+read_link_header(struct discovery *d,
+                 const struct document_fetch_answer *answer)
 {
     struct slice rest = slice_of(answer->link);
     struct weblink link;
@@ -454,7 +455,7 @@ read_link_header(struct discovery *d, const struct page_answer *answer)
  * List, that covers it (R-261); several belong to its source, and need not be
  * all. False: freed. */
 static bool
-end_other(struct discovery *d, const struct page_answer *answer)
+end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
 
@@ -471,7 +472,7 @@ end_other(struct discovery *d, const struct page_answer *answer)
         !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->n_led > 1)
-        for (struct job *job = d->jobs; job; job = job->next)
+        for (struct download_job *job = d->jobs; job; job = job->next)
             job->goes_up = true;
     if (d->n_led == 0 || is_root(d->url))
         discover_ask_host(d);
@@ -479,7 +480,8 @@ end_other(struct discovery *d, const struct page_answer *answer)
 }
 
 bool
-discover_end_page(struct discovery *d, const struct page_answer *answer)
+discover_end_page(struct discovery *d,
+                  const struct document_fetch_answer *answer)
 {
     enum status rc;
 

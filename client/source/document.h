@@ -9,8 +9,8 @@
  * capability), times may be coarse or have zones, an index may replace a list.
  * It ignores foreign elements, and counts and skips an entry without a valid
  * loc. It refuses: no XML, a DOCTYPE, a root that is neither urlset nor
- * sitemapindex, more than the limits of proto/xml.h. proto/formats.h is the
- * strict reader of our own messages.
+ * sitemapindex, more than the limits of proto/xml.h. proto/input_formats.h is
+ * the strict reader of our own messages.
  *
  * A robots.txt at the root of a host is an index of the Sitemaps that it names
  * (R-262); one without a Sitemap is malformed.
@@ -23,7 +23,7 @@
 
 #include "proto/buf.h"
 #include "proto/change.h"
-#include "proto/coverage.h"
+#include "proto/log_range.h"
 #include "proto/problem.h"
 
 /* The attributes of the root. Complete at document_end; if the document keeps

@@ -8,7 +8,7 @@
 
 #include "base/gunzip.h"
 #include "client/source/document.h"
-#include "proto/entry.h"
+#include "proto/entry_builder.h"
 #include "proto/xml.h"
 
 /* A loc of 2,048 characters, in bytes, with white space around it. */

@@ -104,7 +104,7 @@ td_set_delete(struct td_client *client, const char *set_url)
 }
 
 /* The path of the current value in the description. */
-struct place {
+struct source_position {
     td_member_fn *on_member;
     void *user;
     char path[PATH_MAX_BYTES];
@@ -115,7 +115,7 @@ struct place {
 };
 
 static void
-name_member(struct place *p, struct slice name)
+name_member(struct source_position *p, struct slice name)
 {
     size_t size = p->sizes[p->depth];
 
@@ -125,7 +125,7 @@ name_member(struct place *p, struct slice name)
 
 /* Names a value in an array by its number. */
 static void
-begin_value(struct place *p)
+begin_value(struct source_position *p)
 {
     char number[16];
 
@@ -139,7 +139,7 @@ static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
-    struct place *p = user;
+    struct source_position *p = user;
     char *value;
 
     (void)why;
@@ -178,7 +178,7 @@ static enum status
 read_members(struct td_client *client, struct slice body,
              td_member_fn *on_member, void *user)
 {
-    struct place p = {.on_member = on_member, .user = user};
+    struct source_position p = {.on_member = on_member, .user = user};
     struct json_parse *json = json_parse_new(on_event, &p);
     enum status rc;
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 
 struct listing {
     struct td_client *client;

@@ -1,6 +1,6 @@
 /*
  * verify.h - td_verify, as its parts see it. They bring lists from a directory
- * (verify_files.c) or a broker (verify_web.c), oldest first, and each one
+ * (verify_directory.c) or a broker (verify_web.c), oldest first, and each one
  * extends the chain (verify_list.h).
  */
 #ifndef CLIENT_VERIFY_VERIFY_H

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "proto/datetime.h"
-#include "proto/hash.h"
+#include "proto/digest.h"
 #include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

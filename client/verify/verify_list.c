@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/buf.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/fragment.h"
 
 /* The broker's are shorter than DOCUMENT_FRAME_MAX. */

@@ -16,9 +16,9 @@
 
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
-#include "client/source/offer.h"
+#include "client/source/describe.h"
+#include "client/verify/list_index.h"
 #include "client/verify/verify.h"
-#include "client/verify/verify_names.h"
 #include "proto/uri.h"
 
 /* Attempts to get a document from an unreachable or busy server, and most
@@ -33,14 +33,14 @@
 
 struct walk {
     struct verify *v;
-    struct names lists;    /* all that were named so far, in order */
-    char *archive;         /* URL or NULL */
-    char *index;           /* the fixed address of the Change List or Index */
-    struct names parts;    /* of an archive that is an index */
-    struct names *reading; /* takes the names of the current document */
-    size_t n_known;        /* of these, named before */
-    struct problem why;    /* the fault of the current document */
-    bool is_overtaken;     /* the next list is gone (410) */
+    struct list_index lists; /* all that were named so far, in order */
+    char *archive;           /* URL or NULL */
+    char *index;             /* the fixed address of the Change List or Index */
+    struct list_index parts; /* of an archive that is an index */
+    struct list_index *reading; /* takes the names of the current document */
+    size_t n_known;             /* of these, named before */
+    struct problem why;         /* the fault of the current document */
+    bool is_overtaken;          /* the next list is gone (410) */
 };
 
 /* One document */
@@ -180,14 +180,14 @@ on_entry(const struct verify_entry *entry, void *user)
 {
     struct naming *naming = user;
     struct walk *w = naming->walk;
-    struct named *known = names_find(w->reading, entry->loc);
+    struct named *known = list_index_find(w->reading, entry->loc);
 
     if (is_the_list(naming))
         return STATUS_AGAIN;
     if (uri_check(entry->loc, "loc", &w->why))
         return STATUS_INVALID;
     if (!known)
-        return names_add(w->reading, entry);
+        return list_index_add(w->reading, entry);
     w->n_known++;
     if (!known->has_digest && entry->has_digest) {
         known->has_digest = true; /* rotation closed it meanwhile */
@@ -218,7 +218,7 @@ begin_naming(void *user, struct get *get)
 
     verify_reader_free(naming->reader);
     naming->reader = verify_reader_new(on_entry, naming);
-    names_cut(naming->walk->reading, naming->n_before);
+    list_index_cut(naming->walk->reading, naming->n_before);
     naming->walk->n_known = 0;
     get->to = naming;
     get->feed = feed_naming;
@@ -229,7 +229,7 @@ begin_naming(void *user, struct get *get)
 /* Reads the names of the document at `url`; *head: its root. *is_list: it is a
  * Change List itself, which names none. */
 static enum status
-read_names(struct walk *w, const char *url, struct names *to,
+read_names(struct walk *w, const char *url, struct list_index *to,
            struct verify_head *head, bool *is_list)
 {
     struct naming naming = {.walk = w, .n_before = to->n};
@@ -372,7 +372,7 @@ walk_next(struct walk *w)
 
     while (!rc && chain->epoch[0] && !chain->is_open && chain->next[0]) {
         memcpy(url, chain->next, sizeof(url));
-        rc = walk_list(w, url, names_find(&w->lists, slice_of(url)));
+        rc = walk_list(w, url, list_index_find(&w->lists, slice_of(url)));
     }
     return rc;
 }
@@ -399,7 +399,7 @@ walk_archive(struct walk *w)
         return rc ? rc : walk_named(w);
 
     w->parts = w->lists;
-    w->lists = (struct names){.n = 0};
+    w->lists = (struct list_index){.n = 0};
     for (size_t i = 0; i < w->parts.n && !rc; i++) {
         rc = read_names(w, w->parts.each[i].loc, &w->lists, &head, &is_list);
         if (!rc)
@@ -455,9 +455,9 @@ on_offer(const struct td_offer *offer, void *user)
 static void
 begin_anew(struct walk *w)
 {
-    names_fini(&w->lists);
-    names_fini(&w->parts);
-    w->lists = w->parts = (struct names){.n = 0};
+    list_index_fini(&w->lists);
+    list_index_fini(&w->parts);
+    w->lists = w->parts = (struct list_index){.n = 0};
     w->is_overtaken = false;
     memset(&w->v->chain, 0, sizeof(w->v->chain));
     memset(w->v->proof, 0, sizeof(*w->v->proof));
@@ -507,8 +507,8 @@ verify_web(struct verify *v, const char *set_url)
                          "%.800s names no Change List", set_url);
     if (!rc)
         rc = walk(&w);
-    names_fini(&w.lists);
-    names_fini(&w.parts);
+    list_index_fini(&w.lists);
+    list_index_fini(&w.parts);
     free(w.archive);
     free(w.index);
     return rc;

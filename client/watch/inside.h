@@ -10,14 +10,14 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "client/watch/dirty.h"
-#include "client/watch/filehash.h"
-#include "client/watch/ledger.h"
-#include "client/watch/mediatypes.h"
-#include "client/watch/outbox.h"
-#include "client/watch/tree.h"
+#include "client/watch/directory_tree.h"
+#include "client/watch/file_digest.h"
+#include "client/watch/inotify.h"
+#include "client/watch/media_types.h"
+#include "client/watch/path_queue.h"
+#include "client/watch/post_queue.h"
 #include "client/watch/watch.h"
-#include "client/watch/watches.h"
+#include "client/watch/watch_db.h"
 
 struct watch {
     struct watch_options options;
@@ -25,15 +25,15 @@ struct watch {
     int stop_fd; /* an eventfd, readable when the watch has to stop */
     atomic_bool is_stopped;
 
-    struct tree tree;
+    struct directory_tree tree;
     struct stat state; /* of the folder where the ledger is */
-    struct ledger *ledger;
-    struct watches *watches; /* NULL: is_once */
+    struct watch_db *ledger;
+    struct inotify *watches; /* NULL: is_once */
     struct mediatypes *types;
     struct filehasher *hasher;
-    struct filehash hash;
-    struct dirty dirty;
-    struct outbox outbox;
+    struct file_digest hash;
+    struct path_queue dirty;
+    struct post_queue outbox;
 
     bool needs_scan;  /* events were lost: look at all files */
     bool is_gone;     /* the directory */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/watch/file_uri.h"
 #include "client/watch/inside.h"
-#include "client/watch/locs.h"
 
 /* A file */
 
@@ -16,7 +16,7 @@ static bool
 tell(struct watch *w, const char *change, const char *path, const char *loc,
      const struct filemark *mark, const char *type)
 {
-    return outbox_add(&w->outbox, change, path, loc, mark, type) &&
+    return post_queue_add(&w->outbox, change, path, loc, mark, type) &&
            watch_go_on(w);
 }
 
@@ -25,12 +25,12 @@ static bool
 tell_deleted(struct watch *w, const char *path)
 {
     struct filemark mark;
-    char loc[LOCS_MAX + 1];
+    char loc[FILE_URI_MAX + 1];
     bool is_known;
 
-    if (!ledger_file(w->ledger, path, &is_known, &mark))
+    if (!watch_db_file(w->ledger, path, &is_known, &mark))
         return watch_ledger_failed(w);
-    return !is_known || !locs_write(loc, w->options.base_uri, path) ||
+    return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
            tell(w, "deleted", path, loc, NULL, NULL);
 }
 
@@ -39,19 +39,19 @@ tell_content(struct watch *w, const char *path, const char *name, bool is_known,
              const struct filemark *known)
 {
     const struct filemark *mark = &w->hash.mark;
-    char loc[LOCS_MAX + 1];
+    char loc[FILE_URI_MAX + 1];
 
     /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
         !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
-        return ledger_note(w->ledger, path, mark) ? watch_go_on(w)
-                                                  : watch_ledger_failed(w);
+        return watch_db_note(w->ledger, path, mark) ? watch_go_on(w)
+                                                    : watch_ledger_failed(w);
 
-    if (!locs_write(loc, w->options.base_uri, path)) {
+    if (!file_uri_write(loc, w->options.base_uri, path)) {
         watch_warn(w,
                    "\"%s\" is not published: its URI would not have %d to %d "
                    "bytes",
-                   path, LOCS_MIN, LOCS_MAX);
+                   path, FILE_URI_MIN, FILE_URI_MAX);
         return true;
     }
     return tell(w, is_known ? "updated" : "created", path, loc, mark,
@@ -66,26 +66,26 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
     bool is_known;
 
     w->n_files++;
-    if (!ledger_file(w->ledger, path, &is_known, &known))
+    if (!watch_db_file(w->ledger, path, &is_known, &known))
         return watch_ledger_failed(w);
     if (is_known && filemark_is_of(&known, st))
         return watch_go_on(w);
 
-    switch (filehash_read(w->hasher, dir_fd, name, &w->hash)) {
-    case FILEHASH_READ:
+    switch (file_digest_read(w->hasher, dir_fd, name, &w->hash)) {
+    case FILE_DIGEST_READ:
         return tell_content(w, path, name, is_known, &known);
-    case FILEHASH_WRITTEN:
+    case FILE_DIGEST_WRITTEN:
         /* An event follows its closing. */
         if (!w->watches)
             watch_warn(w, "\"%s\" is being written; left for the next time",
                        path);
         return true;
-    case FILEHASH_FAILED:
+    case FILE_DIGEST_FAILED:
         watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
         return true;
-    case FILEHASH_GONE: /* an event follows, or the sweep finds it */
+    case FILE_DIGEST_GONE: /* an event follows, or the sweep finds it */
         return true;
-    case FILEHASH_STOPPED:
+    case FILE_DIGEST_STOPPED:
         break;
     }
     return false;
@@ -96,7 +96,8 @@ look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
 static bool
 is_excluded(const struct watch *w, const char *path)
 {
-    return locs_is_excluded(w->options.excludes, w->options.n_excludes, path);
+    return file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
+                                path);
 }
 
 /* Sets `*is_absent` if surely no published file has that path. */
@@ -110,16 +111,16 @@ is_absent(struct watch *w, const char *path, bool *is_absent)
     *is_absent = is_excluded(w, path);
     if (*is_absent)
         return true;
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
         *is_absent = !S_ISREG(st.st_mode);
         return true;
-    case TREE_ABSENT:
+    case DIRECTORY_TREE_ABSENT:
         *is_absent = true;
         return true;
-    case TREE_FAILED:
+    case DIRECTORY_TREE_FAILED:
         return true;
-    case TREE_GONE:
+    case DIRECTORY_TREE_GONE:
         break;
     }
     return watch_gone(w);
@@ -130,12 +131,12 @@ is_absent(struct watch *w, const char *path, bool *is_absent)
 static bool
 sweep(struct watch *w, const char *prefix)
 {
-    char path[LOCS_PATH_MAX + 1] = "";
+    char path[FILE_URI_PATH_MAX + 1] = "";
     bool is_there;
     bool is_gone;
 
     for (;;) {
-        if (!ledger_next(w->ledger, prefix, path, &is_there))
+        if (!watch_db_next(w->ledger, prefix, path, &is_there))
             return watch_ledger_failed(w);
         if (!is_there)
             return true;
@@ -150,7 +151,7 @@ sweep(struct watch *w, const char *prefix)
 static bool
 sweep_below(struct watch *w, const char *path)
 {
-    char prefix[LOCS_PATH_MAX + 2];
+    char prefix[FILE_URI_PATH_MAX + 2];
 
     snprintf(prefix, sizeof(prefix), "%s/", path);
     return sweep(w, prefix);
@@ -190,13 +191,13 @@ static bool
 look_at_name(struct watch *w, struct folders *folders, const char *folder,
              const char *entry, bool with_files)
 {
-    char path[LOCS_PATH_MAX + NAME_MAX + 2];
+    char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
     struct stat st;
     int dir_fd;
     const char *name;
 
     snprintf(path, sizeof(path), "%s%s%s", folder, folder[0] ? "/" : "", entry);
-    if (strlen(path) > LOCS_PATH_MAX) {
+    if (strlen(path) > FILE_URI_PATH_MAX) {
         if (with_files)
             watch_warn(w, "\"%s\" is not published: its path is too long",
                        path);
@@ -204,19 +205,19 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
     }
     if (is_excluded(w, path))
         return true;
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
         if (S_ISDIR(st.st_mode))
             return push(w, folders, path);
         return !with_files || !S_ISREG(st.st_mode) ||
                look_at_file(w, path, dir_fd, name, &st);
-    case TREE_FAILED:
+    case DIRECTORY_TREE_FAILED:
         if (with_files)
             watch_warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
         return true;
-    case TREE_ABSENT:
+    case DIRECTORY_TREE_ABSENT:
         return true;
-    case TREE_GONE:
+    case DIRECTORY_TREE_GONE:
         break;
     }
     return watch_gone(w);
@@ -229,16 +230,16 @@ enter(struct watch *w, const char *path, bool with_files, int *fd)
 {
     struct stat st;
 
-    switch (tree_folder(&w->tree, path, fd)) {
-    case TREE_FOUND:
+    switch (directory_tree_folder(&w->tree, path, fd)) {
+    case DIRECTORY_TREE_FOUND:
         break;
-    case TREE_ABSENT:
+    case DIRECTORY_TREE_ABSENT:
         return true;
-    case TREE_FAILED:
+    case DIRECTORY_TREE_FAILED:
         if (with_files)
             watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
         return true;
-    case TREE_GONE:
+    case DIRECTORY_TREE_GONE:
         return watch_gone(w);
     }
     if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
@@ -247,7 +248,7 @@ enter(struct watch *w, const char *path, bool with_files, int *fd)
         *fd = -1;
         return true;
     }
-    if (!w->watches || watches_add(w->watches, *fd, path, &w->why))
+    if (!w->watches || inotify_add(w->watches, *fd, path, &w->why))
         return true;
     close(*fd);
     *fd = -1;
@@ -258,7 +259,7 @@ static bool
 scan_folder(struct watch *w, struct folders *folders, const char *path,
             bool with_files)
 {
-    struct tree_names names;
+    struct directory_tree_names names;
     bool is_good;
     int fd;
 
@@ -266,14 +267,14 @@ scan_folder(struct watch *w, struct folders *folders, const char *path,
         return false;
     if (fd < 0)
         return true;
-    if (!tree_names_read(&names, fd)) {
+    if (!directory_tree_names_read(&names, fd)) {
         watch_warn(w, "cannot read \"%s\": %s", path, strerror(errno));
         return true;
     }
     is_good = watch_hear(w);
     for (size_t i = 0; i < names.n && is_good; i++)
         is_good = look_at_name(w, folders, path, names.names[i], with_files);
-    tree_names_free(&names);
+    directory_tree_names_free(&names);
     return is_good;
 }
 
@@ -285,7 +286,7 @@ scan(struct watch *w, const char *path, bool with_files)
     struct folders folders = {NULL};
     bool is_good = push(w, &folders, path);
 
-    tree_rest(&w->tree);
+    directory_tree_rest(&w->tree);
     while (is_good && folders.n) {
         char *next = folders.paths[--folders.n];
 
@@ -306,9 +307,9 @@ looks_at(struct watch *w, const char *path)
     int dir_fd;
     const char *name;
 
-    tree_rest(&w->tree);
-    switch (tree_look(&w->tree, path, &st, &dir_fd, &name)) {
-    case TREE_FOUND:
+    directory_tree_rest(&w->tree);
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
         if (S_ISDIR(st.st_mode))
             return tell_deleted(w, path) && scan(w, path, true) &&
                    sweep_below(w, path);
@@ -316,12 +317,12 @@ looks_at(struct watch *w, const char *path)
             return look_at_file(w, path, dir_fd, name, &st) &&
                    sweep_below(w, path);
         return tell_deleted(w, path) && sweep_below(w, path);
-    case TREE_ABSENT:
+    case DIRECTORY_TREE_ABSENT:
         return tell_deleted(w, path) && sweep_below(w, path);
-    case TREE_FAILED:
+    case DIRECTORY_TREE_FAILED:
         watch_warn(w, "cannot look at \"%s\": %s", path, strerror(errno));
         return true;
-    case TREE_GONE:
+    case DIRECTORY_TREE_GONE:
         break;
     }
     return watch_gone(w);
@@ -336,11 +337,11 @@ may_be_empty(struct watch *w)
 
     if (w->n_files || w->options.allow_empty)
         return true;
-    if (!ledger_count(w->ledger, &n_posted))
+    if (!watch_db_count(w->ledger, &n_posted))
         return watch_ledger_failed(w);
     if (!n_posted)
         return true;
-    if (!tree_is_there(&w->tree))
+    if (!directory_tree_is_there(&w->tree))
         return watch_gone(w);
     return watch_fail(
         w,
@@ -354,13 +355,13 @@ looks_at_all(struct watch *w, bool is_start)
 {
     w->needs_scan = false;
     w->n_files = 0;
-    dirty_clear(&w->dirty);
+    path_queue_clear(&w->dirty);
     if (w->watches)
-        watches_begin_round(w->watches);
+        inotify_begin_round(w->watches);
     if (!scan(w, "", true) || (is_start && !may_be_empty(w)) || !sweep(w, ""))
         return false;
     if (w->watches)
-        watches_end_round(w->watches);
+        inotify_end_round(w->watches);
     return true;
 }
 

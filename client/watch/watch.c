@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/watch/file_uri.h"
 #include "client/watch/inside.h"
-#include "client/watch/locs.h"
 #include "client/watch/looks.h"
 
 /* Several events may belong together (a file written and renamed, a folder
@@ -66,7 +66,7 @@ watch_fail(struct watch *w, const char *format, ...)
 bool
 watch_ledger_failed(struct watch *w)
 {
-    return watch_fail(w, "%s", ledger_trouble(w->ledger));
+    return watch_fail(w, "%s", watch_db_trouble(w->ledger));
 }
 
 bool
@@ -79,17 +79,17 @@ watch_gone(struct watch *w)
 /* Events */
 
 static void
-on_news(enum watches_news news, const char *path, void *user)
+on_news(enum inotify_news news, const char *path, void *user)
 {
     struct watch *w = user;
 
-    if (news == WATCHES_GONE)
+    if (news == INOTIFY_GONE)
         w->is_gone = true;
-    else if (news == WATCHES_LOST)
+    else if (news == INOTIFY_LOST)
         w->needs_scan = true;
-    else if (!locs_is_excluded(w->options.excludes, w->options.n_excludes,
-                               path) &&
-             !w->needs_scan && !dirty_add(&w->dirty, path))
+    else if (!file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
+                                   path) &&
+             !w->needs_scan && !path_queue_add(&w->dirty, path))
         w->needs_scan = true;
 }
 
@@ -97,7 +97,7 @@ on_news(enum watches_news news, const char *path, void *user)
 bool
 watch_hear(struct watch *w)
 {
-    if (w->watches && !watches_read(w->watches, &w->why))
+    if (w->watches && !inotify_read(w->watches, &w->why))
         return false;
     return !w->is_gone && !atomic_load(&w->is_stopped);
 }
@@ -117,7 +117,7 @@ poll_news(struct watch *w, int64_t ms)
 {
     struct pollfd fds[] = {
         {.fd = w->stop_fd, .events = POLLIN},
-        {.fd = w->watches ? watches_fd(w->watches) : -1, .events = POLLIN},
+        {.fd = w->watches ? inotify_fd(w->watches) : -1, .events = POLLIN},
     };
 
     return ms > 0 && poll(fds, 2, (int)ms) > 0;
@@ -130,7 +130,7 @@ wait_hearing(unsigned ms, void *user)
     struct watch *w = user;
     int64_t end = now_ms() + ms;
 
-    tree_rest(&w->tree);
+    directory_tree_rest(&w->tree);
     while (watch_hear(w) && now_ms() < end)
         poll_news(w, end - now_ms());
     return !watch_hear(w);
@@ -147,17 +147,17 @@ should_stop(void *user)
 static bool
 deliver(struct watch *w)
 {
-    switch (outbox_deliver(&w->outbox)) {
-    case OUTBOX_DONE:
+    switch (post_queue_deliver(&w->outbox)) {
+    case POST_QUEUE_DONE:
         return true;
-    case OUTBOX_AGAIN:
+    case POST_QUEUE_AGAIN:
         w->needs_scan = true;
         return true;
-    case OUTBOX_USAGE:
+    case POST_QUEUE_USAGE:
         w->is_usage = true;
         return false;
-    case OUTBOX_STOPPED:
-    case OUTBOX_FAILED:
+    case POST_QUEUE_STOPPED:
+    case POST_QUEUE_FAILED:
         break;
     }
     return false;
@@ -168,21 +168,21 @@ deliver(struct watch *w)
 static bool
 flush(struct watch *w)
 {
-    if (outbox_is_empty(&w->outbox))
-        return ledger_save(w->ledger) || watch_ledger_failed(w);
+    if (post_queue_is_empty(&w->outbox))
+        return watch_db_save(w->ledger) || watch_ledger_failed(w);
     if (w->outbox.n_deleted) {
         if (!watch_hear(w))
             return false;
-        if (!tree_is_there(&w->tree))
+        if (!directory_tree_is_there(&w->tree))
             return watch_gone(w);
     }
-    return outbox_seal(&w->outbox) && deliver(w);
+    return post_queue_seal(&w->outbox) && deliver(w);
 }
 
 bool
 watch_go_on(struct watch *w)
 {
-    if (outbox_is_due(&w->outbox) && !flush(w))
+    if (post_queue_is_due(&w->outbox) && !flush(w))
         return false;
     return ++w->n_looks % LOOKS_PER_HEARING || watch_hear(w);
 }
@@ -195,10 +195,10 @@ look_round(struct watch *w)
 {
     if (!watch_hear(w))
         return false;
-    if (!tree_is_there(&w->tree))
+    if (!directory_tree_is_there(&w->tree))
         return watch_gone(w);
-    tree_rest(&w->tree);
-    if (ledger_is_kept(w->ledger))
+    directory_tree_rest(&w->tree);
+    if (watch_db_is_kept(w->ledger))
         return true;
     return watch_fail(w, "the state in %s was removed", w->options.state);
 }
@@ -208,7 +208,7 @@ wait_for_news(struct watch *w)
 {
     int64_t end;
 
-    tree_rest(&w->tree);
+    directory_tree_rest(&w->tree);
     if (poll_news(w, LOOK_ROUND_MS)) {
         end = now_ms() + SETTLE_MS;
         while (watch_hear(w) && now_ms() < end && poll_news(w, QUIET_MS))
@@ -220,14 +220,14 @@ wait_for_news(struct watch *w)
 static bool
 look_at_next(struct watch *w, bool *is_quiet)
 {
-    char path[LOCS_PATH_MAX + 1];
+    char path[FILE_URI_PATH_MAX + 1];
 
     *is_quiet = false;
     if (!watch_hear(w))
         return false;
     if (w->needs_scan)
         return looks_at_all(w, false);
-    if (dirty_take(&w->dirty, path))
+    if (path_queue_take(&w->dirty, path))
         return looks_at(w, path);
     *is_quiet = true;
     return flush(w);
@@ -241,7 +241,7 @@ run(struct watch *w)
     if (w->watches) {
         if (!looks_at_folders(w))
             return false;
-        w->options.on_ready(watches_count(w->watches), w->options.user);
+        w->options.on_ready(inotify_count(w->watches), w->options.user);
     }
     if (!deliver(w) || !looks_at_all(w, true))
         return false;
@@ -275,7 +275,7 @@ open_state(struct watch *w)
         return watch_fail(w, "the state is a folder of its own, not %s", state);
     }
     w->ledger =
-        ledger_open(state, w->options.set_url, w->options.base_uri, &w->why);
+        watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
     return w->ledger != NULL;
 }
 
@@ -293,7 +293,7 @@ add_headers(struct watch *w)
 static bool
 open_all(struct watch *w)
 {
-    const char *fault = locs_fault(w->options.base_uri);
+    const char *fault = file_uri_fault(w->options.base_uri);
 
     if (!add_headers(w))
         return false;
@@ -301,10 +301,11 @@ open_all(struct watch *w)
         w->is_usage = true;
         return watch_fail(w, "the base URI %s", fault);
     }
-    if (!tree_open(&w->tree, w->options.dir, &w->why) || !open_state(w))
+    if (!directory_tree_open(&w->tree, w->options.dir, &w->why) ||
+        !open_state(w))
         return false;
     if (!w->options.is_once) {
-        w->watches = watches_open(on_news, w, &w->why);
+        w->watches = inotify_open(on_news, w, &w->why);
         if (!w->watches)
             return false;
     }
@@ -320,13 +321,13 @@ open_all(struct watch *w)
 static void
 close_all(struct watch *w)
 {
-    outbox_undo(&w->outbox);
-    dirty_clear(&w->dirty);
+    post_queue_undo(&w->outbox);
+    path_queue_clear(&w->dirty);
     mediatypes_close(w->types);
     filehasher_free(w->hasher);
-    watches_close(w->watches);
-    ledger_close(w->ledger);
-    tree_close(&w->tree);
+    inotify_close(w->watches);
+    watch_db_close(w->ledger);
+    directory_tree_close(&w->tree);
 }
 
 struct watch *
@@ -337,19 +338,19 @@ watch_new(const struct watch_options *options)
     if (!w)
         return NULL;
     w->options = *options;
-    w->tree = (struct tree){.root = -1, .parent = -1};
+    w->tree = (struct directory_tree){.root = -1, .parent = -1};
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->client = td_open();
     if (w->stop_fd < 0 || !w->client) {
         watch_free(w);
         return NULL;
     }
-    dirty_init(&w->dirty);
-    w->outbox = (struct outbox){
+    path_queue_init(&w->dirty);
+    w->outbox = (struct post_queue){
         .client = w->client,
         .set_url = options->set_url,
         .base_uri = options->base_uri,
-        .n_entries_max = OUTBOX_ENTRIES_MAX,
+        .n_entries_max = POST_QUEUE_ENTRIES_MAX,
         .will_retry = !options->is_once,
         .why = &w->why,
         .wait = wait_hearing,

@@ -28,7 +28,7 @@ struct watch_options {
     const char *set_url;
     const char *base_uri;
     const char *state;           /* a folder; made if it is missing */
-    const char *const *excludes; /* globs: locs_is_excluded */
+    const char *const *excludes; /* globs: file_uri_is_excluded */
     size_t n_excludes;
     const char *const *headers; /* "Name: value", for the set's server */
     size_t n_headers;

@@ -15,11 +15,11 @@
  * a callback URL of its own. After its verification, the subscriber asks the
  * hub to end the one before (W-029), which joins `leaving`.
  *
- * If somebody claims that `current` was denied (lease.h), the subscriber
- * requests the next lease at once. If the hub refuses or denies that one, or
- * refuses the topic, the denial was true. If the hub verifies it, the denial
- * was false, and its sender does not know the new callback URL. Deliveries to
- * the old one count meanwhile.
+ * If somebody claims that `current` was denied (hub_subscription.h), the
+ * subscriber requests the next lease at once. If the hub refuses or denies that
+ * one, or refuses the topic, the denial was true. If the hub verifies it, the
+ * denial was false, and its sender does not know the new callback URL.
+ * Deliveries to the old one count meanwhile.
  */
 #include "client/websub/subscriber.h"
 
@@ -28,9 +28,9 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
-#include "client/websub/deliveries.h"
-#include "client/websub/lease.h"
-#include "client/websub/topic.h"
+#include "client/websub/delivery_queue.h"
+#include "client/websub/hub_subscription.h"
+#include "client/websub/topic_discovery.h"
 #include "proto/websub.h"
 
 /* Milliseconds between attempts, at most. */
@@ -59,10 +59,10 @@ struct td_subscriber {
     enum state state;
 
     struct topic_search *search;
-    struct deliveries *deliveries;
+    struct delivery_queue *deliveries;
     struct timer *timer; /* the next attempt, or renewal */
-    struct lease *current, *next;
-    struct lease *leaving[LEAVING_MAX];
+    struct hub_subscription *current, *next;
+    struct hub_subscription *leaving[LEAVING_MAX];
     unsigned n_leases; /* ever */
     unsigned n_failed; /* attempts since the last verification */
     unsigned pause_ms;
@@ -104,14 +104,14 @@ enter(struct td_subscriber *s, enum state state)
     topic_search_free(s->search);
     s->search = NULL;
     if (state != STATE_ASKING) {
-        lease_free(s->next);
+        hub_subscription_free(s->next);
         s->next = NULL;
     }
     if (state == STATE_OVER) {
-        lease_free(s->current);
+        hub_subscription_free(s->current);
         s->current = NULL;
         for (size_t i = 0; i < LEAVING_MAX; i++) {
-            lease_free(s->leaving[i]);
+            hub_subscription_free(s->leaving[i]);
             s->leaving[i] = NULL;
         }
         client_idles(s->client, &s->running, true);
@@ -156,24 +156,24 @@ is_leaving(const struct td_subscriber *s)
 }
 
 static void
-let_go(struct td_subscriber *s, struct lease *lease, bool is_shut)
+let_go(struct td_subscriber *s, struct hub_subscription *lease, bool is_shut)
 {
     size_t i = 0;
 
     while (i < LEAVING_MAX - 1 && s->leaving[i])
         i++;
-    lease_free(s->leaving[i]);
+    hub_subscription_free(s->leaving[i]);
     s->leaving[i] = lease;
-    lease_leave(lease, is_shut);
+    hub_subscription_leave(lease, is_shut);
 }
 
 static void
-on_left(struct td_subscriber *s, struct lease *lease)
+on_left(struct td_subscriber *s, struct hub_subscription *lease)
 {
     for (size_t i = 0; i < LEAVING_MAX; i++)
         if (s->leaving[i] == lease)
             s->leaving[i] = NULL;
-    lease_free(lease);
+    hub_subscription_free(lease);
     if (s->state == STATE_ENDING && !is_leaving(s)) {
         enter(s, STATE_OVER);
         tell(s, TD_ENDED, "");
@@ -197,7 +197,7 @@ is_proof(const struct td_subscriber *s, const struct problem *why)
 static void
 hold(struct td_subscriber *s)
 {
-    uint64_t ms = lease_seconds(s->current) * 1000;
+    uint64_t ms = hub_subscription_lease_seconds(s->current) * 1000;
     uint64_t spread = ms / 5;
 
     enter(s, STATE_HOLDING);
@@ -209,7 +209,7 @@ hold(struct td_subscriber *s)
 }
 
 static void
-on_active(struct td_subscriber *s, struct lease *lease)
+on_active(struct td_subscriber *s, struct hub_subscription *lease)
 {
     char seconds[24];
 
@@ -225,7 +225,7 @@ on_active(struct td_subscriber *s, struct lease *lease)
     s->was_active = true;
     hold(s);
     snprintf(seconds, sizeof(seconds), "%llu",
-             (unsigned long long)lease_seconds(lease));
+             (unsigned long long)hub_subscription_lease_seconds(lease));
     tell(s, TD_ACTIVE, seconds);
 }
 
@@ -241,7 +241,7 @@ on_failed(struct td_subscriber *s, const struct problem *why)
 /* Asks the hub at once. But if a request is under way, or the subscriber pauses
  * after trouble, that request or the next one decides. */
 static void
-on_doubted(struct td_subscriber *s, const struct lease *lease,
+on_doubted(struct td_subscriber *s, const struct hub_subscription *lease,
            const struct problem *why)
 {
     char text[sizeof(why->text) + 100];
@@ -276,35 +276,35 @@ remember_move(struct td_subscriber *s, const char *to)
 }
 
 static void
-on_lease(struct lease *lease, enum lease_event event, const struct problem *why,
-         void *user)
+on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
+         const struct problem *why, void *user)
 {
     struct td_subscriber *s = user;
     bool is_ours = lease == s->next || lease == s->current;
 
-    if (lease == s->next && lease_moved(lease))
-        remember_move(s, lease_moved(lease));
+    if (lease == s->next && hub_subscription_moved(lease))
+        remember_move(s, hub_subscription_moved(lease));
     switch (event) {
-    case LEASE_ACCEPTED:
+    case HUB_SUBSCRIPTION_ACCEPTED:
         if (is_ours)
             tell(s, TD_REQUESTED, "");
         break;
-    case LEASE_ACTIVE:
+    case HUB_SUBSCRIPTION_ACTIVE:
         on_active(s, lease);
         break;
-    case LEASE_FAILED:
+    case HUB_SUBSCRIPTION_FAILED:
         on_failed(s, why);
         break;
-    case LEASE_DENIED:
+    case HUB_SUBSCRIPTION_DENIED:
         if (is_ours)
             be_denied(s, why);
         else
             on_left(s, lease);
         break;
-    case LEASE_DOUBTED:
+    case HUB_SUBSCRIPTION_DOUBTED:
         on_doubted(s, lease, why);
         break;
-    case LEASE_LEFT:
+    case HUB_SUBSCRIPTION_LEFT:
         on_left(s, lease);
         break;
     }
@@ -317,11 +317,11 @@ ask(struct td_subscriber *s, const struct topic *topic)
 {
     /* The next one after each failure. */
     const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
-    struct lease_plan plan = {
+    struct hub_subscription_plan plan = {
         .callback = s->callback,
         .deliveries = s->deliveries,
         .topic = topic->self,
-        .lease_s = s->options.lease_s,
+        .hub_subscription_s = s->options.hub_subscription_s,
         .has_no_secret = s->options.has_no_secret,
         .max_bytes = s->options.max_bytes,
         .number = ++s->n_leases,
@@ -336,7 +336,7 @@ ask(struct td_subscriber *s, const struct topic *topic)
                    ? s->moved_to
                    : hub;
     enter(s, STATE_ASKING);
-    s->next = s->hub ? lease_new(&plan) : NULL;
+    s->next = s->hub ? hub_subscription_new(&plan) : NULL;
     if (!s->next) {
         problem_memory(&why);
         retry(s, &why);
@@ -425,7 +425,7 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
         s->options.max_bytes = DELIVERY_MAX;
     s->pause_ms = PAUSE_FIRST;
     s->topic_url = strdup(topic_url);
-    s->deliveries = deliveries_new(client->loop, options);
+    s->deliveries = delivery_queue_new(client->loop, options);
     s->timer = timer_new(client->loop, on_timer, s);
     if (!s->topic_url || !s->deliveries || !s->timer) {
         td_subscriber_close(s);
@@ -467,23 +467,23 @@ void
 td_subscriber_counts(const struct td_subscriber *subscriber,
                      struct td_subscriber_counts *counts)
 {
-    *counts = *deliveries_counts(subscriber->deliveries);
+    *counts = *delivery_queue_counts(subscriber->deliveries);
 }
 
 void
 td_subscriber_end(struct td_subscriber *s)
 {
-    struct lease *current = s->current;
-    struct lease *next = s->next;
+    struct hub_subscription *current = s->current;
+    struct hub_subscription *next = s->next;
 
     if (s->state == STATE_ENDING || s->state == STATE_OVER)
         return;
     s->current = s->next = NULL;
     enter(s, STATE_ENDING);
-    if (next && lease_is_active(next))
+    if (next && hub_subscription_is_active(next))
         let_go(s, next, true);
     else
-        lease_free(next); /* a later verification gets 404 */
+        hub_subscription_free(next); /* a later verification gets 404 */
     if (current)
         let_go(s, current, true);
     if (!is_leaving(s))
@@ -499,11 +499,11 @@ td_subscriber_close(struct td_subscriber *s)
         *s->is_freed = true;
     client_leaves(s->client, &s->running);
     topic_search_free(s->search);
-    lease_free(s->current);
-    lease_free(s->next);
+    hub_subscription_free(s->current);
+    hub_subscription_free(s->next);
     for (size_t i = 0; i < LEAVING_MAX; i++)
-        lease_free(s->leaving[i]);
-    deliveries_free(s->deliveries);
+        hub_subscription_free(s->leaving[i]);
+    delivery_queue_free(s->deliveries);
     timer_free(s->timer);
     free(s->topic_url);
     free(s->moved_from);

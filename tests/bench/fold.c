@@ -21,7 +21,7 @@
 
 #include "broker/log/batch.h"
 #include "broker/state/resources.h"
-#include "broker/state/statefile.h"
+#include "broker/state/resources_db.h"
 #include "proto/change.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"

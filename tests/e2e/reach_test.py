@@ -1,5 +1,5 @@
 """A source may make a client request nothing that is nearer to the client than the
-source itself (client/lib/reach.h). Which address is how near, names that move and
+source itself (client/lib/address_policy.h). Which address is how near, names that move and
 proxies: tests/unit/lib/reach_test.c."""
 
 import socket

@@ -41,8 +41,8 @@
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
 #include "broker/net/tcp.h"
-#include "proto/address.h"
 #include "proto/buf.h"
+#include "proto/network_address.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SECOND INT64_C(1000000)

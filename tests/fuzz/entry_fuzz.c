@@ -1,8 +1,7 @@
-#include "client/follow/entry.h"
-
 #include <stdlib.h>
 
-#include "client/lib/answer.h"
+#include "client/follow/change_batch.h"
+#include "client/lib/json_fields.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Longer than any input. */
@@ -61,13 +60,13 @@ check_json(const struct td_change *told, bool is_change)
 {
     static char loc[LOC_SIZE];
     char change[20] = "";
-    struct answer_member members[] = {
+    struct json_fields_member members[] = {
         {.name = "loc", .text = loc, .size = sizeof(loc)},
         {.name = "change", .text = change, .size = sizeof(change)},
     };
 
-    FUZZ_ASSERT(
-        answer_read((struct slice){told->text, told->text_size}, members, 2));
+    FUZZ_ASSERT(json_fields_read((struct slice){told->text, told->text_size},
+                                 members, 2));
     FUZZ_ASSERT(members[0].is_there && !strcmp(loc, told->loc));
     FUZZ_ASSERT(members[1].is_there == is_change);
     FUZZ_ASSERT(!is_change || !strcmp(change, told->change));

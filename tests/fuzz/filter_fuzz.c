@@ -1,8 +1,7 @@
-#include "proto/filter.h"
-
 #include <stdlib.h>
 
-#include "proto/accept.h"
+#include "proto/accept_header.h"
+#include "proto/change_filter.h"
 #include "tests/fuzz/fuzz.h"
 
 static void

@@ -1,5 +1,4 @@
-#include "proto/form.h"
-
+#include "proto/urlencoded.h"
 #include "proto/utf8.h"
 #include "proto/websub.h"
 #include "tests/fuzz/fuzz.h"
@@ -23,9 +22,9 @@ is_text(struct slice text)
 
 /* A form that was read can be written, and reads back equal. */
 static void
-check_again(const struct form_data *form)
+check_again(const struct urlencoded_data *form)
 {
-    struct form_data again;
+    struct urlencoded_data again;
     struct buf b;
 
     buf_init(&b, ROOM);
@@ -33,20 +32,20 @@ check_again(const struct form_data *form)
         char *name = slice_dup(form->fields[i].name);
 
         FUZZ_ASSERT(name);
-        form_add(&b, name, form->fields[i].value);
+        urlencoded_add(&b, name, form->fields[i].value);
         free(name);
     }
     FUZZ_ASSERT(!b.failed);
     for (size_t i = 0; i < b.size; i++)
         FUZZ_ASSERT(b.data[i] > ' ' && b.data[i] < 0x7f);
 
-    FUZZ_ASSERT(!form_read(&again, buf_slice(&b), NULL));
+    FUZZ_ASSERT(!urlencoded_read(&again, buf_slice(&b), NULL));
     FUZZ_ASSERT(again.n == form->n);
     for (size_t i = 0; i < form->n; i++) {
         FUZZ_ASSERT(slice_equal(again.fields[i].name, form->fields[i].name));
         FUZZ_ASSERT(slice_equal(again.fields[i].value, form->fields[i].value));
     }
-    form_fini(&again);
+    urlencoded_fini(&again);
     buf_fini(&b);
 }
 
@@ -85,16 +84,16 @@ static void
 check_parameters(struct slice parameters, struct slice topic,
                  struct slice challenge)
 {
-    struct form_data form;
+    struct urlencoded_data form;
     struct slice value;
 
-    FUZZ_ASSERT(!form_read(&form, parameters, NULL));
+    FUZZ_ASSERT(!urlencoded_read(&form, parameters, NULL));
     FUZZ_ASSERT(form.n == 4);
-    FUZZ_ASSERT(form_get(&form, "hub.topic", &value));
+    FUZZ_ASSERT(urlencoded_get(&form, "hub.topic", &value));
     FUZZ_ASSERT(slice_equal(value, topic));
-    FUZZ_ASSERT(form_get(&form, "hub.challenge", &value));
+    FUZZ_ASSERT(urlencoded_get(&form, "hub.challenge", &value));
     FUZZ_ASSERT(slice_equal(value, challenge));
-    form_fini(&form);
+    urlencoded_fini(&form);
 }
 
 /* The URL begins with the callback, byte for byte; the rest is one query, and
@@ -130,7 +129,7 @@ check_urls(struct slice callback, struct slice topic, struct slice challenge)
 }
 
 static void
-check_request(const struct form_data *form)
+check_request(const struct urlencoded_data *form)
 {
     struct websub_request request;
     struct problem why = {""};
@@ -176,18 +175,18 @@ check_url(struct slice url)
 FUZZ_TARGET(form, body)
 {
     struct problem why = {""};
-    struct form_data form;
+    struct urlencoded_data form;
 
     check_url(body);
-    if (form_read(&form, body, &why)) {
+    if (urlencoded_read(&form, body, &why)) {
         fuzz_check_problem(&why);
     } else {
-        FUZZ_ASSERT(form.n <= FORM_FIELDS_MAX);
+        FUZZ_ASSERT(form.n <= URLENCODED_FIELDS_MAX);
         for (size_t i = 0; i < form.n; i++)
             FUZZ_ASSERT(is_text(form.fields[i].name) &&
                         is_text(form.fields[i].value));
         check_again(&form);
         check_request(&form);
     }
-    form_fini(&form);
+    urlencoded_fini(&form);
 }

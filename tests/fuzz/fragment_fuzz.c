@@ -1,6 +1,6 @@
 #include "proto/fragment.h"
 
-#include "proto/entry.h"
+#include "proto/entry_builder.h"
 #include "proto/json_change.h"
 #include "tests/fuzz/fuzz.h"
 

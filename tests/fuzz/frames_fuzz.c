@@ -1,5 +1,4 @@
-#include "client/follow/frames.h"
-
+#include "client/follow/websocket_frames.h"
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/formats.h"
+#include "proto/input_formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 

@@ -1,8 +1,7 @@
-#include "client/follow/incoming.h"
-
 #include <stdlib.h>
 
-#include "client/relay/entry.h"
+#include "client/follow/broker_message.h"
+#include "client/relay/relay_entry.h"
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -92,11 +91,11 @@ FUZZ_TARGET(incoming, message)
     char *text = message.size > 0 ? slice_dup(message) : NULL;
     const char *end = text;
     struct problem why = {.text = ""};
-    struct incoming in;
+    struct broker_message in;
 
-    FUZZ_ASSERT(!incoming_init(&in, form));
+    FUZZ_ASSERT(!broker_message_init(&in, form));
     message.data = text;
-    if (incoming_read(&in, message, &why)) {
+    if (broker_message_read(&in, message, &why)) {
         fuzz_check_problem(&why);
         goto out;
     }
@@ -111,13 +110,13 @@ FUZZ_TARGET(incoming, message)
         if (form == TD_JSON)
             check_relayed(told);
         else
-            FUZZ_ASSERT(incoming_fragment(&in, i).size > told->text_size);
+            FUZZ_ASSERT(broker_message_fragment(&in, i).size > told->text_size);
     }
-    incoming_terminate(&in, 0);
+    broker_message_terminate(&in, 0);
     for (size_t i = 0; i < in.n_changes; i++)
         FUZZ_ASSERT(in.changes[i].text[in.changes[i].text_size] == '\0');
 
 out:
-    incoming_fini(&in);
+    broker_message_fini(&in);
     free(text);
 }

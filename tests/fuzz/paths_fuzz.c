@@ -1,7 +1,6 @@
-#include "client/mirror/paths.h"
-
 #include <stdlib.h>
 
+#include "client/mirror/resource_path.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/mirror/unpath.h"
 
@@ -9,16 +8,16 @@
  * the same each time. */
 FUZZ_TARGET(paths, loc)
 {
-    char path[PATHS_MAX + 1];
-    char again[PATHS_MAX + 1];
-    char back[PATHS_MAX + 20];
+    char path[RESOURCE_PATH_MAX + 1];
+    char again[RESOURCE_PATH_MAX + 1];
+    char back[RESOURCE_PATH_MAX + 20];
 
-    FUZZ_ASSERT(paths_write(path, loc));
-    FUZZ_ASSERT(strlen(path) <= PATHS_MAX);
+    FUZZ_ASSERT(resource_path_write(path, loc));
+    FUZZ_ASSERT(strlen(path) <= RESOURCE_PATH_MAX);
     FUZZ_ASSERT(unpath_is_sound(path));
     if (unpath(back, path)) {
         FUZZ_ASSERT(slice_is(loc, back));
-        FUZZ_ASSERT(paths_write(again, slice_of(back)));
+        FUZZ_ASSERT(resource_path_write(again, slice_of(back)));
         FUZZ_ASSERT(!strcmp(path, again));
     }
 }

@@ -1,7 +1,6 @@
-#include "proto/signature.h"
-
 #include <stdlib.h>
 
+#include "proto/webhook_signature.h"
 #include "tests/fuzz/fuzz.h"
 
 static enum status

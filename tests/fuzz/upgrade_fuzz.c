@@ -1,5 +1,4 @@
-#include "proto/upgrade.h"
-
+#include "proto/ws_handshake.h"
 #include "tests/fuzz/fuzz.h"
 
 #define KEY "dGhlIHNhbXBsZSBub25jZQ=="

@@ -1,7 +1,6 @@
-#include "proto/weblink.h"
-
 #include <stdlib.h>
 
+#include "proto/link_header.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool

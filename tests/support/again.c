@@ -1,11 +1,11 @@
 #include "tests/support/again.h"
 
-#include "proto/coverage.h"
-#include "proto/document.h"
-#include "proto/entry.h"
-#include "proto/formats.h"
+#include "proto/document_write.h"
+#include "proto/entry_builder.h"
 #include "proto/fragment.h"
+#include "proto/input_formats.h"
 #include "proto/json_change.h"
+#include "proto/log_range.h"
 #include "tests/support/describe.h"
 
 /* Of all forms together, far from it. */

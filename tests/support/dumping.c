@@ -8,7 +8,7 @@
 #include "broker/sets/ingest.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/support/bodies.h"
@@ -35,7 +35,7 @@ dumping_begin(struct dumping *d)
 
     sets_open(&d->sets);
     registry_set_checker(d->sets.registry, accept_all, d);
-    folding_init(&d->folding, d->sets.registry);
+    state_fold_init(&d->folding, d->sets.registry);
     if (contents_new(&d->contents, d->sets.registry, &why))
         fail_msg("%s", why.text);
     changedumps_init(&d->dumps, d->sets.registry, d->contents);

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "broker/archive/changedumps.h"
-#include "broker/archive/folding.h"
 #include "broker/archive/renewal.h"
+#include "broker/archive/state_fold.h"
 #include "broker/documents/documents.h"
 #include "tests/support/sets.h"
 #include "tests/support/unzipped.h"
@@ -33,7 +33,7 @@
 
 struct dumping {
     struct sets sets;
-    struct folding folding;
+    struct state_fold folding;
     struct contents *contents;
     struct changedumps dumps;
     struct thread thread; /* only to be woken */

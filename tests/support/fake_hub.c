@@ -76,7 +76,7 @@ receive(struct fake_request *r)
     /* A byte behind the last value, too, which may become its NUL. */
     assert_true(size + 1 < sizeof(r->head));
     strcpy(r->head + size, "&");
-    assert_int_equal(form_read(&r->form, slice_of(body), NULL), 0);
+    assert_int_equal(urlencoded_read(&r->form, slice_of(body), NULL), 0);
     r->head[size] = '\0';
 }
 
@@ -123,7 +123,7 @@ fake_hub_forget(struct fake_request *request)
     if (request->fd >= 0)
         close(request->fd);
     request->fd = -1;
-    form_fini(&request->form);
+    urlencoded_fini(&request->form);
 }
 
 const char *
@@ -131,7 +131,7 @@ fake_hub_value(const struct fake_request *request, const char *name)
 {
     struct slice value;
 
-    return form_get(&request->form, name, &value) ? value.data : "";
+    return urlencoded_get(&request->form, name, &value) ? value.data : "";
 }
 
 void

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/form.h"
+#include "proto/urlencoded.h"
 #include "tests/support/http.h"
 #include "tests/test.h"
 
@@ -36,7 +36,7 @@ struct fake_hub {
 struct fake_request {
     int fd; /* -1: answered */
     char head[8192];
-    struct form_data form;
+    struct urlencoded_data form;
 };
 
 void fake_hub_open(struct fake_hub *hub);

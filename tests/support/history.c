@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/coverage.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/fragment.h"
 #include "proto/json_change.h"
+#include "proto/log_range.h"
 #include "tests/test.h"
 
 #define START_US INT64_C(1767225600000000)

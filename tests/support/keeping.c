@@ -16,7 +16,7 @@ keeping_begin(struct keeping *w)
     struct problem why = {""};
 
     sets_open(&w->sets);
-    folding_init(&w->folding, w->sets.registry);
+    state_fold_init(&w->folding, w->sets.registry);
     if (contents_new(&w->contents, w->sets.registry, &why))
         fail_msg("%s", why.text);
     changedumps_init(&w->dumps, w->sets.registry, w->contents);

@@ -19,7 +19,7 @@
 
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/folding.h"
+#include "broker/archive/state_fold.h"
 #include "tests/support/sets.h"
 
 #define KEEPING_RESOURCES 15
@@ -34,7 +34,7 @@ struct keeping_told {
 
 struct keeping {
     struct sets sets;
-    struct folding folding;
+    struct state_fold folding;
     struct contents *contents;
     struct changedumps dumps; /* retention waits for them, too */
     char dir[400];            /* of the set */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "tests/test.h"
 
 static void *

@@ -17,7 +17,7 @@ void
 renewals_begin(struct renewals *w)
 {
     sets_open(&w->sets);
-    folding_init(&w->folding, w->sets.registry);
+    state_fold_init(&w->folding, w->sets.registry);
     renewal_init(&w->renewal, w->sets.registry, &w->folding, NULL, &w->thread);
 }
 

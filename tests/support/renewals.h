@@ -29,7 +29,7 @@
 struct renewals {
     struct sets sets;
     struct thread thread; /* only to be woken */
-    struct folding folding;
+    struct state_fold folding;
     struct renewal renewal;
     uint64_t random;
     enum document_form form; /* in which the test asks for documents */

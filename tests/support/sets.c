@@ -5,9 +5,9 @@
 
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/folding.h"
 #include "broker/archive/notes.h"
-#include "broker/archive/retain.h"
+#include "broker/archive/retention.h"
+#include "broker/archive/state_fold.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -185,9 +185,9 @@ sets_file_all(struct sets *s)
 void
 sets_fold_all(struct sets *s)
 {
-    struct folding folding;
+    struct state_fold folding;
 
-    folding_init(&folding, s->registry);
+    state_fold_init(&folding, s->registry);
     chore_look(&folding.chore);
     while (chore_step(&folding.chore))
         ;
@@ -198,7 +198,7 @@ void
 sets_retain(struct sets *s)
 {
     struct chore all[] = {
-        {.needs = folding_needs},
+        {.needs = state_fold_needs},
         {.needs = contents_needs},
         {.needs = changedumps_needs, .patience = CHANGEDUMPS_WAITING},
     };
@@ -208,6 +208,6 @@ sets_retain(struct sets *s)
     list_init(&chores);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         list_append(&chores, &all[i].node);
-    retain_init(&retaining, s->registry, &chores);
+    retention_init(&retaining, s->registry, &chores);
     chore_look(&retaining.chore);
 }

@@ -165,7 +165,7 @@ TEST(a_build_is_of_one_state_whatever_is_posted)
         sets_post(&w.sets, "demo", 1 + i, 3);
         chore_look(&w.folding.chore);
         assert_true(renewals_round(&w));
-        assert_int_equal(folding_seq(sets_find(&w.sets, "demo")), 35);
+        assert_int_equal(state_fold_seq(sets_find(&w.sets, "demo")), 35);
     }
     assert_int_equal(renewals_current(&w).seq, 35);
     assert_int_equal(renewals_current(&w).parts, 4);

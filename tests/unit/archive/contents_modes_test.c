@@ -56,7 +56,7 @@ TEST(knows_what_the_log_has_when_it_is_turned_on)
     assert_int_equal(content_at(content)->rows, 15);
     assert_int_equal(content_at(content)->missing, 15);
     assert_int_equal(
-        folding_open(&w->folding, keeping_demo(w), &resources, NULL),
+        state_fold_open(&w->folding, keeping_demo(w), &resources, NULL),
         STATUS_OK);
     assert_false(content_has_all(content, resources_at(resources)));
     keeping_close(w);

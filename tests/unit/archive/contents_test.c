@@ -327,11 +327,11 @@ TEST(is_never_ahead_of_the_state)
     assert_int_equal(content_at(keeping_content(w))->seq, 0);
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 1);
-    folding_hold(&w->folding, keeping_demo(w));
+    state_fold_hold(&w->folding, keeping_demo(w));
     keeping_post_with(w, 0, 1);
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 1);
-    folding_hold(&w->folding, NULL);
+    state_fold_hold(&w->folding, NULL);
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 2);
     keeping_close(w);

@@ -7,7 +7,7 @@ void
 world_begin(void)
 {
     sets_open(&world.sets);
-    folding_init(&world.folding, world.sets.registry);
+    state_fold_init(&world.folding, world.sets.registry);
 }
 
 void
@@ -77,7 +77,7 @@ world_state(const char *name)
     struct resources *r;
     struct problem why = {""};
 
-    if (folding_open(&world.folding, sets_find(&world.sets, name), &r, &why))
+    if (state_fold_open(&world.folding, sets_find(&world.sets, name), &r, &why))
         fail_msg("%s", why.text);
     return r;
 }

@@ -6,14 +6,14 @@
 
 #include <stdio.h>
 
-#include "broker/archive/folding.h"
+#include "broker/archive/state_fold.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 struct world {
     struct sets sets;
-    struct folding folding;
+    struct state_fold folding;
     uint64_t random;
 };
 

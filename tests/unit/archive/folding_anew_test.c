@@ -72,7 +72,7 @@ TEST(has_kept_nothing_when_it_begins_anew)
     world_fold();
     assert_int_equal(set->notes->fold.kept, 30);
     chore_end(&world.folding.chore);
-    folding_init(&world.folding, world.sets.registry);
+    state_fold_init(&world.folding, world.sets.registry);
     world_post("demo", 5, 30);
     world_fold();
     assert_int_equal(set->notes->fold.kept, 30); /* as before: it is the same */
@@ -80,7 +80,7 @@ TEST(has_kept_nothing_when_it_begins_anew)
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
     unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
-    folding_init(&world.folding, world.sets.registry);
+    state_fold_init(&world.folding, world.sets.registry);
     set->notes->fold.wanted = 0;
     world_post("demo", 5, 30);
     world_fold();
@@ -92,11 +92,11 @@ static void
 damage_rows(const char *name)
 {
     static const char nonsense[4096] = "nonsense";
-    char path[FOLDING_PATH_MAX];
+    char path[STATE_FOLD_PATH_MAX];
     struct stat st;
     int fd;
 
-    folding_path(sets_find(&world.sets, name), path);
+    state_fold_path(sets_find(&world.sets, name), path);
     fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &st), 0);
@@ -120,7 +120,7 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
     assert_int_equal(resources_keep(world_state("demo"), NULL), STATUS_OK);
     chore_end(&world.folding.chore);
     damage_rows("demo");
-    folding_init(&world.folding, world.sets.registry);
+    state_fold_init(&world.folding, world.sets.registry);
 
     r = world_state("demo");
     assert_int_equal(resources_at(r)->seq, 2000);
@@ -129,11 +129,11 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
     assert_int_equal(rc, STATUS_IO);
 
     /* A build that has begun from this state gets no other one. */
-    folding_hold(&world.folding, sets_find(&world.sets, "demo"));
-    assert_int_equal(
-        folding_open(&world.folding, sets_find(&world.sets, "demo"), &r, &why),
-        STATUS_IO);
-    folding_hold(&world.folding, NULL);
+    state_fold_hold(&world.folding, sets_find(&world.sets, "demo"));
+    assert_int_equal(state_fold_open(&world.folding,
+                                     sets_find(&world.sets, "demo"), &r, &why),
+                     STATUS_IO);
+    state_fold_hold(&world.folding, NULL);
     assert_int_equal(resources_at(world_state("demo"))->seq, 0);
     world_fold();
     world_check("demo");

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/state/staging.h"
+#include "broker/state/upload_file.h"
 #include "tests/clock.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -16,10 +16,10 @@
 static void
 stage(struct sets *s, const char *dir, const char *name)
 {
-    struct staging_about about = {.max_delete = 100};
+    struct upload_file_about about = {.max_delete = 100};
     struct head head = {.last = 0};
     struct problem why = {""};
-    struct staging *staging;
+    struct upload_file *staging;
     struct change change;
     struct block block;
 
@@ -31,9 +31,9 @@ stage(struct sets *s, const char *dir, const char *name)
     change.kind = CHANGE_CREATED;
     block_init(&block, 1 << 16);
     if (block_add(&block, &change, &why) ||
-        staging_begin(&staging, dir, name, &why) ||
-        staging_add(staging, &block, &why) ||
-        staging_finish(staging, &about, &why))
+        upload_file_begin(&staging, dir, name, &why) ||
+        upload_file_add(staging, &block, &why) ||
+        upload_file_finish(staging, &about, &why))
         fail_msg("%s", why.text);
     block_fini(&block);
 }
@@ -53,7 +53,7 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(others_do_not_wait_for_a_state_that_is_held)
 {
     static const char *const names[] = {"first", "held", "last"};
-    struct folding folding;
+    struct state_fold folding;
     struct problem why = {""};
     struct sets sets;
     struct uploads u;
@@ -61,10 +61,10 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
 
     sets_configure(&sets, tempdir_path(state));
     sets_open(&sets);
-    folding_init(&folding, sets.registry);
+    state_fold_init(&folding, sets.registry);
     snprintf(dir, sizeof(dir), "%s/uploads", tempdir_path(state));
     sets_post(&sets, "held", 1, 5);
-    folding_hold(&folding, sets_find(&sets, "held"));
+    state_fold_hold(&folding, sets_find(&sets, "held"));
     for (unsigned i = 0; i < 3; i++)
         stage(&sets, dir, names[i]);
     if (uploads_init(&u, sets.registry, &folding, NULL, &why))
@@ -76,7 +76,7 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
     assert_int_equal(sets_head(&sets, "held").last, 5);
     assert_false(chore_step(&u.chore));
 
-    folding_hold(&folding, NULL);
+    state_fold_hold(&folding, NULL);
     clock_pass_us(999999); /* it was put off for a second */
     work(&u);
     assert_int_equal(sets_head(&sets, "held").last, 5);

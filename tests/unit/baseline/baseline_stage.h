@@ -132,8 +132,8 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
 }
 
 static inline void
-on_end(const struct problem *why, const struct place *place,
-       const struct place *guess, void *user)
+on_end(const struct problem *why, const struct source_position *place,
+       const struct source_position *guess, void *user)
 {
     struct fixture *f = user;
 
@@ -142,10 +142,10 @@ on_end(const struct problem *why, const struct place *place,
     f->place[0] = '\0';
     assert_int_equal(why->rc == STATUS_OK, place != NULL);
     if (place)
-        place_write(f->place, place);
+        source_position_write(f->place, place);
     f->guess[0] = '\0';
     if (guess)
-        place_write(f->guess, guess);
+        source_position_write(f->guess, guess);
     f->baseline = NULL;
     f->is_over = true;
 }

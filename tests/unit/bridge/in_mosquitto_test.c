@@ -14,7 +14,7 @@
 struct stage {
     struct mosquittod mosquitto;
     struct sets sets;
-    struct ledger *ledger;
+    struct mqtt_db *ledger;
     struct bridge_config config;
     struct bridge_input input;
     struct in *in;
@@ -92,7 +92,7 @@ is_granted(struct stage *s)
     bool is = false;
 
     assert_int_equal(
-        ledger_filters(s->ledger, s->config.name, on_filter, &is, NULL),
+        mqtt_db_filters(s->ledger, s->config.name, on_filter, &is, NULL),
         STATUS_OK);
     return is;
 }

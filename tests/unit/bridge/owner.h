@@ -19,7 +19,7 @@
 #include <stddef.h>
 
 #include "broker/bridge/mqtt.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "tests/unit/bridge/fake_mqtt.h"
 
 struct owner_received {

@@ -18,7 +18,7 @@
 struct in_stage {
     struct tempdir dir;
     struct sets sets;
-    struct ledger *ledger;
+    struct mqtt_db *ledger;
     struct bridge_config config;
     struct bridge_input inputs[3];
     struct in *in;        /* NULL: closed */

@@ -30,7 +30,7 @@ look_into_ledger(const struct quiet_message *message)
     if (message->is_retained)
         return;
     assert_int_equal(
-        ledger_lanes(looked_at->ledger, "site", has_end, &is_kept, NULL),
+        mqtt_db_lanes(looked_at->ledger, "site", has_end, &is_kept, NULL),
         STATUS_OK);
     assert_true(is_kept);
 }
@@ -74,7 +74,7 @@ is_kept_at_2(struct outs *o)
 {
     bool is = false;
 
-    assert_int_equal(ledger_lanes(o->ledger, "site", is_at_2, &is, NULL),
+    assert_int_equal(mqtt_db_lanes(o->ledger, "site", is_at_2, &is, NULL),
                      STATUS_OK);
     return is;
 }

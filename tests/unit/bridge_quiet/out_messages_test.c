@@ -5,7 +5,7 @@
 
 #include "broker/log/log.h"
 #include "proto/datetime.h"
-#include "proto/formats.h"
+#include "proto/input_formats.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outs.h"
 

@@ -10,9 +10,9 @@
 #ifndef TESTS_UNIT_BRIDGE_OUTS_H
 #define TESTS_UNIT_BRIDGE_OUTS_H
 
-#include "broker/bridge/ledger.h"
+#include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/out.h"
-#include "broker/config/bridging.h"
+#include "broker/config/bridge_config.h"
 #include "tests/support/alterations.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -25,7 +25,7 @@ struct outs {
     struct tempdir dir;
     struct sets sets;
     struct bridge_config config;
-    struct ledger *ledger;
+    struct mqtt_db *ledger;
     struct out *out;
     size_t seen; /* messages that outs_told has returned */
     char text[65536];

@@ -58,7 +58,7 @@ stop_double(bool *is_stopped)
 }
 
 enum status
-out_open(struct out **out, struct registry *registry, struct ledger *ledger,
+out_open(struct out **out, struct registry *registry, struct mqtt_db *ledger,
          const struct bridge_config *config, struct problem *why)
 {
     enum status rc = open_double(why);
@@ -105,7 +105,7 @@ out_state(struct out *out, struct mqtt_state *state)
 }
 
 enum status
-in_open(struct in **in, struct registry *registry, struct ledger *ledger,
+in_open(struct in **in, struct registry *registry, struct mqtt_db *ledger,
         const struct bridge_config *config, struct problem *why)
 {
     enum status rc = STATUS_IO;

@@ -348,14 +348,14 @@ TEST(help_and_version_are_wishes_and_the_rest_is_not_looked_at)
 
 /* Reloading */
 
-struct difference {
+struct resource_diff {
     char live[200], later[200]; /* names, each with a blank behind it */
 };
 
 static void
 on_difference(const char *name, bool is_live, void *user)
 {
-    struct difference *d = user;
+    struct resource_diff *d = user;
     char *to = is_live ? d->live : d->later;
 
     snprintf(to + strlen(to), 200 - strlen(to), "%s ", name);
@@ -365,12 +365,12 @@ static void
 assert_difference(struct config *running, const struct config *next,
                   const char *live, const char *later)
 {
-    struct difference d = {"", ""};
+    struct resource_diff d = {"", ""};
 
     config_compare(running, next, on_difference, &d);
     assert_string_equal(d.live, live);
     assert_string_equal(d.later, later);
-    d = (struct difference){"", ""};
+    d = (struct resource_diff){"", ""};
     config_take_live(running, next);
     config_compare(running, next, on_difference, &d);
     assert_string_equal(d.live, "");

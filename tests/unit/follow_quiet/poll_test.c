@@ -66,7 +66,7 @@ TEST(many_entries_are_handed_over_some_at_a_time)
 TEST(begins_where_it_is_told)
 {
     struct stage *s = *state;
-    const struct place *after;
+    const struct source_position *after;
 
     start(s, NULL);
     after = quiet_lists_after();

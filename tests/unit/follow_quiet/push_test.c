@@ -22,7 +22,8 @@ on_close(void *owner)
 
 /* It has asked the Change Lists, which had nothing, and waits. */
 static void
-start_waiting(struct stage *s, const char *after, const struct place *upto)
+start_waiting(struct stage *s, const char *after,
+              const struct source_position *upto)
 {
     s->offer = (struct offered){.url = LENT(SET_URL),
                                 .name = LENT("news"),
@@ -68,7 +69,7 @@ TEST(a_message_is_believed_where_it_goes_on)
 /* A push teaches a follower nothing but to ask. */
 TEST(a_message_of_another_log_does_not_change_where_it_stands)
 {
-    const struct place beginning = {.is_time = false};
+    const struct source_position beginning = {.is_time = false};
     struct stage *s = *state;
 
     start_waiting(s, "0", &beginning);

@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-#include "client/follow/live.h"
-#include "client/source/discover.h"
+#include "client/follow/live_connection.h"
+#include "client/source/discovery.h"
 #include "tests/unit/follow_quiet/quiet_lists.h"
 
 /* Begins, with the client whose loop the test turns. */

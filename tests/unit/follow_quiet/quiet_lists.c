@@ -11,8 +11,8 @@
 #include "tests/unit/follow_quiet/quiet.h"
 
 struct history {
-    struct place after;
-    struct place now; /* behind the last entry */
+    struct source_position after;
+    struct source_position now; /* behind the last entry */
     const char *scratch;
     bool *is_closed;
     unsigned silence_s;
@@ -121,7 +121,7 @@ history_free(struct history *history)
     free(history);
 }
 
-const struct place *
+const struct source_position *
 quiet_lists_after(void)
 {
     quiet_await(quiet_is_asking_lists, "lists that are asked for");
@@ -145,7 +145,7 @@ make_entry(struct document_entry *entry, const char *loc)
 }
 
 bool
-quiet_entry(const char *loc, const struct place *after)
+quiet_entry(const char *loc, const struct source_position *after)
 {
     struct document_entry entry;
 
@@ -163,7 +163,7 @@ quiet_entry(const char *loc, const struct place *after)
 }
 
 static void
-end_as(const struct problem *failure, const struct place *upto)
+end_as(const struct problem *failure, const struct source_position *upto)
 {
     struct history history = *quiet.history;
 
@@ -172,7 +172,7 @@ end_as(const struct problem *failure, const struct place *upto)
 }
 
 static void
-end_lists(enum status rc, const char *why, const struct place *upto)
+end_lists(enum status rc, const char *why, const struct source_position *upto)
 {
     struct problem failure = {.rc = STATUS_OK};
 
@@ -184,7 +184,8 @@ end_lists(enum status rc, const char *why, const struct place *upto)
 }
 
 void
-quiet_lists_end(enum status rc, const char *why, const struct place *upto)
+quiet_lists_end(enum status rc, const char *why,
+                const struct source_position *upto)
 {
     quiet_lists_after();
     assert_false(quiet.history->is_held);
@@ -192,7 +193,7 @@ quiet_lists_end(enum status rc, const char *why, const struct place *upto)
 }
 
 void
-quiet_lists_close(const struct place *upto)
+quiet_lists_close(const struct source_position *upto)
 {
     struct problem failure = {.rc = STATUS_OK};
 
@@ -300,8 +301,9 @@ quiet_resource(const char *loc, const char *file)
 }
 
 static void
-end_baseline(enum status rc, const char *why, const struct place *place,
-             const struct place *guess)
+end_baseline(enum status rc, const char *why,
+             const struct source_position *place,
+             const struct source_position *guess)
 {
     struct problem failure = {.rc = STATUS_OK};
     struct baseline baseline;
@@ -316,13 +318,15 @@ end_baseline(enum status rc, const char *why, const struct place *place,
 }
 
 void
-quiet_baseline_guess(const struct place *place, const struct place *guess)
+quiet_baseline_guess(const struct source_position *place,
+                     const struct source_position *guess)
 {
     end_baseline(STATUS_OK, "", place, guess);
 }
 
 void
-quiet_baseline_end(enum status rc, const char *why, const struct place *place)
+quiet_baseline_end(enum status rc, const char *why,
+                   const struct source_position *place)
 {
     end_baseline(rc, why, place, NULL);
 }

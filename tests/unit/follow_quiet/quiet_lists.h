@@ -18,14 +18,15 @@ bool quiet_lists_are_held(void); /* any of the two */
 bool quiet_is_asking_lists(void);
 bool quiet_is_rebasing(void);
 
-const struct place *quiet_lists_after(void);
+const struct source_position *quiet_lists_after(void);
 const char *quiet_lists_scratch(void); /* NULL: none */
 
 /* Does it go on? */
-bool quiet_entry(const char *loc, const struct place *after);
-void quiet_lists_end(enum status rc, const char *why, const struct place *upto);
+bool quiet_entry(const char *loc, const struct source_position *after);
+void quiet_lists_end(enum status rc, const char *why,
+                     const struct source_position *upto);
 /* The end of the only list there is, and that is closed. */
-void quiet_lists_close(const struct place *upto);
+void quiet_lists_close(const struct source_position *upto);
 void quiet_lists_refuse(unsigned status);
 /* They are unavailable for now; true if the follower asks again. */
 bool quiet_lists_wait(const char *why, unsigned *ms);
@@ -33,8 +34,9 @@ bool quiet_lists_wait(const char *why, unsigned *ms);
 void quiet_lists_break(enum status rc, const char *why);
 unsigned quiet_baseline_patience(void); /* seconds */
 bool quiet_resource(const char *loc, const char *file);
-void quiet_baseline_guess(const struct place *place, const struct place *guess);
+void quiet_baseline_guess(const struct source_position *place,
+                          const struct source_position *guess);
 void quiet_baseline_end(enum status rc, const char *why,
-                        const struct place *place);
+                        const struct source_position *place);
 
 #endif

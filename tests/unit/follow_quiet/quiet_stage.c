@@ -210,22 +210,22 @@ json(struct stage *s, uint64_t after, uint64_t last)
     return history_json(&s->history, after, last);
 }
 
-const struct place *
+const struct source_position *
 seq_place(uint64_t seq)
 {
-    static struct place place;
+    static struct source_position place;
 
-    place = (struct place){.at = {EPOCH, seq}};
+    place = (struct source_position){.at = {EPOCH, seq}};
     return &place;
 }
 
-const struct place *
+const struct source_position *
 time_place(int64_t second, uint64_t n)
 {
-    static struct place place;
+    static struct source_position place;
 
-    place =
-        (struct place){.is_time = true, .time_us = second * 1000000, .n_at = n};
+    place = (struct source_position){
+        .is_time = true, .time_us = second * 1000000, .n_at = n};
     return &place;
 }
 
@@ -263,7 +263,7 @@ status_of(const char *word)
     return STATUS_OK;
 }
 
-static const struct place *
+static const struct source_position *
 place_of(const char *word)
 {
     unsigned long long at, n;
@@ -418,7 +418,8 @@ call(struct stage *s, const char *verb, char *rest)
 }
 
 static void
-expect_place(const struct place *place, const struct place *wanted)
+expect_place(const struct source_position *place,
+             const struct source_position *wanted)
 {
     assert_int_equal(place->is_time, wanted->is_time);
     assert_int_equal(place->time_us, wanted->time_us);

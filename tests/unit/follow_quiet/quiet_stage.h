@@ -58,8 +58,8 @@ void leave(struct stage *s);
 struct slice json(struct stage *s, uint64_t after, uint64_t last);
 
 /* Entry `seq`; the `n`th entry of second `second`. */
-const struct place *seq_place(uint64_t seq);
-const struct place *time_place(int64_t second, uint64_t n);
+const struct source_position *seq_place(uint64_t seq);
+const struct source_position *time_place(int64_t second, uint64_t n);
 
 void assert_ended(struct stage *s, enum status rc, const char *why);
 

@@ -140,8 +140,8 @@ TEST(a_baseline_that_is_gone_itself_is_told)
  * states, and reports that. */
 TEST(a_baseline_of_unknown_time_is_followed_from_the_best_guess)
 {
-    const struct place proven = *time_place(5, 0);
-    const struct place guess = *time_place(900, 0);
+    const struct source_position proven = *time_place(5, 0);
+    const struct source_position guess = *time_place(900, 0);
     struct stage *s = *state;
 
     s->offer = (struct offered){.url = LENT(SET_URL),

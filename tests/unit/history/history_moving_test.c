@@ -16,7 +16,8 @@ TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
 
     offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     site_hold(s->site, "/c.xml");
-    assert_int_equal(place_read(slice_of(AT("01")), &plan.after), STATUS_OK);
+    assert_int_equal(source_position_read(slice_of(AT("01")), &plan.after),
+                     STATUS_OK);
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(td_service(s->client), TD_OK);
@@ -158,7 +159,8 @@ tells_while(struct stage *s, const char *after, const char *path,
     struct history_plan plan = {.offered = &s->offered, .etag = &s->etag};
     unsigned n = site_count(s->site, path) + 1;
 
-    assert_int_equal(place_read(slice_of(after), &plan.after), STATUS_OK);
+    assert_int_equal(source_position_read(slice_of(after), &plan.after),
+                     STATUS_OK);
     s->names[0] = '\0';
     s->n_told = 0;
     s->is_over = false;

@@ -73,7 +73,8 @@ struct stage {
     char names[20000]; /* "NAME " of each */
     char upto[TD_POSITION_SIZE];
     unsigned silence_s;
-    struct place reached; /* the same, with its mark; `upto` has none */
+    struct source_position
+        reached; /* the same, with its mark; `upto` has none */
     struct problem why;
     bool is_over;
     unsigned n_told;
@@ -124,17 +125,17 @@ put(struct stage *s, const char *path, const char *body)
 }
 
 static inline void
-write_unmarked(char to[TD_POSITION_SIZE], const struct place *place)
+write_unmarked(char to[TD_POSITION_SIZE], const struct source_position *place)
 {
-    struct place unmarked = *place;
+    struct source_position unmarked = *place;
 
     unmarked.mark = 0;
-    place_write(to, &unmarked);
+    source_position_write(to, &unmarked);
 }
 
 static inline bool
-on_entry(const struct document_entry *entry, const struct place *after,
-         void *user)
+on_entry(const struct document_entry *entry,
+         const struct source_position *after, void *user)
 {
     struct stage *s = user;
     struct slice loc = entry->change.loc;
@@ -166,7 +167,8 @@ on_entry(const struct document_entry *entry, const struct place *after,
 }
 
 static inline void
-on_end(const struct problem *why, const struct place *upto, void *user)
+on_end(const struct problem *why, const struct source_position *upto,
+       void *user)
 {
     struct stage *s = user;
 
@@ -216,7 +218,8 @@ read_after(struct stage *s, const char *after)
                                 .silence_s = s->silence_s,
                                 .on_wait = s->waits ? on_wait : NULL};
 
-    assert_int_equal(place_read(slice_of(after), &plan.after), STATUS_OK);
+    assert_int_equal(source_position_read(slice_of(after), &plan.after),
+                     STATUS_OK);
     buf_clear(&s->told);
     s->names[0] = '\0';
     s->n_told = 0;
@@ -275,7 +278,7 @@ read_on(struct stage *s)
 {
     char position[TD_POSITION_SIZE];
 
-    place_write(position, &s->reached);
+    source_position_write(position, &s->reached);
     s->etag[0] = '\0';
     return read_after(s, position);
 }

@@ -65,7 +65,7 @@ asked_teardown(void **state)
 static void
 asked_on_done(struct order *order)
 {
-    struct asking *w = order->user;
+    struct hub_request *w = order->user;
 
     pthread_mutex_lock(&w->mutex);
     w->is_done = true;
@@ -74,7 +74,7 @@ asked_on_done(struct order *order)
 }
 
 void
-asked_begin(struct asking *w, struct order *order)
+asked_begin(struct hub_request *w, struct order *order)
 {
     w->order = order;
     w->is_done = false;
@@ -86,7 +86,7 @@ asked_begin(struct asking *w, struct order *order)
 }
 
 struct told
-asked_await(struct asking *w)
+asked_await(struct hub_request *w)
 {
     static struct told told;
 
@@ -110,7 +110,7 @@ asked_await(struct asking *w)
 struct told
 asked(struct order *order)
 {
-    struct asking w;
+    struct hub_request w;
 
     asked_begin(&w, order);
     return asked_await(&w);

@@ -35,7 +35,7 @@ struct told {
 };
 
 /* An order that waits. */
-struct asking {
+struct hub_request {
     struct order *order;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -52,8 +52,8 @@ void asked_close_hub(void);
 
 /* Submits an order, which is freed; asked_await waits for the answer. */
 struct told asked(struct order *order);
-void asked_begin(struct asking *w, struct order *order);
-struct told asked_await(struct asking *w);
+void asked_begin(struct hub_request *w, struct order *order);
+struct told asked_await(struct hub_request *w);
 
 struct told asked_of_relay(enum order_kind kind, const char *name,
                            const char *body);

@@ -27,7 +27,7 @@ TEST(takes_notifications_of_a_source_that_names_us)
  * the order stays. */
 TEST(asks_once_for_all_who_wait)
 {
-    struct asking first, second;
+    struct hub_request first, second;
     struct posted p;
 
     origin_hold(stage.origin, true);
@@ -134,7 +134,7 @@ TEST(refuses_a_topic_whose_source_does_not_name_us)
 TEST(tells_a_topic_that_cannot_be_asked_from_a_spoofed_one)
 {
     struct posted p;
-    struct asking w;
+    struct hub_request w;
     unsigned n_heads;
 
     origin_answers(stage.origin, 404, NULL, 1);
@@ -239,7 +239,7 @@ TEST(a_set_refuses_what_a_post_would_be_refused_for, stage_open_set,
 /* Several at once: each is answered, and the log has them in order. */
 TEST(a_set_takes_them_in_the_order_they_came, stage_open_set, stage_close)
 {
-    struct asking w[20];
+    struct hub_request w[20];
     char body[1000];
 
     for (unsigned i = 0; i < 20; i++) {
@@ -258,7 +258,7 @@ TEST(a_set_takes_them_in_the_order_they_came, stage_open_set, stage_close)
 /* The hub ends: a waiting Source is refused with STATUS_STOPPED. */
 TEST(whoever_waits_at_the_end_is_told)
 {
-    struct asking w;
+    struct hub_request w;
     struct posted p;
 
     origin_hold(stage.origin, true);
@@ -338,7 +338,7 @@ keep_the_log(struct keeper *k)
 /* A post that waits for the post before it is not begun any more. */
 TEST(whoever_waits_for_the_log_at_the_end_is_told, stage_open_set, stage_close)
 {
-    struct asking w[3];
+    struct hub_request w[3];
     struct keeper k;
 
     assert_http(stage_post_xml(NULL, NOTICE("x", "http://e.example/0")), 200,

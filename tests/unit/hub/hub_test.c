@@ -16,7 +16,7 @@
 #define ASKERS 4
 #define ORDERS 300
 
-struct asking {
+struct hub_request {
     struct hub *hub;
     unsigned n;
     atomic_uint n_submitted, n_done, n_refused;
@@ -26,7 +26,7 @@ struct asking {
 static void
 on_done(struct order *order)
 {
-    struct asking *a = order->user;
+    struct hub_request *a = order->user;
 
     if (order->kind == ORDER_SUBSCRIBE &&
         (order->status || order->http != 202) && order->http != 429 &&
@@ -60,7 +60,7 @@ make_order(unsigned who, unsigned i)
 static void *
 ask(void *user)
 {
-    struct asking *a = user;
+    struct hub_request *a = user;
 
     pthread_barrier_wait(a->begin);
     for (unsigned i = 0; i < ORDERS; i++) {
@@ -96,7 +96,7 @@ TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
     struct hub *hub;
     pthread_t threads[ASKERS];
     pthread_barrier_t begin;
-    struct asking askings[ASKERS];
+    struct hub_request askings[ASKERS];
 
     sets_configure(&sets, tempdir_path(state));
     sets_open(&sets);

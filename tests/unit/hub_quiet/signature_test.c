@@ -2,10 +2,9 @@
  * signature_test.c - deliveries are signed with the secret of their
  * subscription.
  */
-#include "proto/signature.h"
-
 #include <string.h>
 
+#include "proto/webhook_signature.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/form.h"
+#include "proto/urlencoded.h"
 #include "tests/test.h"
 
 struct problem sim_why;
@@ -249,14 +249,15 @@ sim_parameter(const struct call *call, const char *name)
     static unsigned turn;
     char *value = values[turn++ % 4];
     const char *query = strchr(call->url, '?');
-    struct form_data form;
+    struct urlencoded_data form;
     struct slice found = {NULL, 0};
 
     assert_non_null(query);
-    assert_int_equal(form_read(&form, slice_of(query + 1), NULL), STATUS_OK);
-    form_get(&form, name, &found);
+    assert_int_equal(urlencoded_read(&form, slice_of(query + 1), NULL),
+                     STATUS_OK);
+    urlencoded_get(&form, name, &found);
     snprintf(value, sizeof(values[0]), "%.*s", SLICE_ARG(found));
-    form_fini(&form);
+    urlencoded_fini(&form);
     return value;
 }
 

@@ -23,7 +23,7 @@ struct stage {
     struct tempdir dir;
     char path[300];
     struct listing *listing;
-    struct room room;
+    struct source_limits room;
     struct problem why;
     int stop_fd;
     struct buf told; /* "SEQ KIND NAME;" of differences */

@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "broker/log/cursor.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/stage.h"

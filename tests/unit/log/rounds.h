@@ -24,7 +24,7 @@
 
 #include "broker/log/commit.h"
 #include "broker/log/set.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 

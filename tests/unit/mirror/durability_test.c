@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/lib/client.h"
-#include "client/mirror/group.h"
+#include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
@@ -23,7 +23,7 @@ on_out(int64_t id, void *user)
 
 /* The file of LOC has come. */
 static void
-add_file(struct mirror *m, struct group *group)
+add_file(struct mirror *m, struct file_commit *group)
 {
     struct book_telling telling = {.loc = slice_of(LOC),
                                    .when_us = 1,
@@ -40,9 +40,9 @@ add_file(struct mirror *m, struct group *group)
     assert_true(book_expect(m->book, id));
     assert_true(book_commit(m->book));
     assert_true(book_look(m->book, id, &r, &is_found));
-    group_name(name, r.id, r.version);
+    file_commit_name(name, r.id, r.version);
     tempdir_write(shelf_incoming(m->shelf), name, "text");
-    assert_true(group_add(group, &r, false));
+    assert_true(file_commit_add(group, &r, false));
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -53,7 +53,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     struct td_sync_options options = {.user = NULL};
     struct problem why = {.rc = STATUS_OK};
     bool is_out = false;
-    struct group *group;
+    struct file_commit *group;
     struct mirror m;
     char dir[300];
 
@@ -63,19 +63,19 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_non_null(m.shelf);
     m.book = book_open(shelf_state(m.shelf), "mirror.db", &why);
     assert_non_null(m.book);
-    group = group_new(&m, on_out, &is_out);
+    group = file_commit_new(&m, on_out, &is_out);
     assert_non_null(group);
     add_file(&m, group);
     syncs_begin();
 
-    group_start(group);
+    file_commit_start(group);
     while (!is_out)
         assert_int_equal(loop_service(m.client->loop), STATUS_OK);
 
     assert_true(syncs_keep_file(tempdir_fd(state), "m/h/d/a.txt"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m"));
-    group_free(group);
+    file_commit_free(group);
     book_close(m.book);
     shelf_close(m.shelf);
     mirror_fini(&m);

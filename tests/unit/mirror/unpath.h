@@ -1,6 +1,6 @@
 /*
  * unpath.h - from a path of a mirror back to its URI, and whether it is a path
- * at all: written from what client/mirror/paths.h promises.
+ * at all: written from what client/mirror/resource_path.h promises.
  */
 #ifndef TESTS_UNIT_MIRROR_UNPATH_H
 #define TESTS_UNIT_MIRROR_UNPATH_H

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "broker/net/calling.h"
+#include "broker/net/call_transport.h"
 #include "tests/test.h"
 #include "tests/unit/net/called.h"
 
@@ -70,7 +70,7 @@ static struct trial *victim;
 static unsigned n_stale; /* descriptors watched though closed */
 
 static void
-count_stale(const struct calling *g)
+count_stale(const struct call_transport *g)
 {
     for (size_t i = 0; i < g->n_watches; i++)
         if (g->watches[i] && fcntl((int)i, F_GETFD) < 0 && errno == EBADF)

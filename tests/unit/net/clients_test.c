@@ -2,9 +2,8 @@
  * Connections, and limits per client. (All clients here are one address;
  * others: e2e/clients_test.py.)
  */
-#include "broker/base/clients.h"
-
-#include "proto/address.h"
+#include "broker/base/client_limits.h"
+#include "proto/network_address.h"
 #include "tests/unit/net/streamed.h"
 
 SERVED_GROUPS;

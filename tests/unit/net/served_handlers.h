@@ -37,7 +37,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/base/clients.h"
+#include "broker/base/client_limits.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "proto/entry.h"
+#include "proto/entry_builder.h"
 #include "tests/support/stamped.h"
 #include "tests/test.h"
 

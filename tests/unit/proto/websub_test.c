@@ -18,7 +18,7 @@ assert_slice(struct slice s, const char *text)
 
 /* The last form that was read, and room for written text. */
 struct stage {
-    struct form_data form;
+    struct urlencoded_data form;
     struct websub_request request; /* lends from `form` */
     struct buf b;
 };
@@ -29,7 +29,7 @@ set_stage(void **state)
     struct stage *s = calloc(1, sizeof(*s));
 
     assert_non_null(s);
-    assert_int_equal(form_read(&s->form, SLICE(""), NULL), 0);
+    assert_int_equal(urlencoded_read(&s->form, SLICE(""), NULL), 0);
     buf_init(&s->b, 1000);
     *state = s;
     return 0;
@@ -40,7 +40,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
-    form_fini(&s->form);
+    urlencoded_fini(&s->form);
     buf_fini(&s->b);
     free(s);
     return 0;
@@ -50,8 +50,8 @@ clear_stage(void **state)
 static enum status
 read_request(struct stage *s, const char *body, struct problem *why)
 {
-    form_fini(&s->form);
-    assert_int_equal(form_read(&s->form, slice_of(body), NULL), 0);
+    urlencoded_fini(&s->form);
+    assert_int_equal(urlencoded_read(&s->form, slice_of(body), NULL), 0);
     return websub_read(&s->form, &s->request, why);
 }
 
@@ -240,7 +240,7 @@ TEST(refuses_what_is_no_lease)
 
         buf_init(&body, 1000);
         BUF_ADD(&body, "hub.mode=subscribe" BOTH);
-        form_add(&body, "hub.lease_seconds", slice_of(others[i]));
+        urlencoded_add(&body, "hub.lease_seconds", slice_of(others[i]));
         BUF_ADD(&body, "\0");
         snprintf(reason, sizeof(reason),
                  "hub.lease_seconds: not a positive number of seconds: \"%s\"",
@@ -406,7 +406,7 @@ TEST(what_is_added_cannot_leave_its_parameter)
 {
     static const char text[] = "x\r\nHost: y&hub.mode=subscribe#?=+% \xc3\xa5";
     struct slice url, value;
-    struct form_data form;
+    struct urlencoded_data form;
     struct stage *s = *state;
 
     websub_denial_url(&s->b, SLICE("http://b.example/"), SLICE(text),
@@ -415,13 +415,13 @@ TEST(what_is_added_cannot_leave_its_parameter)
     url = buf_slice(&s->b);
     assert_int_equal(websub_check_url(url, "url", NULL), 0);
     (void)slice_take(&url, '?');
-    assert_int_equal(form_read(&form, url, NULL), 0);
+    assert_int_equal(urlencoded_read(&form, url, NULL), 0);
     assert_int_equal(form.n, 3);
-    assert_true(form_get(&form, "hub.mode", &value));
+    assert_true(urlencoded_get(&form, "hub.mode", &value));
     assert_slice(value, "denied");
-    assert_true(form_get(&form, "hub.topic", &value));
+    assert_true(urlencoded_get(&form, "hub.topic", &value));
     assert_slice(value, text);
-    assert_true(form_get(&form, "hub.reason", &value));
+    assert_true(urlencoded_get(&form, "hub.reason", &value));
     assert_slice(value, text);
-    form_fini(&form);
+    urlencoded_fini(&form);
 }

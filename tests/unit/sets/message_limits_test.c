@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "broker/sets/message.h"
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "tests/test.h"
 #include "tests/unit/sets/messages.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "broker/sets/message.h"
-#include "proto/formats.h"
+#include "proto/input_formats.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 

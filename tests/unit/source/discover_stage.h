@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/lib/client.h"
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 #include "proto/buf.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"

@@ -2,7 +2,7 @@
  * discover_tidings_test.c - finding sets of Tidings, with their own facts: a
  * description in JSON, channels, and their position.
  */
-#include "client/source/discover.h"
+#include "client/source/discovery.h"
 #include "tests/test.h"
 #include "tests/unit/source/discover_stage.h"
 

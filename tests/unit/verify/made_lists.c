@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/document.h"
+#include "proto/document_write.h"
 #include "proto/fragment.h"
 #include "tests/test.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/watch/outbox.h"
+#include "client/watch/post_queue.h"
 #include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
@@ -216,7 +216,7 @@ TEST(posts_many_files_in_parts)
     struct stage *s = *state;
     char name[20];
 
-    for (unsigned i = 0; i <= OUTBOX_ENTRIES_MAX; i++) {
+    for (unsigned i = 0; i <= POST_QUEUE_ENTRIES_MAX; i++) {
         snprintf(name, sizeof(name), "%u.txt", i);
         tempdir_write(s->files, name, "");
     }
@@ -232,5 +232,5 @@ TEST(posts_many_files_in_parts)
     start(s);
     join(s, WATCH_GOOD);
     assert_int_equal(s->n_posts, 2);
-    assert_int_equal(s->n_entries, OUTBOX_ENTRIES_MAX + 1);
+    assert_int_equal(s->n_entries, POST_QUEUE_ENTRIES_MAX + 1);
 }

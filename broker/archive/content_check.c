@@ -1,0 +1,210 @@
+#include "broker/archive/content_check.h"
+
+#include <inttypes.h>
+
+#include "broker/sets/ingest.h"
+#include "proto/fragment.h"
+
+static void
+release(void *claim, uint64_t last)
+{
+    contents_end(claim, last);
+}
+
+static enum status
+refuse(struct slice set_name, const struct digest *digest, struct slice loc,
+       uint64_t entry, struct problem *why)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    problem_set(why,
+                "the set \"%.*s\" keeps content inline, and has no bytes with "
+                "the %.*s that is told of \"%s\": post them with a change, "
+                "as multipart/related",
+                SLICE_ARG(set_name), DIGEST_TEXT_SIZE, text,
+                problem_quote(loc).text);
+    if (why)
+        why->entry = entry;
+    return STATUS_INVALID;
+}
+
+/* Posts */
+
+static enum status
+refuse_told(const struct ingest *ingest, const struct ingest_told *told,
+            struct problem *why)
+{
+    return refuse(ingest_set_name(ingest), &told->digest,
+                  ingest_told_loc(ingest, told), told->entry, why);
+}
+
+static enum status
+check(struct content_check *c, struct ingest *ingest, struct problem *why)
+{
+    size_t n;
+    const struct ingest_told *told = ingest_told(ingest, &n);
+    struct set *set = registry_find(c->registry, ingest_set_name(ingest), NULL);
+    struct content_claim *claim = NULL;
+    enum status rc = STATUS_OK;
+
+    if (n == 0)
+        return STATUS_OK;
+    if (!set) /* it has nothing */
+        return refuse_told(ingest, told, why);
+    rc = contents_claim(c->contents, set, &claim, why);
+    if (rc == STATUS_GONE)
+        return refuse_told(ingest, told, why);
+    if (rc)
+        return rc;
+    ingest_hold(ingest, set, claim, release);
+    for (size_t i = 0; !rc && i < n; i++) {
+        uint64_t length;
+
+        rc = contents_find(claim, &told[i].digest, &length, why);
+        if (rc == STATUS_NOT_FOUND)
+            rc = refuse_told(ingest, &told[i], why);
+    }
+    return rc ? rc : contents_sync(claim, why);
+}
+
+/* Answers the waiting posts; they share a commit. */
+static bool
+answer_some(struct content_check *c)
+{
+    struct list list;
+    bool is_any;
+
+    list_init(&list);
+    pthread_mutex_lock(&c->mutex);
+    list_move(&list, &c->list);
+    pthread_mutex_unlock(&c->mutex);
+    is_any = !list_is_empty(&list);
+    while (!list_is_empty(&list)) {
+        struct list *node = list_first(&list);
+        struct problem why = {""};
+        enum status rc;
+
+        list_remove(node);
+        rc = check(c, ingest_of(node), &why);
+        ingest_check_end(ingest_of(node), rc, &why);
+    }
+    log_wake(registry_log(c->registry));
+    return is_any;
+}
+
+static void
+run(struct thread *t)
+{
+    while (thread_wait(t, -1))
+        while (answer_some(t->user))
+            ;
+}
+
+/* Any thread. */
+static enum status
+take(struct ingest *ingest, void *user, struct problem *why)
+{
+    struct content_check *c = user;
+    bool is_ending;
+
+    pthread_mutex_lock(&c->mutex);
+    is_ending = c->is_ending;
+    if (!is_ending) {
+        list_append(&c->list, ingest_node(ingest));
+        thread_wake(&c->thread);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return is_ending ? problem(why, STATUS_STOPPED, "the broker is ending")
+                     : STATUS_OK;
+}
+
+enum status
+content_check_init(struct content_check *c, struct registry *registry,
+                   struct contents *contents, struct problem *why)
+{
+    c->registry = registry;
+    c->contents = contents;
+    list_init(&c->list);
+    pthread_mutex_init(&c->mutex, NULL);
+    if (thread_start(&c->thread, "checking", run, c, why)) {
+        pthread_mutex_destroy(&c->mutex);
+        c->registry = NULL;
+        return STATUS_IO;
+    }
+    registry_set_checker(registry, take, c);
+    return STATUS_OK;
+}
+
+void
+content_check_stop(struct content_check *c)
+{
+    if (!c->registry)
+        return;
+    pthread_mutex_lock(&c->mutex);
+    c->is_ending = true;
+    pthread_mutex_unlock(&c->mutex);
+    thread_stop(&c->thread);
+    while (answer_some(c))
+        ;
+}
+
+void
+content_check_fini(struct content_check *c)
+{
+    content_check_stop(c);
+    if (c->registry)
+        pthread_mutex_destroy(&c->mutex);
+    c->registry = NULL;
+}
+
+/* Resources */
+
+enum status
+content_check_digest(struct slice set_name, const struct change *change,
+                     struct digest *digest, struct problem *why)
+{
+    if (hash_find_sha256(change->hash, digest))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "the set \"%.*s\" keeps content inline: tell the sha-256 of "
+                   "\"%s\", whose bytes it has, or post them with a change, as "
+                   "multipart/related",
+                   SLICE_ARG(set_name), problem_quote(change->loc).text);
+}
+
+static struct slice
+loc_of(const struct block *block, size_t i)
+{
+    struct slice rest = {block->bytes.data + block->rows[i].offset,
+                         block->rows[i].size};
+
+    rest = fragment_from_loc(rest);
+    return slice_take(&rest, '<');
+}
+
+enum status
+content_check_resources(struct registry *registry, struct contents *contents,
+                        struct slice set_name, const struct block *block,
+                        const struct digest *digests, uint64_t first,
+                        struct content_claim **claim, struct problem *why)
+{
+    struct set *set = registry_find(registry, set_name, NULL);
+    enum status rc = STATUS_OK;
+
+    if (block->n == 0)
+        return STATUS_OK;
+    if (!*claim)
+        rc = set ? contents_claim(contents, set, claim, why) : STATUS_GONE;
+    if (rc == STATUS_GONE)
+        return refuse(set_name, digests, loc_of(block, 0), first, why);
+    for (size_t i = 0; !rc && i < block->n; i++) {
+        uint64_t length;
+
+        rc = contents_find(*claim, &digests[i], &length, why);
+        if (rc == STATUS_NOT_FOUND)
+            rc =
+                refuse(set_name, &digests[i], loc_of(block, i), first + i, why);
+    }
+    return rc;
+}

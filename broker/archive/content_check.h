@@ -1,0 +1,70 @@
+/*
+ * content_check.h - checks posts without content to sets with CONTENT_INLINE:
+ * does the set have all content that the entries describe?
+ *
+ *     ingest_end --> checking_take --> [its thread: contents_find] --> the log
+ *                                                             \--> refused
+ *
+ * Checks run on a thread of their own, because a thread that reads posts must
+ * not wait for a disk, and the archive thread may lag. The thread checks posts
+ * in the order of their arrival, so the posts of a line keep their order.
+ * Claims protect the files found until the entries are folded.
+ *
+ * An upload of the complete set is checked while it arrives: the content of
+ * each resource must be there (content_check_resources).
+ */
+#ifndef BROKER_ARCHIVE_CONTENT_CHECK_H
+#define BROKER_ARCHIVE_CONTENT_CHECK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/thread.h"
+#include "broker/archive/contents.h"
+#include "broker/sets/registry.h"
+#include "broker/state/upload_file.h"
+#include "proto/digest.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct content_check {
+    struct registry *registry;
+    struct contents *contents;
+    struct thread thread;
+    pthread_mutex_t mutex;
+    struct list list; /* of ingests */
+    bool is_ending;
+};
+
+/* Becomes the registry's checker. */
+MUST_CHECK enum status content_check_init(struct content_check *checking,
+                                          struct registry *registry,
+                                          struct contents *contents,
+                                          struct problem *why);
+
+/* Answers the posts that it has, and takes no more. Harmless if it never began.
+ * The registry may still call the checker. */
+void content_check_stop(struct content_check *checking);
+void content_check_fini(struct content_check *checking);
+
+/* An upload of a complete set with CONTENT_INLINE. */
+
+/* Reads the digest of a resource. STATUS_INVALID: it has no SHA-256. Any
+ * thread. */
+MUST_CHECK enum status content_check_digest(struct slice set_name,
+                                            const struct change *change,
+                                            struct digest *digest,
+                                            struct problem *why);
+
+/* Checks that the content of the resources of a block is there; `digests` has
+ * one for each, `first` is the number of the first one. *claim is NULL before
+ * the first block; then it claims the files found, until contents_end. The
+ * caller calls contents_sync after the last block. May block. */
+MUST_CHECK enum status
+content_check_resources(struct registry *registry, struct contents *contents,
+                        struct slice set_name, const struct block *block,
+                        const struct digest *digests, uint64_t first,
+                        struct content_claim **claim, struct problem *why);
+
+#endif

@@ -1,0 +1,417 @@
+#include "broker/archive/content_download.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "proto/websub.h"
+
+/* Bytes of one file between two looks at the free room. */
+#define LOOK_BYTES ((uint64_t)16 << 20)
+
+/* The fetcher reads so much of an answer without content, to reuse its
+ * connection. */
+#define OTHER_ANSWER_MAX ((size_t)16 * 1024)
+
+struct content_download {
+    struct content_download_options options;
+    struct caller *caller;
+    struct list under_way; /* the fetch thread's */
+
+    pthread_mutex_t mutex;
+    struct list over;
+};
+
+static const char *const headers[] = {"Accept-Encoding: identity", NULL};
+
+/* The end of a fetch */
+
+/* Ends a fetch. The archive thread may then free it and its file, which may
+ * block. */
+static void
+end(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
+{
+    struct content_download *fetcher = f->fetcher;
+
+    f->outcome = outcome;
+    f->reason = reason;
+    buf_fini(&f->piece);
+    list_remove(&f->at);
+    pthread_mutex_lock(&fetcher->mutex);
+    list_append(&fetcher->over, &f->at);
+    pthread_mutex_unlock(&fetcher->mutex);
+    fetcher->options.on_over(fetcher->options.user);
+}
+
+/* Drops a fetch that the caller no longer has. */
+static void
+leave(struct fetch *f)
+{
+    caller_cancel(f->fetcher->caller, &f->call);
+    end(f, FETCH_DROPPED, FETCH_REFUSED);
+}
+
+static void
+end_of_job(struct fetch *f)
+{
+    if (f->status == STATUS_INVALID)
+        end(f, FETCH_HOPELESS, FETCH_DIFFERS);
+    else
+        end(f, FETCH_NO_ROOM, FETCH_ROOM);
+}
+
+/* Drops the waiting fetches of a host in trouble: they would only add to
+ * that. */
+static void
+drop_waiting(struct fetch *f)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &f->fetcher->under_way) {
+        struct fetch *other = list_entry(node, struct fetch, at);
+
+        if (other != f && other->host == f->host && !other->has_begun)
+            leave(other);
+    }
+}
+
+/* Jobs: worker pool */
+
+static bool
+has_room(struct fetch *f)
+{
+    uint64_t more = FETCH_LEAVES_BYTES;
+
+    if (f->arriving.length > 0 && f->arriving.length < f->looked + LOOK_BYTES)
+        return true;
+    f->looked = f->arriving.length;
+    if (f->length != LENGTH_NONE && f->length > f->arriving.length)
+        more += f->length - f->arriving.length;
+    return file_free_bytes(f->arriving.fd) >= more;
+}
+
+static enum status
+begin(struct fetch *f)
+{
+    enum status rc = STATUS_OK;
+
+    if (!f->arriving.folder)
+        rc = arriving_begin(&f->arriving, f->fetcher->options.folder,
+                            slice_of(f->hash), f->length, &f->why);
+    if (!rc && !has_room(f))
+        rc = problem(&f->why, STATUS_BUSY, "the disk is nearly full");
+    return rc;
+}
+
+static void
+write_piece(struct job *job)
+{
+    struct fetch *f = list_entry(job, struct fetch, job);
+
+    f->status = begin(f);
+    if (!f->status)
+        f->status = arriving_add(&f->arriving, buf_slice(&f->piece), &f->why);
+}
+
+/* Verifies the file; an empty one, too. */
+static void
+prove(struct job *job)
+{
+    struct fetch *f = list_entry(job, struct fetch, job);
+
+    f->status = begin(f);
+    if (!f->status)
+        f->status = arriving_end(&f->arriving, &f->why);
+}
+
+/* The fetch thread */
+
+/* At the end of the process the call is cut already, which does no harm. */
+static void
+on_written(struct job *job)
+{
+    struct fetch *f = list_entry(job, struct fetch, job);
+
+    caller_go(f->fetcher->caller, &f->call, !f->status);
+    if (f->status)
+        end_of_job(f);
+}
+
+static void
+on_proven(struct job *job)
+{
+    struct fetch *f = list_entry(job, struct fetch, job);
+
+    if (f->status)
+        end_of_job(f);
+    else
+        end(f, FETCH_WHOLE, FETCH_REFUSED);
+}
+
+static enum call_turn
+on_turn(struct call *call)
+{
+    struct fetch *f = list_entry(call, struct fetch, call);
+
+    f->has_begun = true;
+    if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed))
+        leave(f);
+    return CALL_READY;
+}
+
+static enum call_turn
+on_piece(struct call *call, struct buf *piece)
+{
+    struct fetch *f = list_entry(call, struct fetch, call);
+    struct buf taken = *piece;
+
+    if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed)) {
+        leave(f);
+        return CALL_LATER;
+    }
+    *piece = f->piece;
+    f->piece = taken;
+    f->job = (struct job){write_piece, on_written};
+    caller_work(f->fetcher->caller, &f->job);
+    return CALL_LATER;
+}
+
+/* True if the answer is from the host of the URL, not from the target of a
+ * redirect. */
+static bool
+is_of_host(const struct call *call)
+{
+    struct problem why = {""};
+    struct buf asked, told;
+    bool is;
+
+    if (!call->final_url ||
+        websub_check_url(slice_of(call->final_url), "it", &why))
+        return true;
+    buf_init(&asked, WEBSUB_URL_MAX);
+    buf_init(&told, WEBSUB_URL_MAX);
+    websub_authority(&asked, slice_of(call->url));
+    websub_authority(&told, slice_of(call->final_url));
+    is = slice_equal(buf_slice(&asked), buf_slice(&told));
+    buf_fini(&asked);
+    buf_fini(&told);
+    return is;
+}
+
+static void
+fail(struct fetch *f, enum fetch_reason reason, bool is_in_trouble)
+{
+    f->is_of_host = is_in_trouble && is_of_host(&f->call);
+    if (f->is_of_host)
+        drop_waiting(f);
+    end(f, FETCH_FAILED, reason);
+}
+
+static void
+on_no_answer(struct fetch *f)
+{
+    problem_set(&f->why, "%s", f->call.why);
+    switch (f->call.failure) {
+    case CALL_ANSWERED:
+    case CALL_BROKEN:
+        fail(f, FETCH_BROKEN, false);
+        break;
+    case CALL_REFUSED:
+        /* The address of a name may change; a malformed URL stays malformed. */
+        if (f->call.final_url)
+            fail(f, FETCH_REFUSED, true);
+        else
+            end(f, FETCH_HOPELESS, FETCH_REFUSED);
+        break;
+    case CALL_UNRESOLVED:
+    case CALL_UNCONNECTED:
+    case CALL_TLS:
+        fail(f, FETCH_UNREACHABLE, true);
+        break;
+    case CALL_TIMEOUT:
+        fail(f, FETCH_TIMEOUT, false);
+        break;
+    case CALL_MEMORY:
+        end(f, FETCH_NO_ROOM, FETCH_ROOM);
+        break;
+    }
+}
+
+static void
+on_other_status(struct fetch *f)
+{
+    unsigned status = f->call.status;
+
+    problem_set(&f->why, "the answer is %u", status);
+    if (status == 429 || status == 503)
+        fail(f, FETCH_STATUS, true);
+    else if (status == 408 || status == 425 || status >= 500)
+        fail(f, FETCH_STATUS, false);
+    else
+        end(f, FETCH_HOPELESS, FETCH_STATUS);
+}
+
+static void
+on_answer(struct call *call)
+{
+    struct fetch *f = list_entry(call, struct fetch, call);
+
+    f->retry_after_us = call->retry_after_us;
+    if (call->failure) {
+        on_no_answer(f);
+    } else if (call->status != 200) {
+        on_other_status(f);
+    } else if (call->is_cut && f->length == call->max_taken) {
+        problem_set(&f->why,
+                    "it is longer than the %" PRIu64 " bytes that were told",
+                    f->length);
+        end(f, FETCH_HOPELESS, FETCH_DIFFERS);
+    } else if (call->is_cut) {
+        problem_set(&f->why,
+                    "it has more than %" PRIu64 " bytes (--max-content)",
+                    call->max_taken);
+        end(f, FETCH_HOPELESS, FETCH_TOO_LARGE);
+    } else {
+        f->job = (struct job){prove, on_proven};
+        caller_work(f->fetcher->caller, &f->job);
+    }
+}
+
+static void
+on_start(struct task *task)
+{
+    struct fetch *f = list_entry(task, struct fetch, task);
+    const struct content_download_options *o = &f->fetcher->options;
+
+    list_append(&f->fetcher->under_way, &f->at);
+    f->call = (struct call){
+        .method = CALL_GET,
+        .url = f->url,
+        .timeout_us = o->timeout_us,
+        .stall_us = o->stall_us,
+        .max_answer = OTHER_ANSWER_MAX,
+        .max_redirects = FETCH_REDIRECTS,
+        .is_suspect = f->is_suspect,
+        .prepare = on_turn,
+        .done = on_answer,
+        .headers = headers,
+        .take = on_piece,
+        .max_taken = f->length < o->max_bytes ? f->length : o->max_bytes,
+    };
+    caller_start(f->fetcher->caller, &f->call);
+}
+
+/* The archive thread */
+
+struct fetch *
+fetch_new(struct slice url, struct slice hash, uint64_t length)
+{
+    struct fetch *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return NULL;
+    f->url = slice_dup(url);
+    f->hash = slice_dup(hash);
+    f->length = length;
+    atomic_init(&f->is_unwanted, false);
+    list_init(&f->node);
+    list_init(&f->at);
+    f->task.run = on_start;
+    buf_init(&f->piece, CALL_PIECE_MAX);
+    if (f->url && f->hash)
+        return f;
+    fetch_free(f);
+    return NULL;
+}
+
+void
+fetch_free(struct fetch *f)
+{
+    if (!f)
+        return;
+    arriving_abandon(&f->arriving);
+    buf_fini(&f->piece);
+    list_remove(&f->node);
+    free(f->url);
+    free(f->hash);
+    free(f);
+}
+
+void
+content_download_start(struct content_download *fetcher, struct fetch *f)
+{
+    f->fetcher = fetcher;
+    caller_post(fetcher->caller, &f->task);
+}
+
+struct fetch *
+content_download_next(struct content_download *fetcher)
+{
+    struct list *node;
+
+    pthread_mutex_lock(&fetcher->mutex);
+    node = list_first(&fetcher->over);
+    if (node)
+        list_remove(node);
+    pthread_mutex_unlock(&fetcher->mutex);
+    return node ? list_entry(node, struct fetch, at) : NULL;
+}
+
+/* Life */
+
+enum status
+content_download_open(struct content_download **fetcher,
+                      const struct content_download_options *options,
+                      struct problem *why)
+{
+    struct caller_options calls = {
+        .name = "fetch",
+        .allowed = options->allowed,
+        .connections = options->connections,
+        .host_connections = options->host_connections,
+    };
+    struct content_download *f = calloc(1, sizeof(*f));
+    enum status rc;
+
+    if (!f)
+        return problem_memory(why);
+    f->options = *options;
+    list_init(&f->under_way);
+    list_init(&f->over);
+    pthread_mutex_init(&f->mutex, NULL);
+    rc = caller_open(&f->caller, &calls, why);
+    if (rc) {
+        pthread_mutex_destroy(&f->mutex);
+        free(f);
+        return rc;
+    }
+    *fetcher = f;
+    return STATUS_OK;
+}
+
+static void
+free_all(struct list *fetches)
+{
+    struct list *node;
+
+    while ((node = list_first(fetches))) {
+        list_remove(node);
+        fetch_free(list_entry(node, struct fetch, at));
+    }
+}
+
+/* All started tasks have run: each fetch is under way, or over. */
+void
+content_download_close(struct content_download *f)
+{
+    if (!f)
+        return;
+    caller_stop(f->caller);
+    free_all(&f->under_way);
+    free_all(&f->over);
+    caller_close(f->caller);
+    pthread_mutex_destroy(&f->mutex);
+    free(f);
+}

@@ -1,0 +1,366 @@
+#include "broker/archive/dump_package.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file.h"
+#include "broker/archive/contents.h"
+#include "broker/net/body.h"
+#include "broker/sets/links.h"
+#include "broker/state/content_files.h"
+#include "proto/fragment.h"
+
+/* Limits of a step. */
+#define STEP_BYTES   ((uint64_t)4 << 20)
+#define STEP_MEMBERS 256
+
+/* The log uses the same disk: so much of it stays free, about twice the limit
+ * at which the broker refuses posts (log.h: has_room). */
+#define RESERVE_BYTES ((uint64_t)256 << 20)
+
+/* Bytes handed to the manifest's file at once. */
+#define PIECE_BYTES ((size_t)64 * 1024)
+
+struct member {
+    struct zip_writer_name name;
+    bool is_deflated;
+    struct digest digest;
+    uint64_t length;
+};
+
+struct dump_package {
+    struct set *set;
+    struct generation_writer *writer; /* NULL: a plan */
+    uint64_t part;
+    int64_t time_us; /* of the members */
+    enum document_root root;
+
+    /* While entries come. */
+    uint64_t limit; /* most bytes of the package */
+    struct zip_writer_plan plan;
+    struct buf text;
+    struct buf entry;
+    uint64_t manifest_bytes;
+
+    /* The members so far. */
+    struct member *members;
+    size_t n, capacity;
+
+    /* While the package is written. */
+    struct zip_writer *package;
+    struct body *manifest; /* NULL: already in the package */
+    size_t next;           /* the next member to begin */
+    bool is_copying;       /* the member before it is not whole */
+};
+
+void
+dump_package_free(struct dump_package *p)
+{
+    if (!p)
+        return;
+    zip_writer_abandon(p->package);
+    if (p->manifest)
+        p->manifest->free(p->manifest);
+    buf_fini(&p->text);
+    buf_fini(&p->entry);
+    free(p->members);
+    free(p);
+}
+
+/* The manifest */
+
+/* Hands the text over if it has at least `least` bytes. */
+static enum status
+flush(struct dump_package *p, size_t least, struct problem *why)
+{
+    enum status rc;
+
+    if (p->text.failed)
+        return problem_memory(why);
+    if (p->text.size < least)
+        return STATUS_OK;
+    p->manifest_bytes += p->text.size;
+    rc = generation_add(p->writer, buf_slice(&p->text), why);
+    buf_clear(&p->text);
+    return rc;
+}
+
+enum status
+dump_package_plan(struct dump_package **packing, struct set *set,
+                  struct problem *why)
+{
+    struct dump_package *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return problem_memory(why);
+    p->set = set;
+    p->limit = registry_config(set->registry)->package_bytes;
+    buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
+    buf_init(&p->text, PIECE_BYTES + FRAGMENT_MAX + FRAGMENT_MEMBER_MAX +
+                           DOCUMENT_FRAME_MAX);
+    *packing = p;
+    return STATUS_OK;
+}
+
+enum status
+dump_package_begin(struct dump_package **packing, struct set *set,
+                   struct generation_writer *writer, uint64_t part,
+                   const struct document_head *head, struct problem *why)
+{
+    struct dump_package *p;
+    enum status rc = dump_package_plan(&p, set, why);
+
+    if (rc)
+        return rc;
+    p->writer = writer;
+    p->part = part;
+    p->time_us = head->at_us ? head->at_us : head->from_us;
+    p->root = head->root;
+    rc = generation_part(writer, GENERATION_MANIFEST, part, why);
+    if (rc) {
+        dump_package_free(p);
+        return rc;
+    }
+    document_header(&p->text, head);
+    *packing = p;
+    return STATUS_OK;
+}
+
+void
+dump_package_set_limit(struct dump_package *p, uint64_t bytes)
+{
+    p->limit = bytes;
+}
+
+/* Puts the entry with its member, the next one, into p->entry. */
+static void
+write_entry(struct dump_package *p, struct slice entry,
+            const struct content_bytes *bytes, struct member *member)
+{
+    char path[sizeof(member->name.text) + 1];
+    struct slice loc, type;
+
+    fragment_names(entry, &loc, &type);
+    zip_writer_name(&member->name, p->n + 1, loc, type);
+    member->is_deflated = zip_writer_deflates(type);
+    member->digest = bytes->digest;
+    member->length = bytes->length;
+    snprintf(path, sizeof(path), "/%s", member->name.text);
+    fragment_in_manifest(&p->entry, entry,
+                         &(struct fragment_member){
+                             slice_of(path), &bytes->digest, bytes->length});
+}
+
+enum status
+dump_package_add(struct dump_package *p, struct slice entry,
+                 const struct content_bytes *bytes, bool *fits,
+                 struct problem *why)
+{
+    struct member *members = ONE_MORE(p->members, &p->capacity, p->n);
+
+    if (!members)
+        return problem_memory(why);
+    p->members = members;
+    buf_clear(&p->entry);
+    if (bytes)
+        write_entry(p, entry, bytes, &members[p->n]);
+    else
+        fragment_in_manifest(&p->entry, entry, NULL);
+    *fits = zip_writer_plan_add(&p->plan, p->limit, p->entry.size,
+                                bytes ? bytes->length : ZIP_WRITER_NO_MEMBER);
+    if (!*fits)
+        return STATUS_OK;
+    p->n += bytes ? 1 : 0;
+    if (!p->writer) /* a plan */
+        return STATUS_OK;
+    p->text.failed |= p->entry.failed;
+    buf_add_slice(&p->text, buf_slice(&p->entry));
+    return flush(p, PIECE_BYTES, why);
+}
+
+/* The package */
+
+/* Fails if the log is ending: a thread of low priority may take long for
+ * little. */
+static enum status
+check_ending(const struct dump_package *p, struct problem *why)
+{
+    const struct log *log = registry_log(p->set->registry);
+
+    return atomic_load_explicit(log_ending(log), memory_order_relaxed)
+               ? problem(why, STATUS_STOPPED, "the broker is ending")
+               : STATUS_OK;
+}
+
+static enum status
+check_room(const struct dump_package *p, struct problem *why)
+{
+    uint64_t free_bytes = file_free_bytes(generation_dir(p->writer));
+
+    if (free_bytes >= p->plan.bytes &&
+        free_bytes - p->plan.bytes >= RESERVE_BYTES)
+        return STATUS_OK;
+    return problem(why, STATUS_BUSY,
+                   "a package of up to %" PRIu64
+                   " bytes has no room on the disk, where %" PRIu64
+                   " are free and %" PRIu64 " are to stay so",
+                   p->plan.bytes, free_bytes, RESERVE_BYTES);
+}
+
+/* Opens the manifest that was just written. */
+static enum status
+open_manifest(struct dump_package *p, struct problem *why)
+{
+    char name[GENERATION_NAME_SIZE];
+    enum status rc;
+    int fd;
+
+    generation_name(name, GENERATION_MANIFEST, p->part);
+    fd = openat(generation_dir(p->writer), name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        problem_errno(why, "cannot read", name);
+        return STATUS_IO;
+    }
+    rc = zfile_body(fd, &p->manifest, why);
+    if (rc)
+        close(fd);
+    return rc;
+}
+
+enum status
+dump_package_close(struct dump_package *p, struct problem *why)
+{
+    char name[GENERATION_NAME_SIZE];
+    enum status rc;
+
+    document_footer(&p->text, p->root);
+    rc = flush(p, 0, why);
+    if (!rc)
+        rc = generation_end_part(p->writer, why);
+    if (!rc)
+        rc = check_room(p, why);
+    if (!rc)
+        rc = open_manifest(p, why);
+    generation_name(name, GENERATION_PACKAGE, p->part);
+    if (!rc)
+        rc = zip_writer_begin(&p->package, generation_dir(p->writer), name,
+                              p->time_us, why);
+    if (!rc)
+        rc = zip_writer_begin_manifest(p->package, p->manifest_bytes, why);
+    return rc;
+}
+
+static enum status
+copy_manifest(struct dump_package *p, struct problem *why)
+{
+    enum body_result result = BODY_DATA;
+    enum status rc = STATUS_OK;
+    struct slice piece;
+
+    for (uint64_t size = 0; !rc && size < STEP_BYTES; size += piece.size) {
+        result = p->manifest->next(p->manifest, true, &piece);
+        if (result != BODY_DATA)
+            break;
+        rc = zip_writer_add(p->package, piece, why);
+    }
+    if (!rc && result == BODY_FAILED)
+        rc = problem(why, STATUS_IO, "the manifest cannot be read again");
+    if (!rc && result == BODY_END) {
+        p->manifest->free(p->manifest);
+        p->manifest = NULL;
+    }
+    return rc;
+}
+
+/* Begins the next member. */
+static enum status
+begin_member(struct dump_package *p, struct problem *why)
+{
+    const struct member *member = &p->members[p->next++];
+    char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
+    uint64_t length;
+    enum status rc;
+    int fd;
+
+    set_dir(p->set, dir);
+    rc = content_file_open(dir, &member->digest, &fd, &length, why);
+    if (rc == STATUS_NOT_FOUND) {
+        digest_write(text, &member->digest);
+        return problem(why, STATUS_INVALID, "the content %.*s is not there",
+                       DIGEST_TEXT_SIZE, text);
+    }
+    if (!rc)
+        rc = zip_writer_take(p->package, &member->name, member->is_deflated, fd,
+                             member->length, &member->digest, why);
+    return rc;
+}
+
+static enum status
+copy_members(struct dump_package *p, struct problem *why)
+{
+    uint64_t size = 0;
+    enum status rc = STATUS_OK;
+
+    for (unsigned i = 0; !rc && i < STEP_MEMBERS && size < STEP_BYTES; i++) {
+        bool is_over = false;
+
+        if (!p->is_copying && p->next == p->n)
+            break;
+        rc = check_ending(p, why);
+        if (!rc && !p->is_copying)
+            rc = begin_member(p, why);
+        if (!rc)
+            rc = zip_writer_copy(p->package, &is_over, why);
+        if (rc)
+            break;
+        p->is_copying = !is_over;
+        size += is_over ? p->members[p->next - 1].length : STEP_BYTES;
+    }
+    return rc;
+}
+
+enum status
+dump_package_step(struct dump_package *p, bool *is_done,
+                  struct zip_writer_file *file, struct problem *why)
+{
+    enum status rc;
+
+    *is_done = false;
+    rc = p->manifest ? copy_manifest(p, why) : copy_members(p, why);
+    if (rc || p->manifest || p->is_copying || p->next < p->n)
+        return rc;
+    *is_done = true;
+    rc = zip_writer_finish(p->package, file, why);
+    p->package = NULL;
+    if (!rc)
+        generation_count(p->writer, file->length);
+    return rc;
+}
+
+void
+dump_package_entry(struct buf *to, const struct set *set,
+                   enum generation_kind kind, uint64_t generation,
+                   uint64_t part, const struct zip_writer_file *file,
+                   struct document_entry entry)
+{
+    const char *url = registry_public_url(set->registry);
+    struct link_text loc =
+        link_to_part(url, set->name, kind, generation, part, LINK_PACKAGE);
+    struct link_text contents =
+        link_to_part(url, set->name, kind, generation, part, LINK_MANIFEST);
+    const struct document_link link = {"contents", link_slice(&contents), NULL,
+                                       "application/xml"};
+    const struct document_bytes bytes = {ZIP_WRITER_TYPE, file->length,
+                                         file->digest};
+
+    entry.loc = link_slice(&loc);
+    entry.bytes = &bytes;
+    entry.links = &link;
+    entry.n_links = 1;
+    document_entry(to, DOCUMENT_URLSET, &entry);
+}

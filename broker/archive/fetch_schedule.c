@@ -1,0 +1,509 @@
+#include "broker/archive/fetch_schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "broker/archive/notes.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "proto/websub.h"
+
+/* Fetches started per connection: those without one wait in the fetcher, which
+ * then need not wait for the archive thread. */
+#define AHEAD 4
+
+/* Missing files settled in one go; and rows looked at. */
+#define SETTLED_AT_ONCE 16
+#define ROWS_AT_ONCE    200
+
+/* The pause after a lack of room or memory here. */
+#define REST_US 5000000
+
+/* A host rests after so many failures in a row. */
+#define FAILURES_OF_HOST 5
+
+static const struct config *
+config_of(const struct fetch_schedule *f)
+{
+    return registry_config(f->registry);
+}
+
+static int64_t
+pause_after(struct fetch_schedule *f, unsigned failures)
+{
+    const struct config *config = config_of(f);
+    struct backoff backoff = {config->fetch_retry_first_us,
+                              config->fetch_retry_max_us};
+
+    /* Xorshift: good enough to spread. */
+    f->random ^= f->random << 13;
+    f->random ^= f->random >> 17;
+    f->random ^= f->random << 5;
+    return backoff_pause(&backoff, failures, f->random);
+}
+
+static unsigned
+most(const struct fetch_schedule *f)
+{
+    return AHEAD * (unsigned)config_of(f)->fetch_connections;
+}
+
+/* Hosts */
+
+/* FNV-1a from a secret seed. */
+static uint32_t
+host_of(const struct fetch_schedule *f, struct slice url)
+{
+    uint32_t hash = 2166136261u ^ f->seed;
+    struct buf key;
+
+    buf_init(&key, WEBSUB_URL_MAX);
+    websub_authority(&key, url);
+    for (size_t i = 0; i < key.size; i++)
+        hash = (hash ^ (unsigned char)key.data[i]) * 16777619u;
+    buf_fini(&key);
+    return (hash ^ hash >> 16) % FETCH_SCHEDULE_HOSTS;
+}
+
+/* Fetches that were under way together and fail count as one failure. */
+static void
+note_host_failed(struct fetch_schedule *f, struct fetch_host *host,
+                 const struct fetch *fetch)
+{
+    int64_t now_us = clock_steady_us();
+    bool is_resting = now_us < host->rest_us;
+    int64_t pause_us = fetch->retry_after_us;
+
+    if (!is_resting)
+        host->failures++;
+    if (!fetch->is_of_host && host->failures < FAILURES_OF_HOST)
+        return;
+    if (!is_resting && pause_us < pause_after(f, host->failures))
+        pause_us = pause_after(f, host->failures);
+    if (host->rest_us < now_us + pause_us)
+        host->rest_us = now_us + pause_us;
+    if (!is_resting && host->failures == 1)
+        DIAG(DIAG_WARNING, "archive",
+             "no content is fetched from a host for a while",
+             diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
+}
+
+static void
+note_host(struct fetch_schedule *f, const struct fetch *fetch)
+{
+    struct fetch_host *host = &f->hosts[fetch->host];
+
+    host->n--;
+    if (host->n <= AHEAD * config_of(f)->fetch_host_connections / 2)
+        host->is_full = false;
+    if (fetch->outcome == FETCH_FAILED)
+        note_host_failed(f, host, fetch);
+    else if (fetch->outcome == FETCH_WHOLE || fetch->outcome == FETCH_HOPELESS)
+        host->failures = 0;
+}
+
+/* Outcomes */
+
+static void
+note_failure(const struct fetch *fetch)
+{
+    metrics_add_label(METRIC_FETCHES_FAILED, fetch->reason, 1);
+    DIAG(DIAG_DEBUG, "archive", "the content of an entry was not fetched",
+         diag_text("set", fetch->set->name), diag_number("seq", fetch->seq),
+         diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
+}
+
+/* A later version is no failure. */
+static void
+note_given_up(const struct fetch *fetch)
+{
+    bool is_later =
+        fetch->outcome == FETCH_HOPELESS && fetch->reason == FETCH_DIFFERS;
+
+    metrics_add(METRIC_FETCHES_GIVEN_UP, 1);
+    DIAG(is_later ? DIAG_INFO : DIAG_WARNING, "archive",
+         "the content of an entry is given up",
+         diag_text("set", fetch->set->name), diag_number("seq", fetch->seq),
+         diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
+}
+
+/* Gives the bytes their name, and the entry its row. */
+static enum status
+keep(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
+{
+    struct digest digest = fetch->arriving.digest;
+    uint64_t length = fetch->arriving.length;
+    struct content_claim *claim = NULL;
+    struct content *content;
+    enum status rc = contents_claim(f->contents, fetch->set, &claim, why);
+
+    if (!rc)
+        rc = contents_place(claim, &fetch->arriving, why);
+    if (!rc)
+        rc = contents_sync(claim, why);
+    if (!rc)
+        rc = contents_open(f->contents, fetch->set, &content, why);
+    if (!rc)
+        rc = content_keep(content, fetch->seq, &digest, length, why);
+    if (!rc)
+        contents_note(fetch->set, content);
+    contents_end(claim, 0); /* a row names the file now */
+    if (rc)
+        return rc;
+    metrics_add(METRIC_FETCHED, 1);
+    metrics_add(METRIC_FETCHED_BYTES, (int64_t)length);
+    return STATUS_OK;
+}
+
+static enum status
+postpone(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
+{
+    int64_t pause_us = pause_after(f, fetch->tries + 1);
+    bool is_last = fetch->outcome == FETCH_HOPELESS ||
+                   fetch->tries + 1 >= config_of(f)->fetch_tries;
+    struct content *content;
+    enum status rc;
+
+    note_failure(fetch);
+    if (pause_us < fetch->retry_after_us)
+        pause_us = fetch->retry_after_us;
+    rc = contents_open(f->contents, fetch->set, &content, why);
+    if (!rc && is_last)
+        rc = content_give_up(content, fetch->seq, why);
+    else if (!rc)
+        rc = content_postpone(content, fetch->seq, clock_now_us() + pause_us,
+                              why);
+    if (rc)
+        return rc;
+    contents_note(fetch->set, content);
+    if (is_last)
+        note_given_up(fetch);
+    return STATUS_OK;
+}
+
+/* True for real trouble: otherwise the set was removed, or no longer keeps
+ * content, or another entry has brought the same bytes, or the process ends. */
+static bool
+is_trouble(enum status rc)
+{
+    return rc && rc != STATUS_NOT_FOUND && rc != STATUS_GONE &&
+           rc != STATUS_STOPPED;
+}
+
+static void
+be_in_trouble(struct fetch_schedule *f, const char *what, const char *error)
+{
+    DIAG(DIAG_WARNING, "archive", "content is not fetched for a while",
+         diag_text("what", what), diag_text("error", error));
+    f->rest_us = clock_steady_us() + REST_US;
+}
+
+static void
+settle(struct fetch_schedule *f, struct fetch *fetch)
+{
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    f->n--;
+    metrics_add(METRIC_FETCHES, -1);
+    note_host(f, fetch);
+    switch (fetch->outcome) {
+    case FETCH_WHOLE:
+        rc = keep(f, fetch, &why);
+        break;
+    case FETCH_FAILED:
+    case FETCH_HOPELESS:
+        rc = postpone(f, fetch, &why);
+        break;
+    case FETCH_NO_ROOM:
+        note_failure(fetch);
+        be_in_trouble(f, "the fetch", fetch->why.text);
+        break;
+    case FETCH_DROPPED:
+    case FETCH_OUTCOMES:
+        break;
+    }
+    if (is_trouble(rc))
+        be_in_trouble(f, "what came of a fetch", why.text);
+    fetch_free(fetch);
+}
+
+static bool
+settle_some(struct fetch_schedule *f)
+{
+    struct fetch *fetch;
+    int i;
+
+    for (i = 0;
+         i < SETTLED_AT_ONCE && (fetch = content_download_next(f->fetcher));
+         i++) {
+        struct fetch_host *host = &f->hosts[fetch->host];
+        bool was_full = host->is_full;
+
+        settle(f, fetch);
+        /* Not after each fetch: the look for due ones takes longer than to
+         * settle one. */
+        f->is_due |= (was_full && !host->is_full) || f->n % (most(f) / 4) == 0;
+    }
+    return i == SETTLED_AT_ONCE;
+}
+
+/* Starting */
+
+static bool
+is_under_way(const struct fetch_schedule *f, const struct set *set,
+             uint64_t seq)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &f->under_way) {
+        const struct fetch *fetch = list_entry(node, struct fetch, node);
+
+        if (fetch->set == set && fetch->seq == seq)
+            return true;
+    }
+    return false;
+}
+
+static unsigned
+under_way_of(const struct fetch_schedule *f, const struct set *set)
+{
+    struct list *node, *after;
+    unsigned n = 0;
+
+    list_foreach (node, after, &f->under_way)
+        n += list_entry(node, struct fetch, node)->set == set;
+    return n;
+}
+
+/* The URL of a loc: without its fragment. */
+static struct slice
+url_of(struct slice loc)
+{
+    const char *fragment = memchr(loc.data, '#', loc.size);
+
+    if (fragment)
+        loc.size = (size_t)(fragment - loc.data);
+    return loc;
+}
+
+/* Gives up content that needs no attempt. */
+static enum status
+give_up(struct set *set, struct content *content,
+        const struct content_missing *missing, enum fetch_reason reason,
+        struct problem *why)
+{
+    struct fetch fetch = {.set = set,
+                          .seq = missing->seq,
+                          .outcome = FETCH_HOPELESS,
+                          .reason = reason,
+                          .why = *why};
+    enum status rc;
+
+    fetch.url = slice_dup(missing->loc);
+    rc = content_give_up(content, missing->seq, why);
+    if (!rc) {
+        note_failure(&fetch);
+        note_given_up(&fetch);
+    }
+    free(fetch.url);
+    return rc;
+}
+
+static enum status
+start(struct fetch_schedule *f, struct set *set,
+      const struct content_missing *missing, struct slice url, uint32_t host,
+      struct problem *why)
+{
+    struct fetch *fetch = fetch_new(url, missing->hash, missing->length);
+
+    if (!fetch)
+        return problem_memory(why);
+    fetch->set = set;
+    fetch->seq = missing->seq;
+    fetch->tries = missing->tries;
+    fetch->host = host;
+    fetch->is_suspect = f->hosts[host].failures > 0;
+    list_append(&f->under_way, &fetch->node);
+    f->hosts[host].n++;
+    f->n++;
+    metrics_add(METRIC_FETCHES, 1);
+    content_download_start(f->fetcher, fetch);
+    return STATUS_OK;
+}
+
+/* Starts the fetch of missing content, if its host accepts one now. */
+static enum status
+consider(struct fetch_schedule *f, struct set *set, struct content *content,
+         const struct content_missing *missing, struct problem *why)
+{
+    const struct config *config = config_of(f);
+    struct slice url = url_of(missing->loc);
+    struct fetch_host *host;
+    uint32_t number;
+
+    if (is_under_way(f, set, missing->seq))
+        return STATUS_OK;
+    if (websub_check_url(url, "its loc", why))
+        return give_up(set, content, missing, FETCH_REFUSED, why);
+    if (missing->length != LENGTH_NONE &&
+        missing->length > config->max_content) {
+        problem_set(why, "it has %" PRIu64 " bytes: more than --max-content",
+                    missing->length);
+        return give_up(set, content, missing, FETCH_TOO_LARGE, why);
+    }
+    number = host_of(f, url);
+    host = &f->hosts[number];
+    host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
+    if (host->is_full || clock_steady_us() < host->rest_us)
+        return STATUS_OK;
+    return start(f, set, missing, url, number, why);
+}
+
+/* Starts some fetches of a set: at most half of the places, so that others have
+ * some. Goes on where it stopped, and passes over the hosts that rest. */
+static enum status
+start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
+{
+    unsigned n_settled = 0;
+    struct fetch_notes *looked = &set->notes->fetch;
+    struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
+    unsigned n = under_way_of(f, set), share = most(f) / 2;
+    int64_t now_us = clock_now_us();
+    struct content *content;
+    enum status rc = contents_open(f->contents, set, &content, why);
+
+    for (int i = 0; !rc && i < ROWS_AT_ONCE && n_settled < SETTLED_AT_ONCE &&
+                    n < share && f->n < most(f);
+         i++) {
+        unsigned before = f->n;
+
+        rc = content_missing(content, now_us, &missing, why);
+        if (rc)
+            break;
+        *looked = (struct fetch_notes){missing.due_us, missing.seq};
+        n_settled += missing.is_settled;
+        if (!missing.is_settled)
+            rc = consider(f, set, content, &missing, why);
+        n += f->n - before;
+    }
+    f->is_again |= !rc && n_settled > 0;
+    if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
+        *looked = (struct fetch_notes){0};
+    if (!rc || rc == STATUS_NOT_FOUND)
+        contents_note(set, content);
+    return rc;
+}
+
+static bool
+is_fetching(const struct set *set)
+{
+    return atomic_load_explicit(&set->content, memory_order_relaxed) ==
+           CONTENT_FETCH;
+}
+
+/* True if a fetch may be due. */
+static bool
+wants(struct set *set, const struct head *head, void *user)
+{
+    const int64_t *now_us = user;
+
+    (void)head;
+    return is_fetching(set) && contents_is_due(set, *now_us);
+}
+
+static bool
+fetching_some(struct chore *chore)
+{
+    struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
+    bool is_more = settle_some(f);
+    int64_t now_us = clock_now_us();
+    struct problem why = {""};
+    struct log_health health;
+    struct set *set;
+    enum status rc;
+
+    log_health(registry_log(f->registry), &health);
+    if (!f->is_due || !health.has_room || f->n > most(f) / 2 ||
+        clock_steady_us() < f->rest_us)
+        return is_more;
+    set = turn_next(&f->turn, f->registry, wants, &now_us);
+    f->is_due = set || f->is_again;
+    if (!set) {
+        is_more |= f->is_again;
+        f->is_again = false;
+        return is_more;
+    }
+    rc = start_some(f, set, &why);
+    if (is_trouble(rc))
+        be_in_trouble(f, set->name, why.text);
+    return true;
+}
+
+static void
+fetching_look(struct chore *chore)
+{
+    struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
+    struct list *node, *after;
+
+    f->is_due = true;
+    list_foreach (node, after, &f->under_way) {
+        struct fetch *fetch = list_entry(node, struct fetch, node);
+        struct head head;
+
+        if (!is_fetching(fetch->set) || !log_head(fetch->set->log, &head))
+            atomic_store_explicit(&fetch->is_unwanted, true,
+                                  memory_order_relaxed);
+    }
+}
+
+/* Life */
+
+/* Fetch thread; the archive thread outlives the fetcher. */
+static void
+on_over(void *user)
+{
+    struct fetch_schedule *f = user;
+
+    thread_wake(f->thread);
+}
+
+/* Cuts the fetches under way. */
+static void
+fetching_end(struct chore *chore)
+{
+    content_download_close(
+        list_entry(chore, struct fetch_schedule, chore)->fetcher);
+}
+
+enum status
+fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
+                    struct contents *contents, const struct networks *allowed,
+                    struct thread *thread, struct problem *why)
+{
+    const struct config *config = registry_config(registry);
+    struct content_download_options options = {
+        .allowed = allowed,
+        .folder = contents_arriving(contents),
+        .connections = (unsigned)config->fetch_connections,
+        .host_connections = (unsigned)config->fetch_host_connections,
+        .timeout_us = config->fetch_timeout_us,
+        .stall_us = config->fetch_stall_us,
+        .max_bytes = config->max_content,
+        .on_over = on_over,
+        .user = f,
+    };
+
+    f->chore = (struct chore){
+        .look = fetching_look, .step = fetching_some, .end = fetching_end};
+    f->registry = registry;
+    f->contents = contents;
+    f->thread = thread;
+    list_init(&f->under_way);
+    f->seed = (uint32_t)clock_now_us() * 2654435761u;
+    f->random = f->seed | 1;
+    return content_download_open(&f->fetcher, &options, why);
+}

@@ -1,0 +1,517 @@
+#include "broker/archive/multipart_post.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/archive/consigned.h"
+#include "broker/sets/alter.h"
+#include "proto/input_formats.h"
+#include "proto/multipart.h"
+#include "proto/vocab.h"
+
+/* Reserved in one go. */
+#define RESERVE_STEP 65536
+
+struct multipart_post {
+    struct registry *registry;
+    struct contents *contents;
+    char name[SET_NAME_MAX + 1];
+    struct set *set; /* NULL: made at the end */
+    struct multipart_type type;
+    struct multipart multipart;
+    uint64_t size;
+    bool has_room;      /* on the disk, checked */
+    uint64_t announced; /* bytes still to arrive */
+    struct key key;
+    struct holding *holding; /* lent */
+    size_t held;             /* bytes in it */
+    struct holding disk;
+
+    /* The root part */
+    const struct format *format;
+    struct ingest *ingest;
+    struct buf root;
+    bool is_root; /* still reading it */
+    uint64_t n_entries;
+
+    struct consigned_list list;
+    struct consigned *at; /* the entry of the current part */
+
+    struct content_claim *claim;
+    size_t n_filled; /* entries in the ingest */
+    struct buf hash; /* of the next entry */
+};
+
+static enum status
+reserve(struct multipart_post *c, struct problem *why)
+{
+    size_t held = sizeof(*c) + c->root.size + consigned_held(&c->list);
+
+    enum status rc;
+
+    if (held <= c->held)
+        return STATUS_OK;
+    held = held - c->held + RESERVE_STEP;
+    rc = holding_add(c->holding, held, why);
+    if (!rc)
+        c->held += held;
+    return rc;
+}
+
+/* Reports a failure of one entry: names its part and loc. */
+static enum status
+refuse(const struct consigned *e, enum status rc, const struct problem *reason,
+       struct problem *why)
+{
+    if (rc != STATUS_INVALID) {
+        if (why)
+            *why = *reason;
+        return rc;
+    }
+    if (e->part > 0)
+        problem_set(why, "part %" PRIu64 ", the content of \"%s\": %s", e->part,
+                    problem_quote(e->loc).text, reason->text);
+    else
+        problem_set(why, "the content of \"%s\": %s",
+                    problem_quote(e->loc).text, reason->text);
+    if (why)
+        why->entry = e->entry;
+    return rc;
+}
+
+/* The root part */
+
+static enum status
+begin_root(struct multipart_post *c, const struct multipart_part *part,
+           struct problem *why)
+{
+    struct slice told = slice_of(c->type.type);
+    struct slice type = part->type.size > 0 ? part->type : told;
+    enum status rc;
+
+    if (c->type.start[0] && !slice_is(part->id, c->type.start))
+        return problem(why, STATUS_INVALID,
+                       "part 1 has the changes: its Content-ID is not the "
+                       "start \"%s\" of the Content-Type",
+                       problem_quote(slice_of(c->type.start)).text);
+    rc = ingest_begin(&c->ingest, c->registry, slice_of(c->name), type, 0, why);
+    if (!rc)
+        rc = ingest_count_in(c->ingest, c->holding, why);
+    if (!rc && c->key.size > 0)
+        rc = ingest_set_key(c->ingest, &c->key, why);
+    c->format = format_of(type);
+    if (!rc && told.size > 0 && format_of(told) != c->format)
+        rc = problem(why, STATUS_MALFORMED,
+                     "part 1 is \"%s\", but the Content-Type of the whole "
+                     "tells the type \"%s\" for it",
+                     problem_quote(type).text, problem_quote(told).text);
+    c->is_root = true;
+    return rc;
+}
+
+static enum status
+add_root(struct multipart_post *c, struct slice bytes, struct problem *why)
+{
+    uint64_t max = registry_config(c->registry)->max_body;
+
+    if (bytes.size > max - c->root.size)
+        return problem(why, STATUS_TOO_LARGE,
+                       "the changes of a post have at most %" PRIu64 " bytes",
+                       max);
+    buf_add_slice(&c->root, bytes);
+    return c->root.failed ? problem_memory(why) : reserve(c, why);
+}
+
+static enum status
+on_entry(const struct change *change, void *user, struct problem *why)
+{
+    struct multipart_post *c = user;
+    enum status rc = STATUS_OK;
+
+    c->n_entries++;
+    if (change->kind != CHANGE_DELETED)
+        rc = consigned_add(&c->list, change, c->n_entries, why);
+    return rc ? rc : reserve(c, why);
+}
+
+static enum status
+end_root(struct multipart_post *c, struct problem *why)
+{
+    struct readers *readers = registry_readers(c->registry);
+    struct reader *reader = readers_take(readers, c->format, on_entry, c);
+    enum status rc;
+
+    c->is_root = false;
+    if (!reader)
+        return problem_memory(why);
+    rc = reader_feed(reader, buf_slice(&c->root), why);
+    if (!rc)
+        rc = reader_end(reader, why);
+    readers_give(readers, c->format, reader);
+    return rc ? rc : consigned_index(&c->list, why);
+}
+
+/* Bitstreams */
+
+static enum status
+begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
+                struct problem *why)
+{
+    struct problem reason = {""};
+    struct consigned *e;
+    enum status rc;
+
+    if (part->location.size == 0)
+        return problem(why, STATUS_INVALID,
+                       "part %" PRIu64 " has no Content-Location, which tells "
+                       "the loc of its entry",
+                       part->number);
+    e = consigned_take(&c->list, part->location);
+    if (!e)
+        return problem(why, STATUS_INVALID,
+                       "part %" PRIu64 ": there are not so many created or "
+                       "updated entries with the loc \"%s\"",
+                       part->number, problem_quote(part->location).text);
+    if (part->type.size > 0 && !is_media_type(part->type))
+        return problem(why, STATUS_INVALID,
+                       "part %" PRIu64 ": Content-Type is no media type: "
+                       "\"%s\"",
+                       part->number, problem_quote(part->type).text);
+    rc = consigned_set_type(&c->list, e, part->type, why);
+    if (!rc)
+        rc = reserve(c, why);
+    if (rc)
+        return rc;
+    e->part = part->number;
+    c->at = e;
+    rc = arriving_begin(&e->arriving, contents_arriving(c->contents), e->hash,
+                        e->length, &reason);
+    return rc ? refuse(e, rc, &reason, why) : STATUS_OK;
+}
+
+/* The parts as they come */
+
+static enum status
+on_begin(const struct multipart_part *part, void *user, struct problem *why)
+{
+    struct multipart_post *c = user;
+
+    return part->number == 1 ? begin_root(c, part, why)
+                             : begin_bitstream(c, part, why);
+}
+
+static enum status
+on_add(struct slice bytes, void *user, struct problem *why)
+{
+    struct multipart_post *c = user;
+    struct problem reason = {""};
+    enum status rc;
+
+    if (c->is_root)
+        return add_root(c, bytes, why);
+    rc = arriving_add(&c->at->arriving, bytes, &reason);
+    return rc ? refuse(c->at, rc, &reason, why) : STATUS_OK;
+}
+
+static enum status
+on_end(void *user, struct problem *why)
+{
+    struct multipart_post *c = user;
+    struct problem reason = {""};
+    enum status rc;
+
+    if (c->is_root)
+        return end_root(c, why);
+    rc = arriving_end(&c->at->arriving, &reason);
+    if (rc)
+        return refuse(c->at, rc, &reason, why);
+    c->at->digest = c->at->arriving.digest;
+    c->at->length = c->at->arriving.length;
+    return STATUS_OK;
+}
+
+static const struct multipart_sink sink = {on_begin, on_add, on_end, NULL};
+
+/* The beginning */
+
+static enum status
+refuse_set(struct slice name, struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "the set \"%.*s\" takes no content: its setting "
+                   "\"content\" is not \"inline\"",
+                   SLICE_ARG(name));
+}
+
+enum status
+multipart_post_begin(struct multipart_post **consignment,
+                     struct registry *registry, struct contents *contents,
+                     struct slice set_name, struct slice content_type,
+                     uint64_t size, struct holding *holding,
+                     struct problem *why)
+{
+    uint64_t max = registry_config(registry)->max_content;
+    struct multipart_sink to = sink;
+    struct multipart_type type;
+    struct multipart_post *c;
+    enum status rc = alter_check_name(set_name, why);
+
+    if (!rc)
+        rc = multipart_read_type(content_type, &type, why);
+    if (rc)
+        return rc;
+    if (registry_content(registry, set_name) != CONTENT_INLINE)
+        return refuse_set(set_name, why);
+    if (size > max)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a post with its content has at most %" PRIu64
+                       " bytes (--max-content), not %" PRIu64,
+                       max, size);
+    c = calloc(1, sizeof(*c));
+    if (!c)
+        return problem_memory(why);
+    c->registry = registry;
+    c->holding = holding;
+    holding_init(&c->disk, registry_clients(registry), holding->client,
+                 CLIENT_DISK);
+    c->contents = contents;
+    c->set = registry_find(registry, set_name, NULL);
+    memcpy(c->name, set_name.data, set_name.size);
+    c->type = type;
+    c->size = size;
+    to.user = c;
+    multipart_init(&c->multipart, &c->type, &to);
+    buf_init(&c->root, (size_t)registry_config(registry)->max_body);
+    buf_init(&c->hash, SIZE_MAX);
+    consigned_init(&c->list, (size_t)registry_config(registry)->ingest_bytes);
+    rc = reserve(c, why);
+    if (rc)
+        multipart_post_discard(c);
+    else
+        *consignment = c;
+    return rc;
+}
+
+void
+multipart_post_set_key(struct multipart_post *c, const struct key *key)
+{
+    c->key = *key;
+}
+
+static void
+arrived(struct multipart_post *c, uint64_t bytes)
+{
+    if (bytes > c->announced)
+        bytes = c->announced;
+    c->announced -= bytes;
+    contents_arrived(c->contents, bytes);
+}
+
+/* Checks that the disk has room for the whole body, beside the other posts. The
+ * log may take that room while the body arrives; the log checks its own room
+ * once a second. */
+static enum status
+look_for_room(struct multipart_post *c, struct problem *why)
+{
+    struct log_health health;
+    enum status rc;
+
+    log_health(registry_log(c->registry), &health);
+    if (!health.has_room)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    if (c->has_room)
+        return STATUS_OK;
+    c->announced = c->size;
+    contents_announce(c->contents, c->size);
+    rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
+    c->has_room = !rc;
+    if (rc)
+        arrived(c, c->size);
+    return rc;
+}
+
+enum status
+multipart_post_feed(struct multipart_post *c, struct slice bytes,
+                    struct problem *why)
+{
+    enum status rc = look_for_room(c, why);
+
+    if (rc)
+        return rc;
+    if (c->ingest)
+        ingest_heard(c->ingest);
+    rc = multipart_feed(&c->multipart, bytes, why);
+    arrived(c, bytes.size);
+    return rc;
+}
+
+/* The end */
+
+static void
+release(void *claim, uint64_t last)
+{
+    contents_end(claim, last);
+}
+
+static enum status
+refuse_missing(const struct consigned *e, struct problem *why)
+{
+    problem_set(why,
+                "the content of \"%s\" is missing: no part has that "
+                "Content-Location, and %s",
+                problem_quote(e->loc).text,
+                e->hash.size > 0
+                    ? "the set has no bytes with the sha-256 that is told"
+                    : "no sha-256 of bytes is told that the set has");
+    if (why)
+        why->entry = e->entry;
+    return STATUS_INVALID;
+}
+
+/* Claims content that the set has already, for an entry without a part. */
+static enum status
+find_content(struct multipart_post *c, struct consigned *e, struct problem *why)
+{
+    uint64_t length = 0;
+    enum status rc = STATUS_NOT_FOUND;
+
+    if (hash_find_sha256(e->hash, &e->digest))
+        rc = contents_find(c->claim, &e->digest, &length, why);
+    if (!rc && e->length != LENGTH_NONE && e->length != length)
+        rc = problem(why, STATUS_INVALID,
+                     "the content of \"%s\": bytes with that sha-256 are "
+                     "there, but they are %" PRIu64 ", not %" PRIu64,
+                     problem_quote(e->loc).text, length, e->length);
+    else if (rc == STATUS_NOT_FOUND)
+        rc = refuse_missing(e, why);
+    if (rc == STATUS_INVALID && why)
+        why->entry = e->entry;
+    e->length = length;
+    return rc;
+}
+
+/* Makes the set, if needed: a set begins with its first post, but content needs
+ * its directory before. By now the post has passed all checks. */
+static enum status
+make_set(struct multipart_post *c, struct problem *why)
+{
+    struct slice name = slice_of(c->name);
+    enum status rc;
+
+    if (c->set)
+        return STATUS_OK;
+    rc = alter_make(c->registry, name, &c->set, why);
+    /* Another thread may have been first. */
+    if (!rc && registry_content(c->registry, name) != CONTENT_INLINE)
+        rc = refuse_set(name, why);
+    return rc;
+}
+
+/* Finds missing content before it places any file. */
+static enum status
+place(struct multipart_post *c, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !c->set && i < c->list.n; i++)
+        if (c->list.all[i].part == 0)
+            return refuse_missing(&c->list.all[i], why);
+    rc = make_set(c, why);
+    if (!rc)
+        rc = contents_claim(c->contents, c->set, &c->claim, why);
+    for (size_t i = 0; !rc && i < c->list.n; i++)
+        if (c->list.all[i].part == 0)
+            rc = find_content(c, &c->list.all[i], why);
+    for (size_t i = 0; !rc && i < c->list.n; i++)
+        if (c->list.all[i].part > 0)
+            rc = contents_place(c->claim, &c->list.all[i].arriving, why);
+    return rc ? rc : contents_sync(c->claim, why);
+}
+
+/* Completes an entry on its way into the ingest. */
+static enum status
+fill(struct change *change, void *user, struct problem *why)
+{
+    struct multipart_post *c = user;
+    const struct consigned *e;
+    struct digest told;
+    char text[DIGEST_TEXT_SIZE];
+
+    if (change->kind == CHANGE_DELETED)
+        return STATUS_OK;
+    e = &c->list.all[c->n_filled++];
+    if (!hash_find_sha256(change->hash, &told)) {
+        buf_clear(&c->hash);
+        buf_add_slice(&c->hash, change->hash);
+        if (change->hash.size > 0)
+            BUF_ADD(&c->hash, " ");
+        digest_write(text, &e->digest);
+        buf_add(&c->hash, text, sizeof(text));
+        if (c->hash.failed)
+            return problem_memory(why);
+        change->hash = buf_slice(&c->hash);
+    }
+    change->length = e->length;
+    if (change->type.size == 0)
+        change->type = e->type;
+    return STATUS_OK;
+}
+
+enum status
+multipart_post_end(struct multipart_post *c, struct problem *why)
+{
+    enum status rc = multipart_end(&c->multipart, why);
+
+    if (!rc && c->list.n > 0)
+        rc = place(c, why);
+    if (rc)
+        return rc;
+    ingest_fill(c->ingest, fill, c);
+    if (c->claim)
+        ingest_hold(c->ingest, c->set, c->claim, release);
+    c->claim = NULL;
+    rc = ingest_feed(c->ingest, buf_slice(&c->root), why);
+    return rc ? rc : ingest_read_end(c->ingest, why);
+}
+
+enum status
+multipart_post_commit(struct multipart_post *c,
+                      void (*on_done)(struct ingest *ingest, void *user),
+                      void *user, struct problem *why)
+{
+    return ingest_end(c->ingest, on_done, user, why);
+}
+
+const struct ingest *
+multipart_post_ingest(const struct multipart_post *c)
+{
+    return c->ingest;
+}
+
+void
+multipart_post_give_back(struct multipart_post *c)
+{
+    if (c->ingest)
+        ingest_give_back(c->ingest);
+    holding_release(c->holding, c->held);
+    c->held = 0;
+    holding_end(&c->disk);
+}
+
+void
+multipart_post_discard(struct multipart_post *c)
+{
+    if (!c)
+        return;
+    arrived(c, c->size);
+    consigned_fini(&c->list);
+    ingest_free(c->ingest);
+    c->ingest = NULL;
+    contents_end(c->claim, 0);
+    multipart_fini(&c->multipart);
+    multipart_post_give_back(c);
+    buf_fini(&c->root);
+    buf_fini(&c->hash);
+    free(c);
+}

@@ -1,0 +1,96 @@
+/*
+ * multipart_post.h - a post of changes together with their content: a
+ * multipart/related body (proto/multipart.h), streamed to the disk.
+ *
+ *     --b                                    the root part: the changes, in any
+ *     Content-Type: application/json         format that a post may have; first
+ *
+ *     {"changes":[{"loc":"http://example.com/a","change":"created"}]}
+ *     --b                                    a bitstream: the bytes of the
+ *     Content-Location: http://example.com/a created or updated entry with that
+ *     Content-Type: image/png                loc; the n-th part of a loc is of
+ *                                            its n-th such entry
+ *     ...
+ *     --b--
+ *
+ *     multipart_post_begin -> multipart_post_feed ... -> multipart_post_end
+ *           |                   |                       |
+ *           |                   |    placed, durable, entries complete
+ *           |                   |                       v
+ *           |                   |             multipart_post_commit --> on_done
+ *           |                   |                                      |
+ *           +-------------------+----- multipart_post_discard <-----------+
+ *
+ * An entry without a part must carry the SHA-256 of content that the set has.
+ * Hashes and length of an entry must match its bytes; the broker adds SHA-256,
+ * length and media type where they are missing. The post is kept as a whole or
+ * not at all. A crash leaves at most files without an entry; the broker deletes
+ * them after the next start (contents.h).
+ *
+ * Memory holds the root part, the fields of its entries, and the headers of a
+ * part; the caller's holding counts them. The bytes of the whole body count as
+ * CLIENT_DISK of the same client until the consignment is freed, so the posts
+ * of one client get only a share of the free room.
+ *
+ * One thread at a time. All but begin and commit may block.
+ */
+#ifndef BROKER_ARCHIVE_MULTIPART_POST_H
+#define BROKER_ARCHIVE_MULTIPART_POST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/archive/contents.h"
+#include "broker/sets/ingest.h"
+#include "broker/sets/registry.h"
+#include "proto/idempotency_key.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct multipart_post;
+
+/* `size`: of the whole body. STATUS_NOT_FOUND: no set can have that name;
+ * STATUS_INVALID: it does not keep content inline; STATUS_UNSUPPORTED,
+ * STATUS_MALFORMED: as multipart_read_type; STATUS_TOO_LARGE: over
+ * --max-content; STATUS_LIMITED, STATUS_BUSY. `holding` is of CLIENT_POSTS, and
+ * lent until multipart_post_discard. */
+MUST_CHECK enum status multipart_post_begin(
+    struct multipart_post **consignment, struct registry *registry,
+    struct contents *contents, struct slice set_name, struct slice content_type,
+    uint64_t size, struct holding *holding, struct problem *why);
+
+/* Sets the idempotency key, before the first byte (ingest_set_key). */
+void multipart_post_set_key(struct multipart_post *consignment,
+                            const struct key *key);
+
+/* Reads some more. STATUS_INVALID and others: `why` names part, entry and loc.
+ * After an error only multipart_post_discard is allowed. */
+MUST_CHECK enum status multipart_post_feed(struct multipart_post *consignment,
+                                           struct slice bytes,
+                                           struct problem *why);
+
+/* Ends the body: places its content, durably. */
+MUST_CHECK enum status multipart_post_end(struct multipart_post *consignment,
+                                          struct problem *why);
+
+/* Hands the entries to the log, which starts on them at log_wake. On success
+ * the log owns the consignment until on_done, like an ingest. */
+MUST_CHECK enum status
+multipart_post_commit(struct multipart_post *consignment,
+                      void (*on_done)(struct ingest *ingest, void *user),
+                      void *user, struct problem *why);
+
+/* The outcome, after on_done. */
+const struct ingest *
+multipart_post_ingest(const struct multipart_post *consignment);
+
+/* Gives back its holdings, before the publisher gets the outcome (clients.h).
+ * Only after on_done. */
+void multipart_post_give_back(struct multipart_post *consignment);
+
+/* Frees it; uncommitted files leave the disk. Does not block after
+ * multipart_post_end. NULL is allowed. */
+void multipart_post_discard(struct multipart_post *consignment);
+
+#endif

@@ -1,0 +1,169 @@
+#include "broker/archive/retention.h"
+
+#include "broker/archive/notes.h"
+#include "broker/base/diag.h"
+#include "broker/sets/retention.h"
+
+/* Lists removed in one commit, which writes one row for any number of them, but
+ * looks at their files. The others follow in the next round. */
+#define STEP_LISTS 256
+
+static struct retention
+retention_of(struct set *set)
+{
+    return (struct retention){
+        atomic_load_explicit(&set->retain_lists, memory_order_relaxed),
+        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
+}
+
+/* True if a list may be too old. False while the oldest one is known not to
+ * be. */
+static bool
+may_be_old(const struct set *set, const struct head *head, int64_t before_us)
+{
+    const struct retention_notes *oldest = &set->notes->retention;
+
+    return before_us != INT64_MIN && head->list > head->first_list &&
+           (oldest->list != head->first_list || oldest->until_us < before_us);
+}
+
+/* Counts those of the oldest `n` lists that no chore needs. The framework log
+ * has no state, no content and no dumps. */
+static size_t
+count_unneeded(const struct retaining *r, struct set *set,
+               const struct list_info *lists, size_t n)
+{
+    struct list *node, *next;
+
+    if (set == registry_framework_set(r->registry))
+        return n;
+    list_foreach (node, next, r->chores) {
+        const struct chore *chore = list_entry(node, struct chore, node);
+        size_t most = n;
+
+        if (!chore->needs || (chore->patience > 0 && n > chore->patience))
+            continue;
+        for (n = 0; n < most && !chore->needs(set, &lists[n]);)
+            n++;
+    }
+    return n;
+}
+
+static enum status
+retire(struct retaining *r, struct set *set, const struct head *head,
+       uint64_t over, int64_t before_us, struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    struct list_info lists[STEP_LISTS];
+    size_t n = STEP_LISTS, going = 0;
+    enum status rc = log_lists(log, set->log, head->first_list, lists, &n, why);
+
+    if (rc || n == 0)
+        return rc;
+    set->notes->retention.list = lists[0].number;
+    set->notes->retention.until_us = lists[0].until_us;
+    while (going < n && lists[going].is_filed &&
+           (going < over || lists[going].until_us < before_us))
+        going++;
+    going = count_unneeded(r, set, lists, going);
+    if (going == 0)
+        return STATUS_OK;
+    return log_retire(log, set->log, lists, going,
+                      registry_config(set->registry)->remove_grace_us, why);
+}
+
+/* Removes generations from an archive, except the last one. The broker serves
+ * their files a while longer, for clients that are reading them. */
+static enum status
+unarchive(struct set *set, enum generation_kind kind,
+          const struct generations *all, uint64_t over, int64_t before_us,
+          struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    struct generation some[STEP_LISTS + 1];
+    size_t n = STEP_LISTS + 1, going = 0;
+    enum status rc = log_generations(log, set->log, kind, all->first_archived,
+                                     some, &n, why);
+
+    if (rc || n == 0)
+        return rc;
+    set->notes->retention.generations[kind].number = some[0].number;
+    set->notes->retention.generations[kind].completed_us = some[0].completed_us;
+    while (going + 1 < n &&
+           (going < over || some[going].completed_us < before_us))
+        going++;
+    if (going == 0)
+        return STATUS_OK;
+    return log_unarchive(log, set->log, some, going,
+                         registry_config(set->registry)->remove_grace_us, why);
+}
+
+static enum status
+retain_generations(struct set *set, enum generation_kind kind,
+                   const struct generations *all,
+                   const struct retention *retention, int64_t before_us,
+                   struct problem *why)
+{
+    uint64_t over = retention_over(retention, all->n_archived);
+    bool may_be_old =
+        before_us != INT64_MIN && all->n_archived > 1 &&
+        (set->notes->retention.generations[kind].number !=
+             all->first_archived ||
+         set->notes->retention.generations[kind].completed_us < before_us);
+
+    return over > 0 || may_be_old
+               ? unarchive(set, kind, all, over, before_us, why)
+               : STATUS_OK;
+}
+
+static enum status
+retain_lists(struct retaining *r, struct set *set, const struct head *head,
+             const struct retention *retention, int64_t before_us,
+             struct problem *why)
+{
+    uint64_t over = retention_over(retention, head->list - head->first_list);
+
+    return over > 0 || may_be_old(set, head, before_us)
+               ? retire(r, set, head, over, before_us, why)
+               : STATUS_OK;
+}
+
+static bool
+retain_set(struct set *set, const struct head *head, void *user)
+{
+    struct problem why = {""};
+    struct retention retention = retention_of(set);
+    int64_t before_us = retention_since_us(&retention);
+    enum status rc = retain_lists(user, set, head, &retention, before_us, &why);
+
+    for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
+        rc = retain_generations(set, (enum generation_kind)kind,
+                                &head->generations[kind], &retention, before_us,
+                                &why);
+    if (rc && rc != STATUS_STOPPED && rc != STATUS_GONE)
+        diag(DIAG_WARNING, "archive",
+             "%s: old lists stay, and will be tried again: %s", set->name,
+             why.text);
+    return rc != STATUS_STOPPED;
+}
+
+static void
+retain_all(struct chore *chore)
+{
+    struct retaining *r = list_entry(chore, struct retaining, chore);
+    struct set *framework = registry_framework_set(r->registry);
+    struct head head;
+
+    registry_each(r->registry, retain_set, r);
+    if (log_head(framework->log, &head))
+        retain_set(framework, &head, r);
+}
+
+void
+retention_init(struct retaining *r, struct registry *registry,
+               const struct list *chores)
+{
+    r->chore = (struct chore){.look = retain_all};
+    r->registry = registry;
+    r->chores = chores;
+}

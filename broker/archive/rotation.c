@@ -1,0 +1,135 @@
+#include "broker/archive/rotation.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/log/post.h"
+
+/* The pause after a failure to file a list. */
+#define AGAIN_US 1000000
+
+/* Time for filing in a turn of the archive thread: as much as a fold has. */
+#define STEP_US 1000000
+
+/* A request to close a list. */
+struct asked {
+    struct post post;
+    struct rotation *rotation;
+};
+
+/* Log thread. */
+static void
+on_closed(struct post *post)
+{
+    struct asked *a = list_entry(post, struct asked, post);
+
+    if (post->status && post->status != STATUS_GONE) /* the set was removed */
+        DIAG(DIAG_WARNING, "archive", "a list could not be closed",
+             diag_text("error", post->why.text));
+    atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
+    free(a);
+}
+
+/* The part of a tenth of the age by which this set's lists close later: the
+ * same for as long as the set lives. */
+static int64_t
+spread(const struct head *head, int64_t age_us)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < EPOCH_SIZE; i++)
+        n = n * 31 + (unsigned char)head->epoch[i];
+    return (int64_t)(n % 1024) * (age_us / 10) / 1024;
+}
+
+static bool
+close_if_old(struct set *set, const struct head *head, void *user)
+{
+    struct rotation *rotation = user;
+    int64_t age_us =
+        atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
+    struct asked *a;
+
+    if (age_us == 0 || lists_is_empty(head) ||
+        clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
+        return true;
+    a = calloc(1, sizeof(*a));
+    if (!a)
+        return false;
+    a->rotation = rotation;
+    a->post.kind = POST_CLOSE;
+    a->post.set = set->log;
+    a->post.list = head->list; /* not a later one */
+    a->post.done = on_closed;
+    atomic_fetch_add_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+    if (log_submit(registry_log(set->registry), &a->post)) {
+        atomic_fetch_sub_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+        free(a);
+        return false;
+    }
+    return true;
+}
+
+static void
+rotate_by_age(struct chore *chore)
+{
+    struct rotation *rotation = list_entry(chore, struct rotation, chore);
+
+    if (atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+        registry_each(rotation->registry, close_if_old, rotation);
+}
+
+/* Files one closed list. False if none was waiting, or on failure. */
+static bool
+file_one(struct rotation *rotation)
+{
+    struct problem why = {""};
+    bool is_done = true;
+    enum status rc;
+
+    if (clock_steady_us() < rotation->again_us)
+        return false;
+    rc = log_file_list(registry_log(rotation->registry), &is_done, &why);
+
+    /* Reports the first failure, and the first success after it. */
+    if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
+                                        memory_order_relaxed) > 0)
+        diag(DIAG_WARNING, "archive", "closed lists are filed again");
+    if (rc && rc != STATUS_STOPPED) {
+        rotation->again_us = clock_steady_us() + AGAIN_US;
+        metrics_add(METRIC_FILES_FAILED, 1);
+        if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
+                                      memory_order_relaxed) == 0)
+            DIAG(DIAG_WARNING, "archive",
+                 "a closed list could not be filed, and will be tried again",
+                 diag_text("error", why.text));
+    }
+    return !rc && !is_done;
+}
+
+static bool
+rotate_file_some(struct chore *chore)
+{
+    struct rotation *rotation = list_entry(chore, struct rotation, chore);
+    const atomic_bool *is_ending = log_ending(registry_log(rotation->registry));
+    int64_t end_us = clock_steady_us() + STEP_US;
+
+    while (!atomic_load_explicit(is_ending, memory_order_relaxed) &&
+           file_one(rotation))
+        if (clock_steady_us() >= end_us)
+            return true;
+    return false;
+}
+
+void
+rotation_init(struct rotation *rotation, struct registry *registry)
+{
+    rotation->chore =
+        (struct chore){.look = rotate_by_age, .step = rotate_file_some};
+    rotation->registry = registry;
+    atomic_init(&rotation->n_asked, 0);
+    atomic_init(&rotation->n_failures, 0);
+    rotation->again_us = 0;
+}

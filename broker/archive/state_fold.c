@@ -1,0 +1,369 @@
+#include "broker/archive/state_fold.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "broker/archive/notes.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+
+/* Time for reading in a step; then the step commits. */
+#define STEP_US 1000000
+
+static void
+close_state(void *state)
+{
+    resources_close(state);
+}
+
+/* States */
+
+void
+state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX])
+{
+    set_dir(set, path);
+    strcat(path, "/" RESOURCES_FILE);
+}
+
+uint64_t
+state_fold_seq(const struct set *set)
+{
+    return set->notes->fold.seq;
+}
+
+bool
+state_fold_is_known(const struct set *set)
+{
+    return set->notes->fold.is_known;
+}
+
+bool
+state_fold_needs(struct set *set, const struct list_info *list)
+{
+    if (set->notes->fold.kept >= list->last)
+        return false;
+    set->notes->fold.wanted = list->last;
+    return true;
+}
+
+/* True if retention waits until the state is on the disk. */
+static bool
+is_wanted(const struct set *set)
+{
+    return set->notes->fold.wanted > set->notes->fold.kept;
+}
+
+static void
+note(struct set *set, const struct resources *r)
+{
+    struct fold_notes *n = &set->notes->fold;
+    uint64_t kept = resources_kept(r);
+
+    n->is_known = true;
+    n->seq = resources_at(r)->seq;
+    /* A reopened state does not know its durable position; a state that has
+     * begun anew has none. */
+    if (kept > n->kept || n->seq < n->kept)
+        n->kept = kept;
+}
+
+/* The log may no longer reach back to the position of the state; or end before
+ * it, if an older copy took its place. Reports a state that is not whole once
+ * in the life of the process. */
+static enum status
+fit(struct set *set, struct resources *r, const struct head *head,
+    struct problem *why)
+{
+    const struct resources_at *at = resources_at(r);
+    bool is_new = !state_fold_is_known(set);
+    enum status rc = STATUS_OK;
+
+    if (at->seq > head->last)
+        DIAG(DIAG_WARNING, "archive",
+             "the state of a set begins anew: it is ahead of the log",
+             diag_text("set", set->name), diag_number("seq", at->seq));
+    if (at->seq < head->earliest || at->seq > head->last) {
+        is_new = true;
+        rc = resources_begin(r, head->earliest, why);
+    }
+    if (rc)
+        return rc;
+    if (is_new && !resources_at(r)->is_whole)
+        DIAG(DIAG_ERROR, "archive",
+             "the state of a set is not whole: of what its log no longer tells "
+             "it knows nothing",
+             diag_text("set", set->name),
+             diag_number("before", head->earliest + 1));
+    note(set, r);
+    return STATUS_OK;
+}
+
+static enum status
+open_new(struct state_fold *f, const struct set *set, const char *epoch,
+         struct resources **resources, struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    enum status rc;
+
+    set_dir(set, dir);
+    rc = file_make_dirs(dir, why);
+    if (!rc)
+        rc = resources_open(resources, dir, epoch, why);
+    if (rc)
+        return rc;
+    resources_heed(*resources, log_ending(registry_log(f->registry)));
+    open_databases_add(&f->states, set, *resources);
+    return STATUS_OK;
+}
+
+static enum status
+open_state(struct state_fold *f, struct set *set, const struct head *head,
+           struct resources **resources, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    *resources = open_databases_find(&f->states, set);
+    if (*resources && resources_is_damaged(*resources)) {
+        open_databases_drop(&f->states, set);
+        *resources = NULL;
+        if (set == f->held)
+            return problem(why, STATUS_IO, "the state of the set is damaged");
+    }
+    if (!*resources)
+        rc = open_new(f, set, head->epoch, resources, why);
+    if (!rc)
+        rc = fit(set, *resources, head, why);
+    if (rc)
+        open_databases_drop(&f->states, set);
+    return rc;
+}
+
+enum status
+state_fold_open(struct state_fold *f, struct set *set,
+                struct resources **resources, struct problem *why)
+{
+    struct head head;
+
+    open_databases_drop_removed(&f->states);
+    if (!log_head(set->log, &head))
+        return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    return open_state(f, set, &head, resources, why);
+}
+
+void
+state_fold_hold(struct state_fold *f, const struct set *set)
+{
+    f->held = set;
+}
+
+bool
+state_fold_is_held(const struct state_fold *f, const struct set *set)
+{
+    return f->held == set;
+}
+
+/* Folding */
+
+/* Gathers entries behind the state, as many as one commit takes. */
+static enum status
+gather(struct set *set, struct resources *r, uint64_t last, struct problem *why)
+{
+    struct log *log = registry_log(set->registry);
+    uint64_t seq = resources_at(r)->seq;
+    const atomic_bool *is_ending = log_ending(log);
+    int64_t end_us = clock_steady_us() + STEP_US;
+    enum status rc = STATUS_OK;
+
+    while (!rc && seq < last && !resources_is_full(r) &&
+           clock_steady_us() < end_us) {
+        struct batch *batch = NULL;
+
+        if (atomic_load_explicit(is_ending, memory_order_relaxed))
+            return problem(why, STATUS_STOPPED, "the broker is ending");
+        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
+        if (rc || !batch)
+            break;
+        seq = batch->last;
+        rc = resources_fold(r, batch, seq, why);
+        batch_unref(batch);
+    }
+    return rc;
+}
+
+enum status
+state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
+                struct problem *why)
+{
+    struct resources *state;
+    struct head head;
+    bool was_whole;
+    enum status rc, committed;
+
+    *is_more = true;
+    if (state_fold_is_held(f, set))
+        return STATUS_OK;
+    if (!log_head(set->log, &head))
+        return STATUS_GONE;
+    rc = open_state(f, set, &head, &state, why);
+    if (rc)
+        return rc;
+    was_whole = resources_at(state)->is_whole;
+    rc = gather(set, state, head.last, why);
+    /* Commits the entries before an unreadable one. */
+    committed = resources_commit(state, rc ? NULL : why);
+    if (!rc)
+        rc = committed;
+    if (rc == STATUS_AGAIN) /* it has begun anew */
+        rc = STATUS_OK;
+    if (!rc && is_wanted(set))
+        rc = resources_keep(state, why);
+    if (!was_whole && resources_at(state)->is_whole)
+        DIAG(DIAG_INFO, "archive",
+             "the state of a set is whole again: its source has told all",
+             diag_text("set", set->name));
+    note(set, state);
+    *is_more = set->notes->fold.seq < head.last;
+    if (rc)
+        open_databases_drop(&f->states, set);
+    return rc;
+}
+
+/* A set without entries has no state, but an earlier set of that name may have
+ * left one. */
+static bool
+has_file(const struct set *set)
+{
+    char path[STATE_FOLD_PATH_MAX];
+
+    state_fold_path(set, path);
+    return !access(path, F_OK);
+}
+
+/* True if the set has something to fold. While the disk is nearly full, only if
+ * that makes room. */
+static bool
+is_behind(const struct state_fold *f, struct set *set, const struct head *head,
+          bool has_room)
+{
+    struct fold_notes *n = &set->notes->fold;
+
+    if (state_fold_is_held(f, set))
+        return false;
+    if (head->last == 0 && !n->is_known)
+        n->is_known = !has_file(set);
+    return is_wanted(set) ||
+           (has_room && (!n->is_known || n->seq != head->last));
+}
+
+struct look {
+    const struct state_fold *folding;
+    bool has_room;
+};
+
+static bool
+wants(struct set *set, const struct head *head, void *user)
+{
+    const struct look *look = user;
+
+    return is_behind(look->folding, set, head, look->has_room);
+}
+
+/* Returns the next set in turn that is behind; NULL: none is. */
+static struct set *
+next_behind(struct state_fold *f)
+{
+    struct look look = {.folding = f};
+    struct log_health health;
+
+    log_health(registry_log(f->registry), &health);
+    look.has_room = health.has_room;
+    return turn_next(&f->turn, f->registry, wants, &look);
+}
+
+static bool
+folding_some(struct chore *chore)
+{
+    struct state_fold *f = list_entry(chore, struct state_fold, chore);
+    struct problem why = {""};
+    struct set *set;
+    bool is_more = false;
+    enum status rc;
+
+    open_databases_drop_removed(&f->states);
+    if (!f->is_due)
+        return false;
+    set = next_behind(f);
+    if (!set) {
+        f->is_due = f->is_again;
+        f->is_again = false;
+        return f->is_due;
+    }
+    rc = state_fold_step(f, set, &is_more, &why);
+    if (rc == STATUS_GONE)
+        return true; /* removed meanwhile */
+    if (rc == STATUS_STOPPED) {
+        f->is_due = false;
+        return false;
+    }
+    if (rc) {
+        metrics_add(METRIC_FOLDS_FAILED, 1);
+        if (!set->notes->fold.has_failed)
+            DIAG(DIAG_WARNING, "archive",
+                 "the state of a set could not be brought up to date, and will "
+                 "be tried again",
+                 diag_text("set", set->name), diag_text("error", why.text));
+        /* A failure with one set need not concern the next, but a full disk
+         * concerns all. */
+        f->is_due = rc == STATUS_IO;
+    }
+    set->notes->fold.has_failed = rc != STATUS_OK;
+    f->is_again |= is_more && !rc;
+    return f->is_due;
+}
+
+/* Looking */
+
+static bool
+add_lag(struct set *set, const struct head *head, void *user)
+{
+    int64_t *lag = user;
+
+    /* The position of a state that is not open yet, or cannot be opened, is
+     * unknown. */
+    if (state_fold_seq(set) < head->last)
+        *lag += (int64_t)(head->last - state_fold_seq(set));
+    return true;
+}
+
+static void
+folding_look(struct chore *chore)
+{
+    struct state_fold *f = list_entry(chore, struct state_fold, chore);
+    int64_t lag = 0;
+
+    registry_each(f->registry, add_lag, &lag);
+    metrics_set(METRIC_FOLD_LAG, lag);
+    f->is_due = true;
+}
+
+static void
+folding_end(struct chore *chore)
+{
+    open_databases_fini(&list_entry(chore, struct state_fold, chore)->states);
+}
+
+void
+state_fold_init(struct state_fold *f, struct registry *registry)
+{
+    memset(f, 0, sizeof(*f));
+    f->chore = (struct chore){.look = folding_look,
+                              .step = folding_some,
+                              .needs = state_fold_needs,
+                              .end = folding_end};
+    f->registry = registry;
+    open_databases_init(&f->states, close_state);
+}

@@ -1,0 +1,78 @@
+/*
+ * state_fold.h - folds every set's log into its state
+ * (broker/state/resources.h), a step at a time.
+ *
+ * A step is one transaction of one set, and so bounded; sets take turns. A few
+ * states are open at a time. Only retention waits for the fold: it removes a
+ * list once the state with its entries is on the disk, so the log still has
+ * what a crash of the machine takes from the state. Nothing wakes the fold:
+ * each second the archive thread looks at all sets and finds those behind, as
+ * it finds old lists. Resource Lists are built at most every some seconds, and
+ * a fold that is behind does not sleep.
+ *
+ * Archive thread.
+ */
+#ifndef BROKER_ARCHIVE_STATE_FOLD_H
+#define BROKER_ARCHIVE_STATE_FOLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/archive/chore.h"
+#include "broker/archive/open_databases.h"
+#include "broker/archive/turn.h"
+#include "broker/sets/registry.h"
+#include "broker/state/resources.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct state_fold {
+    struct chore chore;
+    struct registry *registry;
+
+    struct open_databases states;
+    const struct set *held; /* state_fold_hold */
+
+    struct turn turn;
+    bool is_due;   /* a turn is pending */
+    bool is_again; /* a set had more than one step could take */
+};
+
+void state_fold_init(struct state_fold *folding, struct registry *registry);
+
+/* One step of that set, none while its state is held. *is_more: the fold has
+ * not come to the head. STATUS_GONE: the set was removed; STATUS_STOPPED: the
+ * log is ending. */
+MUST_CHECK enum status state_fold_step(struct state_fold *folding,
+                                       struct set *set, bool *is_more,
+                                       struct problem *why);
+
+/* The path of the state: "DATA/sets/NAME/resources.db". */
+#define STATE_FOLD_PATH_MAX (SET_DIR_MAX + 32)
+void state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX]);
+
+/* Opens the state of a set that exists, lent until the next call of any of
+ * these. It is as far as the last step has brought it (resources_at); but see
+ * is_whole.
+ */
+MUST_CHECK enum status state_fold_open(struct state_fold *folding,
+                                       struct set *set,
+                                       struct resources **resources,
+                                       struct problem *why);
+
+/* The last entry in the set's state; 0 as long as nobody has looked. And: true
+ * if somebody has. */
+uint64_t state_fold_seq(const struct set *set);
+bool state_fold_is_known(const struct set *set);
+
+/* True if entries of the list are not in the state on the disk yet, where no
+ * crash can take them from. Then asks the fold for them. */
+bool state_fold_needs(struct set *set, const struct list_info *list);
+
+/* Stops folding this set until a call names another set or NULL, so that a
+ * build can walk the state of one moment in several steps. */
+void state_fold_hold(struct state_fold *folding, const struct set *set);
+bool state_fold_is_held(const struct state_fold *folding,
+                        const struct set *set);
+
+#endif

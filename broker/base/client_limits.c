@@ -1,0 +1,400 @@
+#include "broker/base/client_limits.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+
+/* How often the log mentions a client whose requests are refused again and
+ * again. */
+#define TELL_AGAIN_US 60000000
+
+/* The offset of an IPv4 address in an IPv6 one (RFC 4291 section 2.5.5.2). */
+#define MAPPED_BYTES 12
+
+struct client {
+    struct client_key key; /* first: the tree compares clients and keys */
+    struct clients *clients;
+    atomic_uint refs; /* the last reference is released under clients->mutex */
+
+    /* Relaxed, as those of all clients. */
+    _Atomic(uint64_t) held[CLIENT_KINDS];
+    _Atomic(int64_t) told_us; /* on the steady clock; 0: never */
+};
+
+/* The texts of refusals: for one client, before its limit and the limit's unit;
+ * for all clients together. */
+static const struct {
+    const char *name;
+    const char *limited, *unit;
+    const char *busy;
+} kinds[CLIENT_KINDS] = {
+    [CLIENT_CONNECTIONS] = {"connections",
+                            "has as many connections as one client may have",
+                            "", "there are too many connections"},
+    [CLIENT_HALF_HEADS] = {"half-heads",
+                           "has as many unfinished requests as one client may "
+                           "have",
+                           "", "too many requests are unfinished"},
+    [CLIENT_STREAMS] = {"streams", "has as many streams as one client may have",
+                        "", "there are too many streams"},
+    [CLIENT_POSTS] = {"posts", "posts as much at a time as one client may post",
+                      " bytes of memory",
+                      "too much is being posted at the moment"},
+    [CLIENT_DISK] =
+        {"disk", "has as much on its way to the disk as one client may have",
+         " bytes", "the disk has no room for it"},
+    [CLIENT_ANSWERS] = {"answers",
+                        "reads as much at a time as one client may read",
+                        " bytes of memory",
+                        "too much is being read at the moment"},
+    [CLIENT_FILTERS] =
+        {"filters",
+         "reads with as many filters as one client may have (try "
+         "again later, or pull)",
+         "",
+         "all clients read with as many filters as there is "
+         "room for: try again later, or pull"},
+    [CLIENT_UPLOADS] = {"uploads",
+                        "tells the resources of as many sets as one client may "
+                        "at a time",
+                        "", "the resources of too many sets are being told"},
+};
+
+/* The table */
+
+void
+clients_init(struct clients *c, unsigned share)
+{
+    pthread_mutex_init(&c->mutex, NULL);
+    c->tree = NULL;
+    c->share = share;
+    for (int i = 0; i < CLIENT_KINDS; i++) {
+        atomic_init(&c->each[i], CLIENT_NO_LIMIT);
+        atomic_init(&c->all[i], CLIENT_NO_LIMIT);
+        atomic_init(&c->held[i], 0);
+    }
+}
+
+void
+clients_fini(struct clients *c)
+{
+    pthread_mutex_destroy(&c->mutex);
+}
+
+static uint64_t
+load(const _Atomic(uint64_t) *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void
+store(_Atomic(uint64_t) *to, uint64_t n)
+{
+    atomic_store_explicit(to, n, memory_order_relaxed);
+}
+
+/* Adds, and returns the value before. */
+static uint64_t
+add(_Atomic(uint64_t) *to, uint64_t n)
+{
+    return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static void
+subtract(_Atomic(uint64_t) *from, uint64_t n)
+{
+    atomic_fetch_sub_explicit(from, n, memory_order_relaxed);
+}
+
+void
+clients_limit_each(struct clients *c, enum client_kind kind, uint64_t most)
+{
+    store(&c->each[kind], most);
+}
+
+void
+clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
+{
+    store(&c->all[kind], most);
+    store(&c->each[kind],
+          c->share < 100 ? most / 100 * c->share + most % 100 * c->share / 100
+                         : CLIENT_NO_LIMIT);
+}
+
+uint64_t
+clients_limit_of_each(const struct clients *c, enum client_kind kind)
+{
+    return load(&c->each[kind]);
+}
+
+uint64_t
+clients_limit_of_all(const struct clients *c, enum client_kind kind)
+{
+    return load(&c->all[kind]);
+}
+
+uint64_t
+clients_held(const struct clients *c, enum client_kind kind)
+{
+    return load(&c->held[kind]);
+}
+
+bool
+clients_have_room(const struct clients *c, enum client_kind kind, uint64_t n)
+{
+    return load(&c->held[kind]) + n <= load(&c->all[kind]);
+}
+
+/* Clients */
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct client_key *x = a, *y = b;
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return memcmp(x->address, y->address, sizeof(x->address));
+}
+
+/* Call with the mutex held. */
+static struct client *
+add_client(struct clients *c, const struct client_key *key)
+{
+    struct client *client = calloc(1, sizeof(*client));
+
+    if (!client)
+        return NULL;
+    client->key = *key;
+    client->clients = c;
+    if (tsearch(client, &c->tree, compare))
+        return client;
+    free(client);
+    return NULL;
+}
+
+struct client *
+client_of(struct clients *c, const struct client_key *key)
+{
+    struct client **found, *client;
+
+    pthread_mutex_lock(&c->mutex);
+    found = tfind(key, &c->tree, compare);
+    client = found ? *found : add_client(c, key);
+    if (client)
+        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&c->mutex);
+    return client;
+}
+
+static bool
+read_key(const struct sockaddr *address, struct client_key *key)
+{
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
+
+    memset(key, 0, sizeof(*key));
+    key->kind = CLIENT_IS_ADDRESS;
+    if (address->sa_family == AF_INET) {
+        memset(key->address + 10, 0xff, 2);
+        memcpy(key->address + MAPPED_BYTES, &four->sin_addr, 4);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(key->address, &six->sin6_addr,
+               IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 16 : 8);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+struct client *
+client_at(struct clients *c, const struct sockaddr *address)
+{
+    struct client_key key;
+
+    return read_key(address, &key) ? client_of(c, &key) : NULL;
+}
+
+struct client *
+client_ref(struct client *client)
+{
+    if (client)
+        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    return client;
+}
+
+/* The last reference is released under the mutex: a thread that finds a client
+ * gets a reference before the client can be freed here. */
+void
+client_unref(struct client *client)
+{
+    struct clients *c = client ? client->clients : NULL;
+    unsigned refs;
+
+    if (!client)
+        return;
+    refs = atomic_load_explicit(&client->refs, memory_order_relaxed);
+    while (refs > 1)
+        if (atomic_compare_exchange_weak_explicit(
+                &client->refs, &refs, refs - 1, memory_order_release,
+                memory_order_relaxed))
+            return;
+    pthread_mutex_lock(&c->mutex);
+    /* Acquire: sees everything that other threads did before their
+     * client_unref. */
+    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
+        tdelete(client, &c->tree, compare);
+    else
+        client = NULL;
+    pthread_mutex_unlock(&c->mutex);
+    free(client);
+}
+
+uint64_t
+client_held(const struct client *client, enum client_kind kind)
+{
+    return client ? load(&client->held[kind]) : 0;
+}
+
+void
+client_name(const struct client *client, char to[CLIENT_NAME_SIZE])
+{
+    struct in6_addr six;
+
+    to[0] = '\0';
+    if (!client)
+        return;
+    if (client->key.kind == CLIENT_IS_HUB) {
+        snprintf(to, CLIENT_NAME_SIZE, "hub");
+        return;
+    }
+    memcpy(&six, client->key.address, sizeof(six));
+    if (IN6_IS_ADDR_V4MAPPED(&six))
+        inet_ntop(AF_INET, client->key.address + MAPPED_BYTES, to,
+                  CLIENT_NAME_SIZE);
+    else
+        inet_ntop(AF_INET6, &six, to, CLIENT_NAME_SIZE);
+}
+
+/* Taking */
+
+static enum status
+try_take(struct clients *c, struct client *client, enum client_kind kind,
+         uint64_t n, uint64_t own)
+{
+    uint64_t before;
+
+    if (client) {
+        before = add(&client->held[kind], n);
+        if (before + n > load(&c->each[kind]) && before != own) {
+            subtract(&client->held[kind], n);
+            return STATUS_LIMITED;
+        }
+    }
+    if (add(&c->held[kind], n) + n <= load(&c->all[kind]))
+        return STATUS_OK;
+    clients_give(c, client, kind, n);
+    return STATUS_BUSY;
+}
+
+static bool
+is_to_be_logged(struct client *client)
+{
+    int64_t now_us = clock_steady_us();
+    int64_t told_us = atomic_load(&client->told_us);
+
+    return (!told_us || now_us - told_us >= TELL_AGAIN_US) &&
+           atomic_compare_exchange_strong(&client->told_us, &told_us, now_us);
+}
+
+static enum status
+report(struct client *client, enum client_kind kind, enum status rc,
+       struct problem *why)
+{
+    char name[CLIENT_NAME_SIZE];
+
+    if (rc == STATUS_BUSY)
+        return problem(why, rc, "%s", kinds[kind].busy);
+    if (rc != STATUS_LIMITED)
+        return rc;
+    problem_set(why, "your address %s: %" PRIu64 "%s", kinds[kind].limited,
+                load(&client->clients->each[kind]), kinds[kind].unit);
+    metrics_add_label(METRIC_CLIENT_REFUSALS, kind, 1);
+    if (is_to_be_logged(client)) {
+        client_name(client, name);
+        DIAG(DIAG_WARNING, "net", "a client is refused more than its share",
+             diag_text("client", name), diag_text("limit", kinds[kind].name));
+    }
+    return rc;
+}
+
+enum status
+clients_take(struct clients *c, struct client *client, enum client_kind kind,
+             uint64_t n, struct problem *why)
+{
+    return report(client, kind, try_take(c, client, kind, n, 0), why);
+}
+
+void
+clients_give(struct clients *c, struct client *client, enum client_kind kind,
+             uint64_t n)
+{
+    if (client)
+        subtract(&client->held[kind], n);
+    subtract(&c->held[kind], n);
+}
+
+/* Holdings */
+
+void
+holding_init(struct holding *h, struct clients *clients, struct client *client,
+             enum client_kind kind)
+{
+    *h = (struct holding){clients, client_ref(client), kind, 0};
+}
+
+enum status
+holding_add(struct holding *h, uint64_t n, struct problem *why)
+{
+    enum status rc = try_take(h->clients, h->client, h->kind, n, h->n);
+
+    if (!rc)
+        h->n += n;
+    return report(h->client, h->kind, rc, why);
+}
+
+bool
+holding_try(struct holding *h, uint64_t n)
+{
+    if (try_take(h->clients, h->client, h->kind, n, h->n))
+        return false;
+    h->n += n;
+    return true;
+}
+
+void
+holding_release(struct holding *h, uint64_t n)
+{
+    if (!n)
+        return;
+    clients_give(h->clients, h->client, h->kind, n);
+    h->n -= n;
+}
+
+void
+holding_end(struct holding *h)
+{
+    if (!h->clients)
+        return;
+    holding_release(h, h->n);
+    client_unref(h->client);
+    *h = (struct holding){.clients = NULL};
+}

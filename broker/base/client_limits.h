@@ -1,0 +1,156 @@
+/*
+ * client_limits.h - the clients of limits, and the amounts that each holds.
+ *
+ * A client is an address: of IPv4 the address itself, of IPv6 its first 64
+ * bits, because the owner of one address has all with these bits (RFC 4291
+ * section 2.5.4). The hub is one client, too. A client is in the table only
+ * while it has references, so connections, posts and filters bound the table.
+ *
+ * Each kind of thing has a limit for one client, and some kinds have one for
+ * all clients together. Of a common limit no client may have more than its
+ * share (--client-share, a quarter): the others find room while one client
+ * takes all that it can get. A single holder may have more than the share, up
+ * to the common limit: a post of --max-body must be possible.
+ *
+ *     client_of --> clients_take ... clients_give --> client_unref
+ *
+ * or, for a holder that grows,
+ *
+ *     holding_init --> holding_add ... --> holding_end
+ *
+ * Each refusal counts (tidings_client_refusals_total). The log has one a minute
+ * for a client.
+ *
+ * Any thread; a holding is used by one thread at a time.
+ */
+#ifndef BROKER_BASE_CLIENT_LIMITS_H
+#define BROKER_BASE_CLIENT_LIMITS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* The kinds of things that clients hold, in the order of LABEL_LIMIT
+ * (metrics.c). */
+enum client_kind {
+    CLIENT_CONNECTIONS, /* --client-connections */
+    CLIENT_HALF_HEADS,  /* of them, those whose first request is not complete,
+                           TLS handshakes included, and those that have begun
+                           another: --client-half-heads */
+    CLIENT_STREAMS,     /* of the connections, the streams: --client-streams */
+    CLIENT_POSTS,       /* bytes of memory for posts; of all: --ingest-bytes */
+    CLIENT_DISK,    /* bytes on the disk of posts that wait for their commit,
+                       and of uploads; of all: the room on the disk */
+    CLIENT_ANSWERS, /* bytes of pages of change memory on their way */
+    CLIENT_FILTERS, /* filter classes (sets/filters.h) */
+    CLIENT_UPLOADS, /* uploads of all resources of a set
+                       (archive/uploads.h) */
+    CLIENT_KINDS
+};
+
+#define CLIENT_NO_LIMIT ((uint64_t)INT64_MAX)
+
+struct client;
+
+/* The key of a client. The zeros behind an address count. */
+struct client_key {
+    enum { CLIENT_IS_ADDRESS, CLIENT_IS_HUB } kind;
+
+    unsigned char address[16]; /* IPv4 as mapped IPv6; the first half of IPv6 */
+};
+
+struct clients {
+    pthread_mutex_t mutex; /* guards tree */
+    void *tree;            /* of tsearch: the way to a client is short,
+                              whichever addresses an attacker chooses */
+    unsigned share;        /* percent */
+
+    /* Relaxed: sums and limits; they order nothing. */
+    _Atomic(uint64_t) each[CLIENT_KINDS];
+    _Atomic(uint64_t) all[CLIENT_KINDS];
+    _Atomic(uint64_t) held[CLIENT_KINDS];
+};
+
+/* Begins without limits. `share`: percent of a common limit. */
+void clients_init(struct clients *clients, unsigned share);
+void clients_fini(struct clients *clients); /* no client may have references */
+
+/* Sets the most that one client may hold. */
+void clients_limit_each(struct clients *clients, enum client_kind kind,
+                        uint64_t most);
+
+/* Sets the most that all clients may hold together; a client has its share of
+ * that. */
+void clients_limit_all(struct clients *clients, enum client_kind kind,
+                       uint64_t most);
+uint64_t clients_limit_of_each(const struct clients *clients,
+                               enum client_kind kind);
+uint64_t clients_limit_of_all(const struct clients *clients,
+                              enum client_kind kind);
+
+/* The amount that all clients hold together. */
+uint64_t clients_held(const struct clients *clients, enum client_kind kind);
+
+/* True if any client could take so much now. */
+bool clients_have_room(const struct clients *clients, enum client_kind kind,
+                       uint64_t n);
+
+/* Clients */
+
+/* Finds or makes a client; the caller owns one reference. NULL: no memory, or
+ * no IP address; limits of one client do not apply to NULL. */
+struct client *client_of(struct clients *clients, const struct client_key *key);
+struct client *client_at(struct clients *clients,
+                         const struct sockaddr *address);
+struct client *client_ref(struct client *client); /* NULL is allowed */
+void client_unref(struct client *client);         /* NULL is allowed */
+
+/* The amount that a client holds; NULL: 0. */
+uint64_t client_held(const struct client *client, enum client_kind kind);
+
+/* "192.0.2.1", "2001:db8::", "hub"; "" for NULL. */
+#define CLIENT_NAME_SIZE 64
+void client_name(const struct client *client, char to[CLIENT_NAME_SIZE]);
+
+/* Takes `n` for `client`, or for no client (NULL). STATUS_LIMITED: the client
+ * has its share; STATUS_BUSY: all together have too much. After an error
+ * nothing was taken. */
+MUST_CHECK enum status clients_take(struct clients *clients,
+                                    struct client *client,
+                                    enum client_kind kind, uint64_t n,
+                                    struct problem *why);
+void clients_give(struct clients *clients, struct client *client,
+                  enum client_kind kind, uint64_t n);
+
+/* Holdings */
+
+/* The amount of a kind that one holder has. Zeroed memory is an empty holding;
+ * it need not be ended. */
+struct holding {
+    struct clients *clients;
+    struct client *client; /* owned reference */
+    enum client_kind kind;
+    uint64_t n;
+};
+
+void holding_init(struct holding *holding, struct clients *clients,
+                  struct client *client, enum client_kind kind);
+
+/* As clients_take. _try writes no message, and does not count a refusal. */
+MUST_CHECK enum status holding_add(struct holding *holding, uint64_t n,
+                                   struct problem *why);
+MUST_CHECK bool holding_try(struct holding *holding, uint64_t n);
+
+/* Give back some of it; or all of it, and the client. A request gives its
+ * holdings back before its answer: after the answer the client may send the
+ * next request at once, to another thread, and must find room. Allowed if
+ * nothing is held. */
+void holding_release(struct holding *holding, uint64_t n);
+void holding_end(struct holding *holding);
+
+#endif

@@ -1,0 +1,525 @@
+/*
+ * What SQLite guarantees:
+ *
+ * firm     PRAGMA synchronous=FULL: the commit and all earlier ones survive a
+ *          power failure.
+ * not firm synchronous=NORMAL: no fsync. The kernel has the commit when COMMIT
+ *          returns, so it outlives this process; after a power failure the WAL
+ *          ends at an earlier commit, never within one.
+ *
+ * SQLite makes a checkpoint when the WAL has 1,000 pages, on the thread of that
+ * commit: two fsyncs, every some thousands of turns.
+ *
+ * The ends of a lane's messages are a blob of differences, the first from
+ * `acked`, seven bits to a byte, the lowest first, and the top bit set where
+ * more follow: acked=100, ends 103, 400, 401 are
+ *
+ *     03  a9 02  01
+ *
+ * so that a window of 1,000 messages is 1 to 3 KB.
+ */
+#include "broker/bridge/mqtt_db.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/db.h"
+#include "broker/base/diag.h"
+#include "proto/buf.h"
+
+static const char *const steps[] = {
+    "CREATE TABLE bridges("
+    " name TEXT PRIMARY KEY, identity TEXT NOT NULL, since INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE TABLE lanes("
+    " bridge TEXT NOT NULL, name TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " acked INTEGER NOT NULL, ends BLOB NOT NULL, PRIMARY KEY(bridge, name))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE filters("
+    " bridge TEXT NOT NULL, filter TEXT NOT NULL, PRIMARY KEY(bridge, filter))"
+    " WITHOUT ROWID;",
+};
+
+#define N_STEPS ((int)(sizeof(steps) / sizeof(steps[0])))
+
+enum statement {
+    FIND_BRIDGE,
+    PUT_BRIDGE,
+    READ_LANES,
+    PUT_LANE,
+    END_LANE,
+    READ_FILTERS,
+    PUT_FILTER,
+    END_FILTER,
+    STATEMENTS
+};
+
+static const char *const sql[STATEMENTS] = {
+    [FIND_BRIDGE] = "SELECT identity, since FROM bridges WHERE name=?",
+    [PUT_BRIDGE] = "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
+    [READ_LANES] = ("SELECT name, epoch, acked, ends FROM lanes WHERE bridge=? "
+                    "ORDER BY name"),
+    [PUT_LANE] = ("INSERT OR REPLACE INTO lanes(bridge, name, epoch, acked, "
+                  "ends) VALUES(?,?,?,?,?)"),
+    [END_LANE] = "DELETE FROM lanes WHERE bridge=? AND name=?",
+    [READ_FILTERS] = "SELECT filter FROM filters WHERE bridge=?",
+    [PUT_FILTER] = "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)",
+    [END_FILTER] = "DELETE FROM filters WHERE bridge=? AND filter=?",
+};
+
+/* The most bytes of one difference. */
+#define DIFFERENCE_MAX 10
+
+struct mqtt_db {
+    pthread_mutex_t mutex; /* protects all below */
+    struct db db;
+    sqlite3_stmt *statements[STATEMENTS];
+    bool is_full;     /* synchronous */
+    bool is_doubtful; /* a write has failed: begin_wal_anew */
+    struct buf ends;  /* encoded ends, to write */
+    uint64_t *read;   /* decoded ends, as read */
+    size_t read_capacity;
+};
+
+/* Opening and closing */
+
+static void
+name_database(char *path, size_t size, const char *dir)
+{
+    snprintf(path, size, "%s/mqtt.db", dir);
+}
+
+enum status
+bridge_ledger_check(const char *dir, struct problem *why)
+{
+    char path[4200];
+
+    name_database(path, sizeof(path), dir);
+    return db_check(path, N_STEPS, why);
+}
+
+enum status
+bridge_ledger_open(struct mqtt_db **ledger, const char *dir,
+                   struct problem *why)
+{
+    struct mqtt_db *l = calloc(1, sizeof(*l));
+    char path[4200];
+    enum status rc;
+
+    if (!l)
+        return problem_memory(why);
+    pthread_mutex_init(&l->mutex, NULL);
+    buf_init(&l->ends, SIZE_MAX);
+    name_database(path, sizeof(path), dir);
+    rc = db_check(path, N_STEPS, why);
+    if (!rc)
+        rc = db_open(&l->db, path, DB_SMALL, why);
+    if (!rc && l->db.is_exposed)
+        DIAG(DIAG_WARNING, "bridge", "other users may open a database",
+             diag_text("file", path));
+    if (!rc)
+        rc = db_migrate(&l->db, steps, N_STEPS, why);
+    l->is_full = true; /* the setting of db_open */
+    for (int i = 0; !rc && i < STATEMENTS; i++)
+        rc = db_prepare(&l->db, &l->statements[i], sql[i], why);
+    if (rc) {
+        bridge_ledger_close(l);
+        return rc;
+    }
+    *ledger = l;
+    return STATUS_OK;
+}
+
+void
+bridge_ledger_close(struct mqtt_db *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(l->statements[i]);
+    db_close(&l->db);
+    buf_fini(&l->ends);
+    free(l->read);
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+/* Statements */
+
+static void
+bind(sqlite3_stmt *s, int at, struct slice text)
+{
+    sqlite3_bind_text(s, at, text.size > 0 ? text.data : "", (int)text.size,
+                      SQLITE_STATIC);
+}
+
+/* Looks for one row; release resets *s. */
+static enum status
+ask(struct mqtt_db *l, sqlite3_stmt *s, bool *row, struct problem *why)
+{
+    return db_step(&l->db, s, row, "read mqtt.db", why);
+}
+
+/* Resets a statement, and forgets the values lent to it. */
+static void
+release(sqlite3_stmt *s)
+{
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+}
+
+static enum status
+run(struct mqtt_db *l, sqlite3_stmt *s, struct problem *why)
+{
+    enum status rc = db_run(&l->db, s, "write mqtt.db", why);
+
+    sqlite3_clear_bindings(s);
+    return rc;
+}
+
+/* Transactions */
+
+/* After a disk error a power failure might damage the end of the WAL, and
+ * frames behind a damaged one are lost, however well they were synced. So a
+ * checkpoint moves the kept rows into the database, and the WAL begins anew. */
+static enum status
+begin_wal_anew(struct mqtt_db *l, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (l->is_doubtful)
+        rc = db_exec(&l->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
+    if (!rc)
+        l->is_doubtful = false;
+    return rc;
+}
+
+static enum status
+begin(struct mqtt_db *l, bool is_firm, struct problem *why)
+{
+    enum status rc = begin_wal_anew(l, why);
+
+    if (!rc && is_firm != l->is_full) {
+        rc = db_exec(&l->db,
+                     is_firm ? "PRAGMA synchronous=FULL"
+                             : "PRAGMA synchronous=NORMAL",
+                     why);
+        if (!rc)
+            l->is_full = is_firm;
+    }
+    return rc ? rc : db_exec(&l->db, "BEGIN IMMEDIATE", why);
+}
+
+/* Commits if `rc` is STATUS_OK, else rolls back. */
+static enum status
+end(struct mqtt_db *l, enum status rc, struct problem *why)
+{
+    if (!rc)
+        rc = db_exec(&l->db, "COMMIT", why);
+    l->is_doubtful |= rc == STATUS_IO;
+    if (rc && !sqlite3_get_autocommit(l->db.handle))
+        sqlite3_exec(l->db.handle, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+/* Runs one statement, which has its parameters, in a transaction. */
+static enum status
+write_one(struct mqtt_db *l, sqlite3_stmt *s, bool is_firm, struct problem *why)
+{
+    enum status rc = begin(l, is_firm, why);
+
+    if (rc)
+        sqlite3_clear_bindings(s);
+    else
+        rc = end(l, run(l, s, why), why);
+    return rc;
+}
+
+/* Bridges */
+
+/* Copies a text that must have that size. */
+static enum status
+copy_text(char *to, size_t size, struct slice text, struct problem *why)
+{
+    if (text.size != size)
+        return problem(why, STATUS_IO, "mqtt.db is damaged: \"%s\"",
+                       problem_quote(text).text);
+    memcpy(to, text.data, size);
+    to[size] = '\0';
+    return STATUS_OK;
+}
+
+static enum status
+find_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+            bool *is_there, struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[FIND_BRIDGE];
+    enum status rc;
+
+    bind(s, 1, slice_of(name));
+    rc = ask(l, s, is_there, why);
+    if (!rc && *is_there) {
+        rc = copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, db_column(s, 0),
+                       why);
+        row->since_us = sqlite3_column_int64(s, 1);
+    }
+    release(s);
+    return rc;
+}
+
+static enum status
+make_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+            struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[PUT_BRIDGE];
+    uint32_t random;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+        problem_errno(why, "no random number for", name);
+        return STATUS_IO;
+    }
+    snprintf(row->identity, sizeof(row->identity), "%08x", (unsigned)random);
+    row->since_us = clock_now_us();
+    bind(s, 1, slice_of(name));
+    bind(s, 2, slice_of(row->identity));
+    sqlite3_bind_int64(s, 3, row->since_us);
+    return write_one(l, s, true, why);
+}
+
+enum status
+mqtt_db_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+               struct problem *why)
+{
+    bool is_there = false;
+    enum status rc;
+
+    pthread_mutex_lock(&l->mutex);
+    rc = find_bridge(l, name, row, &is_there, why);
+    if (!rc && !is_there)
+        rc = make_bridge(l, name, row, why);
+    pthread_mutex_unlock(&l->mutex);
+    return rc;
+}
+
+/* Lanes */
+
+static void
+write_difference(struct buf *to, uint64_t difference)
+{
+    uint8_t bytes[DIFFERENCE_MAX];
+    size_t n = 0;
+
+    while (difference > 0x7f) {
+        bytes[n++] = (uint8_t)(0x80 | (difference & 0x7f));
+        difference >>= 7;
+    }
+    bytes[n++] = (uint8_t)difference;
+    buf_add(to, bytes, n);
+}
+
+/* Reads one difference. false: it is malformed, or 0, or over 64 bits. */
+static bool
+take_difference(struct slice *from, uint64_t *difference)
+{
+    *difference = 0;
+    for (unsigned i = 0; i < DIFFERENCE_MAX && i < from->size; i++) {
+        uint8_t byte = (uint8_t)from->data[i];
+
+        if (i == DIFFERENCE_MAX - 1 && byte > 1)
+            return false;
+        *difference |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if (byte < 0x80) {
+            from->data += i + 1;
+            from->size -= i + 1;
+            return *difference > 0;
+        }
+    }
+    return false;
+}
+
+/* Reads the ends of a lane into l->read. */
+static enum status
+read_ends(struct mqtt_db *l, struct slice blob, struct lane_row *row,
+          struct problem *why)
+{
+    uint64_t at = row->acked, difference;
+
+    row->n_ends = 0;
+    while (blob.size > 0) {
+        uint64_t *read = ONE_MORE(l->read, &l->read_capacity, row->n_ends);
+
+        if (!read)
+            return problem_memory(why);
+        l->read = read;
+        if (!take_difference(&blob, &difference) || difference > INT64_MAX - at)
+            return problem(why, STATUS_IO,
+                           "mqtt.db is damaged: the messages of set %.*s",
+                           SLICE_ARG(row->set));
+        read[row->n_ends++] = at += difference;
+    }
+    row->ends = l->read;
+    return STATUS_OK;
+}
+
+static enum status
+read_lane(struct mqtt_db *l, sqlite3_stmt *s, struct lane_row *row,
+          struct problem *why)
+{
+    enum status rc;
+
+    row->set = db_column(s, 0);
+    row->acked = (uint64_t)sqlite3_column_int64(s, 2);
+    rc = copy_text(row->epoch, EPOCH_SIZE, db_column(s, 1), why);
+    if (!rc && row->acked > INT64_MAX)
+        rc =
+            problem(why, STATUS_IO, "mqtt.db is damaged: the place in set %.*s",
+                    SLICE_ARG(row->set));
+    return rc ? rc : read_ends(l, db_column(s, 3), row, why);
+}
+
+enum status
+mqtt_db_lanes(struct mqtt_db *l, const char *bridge,
+              enum status (*fn)(const struct lane_row *row, void *user),
+              void *user, struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[READ_LANES];
+    struct lane_row row;
+    bool is_there;
+    enum status rc;
+
+    pthread_mutex_lock(&l->mutex);
+    bind(s, 1, slice_of(bridge));
+    while (!(rc = ask(l, s, &is_there, why)) && is_there) {
+        rc = read_lane(l, s, &row, why);
+        if (!rc)
+            rc = fn(&row, user);
+        if (rc)
+            break;
+    }
+    release(s);
+    pthread_mutex_unlock(&l->mutex);
+    return rc;
+}
+
+static enum status
+keep_lane(struct mqtt_db *l, const char *bridge, const struct lane_row *row,
+          struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[PUT_LANE];
+    uint64_t at = row->acked;
+
+    buf_clear(&l->ends);
+    for (size_t i = 0; i < row->n_ends; i++) {
+        write_difference(&l->ends, row->ends[i] - at);
+        at = row->ends[i];
+    }
+    if (l->ends.failed)
+        return problem_memory(why);
+    bind(s, 1, slice_of(bridge));
+    bind(s, 2, row->set);
+    bind(s, 3, slice_of(row->epoch));
+    sqlite3_bind_int64(s, 4, (sqlite3_int64)row->acked);
+    sqlite3_bind_blob(s, 5, l->ends.size > 0 ? l->ends.data : "",
+                      (int)l->ends.size, SQLITE_STATIC);
+    return run(l, s, why);
+}
+
+enum status
+mqtt_db_keep(struct mqtt_db *l, const char *bridge, const struct lane_row *rows,
+             size_t n, bool is_firm, struct problem *why)
+{
+    enum status rc;
+
+    if (n == 0)
+        return STATUS_OK;
+    pthread_mutex_lock(&l->mutex);
+    rc = begin(l, is_firm, why);
+    if (!rc) {
+        for (size_t i = 0; !rc && i < n; i++)
+            rc = keep_lane(l, bridge, &rows[i], why);
+        rc = end(l, rc, why);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return rc;
+}
+
+/* Runs a statement with two parameters: a bridge and `what`. */
+static enum status
+write_of_bridge(struct mqtt_db *l, enum statement which, const char *bridge,
+                struct slice what, bool is_firm, struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[which];
+    enum status rc;
+
+    pthread_mutex_lock(&l->mutex);
+    bind(s, 1, slice_of(bridge));
+    bind(s, 2, what);
+    rc = write_one(l, s, is_firm, why);
+    pthread_mutex_unlock(&l->mutex);
+    return rc;
+}
+
+enum status
+mqtt_db_forget(struct mqtt_db *l, const char *bridge, struct slice set,
+               struct problem *why)
+{
+    return write_of_bridge(l, END_LANE, bridge, set, false, why);
+}
+
+/* Filters */
+
+static enum status
+read_filter(sqlite3_stmt *s, enum status (*fn)(const char *filter, void *user),
+            void *user, struct problem *why)
+{
+    char *filter = slice_dup(db_column(s, 0));
+    enum status rc;
+
+    if (!filter)
+        return problem_memory(why);
+    rc = fn(filter, user);
+    free(filter);
+    return rc;
+}
+
+enum status
+mqtt_db_filters(struct mqtt_db *l, const char *bridge,
+                enum status (*fn)(const char *filter, void *user), void *user,
+                struct problem *why)
+{
+    sqlite3_stmt *s = l->statements[READ_FILTERS];
+    bool is_there;
+    enum status rc;
+
+    pthread_mutex_lock(&l->mutex);
+    bind(s, 1, slice_of(bridge));
+    while (!(rc = ask(l, s, &is_there, why)) && is_there) {
+        rc = read_filter(s, fn, user, why);
+        if (rc)
+            break;
+    }
+    release(s);
+    pthread_mutex_unlock(&l->mutex);
+    return rc;
+}
+
+/* Firm, like mqtt_db_drop_filter: retained messages of a filter are taken once,
+ * and not again after a power failure. */
+enum status
+mqtt_db_add_filter(struct mqtt_db *l, const char *bridge, const char *filter,
+                   struct problem *why)
+{
+    return write_of_bridge(l, PUT_FILTER, bridge, slice_of(filter), true, why);
+}
+
+enum status
+mqtt_db_drop_filter(struct mqtt_db *l, const char *bridge, const char *filter,
+                    struct problem *why)
+{
+    return write_of_bridge(l, END_FILTER, bridge, slice_of(filter), true, why);
+}

@@ -1,0 +1,99 @@
+/*
+ * mqtt_db.h - DIR/mqtt.db: the state of bridges that survives a crash. SQLite,
+ * WAL; threads of all bridges share one connection, under a lock.
+ *
+ *   bridge   its identity, from which client ids are made; when it was new
+ *   lane     of a set: epoch, the last acknowledged entry, and the ends of the
+ *            messages that were begun behind it
+ *   filter   a filter that was subscribed to
+ *
+ * How firmly: a new bridge or lane with an fsync, because its row says where it
+ * began, and earlier entries are not published. The progress of lanes without
+ * one: the kernel has it, kill -9 loses none of it; after a power failure it
+ * may be older, and then the bridge repeats more messages.
+ *
+ * A lane is written before its messages are published: so messages that are
+ * repeated after a crash have the same ends, and a receiver finds its position
+ * among them. If the disk refuses, the bridge logs that, and publishes all the
+ * same: committed changes are delivered (design: a slow disk slows posts, never
+ * deliveries).
+ */
+#ifndef BROKER_BRIDGE_MQTT_DB_H
+#define BROKER_BRIDGE_MQTT_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/position.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct mqtt_db;
+
+/* (The name ledger_open belongs to client/watch.) */
+MUST_CHECK enum status bridge_ledger_open(struct mqtt_db **ledger,
+                                          const char *dir, struct problem *why);
+void bridge_ledger_close(struct mqtt_db *ledger); /* NULL is allowed */
+
+/* Checks that bridge_ledger_open can use `dir`. Writes nothing. */
+MUST_CHECK enum status bridge_ledger_check(const char *dir,
+                                           struct problem *why);
+
+/* Hexadecimal, and a NUL. */
+#define BRIDGE_IDENTITY_SIZE 9
+
+struct bridge_row {
+    char identity[BRIDGE_IDENTITY_SIZE]; /* random; made when the bridge was
+                                            new */
+    int64_t since_us; /* when the bridge was new: it publishes younger sets from
+                         their beginning */
+};
+
+/* Finds the bridge of that name, or makes its row, durably. */
+MUST_CHECK enum status mqtt_db_bridge(struct mqtt_db *ledger, const char *name,
+                                      struct bridge_row *row,
+                                      struct problem *why);
+
+/* A row of a lane. `set` and `ends` are lent. */
+struct lane_row {
+    struct slice set;
+    char epoch[EPOCH_SIZE + 1];
+    uint64_t acked;
+    const uint64_t *ends; /* of messages behind `acked`, ascending */
+    size_t n_ends;
+};
+
+/* Calls `fn` for every lane of a bridge, by name, until `fn` returns an error.
+ * The lock is held: `fn` must not call the ledger. */
+MUST_CHECK enum status
+mqtt_db_lanes(struct mqtt_db *ledger, const char *bridge,
+              enum status (*fn)(const struct lane_row *row, void *user),
+              void *user, struct problem *why);
+
+/* Writes lanes, all in one transaction; `is_firm`: with an fsync. */
+MUST_CHECK enum status mqtt_db_keep(struct mqtt_db *ledger, const char *bridge,
+                                    const struct lane_row *rows, size_t n,
+                                    bool is_firm, struct problem *why);
+
+/* Deletes the row of a removed set. */
+MUST_CHECK enum status mqtt_db_forget(struct mqtt_db *ledger,
+                                      const char *bridge, struct slice set,
+                                      struct problem *why);
+
+/* Granted filters of a bridge: calls `fn` for each; adds one; removes one. */
+MUST_CHECK enum status
+mqtt_db_filters(struct mqtt_db *ledger, const char *bridge,
+                enum status (*fn)(const char *filter, void *user), void *user,
+                struct problem *why);
+MUST_CHECK enum status mqtt_db_add_filter(struct mqtt_db *ledger,
+                                          const char *bridge,
+                                          const char *filter,
+                                          struct problem *why);
+MUST_CHECK enum status mqtt_db_drop_filter(struct mqtt_db *ledger,
+                                           const char *bridge,
+                                           const char *filter,
+                                           struct problem *why);
+
+#endif

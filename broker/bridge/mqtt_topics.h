@@ -1,0 +1,38 @@
+/*
+ * mqtt_topics.h - the names of a bridge's topics.
+ *
+ *     PREFIX/SET/notifications            Change Notifications
+ *     PREFIX/SET/changes/created          one change a message; updated,
+ *                                         deleted
+ *     PREFIX/SET/position                 retained: position of the others
+ *     PREFIX/status                       retained: "online", "offline"
+ *     PREFIX/rejected                     reports of bad messages
+ *
+ * Pure. Any thread.
+ */
+#ifndef BROKER_BRIDGE_MQTT_TOPICS_H
+#define BROKER_BRIDGE_MQTT_TOPICS_H
+
+#include <stdbool.h>
+
+#include "proto/vocab.h"
+
+/* A prefix of 255 bytes, a set's name, the longest of the words. */
+#define TOPIC_MAX 400
+
+struct topic_name {
+    char text[TOPIC_MAX]; /* terminated */
+};
+
+struct topic_name topic_notifications(const char *prefix, const char *set);
+struct topic_name topic_change(const char *prefix, const char *set,
+                               enum change_kind kind);
+struct topic_name topic_position(const char *prefix, const char *set);
+struct topic_name topic_status(const char *prefix);
+struct topic_name topic_rejected(const char *prefix);
+
+/* True if a bridge with that prefix itself publishes position, status or
+ * rejections on the topic. */
+bool topic_is_told(const char *prefix, const char *topic);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * Makes messages: a Change Notification of the entries behind the last one, as
+ * many as fit. If the bridge publishes changes, too, also one message for each
+ * change: a notification of one entry on another topic.
+ *
+ * All messages of a turn are made in one buffer, kept, then published: the
+ * ledger writes once, and libmosquitto copies the payloads.
+ */
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/bridge/out_inside.h"
+#include "broker/log/batch.h"
+#include "broker/sets/message.h"
+#include "proto/fragment.h"
+
+/* The most changes that a set publishes in one turn before other sets. */
+#define BURST 32
+
+/* Passing over */
+
+/* Passes over entries up to `upto`, which cannot be published: a receiver sees
+ * the hole by the `after` of the next message. The lane moves to `where`; 0: it
+ * does not move, within a notification. */
+static enum status
+pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
+     struct problem *why)
+{
+    struct flight *flight = flights_add(lane, where, 0);
+
+    if (!flight)
+        return problem_memory(why);
+    flight_window_skip(&lane->out->window, flight);
+    lane_pass(lane, upto);
+    out_count(&lane->out->counts.left_out, n);
+    metrics_add(METRIC_MQTT_LEFT_OUT, (int64_t)n);
+    flights_advance(lane);
+    return STATUS_OK;
+}
+
+static enum status
+pass_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
+           size_t room, struct problem *why)
+{
+    DIAG(DIAG_WARNING, "bridge",
+         "an entry is too large for a packet of the MQTT broker, and is left "
+         "out",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name), diag_number("seq", seq),
+         diag_number("bytes", size), diag_number("room", room));
+    return pass(lane, seq, where, 1, why);
+}
+
+/* Passes over entries that are no longer retained, unless the set is gone. */
+static enum status
+pass_gone(struct lane *lane, struct problem *why)
+{
+    bool is_within = lane->told_upto < lane->begun; /* a notification */
+    uint64_t after = is_within ? lane->told_upto : lane->begun, upto;
+    struct head head;
+
+    if (!log_head(lane->set->log, &head)) {
+        atomic_store(&lane->out->has_births, true); /* look soon */
+        return STATUS_NOT_FOUND;
+    }
+    upto =
+        is_within && head.earliest > lane->begun ? lane->begun : head.earliest;
+    if (upto <= after)
+        return STATUS_GONE;
+    DIAG(DIAG_WARNING, "bridge",
+         "entries are no longer retained, and are left out",
+         diag_text("bridge", lane->out->config->name),
+         diag_text("set", lane->name), diag_number("after", after),
+         diag_number("upto", upto));
+    return pass(lane, upto, is_within && upto < lane->begun ? 0 : upto,
+                upto - after, why);
+}
+
+/* Making */
+
+/* The state of a lane's reading for one turn. */
+struct reading {
+    struct lane *lane;
+    struct batch *batch;     /* the batch of the last change; or NULL */
+    struct coverage covered; /* by the last message */
+};
+
+static void
+forget_payload(struct out *out, size_t offset)
+{
+    out->payloads.size = offset;
+    out->payloads.failed = false;
+}
+
+/* Appends the payload for `wish`, and describes it. made->last == made->after:
+ * there is none. */
+static enum status
+write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
+              struct problem *why)
+{
+    struct out *out = lane->out;
+    const struct coverage before = {.last = lane->told_upto,
+                                    .has_digest = lane->has_told_digest,
+                                    .digest = lane->told_digest};
+    const struct coverage *covered = wish->covered;
+    enum status rc;
+
+    wish->before = &before;
+    wish->set = lane->set;
+    wish->form = out->config->form == BRIDGE_JSON ? MESSAGE_JSON : MESSAGE_XML;
+    wish->is_silent = true;
+    wish->patience = LOG_DISK;
+    made->after = wish->after;
+    made->offset = out->payloads.size;
+    rc = message_write(&out->payloads, wish, &made->last, why);
+    if (rc) {
+        forget_payload(out, made->offset);
+        return rc;
+    }
+    made->size = out->payloads.size - made->offset;
+    if (made->size > 0) {
+        made->from_us = covered->from_us;
+        made->until_us = covered->until_us;
+    }
+    return STATUS_OK;
+}
+
+/* Adds a message to out->made, to be published. */
+static enum status
+add_made(struct lane *lane, struct made *made, uint64_t where,
+         struct problem *why)
+{
+    struct out *out = lane->out;
+
+    made->flight = flights_add(lane, where, made->size);
+    if (!made->flight) {
+        forget_payload(out, made->offset);
+        return problem_memory(why);
+    }
+    out->made[out->n_made++] = *made;
+    return STATUS_OK;
+}
+
+/* Makes a notification of the entries behind `begun`. *is_told: there were
+ * some. */
+static enum status
+make_notification(struct reading *r, bool *is_told, struct problem *why)
+{
+    struct lane *lane = r->lane;
+    struct out *out = lane->out;
+    struct made made = {.is_change = false};
+    size_t room = envelope_room(lane, &made),
+           usual = registry_config(out->registry)->message_bytes;
+    uint64_t end = lane_next_end(lane);
+    struct message_wish wish = {
+        .after = lane->begun,
+        .upto = end,
+        .max_bytes = end != UINT64_MAX || room < usual ? room : usual,
+        .covered = &r->covered,
+    };
+    bool is_new, tells_changes = out->config->publish & BRIDGE_CHANGES;
+    enum status rc = write_payload(lane, &wish, &made, why);
+
+    *is_told = !rc && made.last > made.after;
+    if (!*is_told)
+        return rc;
+    if (made.size > room) {
+        forget_payload(out, made.offset);
+        return pass_large(lane, made.last, made.last, made.size, room, why);
+    }
+    rc = add_made(lane, &made, tells_changes ? 0 : made.last, why);
+    if (rc)
+        return rc;
+    if (lane_begin(lane, made.last, &is_new)) {
+        out_rewind(lane); /* drops the messages of this turn, too */
+        return problem_memory(why);
+    }
+    if (!tells_changes)
+        lane_tell(lane, made.last, &r->covered.digest);
+    if (is_new) {
+        lanes_note(lane);
+        out->must_keep = true;
+    }
+    return STATUS_OK;
+}
+
+/* Finds the batch with entry `seq`; NULL: no batch has it yet. */
+static enum status
+find_batch(struct reading *r, uint64_t seq, struct problem *why)
+{
+    struct cursor cursor = {registry_log(r->lane->out->registry),
+                            r->lane->set->log, seq - 1};
+
+    if (r->batch && r->batch->first <= seq && seq <= r->batch->last)
+        return STATUS_OK;
+    batch_unref(r->batch);
+    r->batch = NULL;
+    return cursor_next(&cursor, LOG_DISK, &r->batch, why);
+}
+
+/* Makes a message of the change behind `told_upto`. */
+static enum status
+make_change(struct reading *r, bool *is_told, struct problem *why)
+{
+    struct lane *lane = r->lane;
+    struct out *out = lane->out;
+    struct made made = {.is_change = true};
+    uint64_t seq = lane->told_upto + 1,
+             where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
+    struct message_wish wish = {
+        .after = seq - 1,
+        .upto = seq,
+        .max_bytes = SIZE_MAX,
+        .covered = &r->covered,
+    };
+    const struct batch_entry *entry;
+    size_t room;
+    enum status rc = find_batch(r, seq, why);
+
+    *is_told = !rc && r->batch;
+    if (!*is_told)
+        return rc;
+    entry = &r->batch->entries[seq - r->batch->first];
+    made.kind = fragment_kind(r->batch->bytes + entry->offset, entry->stamp);
+    rc = write_payload(lane, &wish, &made, why);
+    if (rc)
+        return rc;
+    room = envelope_room(lane, &made);
+    if (made.size > room) {
+        forget_payload(out, made.offset);
+        return pass_large(lane, seq, where, made.size, room, why);
+    }
+    rc = add_made(lane, &made, where, why);
+    if (rc)
+        return rc;
+    lane_tell(lane, seq, &r->covered.digest);
+    return STATUS_OK;
+}
+
+static enum status
+make_next(struct reading *r, bool *is_told, struct problem *why)
+{
+    const struct lane *lane = r->lane;
+    bool tells_notifications =
+        lane->out->config->publish & BRIDGE_NOTIFICATIONS;
+
+    if (tells_notifications && lane->told_upto == lane->begun)
+        return make_notification(r, is_told, why);
+    return make_change(r, is_told, why);
+}
+
+static bool
+has_room(const struct out *out)
+{
+    return flight_window_has_room(&out->window) &&
+           out->n_made < TURN_MESSAGES && out->payloads.size < TURN_BYTES;
+}
+
+/* One turn of a lane: a notification, or some changes. */
+static enum status
+make_some(struct reading *r, bool *has_more, struct problem *why)
+{
+    struct out *out = r->lane->out;
+    unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
+    enum status rc = STATUS_OK;
+
+    *has_more = true;
+    while (!rc && *has_more && n-- > 0 && has_room(out))
+        rc = make_next(r, has_more, why);
+    if (rc == STATUS_GONE) {
+        *has_more = true;
+        rc = pass_gone(r->lane, why);
+    }
+    return rc;
+}
+
+static void
+tell(struct lane *lane)
+{
+    struct reading reading = {.lane = lane};
+    struct problem why = {""};
+    bool has_more;
+    enum status rc;
+
+    list_remove(&lane->queue);
+    mark_clear(&lane->mark); /* before reading its log */
+    rc = make_some(&reading, &has_more, &why);
+    batch_unref(reading.batch);
+    if (rc && rc != STATUS_NOT_FOUND) {
+        DIAG(DIAG_ERROR, "bridge", "cannot read for a bridge",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name), diag_text("error", why.text));
+        out_pause(lane);
+    } else if (!rc && has_more) {
+        out_ready(lane);
+    }
+}
+
+void
+telling_make(struct out *out)
+{
+    buf_clear(&out->payloads);
+    out->n_made = 0;
+    while (!list_is_empty(&out->ready) && has_room(out))
+        tell(list_entry(out->ready.next, struct lane, queue));
+}

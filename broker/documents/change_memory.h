@@ -1,0 +1,47 @@
+/*
+ * change_memory.h - change memory: exactly the entries after a position
+ * (R-342).
+ */
+#ifndef BROKER_DOCUMENTS_CHANGE_MEMORY_H
+#define BROKER_DOCUMENTS_CHANGE_MEMORY_H
+
+#include <stdint.h>
+
+#include "broker/documents/documents.h"
+#include "broker/sets/message.h"
+
+/* A request for a page. */
+struct memory_wish {
+    struct set *set;
+    enum message_form form;
+    uint64_t after;
+    bool has_since;                    /* true: the page begins behind the
+                                          last */
+    int64_t since_us;                  /* ... entry that is not later than it */
+    const struct filter_class *filter; /* lent; NULL: all entries pass */
+    uint64_t reached; /* from `after` up to this one no entry passes */
+    bool is_silent;   /* the reader can wait: it wants no empty page, and if
+                         there is no room, STATUS_BUSY that does not count as a
+                         refusal */
+    enum log_patience patience;
+    struct client *client; /* the page counts for this client; lent; NULL:
+                              none */
+};
+
+/* The page for a wish. */
+struct memory_page {
+    struct body *body;    /* the caller's; NULL: the page would be empty */
+    uint64_t after, last; /* the page covers (after, last] */
+};
+
+/* Opens a page of change memory: the entries after `after`, as many as a
+ * message holds, with `next`, which names the last event included. At the head
+ * it is empty and its `next` equals its `self` (R-343). With a filter a page
+ * covers at most as much as a message (message.h): it may be empty before the
+ * head, too, and then its `next` is further on, with the same filter.
+ * STATUS_AGAIN, STATUS_GONE. */
+MUST_CHECK enum status memory_open(const struct memory_wish *wish,
+                                   struct memory_page *page,
+                                   struct problem *why);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * notification_document.c - the topics of a set's two channels (R-280, R-281),
+ * for WebSub's discovery.
+ *
+ * The document of a topic is the latest notification that a subscriber at the
+ * head has received (latest.h), or empty before the first one (R-285). Its Link
+ * header names the hubs and the topic itself, in one line (R-284, W-083).
+ */
+#include "broker/documents/documents.h"
+#include "broker/sets/hubs.h"
+#include "broker/sets/latest.h"
+#include "broker/sets/links.h"
+#include "proto/link_header.h"
+
+static enum status
+open_topic(const struct document_wish *wish, bool is_framework,
+           struct document *document, struct problem *why)
+{
+    const struct message_wish message = {
+        .set = wish->set,
+        .form = MESSAGE_XML,
+        .max_bytes = registry_config(wish->registry)->message_bytes,
+        .is_framework = is_framework,
+    };
+    struct buf text;
+    enum status rc;
+
+    if (wish->patience == LOG_MEMORY)
+        return STATUS_AGAIN; /* even in memory it may take long */
+    buf_init(&text, DOCUMENT_BYTES_MAX);
+    rc = latest_write(&text, &message, why);
+    if (!rc)
+        rc = document_of_text(document, &text, why);
+    buf_fini(&text);
+    return rc;
+}
+
+enum status
+topics_changes_open(const struct document_wish *wish, struct document *document,
+                    struct problem *why)
+{
+    return open_topic(wish, false, document, why);
+}
+
+enum status
+topics_framework_open(const struct document_wish *wish,
+                      struct document *document, struct problem *why)
+{
+    return open_topic(wish, true, document, why);
+}
+
+static void
+add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
+{
+    struct link_text self = link_to(registry_public_url(wish->registry), kind,
+                                    wish->set->name, NULL, 0);
+    struct hubs hubs;
+
+    hubs_of(wish->set, &hubs);
+    for (size_t i = 0; i < hubs.n; i++)
+        weblink_add(to, slice_of(hubs.urls[i].text), "hub");
+    weblink_add(to, slice_of(self.text), "self");
+}
+
+void
+topics_changes_links(struct buf *to, const struct document_wish *wish)
+{
+    add_links(to, wish, LINK_NOTIFICATIONS);
+}
+
+void
+topics_framework_links(struct buf *to, const struct document_wish *wish)
+{
+    add_links(to, wish, LINK_FRAMEWORK_NOTIFICATIONS);
+}

@@ -1,0 +1,438 @@
+#include "broker/hub/document_intake.h"
+
+#include <stdlib.h>
+
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/net/response.h"
+#include "broker/sets/ingest.h"
+
+/*
+ * A document. From begin_next until its job is done the worker owns it, except
+ * `landed` and the members below, which the delivery thread owns. The log may
+ * finish with it before the worker reports.
+ */
+struct intake {
+    struct list node; /* source->intakes */
+    struct source *source;
+    struct target target;   /* the relay or set that takes it */
+    struct order *order;    /* NULL: it was fetched */
+    unsigned n_fetched;     /* if fetched: its number at the source, */
+    struct buf copy;        /* and its body */
+    struct holding holding; /* for `copy` */
+    char *type;
+    struct slice body;
+    struct digest digest; /* of the body */
+    struct key key;       /* size 0: none */
+    struct job job;
+    struct ingest *ingest;
+    bool is_in_log;
+    enum status status;
+    struct problem why;
+
+    struct list landed; /* foreign->committed */
+    bool is_begun, is_worked, has_landed;
+};
+
+static void
+intake_free(struct intake *in)
+{
+    ingest_free(in->ingest);
+    holding_end(&in->holding);
+    buf_fini(&in->copy);
+    free(in->type);
+    free(in);
+}
+
+static void
+answer(struct order *order, enum status status, const struct problem *why)
+{
+    order->http = status ? response_status_of(status) : 200;
+    hub_answer_now(order, status, why);
+}
+
+/* Ending */
+
+static void begin_next(struct source *source);
+
+/* Answers the order, or logs a refused fetch. A relay's order waits for the
+ * commit of this turn. */
+static void
+tell(struct intake *in)
+{
+    struct hub *hub = in->source->foreign->hub;
+
+    if (!in->order) {
+        if (in->status)
+            diag(DIAG_WARNING, "hub",
+                 "what was fetched from %s is not taken in: %s",
+                 in->source->url, in->why.text);
+    } else if (in->target.relay) {
+        in->order->status = in->status;
+        in->order->why = in->why;
+        in->order->http = in->status ? response_status_of(in->status) : 200;
+        hub_answer(hub, in->order);
+    } else {
+        answer(in->order, in->status, &in->why);
+    }
+}
+
+static void
+end(struct intake *in)
+{
+    struct source *s = in->source;
+
+    list_remove(&in->node);
+    if (!in->status && in->target.set) {
+        s->taken_into = in->target.set;
+        s->is_taken_fetched = !in->order;
+        s->taken = in->digest;
+    }
+    if (!in->order && in->n_fetched == s->n_fetched) {
+        s->fetched = in->digest;
+        s->fetched_into = in->status ? NULL : in->target.set;
+    }
+    tell(in);
+    intake_free(in);
+}
+
+static void
+finish(struct intake *in)
+{
+    struct source *s = in->source;
+
+    end(in);
+    begin_next(s);
+}
+
+/* Coming back from the log */
+
+/* Ends an intake when the log has answered and the worker is done, in either
+ * order. */
+static void
+finish_if_done(struct intake *in)
+{
+    if (in->is_worked && (!in->is_in_log || in->has_landed))
+        finish(in);
+}
+
+/* Takes the answers of the log thread. */
+static void
+land(struct foreign *f)
+{
+    struct list landed, *node;
+
+    list_init(&landed);
+    pthread_mutex_lock(&f->mutex);
+    f->is_posted = false;
+    list_move(&landed, &f->committed);
+    pthread_mutex_unlock(&f->mutex);
+    while ((node = list_first(&landed))) {
+        struct intake *in = list_entry(node, struct intake, landed);
+        const struct post *post = ingest_post(in->ingest);
+
+        list_remove(node);
+        in->status = post->status;
+        in->why = post->why;
+        in->has_landed = true;
+        finish_if_done(in);
+    }
+}
+
+static void
+on_task(struct task *task)
+{
+    land(list_entry(task, struct foreign, task));
+}
+
+/* On the log thread. The hub waits for n_in_log to reach 0 before it ends. */
+static void
+on_committed(struct ingest *ingest, void *user)
+{
+    struct intake *in = user;
+    struct foreign *f = in->source->foreign;
+
+    (void)ingest;
+    pthread_mutex_lock(&f->mutex);
+    list_append(&f->committed, &in->landed);
+    f->n_in_log--;
+    if (!f->is_posted && !f->is_ending) {
+        f->is_posted = true;
+        caller_post(f->hub->caller, &f->task);
+    }
+    pthread_cond_signal(&f->landed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+static void
+count_in_log(struct foreign *f, int more)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->n_in_log += (unsigned)more;
+    pthread_cond_signal(&f->landed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+/* True if the same document has just come the other way. A Source may post a
+ * document with a key of its own, and also ping; the fetched document then has
+ * another key. (source->taken changes only when the intake at work ends, and
+ * this is that intake.) */
+static bool
+is_taken(const struct intake *in)
+{
+    const struct source *s = in->source;
+
+    return s->taken_into == in->target.set &&
+           (!in->order || s->is_taken_fetched) &&
+           !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
+}
+
+/* Makes a key from the digest of the body. No two documents share it, so a
+ * repeat is never refused for being different. */
+static void
+make_key(struct key *key, const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_write(text, digest);
+    memcpy(key->text, text, DIGEST_TEXT_SIZE);
+    key->size = DIGEST_TEXT_SIZE;
+}
+
+/* On a worker: into the set. */
+static void
+feed(struct intake *in)
+{
+    struct foreign *f = in->source->foreign;
+    struct registry *registry = f->hub->registry;
+    struct problem *why = &in->why;
+    enum status rc =
+        ingest_begin(&in->ingest, registry, slice_of(in->target.set->name),
+                     slice_of(in->type), in->body.size, why);
+
+    if (in->key.size == 0)
+        make_key(&in->key, &in->digest);
+    if (!rc) {
+        ingest_take_any_capability(in->ingest);
+        rc = ingest_set_key(in->ingest, &in->key, why);
+    }
+    if (!rc)
+        rc = ingest_feed(in->ingest, in->body, why);
+    in->status = rc;
+    if (rc)
+        return;
+    /* Set before ingest_submit: after it the log owns the intake. */
+    in->is_in_log = true;
+    count_in_log(f, 1);
+    rc = ingest_end(in->ingest, on_committed, in, why);
+    if (rc) {
+        count_in_log(f, -1);
+        in->is_in_log = false;
+        in->status = rc;
+        return;
+    }
+    log_wake(registry_log(registry));
+}
+
+/* On a worker. */
+static void
+work(struct job *job)
+{
+    struct intake *in = list_entry(job, struct intake, job);
+
+    digest_start(&in->digest, in->body);
+    if (in->target.set && !is_taken(in))
+        feed(in);
+}
+
+/* True if the topic still belongs to the target that it had when the document
+ * came. */
+static bool
+is_wanted(struct intake *in)
+{
+    struct target now =
+        source_target(in->source->foreign->hub, slice_of(in->source->url));
+
+    if (now.relay == in->target.relay && now.set == in->target.set)
+        return true;
+    in->status = problem(&in->why, STATUS_NOT_FOUND,
+                         "the topic was another's meanwhile, or nobody's");
+    return false;
+}
+
+static void
+on_worked(struct job *job)
+{
+    struct intake *in = list_entry(job, struct intake, job);
+    struct source *s = in->source;
+
+    in->is_worked = true;
+    if (in->target.relay && is_wanted(in)) {
+        in->status =
+            relay_take(in->target.relay, slice_of(in->type),
+                       key_slice(&in->key), in->body, &in->digest, &in->why);
+        if (!in->status && !in->order) { /* else nothing would begin the next
+                                            one */
+            list_remove(&s->fetched_node);
+            list_append(&s->foreign->fetched, &s->fetched_node);
+        }
+    }
+    finish_if_done(in);
+}
+
+/* Begins the next document. When the hub is stopping none is begun, because
+ * nobody would wait for it: intakes_free. */
+static void
+begin_next(struct source *s)
+{
+    struct list *node;
+
+    while ((node = list_first(&s->intakes)) && !s->foreign->is_ending) {
+        struct intake *in = list_entry(node, struct intake, node);
+
+        if (in->is_begun)
+            return;
+        if (!is_wanted(in)) {
+            end(in);
+            continue;
+        }
+        in->is_begun = true;
+        in->job.work = work;
+        in->job.done = on_worked;
+        caller_work(s->foreign->hub->caller, &in->job);
+        return;
+    }
+}
+
+/* Beginning */
+
+/* A Change Notification is XML (R-293). W-144: the set of changes that it holds
+ * and the name of its capability do not matter. */
+static enum status
+check_type(struct slice type, struct problem *why)
+{
+    struct slice rest = type, essence = slice_trimmed(slice_take(&rest, ';'));
+
+    if (slice_is_word(essence, "application/xml") ||
+        slice_is_word(essence, "text/xml"))
+        return STATUS_OK;
+    return problem(why, STATUS_UNSUPPORTED,
+                   "a Change Notification is application/xml, not \"%s\"",
+                   problem_quote(type).text);
+}
+
+/* Appends a document to those of the source. */
+static enum status
+enter(struct source *s, const struct target *target, struct slice type,
+      struct slice key, struct intake **intake, struct problem *why)
+{
+    struct key read = {.size = 0};
+    struct intake *in;
+    enum status rc = target->set ? check_type(type, why) : STATUS_OK;
+
+    if (!rc && key.size > 0)
+        rc = key_read(slice_trimmed(key), &read, why);
+    if (rc)
+        return rc;
+    in = calloc(1, sizeof(*in));
+    if (in)
+        in->type = slice_dup(type);
+    if (!in || !in->type) {
+        free(in);
+        return problem_memory(why);
+    }
+    in->source = s;
+    in->target = *target;
+    in->key = read;
+    list_init(&in->landed);
+    list_append(&s->intakes, &in->node);
+    *intake = in;
+    return STATUS_OK;
+}
+
+void
+intake_order(struct source *s, const struct target *target, struct order *order)
+{
+    struct problem why = {""};
+    struct intake *in;
+    enum status rc =
+        enter(s, target, order->content_type, order->key, &in, &why);
+
+    if (rc) {
+        answer(order, rc, &why);
+        return;
+    }
+    in->order = order;
+    in->body = buf_slice(&order->body);
+    begin_next(s);
+}
+
+/* Copies the body, which is freed with the call. */
+enum status
+intake_fetched(struct source *s, const struct target *target, struct slice type,
+               struct slice body, struct problem *why)
+{
+    struct registry *registry = s->foreign->hub->registry;
+    struct intake *in;
+    enum status rc = enter(s, target, type, SLICE(""), &in, why);
+
+    if (rc)
+        return rc;
+    in->n_fetched = s->n_fetched;
+    holding_init(&in->holding, registry_clients(registry), NULL, CLIENT_POSTS);
+    rc = holding_add(&in->holding, body.size, why);
+    buf_init(&in->copy, body.size);
+    if (!rc)
+        buf_add_slice(&in->copy, body);
+    if (!rc && in->copy.failed)
+        rc = problem_memory(why);
+    if (rc) {
+        list_remove(&in->node);
+        intake_free(in);
+        return rc;
+    }
+    in->body = buf_slice(&in->copy);
+    begin_next(s);
+    return STATUS_OK;
+}
+
+/* Life */
+
+void
+intake_start(struct foreign *f)
+{
+    pthread_mutex_init(&f->mutex, NULL);
+    pthread_cond_init(&f->landed, NULL);
+    list_init(&f->committed);
+    f->task.run = on_task;
+}
+
+/* The log thread continues, and answers within a commit. The jobs are done, and
+ * no task runs any more: once is_ending is set on_committed posts none, and an
+ * earlier one finds nothing. */
+void
+intake_end(struct foreign *f)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->is_ending = true;
+    while (f->n_in_log > 0)
+        pthread_cond_wait(&f->landed, &f->mutex);
+    pthread_mutex_unlock(&f->mutex);
+    land(f);
+}
+
+void
+intakes_free(struct source *s)
+{
+    struct problem why = {"the broker is ending"};
+    struct list *node;
+
+    while ((node = list_first(&s->intakes))) {
+        struct intake *in = list_entry(node, struct intake, node);
+
+        list_remove(node);
+        if (in->order)
+            hub_answer_now(in->order, STATUS_STOPPED, &why);
+        intake_free(in);
+    }
+}

@@ -1,0 +1,121 @@
+#include "broker/hub/external_hubs.h"
+
+#include "broker/base/diag.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/subscription.h"
+#include "broker/hub/topic.h"
+#include "broker/sets/peers.h"
+
+static bool
+is_named(const struct peers *peers, const struct subscription *s)
+{
+    for (unsigned i = 0; peers && i < peers->n_hubs; i++)
+        if (slice_is(slice_of(s->callback), peers->hubs[i]))
+            return true;
+    return false;
+}
+
+/* Ending the last subscription may remove the topic from the list; so the loop
+ * takes the next topic before. */
+static void
+end_unnamed(struct topic *topic, const struct peers *peers)
+{
+    struct list *node, *after;
+
+    topic->n_requests++; /* keeps the topic until the end of the loop */
+    list_foreach (node, after, &topic->subscriptions) {
+        struct subscription *s =
+            list_entry(node, struct subscription, of_topic);
+
+        if (s->kind == SUBSCRIPTION_HUB && !is_named(peers, s))
+            subscription_end(s, END_UNSUBSCRIBED);
+    }
+    topic->n_requests--;
+}
+
+static void
+begin(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
+{
+    struct terms terms = {.lease_us = INT64_MAX};
+    struct problem why = {""};
+
+    if (subscription_find(hub, topic, SUBSCRIPTION_HUB, slice_of(url)))
+        return;
+    if (subscription_confirm(hub, topic, slice_of(url), SUBSCRIPTION_HUB,
+                             &terms, INT64_MAX, false, after, &why))
+        diag(DIAG_ERROR, "hub", "%s is not told of %s: %s", url,
+             topic->set->name, why.text);
+    terms_fini(&terms);
+}
+
+/* `after` is the seq of the set's last entry when its settings named the hubs.
+ * A hub gets all later entries, also those from before this thread noticed the
+ * settings. If `after` is not known (at the start), and for framework events,
+ * the hub gets the entries from now on. */
+static void
+sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
+           const struct peers *peers, uint64_t after)
+{
+    struct problem why = {""};
+    struct topic *topic;
+    uint64_t last;
+
+    if (topic_of_set(hub, kind, set, &topic, &why)) {
+        if (peers && peers->n_hubs > 0)
+            diag(DIAG_ERROR, "hub", "the hubs of %s are not told: %s",
+                 set->name, why.text);
+        return;
+    }
+    end_unnamed(topic, peers);
+    if (peers && topic_head(topic, &last)) {
+        if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
+            last = after;
+        for (unsigned i = 0; i < peers->n_hubs; i++)
+            begin(hub, topic, peers->hubs[i], last);
+    }
+    topic_release(topic);
+}
+
+static void
+sync_set(struct hub *hub, struct set *set, uint64_t after)
+{
+    struct peers *peers = registry_peers(set);
+
+    sync_topic(hub, TOPIC_CHANGES, set, peers, after);
+    sync_topic(hub, TOPIC_FRAMEWORK, set, peers, after);
+    peers_unref(peers);
+}
+
+/* Ends hubs' subscriptions of sets whose settings changed without the hub
+ * noticing, before a crash. Sets that name hubs come by
+ * registry_next_changed. */
+static void
+end_stale(struct hub *hub)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &hub->topics) {
+        struct topic *topic = list_entry(node, struct topic, node);
+        struct peers *peers;
+
+        if (topic->kind == TOPIC_RELAY)
+            continue;
+        peers = registry_peers(topic->set);
+        end_unnamed(topic, peers);
+        peers_unref(peers);
+        topic_release(topic);
+    }
+}
+
+void
+external_sync(struct hub *hub)
+{
+    struct set *set;
+    uint64_t after;
+
+    if (!hub->has_synced_hubs)
+        end_stale(hub);
+    hub->has_synced_hubs = true;
+    while ((set = registry_next_changed(hub->registry, &after)))
+        sync_set(hub, set, after);
+}

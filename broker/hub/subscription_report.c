@@ -1,0 +1,326 @@
+#include "broker/hub/subscription_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "broker/base/metrics.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/relay.h"
+#include "broker/hub/requests.h"
+#include "proto/datetime.h"
+#include "proto/json.h"
+
+/* The year 9999. */
+#define TIME_MAX_US 253402300799000000
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us <= 0 || us > TIME_MAX_US)
+        return;
+    buf_add_format(to, ",\"%s\":\"%.*s\"", name,
+                   (int)datetime_write_short(text, us), text);
+}
+
+static void
+add_text(struct buf *to, const char *name, struct slice text)
+{
+    buf_add_format(to, ",\"%s\":", name);
+    json_string(to, text);
+}
+
+static void
+add_flag(struct buf *to, const char *name, bool value)
+{
+    buf_add_format(to, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
+static void
+add_number(struct buf *to, const char *name, uint64_t value)
+{
+    buf_add_format(to, ",\"%s\":%" PRIu64, name, value);
+}
+
+static void
+add_terms(struct buf *to, const struct terms *terms)
+{
+    if (terms->filter)
+        add_text(to, "filter", slice_of(terms->filter));
+    if (terms->interval_us > 0 && terms->interval_us % 1000000 == 0)
+        add_number(to, "interval", (uint64_t)terms->interval_us / 1000000);
+    else if (terms->interval_us > 0)
+        buf_add_format(to, ",\"interval\":%" PRId64 ".%06" PRId64,
+                       terms->interval_us / 1000000,
+                       terms->interval_us % 1000000);
+    add_flag(to, "hasSecret", terms->secret_size > 0);
+}
+
+/* Counts the entries up to `head` that the subscription has not looked at. A
+ * resting one has looked at all older ones, and the hub may not have noticed
+ * later ones yet; but most of the framework's log concerns others
+ * (framework.h). */
+static uint64_t
+lag_of(const struct subscription *s, uint64_t head)
+{
+    bool is_of_others = s->is_resting && s->topic->kind == TOPIC_FRAMEWORK;
+    uint64_t start = subscription_start(s);
+
+    return !is_of_others && head > start ? head - start : 0;
+}
+
+static void
+add_position(struct buf *to, const struct topic *topic, uint64_t after)
+{
+    char position[POSITION_MAX];
+
+    position_write(position, topic->epoch, after);
+    add_text(to, "position", slice_of(position));
+}
+
+static void
+add_place(struct buf *to, const struct subscription *s)
+{
+    uint64_t head = 0;
+
+    add_position(to, s->topic, s->after);
+    if (topic_head(s->topic, &head))
+        add_number(to, "lag", lag_of(s, head));
+}
+
+/* Adds the position where a request would begin, and zero counters. */
+static void
+add_beginning(struct buf *to, const struct request *r)
+{
+    uint64_t head = 0;
+
+    add_position(to, r->topic, r->after);
+    if (topic_head(r->topic, &head))
+        add_number(to, "lag", head > r->after ? head - r->after : 0);
+    add_flag(to, "delivering", false);
+    add_number(to, "deliveries", 0);
+    add_number(to, "attempts", 0);
+    add_number(to, "failures", 0);
+    add_number(to, "skipped", 0);
+}
+
+static uint64_t
+more_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest lag of its subscriptions. */
+static uint64_t
+lag_of_topic(const struct topic *topic)
+{
+    struct list *node, *behind;
+    uint64_t most = 0, head = 0;
+
+    if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
+        return 0;
+    list_foreach (node, behind, &topic->busy)
+        most = more_of(
+            most, lag_of(list_entry(node, struct subscription, node), head));
+    return most;
+}
+
+void
+report_measure(struct hub *hub)
+{
+    struct list *node, *behind;
+    uint64_t most = 0;
+
+    list_foreach (node, behind, &hub->topics)
+        most =
+            more_of(most, lag_of_topic(list_entry(node, struct topic, node)));
+    metrics_set(METRIC_HUB_LAG, (int64_t)most);
+}
+
+/* Adds the state of a delivery in flight, or of one that waits for its next
+ * try. */
+static void
+add_pending(struct buf *to, const struct subscription *s)
+{
+    bool is_waiting = !s->delivery && s->failures > 0;
+
+    add_flag(to, "delivering", s->delivery || is_waiting);
+    if (is_waiting && s->retry_alarm.at_us > 0)
+        add_time(to, "nextTry",
+                 clock_now_us() + s->retry_alarm.at_us - clock_steady_us());
+}
+
+static void
+add_callback(struct buf *to, const char *callback)
+{
+    struct websub_origin origin = websub_origin(slice_of(callback));
+
+    add_text(to, "callback", slice_of(origin.text));
+    add_text(to, "kind", SLICE("callback"));
+}
+
+void
+report_subscription(struct buf *to, const struct subscription *s)
+{
+    struct buf url;
+
+    buf_init(&url, 2 * WEBSUB_URL_MAX);
+    topic_write_url(&url, s->topic);
+    buf_add_format(to, "{\"id\":%" PRIu64, s->id);
+    add_text(to, "topic", buf_slice(&url));
+    buf_fini(&url);
+    if (s->kind == SUBSCRIPTION_HUB) { /* public: the Link headers name the
+                                          hub */
+        add_text(to, "callback", slice_of(s->callback));
+        add_text(to, "kind", SLICE("hub"));
+    } else {
+        add_callback(to, s->callback);
+    }
+    add_flag(to, "simple", s->terms.is_simple);
+    add_text(to, "state", SLICE("active"));
+    add_time(to, "created", s->created_us);
+    add_time(to, "leaseEnd", s->lease_end_us);
+    add_place(to, s);
+    add_pending(to, s);
+    add_number(to, "deliveries", s->n_deliveries);
+    add_number(to, "attempts", s->n_attempts);
+    add_number(to, "failures", s->n_failed);
+    add_number(to, "skipped", s->n_skipped);
+    add_time(to, "lastSuccess", s->last_success_us);
+    add_time(to, "lastFailure", s->last_failure_us);
+    if (s->last_status > 0)
+        add_number(to, "lastStatus", s->last_status);
+    if (s->last_error[0])
+        add_text(to, "lastError", slice_of(s->last_error));
+    add_terms(to, &s->terms);
+    BUF_ADD(to, "}");
+}
+
+void
+report_request(struct buf *to, const struct request *r)
+{
+    buf_add_format(to, "{\"id\":%" PRIu64, r->id);
+    add_text(to, "topic", slice_of(r->topic_url));
+    add_callback(to, r->callback);
+    add_flag(to, "simple", r->terms.is_simple);
+    add_text(to, "state", SLICE("pending"));
+    add_text(to, "mode", slice_of(websub_mode_name(r->mode)));
+    add_time(to, "requested", r->taken_us);
+    add_beginning(to, r);
+    add_terms(to, &r->terms);
+    BUF_ADD(to, "}");
+}
+
+/* A set has two topics, a relay one. */
+#define TOPICS_MAX 2
+
+static size_t
+topics_of(struct hub *hub, const char *name, bool is_relay,
+          struct topic *topics[TOPICS_MAX])
+{
+    struct relay *relay = is_relay ? relay_find(hub, slice_of(name)) : NULL;
+    struct set *set =
+        is_relay ? NULL : registry_find(hub->registry, slice_of(name), NULL);
+    size_t n = 0;
+
+    if (relay && relay->topic)
+        topics[n++] = relay->topic;
+    if (set && (topics[n] = topic_look(hub, TOPIC_CHANGES, set)))
+        n++;
+    if (set && (topics[n] = topic_look(hub, TOPIC_FRAMEWORK, set)))
+        n++;
+    return n;
+}
+
+/* The next row of a list: a subscription, a request, or neither. */
+struct row {
+    const struct subscription *s;
+    const struct request *r;
+    uint64_t id;
+};
+
+/* Returns the next row. Subscriptions and requests share their ids, and each
+ * topic has both in order of ids: the list merges them. It does not look at
+ * other sets. */
+static struct row
+next_row(struct topic *const topics[], size_t n, uint64_t after)
+{
+    struct row row = {NULL, NULL, UINT64_MAX};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct subscription *s =
+            id_table_next(&topics[i]->subscriptions_by_id, after);
+        const struct request *r =
+            id_table_next(&topics[i]->requests_by_id, after);
+
+        if (s && s->id < row.id)
+            row = (struct row){s, NULL, s->id};
+        if (r && r->id < row.id)
+            row = (struct row){NULL, r, r->id};
+    }
+    return row;
+}
+
+static void
+add_row(struct buf *to, struct row row, size_t n)
+{
+    if (n > 0)
+        BUF_ADD(to, ",\n");
+    if (row.s)
+        report_subscription(to, row.s);
+    else
+        report_request(to, row.r);
+}
+
+void
+report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
+            uint64_t after)
+{
+    struct topic *topics[TOPICS_MAX];
+    size_t n_topics = topics_of(hub, name, is_relay, topics), n = 0;
+
+    BUF_ADD(to, "{\"subscriptions\":[");
+    for (;;) {
+        struct row row = next_row(topics, n_topics, after);
+
+        if (!row.s && !row.r)
+            break;
+        if (n == REPORT_PAGE) {
+            buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
+            return;
+        }
+        add_row(to, row, n++);
+        after = row.id;
+    }
+    BUF_ADD(to, "]}\n");
+}
+
+void
+report_callback(struct buf *to, struct hub *hub, const char *name,
+                bool is_relay, struct slice callback)
+{
+    static const enum subscription_kind kinds[] = {SUBSCRIPTION_CALLBACK,
+                                                   SUBSCRIPTION_HUB};
+    const struct callback_table *pairs = &hub->requests->pairs;
+    struct topic *topics[TOPICS_MAX];
+    size_t n_topics = topics_of(hub, name, is_relay, topics), n = 0;
+
+    BUF_ADD(to, "{\"subscriptions\":[");
+    for (size_t i = 0; i < n_topics; i++) {
+        struct pair *pair = callback_table_find(pairs, topics[i], callback);
+
+        for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+            const struct subscription *found =
+                subscription_find(hub, topics[i], kinds[k], callback);
+
+            if (found)
+                add_row(to, (struct row){.s = found}, n++);
+        }
+        for (; pair; pair = callback_table_same(pairs, pair))
+            add_row(to,
+                    (struct row){.r = list_entry(pair, struct request, pair)},
+                    n++);
+    }
+    BUF_ADD(to, "]}\n");
+}

@@ -1,0 +1,46 @@
+/*
+ * subscription_report.h - subscriptions as JSON, for operators.
+ *
+ *   {"id":17,"topic":"http://...","callback":"https://host","kind":"callback",
+ *    "simple":false,"state":"active","leaseEnd":"2026-12-01T10:00:00Z",
+ *    "position":"9f86d081884c7d65-4710","lag":3,"delivering":true,
+ *    "nextTry":"2026-11-20T10:00:07.5Z","deliveries":12,"attempts":14,
+ *    "failures":2,"skipped":0,"lastSuccess":"...","lastFailure":"...",
+ *    "lastStatus":503,"lastError":"503 Service Unavailable",
+ *    "filter":"change=deleted","interval":0.5,"hasSecret":true}
+ *
+ * The list includes requests that wait for their verification, with "state"
+ * "pending", their "mode", and the time "requested"; their position is where
+ * the subscription would begin. Unknown members are left out. Secrets never
+ * appear (W-166), and of a callback, which is a capability, only scheme and
+ * host. Counters and times of deliveries begin with the start of the broker.
+ *
+ * The delivery thread's.
+ */
+#ifndef BROKER_HUB_SUBSCRIPTION_REPORT_H
+#define BROKER_HUB_SUBSCRIPTION_REPORT_H
+
+#include "broker/hub/subscription.h"
+#include "broker/hub/verify.h"
+#include "proto/buf.h"
+
+/* The most rows of one page of a list. */
+#define REPORT_PAGE 1000
+
+void report_subscription(struct buf *to, const struct subscription *s);
+void report_request(struct buf *to, const struct request *request);
+
+/* Sets the metric of the largest lag. */
+void report_measure(struct hub *hub);
+
+/* Appends the subscriptions of a set or relay with ids above `after`:
+ * {"subscriptions":[...]}, and if there are more, "next": the id to continue
+ * after. */
+void report_list(struct buf *to, struct hub *hub, const char *name,
+                 bool is_relay, uint64_t after);
+
+/* The same for one callback, for clients that know its URL. */
+void report_callback(struct buf *to, struct hub *hub, const char *name,
+                     bool is_relay, struct slice callback);
+
+#endif

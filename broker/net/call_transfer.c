@@ -1,0 +1,567 @@
+#include "broker/net/call_transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "broker/net/call_transport.h"
+#include "proto/httpdate.h"
+
+/* The sizes of reads, and of writes of a body that is too long to be sent with
+ * its headers. Small, because many calls are under way at once. */
+#define READ_SIZE      4096L
+#define READ_LONG_SIZE 65536L
+#define WRITE_SIZE     16384L
+
+/* The memory of a longer answer is freed after it. */
+#define KEPT_ANSWER_MAX ((size_t)16 * 1024)
+
+/* All Link headers together are no longer than all headers, except for the
+ * commas between them. */
+#define LINKS_MAX (2 * CALL_HEAD_MAX)
+
+/* Callbacks of libcurl */
+
+static void
+hear(struct call_transfer *t)
+{
+    if (t->call->stall_us)
+        t->heard_us = clock_steady_us();
+}
+
+static bool
+is_handed_over(const struct call_transfer *t)
+{
+    long status = 0;
+
+    if (!t->call->take)
+        return false;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200;
+}
+
+/* libcurl keeps bytes that do not fit into the piece, and gives them again. */
+static size_t
+on_long_body(struct call_transfer *t, const char *data, size_t size)
+{
+    uint64_t max = t->call->max_taken;
+    curl_off_t length = 0;
+
+    if (t->n_taken == 0) {
+        t->answer.max = CALL_PIECE_MAX;
+        curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+        t->is_cut = length > 0 && (uint64_t)length > max;
+    }
+    if (t->is_cut || size > max - t->n_taken) {
+        t->is_cut = true;
+        return 0;
+    }
+    if (t->answer.size + size > CALL_PIECE_MAX) {
+        calling_piece(t);
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    buf_add(&t->answer, data, size);
+    t->n_taken += size;
+    return t->answer.failed ? 0 : size;
+}
+
+static size_t
+on_body(char *data, size_t one, size_t size, void *user)
+{
+    struct call_transfer *t = user;
+    size_t room;
+
+    (void)one;
+    hear(t);
+    if (is_handed_over(t))
+        return on_long_body(t, data, size);
+    room = t->call->max_answer - t->answer.size;
+    buf_add(&t->answer, data, size < room ? size : room);
+    t->is_cut = size > room;
+    return t->is_cut || t->answer.failed ? 0 : size; /* 0: stop */
+}
+
+/* Called once per line. libcurl joins a line from its packets, and gives up one
+ * that is longer than 100 KiB. It accepts a head that breaks off: only the
+ * empty line proves that the head is complete. A head of 1xx is followed by
+ * another. */
+static size_t
+on_header(char *data, size_t one, size_t size, void *user)
+{
+    struct call_transfer *t = user;
+    long status = 0;
+
+    (void)one;
+    hear(t);
+    t->head_size += size;
+    if (size > 5 && !memcmp(data, "HTTP/", 5)) {
+        t->n_heads++;
+        t->n_opened = 0; /* later sockets are for a redirect */
+        t->has_head = false;
+        t->refused[0] = '\0';
+        t->is_foreign = size < 7 || memcmp(data, "HTTP/1.", 7) != 0;
+    } else if (size > 0 && (data[0] == '\r' || data[0] == '\n')) {
+        curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+        t->has_head = status >= 200;
+    }
+    return t->is_foreign || t->head_size > CALL_HEAD_MAX ? 0 : size;
+}
+
+/* Life */
+
+/* Sets the options that all calls share. */
+static bool
+set_constants(struct call_transfer *t)
+{
+    CURL *e = t->easy;
+    CURLcode rc = CURLE_OK;
+
+/* A macro, so that each option is one line. */
+#define SET(option, value)                                     \
+    do {                                                       \
+        if (!rc)                                               \
+            rc = curl_easy_setopt(e, CURLOPT_##option, value); \
+    } while (0)
+
+    SET(PRIVATE, t);
+    SET(ERRORBUFFER, t->error);
+    SET(NOSIGNAL, 1L);
+    SET(UPLOAD_BUFFERSIZE, WRITE_SIZE);
+    SET(WRITEFUNCTION, on_body);
+    SET(WRITEDATA, t);
+    SET(HEADERFUNCTION, on_header);
+    SET(HEADERDATA, t);
+
+    /* The address. A look-up that hangs is left behind, and not waited for. */
+    SET(OPENSOCKETFUNCTION, calling_open_socket);
+    SET(OPENSOCKETDATA, t);
+    SET(PREREQFUNCTION, calling_is_connected);
+    SET(PREREQDATA, t);
+    SET(CLOSESOCKETFUNCTION, calling_close_socket);
+    SET(CLOSESOCKETDATA, t->caller);
+    SET(PROXY, "");
+    SET(NOPROXY, "*"); /* nor does a call read the environment */
+    SET(QUICK_EXIT, 1L);
+    SET(PROTOCOLS_STR, "http,https");
+    SET(REDIR_PROTOCOLS_STR, "http,https");
+    SET(DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLU, t->url);
+    SET(NETRC, (long)CURL_NETRC_IGNORED);
+
+    /* The protocol. The URL goes out as given (W-080), and the answer is not
+     * decoded. */
+    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(HTTP09_ALLOWED, 0L);
+    SET(PATH_AS_IS, 1L);
+    SET(HTTP_CONTENT_DECODING, 0L);
+
+    /* All calls share the authorities: calling_trust. */
+    SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CAINFO, NULL);
+    SET(CAPATH, NULL);
+    SET(SSL_CTX_FUNCTION, calling_trust);
+    SET(SSL_CTX_DATA, t->caller);
+#undef SET
+    return !rc;
+}
+
+struct call_transfer *
+call_transfer_new(struct caller *caller)
+{
+    struct call_transfer *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    t->caller = caller;
+    list_init(&t->node);
+    buf_init(&t->answer, 0);
+    buf_init(&t->links, LINKS_MAX);
+    t->easy = curl_easy_init();
+    t->url = curl_url();
+    if (t->easy && t->url && set_constants(t))
+        return t;
+    call_transfer_free(t);
+    return NULL;
+}
+
+void
+call_transfer_free(struct call_transfer *t)
+{
+    curl_easy_cleanup(t->easy);
+    curl_url_cleanup(t->url);
+    buf_fini(&t->answer);
+    buf_fini(&t->links);
+    free(t);
+}
+
+void
+call_transfer_clear(struct call_transfer *t)
+{
+    t->call = NULL;
+    t->shard = NULL;
+    if (t->answer.capacity > KEPT_ANSWER_MAX) {
+        buf_fini(&t->answer);
+        buf_init(&t->answer, 0);
+    }
+    buf_clear(&t->answer);
+    buf_clear(&t->links);
+    t->head_size = 0;
+    t->n_heads = t->n_opened = 0;
+    t->refused[0] = t->error[0] = '\0';
+    t->has_head = t->is_short = t->is_cut = t->is_foreign = false;
+    t->n_taken = 0;
+    t->is_with_user = t->is_over = t->is_stalled = false;
+}
+
+/* Pieces */
+
+bool
+call_transfer_has_piece(const struct call_transfer *t)
+{
+    return t->n_taken > 0 && t->answer.size > 0 && (!t->is_over || !t->result);
+}
+
+/* libcurl may find in its kept bytes that the answer is too long. */
+bool
+call_transfer_go_on(struct call_transfer *t)
+{
+    t->is_with_user = false;
+    buf_clear(&t->answer);
+    t->answer.max = CALL_PIECE_MAX; /* the user may have exchanged the buffer */
+    hear(t);
+    if (!t->is_over)
+        t->result = curl_easy_pause(t->easy, CURLPAUSE_CONT);
+    return t->is_over || !t->result;
+}
+
+/* The request */
+
+static bool
+is_clean(const char *header)
+{
+    for (; *header; header++)
+        if ((unsigned char)*header < ' ' || *header == 0x7f)
+            return false;
+    return true;
+}
+
+/* Joins the headers to a list without copies: libcurl only reads it. The first
+ * header removes the "Expect: 100-continue" of a long body. Our name is a
+ * header, not an option, which libcurl would write twice in each call, byte by
+ * byte. */
+static bool
+set_headers(struct call_transfer *t, struct call *call)
+{
+    static char no_expect[] = "Expect:";
+    static char agent[] = "User-Agent: tidings/" TIDINGS_VERSION;
+    const char *const *given = call->headers;
+    size_t n = CALL_TRANSFER_HEADERS;
+
+    t->headers[0] = (struct curl_slist){no_expect, &t->headers[1]};
+    t->headers[1] = (struct curl_slist){agent, NULL};
+    for (; given && *given; given++) {
+        if (n == CALL_TRANSFER_HEADERS + CALL_HEADERS_MAX) {
+            call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
+                      CALL_HEADERS_MAX);
+            return false;
+        }
+        if (!is_clean(*given)) {
+            call_fail(call, CALL_REFUSED,
+                      "a header to be sent has a control character");
+            return false;
+        }
+        t->headers[n++] = (struct curl_slist){(char *)(uintptr_t)*given, NULL};
+        t->headers[n - 2].next = &t->headers[n - 1];
+    }
+    return true;
+}
+
+static bool
+set_method(CURL *e, const struct call *call)
+{
+    switch (call->method) {
+    case CALL_GET:
+        return !curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
+    case CALL_HEAD:
+        return !curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+    case CALL_POST:
+        break;
+    }
+    return !curl_easy_setopt(e, CURLOPT_POST, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDS,
+                             call->body.size > 0 ? call->body.data : "") &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE,
+                             (curl_off_t)call->body.size);
+}
+
+/* Sets the options of one call. When a kept connection closes without an
+ * answer, libcurl repeats the request on the next one, up to five times, at
+ * once and silently. That is right if a callback has closed an idle connection.
+ * But a suspect must keep its pauses, and an unproven URL must not get more
+ * requests than its owner counts (W-056): both get a new connection, on which
+ * libcurl repeats nothing. */
+bool
+call_transfer_set(struct call_transfer *t, struct call *call)
+{
+    CURL *e = t->easy;
+    int64_t left_us = call->timeout_us - (clock_steady_us() - call->began_us);
+
+    if (left_us <= 0) {
+        call_fail(call, CALL_TIMEOUT, "its time was over before it was sent");
+        return false;
+    }
+    if (!set_headers(t, call))
+        return false;
+    if (curl_url_set(t->url, CURLUPART_URL, call->url,
+                     CURLU_PATH_AS_IS | CURLU_DISALLOW_USER |
+                         CURLU_NON_SUPPORT_SCHEME)) {
+        call_fail(call, CALL_REFUSED, "the URL is none that can be called");
+        return false;
+    }
+    t->call = call;
+    t->answer.max = call->max_answer;
+    /* After a failure libcurl keeps the last one: no harm. */
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE,
+                     call->take ? READ_LONG_SIZE : READ_SIZE);
+    if (!set_method(e, call) || curl_easy_setopt(e, CURLOPT_URL, call->url) ||
+        curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers) ||
+        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS,
+                         (long)((left_us + 999) / 1000)) ||
+        curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION,
+                         (long)(call->max_redirects > 0)) ||
+        curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
+        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT,
+                         (long)(call->is_suspect || call->is_unproven))) {
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+        return false;
+    }
+    return true;
+}
+
+/* The outcome */
+
+static struct slice
+header_of(CURL *e, const char *name)
+{
+    struct curl_header *header = NULL;
+
+    if (curl_easy_header(e, name, 0, CURLH_HEADER, -1, &header))
+        return (struct slice){NULL, 0};
+    return slice_of(header->value);
+}
+
+static struct slice
+links_of(struct call_transfer *t)
+{
+    struct curl_header *header = NULL;
+
+    for (size_t i = 0;
+         !curl_easy_header(t->easy, "Link", i, CURLH_HEADER, -1, &header);
+         i++) {
+        if (i > 0)
+            BUF_ADD(&t->links, ", ");
+        buf_add_text(&t->links, header->value);
+    }
+    return t->links.failed ? (struct slice){NULL, 0} : buf_slice(&t->links);
+}
+
+static int64_t
+retry_after_us(struct slice value)
+{
+    const int64_t max_s = CALL_RETRY_AFTER_MAX_US / 1000000;
+    int64_t wait_s = 0;
+    size_t i = 0;
+
+    for (; i < value.size && value.data[i] >= '0' && value.data[i] <= '9'; i++)
+        if (wait_s <= max_s)
+            wait_s = 10 * wait_s + value.data[i] - '0';
+    if (i < value.size) {
+        int64_t at_s = httpdate_read(value);
+
+        if (at_s == HTTPDATE_NONE)
+            return 0;
+        wait_s = at_s - clock_now_us() / 1000000;
+    }
+    if (wait_s <= 0)
+        return 0;
+    return (wait_s < max_s ? wait_s : max_s) * 1000000;
+}
+
+static void
+tell_answer(struct call_transfer *t)
+{
+    struct call *call = t->call;
+    long status = 0;
+
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    call->failure = CALL_ANSWERED;
+    call->status = (unsigned)status;
+    if (!t->n_taken)
+        call->answer = buf_slice(&t->answer);
+    call->is_cut = t->is_cut;
+    call->content_type = header_of(t->easy, "Content-Type");
+    call->etag = header_of(t->easy, "ETag");
+    call->last_modified = header_of(t->easy, "Last-Modified");
+    call->links = links_of(t);
+    call->retry_after_us = retry_after_us(header_of(t->easy, "Retry-After"));
+    if (t->links.failed)
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+}
+
+static void
+tell_refused(struct call_transfer *t)
+{
+    call_fail(t->call, CALL_REFUSED, "its address %s may not be called",
+              t->refused);
+}
+
+static void
+tell_unconnected(struct call_transfer *t)
+{
+    struct call *call = t->call;
+    long error = 0;
+
+    if (t->is_short) {
+        call_fail(call, CALL_MEMORY, "no descriptor is left for it");
+    } else if (t->refused[0] && t->n_opened == 0) {
+        tell_refused(t);
+    } else {
+        curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
+        call_fail(call, CALL_UNCONNECTED, "it cannot be connected to: %s",
+                  error ? strerror((int)error) : "no answer");
+    }
+}
+
+static void
+tell_timeout(struct call_transfer *t)
+{
+    curl_off_t connected_us = 0;
+
+    if (t->is_stalled) {
+        call_fail(t->call, CALL_TIMEOUT, "no byte of an answer within %lld ms",
+                  (long long)t->call->stall_us / 1000);
+        return;
+    }
+    curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    call_fail(t->call, CALL_TIMEOUT, "no %s within %lld ms",
+              connected_us > 0 || t->n_heads > 0 ? "whole answer"
+                                                 : "connection",
+              (long long)t->call->timeout_us / 1000);
+}
+
+static void
+tell_foreign(struct call_transfer *t)
+{
+    call_fail(t->call, CALL_BROKEN, "the answer is not of HTTP/1");
+}
+
+/* Explains a transfer that stopped because its bytes were not taken, or could
+ * not be kept. */
+static void
+tell_full(struct call_transfer *t)
+{
+    if (t->answer.failed)
+        call_fail(t->call, CALL_MEMORY, NO_MEMORY);
+    else if (t->is_foreign)
+        tell_foreign(t);
+    else
+        call_fail(t->call, CALL_BROKEN,
+                  "the answer's headers are longer than %zu bytes",
+                  CALL_HEAD_MAX);
+}
+
+static void
+tell_failure(struct call_transfer *t, CURLcode result)
+{
+    struct call *call = t->call;
+    curl_off_t first_us = 0;
+
+    switch (result) {
+    case CURLE_COULDNT_CONNECT:
+        tell_unconnected(t);
+        break;
+    case CURLE_ABORTED_BY_CALLBACK: /* calling_is_connected */
+        tell_refused(t);
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        call_fail(call, CALL_UNRESOLVED, "its host has no address");
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        tell_timeout(t);
+        break;
+    case CURLE_WRITE_ERROR:
+        tell_full(t);
+        break;
+    case CURLE_OUT_OF_MEMORY:
+        /* Includes a header that never ends. */
+        curl_easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+        if (first_us > 0)
+            tell_full(t);
+        else
+            call_fail(call, CALL_MEMORY, NO_MEMORY);
+        break;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_LOGIN_DENIED: /* user info in the URL */
+        call_fail(call, CALL_REFUSED, "%s that can be called",
+                  t->n_heads > 0 ? "it redirects to a URL that is none"
+                                 : "the URL is none");
+        break;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        if (t->n_heads > 0)
+            call_fail(call, CALL_REFUSED,
+                      "it redirects to a URL that is none that can be called");
+        else
+            tell_foreign(t);
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_PEER_FAILED_VERIFICATION:
+        call_fail(
+            call, CALL_TLS, "TLS: %s",
+            problem_quote(
+                slice_of(t->error[0] ? t->error : curl_easy_strerror(result)))
+                .text);
+        break;
+    case CURLE_TOO_MANY_REDIRECTS:
+        call_fail(call, CALL_BROKEN, "it redirects more than %u times",
+                  call->max_redirects);
+        break;
+    case CURLE_GOT_NOTHING:
+        call_fail(call, CALL_BROKEN,
+                  "the connection was closed without an answer");
+        break;
+    case CURLE_PARTIAL_FILE:
+        call_fail(call, CALL_BROKEN, "the answer ended early");
+        break;
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        call_fail(call, CALL_BROKEN, "the connection was reset");
+        break;
+    default:
+        call_fail(call, CALL_BROKEN, "the call failed: %s",
+                  curl_easy_strerror(result));
+        break;
+    }
+}
+
+void
+call_transfer_tell(struct call_transfer *t)
+{
+    CURLcode result = t->result;
+    struct call *call = t->call;
+    char *url = NULL;
+
+    curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+    call->final_url = url;
+    call->took_us = clock_steady_us() - call->began_us;
+    if (!result && !t->has_head)
+        call_fail(call, CALL_BROKEN, "the answer's head ended early");
+    else if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))
+        tell_answer(t);
+    else
+        tell_failure(t, result);
+}

@@ -1,0 +1,491 @@
+/*
+ * Calls that are under way: libcurl.
+ *
+ * A multi handle keeps all its connections in a table of few buckets, so with
+ * thousands of them each call pays for the others. Therefore there are up to
+ * 64, chosen by host (measured with 2,000 callbacks: 20 instead of 40 us a
+ * call). Each is made when first used, because it has two descriptors of its
+ * own.
+ *
+ * libcurl requests the time of its next call, and the descriptors to watch
+ * (call_sockets.c).
+ */
+#include "broker/net/call_transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/net/call_transfer.h"
+
+/* Calls at once for which one more shard is worth its memory, 40 KiB. */
+#define CALLS_OF_SHARD 16
+
+/* Kept connections per connection that may be under way. */
+#define KEPT_TIMES 4
+
+/* Descriptors */
+
+static unsigned
+shards_for(unsigned connections)
+{
+    unsigned n = 1;
+
+    while (n < SHARDS_MAX && n * CALLS_OF_SHARD < connections)
+        n *= 2;
+    return n;
+}
+
+unsigned
+caller_files(unsigned connections, unsigned host_connections)
+{
+    unsigned n_shards = shards_for(connections);
+
+    /* Two for each connection being made (IPv6 and IPv4 race), and two
+     * duplicates (call_sockets.c); the kept ones; each shard's own two; the
+     * loop's. */
+    return 4 * connections + KEPT_TIMES * connections +
+           n_shards * (host_connections + 2) + 16;
+}
+
+/* The connections that a shard keeps: at most a quarter of all descriptors. */
+static long
+kept_of_shard(const struct caller_options *options, unsigned n_shards)
+{
+    rlim_t kept = (rlim_t)KEPT_TIMES * options->connections;
+    struct rlimit files;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files) && kept > files.rlim_cur / 4)
+        kept = files.rlim_cur / 4;
+    return (long)(kept / n_shards + options->host_connections);
+}
+
+void
+call_transport_touch(struct shard *shard)
+{
+    struct call_transport *g = &shard->caller->calling;
+
+    if (list_is_empty(&shard->touched))
+        list_append(&g->touched, &shard->touched);
+}
+
+/* Time */
+
+static void
+set_due(struct shard *shard)
+{
+    if (list_is_empty(&shard->due))
+        list_append(&shard->caller->calling.due, &shard->due);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    set_due(timer->data);
+}
+
+static int
+on_time(CURLM *multi, long wait_ms, void *user)
+{
+    struct shard *shard = user;
+
+    (void)multi;
+    uv_timer_stop(&shard->timer);
+    if (wait_ms == 0)
+        set_due(shard);
+    else if (wait_ms > 0)
+        uv_timer_start(&shard->timer, on_timer, (uint64_t)wait_ms, 0);
+    return 0;
+}
+
+/* Shards */
+
+static bool
+shard_open(struct caller *caller, struct shard *shard)
+{
+    CURLM *multi = curl_multi_init();
+
+    if (!multi)
+        return false;
+    if (curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION,
+                          call_transport_on_socket) ||
+        curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, shard) ||
+        curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_time) ||
+        curl_multi_setopt(multi, CURLMOPT_TIMERDATA, shard) ||
+        curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, caller->calling.kept)) {
+        curl_multi_cleanup(multi);
+        return false;
+    }
+    uv_timer_init(&caller->loop, &shard->timer);
+    shard->timer.data = shard;
+    shard->multi = multi;
+    return true;
+}
+
+/* Calls */
+
+/* Releases the transfer of a call that is over, or never began. */
+static void
+put_back(struct caller *caller, struct call_transfer *t)
+{
+    call_transfer_clear(t);
+    list_prepend(&caller->calling.spare, &t->node);
+}
+
+static struct call_transfer *
+take_spare(struct caller *caller)
+{
+    struct list *node = list_first(&caller->calling.spare);
+
+    if (!node)
+        return call_transfer_new(caller);
+    list_remove(node);
+    return list_entry(node, struct call_transfer, node);
+}
+
+static void on_stall(struct alarm *alarm);
+
+static void
+watch_stall(struct caller *caller, struct call_transfer *t)
+{
+    t->heard_us = t->call->began_us;
+    t->stall.ring = on_stall;
+    if (t->call->stall_us)
+        caller_set_alarm(caller, &t->stall, t->heard_us + t->call->stall_us);
+}
+
+bool
+call_transport_begin(struct caller *caller, struct call *call)
+{
+    struct call_transport *g = &caller->calling;
+    const struct host *host = call->host;
+    struct shard *shard = &g->shards[host->hash & (g->n_shards - 1)];
+    struct call_transfer *t = NULL;
+
+    if (!shard->multi && !shard_open(caller, shard)) {
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+        return false;
+    }
+    t = take_spare(caller);
+    if (!t) {
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+        return false;
+    }
+    if (!call_transfer_set(t, call)) {
+        put_back(caller, t);
+        return false;
+    }
+    t->shard = shard;
+    if (curl_multi_add_handle(shard->multi, t->easy)) {
+        call_fail(call, CALL_MEMORY, NO_MEMORY);
+        put_back(caller, t);
+        return false;
+    }
+    call->handle = t;
+    watch_stall(caller, t);
+    return true;
+}
+
+void
+call_transport_stop(struct caller *caller, struct call *call)
+{
+    struct call_transport *g = &caller->calling;
+    struct call_transfer *t = call->handle;
+
+    if (!t->is_over)
+        curl_multi_remove_handle(t->shard->multi, t->easy);
+    if (g->handed == t)
+        g->handed = NULL;
+    caller_clear_alarm(caller, &t->stall);
+    list_remove(&t->node);
+    call->handle = NULL;
+    put_back(caller, t);
+}
+
+/* Pieces and the end */
+
+static void
+set_to_tell(struct caller *caller, struct call_transfer *t)
+{
+    list_remove(&t->node);
+    list_append(&caller->calling.to_tell, &t->node);
+}
+
+void
+calling_piece(struct call_transfer *t)
+{
+    set_to_tell(t->caller, t);
+}
+
+/* The user gets the end after the last piece. */
+static void
+finish(struct caller *caller, struct call_transfer *t, CURLcode result)
+{
+    /* The next call may use its connection. */
+    curl_multi_remove_handle(t->shard->multi, t->easy);
+    caller_clear_alarm(caller, &t->stall);
+    t->is_over = true;
+    t->result = result;
+    if (!t->is_with_user)
+        set_to_tell(caller, t);
+}
+
+static void
+on_stall(struct alarm *alarm)
+{
+    struct call_transfer *t = list_entry(alarm, struct call_transfer, stall);
+    int64_t now_us = clock_steady_us();
+
+    /* The user has not taken the last piece yet. */
+    if (t->is_with_user || !list_is_empty(&t->node))
+        t->heard_us = now_us;
+    if (t->heard_us + t->call->stall_us > now_us) {
+        caller_set_alarm(t->caller, alarm, t->heard_us + t->call->stall_us);
+        return;
+    }
+    t->is_stalled = true;
+    finish(t->caller, t, CURLE_OPERATION_TIMEDOUT);
+}
+
+static void
+tell_end(struct caller *caller, struct call_transfer *t)
+{
+    struct call *call = t->call;
+
+    call_transfer_tell(t);
+    call->handle = NULL;
+    turns_release(caller, call);
+    call->done(call); /* which may free or start it; it lends from t */
+    put_back(caller, t);
+}
+
+void
+call_transport_taken(struct caller *caller, struct call *call)
+{
+    struct call_transfer *t = call->handle;
+
+    if (!t->is_with_user)
+        return;
+    if (!call_transfer_go_on(t))
+        finish(caller, t, t->result);
+    else if (t->is_over)
+        set_to_tell(caller, t);
+}
+
+static void
+hand_over(struct caller *caller, struct call_transfer *t)
+{
+    struct call_transport *g = &caller->calling;
+    struct call *call = t->call;
+    enum call_turn turn;
+
+    t->is_with_user = true; /* the user may call caller_go at once */
+    g->handed = t;
+    turn = call->take(call, &t->answer);
+    if (!g->handed)
+        return; /* cancelled, perhaps freed */
+    g->handed = NULL;
+    if (turn == CALL_READY)
+        call_transport_taken(caller, call);
+    else if (turn == CALL_NOT)
+        caller_cancel(caller, call);
+}
+
+static void
+tell_all(struct caller *caller)
+{
+    struct list to_tell, *node;
+
+    list_init(&to_tell);
+    list_move(&to_tell, &caller->calling.to_tell);
+    while ((node = list_first(&to_tell))) {
+        struct call_transfer *t = list_entry(node, struct call_transfer, node);
+
+        list_remove(node);
+        if (call_transfer_has_piece(t))
+            hand_over(caller, t);
+        else if (t->is_over)
+            tell_end(caller, t);
+    }
+}
+
+/* Ends the calls that libcurl has finished. */
+static void
+finish_all(struct caller *caller)
+{
+    struct list touched, *node;
+
+    list_init(&touched);
+    list_move(&touched, &caller->calling.touched);
+    while ((node = list_first(&touched))) {
+        struct shard *shard = list_entry(node, struct shard, touched);
+        CURLMsg *msg = NULL;
+        int n_left = 0;
+
+        list_remove(node);
+        while ((msg = curl_multi_info_read(shard->multi, &n_left))) {
+            CURLcode result = msg->data.result;
+            char *transfer = NULL;
+
+            /* The message is gone with the handle. */
+            curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &transfer);
+            finish(caller, (struct call_transfer *)(void *)transfer, result);
+        }
+    }
+}
+
+void
+call_transport_tell(struct caller *caller)
+{
+    finish_all(caller);
+    tell_all(caller);
+}
+
+void
+call_transport_drive(struct caller *caller)
+{
+    struct list due, *node;
+
+    list_init(&due);
+    list_move(&due, &caller->calling.due);
+    while ((node = list_first(&due))) {
+        struct shard *shard = list_entry(node, struct shard, due);
+        int running = 0;
+
+        list_remove(node);
+        curl_multi_socket_action(shard->multi, CURL_SOCKET_TIMEOUT, 0,
+                                 &running);
+        call_transport_touch(shard);
+    }
+}
+
+bool
+call_transport_is_due(const struct call_transport *g)
+{
+    return !list_is_empty(&g->due) || !list_is_empty(&g->touched) ||
+           !list_is_empty(&g->to_tell);
+}
+
+/* Trust */
+
+/* The path of the authorities' file: libcurl's built-in one, unless the
+ * environment names another. */
+static char *
+trusted_path(const struct curl_version_info_data *version)
+{
+    const char *path = getenv("SSL_CERT_FILE");
+
+    if (!path || !*path)
+        path = version->age >= CURLVERSION_SEVENTH ? version->cainfo : NULL;
+    if (!path)
+        path = X509_get_default_cert_file();
+    return slice_dup(slice_of(path));
+}
+
+/* Without the file the caller trusts no server. It is read before the first
+ * HTTPS call: that takes some 20 ms, once, and some megabytes. */
+static struct x509_store_st *
+read_trusted(const char *path)
+{
+    X509_STORE *trusted = X509_STORE_new();
+
+    if (trusted && X509_STORE_load_locations(trusted, path, NULL) != 1) {
+        ERR_clear_error();
+        DIAG(DIAG_WARNING, "net",
+             "no certificates of authorities: nobody can be called by HTTPS",
+             diag_text("file", path));
+    }
+    return trusted;
+}
+
+/* In libcurl's own way every shard would read and keep the file. */
+CURLcode
+calling_trust(CURL *easy, void *ssl_ctx, void *caller)
+{
+    struct call_transport *g = &((struct caller *)caller)->calling;
+
+    (void)easy;
+    if (!g->trusted)
+        g->trusted = read_trusted(g->trusted_path);
+    if (!g->trusted)
+        return CURLE_OUT_OF_MEMORY;
+    SSL_CTX_set1_cert_store(ssl_ctx, g->trusted);
+    return CURLE_OK;
+}
+
+/* Life */
+
+enum status
+call_transport_init(struct caller *caller, struct problem *why)
+{
+    struct call_transport *g = &caller->calling;
+    const struct curl_version_info_data *version = NULL;
+
+    list_init(&g->due);
+    list_init(&g->touched);
+    list_init(&g->spare);
+    list_init(&g->to_tell);
+    if (curl_global_init(CURL_GLOBAL_DEFAULT))
+        return problem(why, STATUS_IO, "libcurl cannot be used");
+    g->has_curl = true;
+    version = curl_version_info(CURLVERSION_NOW);
+    if (!(version->features & CURL_VERSION_ASYNCHDNS))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "libcurl %s was built without a resolver that does not "
+                       "block",
+                       version->version);
+
+    g->n_shards = shards_for(caller->options.connections);
+    g->kept = kept_of_shard(&caller->options, g->n_shards);
+    for (unsigned i = 0; i < g->n_shards; i++) {
+        g->shards[i].caller = caller;
+        list_init(&g->shards[i].due);
+        list_init(&g->shards[i].touched);
+    }
+    g->trusted_path = trusted_path(version);
+    return g->trusted_path ? STATUS_OK : problem_memory(why);
+}
+
+void
+call_transport_fini(struct caller *caller)
+{
+    struct call_transport *g = &caller->calling;
+    struct list *node;
+
+    while ((node = list_first(&g->spare))) {
+        list_remove(node);
+        call_transfer_free(list_entry(node, struct call_transfer, node));
+    }
+    for (unsigned i = 0; i < g->n_shards; i++) {
+        struct shard *shard = &g->shards[i];
+
+        if (!shard->multi)
+            continue;
+        curl_multi_cleanup(shard->multi); /* closes its connections */
+        uv_close((uv_handle_t *)&shard->timer, NULL);
+    }
+    watching_fini(g);
+}
+
+void
+call_transport_free(struct caller *caller)
+{
+    struct call_transport *g = &caller->calling;
+
+    free(g->watches);
+    free(g->trusted_path);
+    X509_STORE_free(g->trusted);
+    if (g->has_curl)
+        curl_global_cleanup();
+}

@@ -1,0 +1,446 @@
+#include "broker/state/upload_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/db.h"
+#include "base/file.h"
+#include "broker/state/fold_batch.h"
+#include "proto/fragment.h"
+
+/* Blocks */
+
+void
+block_init(struct block *b, size_t max_bytes)
+{
+    memset(b, 0, sizeof(*b));
+    buf_init(&b->bytes, max_bytes);
+}
+
+void
+block_fini(struct block *b)
+{
+    buf_fini(&b->bytes);
+    free(b->rows);
+    b->rows = NULL;
+    b->n = b->capacity = 0;
+}
+
+void
+block_clear(struct block *b)
+{
+    buf_clear(&b->bytes);
+    b->n = 0;
+}
+
+enum status
+block_add(struct block *b, const struct change *change, struct problem *why)
+{
+    size_t offset = b->bytes.size;
+    struct staged_row *rows = ONE_MORE(b->rows, &b->capacity, b->n);
+    struct fragment f;
+    enum status rc;
+
+    if (!rows)
+        return problem_memory(why);
+    b->rows = rows;
+    rc = fragment_write(&b->bytes, change, &f, why);
+    if (rc)
+        return rc;
+    rows[b->n++] = (struct staged_row){offset, f.size, f.hole};
+    return STATUS_OK;
+}
+
+/* Files */
+
+enum stage { STAGE_NEW, STAGE_WHOLE, STAGE_TAKEN, STAGES };
+
+static const char *const suffixes[STAGES] = {
+    [STAGE_NEW] = ".new",
+    [STAGE_WHOLE] = ".whole",
+    [STAGE_TAKEN] = ".taken",
+};
+
+static void
+path_of(char path[UPLOAD_FILE_PATH_MAX], const char *dir, const char *name,
+        enum stage stage)
+{
+    snprintf(path, UPLOAD_FILE_PATH_MAX, "%s/%s%s", dir, name, suffixes[stage]);
+}
+
+void
+upload_file_remove(const char *dir, const char *name)
+{
+    char path[UPLOAD_FILE_PATH_MAX];
+
+    for (int stage = 0; stage < STAGES; stage++) {
+        path_of(path, dir, name, stage);
+        unlink(path);
+    }
+}
+
+static enum status
+sync_path(const char *path, int flags, struct problem *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    enum status rc = STATUS_OK;
+
+    if (fd < 0 || fsync(fd)) {
+        problem_errno(why, "cannot make durable", path);
+        rc = STATUS_IO;
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static enum status
+rename_to(const char *dir, const char *name, enum stage from, enum stage to,
+          struct problem *why)
+{
+    char old[UPLOAD_FILE_PATH_MAX], new[UPLOAD_FILE_PATH_MAX];
+
+    path_of(old, dir, name, from);
+    path_of(new, dir, name, to);
+    if (rename(old, new)) {
+        problem_errno(why, "cannot rename", old);
+        return STATUS_IO;
+    }
+    return sync_path(dir, O_DIRECTORY, why);
+}
+
+enum status
+upload_file_take(const char *dir, const char *name, struct problem *why)
+{
+    return rename_to(dir, name, STAGE_WHOLE, STAGE_TAKEN, why);
+}
+
+enum status
+upload_file_path(const char *dir, const char *name,
+                 char path[UPLOAD_FILE_PATH_MAX], bool *is_taken)
+{
+    for (int stage = STAGE_TAKEN; stage >= STAGE_WHOLE; stage--) {
+        *is_taken = stage == STAGE_TAKEN;
+        path_of(path, dir, name, stage);
+        if (!access(path, F_OK))
+            return STATUS_OK;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+/* Finds the name of a complete file without its suffix; false: it is not
+ * complete. */
+static bool
+is_whole(const char *file, char name[SET_NAME_MAX + 1])
+{
+    for (int stage = STAGE_WHOLE; stage < STAGES; stage++) {
+        size_t size = strlen(file), end = strlen(suffixes[stage]);
+
+        if (size <= end || size - end > SET_NAME_MAX ||
+            strcmp(file + size - end, suffixes[stage]) != 0)
+            continue;
+        memcpy(name, file, size - end);
+        name[size - end] = '\0';
+        return set_name_is_valid(slice_of(name));
+    }
+    return false;
+}
+
+enum status
+upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
+                 void *user, struct problem *why)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    char name[SET_NAME_MAX + 1];
+
+    if (!d && errno == ENOENT)
+        return STATUS_OK;
+    if (!d) {
+        problem_errno(why, "cannot open", dir);
+        return STATUS_IO;
+    }
+    while ((e = readdir(d))) {
+        if (is_whole(e->d_name, name))
+            fn(name, user);
+        else if (e->d_name[0] != '.')
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    closedir(d);
+    return STATUS_OK;
+}
+
+/* Arriving */
+
+struct upload_file {
+    char dir[4096 + 16];
+    char name[SET_NAME_MAX + 1];
+    struct db db;
+    sqlite3_stmt *insert, *insert_key, *find_key;
+    uint64_t n;
+};
+
+#define WHAT "keep what arrives"
+
+/* The file is worthless before it is complete: no journal, no fsync. */
+static const char *const settings[] = {
+    "PRAGMA journal_mode=OFF",
+    "PRAGMA synchronous=OFF",
+    "PRAGMA cache_size=-8192", /* KiB */
+    "CREATE TABLE staged("
+    " id INTEGER PRIMARY KEY, hole INTEGER NOT NULL, fragment BLOB NOT NULL);"
+    "CREATE TABLE keys("
+    " key BLOB PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE about("
+    " epoch TEXT NOT NULL, after INTEGER NOT NULL, max_delete INTEGER NOT NULL,"
+    " n INTEGER NOT NULL);",
+};
+
+static enum status
+open_file(struct upload_file *s, struct problem *why)
+{
+    char path[UPLOAD_FILE_PATH_MAX];
+    enum status rc;
+
+    path_of(path, s->dir, s->name, STAGE_NEW);
+    rc = db_open(&s->db, path, DB_SMALL, why);
+    for (size_t i = 0; !rc && i < sizeof(settings) / sizeof(settings[0]); i++)
+        rc = db_exec(&s->db, settings[i], why);
+    if (!rc)
+        rc = db_prepare(&s->db, &s->insert,
+                        "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
+                        why);
+    if (!rc)
+        rc = db_prepare(&s->db, &s->insert_key,
+                        "INSERT INTO keys(key, id) VALUES(?1,?2)"
+                        " ON CONFLICT DO NOTHING",
+                        why);
+    if (!rc)
+        rc = db_prepare(&s->db, &s->find_key, "SELECT id FROM keys WHERE key=?",
+                        why);
+    return rc;
+}
+
+static void
+close_file(struct upload_file *s)
+{
+    sqlite3_finalize(s->insert);
+    sqlite3_finalize(s->insert_key);
+    sqlite3_finalize(s->find_key);
+    s->insert = s->insert_key = s->find_key = NULL;
+    if (s->db.handle)
+        db_close(&s->db);
+}
+
+enum status
+upload_file_begin(struct upload_file **staging, const char *dir,
+                  const char *name, struct problem *why)
+{
+    struct upload_file *s = calloc(1, sizeof(*s));
+    enum status rc;
+
+    if (!s)
+        return problem_memory(why);
+    snprintf(s->dir, sizeof(s->dir), "%s", dir);
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    rc = file_make_dirs(dir, why);
+    if (!rc) {
+        upload_file_remove(dir, name);
+        rc = open_file(s, why);
+    }
+    if (rc) {
+        upload_file_discard(s);
+        return rc;
+    }
+    *staging = s;
+    return STATUS_OK;
+}
+
+void
+upload_file_discard(struct upload_file *s)
+{
+    if (!s)
+        return;
+    close_file(s);
+    upload_file_remove(s->dir, s->name);
+    free(s);
+}
+
+/* Adding */
+
+/* The bytes of a row beside its fragment: its head in both tables, its key, and
+ * the empty part of their pages. */
+#define ROW_BYTES (2 * sizeof(struct resource_key) + 32)
+
+uint64_t
+upload_file_size(const struct block *b)
+{
+    return b->bytes.size + b->n * ROW_BYTES;
+}
+
+struct keyed {
+    struct resource_key key;
+    uint64_t id;
+    const struct staged_row *row;
+};
+
+static int
+compare_keyed(const void *x, const void *y)
+{
+    const struct keyed *a = x, *b = y;
+    int order = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    if (order)
+        return order;
+    return a->id < b->id ? -1 : 1;
+}
+
+static struct slice
+loc_of(struct slice fragment)
+{
+    struct slice loc = fragment_from_loc(fragment);
+    const char *end = memchr(loc.data, '<', loc.size);
+
+    loc.size = end ? (size_t)(end - loc.data) : 0;
+    return loc;
+}
+
+static struct slice
+row_bytes(const struct block *b, const struct staged_row *row)
+{
+    return (struct slice){b->bytes.data + row->offset, row->size};
+}
+
+static enum status
+insert_rows(struct upload_file *s, const struct block *b, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < b->n; i++) {
+        const struct staged_row *row = &b->rows[i];
+        struct slice bytes = row_bytes(b, row);
+
+        sqlite3_bind_int64(s->insert, 1, (sqlite3_int64)(s->n + i + 1));
+        sqlite3_bind_int64(s->insert, 2, row->hole);
+        sqlite3_bind_blob64(s->insert, 3, bytes.data, bytes.size,
+                            SQLITE_STATIC);
+        rc = db_run(&s->db, s->insert, WHAT, why);
+    }
+    return rc;
+}
+
+static enum status
+refuse_twice(struct upload_file *s, const struct block *b,
+             const struct keyed *k, struct problem *why)
+{
+    struct slice loc = loc_of(row_bytes(b, k->row));
+    bool row = false;
+    uint64_t id = 0;
+
+    sqlite3_bind_blob(s->find_key, 1, &k->key, sizeof(k->key), SQLITE_STATIC);
+    if (!db_step(&s->db, s->find_key, &row, WHAT, why) && row)
+        id = (uint64_t)sqlite3_column_int64(s->find_key, 0);
+    sqlite3_reset(s->find_key);
+    problem_set(why, "loc: told already in entry %" PRIu64 ": \"%s\"", id,
+                problem_quote(loc).text);
+    if (why)
+        why->entry = k->id;
+    return STATUS_INVALID;
+}
+
+/* Inserts by key: each page of the index is read and written once. */
+static enum status
+insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
+            struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i < b->n; i++) {
+        keyed[i].id = s->n + i + 1;
+        keyed[i].row = &b->rows[i];
+        resource_key(&keyed[i].key, loc_of(row_bytes(b, &b->rows[i])));
+    }
+    qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
+    for (size_t i = 0; !rc && i < b->n; i++) {
+        sqlite3_bind_blob(s->insert_key, 1, &keyed[i].key, sizeof(keyed[i].key),
+                          SQLITE_STATIC);
+        sqlite3_bind_int64(s->insert_key, 2, (sqlite3_int64)keyed[i].id);
+        rc = db_run(&s->db, s->insert_key, WHAT, why);
+        if (!rc && sqlite3_changes(s->db.handle) == 0)
+            rc = refuse_twice(s, b, &keyed[i], why);
+    }
+    return rc;
+}
+
+enum status
+upload_file_add(struct upload_file *s, const struct block *b,
+                struct problem *why)
+{
+    struct keyed *keyed;
+    enum status rc;
+
+    if (b->n == 0)
+        return STATUS_OK;
+    keyed = calloc(b->n, sizeof(*keyed));
+    if (!keyed)
+        return problem_memory(why);
+    rc = db_exec(&s->db, "BEGIN", why);
+    if (!rc)
+        rc = insert_rows(s, b, why);
+    if (!rc)
+        rc = insert_keys(s, b, keyed, why);
+    if (!rc)
+        rc = db_exec(&s->db, "COMMIT", why);
+    s->n += b->n;
+    free(keyed);
+    return rc;
+}
+
+/* The end */
+
+static enum status
+write_about(struct upload_file *s, const struct upload_file_about *about,
+            struct problem *why)
+{
+    sqlite3_stmt *q = NULL;
+    enum status rc = db_prepare(
+        &s->db, &q,
+        "INSERT INTO about(epoch, after, max_delete, n) VALUES(?,?,?,?)", why);
+
+    if (rc)
+        return rc;
+    sqlite3_bind_text(q, 1, about->epoch, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 2, (sqlite3_int64)about->after);
+    sqlite3_bind_int64(q, 3, about->max_delete);
+    sqlite3_bind_int64(q, 4, (sqlite3_int64)s->n);
+    rc = db_run(&s->db, q, WHAT, why);
+    sqlite3_finalize(q);
+    return rc;
+}
+
+enum status
+upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
+                   struct problem *why)
+{
+    char path[UPLOAD_FILE_PATH_MAX];
+    enum status rc = write_about(s, about, why);
+
+    if (rc)
+        return rc;
+    close_file(s);
+    /* First the bytes, then the name which marks them as complete. */
+    path_of(path, s->dir, s->name, STAGE_NEW);
+    rc = sync_path(path, 0, why);
+    if (!rc)
+        rc = rename_to(s->dir, s->name, STAGE_NEW, STAGE_WHOLE, why);
+    if (!rc)
+        free(s);
+    return rc;
+}

@@ -1,0 +1,384 @@
+/*
+ * document_stream.c - one document of a source, an entry at a time.
+ *
+ *     fetch --> held --> document --> entries --> on_entry
+ *
+ * All callbacks come from a turn of the loop of its own: so they may free
+ * anything, since neither fetch nor document is in a call then.
+ */
+#include "client/baseline/document_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/baseline/entry_queue.h"
+#include "client/lib/fetch.h"
+#include "proto/httpdate.h"
+#include "proto/link_header.h"
+
+#define REDIRECTS 10
+
+/* The server waits when more bytes than this are unread; a fetch hands over at
+ * most 128 KiB at once. */
+#define HELD_MOST (64 * 1024)
+#define HELD_MAX  (1024 * 1024)
+
+/* Bytes fed at once: in gzip they may be a thousand times as many. */
+#define STEP_SIZE 2048
+
+/* Most entries in one turn of the loop, for the sake of its other users. */
+#define TURN_ENTRIES 500
+
+#define URL_QUOTED_MAX 300
+
+struct document_stream {
+    struct td_client *client;
+    struct document_stream_calls calls;
+    void *user;
+    char *url;
+    struct fetch *fetch;
+    struct document *document;
+    struct timer *turn;
+    struct buf held;
+    size_t n_read; /* bytes of `held` that were fed */
+    struct entry_queue entries;
+    struct document_stream_end told;
+    bool has_known;     /* the request has conditions */
+    bool is_paused;     /* by the caller */
+    bool is_web_paused; /* by on_body */
+    bool is_fetched;    /* the fetch is over, with `why` */
+    bool is_read;       /* the document has ended */
+    bool *is_freed;
+    struct problem why;
+};
+
+static const char *
+quoted(const struct document_stream *r, char to[URL_QUOTED_MAX + 4])
+{
+    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, r->url,
+             strlen(r->url) > URL_QUOTED_MAX ? "..." : "");
+    return to;
+}
+
+/* Returns the older of both times: a file made "later" than the server's clock
+ * says has a wrong one. A time before 1970 is none. */
+static int64_t
+made_at(const struct fetch_answer *answer)
+{
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t made = httpdate_read(slice_of(answer->date));
+
+    if (made < 0 || (modified >= 0 && modified < made))
+        made = modified;
+    return made < 0 ? DATETIME_NONE : made * 1000000;
+}
+
+/* Keeps the validators of the document, but not a Last-Modified of the current
+ * second: two versions may share it (RFC 9110 section 8.8.2.2). */
+static void
+note_version(struct listing_version *v, const struct fetch_answer *answer)
+{
+    int64_t modified = httpdate_read(slice_of(answer->last_modified));
+    int64_t now = httpdate_read(slice_of(answer->date));
+
+    *v = (struct listing_version){.etag = ""};
+    if (strlen(answer->etag) < sizeof(v->etag))
+        strcpy(v->etag, answer->etag);
+    if (modified != HTTPDATE_NONE && modified < now &&
+        strlen(answer->last_modified) < sizeof(v->modified))
+        strcpy(v->modified, answer->last_modified);
+}
+
+/* The document */
+
+static enum status
+on_link(const struct document_link *link, void *user)
+{
+    struct document_stream *r = user;
+
+    if (r->calls.on_link)
+        r->calls.on_link(link->rel, link->href, r->user);
+    return STATUS_OK;
+}
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct document_stream *r = user;
+
+    (void)head;
+    return entry_queue_add(&r->entries, entry);
+}
+
+static const struct document_events events = {
+    .on_link = on_link,
+    .on_entry = on_entry,
+};
+
+static void
+fail_reading(struct document_stream *r, enum status rc)
+{
+    char url[URL_QUOTED_MAX + 4];
+    unsigned long long line = r->why.line;
+
+    if (rc == STATUS_MEMORY)
+        problem_memory(&r->why);
+    else if (line)
+        problem_prefix(&r->why, STATUS_MALFORMED,
+                       "%s cannot be read: line %llu: ", quoted(r, url), line);
+    else
+        problem_prefix(&r->why, STATUS_MALFORMED,
+                       "%s cannot be read: ", quoted(r, url));
+    fetch_free(r->fetch);
+    r->fetch = NULL;
+    r->is_fetched = true;
+}
+
+/* Feeds some of `held` to the document, or the end. */
+static void
+read_some(struct document_stream *r)
+{
+    struct slice piece = {r->held.data ? r->held.data + r->n_read : NULL,
+                          r->held.size - r->n_read};
+    enum status rc;
+
+    if (piece.size > STEP_SIZE)
+        piece.size = STEP_SIZE;
+    if (piece.size > 0) {
+        rc = document_feed(r->document, piece, &r->why);
+        r->n_read += piece.size;
+    } else {
+        rc = document_end(r->document, &r->why);
+        r->is_read = true;
+    }
+    if (r->n_read == r->held.size) {
+        buf_clear(&r->held);
+        r->n_read = 0;
+    }
+    if (rc)
+        fail_reading(r, rc);
+}
+
+/* The exchange */
+
+static void
+take_head(struct document_stream *r, const struct fetch_answer *answer)
+{
+    struct slice rest = slice_of(answer->link);
+    struct weblink link;
+    struct buf href;
+
+    if (r->document)
+        return;
+    r->told.made_us = made_at(answer);
+    note_version(&r->told.version, answer);
+    r->document = document_new_moved(r->url, answer->url, &events, r);
+    while (r->calls.on_link && weblink_next(&rest, &link)) {
+        if (link.is_of_another)
+            continue;
+        buf_init(&href, 16384);
+        uri_resolve(&href, slice_of(answer->url), link.target);
+        if (!href.failed)
+            r->calls.on_link(link.rel, buf_slice(&href), r->user);
+        buf_fini(&href);
+    }
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct document_stream *r = user;
+
+    if (answer->status != 200)
+        return false;
+    take_head(r, answer);
+    buf_add_slice(&r->held, bytes);
+    if (!r->document || r->held.failed) {
+        problem_memory(&r->why);
+        return false;
+    }
+    if (r->held.size > HELD_MOST) {
+        fetch_pause(r->fetch);
+        r->is_web_paused = true;
+    }
+    timer_start(r->turn, 0);
+    return true;
+}
+
+static void
+on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
+{
+    struct document_stream *r = user;
+    char url[URL_QUOTED_MAX + 4];
+
+    r->fetch = NULL;
+    r->is_fetched = true;
+    timer_start(r->turn, 0);
+    if (r->why.rc)
+        return;
+    r->why = *why;
+    if (why->rc && why->rc != STATUS_STOPPED && why->rc != STATUS_MEMORY)
+        problem_prefix(&r->why, why->rc, "%s: ", quoted(r, url));
+    if (why->rc && why->rc != STATUS_STOPPED)
+        return;
+    answer->status = why->http_status;
+    if (answer->status == 200) {
+        take_head(r, answer);
+        if (!r->document)
+            problem_memory(&r->why);
+        return;
+    }
+    if (answer->status == 304 && r->has_known) {
+        r->told.is_same = true;
+        r->is_read = true;
+        return;
+    }
+    fetch_refused(&r->why, answer);
+    problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
+                   "%s: ", quoted(r, url));
+}
+
+/* Handing over */
+
+static void
+free_reading(struct document_stream *r)
+{
+    if (r->is_freed)
+        *r->is_freed = true;
+    fetch_free(r->fetch);
+    timer_free(r->turn);
+    document_free(r->document);
+    entry_queue_fini(&r->entries);
+    buf_fini(&r->held);
+    free(r->url);
+    free(r);
+}
+
+static void
+end(struct document_stream *r)
+{
+    r->told.head = r->document ? document_head(r->document) : NULL;
+    r->calls.on_end(&r->why, &r->told, r->user);
+    free_reading(r);
+}
+
+/* False: the reading was freed. */
+static bool
+hand_over(struct document_stream *r, struct document_entry *copy)
+{
+    bool is_freed = false;
+
+    r->is_freed = &is_freed;
+    r->calls.on_entry(copy, document_head(r->document), r->user);
+    free(copy);
+    if (is_freed)
+        return false;
+    r->is_freed = NULL;
+    return true;
+}
+
+static void
+on_turn(void *user)
+{
+    struct document_stream *r = user;
+    unsigned n = 0;
+
+    while (!r->is_paused) {
+        struct document_entry *copy = entry_queue_take(&r->entries);
+
+        if (copy) {
+            if (!hand_over(r, copy))
+                return;
+            if (++n < TURN_ENTRIES)
+                continue;
+            timer_start(r->turn, 0);
+            return;
+        }
+        if (r->is_fetched && (r->why.rc || r->is_read)) {
+            end(r);
+            return;
+        }
+        if (r->held.size > 0 || r->is_fetched) {
+            read_some(r);
+            continue;
+        }
+        if (r->is_web_paused) {
+            r->is_web_paused = false;
+            fetch_resume(r->fetch);
+        }
+        return;
+    }
+}
+
+static const char *
+add_condition(char to[300], const char *name, const char *value)
+{
+    snprintf(to, 300, "%s: %s", name, value);
+    return to;
+}
+
+struct document_stream *
+document_stream_start(struct td_client *client, const char *url,
+                      const struct listing_version *known,
+                      const struct document_stream_calls *calls, void *user)
+{
+    static const struct listing_version nothing = {.etag = ""};
+    char conditions[2][300];
+    const char *headers[4] = {
+        "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"};
+    struct document_stream *r = calloc(1, sizeof(*r));
+    struct fetch_request request = {
+        .url = url,
+        .headers = headers,
+        .redirects = REDIRECTS,
+        .takes_gzip = true,
+    };
+
+    if (!r)
+        return NULL;
+    r->client = client;
+    r->calls = *calls;
+    r->user = user;
+    r->told.made_us = DATETIME_NONE;
+    known = known ? known : &nothing;
+    if (known->etag[0])
+        headers[1] = add_condition(conditions[0], "If-None-Match", known->etag);
+    if (known->modified[0])
+        headers[1 + (headers[1] != NULL)] =
+            add_condition(conditions[1], "If-Modified-Since", known->modified);
+    r->has_known = headers[1] != NULL;
+    entry_queue_init(&r->entries);
+    buf_init(&r->held, HELD_MAX);
+    problem_clear(&r->why);
+    r->url = strdup(url);
+    r->turn = timer_new(client->loop, on_turn, r);
+    if (r->url && r->turn)
+        r->fetch = fetch_start(client, &request, on_body, on_answer, r);
+    if (!r->fetch) {
+        free_reading(r);
+        return NULL;
+    }
+    return r;
+}
+
+void
+document_stream_pause(struct document_stream *reading)
+{
+    reading->is_paused = true;
+}
+
+void
+document_stream_resume(struct document_stream *reading)
+{
+    reading->is_paused = false;
+    timer_start(reading->turn, 0);
+}
+
+void
+document_stream_free(struct document_stream *reading)
+{
+    if (reading)
+        free_reading(reading);
+}

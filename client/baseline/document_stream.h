@@ -1,0 +1,67 @@
+/*
+ * document_stream.h - reads one document of a source, an entry at a time, as
+ * fast as the caller takes them.
+ *
+ *     document_stream_start --> on_link, on_entry ... --> on_end     nothing
+ * after it
+ *          +----------> document_stream_free     at any moment; not from
+ * on_link
+ *
+ * The memory in use is bounded, however long the document is: the server waits
+ * while the caller does not take entries. The reading tries once.
+ */
+#ifndef CLIENT_BASELINE_DOCUMENT_STREAM_H
+#define CLIENT_BASELINE_DOCUMENT_STREAM_H
+
+#include "client/lib/client.h"
+#include "client/listing/listing.h"
+#include "client/source/document.h"
+#include "proto/problem.h"
+
+struct document_stream;
+
+/* A link of the root; comes before the entries if the document has that order.
+ */
+typedef void document_stream_link_fn(struct slice rel, struct slice href,
+                                     void *user);
+
+typedef void document_stream_entry_fn(const struct document_entry *entry,
+                                      const struct document_head *head,
+                                      void *user);
+
+/* The result, lent until on_end returns. */
+struct document_stream_end {
+    const struct document_head *head; /* or NULL */
+    int64_t made_us; /* the latest time at which the document was made: the
+                        server's Last-Modified, else its clock at the answer; or
+                        DATETIME_NONE */
+    struct listing_version version; /* its validators */
+    bool is_same; /* 304: the known version still holds; nothing was read */
+};
+
+/* STATUS_OK: the document was read to its end, or is_same. STATUS_REFUSED,
+ * STATUS_GONE, STATUS_UNREACHABLE by the server's status; STATUS_MALFORMED: it
+ * is unreadable; STATUS_MEMORY. */
+typedef void document_stream_end_fn(const struct problem *why,
+                                    const struct document_stream_end *end,
+                                    void *user);
+
+struct document_stream_calls {
+    document_stream_link_fn *on_link;
+    document_stream_entry_fn *on_entry;
+    document_stream_end_fn *on_end;
+};
+
+/* `known`: a version that need not be read again; NULL or empty: none. NULL: no
+ * memory. The reading frees itself after on_end. */
+struct document_stream *
+document_stream_start(struct td_client *client, const char *url,
+                      const struct listing_version *known,
+                      const struct document_stream_calls *calls, void *user);
+void document_stream_pause(struct document_stream *reading);
+void document_stream_resume(struct document_stream *reading);
+void document_stream_free(
+    struct document_stream *reading); /* NULL is allowed; not after on_end
+                                       */
+
+#endif

@@ -1,0 +1,434 @@
+/*
+ * dump_package.c - one package of a Resource Dump.
+ *
+ *     FETCHING --> EXPECTING --> HANDING --> ENDING
+ *        ^  |      (manifest)    (manifest, members)
+ *        +--+ again, after a pause
+ */
+#include "client/baseline/dump_package.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/baseline/entry_queue.h"
+#include "client/dumps/download.h"
+#include "client/dumps/package.h"
+#include "client/dumps/scratch_dir.h"
+#include "client/lib/pause.h"
+
+/* Attempts to fetch a package, and the longest pause between two, unless the
+ * server asks for longer. */
+#define ATTEMPTS      5
+#define PAUSE_MOST_MS 30000
+
+#define URL_QUOTED_MAX 300
+
+/* Most entries in one turn of the loop, for the sake of its other users. */
+#define TURN_ENTRIES 100
+
+enum dump_state { FETCHING, EXPECTING, HANDING, ENDING };
+
+struct dump {
+    struct td_client *client;
+    dump_head_fn *on_head;
+    dump_entry_fn *on_entry;
+    dump_end_fn *on_end;
+    void *user;
+
+    char *url;
+    char *hash;
+    uint64_t length;
+    int dir_fd;
+    char file[DOWNLOAD_NAME_MAX]; /* the package */
+
+    enum dump_state state;
+    struct timer *turn;
+    struct download *download;
+    unsigned n_attempts;
+    unsigned pause_ms;
+    unsigned patience_s;
+    bool was_other;
+    struct package *package;
+    struct document *document; /* of the manifest */
+    struct entry_queue entries;
+    struct document_entry *current; /* the entry whose member is being taken */
+    bool is_read; /* the manifest is complete, the second time */
+    bool is_paused;
+    bool *is_freed;
+    struct problem why;
+};
+
+static void
+free_dump(struct dump *d)
+{
+    if (d->is_freed)
+        *d->is_freed = true;
+    download_free(d->download);
+    timer_free(d->turn);
+    document_free(d->document);
+    package_close(d->package);
+    entry_queue_fini(&d->entries);
+    free(d->current);
+    free(d->url);
+    free(d->hash);
+    free(d);
+}
+
+/* Ends the dump; the text of the failure gets the package's address. */
+static void
+fail(struct dump *d, const struct problem *why)
+{
+    d->why = *why;
+    if (why->rc != STATUS_MEMORY && why->rc != STATUS_IO)
+        problem_prefix(&d->why, why->rc, "the package %.*s%s: ", URL_QUOTED_MAX,
+                       d->url, strlen(d->url) > URL_QUOTED_MAX ? "..." : "");
+    d->state = ENDING;
+    timer_start(d->turn, 0);
+}
+
+static void
+fail_memory(struct dump *d)
+{
+    struct problem why = {.text = ""};
+
+    problem_memory(&why);
+    fail(d, &why);
+}
+
+/* Fetching */
+
+/* True: starts another attempt later. */
+static bool
+waits(struct dump *d, const struct problem *why, bool is_other)
+{
+    if (is_other && !d->was_other) {
+        d->was_other = true;
+        timer_start(d->turn, 0);
+        return true;
+    }
+    if (why->rc != STATUS_UNREACHABLE || ++d->n_attempts == ATTEMPTS ||
+        (d->patience_s && why->retry_after_s > d->patience_s))
+        return false;
+    timer_start(d->turn,
+                pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s));
+    return true;
+}
+
+static void
+on_downloaded(const struct problem *why, const struct download_answer *answer,
+              void *user)
+{
+    struct dump *d = user;
+    struct problem failed = {.text = ""};
+
+    d->download = NULL;
+    if (!why->rc) {
+        if (package_open(&d->package, d->dir_fd, d->file, &failed)) {
+            fail(d, &failed);
+            return;
+        }
+        d->state = EXPECTING;
+        timer_start(d->turn, 0);
+    } else if (!waits(d, why, answer->is_other)) {
+        fail(d, why);
+    }
+}
+
+static void
+fetch(struct dump *d)
+{
+    struct download_request request = {
+        .url = d->url,
+        .dir_fd = d->dir_fd,
+        .file = d->file,
+        .length = d->length,
+        .hash = slice_of(d->hash),
+        .max_bytes = d->client->room.limits.max_total_bytes,
+        .begins = "PK",
+        .kind = "a ZIP package",
+        .is_anew = d->was_other,
+    };
+
+    d->download = download_start(d->client, &request, on_downloaded, d);
+    if (!d->download)
+        fail_memory(d);
+}
+
+/* The manifest */
+
+static enum status
+expect(const struct document_entry *entry, const struct document_head *head,
+       void *user)
+{
+    struct dump *d = user;
+    const struct change *c = &entry->change;
+
+    (void)head;
+    if (entry->path.size == 0)
+        return STATUS_OK;
+    return package_expect(d->package, entry->path, c->length, c->hash, &d->why)
+               ? STATUS_MEMORY
+               : STATUS_OK;
+}
+
+static enum status
+keep(const struct document_entry *entry, const struct document_head *head,
+     void *user)
+{
+    struct dump *d = user;
+
+    (void)head;
+    return entry_queue_add(&d->entries, entry);
+}
+
+/* Reads a piece of the manifest; *is_over: no more follow. False: failed. */
+static bool
+read_piece(struct dump *d, bool *is_over)
+{
+    static const struct document_events events[] = {
+        [EXPECTING] = {.on_entry = expect},
+        [HANDING] = {.on_entry = keep},
+    };
+    struct problem why = {.text = ""};
+    struct slice piece;
+    enum status rc;
+
+    if (!d->document)
+        d->document = document_new(d->url, &events[d->state], d);
+    if (!d->document) {
+        fail_memory(d);
+        return false;
+    }
+    if (package_manifest(d->package, &piece, &why)) {
+        fail(d, &why);
+        return false;
+    }
+    *is_over = piece.size == 0;
+    rc = *is_over ? document_end(d->document, &why)
+                  : document_feed(d->document, piece, &why);
+    if (!rc)
+        return true;
+    if (rc == STATUS_MEMORY)
+        problem_memory(&why);
+    else
+        problem_prefix(&why, STATUS_MALFORMED, "manifest.xml cannot be read: ");
+    fail(d, &why);
+    return false;
+}
+
+/* The whole manifest is read before its head is handed over: the order of
+ * entries and head is free. */
+static void
+expect_some(struct dump *d)
+{
+    const struct document_head *head;
+    struct problem why = {.text = ""};
+    bool is_over = false;
+
+    if (!read_piece(d, &is_over) || !is_over)
+        return;
+    head = document_head(d->document);
+    if (head->is_index || (head->has_capability &&
+                           head->capability != CAP_RESOURCEDUMP_MANIFEST &&
+                           head->capability != CAP_RESOURCELIST)) {
+        problem(&why, STATUS_MALFORMED,
+                "manifest.xml is none of a Resource Dump");
+        fail(d, &why);
+        return;
+    }
+    d->on_head(head, d->user);
+    document_free(d->document);
+    d->document = NULL;
+    d->state = HANDING;
+}
+
+/* Handing over */
+
+/* False: the dump was freed. */
+static bool
+hand_over(struct dump *d, const char *file)
+{
+    struct document_entry *copy = d->current;
+    bool is_freed = false;
+
+    d->current = NULL;
+    d->is_freed = &is_freed;
+    d->on_entry(copy, file, d->user);
+    free(copy);
+    if (is_freed) /* and perhaps the directory, too */
+        return false;
+    if (file)
+        unlinkat(d->dir_fd, file, 0); /* missing: the caller took it */
+    d->is_freed = NULL;
+    return true;
+}
+
+/* Begins the next entry. False: the dump was freed. */
+static bool
+begin_entry(struct dump *d, struct document_entry *copy)
+{
+    struct problem why = {.text = ""};
+
+    if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
+        free(copy);
+        return true;
+    }
+    d->current = copy;
+    if (copy->path.size == 0 || package_find(d->package, copy->path, &why))
+        return hand_over(d, NULL);
+    return true;
+}
+
+/* Goes on with the current entry. False: the dump was freed. */
+static bool
+take_some(struct dump *d)
+{
+    char name[PACKAGE_NAME_SIZE];
+    struct problem why = {.text = ""};
+    bool is_over = false;
+    enum status rc = source_limits_look(&d->client->room, d->dir_fd,
+                                        PACKAGE_STEP_BYTES, &why);
+
+    if (!rc)
+        rc = package_take(d->package, &is_over, name, &why);
+    if (is_over)
+        return hand_over(d, rc ? NULL : name);
+    if (rc)
+        fail(d, &why);
+    return true;
+}
+
+static void
+end_well(struct dump *d)
+{
+    problem_clear(&d->why);
+    d->state = ENDING;
+}
+
+/* One step of HANDING. False: the dump was freed. */
+static bool
+hand_some(struct dump *d)
+{
+    struct document_entry *copy;
+    bool is_over = false;
+
+    if (d->current)
+        return take_some(d);
+    copy = entry_queue_take(&d->entries);
+    if (copy)
+        return begin_entry(d, copy);
+    if (d->is_read)
+        end_well(d);
+    else if (read_piece(d, &is_over))
+        d->is_read = is_over;
+    return true;
+}
+
+static void
+end(struct dump *d)
+{
+    package_close(d->package);
+    d->package = NULL;
+    /* After a passing failure the next attempt continues the download. */
+    if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
+        download_forget(d->dir_fd, d->file);
+    d->on_end(&d->why, d->user);
+    free_dump(d);
+}
+
+static void
+on_turn(void *user)
+{
+    struct dump *d = user;
+
+    if (d->is_paused && d->state != FETCHING)
+        return;
+    switch (d->state) {
+    case FETCHING:
+        fetch(d);
+        return;
+    case EXPECTING:
+        expect_some(d);
+        break;
+    case HANDING:
+        for (unsigned i = 0; i < TURN_ENTRIES; i++) {
+            bool was_under_way = d->current != NULL;
+
+            if (!hand_some(d))
+                return;
+            if (d->is_paused || d->state != HANDING ||
+                (was_under_way && d->current))
+                break;
+        }
+        break;
+    case ENDING:
+        end(d);
+        return;
+    }
+    timer_start(d->turn, 0);
+}
+
+/* Names the file by the URL, so that a later run finds the package again. */
+static void
+name_file(struct dump *d)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+    for (const char *c = d->url; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
+             (unsigned long long)hash);
+}
+
+struct dump *
+dump_start(struct td_client *client, const struct dump_request *request,
+           dump_head_fn *on_head, dump_entry_fn *on_entry, dump_end_fn *on_end,
+           void *user)
+{
+    struct dump *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->client = client;
+    d->on_head = on_head;
+    d->on_entry = on_entry;
+    d->on_end = on_end;
+    d->user = user;
+    d->dir_fd = request->dir_fd;
+    d->length = request->length;
+    d->patience_s = request->patience_s;
+    d->pause_ms = PAUSE_FIRST;
+    entry_queue_init(&d->entries);
+    d->url = strdup(request->url);
+    d->hash = slice_dup(request->hash);
+    d->turn = timer_new(client->loop, on_turn, d);
+    if (!d->url || !d->hash || !d->turn) {
+        free_dump(d);
+        return NULL;
+    }
+    name_file(d);
+    timer_start(d->turn, 0);
+    return d;
+}
+
+void
+dump_pause(struct dump *dump)
+{
+    dump->is_paused = true;
+}
+
+void
+dump_resume(struct dump *dump)
+{
+    dump->is_paused = false;
+    if (dump->state != FETCHING) /* FETCHING may be in a pause of its own */
+        timer_start(dump->turn, 0);
+}
+
+void
+dump_free(struct dump *dump)
+{
+    if (dump)
+        free_dump(dump);
+}

@@ -1,0 +1,27 @@
+/*
+ * entry_queue.h - a queue of entries of a document.
+ *
+ * A document is read in pieces, and a piece may have more entries than the
+ * reader takes at once.
+ */
+#ifndef CLIENT_BASELINE_ENTRY_QUEUE_H
+#define CLIENT_BASELINE_ENTRY_QUEUE_H
+
+#include "client/source/document.h"
+
+struct entry_queue {
+    struct document_entry **all; /* copies (copied.h) */
+    size_t first, n, capacity;   /* those from `first` to `n` wait */
+};
+
+void entry_queue_init(struct entry_queue *entries);
+void entry_queue_fini(struct entry_queue *entries);
+
+/* STATUS_MEMORY. */
+MUST_CHECK enum status entry_queue_add(struct entry_queue *entries,
+                                       const struct document_entry *entry);
+
+/* Takes the oldest one; the caller calls free(). NULL: none. */
+struct document_entry *entry_queue_take(struct entry_queue *entries);
+
+#endif

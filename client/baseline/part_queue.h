@@ -1,0 +1,53 @@
+/*
+ * part_queue.h - the documents and packages that a baseline still has to
+ * read, without repeats.
+ *
+ * An index may have 50,000 parts, and some have more: PARTS_BYTES_MAX bounds
+ * the memory for them, and PARTS_DEPTH_MAX indexes within indexes.
+ */
+#ifndef CLIENT_BASELINE_PART_QUEUE_H
+#define CLIENT_BASELINE_PART_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/slice.h"
+
+#define PARTS_BYTES_MAX (64u * 1024 * 1024)
+#define PARTS_DEPTH_MAX 8
+
+struct part {
+    char *url;
+    char *hash; /* of a package; "": unknown */
+    uint64_t length;
+    unsigned depth;
+    bool is_package;
+    bool has_time; /* a document above it has a time ... */
+    bool has_seq;  /* ... a seq */
+};
+
+struct parts {
+    struct part *all;
+    size_t n, capacity;
+    size_t next;    /* the first one not read yet */
+    size_t n_bytes; /* of URLs and digests */
+    uint64_t *seen; /* hashes of URLs, with open addressing */
+    size_t n_slots;
+};
+
+enum parts_added { PARTS_ADDED, PARTS_KNOWN, PARTS_TOO_MANY, PARTS_MEMORY };
+
+void baseline_parts_init(struct parts *parts);
+void baseline_parts_fini(struct parts *parts);
+
+/* Adds a copy of `like` with that URL and digest at the end. */
+enum parts_added baseline_parts_add(struct parts *parts,
+                                    const struct part *like, struct slice url,
+                                    struct slice hash);
+
+/* The next part, lent until baseline_parts_done; NULL: none is left. */
+struct part *baseline_parts_first(struct parts *parts);
+void baseline_parts_done(struct parts *parts);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * mirror_output.h - what `tidings sync` and `tidings audit` share: a client
+ * that signals stop, options, events as lines.
+ */
+#ifndef CLIENT_CLI_MIRROR_OUTPUT_H
+#define CLIENT_CLI_MIRROR_OUTPUT_H
+
+#include <stdbool.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/progress.h"
+
+/* A handle for the server at `url` that SIGINT and SIGTERM stop; `url` NULL:
+ * refuses --header, as no server is known. NULL: *code is the exit code, and
+ * the reason was printed. The handle stays until the process ends: a signal may
+ * still come. */
+struct td_client *mirror_output_open(const struct arguments *arguments,
+                                     const char *url, enum exit_code *code);
+
+/* Reads a number from 1 to `most`; leaves it if `text` is NULL. False: it has
+ * printed that `text` is not one. */
+bool mirror_output_number(const char *option, const char *text, unsigned most,
+                          unsigned *number);
+
+/* --max-delete: 1 to 100, or "none", which is -1. */
+bool mirror_output_max_delete(const char *text, int *percent);
+
+/* Shows events: as JSON lines on standard output; else problems on standard
+ * error, and a bar there if that is a terminal. */
+struct mirror_output {
+    bool is_json;
+    bool is_verbose;                 /* each file, too */
+    bool is_deaf;                    /* the reader closed standard output */
+    int error;                       /* why; of errno.h */
+    struct td_client *client;        /* stopped if is_deaf */
+    struct td_sync_event last;       /* numbers alone */
+    char position[TD_POSITION_SIZE]; /* the last caught-up one */
+    char trouble[256];               /* the last one printed; "": none */
+    struct progress progress;
+};
+
+void mirror_output_event(const struct td_sync_event *event, void *mirrored);
+
+/* Writes `before` and `"NAME":VALUE` for the JSON lines; nothing if `value` is
+ * NULL. */
+void mirror_output_put(const char *before, const char *name, const char *value);
+
+/* Ends a JSON line. */
+void mirror_output_end_line(struct mirror_output *mirrored);
+
+#endif

@@ -1,0 +1,349 @@
+/*
+ * host_queues.c - decides which host is asked next.
+ */
+#include "client/downloads/host_queues.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+struct host {
+    char *name; /* "https://example.org:8443", in lower case */
+    struct host_queues_job *first, *last;
+    size_t n_waiting;
+    unsigned n_running;
+    unsigned n_places;
+    unsigned n_failures; /* in a row */
+    unsigned pause_ms;   /* the next pause */
+    int64_t until_ms;    /* end of the pause; 0: none */
+};
+
+struct host_queues {
+    struct host_queues_limits limits;
+    struct host **all;
+    size_t n, capacity;
+    size_t turn; /* the host to ask first the next time */
+};
+
+struct host_queues *
+host_queues_new(const struct host_queues_limits *limits)
+{
+    struct host_queues *hosts = calloc(1, sizeof(*hosts));
+
+    if (hosts)
+        hosts->limits = *limits;
+    return hosts;
+}
+
+static void
+free_host(struct host *host)
+{
+    free(host->name);
+    free(host);
+}
+
+void
+host_queues_free(struct host_queues *hosts)
+{
+    if (!hosts)
+        return;
+    for (size_t i = 0; i < hosts->n; i++)
+        free_host(hosts->all[i]);
+    free(hosts->all);
+    free(hosts);
+}
+
+/* Drops the default port of the scheme. */
+static void
+drop_port(struct slice *authority, const char *port)
+{
+    size_t size = strlen(port);
+
+    if (authority->size > size &&
+        !memcmp(authority->data + authority->size - size, port, size))
+        authority->size -= size;
+}
+
+/* "HTTP://me@Example.org:80/x?y" --> "HTTP://", "Example.org" */
+static bool
+split(struct slice url, struct slice *scheme, struct slice *authority)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    const char *at;
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t size = strlen(schemes[i]);
+        size_t end = size;
+
+        if (url.size <= size || strncasecmp(url.data, schemes[i], size) != 0)
+            continue;
+        while (end < url.size && !strchr("/?#", url.data[end]))
+            end++;
+        *scheme = (struct slice){url.data, size};
+        *authority = (struct slice){url.data + size, end - size};
+        at = authority->size ? memrchr(authority->data, '@', authority->size)
+                             : NULL;
+        if (at) {
+            authority->size -= (size_t)(at + 1 - authority->data);
+            authority->data = at + 1;
+        }
+        drop_port(authority, i ? ":443" : ":80");
+        return authority->size > 0;
+    }
+    return false;
+}
+
+bool
+host_queues_is_url(struct slice url)
+{
+    struct slice scheme, authority;
+
+    for (size_t i = 0; i < url.size; i++)
+        if ((unsigned char)url.data[i] <= ' ' || url.data[i] == 0x7f)
+            return false;
+    return split(url, &scheme, &authority);
+}
+
+static char
+lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* True if the host may be forgotten: no job, and no failure. */
+static bool
+is_idle(const struct host *host)
+{
+    return !host->n_waiting && !host->n_running && !host->n_failures;
+}
+
+/* Most hosts that are kept only because they failed. */
+#define REMEMBERED_MAX 4096
+
+/* Makes room in the table. It forgets no host, because the caller may hold one.
+ */
+static bool
+has_room(struct host_queues *hosts)
+{
+    size_t capacity = hosts->capacity ? 2 * hosts->capacity : 16;
+    struct host **more;
+
+    if (hosts->n < hosts->capacity)
+        return true;
+    more = realloc(hosts->all, capacity * sizeof(*more));
+    if (!more)
+        return false;
+    hosts->all = more;
+    hosts->capacity = capacity;
+    return true;
+}
+
+/* Forgets idle hosts before the table would grow. */
+static void
+forget(struct host_queues *hosts)
+{
+    bool is_crowded = hosts->n >= REMEMBERED_MAX;
+    size_t kept = 0;
+
+    if (hosts->n < hosts->capacity)
+        return;
+    for (size_t i = 0; i < hosts->n; i++) {
+        struct host *host = hosts->all[i];
+
+        if (is_idle(host) ||
+            (is_crowded && !host->n_waiting && !host->n_running))
+            free_host(host);
+        else
+            hosts->all[kept++] = host;
+    }
+    hosts->n = kept;
+    hosts->turn = 0;
+}
+
+struct host *
+host_queues_of(struct host_queues *hosts, struct slice url)
+{
+    struct slice scheme, authority;
+    struct host *host;
+    char *name;
+
+    if (!split(url, &scheme, &authority))
+        return NULL;
+    name = malloc(scheme.size + authority.size + 1);
+    if (!name)
+        return NULL;
+    for (size_t i = 0; i < scheme.size; i++)
+        name[i] = lower(scheme.data[i]);
+    for (size_t i = 0; i < authority.size; i++)
+        name[scheme.size + i] = lower(authority.data[i]);
+    name[scheme.size + authority.size] = '\0';
+
+    for (size_t i = 0; i < hosts->n; i++)
+        if (!strcmp(hosts->all[i]->name, name)) {
+            free(name);
+            return hosts->all[i];
+        }
+    host = has_room(hosts) ? calloc(1, sizeof(*host)) : NULL;
+    if (!host) {
+        free(name);
+        return NULL;
+    }
+    host->name = name;
+    host->n_places = hosts->limits.per_host;
+    host->pause_ms = hosts->limits.pause_ms;
+    hosts->all[hosts->n++] = host;
+    return host;
+}
+
+void
+host_queues_push(struct host_queues *hosts, struct host *host,
+                 struct host_queues_job *job, bool is_first)
+{
+    (void)hosts;
+    job->host = host;
+    job->is_queued = true;
+    job->prev = is_first ? NULL : host->last;
+    job->next = is_first ? host->first : NULL;
+    *(job->prev ? &job->prev->next : &host->first) = job;
+    *(job->next ? &job->next->prev : &host->last) = job;
+    host->n_waiting++;
+}
+
+void
+host_queues_remove(struct host_queues *hosts, struct host_queues_job *job)
+{
+    struct host *host = job->host;
+
+    (void)hosts;
+    if (!job->is_queued)
+        return;
+    *(job->prev ? &job->prev->next : &host->first) = job->next;
+    *(job->next ? &job->next->prev : &host->last) = job->prev;
+    job->is_queued = false;
+    host->n_waiting--;
+}
+
+static struct host_queues_job *
+take_of(struct host_queues *hosts, struct host *host, int64_t now_ms)
+{
+    if (host->n_running >= host->n_places || host->until_ms > now_ms)
+        return NULL;
+    for (struct host_queues_job *job = host->first; job; job = job->next) {
+        if (job->due_ms > now_ms)
+            continue;
+        host_queues_remove(hosts, job);
+        host->n_running++;
+        return job;
+    }
+    return NULL;
+}
+
+struct host_queues_job *
+host_queues_take(struct host_queues *hosts, int64_t now_ms)
+{
+    forget(hosts);
+    for (size_t i = 0; i < hosts->n; i++) {
+        size_t who = (hosts->turn + i) % hosts->n;
+        struct host_queues_job *job = take_of(hosts, hosts->all[who], now_ms);
+
+        if (job) {
+            hosts->turn = who + 1;
+            return job;
+        }
+    }
+    return NULL;
+}
+
+int64_t
+host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
+{
+    int64_t best = -1;
+
+    for (size_t i = 0; i < hosts->n; i++) {
+        const struct host *host = hosts->all[i];
+
+        if (host->n_running >= host->n_places)
+            continue; /* a job must end first */
+        for (const struct host_queues_job *job = host->first; job;
+             job = job->next) {
+            int64_t due =
+                job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
+            int64_t wait = due > now_ms ? due - now_ms : 0;
+
+            if (best < 0 || wait < best)
+                best = wait;
+        }
+    }
+    return best;
+}
+
+static void
+has_failed(struct host_queues *hosts, struct host *host, unsigned retry_after_s,
+           int64_t now_ms)
+{
+    const struct host_queues_limits *limits = &hosts->limits;
+    int64_t asked = (int64_t)retry_after_s * 1000;
+    int64_t until;
+
+    if (asked > limits->asked_most_ms)
+        asked = limits->asked_most_ms;
+    if (limits->patience_ms && asked > limits->patience_ms)
+        host->n_failures = limits->failures;
+    if (host->until_ms <= now_ms) { /* the first failure of the running jobs */
+        host->n_failures++;
+        until = now_ms + (asked ? asked : host->pause_ms);
+        if (!asked)
+            host->pause_ms = host->pause_ms < limits->pause_most_ms / 2
+                                 ? 2 * host->pause_ms
+                                 : limits->pause_most_ms;
+    } else {
+        until = now_ms + asked;
+    }
+    if (until > host->until_ms)
+        host->until_ms = until;
+    host->n_places = 1;
+}
+
+void
+host_queues_done(struct host_queues *hosts, struct host_queues_job *job,
+                 enum host_queues_end end, unsigned retry_after_s,
+                 int64_t now_ms)
+{
+    struct host *host = job->host;
+
+    host->n_running--;
+    if (end == HOST_QUEUES_FAILED) {
+        has_failed(hosts, host, retry_after_s, now_ms);
+    } else if (end == HOST_QUEUES_WELL) {
+        host->n_failures = 0;
+        host->pause_ms = hosts->limits.pause_ms;
+        host->n_places = 2 * host->n_places < hosts->limits.per_host
+                             ? 2 * host->n_places
+                             : hosts->limits.per_host;
+    }
+}
+
+bool
+host_queues_is_down(const struct host_queues *hosts, const struct host *host,
+                    int64_t now_ms)
+{
+    return host->n_failures >= hosts->limits.failures &&
+           host->until_ms > now_ms;
+}
+
+struct host_queues_job *
+host_first(const struct host *host)
+{
+    return host->first;
+}
+
+size_t
+host_n_waiting(const struct host *host)
+{
+    return host->n_waiting;
+}
+
+const char *
+host_name(const struct host *host)
+{
+    return host->name;
+}

@@ -1,0 +1,154 @@
+#include "client/dumps/scratch_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "tidings-scratch-"
+
+/* Users of one directory at the same time. */
+#define USERS_MAX 1000
+
+static void
+close_one(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Calls `each` for each name in the directory. */
+static void
+for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    struct dirent *entry;
+
+    if (!dir) {
+        close_one(&copy);
+        return;
+    }
+    while ((entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            each(fd, entry->d_name, user);
+    closedir(dir);
+}
+
+/* The directory holds only files. `user`: bool, remove packages too. */
+static void
+remove_file(int fd, const char *name, void *user)
+{
+    if (*(bool *)user ||
+        strncmp(name, SCRATCH_PACKAGE, strlen(SCRATCH_PACKAGE)) != 0)
+        unlinkat(fd, name, 0);
+}
+
+/* True if `name` is still the directory that we opened, and belongs to us. Its
+ * last user may have removed it, and another user may have made a new one. */
+static bool
+is_ours(int fd, int above_fd, const char *name)
+{
+    struct stat here, there;
+
+    return !fstat(fd, &here) &&
+           !fstatat(above_fd, name, &there, AT_SYMLINK_NOFOLLOW) &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino &&
+           here.st_uid == geteuid() && !(here.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* -1: another user has the lock. */
+static int
+lock(int above_fd, const char *name)
+{
+    int fd =
+        openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 &&
+        (flock(fd, LOCK_EX | LOCK_NB) || !is_ours(fd, above_fd, name)))
+        close_one(&fd);
+    return fd;
+}
+
+/* True if the name is one of ours: the caller may have others with the prefix.
+ */
+static bool
+is_one(const char *name)
+{
+    size_t size = strlen(PREFIX);
+
+    return !strncmp(name, PREFIX, size) && name[size] &&
+           !name[size + strspn(name + size, "0123456789")];
+}
+
+/* Removes the directory `name` if nobody uses it. */
+static void
+sweep(int above_fd, const char *name, void *user)
+{
+    const struct scratch *scratch = user;
+    bool is_all = true;
+    int fd;
+
+    if (!is_one(name) || !strcmp(name, scratch->name))
+        return;
+    fd = lock(above_fd, name);
+    if (fd < 0)
+        return;
+    for_each(fd, remove_file, &is_all);
+    unlinkat(above_fd, name, AT_REMOVEDIR);
+    close(fd);
+}
+
+/* Takes the first free directory. */
+static bool
+take(struct scratch *scratch)
+{
+    for (int i = 0; i < USERS_MAX; i++) {
+        snprintf(scratch->name, sizeof(scratch->name), PREFIX "%d", i);
+        if (mkdirat(scratch->above_fd, scratch->name, 0700) && errno != EEXIST)
+            return false;
+        scratch->fd = lock(scratch->above_fd, scratch->name);
+        if (scratch->fd >= 0)
+            return true;
+    }
+    errno = EBUSY;
+    return false;
+}
+
+enum status
+scratch_open(struct scratch *scratch, const char *path, struct problem *why)
+{
+    bool is_all = false;
+    int error = 0;
+
+    *scratch = SCRATCH_NONE;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return problem(why, STATUS_IO, "cannot make %.500s: %s", path,
+                       strerror(errno));
+    scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (scratch->above_fd < 0 || !take(scratch)) {
+        error = errno;
+        close_one(&scratch->above_fd);
+        return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
+                       strerror(error));
+    }
+    for_each(scratch->fd, remove_file, &is_all);
+    for_each(scratch->above_fd, sweep, scratch);
+    return STATUS_OK;
+}
+
+void
+scratch_close(struct scratch *scratch, bool is_done)
+{
+    if (scratch->fd < 0)
+        return;
+    for_each(scratch->fd, remove_file, &is_done);
+    unlinkat(scratch->above_fd, scratch->name, AT_REMOVEDIR); /* if empty */
+    close_one(&scratch->fd);
+    close_one(&scratch->above_fd);
+}

@@ -1,0 +1,134 @@
+/*
+ * broker_message.c - reads a message of the broker.
+ *
+ * proto/ reads and checks it. Then the texts of its entries are cut out of the
+ * message unchanged: in XML the lines that begin with <url>, in JSON the
+ * elements of "changes".
+ */
+#include "client/follow/broker_message.h"
+
+#include <string.h>
+
+#include "client/lib/json_slices.h"
+
+static enum status
+on_change(const struct change *change, void *user, struct problem *why)
+{
+    struct broker_message *in = user;
+
+    (void)why;
+    return changes_add(&in->memory, change) ? STATUS_OK : STATUS_MEMORY;
+}
+
+enum status
+broker_message_init(struct broker_message *in, enum td_form form)
+{
+    struct slice type =
+        form == TD_XML ? SLICE("application/xml") : SLICE("application/json");
+
+    memset(in, 0, sizeof(*in));
+    in->form = form;
+    changes_init(&in->memory);
+    in->reader = reader_new(format_of(type), READER_MESSAGE,
+                            DOCUMENT_ENTRIES_MAX, on_change, in);
+    return in->reader ? STATUS_OK : STATUS_MEMORY;
+}
+
+void
+broker_message_fini(struct broker_message *in)
+{
+    reader_free(in->reader);
+    changes_fini(&in->memory);
+}
+
+/* Sets the text of the next change. False: all have one. */
+static bool
+give_text(struct broker_message *in, size_t *given, struct slice text)
+{
+    if (*given == in->n_changes)
+        return false;
+    in->changes[*given].text = text.data;
+    in->changes[*given].text_size = text.size;
+    ++*given;
+    return true;
+}
+
+static bool
+cut_xml(struct broker_message *in, struct slice text)
+{
+    size_t given = 0;
+
+    while (text.size) {
+        const char *end = memchr(text.data, '\n', text.size);
+        size_t size = end ? (size_t)(end - text.data) : text.size;
+
+        /* A last line without newline is no entry: the footer comes last. */
+        if (end && slice_starts((struct slice){text.data, size}, "<url>") &&
+            !give_text(in, &given, (struct slice){text.data, size}))
+            return false;
+        size += end != NULL;
+        text = (struct slice){text.data + size, text.size - size};
+    }
+    return given == in->n_changes;
+}
+
+static bool
+cut_json(struct broker_message *in, struct slice text)
+{
+    struct slice changes;
+    struct slice element;
+    size_t given = 0;
+
+    if (!json_slices_member(text, "changes", &changes))
+        return in->n_changes == 0;
+    while (json_slices_element(&changes, &element))
+        if (!give_text(in, &given, element))
+            return false;
+    return given == in->n_changes;
+}
+
+enum status
+broker_message_read(struct broker_message *in, struct slice text,
+                    struct problem *why)
+{
+    enum status rc;
+
+    in->n_changes = 0;
+    changes_clear(&in->memory);
+    reader_reset(in->reader, on_change, in);
+    rc = reader_feed(in->reader, text, why);
+    if (!rc)
+        rc = reader_end(in->reader, why);
+    if (rc)
+        return rc == STATUS_MEMORY ? STATUS_MEMORY : STATUS_MALFORMED;
+    in->changes = changes_seal(&in->memory);
+    in->n_changes = changes_count(&in->memory);
+    in->coverage = *reader_coverage(in->reader);
+
+    if (in->form == TD_XML &&
+        reader_capability(in->reader) != CAP_CHANGE_NOTIFICATION)
+        problem_set(why, "it is no change notification");
+    else if (!in->coverage.epoch[0])
+        problem_set(why, "it does not tell its epoch");
+    else if (in->form == TD_XML ? !cut_xml(in, text) : !cut_json(in, text))
+        problem_set(why, "its entries cannot be told apart");
+    else
+        return STATUS_OK;
+    return STATUS_MALFORMED;
+}
+
+struct slice
+broker_message_fragment(const struct broker_message *in, size_t i)
+{
+    return (struct slice){in->changes[i].text, in->changes[i].text_size + 1};
+}
+
+void
+broker_message_terminate(struct broker_message *in, size_t first)
+{
+    for (size_t i = first; i < in->n_changes; i++) {
+        char *text = (char *)in->changes[i].text;
+
+        text[in->changes[i].text_size] = '\0';
+    }
+}

@@ -1,0 +1,44 @@
+/*
+ * broker_message.h - reads a message of the broker: its coverage and its
+ * changes.
+ *
+ * One struct broker_message reads any number of messages, one after the other.
+ */
+#ifndef CLIENT_FOLLOW_BROKER_MESSAGE_H
+#define CLIENT_FOLLOW_BROKER_MESSAGE_H
+
+#include <stddef.h>
+
+#include "client/follow/change_array.h"
+#include "client/tidings.h"
+#include "proto/input_formats.h"
+#include "proto/log_range.h"
+#include "proto/problem.h"
+
+struct broker_message {
+    enum td_form form;
+    struct reader *reader;
+    struct coverage coverage;
+    size_t n_changes;
+    struct td_change *changes; /* text points into the message */
+    struct changes memory;     /* memory of the changes */
+};
+
+/* STATUS_MEMORY */
+enum status broker_message_init(struct broker_message *in, enum td_form form);
+void broker_message_fini(struct broker_message *in);
+
+/* Reads the message `text`, which must stay until the next one: the texts of
+ * the changes point into it. STATUS_MALFORMED: it is no message of a broker;
+ * `why` says more. STATUS_MEMORY. */
+enum status broker_message_read(struct broker_message *in, struct slice text,
+                                struct problem *why);
+
+/* The bytes of change `i` that the log's digest covers, in XML. */
+struct slice broker_message_fragment(const struct broker_message *in, size_t i);
+
+/* Terminates the texts of the changes from `first` on. That overwrites the byte
+ * after each, which only broker_message_fragment needs. */
+void broker_message_terminate(struct broker_message *in, size_t first);
+
+#endif

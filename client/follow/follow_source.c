@@ -1,0 +1,290 @@
+/*
+ * follow_source.c - td_follow_source: a follower for each set of a source; the
+ * tour of the sets decides when (tour.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/follow/follower.h"
+#include "client/lib/pause.h"
+#include "client/source/source_sets.h"
+
+struct followed {
+    struct source *source;
+    size_t number; /* in the tour */
+    struct td_follower *follower;
+    struct td_start start;   /* where it goes on */
+    struct listing *listing; /* between two visits, if no file keeps it */
+    char *set_url;
+    bool has_started;
+};
+
+struct source {
+    struct td_client *client;
+    const struct td_source_options *options;
+    td_message_fn *on_message;
+    void *user;
+    struct source_sets *tour;
+    struct followed **sets; /* by their numbers */
+    size_t n_sets;
+    struct problem why;
+    bool is_over;
+};
+
+static void
+end(struct source *s, const struct problem *why)
+{
+    if (s->is_over)
+        return;
+    s->is_over = true;
+    s->why = *why;
+}
+
+/* A set */
+
+static int
+on_message(const struct td_message *message, void *user)
+{
+    struct followed *set = user;
+    struct source *s = set->source;
+    int rc;
+
+    if (s->is_over)
+        return 1;
+    rc = s->on_message(message, s->user);
+    if (!rc && message->position)
+        snprintf(set->start.after, sizeof(set->start.after), "%s",
+                 message->position);
+    return rc;
+}
+
+static void
+on_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    if (s->options->follow.on_trouble)
+        s->options->follow.on_trouble(why, pause_ms, s->user);
+}
+
+static void
+on_progress(uint64_t n_resources, void *user)
+{
+    const struct source *s = ((struct followed *)user)->source;
+
+    s->options->follow.on_progress(n_resources, s->user);
+}
+
+static void
+on_set_end(const struct problem *why, void *user)
+{
+    struct followed *set = user;
+
+    if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY ||
+        why->rc == STATUS_INVALID)
+        end(set->source, why);
+    else
+        source_sets_ended(set->source->tour, set->number, why);
+}
+
+/* Asks the caller where to begin a set. */
+static bool
+start(struct followed *set, struct problem *why)
+{
+    struct source *s = set->source;
+    const char *after = s->options->follow.after;
+
+    if (set->has_started)
+        return true;
+    set->has_started = true;
+    set->start.set_url = set->set_url;
+    set->start.n_sets = source_sets_count(s->tour);
+    if (s->options->on_start && s->options->on_start(&set->start, s->user)) {
+        problem(why, STATUS_STOPPED, "%s", "");
+        return false;
+    }
+    if (set->start.after[0] || !after)
+        return true;
+    if (source_sets_count(s->tour) > 1 && strcmp(after, "0") != 0) {
+        problem(why, STATUS_INVALID,
+                "%.80s is a position of one set, and the source has %zu", after,
+                source_sets_count(s->tour));
+        return false;
+    }
+    snprintf(set->start.after, sizeof(set->start.after), "%s", after);
+    return true;
+}
+
+static bool
+follow(struct followed *set, bool is_visit, struct problem *why)
+{
+    struct source *s = set->source;
+    struct td_follow_options how = s->options->follow;
+    struct offered offered;
+
+    if (!start(set, why))
+        return false;
+    how.after = set->start.after[0] ? set->start.after : NULL;
+    if (how.after)
+        how.since = NULL;
+    how.listing = set->start.listing[0] ? set->start.listing : NULL;
+    how.until_caught_up = is_visit;
+    how.on_trouble = on_trouble;
+    how.on_progress = how.on_progress ? on_progress : NULL;
+    if (follower_new(s->client, set->set_url, &how, on_message, set, on_set_end,
+                     set, &set->follower, why))
+        return false;
+    survey_swap(set->follower, &set->listing);
+    if (source_sets_take_offered(s->tour, set->number, &offered))
+        follower_offer(set->follower, &offered);
+    return true;
+}
+
+/* The tour */
+
+static struct followed *
+followed_of(struct source *s, size_t number)
+{
+    while (s->n_sets <= number) {
+        struct followed **sets =
+            realloc(s->sets, (s->n_sets + 1) * sizeof(struct followed *));
+        struct followed *set = calloc(1, sizeof(*set));
+
+        if (sets)
+            s->sets = sets;
+        if (!sets || !set ||
+            !(set->set_url = strdup(source_sets_url(s->tour, s->n_sets)))) {
+            free(set);
+            return NULL;
+        }
+        set->source = s;
+        set->number = s->n_sets;
+        s->sets[s->n_sets++] = set;
+    }
+    return s->sets[number];
+}
+
+static bool
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
+{
+    struct source *s = user;
+    struct followed *set = followed_of(s, number);
+
+    problem_clear(why);
+    if (!set) {
+        problem_memory(why);
+        return false;
+    }
+    return follow(set, is_visit, why);
+}
+
+static void
+on_close(size_t number, void *user)
+{
+    struct source *s = user;
+    struct followed *set = s->sets[number];
+
+    if (!set->start.listing[0] && !s->options->follow.until_caught_up)
+        survey_swap(set->follower, &set->listing);
+    td_follower_close(set->follower);
+    set->follower = NULL;
+}
+
+static bool
+on_found(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void
+on_source_trouble(const char *url, const char *why, unsigned pause_ms,
+                  void *user)
+{
+    struct source *s = user;
+    bool is_one =
+        source_sets_count(s->tour) == 1 && !source_sets_misses(s->tour);
+
+    if (!url && s->options->follow.on_trouble)
+        s->options->follow.on_trouble(why, pause_ms, s->user);
+    else if (url && !is_one && s->options->on_missed)
+        s->options->on_missed(url, why, s->user);
+}
+
+static void
+on_turn(void *user)
+{
+    struct source *s = user;
+    struct problem why = {.text = ""};
+
+    if (!source_sets_is_over(s->tour))
+        return;
+    source_sets_why(s->tour, &why);
+    end(s, &why);
+}
+
+static void
+on_end(const struct problem *why, void *user)
+{
+    end(user, why);
+}
+
+static void
+free_all(struct source *s)
+{
+    for (size_t i = 0; i < s->n_sets; i++) {
+        td_follower_close(s->sets[i]->follower);
+        listing_close(s->sets[i]->listing);
+        free(s->sets[i]->set_url);
+        free(s->sets[i]);
+    }
+    free(s->sets);
+    source_sets_free(s->tour);
+}
+
+enum td_status
+td_follow_source(struct td_client *client, const char *url,
+                 const struct td_source_options *options,
+                 td_message_fn *on_each, void *user)
+{
+    static const struct source_sets_events events = {
+        .on_found = on_found,
+        .on_open = on_open,
+        .on_close = on_close,
+        .on_trouble = on_source_trouble,
+        .on_turn = on_turn,
+        .on_end = on_end,
+    };
+    static const struct td_source_options none;
+    struct source s = {.client = client,
+                       .options = options ? options : &none,
+                       .on_message = on_each,
+                       .user = user};
+    const struct td_follow_options *how = &s.options->follow;
+    const struct source_sets_plan plan = {
+        .url = url ? url : "",
+        .is_once = how->until_caught_up,
+        .poll_ms = how->poll_ms,
+        .patience_ms = how->patience_ms ? how->patience_ms : PATIENCE_DEFAULT,
+    };
+    struct follow_options wish = {.poll_ms = 0};
+    enum status rc;
+
+    client_begin(client);
+    problem_clear(&s.why);
+    rc = follow_options_read(&wish, url, how,
+                             &s.why); /* before anything is sent */
+    follow_options_fini(&wish);
+    if (rc)
+        return client_end(client, client_told(client, &s.why));
+    if (!client_add_source(client, url))
+        s.tour = source_sets_start(client, &plan, &events, &s);
+    if (!s.tour)
+        return client_end(client, problem_memory(&client->problem));
+    rc = client_until(client, &s.is_over);
+    free_all(&s);
+    if (!rc)
+        rc = client_told(client, &s.why);
+    return client_end(client, rc);
+}

@@ -1,0 +1,290 @@
+/*
+ * live_connection.c - one live connection to a set: the part common to all
+ * transports.
+ */
+#include "client/follow/live_connection.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/follow/transport.h"
+#include "client/lib/fetch.h"
+#include "proto/slice.h"
+
+#define ANSWER_MS 20000
+
+static const struct transport *const transports[] = {
+    &transport_websocket,
+    &transport_events,
+    &transport_long_poll,
+};
+
+static const struct transport *
+transport_of(enum td_transport name)
+{
+    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
+        if (transports[i]->name == name)
+            return transports[i];
+    return NULL;
+}
+
+/* Its end */
+
+static void
+release(struct live *live)
+{
+    live->transport->stop(live);
+    timer_free(live->timer);
+    free(live->url);
+    free(live);
+}
+
+static void
+tell_end(struct live *live)
+{
+    struct live_end end = live->end;
+    live_end_fn *on_end = live->on_end;
+    void *user = live->user;
+
+    release(live);
+    on_end(&end, user);
+}
+
+static enum status
+status_of(enum live_how how)
+{
+    switch (how) {
+    case LIVE_AGAIN:
+    case LIVE_ENOUGH:
+        return STATUS_OK;
+    case LIVE_REFUSED:
+        return STATUS_REFUSED;
+    case LIVE_UNFIT:
+    case LIVE_CLOSED:
+    case LIVE_LOST:
+        return STATUS_UNREACHABLE;
+    case LIVE_BROKEN:
+        return STATUS_MALFORMED;
+    case LIVE_MEMORY:
+        break;
+    }
+    return STATUS_MEMORY;
+}
+
+static void
+begin_end(struct live *live)
+{
+    live->is_ending = true;
+    timer_start(live->timer, 0);
+}
+
+void
+live_finish(struct live *live, enum live_how how, const char *format, ...)
+{
+    va_list args;
+
+    if (live->is_ending)
+        return;
+    live->end.how = how;
+    va_start(args, format);
+    problem_vset(&live->end.why, status_of(how), format, args);
+    va_end(args);
+    begin_end(live);
+}
+
+void
+live_finish_closed(struct live *live, unsigned code, const char *reason)
+{
+    if (live->is_ending)
+        return;
+    live->end.code = code;
+    live_finish(live, LIVE_CLOSED, "%s", reason);
+}
+
+bool
+live_is_type(const char *type, const char *name)
+{
+    struct slice rest = slice_of(type);
+
+    return slice_is_word(slice_trimmed(slice_take(&rest, ';')), name);
+}
+
+/* True if the answer seems to come from a server that knows the resource, but
+ * not this transport. A refusal by the broker itself is problem+json. */
+static bool
+is_unfit(const struct live *live, const struct fetch_answer *answer)
+{
+    unsigned status = answer->status;
+
+    if (live->transport->name == TD_LONG_POLL ||
+        live_is_type(answer->type, "application/problem+json"))
+        return false;
+    switch (status) {
+    case 401:
+    case 404:
+    case 408:
+    case 410:
+    case 429:
+        return false;
+    case 501:
+    case 505:
+        return true;
+    default:
+        return status < 300 || (status >= 400 && status < 500);
+    }
+}
+
+void
+live_finish_refused(struct live *live, const struct fetch_answer *answer)
+{
+    struct problem *why = &live->end.why;
+
+    if (live->is_ending)
+        return;
+    live->end.how = is_unfit(live, answer) ? LIVE_UNFIT : LIVE_REFUSED;
+    fetch_refused(why, answer);
+    if (answer->status < 400)
+        problem(why, why->rc, "%u: that is no stream of changes",
+                answer->status);
+    if (live->end.how == LIVE_UNFIT)
+        why->rc = STATUS_UNREACHABLE;
+    begin_end(live);
+}
+
+/* Time */
+
+/* Restarts the timer of the answer or of silence. */
+static void
+wait_on(struct live *live)
+{
+    live->is_late = false;
+    if (live->is_ending)
+        return;
+    if (live->is_paused)
+        timer_stop(live->timer);
+    else
+        timer_start(live->timer,
+                    live->is_answered ? *live->idle_ms : live->await_ms);
+}
+
+void
+live_await(struct live *live, uint64_t more_ms)
+{
+    live->await_ms = live->answer_ms + more_ms;
+    wait_on(live);
+}
+
+void
+live_heard(struct live *live)
+{
+    live->is_answered = true;
+    wait_on(live);
+}
+
+/* A turn of the loop or two: a timer of 0 would expire in this turn. */
+#define LOOK_MS 10
+
+/* The time is over. The thread may have been busy elsewhere, with bytes still
+ * unread: so the loop gets a chance to read them before this is silence. */
+static void
+on_timer(void *user)
+{
+    struct live *live = user;
+    bool is_held_back = live->transport->is_held_back && !live->has_message;
+
+    if (live->is_ending)
+        tell_end(live);
+    else if (!live->is_late) {
+        live->is_late = true;
+        timer_start(live->timer, LOOK_MS);
+    } else if (live->is_answered) {
+        live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
+                    "silence for %.1f s", *live->idle_ms / 1000.0);
+    } else {
+        live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
+                    "no answer for %.1f s", (double)live->await_ms / 1000);
+    }
+}
+
+/* Messages */
+
+bool
+live_message(struct live *live, char *bytes, size_t size)
+{
+    bool goes_on;
+
+    live->has_message = true;
+    live->is_in_message = true;
+    goes_on = live->on_message(bytes, size, live->user);
+    live->is_in_message = false;
+    if (live->is_dead) {
+        release(live);
+        return false;
+    }
+    if (!goes_on)
+        live_finish(live, LIVE_ENOUGH, "%s", "");
+    if (live->is_ending)
+        return false;
+    live_heard(live); /* the time of on_message is not silence */
+    return true;
+}
+
+/* Its life */
+
+struct live *
+live_start(struct td_client *client, const struct live_request *request,
+           live_message_fn *on_message, live_end_fn *on_end, void *user)
+{
+    struct live *live = calloc(1, sizeof(*live));
+
+    if (!live)
+        return NULL;
+    live->client = client;
+    live->transport = transport_of(request->transport);
+    live->form = request->form;
+    live->idle_ms = request->idle_ms;
+    live->answer_ms = request->answer_ms ? request->answer_ms : ANSWER_MS;
+    live->on_message = on_message;
+    live->on_end = on_end;
+    live->user = user;
+    live->url = strdup(request->url);
+    live->timer = timer_new(client->loop, on_timer, live);
+    problem_clear(&live->end.why);
+    if (!live->url || !live->timer || !live->transport->start(live)) {
+        release(live);
+        return NULL;
+    }
+    return live;
+}
+
+void
+live_pause(struct live *live)
+{
+    if (live->is_paused)
+        return;
+    live->is_paused = true;
+    wait_on(live);
+    live->transport->pause(live);
+}
+
+void
+live_resume(struct live *live)
+{
+    if (!live->is_paused)
+        return;
+    live->is_paused = false;
+    wait_on(live);
+    live->transport->pause(live);
+}
+
+void
+live_free(struct live *live)
+{
+    if (!live)
+        return;
+    if (live->is_in_message)
+        live->is_dead = true;
+    else
+        release(live);
+}

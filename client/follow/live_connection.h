@@ -1,0 +1,75 @@
+/*
+ * live_connection.h - one live connection to a set, over any transport.
+ *
+ *     live_start --> on_message ... --> on_end
+ *          +-------> live_free           at any moment: no further callback
+ *
+ *     TD_WEBSOCKET   websocket.c    the stream's URL, libcurl and wslay
+ *     TD_EVENTS      eventsource.c  server-sent events
+ *     TD_LONG_POLL   longpoll.c     the change memory with wait=: one answer,
+ *                                   then LIVE_AGAIN
+ *
+ * The follower decides which one to try next and when, and judges messages.
+ */
+#ifndef CLIENT_FOLLOW_LIVE_CONNECTION_H
+#define CLIENT_FOLLOW_LIVE_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/lib/client.h"
+#include "proto/problem.h"
+
+/* Longest message: brokers send at most 1 MiB by default. */
+#define LIVE_MESSAGE_MAX (16 * 1024 * 1024)
+
+/* How it ended, and why->rc. */
+enum live_how {
+    LIVE_AGAIN,   /* OK: a long poll was answered: start the next */
+    LIVE_ENOUGH,  /* OK: on_message returned false */
+    LIVE_REFUSED, /* an answer other than a stream: fetch_meaning of its
+                     status; why->http_status, why->text */
+    LIVE_UNFIT,   /* UNREACHABLE: a proxy does not seem to carry this transport;
+                     another may work. A broker that ends at that moment looks
+                     the same */
+    LIVE_CLOSED,  /* UNREACHABLE: the broker's farewell: close code `code`;
+                     4410: gone; 4404: the set was removed */
+    LIVE_LOST,    /* UNREACHABLE: failed, broke, or fell silent */
+    LIVE_BROKEN,  /* MALFORMED: the broker sent no valid message */
+    LIVE_MEMORY   /* MEMORY */
+};
+
+struct live_end {
+    enum live_how how;
+    unsigned code; /* LIVE_CLOSED: RFC 6455 section 7.4; 0: none */
+    struct problem why;
+};
+
+struct live_request {
+    enum td_transport transport;
+    const char *url; /* http or https, with the query. A long poll adds wait=
+                        unless the URL has it */
+    enum td_form form;
+    const unsigned *idle_ms; /* silence that ends it; read anew each time */
+    unsigned answer_ms;      /* until the server answers; 0: 20,000 */
+};
+
+/* Gets a whole message. It may change the bytes, which stay until it returns,
+ * even if it calls live_free. False ends the connection: LIVE_ENOUGH. Not
+ * called between live_pause and live_resume. */
+typedef bool live_message_fn(char *bytes, size_t size, void *user);
+typedef void live_end_fn(const struct live_end *end, void *user);
+
+struct live;
+
+/* Copies `request->url`. NULL: no memory. Calls nothing before it returns. The
+ * connection frees itself before on_end. */
+struct live *live_start(struct td_client *client,
+                        const struct live_request *request,
+                        live_message_fn *on_message, live_end_fn *on_end,
+                        void *user);
+void live_pause(struct live *live); /* also from on_message */
+void live_resume(struct live *live);
+void live_free(struct live *live); /* NULL is allowed; not after on_end */
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * message_sequence.c - judges messages by the place of the follower.
+ */
+#include "client/follow/message_sequence.h"
+
+#include <string.h>
+
+/* True if the entries are exactly after+1 to last; if filtered, some of them.
+ */
+static bool
+is_complete(const struct message_sequence *order,
+            const struct broker_message *message)
+{
+    const struct coverage *covers = &message->coverage;
+    uint64_t before = covers->after;
+
+    if (covers->last < covers->after ||
+        (!order->is_filtered &&
+         covers->last - covers->after != message->n_changes))
+        return false;
+    for (size_t i = 0; i < message->n_changes; i++) {
+        uint64_t seq = message->changes[i].seq;
+
+        if (seq <= before || seq > covers->last ||
+            (!order->is_filtered && seq != before + 1))
+            return false;
+        before = seq;
+    }
+    return true;
+}
+
+/* Returns the index of the first change after entry `seq`. */
+static size_t
+first_after(const struct broker_message *message, uint64_t seq)
+{
+    size_t i = 0;
+
+    while (i < message->n_changes && message->changes[i].seq <= seq)
+        i++;
+    return i;
+}
+
+/* Sets the digest if the place is the beginning of a log, where it is known. */
+static void
+know_start(struct message_sequence *order)
+{
+    if (order->at.seq || !order->at.epoch[0])
+        return;
+    digest_start(&order->digest, slice_of(order->at.epoch));
+    order->has_digest = true;
+}
+
+static void
+take_place(struct message_sequence *order, const struct coverage *covers)
+{
+    if (!order->is_placed)
+        order->at.seq = covers->after;
+    order->is_placed = true;
+    memcpy(order->at.epoch, covers->epoch, sizeof(order->at.epoch));
+    know_start(order);
+}
+
+/* True if the message continues the history that the order knows, or if that
+ * cannot be checked. */
+static bool
+is_same_history(const struct message_sequence *order,
+                const struct broker_message *message, size_t first)
+{
+    const struct coverage *covers = &message->coverage;
+    struct digest d = order->digest;
+
+    if (!order->has_digest || !covers->has_digest)
+        return true;
+    if (covers->last < order->at.seq)
+        return true;
+    if (covers->last > order->at.seq) {
+        if (message->form != TD_XML || order->is_filtered)
+            return true;
+        for (size_t i = first; i < message->n_changes; i++)
+            digest_add(&d, broker_message_fragment(message, i));
+    }
+    return !memcmp(&d, &covers->digest, sizeof(d));
+}
+
+enum status
+message_sequence_init(struct message_sequence *order, const char *after)
+{
+    enum status rc;
+
+    memset(order, 0, sizeof(*order));
+    if (!after)
+        return STATUS_OK;
+    rc = position_read(slice_of(after), &order->at);
+    order->is_placed = true;
+    know_start(order);
+    return rc;
+}
+
+void
+message_sequence_set(struct message_sequence *order, const struct position *at)
+{
+    order->at = *at;
+    order->is_placed = true;
+    order->has_digest = false;
+    know_start(order);
+}
+
+enum verdict
+message_sequence_judge(struct message_sequence *order,
+                       const struct broker_message *message, size_t *first,
+                       struct problem *why)
+{
+    const struct coverage *covers = &message->coverage;
+
+    *first = 0;
+    if (order->at.epoch[0] && strcmp(order->at.epoch, covers->epoch)) {
+        problem_set(why, "the set's log was made anew: its epoch is %s, not %s",
+                    covers->epoch, order->at.epoch);
+        return VERDICT_GONE;
+    }
+    if (!is_complete(order, message)) {
+        problem_set(why,
+                    "a message says that it covers %llu to %llu, but its "
+                    "entries are others",
+                    (unsigned long long)covers->after + 1,
+                    (unsigned long long)covers->last);
+        return VERDICT_BROKEN;
+    }
+    if (!order->at.epoch[0])
+        take_place(order, covers);
+    if (covers->after > order->at.seq)
+        return VERDICT_GAP;
+    if (covers->last > order->at.seq)
+        *first = first_after(message, order->at.seq);
+    if (!is_same_history(order, message, *first)) {
+        problem_set(why,
+                    "the digest at %llu does not match: it is another history",
+                    (unsigned long long)covers->last);
+        return VERDICT_OTHER;
+    }
+    if (covers->last > order->at.seq || covers->after == order->at.seq)
+        return VERDICT_NEW;
+    return VERDICT_REPEAT;
+}
+
+void
+message_sequence_advance(struct message_sequence *order,
+                         const struct broker_message *message)
+{
+    const struct coverage *covers = &message->coverage;
+
+    /* A heartbeat without a digest leaves the known one. */
+    if (covers->has_digest || covers->last != order->at.seq) {
+        order->has_digest = covers->has_digest;
+        order->digest = covers->digest;
+    }
+    order->at.seq = covers->last;
+}

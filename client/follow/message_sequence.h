@@ -1,0 +1,73 @@
+/*
+ * message_sequence.h - the follower's place in the log, and what a message is
+ * to it.
+ *
+ * Pure: no sockets. It compares a message that covers (after, last] with the
+ * position P of the last change handed over:
+ *
+ *     after = P             new, or a heartbeat
+ *     after < P, last > P   new from the entry after P on
+ *     after < P, last <= P  a repeat
+ *     after > P             a gap: (P, after] is missing
+ *
+ * Two logs that agree at a seq have the same digest there. Where both digests
+ * are known, and in XML over all entries between, this is checked.
+ *
+ * With filters a message has some of the entries that it covers, perhaps none;
+ * the rest is the same.
+ */
+#ifndef CLIENT_FOLLOW_MESSAGE_SEQUENCE_H
+#define CLIENT_FOLLOW_MESSAGE_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/follow/broker_message.h"
+#include "proto/digest.h"
+#include "proto/position.h"
+#include "proto/problem.h"
+
+struct message_sequence {
+    bool is_filtered;   /* set after message_sequence_init */
+    bool is_placed;     /* else the first message sets the place */
+    struct position at; /* epoch "" until a message has it */
+    bool has_digest;
+    struct digest digest; /* d(at.seq) */
+};
+
+/* Begins after `after`, "epoch-seq" or a plain seq; NULL: where the first
+ * message begins. STATUS_MALFORMED: it is neither. */
+MUST_CHECK enum status message_sequence_init(struct message_sequence *order,
+                                             const char *after);
+
+/* Begins anew after `at`. The digest there is unknown until a message has the
+ * next one. This is so at every beginning, because a position has no digest,
+ * and after lists filled a hole, because they do not have the bytes of the log.
+ * The first digest is then believed, and later ones are checked. A log that was
+ * made anew has another epoch, in lists as in messages. Not noticed: a log that
+ * was reset to an earlier state and continued with the same epoch, if the
+ * follower has read lists of the one history and then messages of the other. */
+void message_sequence_set(struct message_sequence *order,
+                          const struct position *at);
+
+enum verdict {
+    VERDICT_NEW,
+    VERDICT_REPEAT,
+    VERDICT_GAP,
+    VERDICT_GONE,  /* the log that we followed no longer exists */
+    VERDICT_OTHER, /* another history than ours, or altered: `why` */
+    VERDICT_BROKEN /* contradicts itself; `why` says how */
+};
+
+/* Changes nothing, except that the first message gives the order its place and
+ * epoch. VERDICT_NEW: the changes from `*first` on are new. */
+enum verdict message_sequence_judge(struct message_sequence *order,
+                                    const struct broker_message *message,
+                                    size_t *first, struct problem *why);
+
+/* Moves to the end of a message judged as new. */
+void message_sequence_advance(struct message_sequence *order,
+                              const struct broker_message *message);
+
+#endif

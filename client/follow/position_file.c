@@ -1,0 +1,143 @@
+/*
+ * position_file.c - keeps a position in a file of one line.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "client/source/source_position.h"
+
+/* Reads up to `room` bytes. -1: see errno. */
+static ssize_t
+read_all(const char *path, char *to, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = 0;
+    ssize_t n = fd < 0 ? -1 : 1;
+    int error;
+
+    while (n > 0 && (size_t)size < room) {
+        n = read(fd, to + size, room - (size_t)size);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n > 0)
+            size += n;
+    }
+    error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return n < 0 ? -1 : size;
+}
+
+enum td_status
+td_position_read(struct td_client *client, const char *path,
+                 char position[TD_POSITION_SIZE])
+{
+    char line[TD_POSITION_SIZE + 1];
+    struct source_position place;
+    ssize_t size = read_all(path, line, sizeof(line) - 1);
+
+    client_begin(client);
+    position[0] = '\0';
+    if (size < 0 && errno == ENOENT)
+        return client_end(client, STATUS_OK);
+    if (size < 0)
+        return client_end(client,
+                          client_fail(client, STATUS_IO, "cannot read %s: %s",
+                                      path, strerror(errno)));
+    while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
+        size--;
+    line[size] = '\0';
+    if (size >= TD_POSITION_SIZE ||
+        source_position_read(slice_of(line), &place))
+        return client_end(client, client_fail(client, STATUS_INVALID,
+                                              "%s holds no position", path));
+    memcpy(position, line, (size_t)size + 1);
+    return client_end(client, STATUS_OK);
+}
+
+static bool
+write_all(int fd, const char *text, size_t size)
+{
+    while (size) {
+        ssize_t n = write(fd, text, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        text += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* Opens the directory of `path`, for fsync. -1: see errno. */
+static int
+open_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name;
+    int fd;
+
+    if (!slash)
+        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    name = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (!name)
+        return -1;
+    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(name);
+    return fd;
+}
+
+enum td_status
+td_position_write(struct td_client *client, const char *path,
+                  const char *position)
+{
+    char temp[PATH_MAX];
+    char line[TD_POSITION_SIZE + 1];
+    struct source_position place;
+    enum status rc = STATUS_IO;
+    int fd = -1;
+    int directory = -1;
+    int n = snprintf(temp, sizeof(temp), "%s.new", path);
+    int size = snprintf(line, sizeof(line), "%s\n", position);
+
+    client_begin(client);
+    if ((size_t)size >= sizeof(line) ||
+        source_position_read(slice_of(position), &place))
+        return client_end(client,
+                          client_fail(client, STATUS_INVALID,
+                                      "not a position: \"%.80s\"", position));
+    errno = ENAMETOOLONG;
+    if (n < 0 || (size_t)n >= sizeof(temp))
+        goto out;
+    fd = open(temp, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    directory = fd < 0 ? -1 : open_directory(path);
+    if (directory < 0)
+        goto out;
+
+    /* Sync bytes, name and directory in this order: else a crash may leave a
+     * name without bytes, or the old position. */
+    if (!write_all(fd, line, (size_t)size) || fsync(fd) || rename(temp, path) ||
+        fsync(directory))
+        goto out;
+    rc = STATUS_OK;
+
+out:
+    if (rc)
+        client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
+    if (rc && fd >= 0)
+        unlink(temp);
+    if (fd >= 0)
+        close(fd);
+    if (directory >= 0)
+        close(directory);
+    return client_end(client, rc);
+}

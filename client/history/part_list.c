@@ -1,0 +1,194 @@
+#include "client/history/part_list.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+#include "proto/datetime.h"
+
+static int
+compare_urls(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void
+keep(void *url)
+{
+    (void)url;
+}
+
+static void
+free_part(struct history_part *part)
+{
+    free(part->url);
+    free(part->prev);
+}
+
+void
+history_parts_fini(struct history_parts *parts)
+{
+    tdestroy(parts->urls, keep);
+    for (size_t i = 0; i < parts->n; i++)
+        free_part(&parts->all[i]);
+    if (parts->all)
+        free(parts->all - parts->before);
+    *parts = (struct history_parts){.n = 0};
+}
+
+/* Makes room for at least `before` and `behind` more parts, and for as many as
+ * there are, so that each is moved only a few times. */
+static enum status
+grow(struct history_parts *parts, size_t before, size_t behind)
+{
+    size_t more = parts->n > 64 ? parts->n : 64;
+    struct history_part *all;
+
+    if (parts->before >= before && parts->behind >= behind)
+        return STATUS_OK;
+    before = parts->before >= before ? parts->before : before + more;
+    behind = parts->behind >= behind ? parts->behind : behind + more;
+    all = malloc((before + parts->n + behind) * sizeof(*all));
+    if (!all)
+        return STATUS_MEMORY;
+    if (parts->all) {
+        memcpy(all + before, parts->all, parts->n * sizeof(*all));
+        free(parts->all - parts->before);
+    }
+    parts->all = all + before;
+    parts->before = before;
+    parts->behind = behind;
+    return STATUS_OK;
+}
+
+static size_t
+bytes_of(const char *url)
+{
+    return sizeof(struct history_part) + strlen(url);
+}
+
+static bool
+is_full(const struct history_parts *parts, const char *url)
+{
+    return parts->n == HISTORY_PARTS_MAX ||
+           parts->bytes + bytes_of(url) > HISTORY_PARTS_BYTES_MAX;
+}
+
+/* Puts `part` before all others, or behind them. Frees it if its URL is known,
+ * or on failure. */
+static enum status
+take(struct history_parts *parts, struct history_part part, bool is_before)
+{
+    enum status rc = STATUS_TOO_LARGE;
+    char **found;
+
+    if (is_full(parts, part.url))
+        goto out;
+    rc = grow(parts, is_before, !is_before);
+    if (rc)
+        goto out;
+    found = tsearch(part.url, &parts->urls, compare_urls);
+    if (!found) {
+        rc = STATUS_MEMORY;
+        goto out;
+    }
+    if (*found != part.url)
+        goto out;
+    if (is_before) {
+        parts->before--;
+        *--parts->all = part;
+    } else {
+        parts->behind--;
+        parts->all[parts->n] = part;
+    }
+    parts->n++;
+    parts->bytes += bytes_of(part.url);
+    return STATUS_OK;
+
+out:
+    free_part(&part);
+    return rc;
+}
+
+enum status
+history_parts_add(struct history_parts *parts, struct slice url,
+                  int64_t from_us, int64_t until_us)
+{
+    struct history_part part = {
+        .url = slice_dup(url),
+        .from_us = from_us,
+        .until_us = until_us,
+        .begin_us = DATETIME_NONE,
+    };
+
+    if (!part.url)
+        return STATUS_MEMORY;
+    return take(parts, part, false);
+}
+
+void
+history_parts_cut(struct history_parts *parts, size_t n)
+{
+    while (parts->n > n) {
+        struct history_part *last = &parts->all[--parts->n];
+
+        parts->behind++;
+        parts->bytes -= bytes_of(last->url);
+        tdelete(last->url, &parts->urls, compare_urls);
+        free_part(last);
+    }
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct history_part *x = a;
+    const struct history_part *y = b;
+
+    if (x->from_us != y->from_us)
+        return x->from_us < y->from_us ? -1 : 1;
+    return x->until_us < y->until_us ? -1 : x->until_us > y->until_us;
+}
+
+void
+history_parts_sort(struct history_parts *parts)
+{
+    bool rises = true;
+
+    for (size_t i = 0; i < parts->n; i++) {
+        if (parts->all[i].from_us == DATETIME_NONE)
+            return;
+        rises &= i == 0 || parts->all[i - 1].from_us <= parts->all[i].from_us;
+    }
+    /* The open list, without `until`, is the last of those with one `from`. */
+    for (size_t i = 0; !rises && i < parts->n; i++)
+        if (parts->all[i].until_us == DATETIME_NONE)
+            parts->all[i].until_us = INT64_MAX;
+    if (!rises)
+        qsort(parts->all, parts->n, sizeof(*parts->all), compare);
+    for (size_t i = 0; i < parts->n; i++)
+        if (parts->all[i].until_us == INT64_MAX)
+            parts->all[i].until_us = DATETIME_NONE;
+}
+
+enum status
+history_parts_prepend(struct history_parts *parts, struct history_parts *older,
+                      size_t *n)
+{
+    size_t n_known = parts->n;
+    enum status rc = STATUS_OK;
+
+    /* Known parts stay as they are: their roots may have been read. */
+    while (older->n > 0) {
+        struct history_part *last = &older->all[--older->n];
+
+        if (rc)
+            free_part(last);
+        else
+            rc = take(parts, *last, true);
+    }
+    tdestroy(older->urls, keep); /* its URLs are freed: it compares none */
+    older->urls = NULL;
+    history_parts_fini(older);
+    *n = parts->n - n_known;
+    return rc;
+}

@@ -1,0 +1,61 @@
+/*
+ * part_list.h - the documents that an index or an archive names, in order
+ * and without repeats.
+ */
+#ifndef CLIENT_HISTORY_PART_LIST_H
+#define CLIENT_HISTORY_PART_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Lists of 50,000 entries make that five thousand million; and the bytes of the
+ * parts. */
+#define HISTORY_PARTS_MAX       100000
+#define HISTORY_PARTS_BYTES_MAX (64u * 1024 * 1024)
+
+struct history_part {
+    char *url;
+    int64_t from_us, until_us; /* or DATETIME_NONE */
+    bool is_package;           /* a ZIP with the list as its manifest */
+
+    /* From its own root, after a probe: */
+    bool is_probed;
+    int64_t begin_us; /* or DATETIME_NONE */
+    bool has_seqs;
+    uint64_t after; /* with seqs */
+    char *prev;     /* NULL: none */
+};
+
+struct history_parts {
+    struct history_part *all;
+    size_t n;
+    size_t before, behind; /* free places on each side */
+    size_t bytes;
+    void *urls;
+};
+
+void history_parts_fini(struct history_parts *parts); /* all zero is empty */
+
+/* Adds one at the end unless it is known. STATUS_TOO_LARGE, STATUS_MEMORY. */
+MUST_CHECK enum status history_parts_add(struct history_parts *parts,
+                                         struct slice url, int64_t from_us,
+                                         int64_t until_us);
+
+/* Removes the parts after the first `n`. */
+void history_parts_cut(struct history_parts *parts, size_t n);
+
+/* sorts the parts by `from`, if all have one. */
+void history_parts_sort(struct history_parts *parts);
+
+/* Puts the unknown parts of `older` before all others, sets `*n` to their
+ * number, and empties `older`. The cost depends on `older` alone.
+ * STATUS_TOO_LARGE, STATUS_MEMORY: some of them are missing. */
+MUST_CHECK enum status history_parts_prepend(struct history_parts *parts,
+                                             struct history_parts *older,
+                                             size_t *n);
+
+#endif

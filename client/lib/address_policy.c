@@ -1,0 +1,184 @@
+#include "client/lib/address_policy.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct address_policy_source {
+    struct address_policy_source *next;
+    char *host;
+    bool is_known; /* a connection was made, or its host is an address */
+    enum address_reach reach;
+};
+
+struct address_policy {
+    struct address_policy_source *sources;
+    bool is_known; /* the reach of one source is */
+    bool allows_all;
+    enum address_reach most; /* of what sources name: the least of theirs */
+};
+
+struct address_policy *
+address_policy_new(void)
+{
+    return calloc(1, sizeof(struct address_policy));
+}
+
+void
+address_policy_free(struct address_policy *reach)
+{
+    while (reach && reach->sources) {
+        struct address_policy_source *source = reach->sources;
+
+        reach->sources = source->next;
+        free(source->host);
+        free(source);
+    }
+    free(reach);
+}
+
+void
+address_policy_allow_all(struct address_policy *reach)
+{
+    reach->allows_all = true;
+}
+
+static struct address_policy_source *
+find_source(const struct address_policy *reach, const char *host)
+{
+    for (struct address_policy_source *s = reach->sources; s; s = s->next)
+        if (!strcasecmp(s->host, host))
+            return s;
+    return NULL;
+}
+
+/* Learns the address of a source. Keeps the most public one of all. */
+static void
+learn(struct address_policy *reach, struct address_policy_source *source,
+      enum address_reach of)
+{
+    if (!source->is_known || of < source->reach)
+        source->reach = of;
+    if (!reach->is_known || of < reach->most)
+        reach->most = of;
+    source->is_known = reach->is_known = true;
+}
+
+/* True if the host is written as an address, or is localhost. */
+static bool
+read_host(const char *host, enum address_reach *of)
+{
+    struct sockaddr_storage address;
+    const char *dot = strrchr(host, '.');
+
+    if (!strcasecmp(host, "localhost") ||
+        (dot && !strcasecmp(dot, ".localhost")))
+        *of = ADDRESS_LOOPBACK;
+    else if (address_read(host, &address))
+        *of = address_reach(NULL, (const struct sockaddr *)&address);
+    else
+        return false;
+    return true;
+}
+
+bool
+address_policy_add_source(struct address_policy *reach, const char *host)
+{
+    struct address_policy_source *source;
+    enum address_reach of;
+
+    if (find_source(reach, host))
+        return true;
+    source = calloc(1, sizeof(*source));
+    if (!source)
+        return false;
+    source->host = strdup(host);
+    if (!source->host) {
+        free(source);
+        return false;
+    }
+    source->next = reach->sources;
+    reach->sources = source;
+    if (read_host(host, &of))
+        learn(reach, source, of);
+    return true;
+}
+
+void
+address_policy_begin(struct address_policy *reach,
+                     struct address_policy_check *check, const char *host,
+                     bool is_own, bool is_proxied)
+{
+    *check = (struct address_policy_check){
+        .reach = reach,
+        .source = find_source(reach, host),
+        .is_free = is_own || reach->allows_all || !reach->sources,
+        .is_proxied = is_proxied,
+        .of_host = ADDRESS_PUBLIC,
+    };
+    read_host(host, &check->of_host);
+}
+
+static bool
+judge(struct address_policy_check *check, const struct sockaddr *address,
+      enum address_reach *of)
+{
+    const struct address_policy *r = check->reach;
+    const struct address_policy_source *s = check->source;
+    const void *in =
+        (const char *)address + (address->sa_family == AF_INET6
+                                     ? offsetof(struct sockaddr_in6, sin6_addr)
+                                     : offsetof(struct sockaddr_in, sin_addr));
+
+    *of = check->is_proxied ? check->of_host : address_reach(NULL, address);
+    if (check->is_free || *of == ADDRESS_PUBLIC)
+        return true;
+    if (s ? !s->is_known || *of <= s->reach : r->is_known && *of <= r->most)
+        return true;
+    check->of_refused = *of;
+    if (check->is_proxied || !inet_ntop(address->sa_family, in, check->refused,
+                                        sizeof(check->refused)))
+        snprintf(check->refused, sizeof(check->refused), "its host");
+    return false;
+}
+
+bool
+address_policy_may_connect(struct address_policy_check *check,
+                           const struct sockaddr *address)
+{
+    enum address_reach of;
+
+    return judge(check, address, &of);
+}
+
+bool
+address_policy_may_send(struct address_policy_check *check,
+                        const struct sockaddr *address)
+{
+    enum address_reach of;
+
+    if (!judge(check, address, &of))
+        return false;
+    if (check->source && !check->is_free)
+        learn(check->reach, check->source, of);
+    return true;
+}
+
+struct address_policy_text
+address_policy_refused(const struct address_policy_check *check)
+{
+    static const char *const kinds[] = {
+        [ADDRESS_PUBLIC] = "a public address",
+        [ADDRESS_PRIVATE] = "a private address",
+        [ADDRESS_LINK_LOCAL] = "a link-local address",
+        [ADDRESS_LOOPBACK] = "an address of this machine",
+    };
+    struct address_policy_text to;
+
+    snprintf(to.text, sizeof(to.text), "%s, %s", check->refused,
+             kinds[check->of_refused]);
+    return to;
+}

@@ -1,0 +1,79 @@
+/*
+ * address_policy.h - judges the addresses that the documents of a source may
+ * name.
+ *
+ * A source names URLs: of lists, packages, resources, hubs, streams; and its
+ * answers redirect. A source on the Internet could so make a client ask for
+ * pages of its own machine or network, which others cannot reach. Therefore a
+ * source may name addresses that reach no further than its own
+ * (proto/network_address.h): one on a public address names public ones alone,
+ * one in a private network private ones, one on this machine all.
+ *
+ * Reach judges the address of each new connection, and again before each
+ * request on a kept one: a name may resolve to another address than the last
+ * time. A source's own host is held to its first address, so that it cannot
+ * move into this machine.
+ *
+ * If a handle has several sources, the least of their reaches counts for all.
+ * Reach does not judge URLs of sets that the program itself names, before they
+ * redirect, nor anything on a handle without a source.
+ *
+ * Behind a proxy, the proxy resolves names, and has to judge them. Reach still
+ * judges localhost, and hosts written as an address.
+ *
+ * The handle's thread.
+ */
+#ifndef CLIENT_LIB_ADDRESS_POLICY_H
+#define CLIENT_LIB_ADDRESS_POLICY_H
+
+#include <stdbool.h>
+
+#include "proto/network_address.h"
+
+struct address_policy;
+
+/* The state of one hop of one exchange. It owns no memory. */
+struct address_policy_check {
+    struct address_policy *reach;
+    struct address_policy_source *source; /* the source at that host; or NULL */
+    bool is_free;                         /* the address is not judged */
+    bool is_proxied;
+    enum address_reach of_host; /* by its text; for is_proxied */
+    char refused[64];           /* the last refused address; or "" */
+    enum address_reach of_refused;
+};
+
+struct address_policy *address_policy_new(void);        /* NULL: no memory */
+void address_policy_free(struct address_policy *reach); /* NULL is allowed */
+
+/* Adds a source that the program itself has named, by its URL's host (without
+ * the brackets of IPv6). False: no memory. */
+bool address_policy_add_source(struct address_policy *reach, const char *host);
+
+/* Sources may name every address from now on: td_allow_private. */
+void address_policy_allow_all(struct address_policy *reach);
+
+/* Begins a hop to a URL of that host. `is_own`: the program has named the URL
+ * itself. `is_proxied`: it goes through a proxy. */
+void address_policy_begin(struct address_policy *reach,
+                          struct address_policy_check *check, const char *host,
+                          bool is_own, bool is_proxied);
+
+/* True if that address may be connected to; else `refused` has it. */
+bool address_policy_may_connect(struct address_policy_check *check,
+                                const struct sockaddr *address);
+
+/* The same for the connection of the next request; learns the source's address
+ * from it. */
+bool address_policy_may_send(struct address_policy_check *check,
+                             const struct sockaddr *address);
+
+/* "127.0.0.1, an address of this machine": the refused one. */
+struct address_policy_text {
+    char text[100];
+};
+
+struct address_policy_text
+address_policy_refused(const struct address_policy_check *check);
+
+#endif

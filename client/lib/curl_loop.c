@@ -1,0 +1,330 @@
+/*
+ * curl_loop.c - libcurl on the handle's loop.
+ *
+ *     libcurl  --- socket, interest --->  descriptor  curl_multi_socket_action
+ *              --- timeout ----------->  timer  --> then: finished transfers
+ *
+ * A timer of 0 ms reports finished transfers, not libcurl's own callbacks: so
+ * the owners may begin, end and free transfers at will.
+ */
+#include "client/lib/curl_loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/lib/headers.h"
+#include "client/lib/proxy.h"
+
+/* Connections that are kept open for the next request. */
+#define CONNECTIONS_KEPT 64L
+
+struct curl_loop {
+    struct td_client *client;
+    CURLM *multi;
+    struct timer *timeout; /* libcurl's */
+    struct timer *finish;  /* 0 ms: report finished transfers */
+};
+
+void
+curl_loop_set_up(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static void
+act(struct curl_loop *web, curl_socket_t fd, int flags)
+{
+    int running;
+
+    curl_multi_socket_action(web->multi, fd, flags, &running);
+    timer_start(web->finish, 0);
+}
+
+static void
+on_timeout(void *user)
+{
+    act(user, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* Reports finished transfers. Each one is out of the multi before its owner's
+ * callback, which may free it; the loop then asks for the next one. */
+static void
+on_finish(void *user)
+{
+    struct curl_loop *web = user;
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(web->multi, &left))) {
+        CURL *easy = message->easy_handle;
+        CURLcode result = message->data.result;
+        struct curl_loop_transfer *transfer = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+        if (!transfer->is_kept || result)
+            curl_loop_remove(web, easy, transfer);
+        transfer->on_done(result, transfer->user);
+    }
+}
+
+/* A watched descriptor of libcurl. */
+struct socket {
+    struct curl_loop *web;
+    curl_socket_t fd;
+    struct descriptor *descriptor;
+};
+
+static void
+on_socket_ready(int events, void *user)
+{
+    struct socket *socket = user;
+
+    act(socket->web, socket->fd,
+        (events & READY_READ ? CURL_CSELECT_IN : 0) |
+            (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
+}
+
+static int
+on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
+{
+    struct curl_loop *web = user;
+    struct socket *socket = known;
+
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        if (socket)
+            descriptor_free(socket->descriptor);
+        free(socket);
+        curl_multi_assign(web->multi, fd, NULL);
+        return 0;
+    }
+    if (!socket) {
+        socket = calloc(1, sizeof(*socket));
+        if (!socket)
+            return -1;
+        socket->web = web;
+        socket->fd = fd;
+        socket->descriptor =
+            descriptor_new(web->client->loop, fd, on_socket_ready, socket);
+        if (!socket->descriptor) {
+            free(socket);
+            return -1;
+        }
+        curl_multi_assign(web->multi, fd, socket);
+    }
+    descriptor_set(socket->descriptor,
+                   (what & CURL_POLL_IN ? READY_READ : 0) |
+                       (what & CURL_POLL_OUT ? READY_WRITE : 0));
+    return 0;
+}
+
+static int
+on_timer(CURLM *multi, long ms, void *user)
+{
+    struct curl_loop *web = user;
+
+    (void)multi;
+    if (ms < 0)
+        timer_stop(web->timeout);
+    else
+        timer_start(web->timeout, (uint64_t)ms);
+    return 0;
+}
+
+struct curl_loop *
+curl_loop_new(struct td_client *client)
+{
+    struct curl_loop *web = calloc(1, sizeof(*web));
+
+    if (!web)
+        return NULL;
+    web->client = client;
+    web->multi = curl_multi_init();
+    web->timeout = timer_new(client->loop, on_timeout, web);
+    web->finish = timer_new(client->loop, on_finish, web);
+    if (!web->multi || !web->timeout || !web->finish) {
+        curl_loop_free(web);
+        return NULL;
+    }
+    curl_multi_setopt(web->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(web->multi, CURLMOPT_SOCKETDATA, web);
+    curl_multi_setopt(web->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(web->multi, CURLMOPT_TIMERDATA, web);
+    curl_multi_setopt(web->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
+    return web;
+}
+
+void
+curl_loop_free(struct curl_loop *web)
+{
+    if (!web)
+        return;
+    /* While it closes connections, libcurl may still report sockets. */
+    curl_multi_cleanup(web->multi);
+    timer_free(web->timeout);
+    timer_free(web->finish);
+    free(web);
+}
+
+bool
+curl_loop_add(struct curl_loop *web, CURL *easy,
+              struct curl_loop_transfer *transfer)
+{
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+    transfer->is_under_way = !curl_multi_add_handle(web->multi, easy);
+    return transfer->is_under_way;
+}
+
+void
+curl_loop_remove(struct curl_loop *web, CURL *easy,
+                 struct curl_loop_transfer *transfer)
+{
+    if (!transfer->is_under_way)
+        return;
+    transfer->is_under_way = false;
+    curl_multi_remove_handle(web->multi, easy);
+}
+
+bool
+curl_loop_header(struct curl_slist **headers, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*headers, line);
+
+    if (longer)
+        *headers = longer;
+    return longer != NULL;
+}
+
+static bool
+add_header(const char *line, void *user)
+{
+    return curl_loop_header(user, line);
+}
+
+/* Addresses */
+
+#define SCHEME_SIZE 8
+#define HOST_SIZE   512 /* names have 253 bytes */
+
+/* Reads "https" and "host" of a URL as libcurl understands it; an IPv6 address
+ * without its brackets. False: not a URL to ask. */
+static bool
+read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
+{
+    CURLU *parts = curl_url();
+    char *part = NULL;
+    bool is_url = parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
+                  !curl_url_get(parts, CURLUPART_SCHEME, &part, 0) &&
+                  snprintf(scheme, SCHEME_SIZE, "%s", part) < SCHEME_SIZE;
+
+    curl_free(part);
+    part = NULL;
+    is_url = is_url && !curl_url_get(parts, CURLUPART_HOST, &part, 0);
+    if (is_url) {
+        size_t size = strlen(part);
+        bool is_ipv6 = part[0] == '[' && part[size - 1] == ']';
+
+        is_url = snprintf(host, HOST_SIZE, "%.*s", (int)(size - 2 * is_ipv6),
+                          part + is_ipv6) < HOST_SIZE;
+    }
+    curl_free(part);
+    curl_url_cleanup(parts);
+    return is_url;
+}
+
+enum status
+client_add_source(struct td_client *client, const char *url)
+{
+    char scheme[SCHEME_SIZE], host[HOST_SIZE];
+
+    if (!url || client_has_found(client, url) || !read_url(url, scheme, host) ||
+        address_policy_add_source(client->reach, host))
+        return STATUS_OK;
+    return problem_memory(&client->problem);
+}
+
+/* As libcurl does it, but closed in programs that the process executes. */
+static curl_socket_t
+open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct curl_loop_transfer *transfer = user;
+
+    (void)purpose;
+    if (!address_policy_may_connect(&transfer->check, &address->addr))
+        return CURL_SOCKET_BAD;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC,
+                  address->protocol);
+}
+
+/* Judges the address. A kept connection may be another source's, or older than
+ * a move of this one. */
+static int
+on_connected(void *user, char *address, char *local, int port, int local_port)
+{
+    struct curl_loop_transfer *transfer = user;
+    struct sockaddr_storage of;
+
+    (void)local;
+    (void)port;
+    (void)local_port;
+    return address_read(address, &of) &&
+                   address_policy_may_send(&transfer->check,
+                                           (const struct sockaddr *)&of)
+               ? CURL_PREREQFUNC_OK
+               : CURL_PREREQFUNC_ABORT;
+}
+
+bool
+curl_loop_is_refused(const struct curl_loop_transfer *transfer, CURLcode result,
+                     char *error)
+{
+    if (!transfer->check.refused[0] || (result != CURLE_COULDNT_CONNECT &&
+                                        result != CURLE_ABORTED_BY_CALLBACK))
+        return false;
+    snprintf(error, CURL_ERROR_SIZE,
+             "it leads to %s, which no source elsewhere may name without "
+             "--allow-private",
+             address_policy_refused(&transfer->check).text);
+    return true;
+}
+
+static void
+set_addresses(struct td_client *client, CURL *easy,
+              struct curl_loop_transfer *transfer, const char *url, bool is_own)
+{
+    char scheme[SCHEME_SIZE] = "", host[HOST_SIZE] = "";
+    bool is_url = read_url(url, scheme, host); /* else libcurl refuses it */
+    bool is_proxied = is_url && proxy_is_used(scheme, host);
+
+    address_policy_begin(client->reach, &transfer->check, host, is_own,
+                         is_proxied);
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+}
+
+bool
+curl_loop_prepare(struct td_client *client, CURL *easy,
+                  struct curl_loop_transfer *transfer, const char *url,
+                  bool is_own, struct curl_slist **headers, char *error)
+{
+    error[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (client_ca_file())
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client_ca_file());
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    set_addresses(client, easy, transfer, url, is_own);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
+    return headers_each(client->headers, url, add_header, headers);
+}

@@ -1,0 +1,117 @@
+/*
+ * json_slices.c - cuts JSON text into its pieces.
+ */
+#include "client/lib/json_slices.h"
+
+static void
+skip_space(struct slice *rest)
+{
+    while (rest->size && strchr(" \t\r\n", rest->data[0]) && rest->data[0]) {
+        rest->data++;
+        rest->size--;
+    }
+}
+
+static void
+skip(struct slice *rest, size_t size)
+{
+    rest->data += size;
+    rest->size -= size;
+}
+
+/* Bytes of the string that `text` begins with, quotes included; 0: none. */
+static size_t
+string_size(struct slice text)
+{
+    if (!text.size || text.data[0] != '"')
+        return 0;
+    for (size_t i = 1; i < text.size; i++) {
+        if (text.data[i] == '"')
+            return i + 1;
+        if (text.data[i] == '\\')
+            i++;
+    }
+    return 0;
+}
+
+/* Moves `rest` past the value it begins with. */
+static bool
+take_value(struct slice *rest, struct slice *value)
+{
+    size_t depth = 0;
+    size_t i = 0;
+
+    skip_space(rest);
+    while (i < rest->size) {
+        char c = rest->data[i];
+
+        if (c == '"') {
+            size_t size =
+                string_size((struct slice){rest->data + i, rest->size - i});
+
+            if (!size)
+                return false;
+            i += size;
+        } else if (c == '[' || c == '{') {
+            depth++;
+            i++;
+        } else if (c == ']' || c == '}') {
+            if (!depth)
+                break;
+            depth--;
+            i++;
+        } else if (depth || (c != ',' && c != ':' && c > ' ')) {
+            i++;
+            continue;
+        } else {
+            break;
+        }
+        if (!depth)
+            break;
+    }
+    *value = (struct slice){rest->data, i};
+    skip(rest, i);
+    return i > 0 && depth == 0;
+}
+
+/* Steps into a list, or past the comma before its next part. */
+static bool
+step(struct slice *rest, char open)
+{
+    skip_space(rest);
+    if (!rest->size || (rest->data[0] != open && rest->data[0] != ','))
+        return false;
+    skip(rest, 1);
+    skip_space(rest);
+    return rest->size && rest->data[0] != ']' && rest->data[0] != '}';
+}
+
+bool
+json_slices_element(struct slice *rest, struct slice *value)
+{
+    return step(rest, '[') && take_value(rest, value);
+}
+
+bool
+json_slices_member(struct slice object, const char *name, struct slice *value)
+{
+    struct slice rest = object;
+
+    while (step(&rest, '{')) {
+        size_t size = string_size(rest);
+        struct slice key = {rest.data, size};
+
+        if (!size)
+            return false;
+        skip(&rest, size);
+        skip_space(&rest);
+        if (!rest.size || rest.data[0] != ':')
+            return false;
+        skip(&rest, 1);
+        if (!take_value(&rest, value))
+            return false;
+        if (slice_is((struct slice){key.data + 1, size - 2}, name))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,22 @@
+/*
+ * json_slices.h - cuts JSON text into its pieces, lent, as they stand.
+ *
+ * For text that proto/ has accepted: it checks only what it needs to stay
+ * inside the text.
+ */
+#ifndef CLIENT_LIB_JSON_SLICES_H
+#define CLIENT_LIB_JSON_SLICES_H
+
+#include <stdbool.h>
+
+#include "proto/slice.h"
+
+/* Looks up a member of an object by its name, which has no escapes. */
+bool json_slices_member(struct slice object, const char *name,
+                        struct slice *value);
+
+/* The next element of an array: `rest` begins as the array itself. False at its
+ * end, or if it is not an array. */
+bool json_slices_element(struct slice *rest, struct slice *value);
+
+#endif

@@ -1,0 +1,526 @@
+/*
+ * file_commit.c - makes downloaded files and removals durable, many at a time.
+ */
+#include "client/mirror/file_commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/loop.h"
+#include "client/mirror/directory_list.h"
+#include "client/mirror/mirror.h"
+#include "proto/digest.h"
+
+/* The size of libuv's pool: more threads would wait there. */
+#define THREADS 4
+
+/* Most removals of one group; the rest waits for the next. */
+#define REMOVALS 256
+
+#define HASH_MAX 4096
+#define LOC_SIZE (4 * 2048 + 1) /* R-007, in UTF-8 */
+
+enum item_kind {
+    COME,  /* in incoming/ */
+    THERE, /* at its path */
+    GONE   /* removed */
+};
+
+struct item {
+    enum item_kind kind;
+    bool is_dropped; /* overtaken */
+    bool needs_digest;
+    int64_t id;
+    int64_t version;
+    int64_t lastmod_us;
+    char *path;
+    char *hash;                     /* the source's */
+    char digest[SHELF_DIGEST_SIZE]; /* ours, if it needs one; "" before */
+    struct shelf_mark mark;
+};
+
+struct items {
+    struct item *all;
+    size_t n;
+    size_t capacity;
+};
+
+enum step { IDLE, FILES, DIRECTORIES };
+
+struct thread {
+    struct file_commit *group;
+    struct chore *chore; /* NULL: it does not run */
+};
+
+struct file_commit {
+    struct mirror *m;
+    file_commit_out_fn *on_out;
+    void *user;
+    struct items gathered;
+    struct items items;                /* under way */
+    struct directory_list directories; /* above them */
+    bool is_last; /* file_commit_finish waits: nothing more is removed */
+
+    /* The step under way, and its shares: items or directories. The loop's
+     * thread writes them while no other runs, but for `next`, which gives each
+     * share to one thread, and `why`, under the lock. The loop sees the items
+     * that threads wrote when their chores are done. */
+    enum step step;
+    size_t n_shares;
+    atomic_size_t next;
+    struct thread threads[THREADS];
+    unsigned n_running;
+    pthread_mutex_t lock;
+    struct problem why; /* the first that failed */
+};
+
+static void
+free_items(struct items *items)
+{
+    for (size_t i = 0; i < items->n; i++) {
+        free(items->all[i].path);
+        free(items->all[i].hash);
+    }
+    free(items->all);
+    *items = (struct items){NULL, 0, 0};
+}
+
+static bool
+fail_memory(struct mirror *m)
+{
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    problem_memory(&why);
+    mirror_fail(m, &why);
+    return false;
+}
+
+static bool
+fail_book(struct mirror *m)
+{
+    mirror_fail_book(m);
+    return false;
+}
+
+/* Gathering */
+
+void
+file_commit_name(char to[DOWNLOAD_NAME_MAX], int64_t id, int64_t version)
+{
+    snprintf(to, DOWNLOAD_NAME_MAX, "%" PRId64 "-%" PRId64, id, version);
+}
+
+static bool
+has_sha256(struct slice hash)
+{
+    struct slice algorithm;
+    struct slice digits;
+
+    while (hash_next(&hash, &algorithm, &digits))
+        if (slice_is(algorithm, "sha-256"))
+            return true;
+    return false;
+}
+
+static struct item *
+add(struct items *items, enum item_kind kind, const struct book_resource *r)
+{
+    struct item *item;
+
+    if (items->n == items->capacity) {
+        size_t capacity = items->capacity ? 2 * items->capacity : 64;
+        struct item *all = realloc(items->all, capacity * sizeof(*items->all));
+
+        if (!all)
+            return NULL;
+        items->all = all;
+        items->capacity = capacity;
+    }
+    item = &items->all[items->n];
+    *item = (struct item){.kind = kind,
+                          .id = r->id,
+                          .version = r->version,
+                          .lastmod_us = r->lastmod_us,
+                          .needs_digest = kind != GONE && !has_sha256(r->hash),
+                          .path = strdup(r->path),
+                          .hash = slice_dup(r->hash)};
+    items->n++;
+    return item->path && item->hash ? item : NULL;
+}
+
+bool
+file_commit_add(struct file_commit *g, const struct book_resource *r,
+                bool is_there)
+{
+    struct item *item = add(&g->gathered, is_there ? THERE : COME, r);
+
+    if (!item)
+        return fail_memory(g->m);
+    if (is_there && shelf_look(g->m->shelf, r->path, &item->mark) != SHELF_FILE)
+        item->is_dropped = true; /* work looks at it again */
+    return true;
+}
+
+/* Shares of a step, on any thread */
+
+/* Syncs a file, and computes a SHA-256 if the source sent none, so that an
+ * audit can check it later. */
+static void
+sync_file(const struct file_commit *g, struct item *item, struct problem *why)
+{
+    char in_incoming[DOWNLOAD_NAME_MAX];
+    const char *name = in_incoming;
+    int fd = shelf_incoming(g->m->shelf);
+
+    if (item->is_dropped)
+        return;
+    file_commit_name(in_incoming, item->id, item->version);
+    if (item->kind == THERE)
+        fd = shelf_directory(g->m->shelf, item->path, &name);
+    if (item->kind == THERE &&
+        (fd < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW)))
+        item->is_dropped = true; /* the file is gone */
+    else if (!shelf_sync_file(fd, name, why) && item->needs_digest &&
+             !shelf_digest_file(fd, name, item->digest))
+        problem(why, STATUS_IO, "cannot read %s: %s", item->path,
+                strerror(errno));
+    if (item->kind == THERE && fd >= 0)
+        close(fd);
+}
+
+static void
+do_shares(struct file_commit *g)
+{
+    struct problem why = {.text = ""};
+    size_t i;
+
+    problem_clear(&why);
+    /* Relaxed: it only hands out numbers. */
+    while ((i = atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed)) <
+           g->n_shares) {
+        if (g->step == FILES)
+            sync_file(g, &g->items.all[i], &why);
+        else
+            shelf_sync_directory(g->m->shelf, g->directories.all[i], &why);
+    }
+    if (!why.rc)
+        return;
+    pthread_mutex_lock(&g->lock);
+    if (!g->why.rc)
+        g->why = why;
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* Steps, on the loop */
+
+static void step_over(struct file_commit *g);
+
+static void
+on_thread_done(void *user)
+{
+    struct thread *thread = user;
+    struct file_commit *g = thread->group;
+
+    thread->chore = NULL;
+    g->n_running--;
+    if (g->n_running == 0 && !g->m->is_over)
+        step_over(g);
+}
+
+static void
+work_on_shares(void *user)
+{
+    struct thread *thread = user;
+
+    do_shares(thread->group);
+}
+
+/* If no thread can start, the loop's thread does the shares. */
+static void
+begin_step(struct file_commit *g, enum step step, size_t n_shares)
+{
+    g->step = step;
+    g->n_shares = n_shares;
+    atomic_store(&g->next, 0);
+    for (unsigned i = 0; i < THREADS && i < n_shares; i++) {
+        struct thread *thread = &g->threads[i];
+
+        thread->group = g;
+        thread->chore = chore_start(g->m->client->loop, work_on_shares,
+                                    on_thread_done, thread);
+        g->n_running += thread->chore != NULL;
+    }
+    if (g->n_running > 0)
+        return;
+    do_shares(g);
+    step_over(g);
+}
+
+/* Frees the threads of a step; their shares are done. */
+static void
+end_threads(struct file_commit *g)
+{
+    for (unsigned i = 0; i < THREADS; i++) {
+        chore_free(g->threads[i].chore);
+        g->threads[i].chore = NULL;
+    }
+    g->n_running = 0;
+}
+
+/* Names */
+
+static bool
+is_mark(const struct shelf_mark *a, const struct shelf_mark *b)
+{
+    return a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+/* Drops a file whose resource has a newer version; else deletes the note of the
+ * file that it is about to replace. */
+static bool
+clear_item(struct file_commit *g, struct item *item)
+{
+    struct mirror *m = g->m;
+    struct book_resource r;
+    bool is_found;
+
+    if (!book_look(m->book, item->id, &r, &is_found))
+        return fail_book(m);
+    if (!is_found || r.todo != BOOK_FETCH || r.version != item->version)
+        item->is_dropped = true;
+    if (item->is_dropped || item->kind == THERE || !r.is_there)
+        return true;
+    return mirror_write(m) && (book_doubt(m->book, item->id) || fail_book(m));
+}
+
+static bool
+name_item(struct file_commit *g, struct item *item)
+{
+    struct mirror *m = g->m;
+    struct shelf_mark mark;
+    struct problem why = {.text = ""};
+    char name[DOWNLOAD_NAME_MAX];
+
+    problem_clear(&why);
+    file_commit_name(name, item->id, item->version);
+    if (item->kind == THERE) {
+        item->is_dropped =
+            item->is_dropped ||
+            shelf_look(m->shelf, item->path, &mark) != SHELF_FILE ||
+            !is_mark(&mark, &item->mark);
+        return true;
+    }
+    if (!item->is_dropped &&
+        shelf_put(m->shelf, shelf_incoming(m->shelf), name, item->path,
+                  item->lastmod_us, &item->mark, &why)) {
+        mirror_fail(m, &why);
+        return false;
+    }
+    download_forget(shelf_incoming(m->shelf), name);
+    return true;
+}
+
+static bool
+remove_some(struct file_commit *g)
+{
+    struct mirror *m = g->m;
+    struct book_resource r = {.id = 0};
+    struct problem why = {.text = ""};
+    bool is_found;
+
+    problem_clear(&why);
+    for (int n = 0; n < REMOVALS && book_counts(m->book)->n_remove > 0; n++) {
+        if (!book_next(m->book, BOOK_REMOVE, r.id, &r, &is_found))
+            return fail_book(m);
+        if (!is_found)
+            return true;
+        if (shelf_remove(m->shelf, r.path, &why)) {
+            mirror_fail(m, &why);
+            return false;
+        }
+        if (!add(&g->items, GONE, &r))
+            return fail_memory(m);
+    }
+    return true;
+}
+
+/* Directories */
+
+/* Lists all directories above the names that were made or removed. */
+static bool
+list_directories(struct file_commit *g)
+{
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!g->items.all[i].is_dropped &&
+            !directory_list_add(&g->directories, g->items.all[i].path))
+            return false;
+    directory_list_sort(&g->directories);
+    return true;
+}
+
+/* The book */
+
+static bool
+note(struct file_commit *g, const struct item *item)
+{
+    struct mirror *m = g->m;
+    struct td_sync_event event = {.path = item->path};
+    struct book_resource r;
+    struct buf hash;
+    char loc[LOC_SIZE];
+    bool is_good;
+    bool is_found;
+
+    if (!book_look(m->book, item->id, &r, &is_found))
+        return fail_book(m);
+    if (!is_found)
+        return true;
+    /* The next call of the book takes back what it lent. */
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
+    event.loc = loc;
+    if (item->kind == GONE) {
+        is_good = book_lost(m->book, item->id);
+    } else {
+        buf_init(&hash, HASH_MAX);
+        buf_add_text(&hash, item->hash);
+        buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
+        buf_add_text(&hash, item->digest);
+        event.bytes = item->mark.size;
+        is_good = !hash.failed &&
+                  book_have(m->book, item->id, item->version, buf_slice(&hash),
+                            item->lastmod_us, &item->mark);
+        buf_fini(&hash);
+    }
+    if (!is_good)
+        return fail_book(m);
+    m->n_done++;
+    if (item->kind != THERE)
+        mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,
+                    &event);
+    return true;
+}
+
+static bool
+note_all(struct file_commit *g)
+{
+    if (!mirror_write(g->m))
+        return false;
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!g->items.all[i].is_dropped && !note(g, &g->items.all[i]))
+            return false;
+    return mirror_settle(g->m);
+}
+
+/* From step to step */
+
+static bool
+name_all(struct file_commit *g)
+{
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!clear_item(g, &g->items.all[i]))
+            return false;
+    /* Commits is_expected before any of the files is there. */
+    if (!mirror_settle(g->m))
+        return false;
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!name_item(g, &g->items.all[i]))
+            return false;
+    if (!g->is_last && !remove_some(g))
+        return false;
+    return list_directories(g) || fail_memory(g->m);
+}
+
+static void
+end(struct file_commit *g)
+{
+    struct items items = g->items;
+
+    g->items = (struct items){NULL, 0, 0};
+    g->step = IDLE;
+    directory_list_clear(&g->directories);
+    for (size_t i = 0; i < items.n; i++)
+        g->on_out(items.all[i].id, g->user);
+    free_items(&items);
+}
+
+static void
+step_over(struct file_commit *g)
+{
+    if (g->why.rc)
+        mirror_fail(g->m, &g->why);
+    else if (g->step == FILES) {
+        if (name_all(g))
+            begin_step(g, DIRECTORIES, g->directories.n);
+    } else if (note_all(g))
+        end(g);
+}
+
+void
+file_commit_start(struct file_commit *g)
+{
+    if (g->step != IDLE ||
+        (!g->gathered.n && !book_counts(g->m->book)->n_remove))
+        return;
+    g->items = g->gathered;
+    g->gathered = (struct items){NULL, 0, 0};
+    begin_step(g, FILES, g->items.n);
+}
+
+bool
+file_commit_finish(struct file_commit *g)
+{
+    g->is_last = true;
+    while (!g->m->why.rc && (g->step != IDLE || g->gathered.n > 0)) {
+        if (g->step == IDLE) {
+            file_commit_start(g);
+            continue;
+        }
+        do_shares(g);
+        end_threads(g);
+        step_over(g);
+    }
+    g->is_last = false;
+    return !g->m->why.rc;
+}
+
+/* Life cycle */
+
+struct file_commit *
+file_commit_new(struct mirror *m, file_commit_out_fn *on_out, void *user)
+{
+    struct file_commit *g = calloc(1, sizeof(*g));
+
+    if (!g)
+        return NULL;
+    g->m = m;
+    g->on_out = on_out;
+    g->user = user;
+    problem_clear(&g->why);
+    if (!pthread_mutex_init(&g->lock, NULL))
+        return g;
+    free(g);
+    return NULL;
+}
+
+void
+file_commit_free(struct file_commit *g)
+{
+    if (!g)
+        return;
+    /* Chores still use the items that are freed below. */
+    atomic_store(&g->next, g->n_shares);
+    end_threads(g);
+    free_items(&g->gathered);
+    free_items(&g->items);
+    directory_list_clear(&g->directories);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}

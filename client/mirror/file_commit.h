@@ -1,0 +1,76 @@
+/*
+ * file_commit.h - makes downloaded files and removals durable, many at a time.
+ *
+ *     file_commit_add ... --> gathered --> file_commit_start
+ *                                        |
+ *           files: sync the bytes of each to the disk       other threads
+ *                                        |
+ *           book: delete the notes of replaced files        the loop
+ *           names: rename each to its path, or remove it    the loop
+ *                                        |
+ *           directories: sync all above them                other threads
+ *                                        |
+ *           book: note all, in one commit                   the loop
+ *                                        |
+ *                                        +--> on_out; then the next may begin
+ *
+ * The order is the promise: a crash at any point leaves the old file or the
+ * whole new one at a path, and the book never notes a file that is not on the
+ * disk. Whoever adds a file calls book_expect in a transaction that is
+ * committed, or about to be: after a crash between names and book, the book
+ * knows which files may be ours.
+ *
+ * Feeds may change the book meanwhile. If a newer version of a resource came
+ * before its file gets its name, the group drops the file, and the mirror
+ * fetches the new one. Afterwards the group notes the file with its own
+ * version, even if a newer one came. The resource stays in the book until then:
+ * only a group notes removals, and there is one at a time.
+ *
+ * A sync costs a commit of the file system's journal and a flush of the disk's
+ * cache, whatever the size of the file; syncs that wait at the same time share
+ * both. So each file has its own sync, on several threads at once. 128 new
+ * files of 1,000 bytes on ext4, nothing else at work, took 17.6 ms on one
+ * thread, 4.4 on four, 3.3 on sixteen and 5.4 by one syncfs, which also waits
+ * for all other writers of that file system: hence no syncfs.
+ */
+#ifndef CLIENT_MIRROR_FILE_COMMIT_H
+#define CLIENT_MIRROR_FILE_COMMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/dumps/download.h"
+#include "client/mirror/book.h"
+
+struct file_commit;
+struct mirror;
+
+/* The group has finished with the resource `id`. */
+typedef void file_commit_out_fn(int64_t id, void *user);
+
+/* NULL: no memory. */
+struct file_commit *file_commit_new(struct mirror *m,
+                                    file_commit_out_fn *on_out, void *user);
+
+/* Does not note files under way; downloaded files stay in incoming/. NULL is
+ * allowed. */
+void file_commit_free(struct file_commit *group);
+
+/* Writes the name in incoming/ of this version of the resource `id`. */
+void file_commit_name(char to[DOWNLOAD_NAME_MAX], int64_t id, int64_t version);
+
+/* Adds a resource whose file has come, whole and right, under the name of
+ * file_commit_name, or is at its path already (`is_there`). False: mirror_fail
+ * was called. */
+bool file_commit_add(struct file_commit *group,
+                     const struct book_resource *resource, bool is_there);
+
+/* Begins with the added files, and with some of the book's removals. Not while
+ * a group is under way. */
+void file_commit_start(struct file_commit *group);
+
+/* Blocks until all added files are done; begins no further removals. False:
+ * mirror_fail was called. Not inside a transaction that may be rolled back. */
+bool file_commit_finish(struct file_commit *group);
+
+#endif

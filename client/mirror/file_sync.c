@@ -1,0 +1,625 @@
+/*
+ * file_sync.c - makes the files agree with the book.
+ */
+#include "client/mirror/file_sync.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/downloads/downloads.h"
+#include "client/dumps/download.h"
+#include "client/dumps/file_check.h"
+#include "client/dumps/resume_note.h"
+#include "client/mirror/duplicate_links.h"
+#include "client/mirror/file_commit.h"
+#include "client/mirror/mirror.h"
+
+/* Most resources that a turn looks at: the rest waits for the next. */
+#define LOOKS 2048
+
+/* Files that come in this time become one group, or more if the disk is slow.
+ */
+#define TURN_MS 20
+
+/* Between two searches for old downloads, while there is always work. */
+#define TIDY_MS 5000
+
+/* Downloads, and files of dumps. */
+#define FLIGHTS (2 * DOWNLOADS_ROOM)
+
+/* A resource with a download under way, or a file that waits for the group. */
+struct flight {
+    int64_t id; /* 0: free */
+    int64_t version;
+    bool has_come;  /* the group has it */
+    uint64_t bytes; /* of its file, which the book has not noted yet */
+};
+
+struct file_sync {
+    struct mirror *m;
+    struct downloads *downloads;
+    struct file_commit *group;
+    void (*on_idle)(void *user);
+    void *user;
+    struct timer *turn;
+    bool is_due;  /* the timer runs */
+    bool is_held; /* file_sync_hold */
+    bool is_idle; /* the last look found nothing to do */
+    int64_t from; /* id behind which the next look begins */
+    /* A look found enough work for these hosts. The next one waits until part
+     * of that is done: n_flights is at most `enough`. */
+    size_t enough;
+    bool has_more;     /* the last look ended before it had seen all */
+    bool has_strays;   /* files in incoming/ may be there without a flight */
+    bool has_changed;  /* the book changed since the last search for them */
+    int64_t tidied_ms; /* the time of that search */
+    struct flight flights[FLIGHTS];
+    size_t n_flights;
+    uint64_t bytes_come; /* of flights, as above */
+};
+
+/* Counts the bytes of the mirror, for the limit of the downloads. */
+static void
+note_kept(struct file_sync *w)
+{
+    w->m->client->room.kept =
+        book_counts(w->m->book)->bytes_have + w->bytes_come;
+}
+
+/* Ends the run for lack of room, and keeps the files that came before. */
+static bool
+fail_full(struct file_sync *w, const struct problem *why)
+{
+    if (file_commit_finish(w->group))
+        mirror_fail(w->m, why);
+    return false;
+}
+
+/* Counts the bytes of a file that has come. False: it is too much. */
+static bool
+note_come(struct file_sync *w, struct flight *flight, uint64_t bytes)
+{
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    note_kept(w);
+    if (source_limits_check_total(&w->m->client->room, bytes, &why))
+        return fail_full(w, &why);
+    flight->bytes = bytes;
+    w->bytes_come += bytes;
+    note_kept(w);
+    return true;
+}
+
+static struct flight *
+flight_of(struct file_sync *w, int64_t id)
+{
+    for (size_t i = 0, n = w->n_flights; n > 0 && i < FLIGHTS; i++) {
+        if (w->flights[i].id == id)
+            return &w->flights[i];
+        n -= w->flights[i].id != 0;
+    }
+    return NULL;
+}
+
+static struct flight *
+begin_flight(struct file_sync *w, const struct book_resource *r)
+{
+    for (size_t i = 0; i < FLIGHTS; i++)
+        if (!w->flights[i].id) {
+            w->flights[i] = (struct flight){r->id, r->version, false, 0};
+            w->n_flights++;
+            return &w->flights[i];
+        }
+    return NULL;
+}
+
+static void
+end_flight(struct file_sync *w, struct flight *flight)
+{
+    flight->id = 0;
+    w->n_flights--;
+    w->bytes_come -= flight->bytes;
+    note_kept(w);
+}
+
+/* Results of downloads */
+
+/* Gives a resource up, and reports the reason. */
+static bool
+leave(struct file_sync *w, const struct book_resource *r, const char *why)
+{
+    struct mirror *m = w->m;
+    char loc[4 * 2048 + 1];
+
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
+    w->has_strays = true; /* its partial file, for the next run */
+    if (!book_leave(m->book, r->id)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    mirror_tell(
+        m, TD_SYNC_LEFT,
+        &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
+    return true;
+}
+
+static void
+on_again(struct slice loc, const struct problem *why, void *user)
+{
+    struct file_sync *w = user;
+    char text[4096];
+
+    snprintf(text, sizeof(text), "%.*s", SLICE_ARG(loc));
+    mirror_tell(w->m, TD_SYNC_FAILED,
+                &(struct td_sync_event){.loc = text, .why = why->text});
+}
+
+static void
+on_done(const struct downloads_result *result, void *user)
+{
+    struct file_sync *w = user;
+    struct mirror *m = w->m;
+    struct flight *flight = flight_of(w, (int64_t)result->id);
+    int64_t version = flight ? flight->version : 0;
+    struct book_resource r;
+    bool is_found;
+
+    file_sync_poke(w);
+    if (!flight)
+        return;
+    if (result->why.rc == STATUS_IO || result->why.rc == STATUS_MEMORY) {
+        fail_full(w, &result->why);
+        return;
+    }
+    if (m->is_over || !mirror_write(m))
+        return;
+    if (!book_look(m->book, (int64_t)result->id, &r, &is_found)) {
+        mirror_fail_book(m);
+        return;
+    }
+    if (is_found && r.todo == BOOK_FETCH && r.version == version &&
+        !result->why.rc) {
+        flight->has_come = note_come(w, flight, result->bytes) &&
+                           file_commit_add(w->group, &r, false);
+        return;
+    }
+    end_flight(w, flight);
+    if (!is_found || r.todo != BOOK_FETCH || r.version != version)
+        download_forget(shelf_incoming(m->shelf), result->file);
+    else
+        leave(w, &r, result->why.text);
+}
+
+static void
+on_out(int64_t id, void *user)
+{
+    struct file_sync *w = user;
+    struct flight *flight = flight_of(w, id);
+
+    if (flight && flight->has_come)
+        end_flight(w, flight);
+    file_sync_poke(w);
+}
+
+bool
+file_sync_take(struct file_sync *w, const struct book_resource *r,
+               const char *file, bool *is_taken)
+{
+    struct mirror *m = w->m;
+    struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
+    char name[DOWNLOAD_NAME_MAX];
+    struct problem why = {.text = ""};
+
+    *is_taken = flight != NULL;
+    if (!flight)
+        return true;
+    file_commit_name(name, r->id, r->version);
+    if (file && renameat(AT_FDCWD, file, shelf_incoming(m->shelf), name)) {
+        problem_clear(&why);
+        problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
+        mirror_fail(m, &why);
+        return false;
+    }
+    if (!r->is_expected && !book_expect(m->book, r->id)) {
+        mirror_fail_book(m);
+        return false;
+    }
+    flight->has_come =
+        note_come(w, flight,
+                  file && r->length != LENGTH_NONE ? r->length : 0) &&
+        file_commit_add(w->group, r, !file);
+    file_sync_poke(w);
+    return flight->has_come;
+}
+
+bool
+file_sync_make_room(struct file_sync *w)
+{
+    return w->n_flights < FLIGHTS || file_commit_finish(w->group);
+}
+
+bool
+file_sync_finish(struct file_sync *w)
+{
+    return file_commit_finish(w->group);
+}
+
+/* Drops downloads that a newer version has overtaken. */
+static bool
+drop_overtaken(struct file_sync *w)
+{
+    struct mirror *m = w->m;
+    char name[DOWNLOAD_NAME_MAX];
+
+    if (!m->has_news)
+        return true;
+    m->has_news = false;
+    w->has_changed = true;
+    w->enough = DOWNLOADS_ROOM;
+    for (size_t i = 0; i < FLIGHTS; i++) {
+        struct flight *flight = &w->flights[i];
+        struct book_resource r;
+        bool is_found;
+
+        if (!flight->id || flight->has_come)
+            continue;
+        if (!book_look(m->book, flight->id, &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (is_found && r.todo == BOOK_FETCH && r.version == flight->version)
+            continue;
+        downloads_drop(w->downloads, (uint64_t)flight->id);
+        file_commit_name(name, flight->id, flight->version);
+        download_forget(shelf_incoming(m->shelf), name);
+        end_flight(w, flight);
+    }
+    return true;
+}
+
+/* New downloads */
+
+/* True if the resource is longer than the downloads allow. */
+static bool
+is_too_long(const struct file_sync *w, const struct book_resource *r)
+{
+    uint64_t most = w->m->client->room.limits.max_file_bytes;
+
+    return most && r->length > most;
+}
+
+/* Gives a resource to the downloads. *is_taken false: not now. */
+static bool
+fetch_one(struct file_sync *w, const struct book_resource *r, bool *is_taken)
+{
+    struct downloads_link links[DOWNLOADS_LOOKED_AT_MAX];
+    struct slice rest = r->links;
+    char name[DOWNLOAD_NAME_MAX];
+    struct want want = {.id = (uint64_t)r->id,
+                        .loc = r->loc,
+                        .hash = r->hash,
+                        .length = r->length,
+                        .encoding = r->encoding,
+                        .duplicates = links,
+                        .file = name};
+    enum status rc;
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
+        source_limits_check_total(&w->m->client->room, r->length, &why))
+        return fail_full(w, &why);
+    while (want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
+           duplicate_links_next(&rest, &links[want.n_duplicates]))
+        want.n_duplicates++;
+    file_commit_name(name, r->id, r->version);
+    rc = downloads_add(w->downloads, &want);
+    *is_taken = !rc;
+    if (rc == STATUS_MEMORY) {
+        problem_memory(&why);
+        mirror_fail(w->m, &why);
+        return false;
+    }
+    if (!rc)
+        begin_flight(w, r);
+    return true;
+}
+
+/* Starts downloads. is_expected has to be on the disk before a download can
+ * end: so all are marked, then committed, then started. */
+static bool
+expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
+{
+    struct mirror *m = w->m;
+    size_t room = downloads_room(w->downloads);
+    int64_t began = w->from;
+    bool is_full = false;
+
+    w->has_more = true;
+    /* Not more than the disk can take. */
+    if (w->n_flights >= DOWNLOADS_ROOM)
+        room = 0;
+    else if (w->n_flights + room > DOWNLOADS_ROOM)
+        room = DOWNLOADS_ROOM - w->n_flights;
+    *n_ids = 0;
+    for (int n = 0;
+         n < LOOKS && *n_ids < room && w->n_flights + *n_ids < DOWNLOADS_ROOM;
+         n++) {
+        struct book_resource r;
+        bool is_found;
+        bool is_there = false;
+        bool is_taken = false;
+
+        if (!book_next(m->book, BOOK_FETCH, w->from, &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (!is_found) {
+            w->has_more = began != 0; /* the next turn begins anew */
+            w->from = 0;
+            break;
+        }
+        w->from = r.id;
+        if (flight_of(w, r.id))
+            continue;
+        if (downloads_is_full_for(w->downloads, r.loc)) {
+            is_full = true;
+            continue;
+        }
+        if (!mirror_write(m))
+            return false;
+        if (!r.is_there && !mirror_make_way(m, &r, &is_there))
+            return false;
+        if (is_there && !file_sync_take(w, &r, NULL, &is_taken))
+            return false;
+        if (is_there)
+            continue;
+        if (!r.is_expected && !book_expect(m->book, r.id)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        ids[(*n_ids)++] = r.id;
+    }
+    w->enough = is_full || *n_ids == room ? (w->n_flights + *n_ids) * 3 / 4
+                                          : DOWNLOADS_ROOM;
+    return true;
+}
+
+static bool
+fetch_some(struct file_sync *w)
+{
+    struct mirror *m = w->m;
+    int64_t ids[DOWNLOADS_ROOM];
+    size_t n_ids = 0;
+    bool is_taken = true;
+    bool is_full = false;
+
+    if (w->is_held || w->n_flights > w->enough)
+        return true;
+    if (!expect_some(w, ids, &n_ids) || !mirror_settle(m))
+        return false;
+    for (size_t i = 0; i < n_ids; i++) {
+        struct book_resource r;
+        bool is_found;
+
+        if (!book_look(m->book, ids[i], &r, &is_found)) {
+            mirror_fail_book(m);
+            return false;
+        }
+        if (is_found && r.todo == BOOK_FETCH && !fetch_one(w, &r, &is_taken))
+            return false;
+        is_full = is_full || !is_taken;
+    }
+    if (is_full)
+        w->enough = w->n_flights * 3 / 4;
+    return true;
+}
+
+bool
+file_sync_is_idle(const struct file_sync *w)
+{
+    const struct book_counts *c = book_counts(w->m->book);
+
+    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
+}
+
+/* Old downloads */
+
+/* True if the file came whole, before the earlier run ended. The digest
+ * decides, as the last bytes may not be on the disk. A file with a note goes to
+ * the downloads, which read it a part at a time. */
+static bool
+is_whole(struct file_sync *w, const struct book_resource *r, const char *name)
+{
+    int fd = shelf_incoming(w->m->shelf);
+    struct digest_check *digests = digest_check_new(r->hash, r->length);
+    struct problem why = {""};
+    bool is;
+
+    is = !resume_note_is_there(fd, name) && digests &&
+         digest_check_has_any(digests) &&
+         !digests_file(digests, fd, name, UINT64_MAX, &why);
+    digest_check_free(digests);
+    return is;
+}
+
+static void
+take_whole(struct file_sync *w, const struct book_resource *r, const char *name)
+{
+    char whole[DOWNLOAD_NAME_MAX];
+    struct flight *flight;
+
+    file_commit_name(whole, r->id, r->version);
+    if (strcmp(name, whole) != 0 || w->n_flights >= DOWNLOADS_ROOM ||
+        !r->is_expected || !is_whole(w, r, name))
+        return;
+    flight = begin_flight(w, r);
+    flight->has_come = file_commit_add(w->group, r, false);
+}
+
+static bool
+is_in_flight(struct file_sync *w, int64_t id, int64_t version)
+{
+    const struct flight *flight = flight_of(w, id);
+
+    return flight && flight->version == version;
+}
+
+/* Searches incoming/ for files without a flight, left by an earlier run or by a
+ * resource that was given up. Removes those that the book does not want, and
+ * takes whole ones if `takes`. False: mirror_fail was called. */
+static bool
+tidy(struct file_sync *w, bool takes)
+{
+    int fd = openat(shelf_incoming(w->m->shelf), ".",
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    bool is_good = true;
+
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return true;
+    }
+    w->has_strays = w->has_changed = false;
+    w->tidied_ms = loop_now_ms();
+    while (is_good && (entry = readdir(dir))) {
+        struct book_resource r;
+        int64_t id = 0;
+        int64_t version = 0;
+        bool is_found = false;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
+            if (is_in_flight(w, id, version))
+                continue;
+            is_good = book_look(w->m->book, id, &r, &is_found);
+        }
+        if (is_found && r.todo == BOOK_FETCH && r.version == version) {
+            w->has_strays = true;
+            if (takes)
+                take_whole(w, &r, entry->d_name);
+        } else if (is_good) {
+            unlinkat(fd, entry->d_name, 0);
+        }
+    }
+    closedir(dir);
+    if (!is_good)
+        mirror_fail_book(w->m);
+    return is_good;
+}
+
+static bool
+is_to_tidy(const struct file_sync *w, bool is_idle)
+{
+    return w->has_strays && w->has_changed &&
+           (is_idle || loop_now_ms() - w->tidied_ms >= TIDY_MS);
+}
+
+/* Turns */
+
+static void
+on_turn(void *user)
+{
+    struct file_sync *w = user;
+    struct mirror *m = w->m;
+    const struct book_counts *c = book_counts(m->book);
+    bool is_idle;
+
+    w->is_due = false;
+    if (m->is_over)
+        return;
+    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_settle(m))
+        return;
+    file_commit_start(w->group);
+    if (m->is_over)
+        return;
+    is_idle = file_sync_is_idle(w);
+    if (is_to_tidy(w, is_idle) && !tidy(w, false))
+        return;
+    if (is_idle) {
+        w->on_idle(w->user);
+        return;
+    }
+    /* Some work has to wait for a download or the group. Poke for the rest. */
+    if (!w->is_held && w->has_more && w->n_flights <= w->enough &&
+        w->n_flights < c->n_fetch - c->n_left)
+        file_sync_poke(w);
+}
+
+/* Life cycle */
+
+struct file_sync *
+file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
+{
+    struct file_sync *w = calloc(1, sizeof(*w));
+    struct downloads_limits limits = {
+        .per_host = m->options->per_host,
+        .attempts = m->options->attempts,
+        .max_bytes = m->client->room.limits.max_file_bytes,
+    };
+
+    if (!w)
+        return NULL;
+    if (m->options->until_caught_up)
+        limits.patience_ms = m->options->patience_ms;
+    w->m = m;
+    w->on_idle = on_idle;
+    w->user = user;
+    w->enough = DOWNLOADS_ROOM;
+    w->turn = timer_new(m->client->loop, on_turn, w);
+    w->group = file_commit_new(m, on_out, w);
+    w->downloads =
+        downloads_new(m->client, &limits, shelf_incoming(m->shelf), on_done, w);
+    if (!w->turn || !w->group || !w->downloads) {
+        file_sync_free(w);
+        return NULL;
+    }
+    downloads_watch(w->downloads, on_again);
+    note_kept(w);
+    (void)tidy(w, true); /* where the book cannot be read, the run is over */
+    return w;
+}
+
+void
+file_sync_free(struct file_sync *w)
+{
+    if (!w)
+        return;
+    downloads_free(w->downloads);
+    file_commit_free(w->group);
+    timer_free(w->turn);
+    free(w);
+}
+
+void
+file_sync_poke(struct file_sync *w)
+{
+    if (w->is_due)
+        return;
+    w->is_due = true;
+    timer_start(w->turn, w->n_flights ? TURN_MS : 0);
+}
+
+void
+file_sync_hold(struct file_sync *w, bool holds)
+{
+    if (w->is_held && !holds)
+        file_sync_poke(w);
+    w->is_held = holds;
+}
+
+uint64_t
+file_sync_bytes(const struct file_sync *w)
+{
+    return downloads_bytes(w->downloads);
+}

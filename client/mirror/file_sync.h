@@ -1,0 +1,54 @@
+/*
+ * file_sync.h - makes the files agree with the book: fetches wanted resources,
+ * removes others.
+ *
+ *     book_next --> expected, committed --> downloads --> file_commit.h
+ *                                              +--> left, for this run
+ *
+ * A timer does it a little at a time: feeds go on meanwhile. If a change
+ * overtakes a download, work fetches the new version. The group removes files.
+ */
+#ifndef CLIENT_MIRROR_FILE_SYNC_H
+#define CLIENT_MIRROR_FILE_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct book_resource;
+struct mirror;
+struct file_sync;
+
+/* Calls `on_idle` each time that nothing is left to do. NULL: no memory. */
+struct file_sync *file_sync_new(struct mirror *m, void (*on_idle)(void *user),
+                                void *user);
+void file_sync_free(struct file_sync *work); /* keeps partial downloads */
+
+/* There may be something to do. */
+void file_sync_poke(struct file_sync *work);
+
+/* Begins no new downloads while `holds`: a feed reads a history, and later
+ * changes are likely to overtake them. */
+void file_sync_hold(struct file_sync *work, bool holds);
+
+/* Takes a wanted resource whose file came without a download: `file` (a path on
+ * the mirror's file system) is whole and right, or NULL: it is at its path
+ * already. *is_taken false: a download is under way, and the caller keeps the
+ * file. Inside mirror_write; false: mirror_fail was called. */
+bool file_sync_take(struct file_sync *work,
+                    const struct book_resource *resource, const char *file,
+                    bool *is_taken);
+
+/* Makes room for a file of file_sync_take; may block, and commit the
+ * transaction of mirror_write. False: mirror_fail was called. */
+bool file_sync_make_room(struct file_sync *work);
+
+/* Blocks until all files that have come are in their places and noted. False:
+ * mirror_fail was called. */
+bool file_sync_finish(struct file_sync *work);
+
+bool file_sync_is_idle(const struct file_sync *work);
+
+/* Bytes that were downloaded. */
+uint64_t file_sync_bytes(const struct file_sync *work);
+
+#endif

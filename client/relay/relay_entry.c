@@ -1,0 +1,323 @@
+#include "client/relay/relay_entry.h"
+
+#include <string.h>
+
+#define RELAY_NS "\"urn:tidings:relay:1\""
+
+/* JSON text that a reader has accepted before, cut into pieces, lent. Never
+ * reads beyond its end, even if the text is odd. */
+struct piece {
+    const char *data;
+    size_t size;
+};
+
+static bool
+is(struct piece p, const char *text)
+{
+    return p.size == strlen(text) && !memcmp(p.data, text, p.size);
+}
+
+static void
+skip_space(struct piece *rest)
+{
+    while (rest->size && strchr(" \t\r\n,:", rest->data[0]) && rest->data[0]) {
+        rest->data++;
+        rest->size--;
+    }
+}
+
+/* Bytes of the string that `p` begins with; 0: it does not end. */
+static size_t
+string_size(struct piece p)
+{
+    for (size_t i = 1; i < p.size; i++)
+        if (p.data[i] == '\\')
+            i++;
+        else if (p.data[i] == '"')
+            return i + 1;
+    return 0;
+}
+
+static size_t
+value_size(struct piece p)
+{
+    size_t depth = 0, i = 0;
+
+    while (i < p.size) {
+        char c = p.data[i];
+
+        if (c == '"') {
+            size_t size = string_size((struct piece){p.data + i, p.size - i});
+
+            if (size == 0)
+                return 0;
+            i += size;
+        } else if (c == '{' || c == '[') {
+            depth++;
+            i++;
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+            i++;
+        } else if (depth == 0 && strchr(",}] \t\r\n", c)) {
+            return i;
+        } else {
+            i++;
+            if (depth == 0)
+                continue; /* a number, true, null */
+        }
+        if (depth == 0)
+            return i;
+    }
+    return depth ? 0 : i;
+}
+
+/* The next value of an array, or the next name or value of an object. `rest`
+ * begins with what follows the bracket. False: there is none. */
+static bool
+next(struct piece *rest, struct piece *value)
+{
+    *value = (struct piece){NULL, 0};
+    skip_space(rest);
+    if (rest->size == 0)
+        return false;
+    *value = (struct piece){rest->data, value_size(*rest)};
+    rest->data += value->size;
+    rest->size -= value->size;
+    return value->size > 0;
+}
+
+static bool
+next_member(struct piece *rest, struct piece *name, struct piece *value)
+{
+    return next(rest, name) && name->data[0] == '"' && next(rest, value);
+}
+
+/* Strips the brackets; false: it has other ones. */
+static bool
+inside(struct piece p, char open, struct piece *content)
+{
+    if (p.size < 2 || p.data[0] != open)
+        return false;
+    *content = (struct piece){p.data + 1, p.size - 2};
+    return true;
+}
+
+/* The value of an object's member; size 0: there is none. */
+static struct piece
+member(struct piece object, const char *quoted)
+{
+    struct piece rest, name, value;
+
+    if (inside(object, '{', &rest))
+        while (next_member(&rest, &name, &value))
+            if (is(name, quoted))
+                return value;
+    return (struct piece){NULL, 0};
+}
+
+static struct piece
+without_quotes(struct piece p)
+{
+    struct piece content = {NULL, 0};
+
+    if (p.size >= 2 && p.data[0] == '"')
+        content = (struct piece){p.data + 1, p.size - 2};
+    return content;
+}
+
+/* True if the text has the word. */
+static bool
+has_word(struct piece text, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (size_t i = 0; size > 0 && i + size <= text.size; i++)
+        if (!memcmp(text.data + i, word, size) &&
+            (i == 0 || text.data[i - 1] == ' ') &&
+            (i + size == text.size || text.data[i + size] == ' '))
+            return true;
+    return false;
+}
+
+/* True if the attribute is the path of earlier relays. */
+static bool
+is_path(struct piece attribute)
+{
+    return is(member(attribute, "\"ns\""), RELAY_NS) &&
+           is(member(attribute, "\"name\""), "\"path\"");
+}
+
+static struct piece
+path_of(struct piece entry)
+{
+    struct piece rest, attribute;
+
+    if (inside(member(entry, "\"attributes\""), '[', &rest))
+        while (next(&rest, &attribute))
+            if (is_path(attribute))
+                return without_quotes(member(attribute, "\"value\""));
+    return (struct piece){NULL, 0};
+}
+
+/* Writing */
+
+static void
+put(FILE *to, struct piece p)
+{
+    if (p.size)
+        fwrite(p.data, 1, p.size, to);
+}
+
+static void
+put_links(FILE *to, struct piece links, struct piece loc,
+          const struct relay_rules *rules)
+{
+    struct piece rest = {NULL, 0}, link;
+    const char *before = ",\"links\":[";
+    bool has_via = false;
+
+    inside(links, '[', &rest);
+    while (next(&rest, &link)) {
+        struct piece rel = without_quotes(member(link, "\"rel\""));
+
+        has_via |= has_word(rel, "via");
+        if (!rules->keeps_links &&
+            (is(rel, "collection") || is(rel, "canonical")))
+            continue;
+        fputs(before, to);
+        put(to, link);
+        before = ",";
+    }
+    if (!has_via) {
+        fprintf(to, "%s{\"rel\":\"via\",\"href\":", before);
+        put(to, loc);
+        fputc('}', to);
+        before = ",";
+    }
+    if (!strcmp(before, ","))
+        fputc(']', to);
+}
+
+static void
+put_attributes(FILE *to, struct piece attributes, struct piece path,
+               const struct relay_rules *rules)
+{
+    struct piece rest = {NULL, 0}, attribute;
+    const char *before = ",\"attributes\":[";
+
+    inside(attributes, '[', &rest);
+    while (next(&rest, &attribute))
+        if (!is_path(attribute)) {
+            fputs(before, to);
+            put(to, attribute);
+            before = ",";
+        }
+    if (path.size || rules->source[0]) {
+        fprintf(to, "%s{\"ns\":" RELAY_NS ",\"name\":\"path\",\"value\":\"",
+                before);
+        put(to, path);
+        fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
+                rules->source);
+        before = ",";
+    }
+    if (!strcmp(before, ","))
+        fputc(']', to);
+}
+
+static bool
+is_one_of(struct piece name, const char *const *names)
+{
+    for (; *names; names++)
+        if (is(name, *names))
+            return true;
+    return false;
+}
+
+/* Members with a writer of their own, or left out. */
+static const char *const own[] = {
+    "\"seq\"",   "\"datetime\"",   "\"sourceDatetime\"",
+    "\"links\"", "\"attributes\"", NULL};
+
+/* Members that describe a representation. */
+static const char *const represented[] = {"\"hash\"", "\"length\"", "\"type\"",
+                                          "\"encoding\"", NULL};
+
+enum relay_verdict
+relay_entry(FILE *to, const char *before, const char *text, size_t size,
+            const struct relay_rules *rules)
+{
+    struct piece entry = {text, size}, rest, name, value;
+    struct piece loc = member(entry, "\"loc\"");
+    struct piece path = path_of(entry);
+    const char *between = "{";
+    bool is_deleted = is(member(entry, "\"change\""), "\"deleted\"");
+
+    if (loc.size < 2 || loc.data[0] != '"' || text[size - 1] != '}' ||
+        !inside(entry, '{', &rest))
+        return RELAY_ODD;
+    if (has_word(path, rules->target))
+        return RELAY_RING;
+    fputs(before, to);
+    while (next_member(&rest, &name, &value)) {
+        if (is_one_of(name, own) ||
+            (is_deleted && is_one_of(name, represented)))
+            continue;
+        fputs(between, to);
+        put(to, name);
+        fputc(':', to);
+        put(to, value);
+        between = ",";
+    }
+    put_links(to, member(entry, "\"links\""), loc, rules);
+    put_attributes(to, member(entry, "\"attributes\""), path, rules);
+    fputc('}', to);
+    return RELAY_WRITTEN;
+}
+
+bool
+relay_is_same(const char *of, size_t of_size, const char *text, size_t size)
+{
+    static const char *const names[] = {"\"loc\"", "\"change\"", "\"lastmod\"",
+                                        "\"hash\"", "\"length\""};
+    struct piece a = {of, of_size}, b = {text, size}, x, y;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        x = member(a, names[i]);
+        y = member(b, names[i]);
+        if (x.size != y.size || (x.size && memcmp(x.data, y.data, x.size)))
+            return false;
+    }
+    x = path_of(a);
+    y = path_of(b);
+    return x.size == y.size && (!x.size || !memcmp(x.data, y.data, x.size));
+}
+
+bool
+relay_loc(const char *entry, size_t entry_size, const char **loc, size_t *size)
+{
+    struct piece value = member((struct piece){entry, entry_size}, "\"loc\"");
+
+    *loc = value.data;
+    *size = value.size;
+    return value.size > 0;
+}
+
+bool
+relay_next(const char **rest, size_t *rest_size, const char **entry,
+           size_t *size)
+{
+    struct piece left = {*rest, *rest_size}, value;
+
+    skip_space(&left);
+    if (left.size && left.data[0] == '[') {
+        left.data++;
+        left.size--;
+    }
+    if (!next(&left, &value))
+        return false;
+    *rest = left.data;
+    *rest_size = left.size;
+    *entry = value.data;
+    *size = value.size;
+    return true;
+}

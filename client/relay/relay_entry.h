@@ -1,0 +1,59 @@
+/*
+ * relay_entry.h - turns an entry of a source into an entry for a broker.
+ *
+ *     {"loc":"http://a.example/1","change":"updated","datetime":"...",
+ *      "links":[{"rel":"collection","href":"..."}],"seq":7}
+ *
+ *     {"loc":"http://a.example/1","change":"updated",
+ *      "links":[{"rel":"via","href":"http://a.example/1"}],
+ *      "attributes":[{"ns":"urn:tidings:relay:1","name":"path",
+ *                     "value":"0123456789abcdef"}]}
+ *
+ * Leaves out: seq, and the times of the source's log (the target has its own:
+ * R-251); links to documents that the entry belongs to there (R-252); of a
+ * deletion, members that describe a representation, which brokers refuse. Adds:
+ * `via`, unless there is one (R-250); and to the path, the epoch of the
+ * source's log, if it has one. The path shows loops: no entry returns to a log
+ * that it has been in.
+ *
+ * Text to text: all other members stay as they stand.
+ */
+#ifndef CLIENT_RELAY_RELAY_ENTRY_H
+#define CLIENT_RELAY_RELAY_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct relay_rules {
+    const char *source; /* epoch; "": the source has none */
+    const char *target; /* epoch; "": still unknown */
+    bool keeps_links;   /* also collection and canonical */
+};
+
+enum relay_verdict {
+    RELAY_WRITTEN,
+    RELAY_RING, /* it was in the target's log; nothing was written */
+    RELAY_ODD   /* not an entry as brokers write them */
+};
+
+/* Writes `before` and the entry `text`, a JSON object, which need not be
+ * terminated; or nothing. */
+enum relay_verdict relay_entry(FILE *to, const char *before, const char *text,
+                               size_t size, const struct relay_rules *rules);
+
+/* True if two entries are the same change, with the same path. `of` came out of
+ * relay_entry, `text` is the target's. */
+bool relay_is_same(const char *of, size_t of_size, const char *text,
+                   size_t size);
+
+/* The loc of an entry, in quotes as it stands; false: it has none. */
+bool relay_loc(const char *entry, size_t entry_size, const char **loc,
+               size_t *size);
+
+/* Takes the next entry out of a post, "[{...},\n{...}]\n"; at first *rest is
+ * the whole post. False: there is none. */
+bool relay_next(const char **rest, size_t *rest_size, const char **entry,
+                size_t *size);
+
+#endif

@@ -1,0 +1,504 @@
+/*
+ * discovery.c - goes from any URL to sets: reads pages one after the other, and
+ * queues the pages that each leads to.
+ *
+ *     url --> ANY --+-- a set's JSON ----------> CAPABILITIES --> on_set
+ *                   +-- Capability List -------> [SET] ---------> on_set
+ *                   +-- Source Description ----> CAPABILITIES, DESCRIPTION ...
+ *                   +-- a list, dump, index ---> UP ------------> on_set
+ *                   +-- a page that links to --> CAPABILITIES
+ *                   +-- none of these, or
+ *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
+ *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
+ *
+ * The discovery reads no page twice, so circles end; and no page is farther
+ * than DEPTH_MAX others from the URL, so chains end.
+ */
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/lib/pause.h"
+#include "client/source/discover_inside.h"
+
+/* A set has two pages at most; the other pages lead to sets. */
+#define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
+
+/* The longest useful way has nine pages: page, Capability List, up to a part,
+ * its index, index in an index, part, list of lists, Capability List, set. */
+#define DEPTH_MAX 16
+
+/* Attempts to get a page from a server that is down or busy, and most
+ * milliseconds before the next one; the discovery reads other pages meanwhile.
+ * A server that asks for a longer pause gets no further request. */
+#define ATTEMPTS_MAX  3
+#define PAUSE_MOST_MS 5000
+
+#define ACCEPT_ANY                                                      \
+    "Accept: application/json, application/xml;q=0.9, text/xml;q=0.9, " \
+    "text/html;q=0.8, */*;q=0.5"
+
+/* Jobs */
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void
+download_job_free(struct download_job *job)
+{
+    if (job)
+        offered_fini(&job->offered);
+    free(job);
+}
+
+void
+discover_break(struct discovery *d, const char *text)
+{
+    if (d->rc)
+        return;
+    d->rc = STATUS_MALFORMED;
+    d->broken = text;
+}
+
+struct download_job *
+discover_job(struct discovery *d, enum role role, struct slice url,
+             bool *is_known)
+{
+    const char *fragment =
+        url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
+    struct download_job *job;
+    char *known;
+    void *found;
+
+    *is_known = false;
+    if (fragment)
+        url.size = (size_t)(fragment - url.data);
+    if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
+        return NULL;
+    known = slice_dup(url);
+    found = known ? tsearch(known, &d->seen, compare) : NULL;
+    if (!found) {
+        free(known);
+        d->rc = STATUS_MEMORY;
+        return NULL;
+    }
+    if (*(char **)found != known) {
+        free(known);
+        *is_known = true;
+        return NULL;
+    }
+    if (d->n_pages++ == PAGES_MAX) {
+        discover_break(d, "more documents than any source has");
+        return NULL;
+    }
+    if (d->job && d->job->depth == DEPTH_MAX) {
+        discover_break(d, "its documents lead from one to the next, and to "
+                          "no end");
+        return NULL;
+    }
+    job = calloc(1, sizeof(*job) + url.size + 1);
+    if (!job) {
+        d->rc = STATUS_MEMORY;
+        return NULL;
+    }
+    job->role = role;
+    job->depth = d->job ? d->job->depth + 1 : 0;
+    memcpy(job->url, url.data, url.size);
+    return job;
+}
+
+void
+discover_later(struct discovery *d, struct download_job *job)
+{
+    if (!job)
+        return;
+    *d->tail = job;
+    d->tail = &job->next;
+    d->n_led++;
+}
+
+void
+discover_next(struct discovery *d, struct download_job *job)
+{
+    job->next = d->jobs;
+    if (!d->jobs)
+        d->tail = &job->next;
+    d->jobs = job;
+}
+
+static struct download_job *
+pop(struct discovery *d)
+{
+    struct download_job *job = d->jobs;
+
+    if (!job)
+        return NULL;
+    d->jobs = job->next;
+    if (!d->jobs)
+        d->tail = &d->jobs;
+    job->next = NULL;
+    return job;
+}
+
+/* Ends */
+
+static void
+clear_page(struct discovery *d)
+{
+    char **const links[] = {&d->set, &d->up, &d->index, &d->archives};
+
+    for (size_t i = 0; i < 4; i++) {
+        free(*links[i]);
+        *links[i] = NULL;
+    }
+    offered_fini(&d->offered);
+    d->kind = KIND_UNKNOWN;
+    d->has_parts = false;
+}
+
+void
+discovery_free(struct discovery *d)
+{
+    if (!d)
+        return;
+    if (d->is_freed)
+        *d->is_freed = true;
+    document_fetch_free(d->page);
+    timer_free(d->timer);
+    clear_page(d);
+    download_job_free(d->job);
+    while (d->jobs)
+        download_job_free(pop(d));
+    tdestroy(d->seen, free);
+    tdestroy(d->told, free);
+    free(d->date);
+    free(d->robots);
+    free(d->url);
+    free(d);
+}
+
+static void
+end(struct discovery *d, const struct problem *why)
+{
+    bool is_freed = false;
+
+    d->is_freed = &is_freed;
+    d->on_end(why, d->user);
+    if (is_freed)
+        return;
+    d->is_freed = NULL;
+    discovery_free(d);
+}
+
+static void
+end_with(struct discovery *d, enum status rc, const char *text)
+{
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    if (rc)
+        problem(&why, rc, "%.800s: %s", d->url, text);
+    end(d, &why);
+}
+
+/* Ends the discovery: no page is left to read. */
+static void
+end_all(struct discovery *d)
+{
+    struct problem why = d->first;
+
+    if (d->n_sets > 0) {
+        end_with(d, STATUS_OK, "");
+    } else if (d->n_pages == 0) {
+        end_with(d, STATUS_INVALID, "no URL of http or https");
+    } else if (d->missed.rc) {
+        why = d->missed;
+        end(d, &why);
+    } else if (d->first.rc && !d->has_page) {
+        if (why.http_status == 410) /* not refused: it was there once */
+            why.rc = STATUS_GONE;
+        end(d, &why);
+    } else if (d->n_known > 0) {
+        end_with(d, STATUS_MALFORMED,
+                 "its documents lead in a circle, and to no set");
+    } else if (d->has_source) {
+        end_with(d, STATUS_REFUSED, "the source has no sets yet");
+    } else {
+        end_with(d, STATUS_REFUSED,
+                 "there is nothing of ResourceSync there, nor a Sitemap");
+    }
+}
+
+/* True if the page exists, but no set below its path: then it stands for all
+ * sets of the host. */
+static bool
+takes_all_now(struct discovery *d)
+{
+    if (d->n_sets > 0 || d->missed.rc || d->takes_all || d->n_passed == 0 ||
+        !d->has_page)
+        return false;
+    d->takes_all = true;
+    tdestroy(d->seen, free);
+    d->seen = NULL;
+    discover_ask_host(d);
+    return true;
+}
+
+/* True if the discovery goes on. False: it has ended with d->rc.
+ */
+static bool
+goes_on(struct discovery *d)
+{
+    switch (d->rc) {
+    case STATUS_OK:
+        return true;
+    case STATUS_MEMORY:
+        end_with(d, STATUS_MEMORY, NO_MEMORY);
+        return false;
+    default:
+        end_with(d, d->rc, d->broken);
+        return false;
+    }
+}
+
+/* Calls on_set. False: the discovery was freed. */
+static bool
+call_back(struct discovery *d, struct offered *offered,
+          const struct problem *missed)
+{
+    bool is_freed = false;
+
+    d->is_freed = &is_freed;
+    d->on_set(offered, missed, d->user);
+    if (is_freed)
+        return false;
+    d->is_freed = NULL;
+    return true;
+}
+
+/* True if on_set received that URL before, or the caller knows it. Else notes
+ * it. */
+static bool
+is_told(struct discovery *d, const char *url)
+{
+    char *known = strdup(url);
+    void *found = known ? tsearch(known, &d->told, compare) : NULL;
+
+    if (!found) {
+        free(known);
+        d->rc = STATUS_MEMORY;
+        return false;
+    }
+    if (*(char **)found == known)
+        return false;
+    free(known);
+    return true;
+}
+
+bool
+discover_knows(struct discovery *d, struct slice url)
+{
+    char *known;
+    bool is;
+
+    if (!d->watch || !d->watch->is_known)
+        return false;
+    known = slice_dup(url);
+    if (!known) {
+        d->rc = STATUS_MEMORY;
+        return false;
+    }
+    is = d->watch->is_known(known, d->user);
+    if (is && !is_told(d, known))
+        d->n_sets++;
+    free(known);
+    return is;
+}
+
+bool
+discover_tell(struct discovery *d, struct offered *offered)
+{
+    struct offered set = *offered;
+    bool is_here = true;
+
+    *offered = (struct offered){.url = NULL};
+    if (set.url && !is_told(d, set.url)) {
+        if (d->date && !set.date && !(set.date = strdup(d->date)))
+            d->rc = STATUS_MEMORY;
+        if (d->n_sets++ >= DISCOVERY_SETS_MAX)
+            discover_break(d, "more sets than any source has");
+        else
+            is_here = call_back(d, &set, NULL);
+    }
+    offered_fini(&set);
+    return is_here;
+}
+
+bool
+discover_miss(struct discovery *d, const struct problem *why)
+{
+    struct offered missed = {.url = d->job->url};
+
+    if (!d->missed.rc)
+        d->missed = *why;
+    /* on_set may move the URL out, and the job keeps its own. */
+    missed.url = strdup(d->job->url);
+    if (!missed.url) {
+        d->rc = STATUS_MEMORY;
+        return true;
+    }
+    if (!call_back(d, &missed, why)) {
+        offered_fini(&missed);
+        return false;
+    }
+    offered_fini(&missed);
+    return true;
+}
+
+/* Queues the current page once more, at the end. False: no attempt is left. */
+static bool
+ask_again(struct discovery *d, const struct problem *why)
+{
+    struct download_job *job = d->job;
+    unsigned ms;
+
+    if (why->rc != STATUS_UNREACHABLE || ++job->n_attempts == ATTEMPTS_MAX ||
+        why->retry_after_s * 1000ull > PAUSE_MOST_MS)
+        return false;
+    ms = pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    job->due_ms = loop_now_ms() + ms;
+    d->job = NULL;
+    discover_later(d, job);
+    return true;
+}
+
+/* Handles a page that cannot be had. If a document names it, reports it as
+ * missed and goes on with the others. At the URL itself or the host's
+ * well-known address, a failure that may pass ends the discovery. False: it has
+ * ended. */
+static bool
+end_failed(struct discovery *d, const struct problem *why)
+{
+    bool is_for_good = why->rc == STATUS_REFUSED;
+
+    /* If a link "up" leads nowhere, the list is still a list; a busy server may
+     * answer later. */
+    if (d->job->role == ROLE_UP)
+        is_for_good |= why->rc == STATUS_MALFORMED || why->http_status == 0;
+    if (d->job->role == ROLE_SET)
+        is_for_good |= why->rc == STATUS_MALFORMED;
+    if (d->job->role == ROLE_SITEMAP && why->rc != STATUS_MEMORY) {
+        d->has_sitemap = true; /* the reader of the list reports it */
+        return true;
+    }
+    if (is_for_good)
+        return discover_end_refused(d, why);
+    if (why->rc != STATUS_MEMORY && d->job->depth > 0 &&
+        d->job->role != ROLE_WELL_KNOWN) {
+        if (ask_again(d, why))
+            return true;
+        return discover_miss(d, why);
+    }
+    end(d, why);
+    return false;
+}
+
+static void
+on_page(const struct document_fetch_answer *answer, const struct problem *why,
+        void *user)
+{
+    struct discovery *d = user;
+    bool is_here = true;
+
+    d->page = NULL;
+    d->has_page |= !why->rc && d->job->depth == 0;
+    if (!why->rc && !d->date && answer->date[0] &&
+        !(d->date = strdup(answer->date)))
+        d->rc = STATUS_MEMORY;
+    if (why->rc)
+        is_here = end_failed(d, why);
+    else if (!d->rc)
+        is_here = discover_end_page(d, answer);
+    if (!is_here || !goes_on(d))
+        return;
+    clear_page(d);
+    download_job_free(d->job);
+    d->job = NULL;
+    timer_start(d->timer, 0);
+}
+
+static void
+on_timer(void *user)
+{
+    struct discovery *d = user;
+    struct document_fetch_request request = {.silence_s = d->silence_s};
+    int64_t ms = d->jobs ? d->jobs->due_ms - loop_now_ms() : 0;
+
+    if (ms > 0) {
+        timer_start(d->timer, (uint64_t)ms);
+        return;
+    }
+    if (!d->jobs && !takes_all_now(d) && !discover_ask_robots(d)) {
+        if (discover_tell_robots(d) && goes_on(d))
+            end_all(d);
+        return;
+    }
+    d->job = pop(d);
+    if (!d->job) { /* no memory */
+        goes_on(d);
+        return;
+    }
+    d->n_led = 0;
+    request.url = d->job->url;
+    request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
+    request.accept = request.takes_text ? ACCEPT_ANY : NULL;
+    /* Many hosts have a page for people at every address. */
+    request.takes_text |=
+        d->job->role == ROLE_WELL_KNOWN || d->job->role == ROLE_ROBOTS;
+    d->page =
+        document_fetch_start(d->client, &request, &discover_events, on_page, d);
+    if (!d->page)
+        end_with(d, STATUS_MEMORY, NO_MEMORY);
+}
+
+struct discovery *
+discovery_start(struct td_client *client, const char *url,
+                discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
+{
+    struct discovery *d = calloc(1, sizeof(*d));
+    bool is_known;
+
+    if (!d)
+        return NULL;
+    d->client = client;
+    d->on_set = on_set;
+    d->on_end = on_end;
+    d->user = user;
+    d->pause_ms = PAUSE_FIRST;
+    d->tail = &d->jobs;
+    d->url = strdup(url);
+    d->timer = timer_new(client->loop, on_timer, d);
+    if (d->url)
+        discover_later(d, discover_job(d, ROLE_ANY, slice_of(url), &is_known));
+    if (!d->url || !d->timer || d->rc) {
+        discovery_free(d);
+        return NULL;
+    }
+    timer_start(d->timer, 0);
+    return d;
+}
+
+void
+discovery_silence(struct discovery *d, unsigned silence_s)
+{
+    d->silence_s = silence_s;
+}
+
+void
+discovery_watch(struct discovery *d, const struct discovery_watch *watch)
+{
+    d->watch = watch;
+}

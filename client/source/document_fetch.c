@@ -1,0 +1,277 @@
+#include "client/source/document_fetch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/lib/fetch.h"
+
+#define REDIRECTS_MAX 10
+
+/* Most bytes of the text of a refusal. */
+#define REFUSAL_MAX 16384
+
+#define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
+
+/* The longest URL that messages quote in full. */
+#define URL_QUOTED_MAX 300
+
+struct document_fetch {
+    struct fetch *fetch;
+    struct document *document; /* from the first byte of a 200 on */
+    struct document_events events;
+    document_fetch_end_fn *on_end;
+    void *user;
+    char *url;
+    bool takes_text;
+    bool has_etag;
+    enum status rc; /* the result of the document */
+    struct problem why;
+    struct buf text;
+    char *moved;     /* the final URL; NULL: no body has come */
+    char *values[4]; /* type, ETag, Link, Date */
+};
+
+static enum status
+no_memory(struct document_fetch *p)
+{
+    p->rc = STATUS_MEMORY;
+    return p->rc;
+}
+
+static void
+feed(struct document_fetch *p, const char *url, struct slice bytes)
+{
+    if (!p->document && !p->rc) {
+        p->document = document_new_moved(p->url, url, &p->events, p->user);
+        if (!p->document)
+            no_memory(p);
+    }
+    if (!p->rc)
+        p->rc = document_feed(p->document, bytes, &p->why);
+}
+
+static void
+keep(struct buf *to, struct slice bytes)
+{
+    size_t left = to->max - to->size;
+
+    buf_add(to, bytes.data, bytes.size < left ? bytes.size : left);
+}
+
+/* Keeps values of the answer, which are gone if the reader ends the fetch. */
+static void
+keep_values(struct document_fetch *p, const struct fetch_answer *answer)
+{
+    const char *const values[] = {answer->type, answer->etag, answer->link,
+                                  answer->date};
+
+    if (p->moved)
+        return;
+    p->moved = strdup(answer->url);
+    for (size_t i = 0; i < 4; i++) {
+        p->values[i] = strdup(values[i]);
+        if (!p->values[i])
+            no_memory(p);
+    }
+    if (!p->moved)
+        no_memory(p);
+}
+
+static bool
+on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct document_fetch *p = user;
+
+    if (answer->status != 200) {
+        p->text.max = REFUSAL_MAX;
+        keep(&p->text, bytes);
+        return p->text.size < p->text.max && !p->text.failed;
+    }
+    keep_values(p, answer);
+    if (p->takes_text)
+        keep(&p->text, bytes);
+    feed(p, answer->url, bytes);
+    if (p->text.failed)
+        no_memory(p);
+    if (!p->rc)
+        return true;
+    return p->rc == STATUS_MALFORMED && p->takes_text &&
+           p->text.size < p->text.max;
+}
+
+static void
+free_page(struct document_fetch *p)
+{
+    document_free(p->document);
+    buf_fini(&p->text);
+    for (size_t i = 0; i < 4; i++)
+        free(p->values[i]);
+    free(p->moved);
+    free(p->url);
+    free(p);
+}
+
+static const char *
+quoted(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
+{
+    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, p->url,
+             strlen(p->url) > URL_QUOTED_MAX ? "..." : "");
+    return to;
+}
+
+/* Reports a failed exchange, with the URL. */
+static void
+tell_failure(struct document_fetch *p, const struct problem *because,
+             struct problem *why)
+{
+    char url[URL_QUOTED_MAX + 4];
+
+    *why = *because;
+    if (because->rc != STATUS_MEMORY)
+        problem_prefix(why, because->rc, "%s: ", quoted(p, url));
+}
+
+static void
+tell_refusal(struct document_fetch *p, struct fetch_answer *answer,
+             struct problem *why)
+{
+    struct problem refusal = {.text = ""};
+    struct buf body = answer->body;
+
+    problem_clear(&refusal);
+    answer->body = p->text;
+    fetch_refused(&refusal, answer);
+    answer->body = body;
+    if (refusal.rc == STATUS_GONE)
+        refusal.rc = STATUS_REFUSED;
+    tell_failure(p, &refusal, why);
+}
+
+static void
+tell_unreadable(struct document_fetch *p, struct problem *why)
+{
+    char url[URL_QUOTED_MAX + 4];
+
+    if (p->rc == STATUS_MEMORY)
+        problem_memory(why);
+    else if (!p->why.text[0])
+        problem(why, STATUS_MALFORMED, "%s has more than is kept",
+                quoted(p, url));
+    else if (p->why.line)
+        problem(why, STATUS_MALFORMED, "%s cannot be read: line %llu: %s",
+                quoted(p, url), (unsigned long long)p->why.line, p->why.text);
+    else
+        problem(why, STATUS_MALFORMED, "%s cannot be read: %s", quoted(p, url),
+                p->why.text);
+}
+
+/* Ends the document, read or refused. */
+static void
+finish(struct document_fetch *p, struct document_fetch_answer *told,
+       struct problem *why)
+{
+    bool has_root;
+
+    feed(p, told->url, (struct slice){"", 0});
+    if (!p->rc)
+        p->rc = document_end(p->document, &p->why);
+    told->head = p->document ? document_head(p->document) : NULL;
+    has_root = told->head && told->head->has_root;
+    told->is_document = !p->rc || p->rc == STATUS_STOPPED;
+    if (told->is_document ||
+        (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
+        told->text = buf_slice(&p->text);
+    else
+        tell_unreadable(p, why);
+}
+
+static void
+on_fetched(struct fetch_answer *answer, const struct problem *because,
+           void *user)
+{
+    struct document_fetch *p = user;
+    struct document_fetch_answer told = {.url = answer->url,
+                                         .type = answer->type,
+                                         .etag = answer->etag,
+                                         .date = answer->date,
+                                         .link = answer->link};
+    bool is_enough = because->rc == STATUS_STOPPED;
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    why.http_status = because->http_status;
+    why.retry_after_s = because->retry_after_s;
+    if (is_enough && p->moved && p->rc != STATUS_MEMORY) {
+        told = (struct document_fetch_answer){.url = p->moved,
+                                              .type = p->values[0],
+                                              .etag = p->values[1],
+                                              .date = p->values[3],
+                                              .link = p->values[2]};
+        finish(p, &told, &why);
+    } else if (is_enough && p->rc == STATUS_MEMORY) {
+        problem_memory(&why);
+    } else if (is_enough) {
+        answer->status = because->http_status;
+        tell_refusal(p, answer, &why);
+    } else if (because->rc) {
+        tell_failure(p, because, &why);
+    } else if (answer->status == 304 && p->has_etag) {
+        told.is_unchanged = true;
+    } else if (answer->status != 200) {
+        tell_refusal(p, answer, &why);
+    } else {
+        finish(p, &told, &why);
+    }
+    p->on_end(&told, &why, p->user);
+    free_page(p);
+}
+
+struct document_fetch *
+document_fetch_start(struct td_client *client,
+                     const struct document_fetch_request *request,
+                     const struct document_events *events,
+                     document_fetch_end_fn *on_end, void *user)
+{
+    struct document_fetch *p = calloc(1, sizeof(*p));
+    char condition[512];
+    const char *lines[] = {request->accept ? request->accept : ACCEPT_XML, NULL,
+                           NULL};
+    struct fetch_request wanted = {
+        .url = request->url,
+        .headers = lines,
+        .redirects = REDIRECTS_MAX,
+        .takes_gzip = true,
+        .silence_s = request->silence_s,
+    };
+
+    if (!p)
+        return NULL;
+    p->events = *events;
+    p->on_end = on_end;
+    p->user = user;
+    p->takes_text = request->takes_text;
+    p->has_etag = request->etag && request->etag[0];
+    buf_init(&p->text, DOCUMENT_FETCH_TEXT_MAX);
+    p->url = strdup(request->url);
+    if (p->has_etag) {
+        snprintf(condition, sizeof(condition), "If-None-Match: %s",
+                 request->etag);
+        lines[1] = condition;
+    }
+    if (p->url)
+        p->fetch = fetch_start(client, &wanted, on_body, on_fetched, p);
+    if (!p->fetch) {
+        free_page(p);
+        return NULL;
+    }
+    return p;
+}
+
+void
+document_fetch_free(struct document_fetch *p)
+{
+    if (!p)
+        return;
+    fetch_free(p->fetch);
+    free_page(p);
+}

@@ -1,0 +1,443 @@
+#include "client/source/source_sets.h"
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/pause.h"
+#include "client/source/capabilities.h"
+#include "client/source/visit_schedule.h"
+
+#define PAUSE_MOST_MS 30000
+
+#define POLL_MS 60000
+
+struct stop {
+    bool is_visit;
+    bool has_ended; /* it is closed soon */
+    enum status rc;
+    struct offered offered; /* until source_sets_take_offered */
+};
+
+/* A document that the source names, but the look cannot read. */
+struct missed {
+    char *url;
+    bool is_seen; /* missed by the current look, too */
+};
+
+struct source_sets {
+    struct td_client *client;
+    struct source_sets_plan plan;
+    struct source_sets_events events;
+    void *user;
+    struct discovery *discovery;
+    struct timer *again;
+    struct timer *turn; /* lets the current callback return first */
+    unsigned pause_ms;
+    int64_t begun_ms;
+    bool has_looked; /* the first look found sets */
+    bool is_over;
+    struct visit_schedule *rounds;
+    struct stop *stops; /* by the numbers of `rounds` */
+    void *lists;        /* a tree of the URLs of their Capability Lists */
+    struct missed *missed;
+    size_t n_missed;
+    struct problem why; /* the first failure */
+};
+
+static void look(struct source_sets *t);
+
+static void
+end(struct source_sets *t, const struct problem *why)
+{
+    if (t->is_over)
+        return;
+    t->is_over = true;
+    timer_stop(t->turn);
+    timer_stop(t->again);
+    t->events.on_end(why, t->user);
+}
+
+static void
+end_memory(struct source_sets *t)
+{
+    struct problem why = {.text = ""};
+
+    problem_clear(&why);
+    problem_memory(&why);
+    end(t, &why);
+}
+
+/* Turns */
+
+static void
+close_set(struct source_sets *t, size_t set)
+{
+    struct stop *stop = &t->stops[set];
+
+    stop->has_ended = false;
+    t->events.on_close(set, t->user);
+    if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
+        visit_schedule_rest(t->rounds, set, loop_now_ms());
+    else
+        visit_schedule_end(t->rounds, set);
+}
+
+static bool
+open_sets(struct source_sets *t)
+{
+    struct problem why = {.text = ""};
+    size_t set;
+    bool is_visit;
+
+    while (visit_schedule_next(t->rounds, loop_now_ms(), &set, &is_visit)) {
+        t->stops[set].is_visit = is_visit;
+        if (!t->events.on_open(set, is_visit, &why, t->user)) {
+            end(t, &why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+on_turn(void *user)
+{
+    struct source_sets *t = user;
+    int64_t wait_ms;
+
+    if (!t->has_looked || t->is_over)
+        return;
+    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
+        if (t->stops[i].has_ended)
+            close_set(t, i);
+    if (!open_sets(t))
+        return;
+    wait_ms = visit_schedule_wait_ms(t->rounds, loop_now_ms());
+    if (wait_ms >= 0)
+        timer_start(t->turn, (uint64_t)wait_ms);
+    t->events.on_turn(t->user);
+}
+
+void
+source_sets_turn(struct source_sets *t)
+{
+    if (!t->is_over)
+        timer_start(t->turn, 0);
+}
+
+/* Notes a set that is not covered; the others go on. */
+static void
+note_failure(struct source_sets *t, const char *url, const struct problem *why)
+{
+    if (!t->why.rc)
+        t->why = *why;
+    t->events.on_trouble(url, why->text, 0, t->user);
+}
+
+void
+source_sets_ended(struct source_sets *t, size_t set, const struct problem *why)
+{
+    struct stop *stop = &t->stops[set];
+
+    stop->has_ended = true;
+    stop->rc = why->rc;
+    if (why->rc)
+        note_failure(t, visit_schedule_url(t->rounds, set), why);
+    source_sets_turn(t);
+}
+
+/* Looks */
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static bool
+is_known(const char *url, void *user)
+{
+    const struct source_sets *t = user;
+
+    return source_sets_has(t, url) || tfind(url, &t->lists, compare);
+}
+
+static bool
+add_set(struct source_sets *t, struct offered *offered)
+{
+    size_t n = visit_schedule_count(t->rounds);
+    struct stop *stops = realloc(t->stops, (n + 1) * sizeof(*stops));
+    char *list = offered->capability_list;
+
+    if (!stops)
+        return false;
+    t->stops = stops;
+    stops[n] = (struct stop){.rc = STATUS_OK};
+    if (!visit_schedule_add(t->rounds, offered->url))
+        return false;
+    stops[n].offered = *offered;
+    *offered = (struct offered){.url = NULL};
+    if (!list || tfind(list, &t->lists, compare))
+        return true;
+    list = strdup(list);
+    if (list && tsearch(list, &t->lists, compare))
+        return true;
+    free(list);
+    return false;
+}
+
+/* Reports the document once, until a look can read it. */
+static bool
+miss(struct source_sets *t, const char *url, const struct problem *why)
+{
+    struct missed *missed;
+
+    for (size_t i = 0; i < t->n_missed; i++)
+        if (!strcmp(t->missed[i].url, url)) {
+            t->missed[i].is_seen = true;
+            return true;
+        }
+    missed = realloc(t->missed, (t->n_missed + 1) * sizeof(*missed));
+    if (!missed)
+        return false;
+    t->missed = missed;
+    missed[t->n_missed] = (struct missed){strdup(url), true};
+    if (!missed[t->n_missed].url)
+        return false;
+    t->n_missed++;
+    note_failure(t, url, why);
+    return true;
+}
+
+static void
+on_set(struct offered *offered, const struct problem *missed, void *user)
+{
+    struct source_sets *t = user;
+    bool is_good = true;
+
+    if (t->is_over)
+        return;
+    if (missed)
+        is_good = miss(t, offered->url, missed);
+    else if (!source_sets_has(t, offered->url))
+        is_good = add_set(t, offered);
+    if (!is_good)
+        end_memory(t);
+}
+
+static size_t
+count_failed(const struct source_sets *t)
+{
+    size_t n = t->n_missed;
+
+    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
+        n += t->stops[i].rc != STATUS_OK;
+    return n;
+}
+
+/* Forgets the documents that this look did not miss. */
+static void
+keep_missed(struct source_sets *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n_missed; i++) {
+        struct missed missed = t->missed[i];
+
+        if (!missed.is_seen)
+            free(missed.url);
+        else
+            t->missed[n++] = (struct missed){missed.url, false};
+    }
+    t->n_missed = n;
+    if (count_failed(t) == 0)
+        problem_clear(&t->why);
+}
+
+/* A source may get more sets later; a single set has none. */
+static void
+look_later(struct source_sets *t)
+{
+    bool is_set = visit_schedule_count(t->rounds) == 1 && t->n_missed == 0 &&
+                  !strcmp(visit_schedule_url(t->rounds, 0), t->plan.url);
+
+    if (!t->plan.is_once && !is_set)
+        timer_start(t->again, t->plan.poll_ms);
+}
+
+/* Asks an unreachable source again later, or ends if patience is over. */
+static void
+ask_later(struct source_sets *t, const struct problem *why)
+{
+    unsigned ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+
+    if (t->plan.is_once &&
+        !pause_within(t->plan.patience_ms, loop_now_ms() - t->begun_ms,
+                      why->retry_after_s, &ms)) {
+        end(t, why);
+        return;
+    }
+    timer_start(t->again, ms);
+    t->events.on_trouble(NULL, why->text, ms, t->user);
+}
+
+static void
+on_looked(const struct problem *why, void *user)
+{
+    struct source_sets *t = user;
+
+    t->discovery = NULL;
+    if (t->is_over)
+        return;
+    /* A failed look says nothing about the sets being followed: each reports
+     * its own trouble. */
+    if (!why->rc) {
+        keep_missed(t);
+        if (!t->has_looked && !t->events.on_found(t->user))
+            return;
+    } else if (!t->has_looked && why->rc == STATUS_UNREACHABLE) {
+        ask_later(t, why);
+        return;
+    } else if (!t->has_looked) {
+        end(t, why);
+        return;
+    }
+    t->has_looked = true;
+    look_later(t);
+    source_sets_turn(t);
+}
+
+static void
+look(struct source_sets *t)
+{
+    static const struct discovery_watch watch = {.is_known = is_known};
+
+    for (size_t i = 0; i < t->n_missed; i++)
+        t->missed[i].is_seen = false;
+    t->discovery =
+        discovery_start(t->client, t->plan.url, on_set, on_looked, t);
+    if (!t->discovery)
+        end_memory(t);
+    else if (t->has_looked)
+        discovery_watch(t->discovery, &watch);
+}
+
+static void
+on_again(void *user)
+{
+    look(user);
+}
+
+/* What is known */
+
+size_t
+source_sets_count(const struct source_sets *t)
+{
+    return visit_schedule_count(t->rounds);
+}
+
+const char *
+source_sets_url(const struct source_sets *t, size_t set)
+{
+    return visit_schedule_url(t->rounds, set);
+}
+
+bool
+source_sets_has(const struct source_sets *t, const char *url)
+{
+    size_t set;
+
+    return visit_schedule_find(t->rounds, url, &set);
+}
+
+bool
+source_sets_take_offered(struct source_sets *t, size_t set,
+                         struct offered *offered)
+{
+    *offered = t->stops[set].offered;
+    t->stops[set].offered = (struct offered){.url = NULL};
+    return offered->url != NULL;
+}
+
+bool
+source_sets_misses(const struct source_sets *t)
+{
+    return t->n_missed > 0;
+}
+
+bool
+source_sets_is_over(const struct source_sets *t)
+{
+    return t->has_looked && visit_schedule_are_over(t->rounds);
+}
+
+bool
+source_sets_is_new(const struct source_sets *t)
+{
+    return visit_schedule_are_new(t->rounds);
+}
+
+enum status
+source_sets_why(const struct source_sets *t, struct problem *why)
+{
+    size_t n = visit_schedule_count(t->rounds) + t->n_missed;
+    size_t n_failed = count_failed(t);
+
+    *why = t->why;
+    if (n > 1 && n_failed > 0)
+        problem_prefix(why, t->why.rc,
+                       "%zu of %zu sets of %.300s are not covered: ", n_failed,
+                       n, t->plan.url);
+    return why->rc;
+}
+
+/* Life cycle */
+
+void
+source_sets_free(struct source_sets *t)
+{
+    if (!t)
+        return;
+    discovery_free(t->discovery);
+    timer_free(t->again);
+    timer_free(t->turn);
+    for (size_t i = 0; t->rounds && i < visit_schedule_count(t->rounds); i++)
+        offered_fini(&t->stops[i].offered);
+    visit_schedule_free(t->rounds);
+    tdestroy(t->lists, free);
+    for (size_t i = 0; i < t->n_missed; i++)
+        free(t->missed[i].url);
+    free(t->missed);
+    free(t->stops);
+    free(t);
+}
+
+struct source_sets *
+source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
+                  const struct source_sets_events *events, void *user)
+{
+    struct source_sets *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    t->client = client;
+    t->plan = *plan;
+    if (!t->plan.poll_ms)
+        t->plan.poll_ms = POLL_MS;
+    t->events = *events;
+    t->user = user;
+    t->pause_ms = PAUSE_FIRST;
+    t->begun_ms = loop_now_ms();
+    problem_clear(&t->why);
+    t->rounds = visit_schedule_new(plan->is_once, t->plan.poll_ms);
+    t->again = timer_new(client->loop, on_again, t);
+    t->turn = timer_new(client->loop, on_turn, t);
+    if (!t->rounds || !t->again || !t->turn) {
+        source_sets_free(t);
+        return NULL;
+    }
+    timer_start(t->again, 0);
+    return t;
+}

@@ -1,0 +1,102 @@
+/*
+ * source_sets.h - finds all sets of a source, and opens and closes them in
+ * turns.
+ *
+ *     look --> sets ----> visit_schedule.h --> on_open ... source_sets_ended
+ * --> on_close ^   \-> missed --> on_trouble       ^                         |
+ *      +-- later: sets that came since     +--- the next visit ------+
+ *
+ * A tour numbers the sets of a source from 0, in the order in which discovery
+ * finds them. It says when to open and close each set; its owner reads the set
+ * in between. A tour asks a source that is away again after growing pauses.
+ * Neither an unreadable document nor a set that fails keeps other sets from
+ * being opened; source_sets_why reports both.
+ *
+ * With is_once, a tour visits each set once. Otherwise it streams the first
+ * sets, visits the others again and again, and looks for new sets from time to
+ * time.
+ */
+#ifndef CLIENT_SOURCE_SOURCE_SETS_H
+#define CLIENT_SOURCE_SOURCE_SETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/lib/client.h"
+#include "client/source/discovery.h"
+#include "proto/problem.h"
+
+struct source_sets;
+
+/* None of these may free the tour. */
+struct source_sets_events {
+    /* The first look has found the sets. False: the owner ends the tour. */
+    bool (*on_found)(void *user);
+
+    /* The turn of a set. `is_visit`: until it has caught up; else for ever.
+     * False: `why` says why, and the tour is over. */
+    bool (*on_open)(size_t set, bool is_visit, struct problem *why, void *user);
+
+    /* After source_sets_ended: the owner closes the set until on_open. */
+    void (*on_close)(size_t set, void *user);
+
+    /* Reports a set that failed, or a document that cannot be read, by its
+     * `url`. NULL: the source is away; the tour asks it again in `pause_ms`. */
+    void (*on_trouble)(const char *url, const char *why, unsigned pause_ms,
+                       void *user);
+
+    /* Called after sets were opened or closed, or after source_sets_turn. */
+    void (*on_turn)(void *user);
+
+    /* The tour is over because of `why`: the look found no set, or on_open
+     * failed. Called at most once. */
+    void (*on_end)(const struct problem *why, void *user);
+};
+
+struct source_sets_plan {
+    const char *url; /* lent */
+    bool is_once;
+    unsigned poll_ms;     /* between visits of a set, and between looks; 0: a
+                             minute */
+    unsigned patience_ms; /* is_once: how long the source may be unreachable */
+};
+
+/* NULL: no memory. Calls nothing before it returns. */
+struct source_sets *source_sets_start(struct td_client *client,
+                                      const struct source_sets_plan *plan,
+                                      const struct source_sets_events *events,
+                                      void *user);
+void source_sets_free(struct source_sets *tour); /* NULL is allowed */
+
+size_t source_sets_count(const struct source_sets *tour);
+const char *source_sets_url(const struct source_sets *tour, size_t set);
+bool source_sets_has(const struct source_sets *tour, const char *url);
+
+/* Moves out the links that a look found for a set, so that its owner need not
+ * look again. False: they were moved out before. */
+bool source_sets_take_offered(struct source_sets *tour, size_t set,
+                              struct offered *offered);
+
+/* True if the source names documents that cannot be read. */
+bool source_sets_misses(const struct source_sets *tour);
+
+/* Reports that an open set has ended: with STATUS_OK, it has caught up. An
+ * unreachable set is visited again. */
+void source_sets_ended(struct source_sets *tour, size_t set,
+                       const struct problem *why);
+
+/* Calls on_turn soon. */
+void source_sets_turn(struct source_sets *tour);
+
+/* True if all sets are over. */
+bool source_sets_is_over(const struct source_sets *tour);
+
+/* True if some set was never opened. */
+bool source_sets_is_new(const struct source_sets *tour);
+
+/* STATUS_OK: all sets are covered. Else `why` counts the others and has the
+ * first failure. */
+enum status source_sets_why(const struct source_sets *tour,
+                            struct problem *why);
+
+#endif

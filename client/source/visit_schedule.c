@@ -1,0 +1,217 @@
+#include "client/source/visit_schedule.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum round_state { WAITING, STREAMING, VISITED, OVER };
+
+struct round {
+    char *url; /* first: the tree compares it */
+    size_t number;
+    enum round_state state;
+    bool was_opened;
+    int64_t due_ms; /* WAITING: until then */
+};
+
+struct visit_schedule {
+    bool is_once;
+    unsigned pause_ms;
+    struct round **all;
+    size_t n, capacity;
+    void *by_url; /* a tree */
+    size_t n_streams, n_visits, n_over, n_opened;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+    const struct round *one = a;
+    const struct round *other = b;
+
+    return strcmp(one->url, other->url);
+}
+
+struct visit_schedule *
+visit_schedule_new(bool is_once, unsigned pause_ms)
+{
+    struct visit_schedule *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->is_once = is_once;
+    r->pause_ms = pause_ms;
+    return r;
+}
+
+static void
+free_round(struct round *round)
+{
+    if (round)
+        free(round->url);
+    free(round);
+}
+
+static void
+keep(void *round)
+{
+    (void)round;
+}
+
+void
+visit_schedule_free(struct visit_schedule *r)
+{
+    if (!r)
+        return;
+    tdestroy(r->by_url, keep);
+    for (size_t i = 0; i < r->n; i++)
+        free_round(r->all[i]);
+    free(r->all);
+    free(r);
+}
+
+static bool
+make_room(struct visit_schedule *r)
+{
+    size_t capacity = r->capacity ? 2 * r->capacity : 16;
+    struct round **all;
+
+    if (r->n < r->capacity)
+        return true;
+    all = realloc(r->all, capacity * sizeof(struct round *));
+    if (!all)
+        return false;
+    r->all = all;
+    r->capacity = capacity;
+    return true;
+}
+
+bool
+visit_schedule_add(struct visit_schedule *r, const char *url)
+{
+    struct round *round = calloc(1, sizeof(*round));
+
+    if (!round)
+        return false;
+    round->url = strdup(url);
+    round->number = r->n;
+    round->due_ms = INT64_MIN;
+    if (!round->url || !make_room(r) || !tsearch(round, &r->by_url, compare)) {
+        free_round(round);
+        return false;
+    }
+    r->all[r->n++] = round;
+    return true;
+}
+
+size_t
+visit_schedule_count(const struct visit_schedule *r)
+{
+    return r->n;
+}
+
+bool
+visit_schedule_find(const struct visit_schedule *r, const char *url,
+                    size_t *set)
+{
+    struct round wanted = {.url = (char *)url};
+    struct round **found = tfind(&wanted, &r->by_url, compare);
+
+    if (found)
+        *set = (*found)->number;
+    return found != NULL;
+}
+
+const char *
+visit_schedule_url(const struct visit_schedule *r, size_t set)
+{
+    return r->all[set]->url;
+}
+
+/* Returns the set that has waited longest; NULL: none waits. */
+static struct round *
+first_waiting(const struct visit_schedule *r)
+{
+    struct round *first = NULL;
+
+    if (r->n_streams + r->n_visits + r->n_over == r->n)
+        return NULL;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->all[i]->state == WAITING &&
+            (!first || r->all[i]->due_ms < first->due_ms))
+            first = r->all[i];
+    return first;
+}
+
+static bool
+has_stream(const struct visit_schedule *r)
+{
+    return !r->is_once && r->n_streams < VISIT_SCHEDULE_STREAMS;
+}
+
+bool
+visit_schedule_next(struct visit_schedule *r, int64_t now_ms, size_t *set,
+                    bool *is_visit)
+{
+    struct round *round;
+
+    if (!has_stream(r) && r->n_visits == VISIT_SCHEDULE_VISITS)
+        return false;
+    round = first_waiting(r);
+    if (!round || (round->due_ms > now_ms && !has_stream(r)))
+        return false;
+    *is_visit = !has_stream(r);
+    round->state = *is_visit ? VISITED : STREAMING;
+    r->n_visits += *is_visit;
+    r->n_streams += !*is_visit;
+    r->n_opened += !round->was_opened;
+    round->was_opened = true;
+    *set = round->number;
+    return true;
+}
+
+static void
+close_set(struct visit_schedule *r, struct round *round, enum round_state state)
+{
+    r->n_streams -= round->state == STREAMING;
+    r->n_visits -= round->state == VISITED;
+    r->n_over += state == OVER && round->state != OVER;
+    round->state = state;
+}
+
+void
+visit_schedule_rest(struct visit_schedule *r, size_t set, int64_t now_ms)
+{
+    struct round *round = r->all[set];
+
+    close_set(r, round, r->is_once ? OVER : WAITING);
+    round->due_ms = now_ms + r->pause_ms;
+}
+
+void
+visit_schedule_end(struct visit_schedule *r, size_t set)
+{
+    close_set(r, r->all[set], OVER);
+}
+
+int64_t
+visit_schedule_wait_ms(const struct visit_schedule *r, int64_t now_ms)
+{
+    const struct round *round = first_waiting(r);
+
+    if (!round || (!has_stream(r) && r->n_visits == VISIT_SCHEDULE_VISITS))
+        return -1;
+    return round->due_ms > now_ms ? round->due_ms - now_ms : 0;
+}
+
+bool
+visit_schedule_are_over(const struct visit_schedule *r)
+{
+    return r->n_over == r->n;
+}
+
+bool
+visit_schedule_are_new(const struct visit_schedule *r)
+{
+    return r->n_opened < r->n;
+}

@@ -1,0 +1,75 @@
+/*
+ * visit_schedule.h - decides which sets of a source are read at a time.
+ *
+ *     added --> waiting --+--> streaming                      the first 100
+ *                  ^      |
+ *                  |      +--> visited, until it has caught up
+ *                  +-- pause --------+
+ *                                    +--> over
+ *
+ * A set that is followed holds a connection open, and a source may have
+ * thousands of sets. So the first VISIT_SCHEDULE_STREAMS sets are streamed;
+ * each other one is visited again and again: read until it has caught up, and
+ * left alone for a pause. With is_once, all sets are visited.
+ *
+ * Pure: the caller passes the time and opens the sets. One thread.
+ */
+#ifndef CLIENT_SOURCE_VISIT_SCHEDULE_H
+#define CLIENT_SOURCE_VISIT_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sets of a source streamed at once: each is a connection, and brokers and
+ * proxies allow one client some hundreds. */
+#define VISIT_SCHEDULE_STREAMS 100
+
+/* Sets visited at once. A visit is a handful of requests in sequence: several
+ * visits together hide the waits for the network. */
+#define VISIT_SCHEDULE_VISITS 16
+
+struct visit_schedule;
+
+/* `is_once`: streams no set, and visits none again. `pause_ms`: between two
+ * visits of a set. NULL: no memory. */
+struct visit_schedule *visit_schedule_new(bool is_once, unsigned pause_ms);
+void visit_schedule_free(struct visit_schedule *rounds); /* NULL is allowed */
+
+/* Adds a waiting set; its number is the next one, from 0. False: no memory. */
+bool visit_schedule_add(struct visit_schedule *rounds, const char *url);
+
+/* The number of sets. */
+size_t visit_schedule_count(const struct visit_schedule *rounds);
+
+/* Finds a set by its URL. False: there is none. */
+bool visit_schedule_find(const struct visit_schedule *rounds, const char *url,
+                         size_t *set);
+
+/* The set's URL, lent until visit_schedule_free. */
+const char *visit_schedule_url(const struct visit_schedule *rounds, size_t set);
+
+/* Takes the next set to be opened at `now_ms`. `*is_visit`: until it has caught
+ * up. False: none now. */
+bool visit_schedule_next(struct visit_schedule *rounds, int64_t now_ms,
+                         size_t *set, bool *is_visit);
+
+/* Ends a visit. The set waits for the next one; with is_once it is over. */
+void visit_schedule_rest(struct visit_schedule *rounds, size_t set,
+                         int64_t now_ms);
+
+/* Ends a set for good. */
+void visit_schedule_end(struct visit_schedule *rounds, size_t set);
+
+/* Milliseconds until visit_schedule_next may find another set than at `now_ms`,
+ * if no set is closed before; -1: never. */
+int64_t visit_schedule_wait_ms(const struct visit_schedule *rounds,
+                               int64_t now_ms);
+
+/* True if every set is over. */
+bool visit_schedule_are_over(const struct visit_schedule *rounds);
+
+/* True if a set waits that was never opened. */
+bool visit_schedule_are_new(const struct visit_schedule *rounds);
+
+#endif

@@ -1,0 +1,467 @@
+/*
+ * verify_directory.c - finds the lists in a directory, and puts them in order.
+ *
+ * The root of a file shows if it is a list, not its name: copies may have any
+ * name. Only an unreadable file with a name of the broker's lists,
+ * 000000000001.xml or .xml.gz, counts as damaged. Each file is opened twice:
+ * for its root, which gives the order, and in full.
+ *
+ *     after   last
+ *         0    100  000000000001.xml.gz
+ *       100    200  000000000002.xml.gz
+ *       200    230  latest.xml            an older copy of the open list
+ *       200    300  000000000003.xml
+ *
+ * The older copy must agree with the newer one.
+ */
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "client/verify/verify.h"
+#include "proto/number.h"
+
+#define PIECE 65536
+
+struct file {
+    char *path;
+    char epoch[EPOCH_SIZE + 1];
+    uint64_t after, last;
+    uint64_t number; /* in its name; 0: none */
+    bool is_closed;
+    char *damage; /* why its root cannot be read; NULL: it can */
+};
+
+struct files {
+    struct file *each;
+    size_t n;
+    size_t capacity;
+};
+
+/* Reading a file, gzip or not */
+
+struct document_stream {
+    struct verify *v;
+    const char *path;
+    struct problem why;    /* the fault in its bytes */
+    uint64_t at;           /* seq before the fault */
+    struct digest content; /* of all its bytes, in pieces */
+};
+
+/* Reports that this machine cannot read the file: STATUS_IO. */
+static enum status
+cannot_read(struct verify *v, const char *path)
+{
+    return client_fail(v->client, STATUS_IO, "cannot read %.800s: %s", path,
+                       strerror(errno));
+}
+
+/* Reads the next piece; size 0: the end. STATUS_IO: errno says why;
+ * STATUS_MALFORMED: not gzip, or it ends too soon. */
+static enum status
+next_piece(gzFile gz, char *piece, struct slice *bytes, struct problem *why)
+{
+    int n, code = Z_OK;
+    const char *text;
+
+    errno = 0;
+    n = gzread(gz, piece, PIECE);
+    text = gzerror(gz, &code);
+    *bytes = (struct slice){piece, n > 0 ? (size_t)n : 0};
+    if (n >= 0 && code == Z_OK)
+        return STATUS_OK;
+    if (code == Z_MEM_ERROR)
+        return problem_memory(why);
+    if (code == Z_ERRNO)
+        return STATUS_IO;
+    return problem(why, STATUS_MALFORMED, "its gzip is damaged: %s",
+                   code == Z_BUF_ERROR ? "it ends too soon" : text);
+}
+
+/* Feeds the file to the list, to its end or until its root is known. */
+static enum status
+feed_file(struct document_stream *r, struct verify_list *list,
+          bool is_head_enough)
+{
+    gzFile gz = gzopen(r->path, "rbe");
+    char *piece = malloc(PIECE);
+    enum status rc = !gz ? STATUS_IO : piece ? STATUS_OK : STATUS_MEMORY;
+    struct slice bytes = {"", 1};
+
+    memset(&r->content, 0, sizeof(r->content));
+    while (!rc && bytes.size > 0) {
+        rc = next_piece(gz, piece, &bytes, &r->why);
+        if (rc || bytes.size == 0)
+            break;
+        digest_add(&r->content, bytes);
+        rc = verify_list_feed(list, bytes, &r->why);
+        if (is_head_enough && verify_list_head(list))
+            break;
+    }
+    free(piece);
+    if (gz) {
+        int saved = errno;
+
+        gzclose_r(gz);
+        errno = saved;
+    }
+    return rc;
+}
+
+/* Looking for lists */
+
+static bool
+is_ours(const struct verify_head *head)
+{
+    return head->has_capability && head->capability == CAP_CHANGELIST &&
+           !head->is_index && head->epoch[0] && head->has_range &&
+           head->has_digest;
+}
+
+/* True for a document of another kind, which the search skips. */
+static bool
+is_another(const struct verify_head *head)
+{
+    return head->is_index ||
+           (head->has_capability && head->capability != CAP_CHANGELIST);
+}
+
+/* "/.../000000000012.xml.gz": 12; 0: another name. */
+static uint64_t
+number_of(const char *path)
+{
+    struct slice name = verify_name(path);
+    uint64_t number = 0;
+
+    if (name.size < 12 + 4 || memcmp(name.data + name.size - 4, ".xml", 4) ||
+        !number_read((struct slice){name.data, name.size - 4}, &number))
+        return 0;
+    return number;
+}
+
+static enum status
+add_file(struct verify *v, struct files *files, struct file file)
+{
+    if (files->n == files->capacity) {
+        size_t capacity = files->n ? files->n * 2 : 64;
+        struct file *more =
+            realloc(files->each, capacity * sizeof(files->each[0]));
+
+        if (!more)
+            return problem_memory(&v->client->problem);
+        files->each = more;
+        files->capacity = capacity;
+    }
+    files->each[files->n++] = file;
+    return STATUS_OK;
+}
+
+/* Reads the root of a file, and keeps it if it is a list. */
+static enum status
+look_at(struct verify *v, struct files *files, const char *path)
+{
+    static const struct verify_chain nothing = {.epoch = ""};
+    struct document_stream r = {.v = v, .path = path};
+    struct file file = {.number = number_of(path)};
+    struct verify_list *list = verify_list_new(&nothing, path);
+    const struct verify_head *head = NULL;
+    enum status rc = STATUS_MEMORY;
+    bool is_wanted;
+
+    if (list)
+        rc = feed_file(&r, list, true);
+    if (rc == STATUS_IO || rc == STATUS_MEMORY) {
+        verify_list_free(list);
+        return rc == STATUS_IO ? cannot_read(v, path)
+                               : problem_memory(&v->client->problem);
+    }
+    head = verify_list_head(list);
+    is_wanted = head ? is_ours(head) || (file.number && !is_another(head))
+                     : file.number > 0;
+    if (head && is_wanted && is_ours(head)) {
+        memcpy(file.epoch, head->epoch, sizeof(file.epoch));
+        file.after = head->after;
+        file.last = head->last;
+        file.is_closed = head->until_us != DATETIME_NONE;
+    } else if (is_wanted) {
+        file.damage = strdup(r.why.text[0] ? r.why.text : "it ends too soon");
+    }
+    verify_list_free(list);
+    if (!is_wanted)
+        return STATUS_OK;
+    file.path = strdup(path);
+    if (file.path && (file.damage || file.epoch[0]) &&
+        !add_file(v, files, file))
+        return STATUS_OK;
+    free(file.path);
+    free(file.damage);
+    return problem_memory(&v->client->problem);
+}
+
+static bool
+may_be_list(const char *name)
+{
+    size_t size = strlen(name);
+
+    return (size > 4 && !strcmp(name + size - 4, ".xml")) ||
+           (size > 7 && !strcmp(name + size - 7, ".xml.gz"));
+}
+
+/* Runs the loop; STATUS_STOPPED: td_stop was called. */
+static enum status
+go_on(struct verify *v)
+{
+    enum status rc = loop_service(v->client->loop);
+
+    if (rc == STATUS_INVALID)
+        client_fail(v->client, rc, "called from a callback of the same handle");
+    return rc;
+}
+
+/* Symbolic links below `dir` are not followed: they might lead anywhere. */
+static enum status
+look_for(struct verify *v, struct files *files, const char *dir)
+{
+    char *path = strdup(dir);
+    char *const roots[] = {path, NULL};
+    FTS *tree =
+        path ? fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL)
+             : NULL;
+    enum status rc = STATUS_OK;
+    FTSENT *at;
+
+    if (!tree) {
+        rc = cannot_read(v, dir);
+        free(path);
+        return rc;
+    }
+    while (!rc && (errno = 0, at = fts_read(tree))) {
+        if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
+            rc = look_at(v, files, at->fts_path);
+        } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
+                   at->fts_info == FTS_NS) {
+            errno = at->fts_errno;
+            rc = cannot_read(v, at->fts_path);
+        } else if (at->fts_info == FTS_D) {
+            rc = go_on(v);
+        }
+    }
+    if (!rc && errno)
+        rc = cannot_read(v, dir);
+    fts_close(tree);
+    free(path);
+    return rc;
+}
+
+/* Their order */
+
+/* Puts a damaged file before the next one by number. */
+static void
+place_damaged(struct files *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        struct file *damaged = &files->each[i];
+        uint64_t number = UINT64_MAX;
+
+        if (!damaged->damage)
+            continue;
+        damaged->after = UINT64_MAX;
+        for (size_t j = 0; j < files->n; j++) {
+            const struct file *other = &files->each[j];
+
+            if (!other->damage && other->number > damaged->number &&
+                other->number < number) {
+                number = other->number;
+                damaged->after = other->after;
+            }
+        }
+    }
+}
+
+static int
+compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int
+compare(const void *one, const void *other)
+{
+    const struct file *a = one, *b = other;
+    int order = compare_numbers(a->after, b->after);
+
+    if (!order)
+        order = (a->damage == NULL) - (b->damage == NULL);
+    if (!order)
+        order = compare_numbers(a->last, b->last);
+    if (!order)
+        order = a->is_closed - b->is_closed;
+    return order ? order : strcmp(a->path, b->path);
+}
+
+static size_t
+folder_size(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Fails if several folders have lists of several sets. A single folder with
+ * lists of several sets is damaged: the chain breaks in it. */
+static enum status
+check_sets(struct verify *v, const struct files *files)
+{
+    const struct file *first = NULL;
+
+    for (size_t i = 0; i < files->n; i++) {
+        const struct file *f = &files->each[i];
+        size_t size = folder_size(f->path);
+
+        if (f->damage)
+            continue;
+        if (!first)
+            first = f;
+        if (strcmp(first->epoch, f->epoch) &&
+            (size != folder_size(first->path) ||
+             memcmp(f->path, first->path, size)))
+            return client_fail(v->client, STATUS_INVALID,
+                               "there are lists of several sets: %.400s and "
+                               "%.400s; one at a time",
+                               first->path, f->path);
+    }
+    return STATUS_OK;
+}
+
+/* Proving */
+
+/* Checks a file after `chain`, and moves that on. */
+static enum status
+check_file(struct document_stream *r, struct verify_chain *chain,
+           const struct verify_chain *told, const char *told_where)
+{
+    struct verify *v = r->v;
+    struct verify_list *list = verify_list_new(chain, r->path);
+    enum status rc = STATUS_MEMORY;
+
+    r->why.text[0] = '\0';
+    if (list && told_where && told->last > chain->last)
+        verify_list_expect(list, told->last, &told->digest, told_where);
+    if (list)
+        rc = feed_file(r, list, false);
+    if (!rc)
+        rc = verify_list_end(list, chain, &r->why);
+    r->at = list ? verify_list_reached(list) : 0;
+    verify_list_free(list);
+    if (rc == STATUS_IO)
+        return cannot_read(v, r->path);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(&v->client->problem);
+    return rc ? verify_breaks(v, r->path, r->at, &r->why) : STATUS_OK;
+}
+
+/* Checks that another copy of the list, perhaps an earlier one, agrees. */
+static enum status
+check_copy(struct verify *v, const struct file *copy, const struct file *list)
+{
+    struct verify_chain told = v->chain, chain = v->chain;
+    struct document_stream first = {.v = v, .path = copy->path};
+    struct document_stream second = {.v = v, .path = list->path};
+    enum status rc = check_file(&first, &told, NULL, NULL);
+
+    if (!rc)
+        rc = check_file(&second, &chain, &told, copy->path);
+    if (rc || !copy->is_closed)
+        return rc;
+    if (copy->last == list->last &&
+        !memcmp(&first.content, &second.content, sizeof(first.content)))
+        return STATUS_OK;
+    problem_set(&second.why,
+                "a closed list is there twice, with other bytes: %.400s",
+                copy->path);
+    return verify_breaks(v, list->path, v->chain.last, &second.why);
+}
+
+/* Counts the copies of one list, from `i` on. */
+static size_t
+copies_of(const struct files *files, size_t i)
+{
+    size_t n = 1;
+
+    while (i + n < files->n && !files->each[i + n].damage &&
+           files->each[i + n].after == files->each[i].after)
+        n++;
+    return n;
+}
+
+/* Checks all copies of a list; the longest one comes last. */
+static enum status
+check_copies(struct verify *v, const struct file *copies, size_t n)
+{
+    const struct file *list = &copies[n - 1];
+    struct document_stream r = {.v = v, .path = list->path};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; i + 1 < n && !rc; i++)
+        rc = check_copy(v, &copies[i], list);
+    if (!rc)
+        rc = check_file(&r, &v->chain, NULL, NULL);
+    if (!rc)
+        verify_holds(v, list->path);
+    return rc;
+}
+
+static enum status
+check_all(struct verify *v, const struct files *files)
+{
+    enum status rc = STATUS_OK;
+    size_t n;
+
+    for (size_t i = 0; i < files->n && !rc; i += n) {
+        const struct file *f = &files->each[i];
+        struct problem why = {.text = ""};
+
+        n = copies_of(files, i);
+        rc = go_on(v);
+        if (rc)
+            break;
+        if (!f->damage) {
+            rc = check_copies(v, f, n);
+            continue;
+        }
+        problem_set(&why, "%s", f->damage);
+        rc = verify_breaks(v, f->path, v->chain.last, &why);
+    }
+    return rc;
+}
+
+enum status
+verify_files(struct verify *v, const char *dir)
+{
+    struct files files = {.n = 0};
+    enum status rc = look_for(v, &files, dir);
+
+    if (!rc && files.n == 0)
+        rc = client_fail(
+            v->client, STATUS_IO,
+            "there are no Change Lists of Tidings in %.800s; one that "
+            "is not closed yet only its broker has",
+            dir);
+    place_damaged(&files);
+    if (files.n > 0)
+        qsort(files.each, files.n, sizeof(files.each[0]), compare);
+    if (!rc)
+        rc = check_sets(v, &files);
+    if (!rc)
+        rc = check_all(v, &files);
+    for (size_t i = 0; i < files.n; i++) {
+        free(files.each[i].path);
+        free(files.each[i].damage);
+    }
+    free(files.each);
+    return rc;
+}

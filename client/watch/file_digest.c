@@ -1,0 +1,183 @@
+/*
+ * file_digest.c - the digest of a file.
+ */
+#include "client/watch/file_digest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#define READ_BYTES 65536
+#define SETTLE_NS  INT64_C(2000000000)
+#define SECOND_NS  INT64_C(1000000000)
+#define READS_MAX  3 /* of a file that changes during the reading */
+#define STOP_BYTES (16 * 1024 * 1024)
+
+struct filehasher {
+    EVP_MD_CTX *context;
+    bool (*should_stop)(void *user);
+    void *user;
+    char bytes[READ_BYTES];
+};
+
+struct filehasher *
+filehasher_new(bool (*should_stop)(void *user), void *user)
+{
+    struct filehasher *hasher = malloc(sizeof(*hasher));
+
+    if (!hasher)
+        return NULL;
+    hasher->should_stop = should_stop;
+    hasher->user = user;
+    hasher->context = EVP_MD_CTX_new();
+    if (!hasher->context) {
+        free(hasher);
+        return NULL;
+    }
+    return hasher;
+}
+
+void
+filehasher_free(struct filehasher *hasher)
+{
+    if (!hasher)
+        return;
+    EVP_MD_CTX_free(hasher->context);
+    free(hasher);
+}
+
+static int64_t
+nanoseconds(struct timespec t)
+{
+    return (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec;
+}
+
+void
+filemark_stat(struct filemark *mark, const struct stat *st)
+{
+    struct timespec now;
+    int64_t changed_ns = nanoseconds(st->st_ctim);
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    mark->size = st->st_size;
+    mark->mtime_ns = nanoseconds(st->st_mtim);
+    mark->ctime_ns = nanoseconds(now) - changed_ns < SETTLE_NS
+                         ? FILEMARK_UNSETTLED
+                         : changed_ns;
+    mark->ino = st->st_ino;
+}
+
+bool
+filemark_is_of(const struct filemark *mark, const struct stat *st)
+{
+    return mark->size == st->st_size && mark->ino == st->st_ino &&
+           mark->mtime_ns == nanoseconds(st->st_mtim) &&
+           mark->ctime_ns == nanoseconds(st->st_ctim);
+}
+
+static bool
+is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size &&
+           nanoseconds(a->st_mtim) == nanoseconds(b->st_mtim) &&
+           nanoseconds(a->st_ctim) == nanoseconds(b->st_ctim);
+}
+
+/* If somebody opens the file meanwhile, the kernel breaks the lease by SIGIO,
+ * which the program ignores; nobody waits, as the lease ends at once. */
+static bool
+is_being_written(int fd)
+{
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+        return false;
+    }
+    return errno == EAGAIN;
+}
+
+static enum file_digest_result
+digest(struct filehasher *hasher, int fd, struct file_digest *hash)
+{
+    uint64_t size = 0;
+    uint64_t asked = 0;
+    ssize_t n;
+
+    hash->head_size = 0;
+    if (lseek(fd, 0, SEEK_SET) ||
+        !EVP_DigestInit_ex(hasher->context, EVP_sha256(), NULL))
+        return FILE_DIGEST_FAILED;
+    while ((n = read(fd, hasher->bytes, sizeof(hasher->bytes)))) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 ||
+            !EVP_DigestUpdate(hasher->context, hasher->bytes, (size_t)n))
+            return FILE_DIGEST_FAILED;
+        if (!size) {
+            hash->head_size =
+                (size_t)n < sizeof(hash->head) ? (size_t)n : sizeof(hash->head);
+            memcpy(hash->head, hasher->bytes, hash->head_size);
+        }
+        size += (uint64_t)n;
+        if (size - asked >= STOP_BYTES) {
+            asked = size;
+            if (hasher->should_stop(hasher->user))
+                return FILE_DIGEST_STOPPED;
+        }
+    }
+    return EVP_DigestFinal_ex(hasher->context, hash->mark.sha256, NULL)
+               ? FILE_DIGEST_READ
+               : FILE_DIGEST_FAILED;
+}
+
+enum file_digest_result
+file_digest_read(struct filehasher *hasher, int dir_fd, const char *name,
+                 struct file_digest *hash)
+{
+    enum file_digest_result result = FILE_DIGEST_WRITTEN;
+    struct stat before;
+    struct stat after;
+    int saved;
+    int fd;
+
+    errno = 0;
+    fd = openat(dir_fd, name,
+                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO
+                   ? FILE_DIGEST_GONE
+                   : FILE_DIGEST_FAILED;
+    for (int i = 0; i < READS_MAX; i++) {
+        result = FILE_DIGEST_FAILED;
+        if (fstat(fd, &before))
+            break;
+        result =
+            S_ISREG(before.st_mode) ? FILE_DIGEST_WRITTEN : FILE_DIGEST_GONE;
+        if (result == FILE_DIGEST_GONE || is_being_written(fd))
+            break;
+        /* Before the reading: a settled file then cannot change unseen. */
+        filemark_stat(&hash->mark, &before);
+        result = digest(hasher, fd, hash);
+        if (result != FILE_DIGEST_READ)
+            break;
+        if (fstat(fd, &after)) {
+            result = FILE_DIGEST_FAILED;
+            break;
+        }
+        result = FILE_DIGEST_WRITTEN;
+        if (is_being_written(fd))
+            break;
+        if (is_same(&before, &after)) {
+            result = FILE_DIGEST_READ;
+            break;
+        }
+    }
+    saved = errno;
+    close(fd);
+    errno = saved;
+    return result;
+}

@@ -1,0 +1,70 @@
+/*
+ * file_digest.h - the digest of a file at one moment.
+ *
+ * Does not read a file that somebody has open for writing: the watch gets an
+ * event when the writer closes it. A read lease shows that: the kernel grants
+ * one only if there is no writer. file_digest_read takes one and returns it at
+ * once, before the reading and after it. Without leases (some network file
+ * systems; files of another user, without CAP_LEASE) it may read a half-written
+ * file, and reads it again after the close.
+ *
+ * Size and times, before and after, show a change during the reading; the mark
+ * shows one that a clock's tick may hide (filemark_stat).
+ */
+#ifndef CLIENT_WATCH_FILE_DIGEST_H
+#define CLIENT_WATCH_FILE_DIGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "client/watch/media_types.h"
+
+#define FILE_DIGEST_SIZE 32
+
+/* The record of a file, to see without reading that it did not change. */
+struct filemark {
+    int64_t size;
+    int64_t mtime_ns;
+    int64_t ctime_ns; /* FILEMARK_UNSETTLED: read the file again */
+    uint64_t ino;
+    unsigned char sha256[FILE_DIGEST_SIZE];
+};
+
+#define FILEMARK_UNSETTLED INT64_MIN
+
+enum file_digest_result {
+    FILE_DIGEST_READ,
+    FILE_DIGEST_GONE,    /* or no file any more */
+    FILE_DIGEST_WRITTEN, /* open for writing, or it does not come to rest */
+    FILE_DIGEST_FAILED,  /* errno says why */
+    FILE_DIGEST_STOPPED  /* should_stop returned true */
+};
+
+struct file_digest {
+    struct filemark mark;
+    char head[MEDIATYPES_HEAD]; /* its first bytes */
+    size_t head_size;
+};
+
+/* Serves one thread, one file after the other. Calls `should_stop` now and
+ * then. NULL: no memory. */
+struct filehasher;
+struct filehasher *filehasher_new(bool (*should_stop)(void *user), void *user);
+void filehasher_free(struct filehasher *hasher); /* NULL is allowed */
+
+/* Reads the file `name` in `dir_fd`, but no symbolic link. */
+enum file_digest_result file_digest_read(struct filehasher *hasher, int dir_fd,
+                                         const char *name,
+                                         struct file_digest *hash);
+
+/* True if size, times and inode of `st` are those of the mark. */
+bool filemark_is_of(const struct filemark *mark, const struct stat *st);
+
+/* Takes the size and times of `st`. A file that changed less than two seconds
+ * ago may change again without a trace in its times (some file systems have
+ * only even seconds): then the mark is unsettled. */
+void filemark_stat(struct filemark *mark, const struct stat *st);
+
+#endif

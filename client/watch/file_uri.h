@@ -1,0 +1,41 @@
+/*
+ * file_uri.h - chooses the published files of a directory, and writes their
+ * URIs.
+ *
+ * A path is relative to the directory, its names separated by "/", as bytes:
+ * names need not be UTF-8.
+ */
+#ifndef CLIENT_WATCH_FILE_URI_H
+#define CLIENT_WATCH_FILE_URI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* a loc's bytes, all of them ASCII here. */
+#define FILE_URI_MIN 12
+#define FILE_URI_MAX 2048
+
+/* Longest published path: a longer one has too long a loc. */
+#define FILE_URI_PATH_MAX FILE_URI_MAX
+
+/* Default folder of the state; a folder of that name, at any depth, is not
+ * published. */
+#define FILE_URI_STATE_NAME ".tidings"
+
+/* Says why `base` is not an absolute URI of http or https with a host, without
+ * query and fragment, and "/" at its end. NULL: it is one. */
+const char *file_uri_fault(const char *base);
+
+/* Appends `path` to `base`: unreserved characters (RFC 3986, section 2.3) and
+ * "/" as they are, every other byte percent-encoded. False: shorter than
+ * FILE_URI_MIN or longer than FILE_URI_MAX. */
+bool file_uri_write(char to[FILE_URI_MAX + 1], const char *base,
+                    const char *path);
+
+/* True if `path`, or a folder above it, is called FILE_URI_STATE_NAME or
+ * matches one of the globs (fnmatch). Each glob is compared with each name, and
+ * with the path so far, where only "/" matches "/". */
+bool file_uri_is_excluded(const char *const *globs, size_t n_globs,
+                          const char *path);
+
+#endif

@@ -1,0 +1,305 @@
+#include "client/websub/delivery_queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/digest.h"
+#include "proto/number.h"
+#include "proto/webhook_signature.h"
+
+/* W-107 */
+#define TOLERANCE_S 300
+
+/* Deliveries to remember: the ring begins small, and grows as long as all of
+ * its entries are young enough for a repeat. */
+#define REMEMBERED_FIRST 256
+#define REMEMBERED_MAX   16384
+#define REMEMBERED_S     (2 * TOLERANCE_S)
+
+struct remembered {
+    struct digest id, body;
+    bool has_id;
+    bool is_paired;  /* another subscription delivered it, too */
+    unsigned number; /* of the subscription that delivered it */
+    int64_t at_s;
+};
+
+struct delivery {
+    struct delivery *next;
+    char *topic, *type, *id;
+    struct buf body;
+};
+
+struct delivery_queue {
+    struct td_subscriber_options options;
+    struct td_subscriber_counts counts;
+    struct timer *hand_over;
+    struct delivery *first, **end; /* queue */
+    bool *is_freed;                /* set for the function that calls back */
+
+    struct remembered *ring;
+    size_t ring_size, n_remembered;
+    size_t at; /* where the next one goes */
+};
+
+static void
+delivery_free(struct delivery *delivery)
+{
+    if (!delivery)
+        return;
+    buf_fini(&delivery->body);
+    free(delivery->topic);
+    free(delivery->type);
+    free(delivery->id);
+    free(delivery);
+}
+
+/* Repeats */
+
+static bool
+is_known(struct delivery_queue *d, const struct remembered *new,
+         const struct delivery_key *key)
+{
+    for (size_t i = 0; i < d->n_remembered; i++) {
+        struct remembered *old = &d->ring[i];
+
+        if (new->has_id && old->has_id &&
+            !memcmp(&new->id, &old->id, sizeof(new->id)))
+            return true;
+        if (new->number == old->number || old->is_paired ||
+            old->at_s < key->since_s || new->at_s - old->at_s > REMEMBERED_S ||
+            memcmp(&new->body, &old->body, sizeof(new->body)))
+            continue;
+        old->is_paired = true;
+        return true;
+    }
+    return false;
+}
+
+static bool
+grow(struct delivery_queue *d)
+{
+    size_t size = d->ring_size ? 2 * d->ring_size : REMEMBERED_FIRST;
+    struct remembered *ring;
+
+    if (size > REMEMBERED_MAX)
+        return false;
+    ring = realloc(d->ring, size * sizeof(*ring));
+    if (!ring)
+        return false;
+    /* The full ring had its oldest entry at d->at, which now is in the middle.
+     * Order only matters for overwriting: it need not be mended. */
+    d->ring = ring;
+    d->ring_size = size;
+    d->at = d->n_remembered;
+    return true;
+}
+
+static void
+remember(struct delivery_queue *d, const struct remembered *new)
+{
+    bool is_full = d->n_remembered == d->ring_size;
+
+    if (is_full &&
+        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
+        is_full = !grow(d);
+    if (d->ring_size == 0)
+        return; /* no memory: it will not know a repeat */
+    d->ring[d->at] = *new;
+    d->at = (d->at + 1) % d->ring_size;
+    if (!is_full)
+        d->n_remembered++;
+}
+
+/* Signatures */
+
+/* Compares texts of one length in constant time. */
+static bool
+is_equal(struct slice a, const char *b)
+{
+    unsigned char difference = 0;
+
+    if (a.size != strlen(b))
+        return false;
+    for (size_t i = 0; i < a.size; i++)
+        difference |= (unsigned char)(a.data[i] ^ b[i]);
+    return !difference;
+}
+
+/* True if one of the signatures, separated by blanks, and its time are right.
+ */
+static bool
+is_right_webhook(const struct signer *signer, const struct arrival *arrival,
+                 int64_t now_s)
+{
+    struct slice rest = arrival->webhook_signature;
+    char right[WEBHOOK_SIGNATURE_SIZE];
+    uint64_t then_s;
+
+    if (!arrival->webhook_id.size ||
+        !number_read(arrival->webhook_timestamp, &then_s) ||
+        then_s > INT64_MAX / 2 || (int64_t)then_s < now_s - TOLERANCE_S ||
+        (int64_t)then_s > now_s + TOLERANCE_S)
+        return false;
+    if (signer_sign_webhook(signer, arrival->webhook_id, (int64_t)then_s,
+                            buf_slice(&arrival->body), right))
+        return false;
+    while (rest.size > 0)
+        if (is_equal(slice_take(&rest, ' '), right))
+            return true;
+    return false;
+}
+
+/* 0: the signature is right; else the status of the answer. */
+static unsigned
+judge_signature(struct delivery_queue *d, struct delivery_key *key,
+                const struct arrival *arrival, int64_t now_s)
+{
+    bool has_webhooks = arrival->webhook_signature.size > 0;
+    struct signer *signer;
+    unsigned status = 0;
+
+    if (!key->secret)
+        return 0;
+    if (!arrival->signature.size) {
+        d->counts.unsigned_++;
+        return 403;
+    }
+    signer = signer_new(SIGNATURE_SHA256, slice_of(key->secret));
+    if (!signer)
+        return 503;
+    if (signature_check(arrival->signature, slice_of(key->secret),
+                        buf_slice(&arrival->body), NULL))
+        status = 202;
+    else if (signer_is_webhook(signer) && (has_webhooks || key->has_webhooks) &&
+             !is_right_webhook(signer, arrival, now_s))
+        status = 202;
+    else
+        key->has_webhooks = has_webhooks || key->has_webhooks;
+    signer_free(signer);
+    d->counts.wrong += status == 202;
+    return status;
+}
+
+/* Handing over */
+
+static void
+on_hand_over(void *user)
+{
+    struct delivery_queue *d = user;
+    bool is_freed = false;
+
+    d->is_freed = &is_freed;
+    while (!is_freed && d->first) {
+        struct delivery *delivery = d->first;
+        struct td_delivery told = {
+            .topic = delivery->topic,
+            .type = delivery->type,
+            .body = delivery->body.data ? delivery->body.data : "",
+            .size = delivery->body.size,
+            .id = delivery->id,
+        };
+
+        d->first = delivery->next;
+        if (!d->first)
+            d->end = &d->first;
+        d->counts.delivered++;
+        d->options.on_delivery(&told, d->options.user);
+        delivery_free(delivery);
+    }
+    if (!is_freed)
+        d->is_freed = NULL;
+}
+
+static struct delivery *
+delivery_new(const char *topic, struct slice id, struct arrival *arrival)
+{
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
+
+    if (!delivery)
+        return NULL;
+    delivery->topic = strdup(topic);
+    delivery->type = slice_dup(arrival->type);
+    delivery->id = slice_dup(id);
+    delivery->body = arrival->body;
+    buf_init(&arrival->body, 0);
+    if (!delivery->topic || !delivery->type || !delivery->id) {
+        delivery_free(delivery);
+        return NULL;
+    }
+    return delivery;
+}
+
+void
+delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
+                    const char *topic, int64_t now_s, struct arrival *arrival,
+                    struct reply *reply)
+{
+    struct slice id = arrival->webhook_id.size > 0 ? arrival->webhook_id
+                                                   : arrival->delivery_id;
+    struct remembered new = {
+        .has_id = id.size > 0, .number = key->number, .at_s = now_s};
+    struct delivery *delivery;
+
+    reply->status = judge_signature(d, key, arrival, now_s);
+    if (reply->status)
+        return;
+    reply->status = 202;
+    digest_start(&new.id, id);
+    digest_start(&new.body, buf_slice(&arrival->body));
+    if (is_known(d, &new, key)) {
+        d->counts.repeated++;
+        return;
+    }
+    delivery = delivery_new(topic, id, arrival);
+    if (!delivery) {
+        reply->status = 503;
+        return;
+    }
+    remember(d, &new);
+    *d->end = delivery;
+    d->end = &delivery->next;
+    timer_start(d->hand_over, 0);
+}
+
+struct td_subscriber_counts *
+delivery_queue_counts(struct delivery_queue *deliveries)
+{
+    return &deliveries->counts;
+}
+
+struct delivery_queue *
+delivery_queue_new(struct loop *loop,
+                   const struct td_subscriber_options *options)
+{
+    struct delivery_queue *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->options = *options;
+    d->end = &d->first;
+    d->hand_over = timer_new(loop, on_hand_over, d);
+    if (!d->hand_over) {
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void
+delivery_queue_free(struct delivery_queue *d)
+{
+    if (!d)
+        return;
+    if (d->is_freed)
+        *d->is_freed = true;
+    timer_free(d->hand_over);
+    while (d->first) {
+        struct delivery *next = d->first->next;
+
+        delivery_free(d->first);
+        d->first = next;
+    }
+    free(d->ring);
+    free(d);
+}

@@ -1,0 +1,480 @@
+#include "client/websub/hub_subscription.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "client/lib/pause.h"
+#include "client/websub/subscription_request.h"
+#include "proto/number.h"
+#include "proto/urlencoded.h"
+
+/* How long a hub may take to verify an accepted request, before the next one.
+ */
+#define VERIFIED_WITHIN_MS 60000
+
+/* Unsubscriptions: attempts, and the longest pause between them. If the hub
+ * hears none of them, the subscription ends with its lease. */
+#define LEAVE_ATTEMPTS  10
+#define LEAVE_PAUSE_MAX 60000
+
+/* The lease of a hub that names none (W-070: 10 days); and the longest that
+ * counts. */
+#define LEASE_UNTOLD (10 * 86400)
+#define LEASE_MAX    (366 * 86400)
+
+#define SECRET_BYTES 32
+
+/* "whsec_", the bytes in base64, NUL: the format of Standard Webhooks, for hubs
+ * that speak it (W-106). */
+#define SECRET_SIZE (6 + (SECRET_BYTES + 2) / 3 * 4 + 1)
+
+enum lease_state {
+    STATE_ASKING,
+    STATE_ASKED,
+    STATE_ACTIVE,
+    STATE_LEAVING,
+    STATE_OVER
+};
+
+struct hub_subscription {
+    struct hub_subscription_plan plan;
+    char *hub, *topic, *moved;
+    struct route *route;
+    struct subscription_request *request;
+    struct timer *wait; /* for the verification, or until the next attempt */
+    struct timer *tell; /* reports changes by a request of the hub */
+    enum lease_state state;
+
+    struct delivery_key key;
+    char secret[SECRET_SIZE];
+    uint64_t hub_subscription_s;
+    int64_t end_ms; /* of the lease */
+    bool is_shut;
+    unsigned n_attempts; /* to leave */
+    unsigned pause_ms;
+
+    /* Events to report */
+    bool is_verified, is_denied, is_doubted, is_left;
+    struct problem why;
+    bool *is_freed; /* set for the function that calls back */
+};
+
+/* The one function that changes the state; the diagram is hub_subscription.h's.
+ */
+static void
+enter(struct hub_subscription *l, enum lease_state state)
+{
+    timer_stop(l->wait);
+    if (state == STATE_ASKED)
+        timer_start(l->wait, VERIFIED_WITHIN_MS);
+    if (state == STATE_ACTIVE && l->state != STATE_ACTIVE)
+        l->key.since_s = time(NULL);
+    if (state == STATE_OVER) {
+        subscription_request_free(l->request);
+        l->request = NULL;
+    }
+    l->state = state;
+}
+
+/* Reports an event. False: the callee freed the lease. */
+static bool
+tell(struct hub_subscription *l, enum hub_subscription_event event,
+     const struct problem *why)
+{
+    bool is_freed = false;
+
+    l->is_freed = &is_freed;
+    l->plan.on_event(l, event, why, l->plan.user);
+    if (is_freed)
+        return false;
+    l->is_freed = NULL;
+    return true;
+}
+
+static void
+fail(struct hub_subscription *l, const struct problem *why)
+{
+    struct problem copy = *why;
+
+    enter(l, STATE_OVER);
+    tell(l, HUB_SUBSCRIPTION_FAILED, &copy);
+}
+
+static void
+on_tell(void *user)
+{
+    struct hub_subscription *l = user;
+    bool is_verified = l->is_verified && l->state == STATE_ACTIVE;
+    bool is_doubted = l->is_doubted && l->state == STATE_ACTIVE;
+
+    l->is_verified = l->is_doubted = false;
+    if (is_verified && !tell(l, HUB_SUBSCRIPTION_ACTIVE, &l->why))
+        return;
+    if (is_doubted && !tell(l, HUB_SUBSCRIPTION_DOUBTED, &l->why))
+        return;
+    if (l->is_denied)
+        tell(l, HUB_SUBSCRIPTION_DENIED, &l->why);
+    else if (l->is_left)
+        tell(l, HUB_SUBSCRIPTION_LEFT, &l->why);
+}
+
+/* Asking */
+
+static void
+on_subscribed(const struct subscription_request_end *end, void *user)
+{
+    struct hub_subscription *l = user;
+
+    l->request = NULL;
+    if (l->state != STATE_ASKING && l->state != STATE_ACTIVE)
+        return;
+    if (end->why.rc) {
+        /* Verified already: then the answer does not matter. */
+        if (l->state == STATE_ASKING)
+            fail(l, &end->why);
+        return;
+    }
+    if (!end->has_secret)
+        l->key.secret = NULL;
+    if (end->moved) {
+        free(l->moved);
+        l->moved = strdup(end->moved);
+    }
+    if (l->state == STATE_ASKING) {
+        enter(l, STATE_ASKED);
+        tell(l, HUB_SUBSCRIPTION_ACCEPTED, &end->why);
+    }
+}
+
+/* Leaving */
+
+static void leave(struct hub_subscription *l);
+
+static void
+on_left(struct hub_subscription *l)
+{
+    enter(l, STATE_OVER);
+    l->is_left = true;
+    timer_start(l->tell, 0);
+}
+
+static void
+leave_later(struct hub_subscription *l)
+{
+    enter(l, STATE_LEAVING);
+    if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+        on_left(l);
+    else
+        timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
+}
+
+static void
+on_unsubscribed(const struct subscription_request_end *end, void *user)
+{
+    struct hub_subscription *l = user;
+
+    l->request = NULL;
+    if (l->state != STATE_LEAVING)
+        return;
+    if (!end->why.rc)
+        timer_start(l->wait, VERIFIED_WITHIN_MS);
+    else if (end->why.rc == STATUS_REFUSED || end->why.rc == STATUS_GONE)
+        on_left(l); /* the hub has no such subscription */
+    else
+        leave_later(l);
+}
+
+static void
+leave(struct hub_subscription *l)
+{
+    const struct subscription_request_plan plan = {
+        .mode = WEBSUB_UNSUBSCRIBE,
+        .hub = l->moved ? l->moved : l->hub,
+        .topic = l->topic,
+        .callback = route_url(l->route),
+    };
+
+    enter(l, STATE_LEAVING);
+    l->n_attempts++;
+    l->request = subscription_request_start(callback_client(l->plan.callback),
+                                            &plan, on_unsubscribed, l);
+    if (!l->request)
+        leave_later(l);
+}
+
+static void
+on_wait(void *user)
+{
+    struct hub_subscription *l = user;
+    struct problem why = {.text = ""};
+
+    if (l->state == STATE_LEAVING) {
+        if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+            on_left(l);
+        else
+            leave(l);
+        return;
+    }
+    problem_clear(&why);
+    problem(&why, STATUS_UNREACHABLE,
+            "the hub %s accepted the request, but has not verified it", l->hub);
+    fail(l, &why);
+}
+
+/* Requests of the hub */
+
+static bool
+is_topic(const struct hub_subscription *l, struct slice topic)
+{
+    struct buf ours, theirs;
+    bool is_same = slice_is(topic, l->topic);
+
+    if (is_same || websub_check_url(topic, "hub.topic", NULL))
+        return is_same;
+    buf_init(&ours, 4 * WEBSUB_URL_MAX);
+    buf_init(&theirs, 4 * WEBSUB_URL_MAX);
+    websub_comparable(&ours, slice_of(l->topic));
+    websub_comparable(&theirs, topic);
+    is_same = !ours.failed && !theirs.failed &&
+              slice_equal(buf_slice(&ours), buf_slice(&theirs));
+    buf_fini(&ours);
+    buf_fini(&theirs);
+    return is_same;
+}
+
+/* A repeated verification may shorten the lease, never lengthen it: it proves
+ * as little as a denial, and a renewal that is too late loses the subscription.
+ */
+static void
+set_lease(struct hub_subscription *l, const struct urlencoded_data *form)
+{
+    struct slice text;
+    uint64_t seconds = 0;
+    int64_t end_ms;
+
+    if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
+        !number_read(text, &seconds) || seconds == 0)
+        seconds = l->plan.hub_subscription_s ? l->plan.hub_subscription_s
+                                             : LEASE_UNTOLD;
+    if (seconds > LEASE_MAX)
+        seconds = LEASE_MAX;
+    end_ms = loop_now_ms() + (int64_t)seconds * 1000;
+    if (l->state == STATE_ACTIVE && end_ms > l->end_ms)
+        return;
+    l->hub_subscription_s = seconds;
+    l->end_ms = end_ms;
+}
+
+static bool
+confirm_subscription(struct hub_subscription *l,
+                     const struct urlencoded_data *form)
+{
+    if (l->state != STATE_ASKING && l->state != STATE_ASKED &&
+        l->state != STATE_ACTIVE)
+        return false;
+    set_lease(l, form);
+    enter(l, STATE_ACTIVE);
+    l->is_verified = true;
+    timer_start(l->tell, 0);
+    return true;
+}
+
+static bool
+confirm_unsubscription(struct hub_subscription *l)
+{
+    if (l->state != STATE_LEAVING && !(l->state == STATE_OVER && l->is_left))
+        return false;
+    on_left(l);
+    return true;
+}
+
+/* A lease in LEAVING ignores denials, and goes on asking the hub to end it. */
+static bool
+take_denial(struct hub_subscription *l, const struct urlencoded_data *form)
+{
+    struct slice reason;
+
+    if (l->state == STATE_LEAVING)
+        return true;
+    if (l->state == STATE_OVER)
+        return l->is_denied;
+    if (!urlencoded_get(form, "hub.reason", &reason))
+        reason = SLICE("");
+    if (reason.size > 500)
+        reason.size = 500;
+    problem(&l->why, STATUS_REFUSED, "%.*s", SLICE_ARG(reason));
+    l->is_doubted = l->state == STATE_ACTIVE;
+    l->is_denied = !l->is_doubted;
+    if (l->is_denied)
+        enter(l, STATE_OVER);
+    timer_start(l->tell, 0);
+    return true;
+}
+
+/* W-058, W-059: confirms what the lease asked for; all else gets 404. */
+static void
+answer_hub(struct hub_subscription *l, struct arrival *arrival,
+           struct reply *reply)
+{
+    struct slice mode, topic, challenge;
+    struct urlencoded_data form;
+    bool is_ours = false;
+
+    if (!urlencoded_read(&form, arrival->query, NULL) &&
+        urlencoded_get(&form, "hub.mode", &mode) &&
+        urlencoded_get(&form, "hub.topic", &topic) && is_topic(l, topic)) {
+        if (!urlencoded_get(&form, "hub.challenge", &challenge))
+            challenge = SLICE("");
+        if (slice_is(mode, "denied"))
+            is_ours = take_denial(l, &form);
+        else if (challenge.size > 0 && slice_is(mode, "subscribe"))
+            is_ours = confirm_subscription(l, &form);
+        else if (challenge.size > 0 && slice_is(mode, "unsubscribe"))
+            is_ours = confirm_unsubscription(l);
+        if (is_ours && !slice_is(mode, "denied"))
+            buf_add_slice(&reply->text, challenge);
+    }
+    urlencoded_fini(&form);
+    reply->status = is_ours ? 200 : 404;
+    if (!is_ours)
+        delivery_queue_counts(l->plan.deliveries)->unknown++;
+}
+
+static void
+on_arrival(struct arrival *arrival, struct reply *reply, void *user)
+{
+    struct hub_subscription *l = user;
+
+    if (!arrival->is_post) {
+        answer_hub(l, arrival, reply);
+    } else if (l->is_shut || l->state == STATE_OVER) {
+        /* W-086: that ends the subscription, too. */
+        reply->status = 410;
+        if (l->state == STATE_LEAVING)
+            on_left(l);
+    } else if (l->state == STATE_ACTIVE || l->state == STATE_LEAVING) {
+        delivery_queue_take(l->plan.deliveries, &l->key, l->topic, time(NULL),
+                            arrival, reply);
+    } else {
+        delivery_queue_counts(l->plan.deliveries)->unknown++;
+    }
+}
+
+/* Its life */
+
+static bool
+make_secret(struct hub_subscription *l)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char bytes[SECRET_BYTES + 1] = {0};
+    char *to = l->secret;
+
+    if (getrandom(bytes, SECRET_BYTES, 0) != SECRET_BYTES)
+        return false;
+    to = stpcpy(to, "whsec_");
+    for (size_t i = 0; i < SECRET_BYTES; i += 3) {
+        unsigned word = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 |
+                        (i + 2 < SECRET_BYTES ? bytes[i + 2] : 0u);
+
+        for (int shift = 18; shift >= 0; shift -= 6)
+            *to++ = digits[word >> shift & 63];
+    }
+    if (SECRET_BYTES % 3)
+        memset(to - (3 - SECRET_BYTES % 3), '=', 3 - SECRET_BYTES % 3);
+    *to = '\0';
+    l->key.secret = l->secret;
+    return true;
+}
+
+struct hub_subscription *
+hub_subscription_new(const struct hub_subscription_plan *plan)
+{
+    struct td_client *client = callback_client(plan->callback);
+    struct hub_subscription *l = calloc(1, sizeof(*l));
+    struct subscription_request_plan request = {
+        .mode = WEBSUB_SUBSCRIBE,
+        .hub = plan->hub,
+        .topic = plan->topic,
+        .hub_subscription_s = plan->hub_subscription_s,
+    };
+
+    if (!l)
+        return NULL;
+    l->plan = *plan;
+    l->key.number = plan->number;
+    l->pause_ms = PAUSE_FIRST;
+    l->hub = strdup(plan->hub);
+    l->topic = strdup(plan->topic);
+    l->plan.hub = l->hub;
+    l->plan.topic = l->topic;
+    l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
+    l->wait = timer_new(client->loop, on_wait, l);
+    l->tell = timer_new(client->loop, on_tell, l);
+    if (l->hub && l->topic && l->route && l->wait && l->tell &&
+        (plan->has_no_secret || make_secret(l))) {
+        request.callback = route_url(l->route);
+        request.secret = l->key.secret;
+        l->request =
+            subscription_request_start(client, &request, on_subscribed, l);
+    }
+    if (!l->request) {
+        hub_subscription_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void
+hub_subscription_free(struct hub_subscription *l)
+{
+    if (!l)
+        return;
+    if (l->is_freed)
+        *l->is_freed = true;
+    subscription_request_free(l->request);
+    route_free(l->route);
+    timer_free(l->wait);
+    timer_free(l->tell);
+    explicit_bzero(l->secret, sizeof(l->secret));
+    free(l->hub);
+    free(l->topic);
+    free(l->moved);
+    free(l);
+}
+
+void
+hub_subscription_leave(struct hub_subscription *l, bool is_shut)
+{
+    l->is_shut = is_shut;
+    subscription_request_free(l->request);
+    l->request = NULL;
+    leave(l);
+}
+
+bool
+hub_subscription_is_active(const struct hub_subscription *l)
+{
+    return l->state == STATE_ACTIVE;
+}
+
+uint64_t
+hub_subscription_lease_seconds(const struct hub_subscription *l)
+{
+    return l->hub_subscription_s;
+}
+
+const char *
+hub_subscription_topic(const struct hub_subscription *l)
+{
+    return l->topic;
+}
+
+const char *
+hub_subscription_moved(const struct hub_subscription *l)
+{
+    return l->moved;
+}

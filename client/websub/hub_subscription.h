@@ -1,0 +1,81 @@
+/*
+ * hub_subscription.h - one subscription at a hub: a topic and a callback URL of
+ * its own, from the request to its end.
+ *
+ *     ASKING --202--> ASKED --verified--> ACTIVE --hub_subscription_leave-->
+ * LEAVING |               |                  ^ |                      |
+ *        +--verified-----|------------------+ |    verified, refused,|
+ *        |               |                    |   given up, lease over
+ *        +--> refused, no verification, denied+---------> OVER <-----+
+ *
+ * A denial is a GET without a signature: anybody who knows the callback URL can
+ * send it. While the request is pending, only the hub knows that URL, and the
+ * denial is its answer. Later a denial proves nothing: the lease reports
+ * HUB_SUBSCRIPTION_DOUBTED and keeps its state.
+ *
+ * A hub may verify before it answers the request (W section 11): both are under
+ * way at the same time. The lease confirms each repeated verification as long
+ * as the subscription is wanted: the first answer may have been lost.
+ */
+#ifndef CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
+#define CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/websub/callback.h"
+#include "client/websub/delivery_queue.h"
+#include "proto/problem.h"
+
+enum hub_subscription_event {
+    HUB_SUBSCRIPTION_ACCEPTED, /* the hub took the request */
+    HUB_SUBSCRIPTION_ACTIVE,   /* it is verified (again):
+                                  hub_subscription_lease_seconds   says for how long
+                                */
+    HUB_SUBSCRIPTION_FAILED,   /* why->text says why. Nothing after it */
+    HUB_SUBSCRIPTION_DENIED, /* why->text: the hub's reason. Nothing after it */
+    HUB_SUBSCRIPTION_DOUBTED, /* somebody claims that it was denied: why->text
+                      is the reason. Only the hub knows */
+    HUB_SUBSCRIPTION_LEFT /* hub_subscription_leave has come to its end. Nothing
+                             after it */
+};
+
+struct hub_subscription;
+
+/* On the loop, never from inside a call of a lease; may free the lease. */
+typedef void hub_subscription_fn(struct hub_subscription *lease,
+                                 enum hub_subscription_event event,
+                                 const struct problem *why, void *user);
+
+struct hub_subscription_plan {
+    struct td_callback *callback;
+    struct delivery_queue *deliveries; /* takes its deliveries */
+    const char *hub, *topic;
+    uint64_t hub_subscription_s; /* requested; 0: the hub's default */
+    bool has_no_secret; /* else one, of its own, where it is safe (W-030) */
+    size_t max_bytes;   /* of a delivery */
+    unsigned number;    /* of the subscriber's leases */
+    hub_subscription_fn *on_event;
+    void *user;
+};
+
+/* Sends the request. NULL: no memory. */
+struct hub_subscription *
+hub_subscription_new(const struct hub_subscription_plan *plan);
+
+/* Frees it without a request to the hub. NULL is allowed. */
+void hub_subscription_free(struct hub_subscription *lease);
+
+/* Asks the hub to end it, again and again for a while. `is_shut`: deliveries
+ * get 410 from now on; else the lease goes on taking them. */
+void hub_subscription_leave(struct hub_subscription *lease, bool is_shut);
+
+bool hub_subscription_is_active(const struct hub_subscription *lease);
+uint64_t hub_subscription_lease_seconds(
+    const struct hub_subscription *lease); /* as granted */
+const char *hub_subscription_topic(const struct hub_subscription *lease);
+
+/* The new permanent address of the hub; NULL: it has not moved. */
+const char *hub_subscription_moved(const struct hub_subscription *lease);
+
+#endif

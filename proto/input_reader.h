@@ -1,0 +1,81 @@
+/*
+ * input_reader.h - what all formats' readers have in common; only readers see
+ * this.
+ *
+ *     bytes -> reader_feed -> parser.feed -> [entry_... , reader_entry_end]
+ *                                                  |
+ *                               on_change <- change_check, interval, limits
+ */
+#ifndef PROTO_INPUT_READER_H
+#define PROTO_INPUT_READER_H
+
+#include "proto/buf.h"
+#include "proto/entry_builder.h"
+#include "proto/idempotency_key.h"
+#include "proto/input_formats.h"
+
+/* What a format does. `parser` is what `open` gave. */
+struct parser {
+    /* NULL: no memory. */
+    void *(*open)(struct reader *reader);
+    void (*close)(void *parser);
+
+    /* Ready for another document; STATUS_MEMORY is all that can go wrong. */
+    enum status (*reset)(void *parser);
+    enum status (*feed)(void *parser, struct slice bytes, struct problem *why);
+    enum status (*end)(void *parser, struct problem *why);
+
+    /* The current line; 0 if it is unknown. */
+    uint64_t (*line)(const void *parser);
+
+    /* How many bytes it has seen without making anything of them. */
+    size_t (*held)(const void *parser);
+};
+
+/* A row of input_formats.c. */
+struct format {
+    const char *media_type;
+    const struct parser *parser;
+};
+
+struct reader {
+    const struct parser *parser;
+    void *state; /* of the parser */
+    enum reader_use use;
+    size_t max_entries;
+    change_fn *on_change;
+    void *user;
+    bool takes_any_capability;
+    bool takes_message; /* reader_take_message */
+
+    /* The document so far */
+    enum status rc;     /* the first failure; the reader stops there */
+    uint64_t n_entries; /* handed over */
+    bool is_in_entry;
+    int capability; /* or -1 */
+    struct coverage coverage;
+    struct key id;
+    struct buf pending; /* given, but too little to be worth a look */
+    struct entry entry;
+};
+
+/* Is what a message says of the log that it is of read here? */
+static inline bool
+reader_is_for_messages(const struct reader *reader)
+{
+    return reader->use == READER_MESSAGE || reader->takes_message;
+}
+
+/* Begins an entry; STATUS_TOO_LARGE if there must not be another one. */
+MUST_CHECK enum status reader_entry_begin(struct reader *reader,
+                                          struct problem *why);
+
+/* Checks the entry and hands it over. */
+MUST_CHECK enum status reader_entry_end(struct reader *reader,
+                                        struct problem *why);
+
+/* The document's interval is known now: R-015. */
+MUST_CHECK enum status reader_interval(const struct reader *reader,
+                                       struct problem *why);
+
+#endif

@@ -1,0 +1,169 @@
+#include "broker/base/client_limits.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+#include "proto/network_address.h"
+#include "tests/test.h"
+
+static struct client *
+at(struct clients *clients, const char *text)
+{
+    struct sockaddr_storage address;
+
+    assert_true(address_read(text, &address));
+    return client_at(clients, (struct sockaddr *)&address);
+}
+
+/* The owner of one IPv6 address has all of the first 64 bits; IPv4 is the same
+ * in both of its spellings. */
+TEST(clients_are_addresses)
+{
+    static const struct {
+        const char *one, *other, *name;
+        bool are_same;
+    } rows[] = {
+        {"192.0.2.1", "192.0.2.1", "192.0.2.1", true},
+        {"192.0.2.1", "192.0.2.2", "192.0.2.1", false},
+        {"192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1", true},
+        {"::ffff:192.0.2.1", "::ffff:192.0.2.2", "192.0.2.1", false},
+        {"2001:db8::1", "2001:db8::2:3", "2001:db8::", true},
+        {"2001:db8::1", "2001:db8:0:1::1", "2001:db8::", false},
+        {"::1", "0.0.0.1", "::", false},
+    };
+    struct clients clients;
+    char name[CLIENT_NAME_SIZE];
+
+    clients_init(&clients, 25);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client *one = at(&clients, rows[i].one);
+        struct client *other = at(&clients, rows[i].other);
+
+        assert_int_equal(one == other, rows[i].are_same);
+        client_name(one, name);
+        assert_string_equal(name, rows[i].name);
+        client_unref(one);
+        client_unref(other);
+    }
+    client_name(NULL, name);
+    assert_string_equal(name, "");
+    assert_null(client_at(&clients, &(struct sockaddr){AF_UNIX}));
+    /* Nobody refers to a client any more, so that none is there. */
+    assert_null(clients.tree);
+    clients_fini(&clients);
+}
+
+/* Each client has its own limit, independent of the others. */
+TEST(each_client_has_its_own_limit)
+{
+    struct problem why = {""};
+    struct clients clients;
+    struct client *one, *other;
+
+    clients_init(&clients, 25);
+    clients_limit_each(&clients, CLIENT_STREAMS, 3);
+    one = at(&clients, "192.0.2.1");
+    other = at(&clients, "192.0.2.2");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(clients_take(&clients, one, CLIENT_STREAMS, 1, NULL),
+                         0);
+    assert_int_equal(clients_take(&clients, one, CLIENT_STREAMS, 1, &why),
+                     STATUS_LIMITED);
+    assert_string_equal(why.text, "your address has as many streams as one "
+                                  "client may have: 3");
+    assert_int_equal(clients_take(&clients, one, CLIENT_CONNECTIONS, 1, NULL),
+                     0);
+    assert_int_equal(clients_take(&clients, other, CLIENT_STREAMS, 1, NULL), 0);
+    assert_int_equal(clients_take(&clients, NULL, CLIENT_STREAMS, 9, NULL), 0);
+    assert_int_equal(client_held(one, CLIENT_STREAMS), 3);
+    assert_int_equal(clients_held(&clients, CLIENT_STREAMS), 13);
+
+    clients_give(&clients, one, CLIENT_STREAMS, 1);
+    assert_int_equal(clients_take(&clients, one, CLIENT_STREAMS, 1, NULL), 0);
+    clients_give(&clients, one, CLIENT_STREAMS, 3);
+    clients_give(&clients, one, CLIENT_CONNECTIONS, 1);
+    clients_give(&clients, other, CLIENT_STREAMS, 1);
+    clients_give(&clients, NULL, CLIENT_STREAMS, 9);
+    assert_int_equal(clients_held(&clients, CLIENT_STREAMS), 0);
+    client_unref(one);
+    client_unref(other);
+    clients_fini(&clients);
+}
+
+/* No client has over a quarter of the common memory, as long as it has more
+ * than one post. A single post may have all. */
+TEST(nobody_has_over_a_quarter_unless_by_one_post)
+{
+    struct holding first, second, others, nobodys = {.clients = NULL};
+    struct problem why = {""};
+    struct clients clients;
+    struct client *one, *other;
+
+    clients_init(&clients, 25);
+    clients_limit_all(&clients, CLIENT_POSTS, 1000);
+    one = at(&clients, "192.0.2.1");
+    other = at(&clients, "192.0.2.2");
+    holding_init(&first, &clients, one, CLIENT_POSTS);
+    holding_init(&second, &clients, one, CLIENT_POSTS);
+    holding_init(&others, &clients, other, CLIENT_POSTS);
+    client_unref(one);
+    client_unref(other);
+
+    assert_int_equal(holding_add(&first, 200, NULL), 0);
+    assert_int_equal(holding_add(&second, 50, NULL), 0);
+    assert_int_equal(holding_add(&second, 1, &why), STATUS_LIMITED);
+    assert_string_equal(why.text, "your address posts as much at a time as one "
+                                  "client may post: 250 bytes of memory");
+    assert_int_equal(holding_add(&first, 1, NULL), STATUS_LIMITED);
+    assert_false(holding_try(&first, 1));
+    assert_int_equal(holding_add(&others, 250, NULL), 0);
+
+    holding_end(&second);
+    assert_int_equal(holding_add(&first, 500, NULL), 0); /* 700 of its own */
+    assert_int_equal(holding_add(&first, 51, &why), STATUS_BUSY);
+    assert_string_equal(why.text, "too much is being posted at the moment");
+    assert_int_equal(holding_add(&others, 50, NULL), 0);
+    assert_false(clients_have_room(&clients, CLIENT_POSTS, 1));
+    holding_release(&others, 100);
+    assert_true(clients_have_room(&clients, CLIENT_POSTS, 100));
+
+    holding_end(&first);
+    holding_end(&others);
+    holding_end(&nobodys);
+    assert_int_equal(clients_held(&clients, CLIENT_POSTS), 0);
+    assert_null(clients.tree);
+    clients_fini(&clients);
+}
+
+enum { MANY = 5000 };
+
+/* A client exists as long as anybody refers to it. */
+TEST(forgets_clients_that_have_nothing)
+{
+    static struct client *all[MANY];
+    struct client_key hub = {.kind = CLIENT_IS_HUB};
+    struct clients clients;
+    char text[64];
+
+    clients_init(&clients, 25);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text, sizeof(text), "10.0.%d.%d", i / 250, i % 250);
+        all[i] = at(&clients, text);
+        assert_ptr_equal(client_ref(all[i]), all[i]);
+    }
+    assert_ptr_equal(at(&clients, "10.0.3.7"), all[757]);
+    client_unref(all[757]);
+    for (int i = 0; i < MANY; i++) {
+        client_unref(all[i]);
+        client_unref(all[MANY - 1 - i]);
+    }
+    assert_null(clients.tree);
+
+    all[0] = client_of(&clients, &hub);
+    client_name(all[0], text);
+    assert_string_equal(text, "hub");
+    client_unref(all[0]);
+    client_unref(NULL);
+    clients_fini(&clients);
+}

@@ -1,0 +1,34 @@
+/*
+ * baseline_parts_test.c - the parts of an index, each read once.
+ */
+#include "client/baseline/part_queue.h"
+
+#include <stdio.h>
+
+#include "tests/test.h"
+
+#define PARTS 5000U
+
+/* Of so many, some have the same slot: none is taken for another. */
+TEST(tells_many_parts_from_each_other)
+{
+    const struct part like = {.depth = 1};
+    struct parts parts;
+    char url[40];
+
+    baseline_parts_init(&parts);
+    for (unsigned round = 0; round < 2; round++)
+        for (unsigned i = 0; i < PARTS; i++) {
+            snprintf(url, sizeof(url), "http://e.org/%u.xml", i);
+            assert_int_equal(
+                baseline_parts_add(&parts, &like, slice_of(url), SLICE("")),
+                round == 0 ? PARTS_ADDED : PARTS_KNOWN);
+        }
+    for (unsigned i = 0; i < PARTS; i++) {
+        snprintf(url, sizeof(url), "http://e.org/%u.xml", i);
+        assert_string_equal(baseline_parts_first(&parts)->url, url);
+        baseline_parts_done(&parts);
+    }
+    assert_null(baseline_parts_first(&parts));
+    baseline_parts_fini(&parts);
+}

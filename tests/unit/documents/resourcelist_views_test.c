@@ -1,0 +1,270 @@
+#include "broker/documents/resourcelist_views.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/bodies.h"
+#include "tests/support/renewals.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+#define N 2300
+
+/* A list of so many resources, in parts of at most `entries`. */
+static void
+open_with(struct renewals *w, void **state, uint64_t entries)
+{
+    renewals_open(w, state);
+    w->sets.config.resource_list_entries = entries;
+    sets_post(&w->sets, "demo", 1, N);
+    renewals_work(w);
+}
+
+/* A list of the resources that a post creates. */
+static void
+open_with_json(struct renewals *w, void **state, struct slice json)
+{
+    struct sets_outcome o;
+
+    renewals_open(w, state);
+    o = sets_post_body(&w->sets, "demo", "application/json", json, 0);
+    if (o.rc)
+        fail_msg("%s", o.why.text);
+    renewals_work(w);
+}
+
+/* The bytes of a page, with a NUL. */
+static void
+read_page(struct renewals *w, uint64_t part, uint64_t page, struct buf *text)
+{
+    struct document document;
+
+    w->form = DOCUMENT_HTML;
+    w->page = page;
+    assert_int_equal(
+        part ? renewals_try(w, resourcelist_part_open, 1, part, &document)
+             : renewals_try(w, resourcelist_current_open, 0, 0, &document),
+        STATUS_OK);
+    assert_null(document.gzip);
+    buf_init(text, SIZE_MAX);
+    bodies_read(document.body, text);
+    buf_add(text, "", 1);
+}
+
+/* The resources that a page names, each once: how many. */
+static unsigned
+take_resources(const char *page, bool seen[N + 1])
+{
+    static const char before[] = "<a href=\"http://example.com/r/";
+    unsigned n = 0;
+
+    for (; (page = strstr(page, before)); n++) {
+        unsigned long number = strtoul(page += strlen(before), NULL, 10);
+
+        assert_in_range(number, 1, N);
+        assert_false(seen[number]);
+        seen[number] = true;
+    }
+    return n;
+}
+
+/* The link leads to `base` and `end`; `end` is NULL: there is no such link. */
+static void
+assert_link(const char *page, const char *rel, const char *base,
+            const char *end)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "<link rel=\"%s\" href=\"%s%s\">", rel, base,
+             end ? end : "");
+    if (!strstr(page, end ? text : rel) == (end != NULL))
+        fail_msg("%s %s", end ? "there is no" : "there is", text);
+}
+
+/* The page has `n` resources that no page before had, and these links. */
+static void
+assert_page(struct renewals *w, uint64_t part, uint64_t page, bool seen[N + 1],
+            unsigned n, const char *base, const char *prev, const char *next)
+{
+    struct buf text;
+
+    read_page(w, part, page, &text);
+    assert_int_equal(take_resources(text.data, seen), n);
+    assert_link(text.data, "prev", base, prev);
+    assert_link(text.data, "next", base, next);
+    buf_fini(&text);
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+/* 1,000 a page, one leading to the next and back. */
+TEST(pages_have_all_resources_of_a_list)
+{
+    static const struct {
+        unsigned n;
+        const char *prev, *next;
+    } pages[] = {
+        {1000, NULL, "?page=2"},
+        {1000, "", "?page=3"},
+        {300, "?page=2", NULL},
+    };
+
+    static const char list[] = RENEWALS_DEMO "resourcelist/000000000001.xml";
+    bool seen[N + 1] = {false};
+    struct document document;
+    struct renewals w;
+
+    open_with(&w, state, 50000);
+    for (size_t i = 0; i < 3; i++)
+        assert_page(&w, 0, i + 1, seen, pages[i].n, list, pages[i].prev,
+                    pages[i].next);
+    w.page = 4;
+    assert_int_equal(
+        renewals_try(&w, resourcelist_current_open, 0, 0, &document),
+        STATUS_NOT_FOUND);
+    renewals_end(&w);
+}
+
+static struct digest
+tag_of_page(struct renewals *w)
+{
+    struct document document;
+
+    w->form = DOCUMENT_HTML;
+    w->page = 1;
+    assert_int_equal(
+        renewals_try(w, resourcelist_current_open, 0, 0, &document), STATUS_OK);
+    document_close(&document);
+    return document.tag;
+}
+
+/* R-034, R-264: a browser that has it from a broker of another public URL gets
+ * it anew, for the sake of its links. */
+TEST(a_page_is_another_one_under_another_public_url)
+{
+    struct digest before, after;
+    struct renewals w;
+
+    open_with(&w, state, 50000);
+    before = tag_of_page(&w);
+    after = tag_of_page(&w);
+    assert_memory_equal(&before, &after, sizeof(before));
+    snprintf(w.sets.public_url, sizeof(w.sets.public_url),
+             "http://example.com");
+    after = tag_of_page(&w);
+    assert_memory_not_equal(&before, &after, sizeof(before));
+    renewals_end(&w);
+}
+
+/* From part to part, too: the index is a page of the parts. */
+TEST(pages_lead_through_all_parts)
+{
+    static const struct {
+        uint64_t part, page;
+        unsigned n;
+        const char *prev, *next;
+    } pages[] = {
+        {1, 1, 1000, NULL, "1.xml?page=2"},
+        {1, 2, 500, "1.xml", "2.xml"},
+        {2, 1, 800, "1.xml", NULL},
+    };
+
+    bool seen[N + 1] = {false};
+    struct renewals w;
+    struct buf text;
+
+    open_with(&w, state, 1500);
+    read_page(&w, 0, 1, &text);
+    assert_non_null(strstr(text.data,
+                           "<a href=\"" RENEWALS_DEMO
+                           "resourcelist/000000000001/000000000002.xml\">"));
+    assert_link(text.data, "next", "", NULL);
+    buf_fini(&text);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+        assert_page(&w, pages[i].part, pages[i].page, seen, pages[i].n,
+                    RENEWALS_DEMO "resourcelist/000000000001/00000000000",
+                    pages[i].prev, pages[i].next);
+    renewals_end(&w);
+}
+
+/* The names of a source's resources are text, and lead nowhere but to the web.
+ */
+TEST(a_page_runs_nothing_that_a_source_says)
+{
+    static const char json[] =
+        "[{\"loc\":\"http://example.com/?a=%22%3E&b=1&c='\","
+        "\"change\":\"created\"},"
+        "{\"loc\":\"javascript:alert(1)\",\"change\":\"created\"}]";
+    struct renewals w;
+    struct buf text;
+
+    open_with_json(&w, state, slice_of(json));
+    read_page(&w, 0, 1, &text);
+    assert_non_null(
+        strstr(text.data,
+               "<a href=\"http://example.com/?a=%22%3E&amp;b=1&amp;c='\">"));
+    assert_non_null(strstr(text.data, "<td>javascript:alert(1)</td>"));
+    assert_null(strstr(text.data, "href=\"javascript:"));
+    buf_fini(&text);
+    renewals_end(&w);
+}
+
+/* R-386: nothing but what a Sitemap has, in the order in which it has it. */
+TEST(a_plain_list_is_a_sitemap_and_nothing_else)
+{
+    static const char json[] =
+        "[{\"loc\":\"http://example.com/a?b&c\",\"change\":\"created\","
+        "\"lastmod\":\"2026-04-01T18:09:00Z\",\"changefreq\":\"daily\","
+        "\"priority\":0.5,\"length\":3,\"tags\":[\"t\"],\"links\":[{\"rel\":"
+        "\"duplicate\",\"href\":\"http://example.org/1\"}]},"
+        "{\"loc\":\"http://example.com/b\",\"change\":\"created\"}]";
+    struct renewals w;
+    struct buf text;
+
+    open_with_json(&w, state, slice_of(json));
+    w.form = DOCUMENT_PLAIN;
+    renewals_text(&w, resourcelist_current_open, 0, 0, &text);
+    buf_add(&text, "", 1);
+    assert_string_equal(
+        text.data,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>2026-04-01T18:09:00Z</lastmod>"
+        "<changefreq>daily</changefreq><priority>0.5</priority></url>\n"
+        "<url><loc>http://example.com/b</loc></url>\n"
+        "</urlset>\n");
+    buf_fini(&text);
+    renewals_end(&w);
+}
+
+/* Its parts are plain, too, and together the set. */
+TEST(a_plain_index_leads_to_plain_lists)
+{
+    struct xpath index, part;
+    struct renewals w;
+    size_t n = 0;
+
+    open_with(&w, state, 1000);
+    w.form = DOCUMENT_PLAIN;
+    renewals_read(&w, resourcelist_current_open, 0, 0, &index);
+    assert_xpath_count(&index, "/s:sitemapindex/s:sitemap", 3);
+    assert_xpath_count(&index, "//rs:*", 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        char question[60], loc[120];
+
+        snprintf(question, sizeof(question), "/*/s:sitemap[%u]/s:loc", i);
+        snprintf(loc, sizeof(loc),
+                 RENEWALS_DEMO "resourcelist/000000000001/%012u.xml?plain", i);
+        assert_xpath_text(&index, question, loc);
+        renewals_read(&w, resourcelist_part_open, 1, i, &part);
+        assert_xpath_count(&part, "//rs:*", 0);
+        assert_xpath_count(&part, "//@td:*", 0);
+        n += xpath_count(&part, "/s:urlset/s:url");
+        xpath_close(&part);
+    }
+    assert_int_equal(n, N);
+    xpath_close(&index);
+    renewals_end(&w);
+}

@@ -1,0 +1,35 @@
+#include "client/dumps/file_check.h"
+
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+/* Of "hello". */
+#define SHA256 \
+    "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_file_is_read_whole_or_up_to_where_more_will_come)
+{
+    int dir = tempdir_fd(state);
+    struct digest_check *d = digest_check_new(SLICE("sha-256:" SHA256), 5);
+    struct problem why = {.text = ""};
+
+    tempdir_write(dir, "whole", "hello");
+    tempdir_write(dir, "part", "hel");
+
+    assert_int_equal(digests_file(d, dir, "whole", UINT64_MAX, &why),
+                     STATUS_OK);
+    assert_int_equal(digests_file(d, dir, "part", UINT64_MAX, &why),
+                     STATUS_INVALID);
+    assert_string_equal(why.text, "has 3 bytes, the source told 5");
+    assert_int_equal(digests_file(d, dir, "part", 3, &why), STATUS_OK);
+    assert_int_equal(digest_check_add(d, SLICE("lo"), &why), STATUS_OK);
+    assert_int_equal(digest_check_end(d, &why), STATUS_OK);
+    assert_int_equal(digests_file(d, dir, "part", 4, &why), STATUS_IO);
+    assert_string_equal(why.text, "part is too short");
+    assert_int_equal(digests_file(d, dir, "none", UINT64_MAX, &why), STATUS_IO);
+    assert_string_equal(why.text,
+                        "cannot read none: No such file or directory");
+    digest_check_free(d);
+}

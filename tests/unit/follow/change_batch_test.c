@@ -1,0 +1,280 @@
+/*
+ * entry_test.c - the report of a change: everything in its entry, by any
+ * transport.
+ */
+#include "client/follow/change_batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/follow/broker_message.h"
+#include "tests/test.h"
+
+#define SECOND INT64_C(1000000)
+
+static const struct document_link links[] = {
+    {.rel = {"duplicate", 9},
+     .href = {"http://mirror.example/a", 23},
+     .length = 7,
+     .pri = 2,
+     .modified_us = 5 * SECOND},
+    {.rel = {"patch", 5},
+     .href = {"http://example.com/p", 20},
+     .path = {"/changes/p", 10},
+     .type = {"application/x-patch", 19},
+     .length = LENGTH_NONE,
+     .modified_us = DATETIME_NONE}};
+
+static void
+fill(struct document_entry *entry)
+{
+    memset(entry, 0, sizeof(*entry));
+    change_init(&entry->change);
+    entry->change.loc = SLICE("http://example.com/a?b&c");
+    entry->change.lastmod_us = 3 * SECOND;
+    entry->change.length = 12;
+    entry->change.type = SLICE("text/csv");
+    entry->change.tags = SLICE("x y");
+    entry->change.hash = SLICE("md5:0123456789abcdef0123456789abcdef");
+    entry->links = links;
+    entry->n_links = 2;
+    entry->when_us = DATETIME_NONE;
+}
+
+static const struct td_change *
+told(struct batch *batch)
+{
+    assert_int_equal(changes_count(&batch->changes), 1);
+    return changes_seal(&batch->changes);
+}
+
+static void
+assert_all_told(const struct td_change *c)
+{
+    assert_string_equal(c->loc, "http://example.com/a?b&c");
+    assert_string_equal(c->lastmod, "1970-01-01T00:00:03Z");
+    assert_int_equal(c->length, 12);
+    assert_string_equal(c->type, "text/csv");
+    assert_null(c->encoding);
+    assert_string_equal(c->tags, "x y");
+    assert_string_equal(c->hash, "md5:0123456789abcdef0123456789abcdef");
+    assert_string_equal(c->links[0].rel, "duplicate");
+    assert_string_equal(c->links[0].href, "http://mirror.example/a");
+    assert_int_equal(c->links[0].length, 7);
+    assert_int_equal(c->links[0].pri, 2);
+    assert_string_equal(c->links[0].modified, "1970-01-01T00:00:05Z");
+    assert_string_equal(c->links[1].rel, "patch");
+    assert_true(c->links[1].length == UINT64_MAX);
+    assert_null(c->links[1].modified);
+    assert_int_equal(c->n_links, 2);
+}
+
+/* A change of a list: with the time it has, of the kind it says. */
+TEST(a_change_is_told_with_all_that_its_entry_says)
+{
+    static const struct filter all = {.text_size = 0};
+    struct document_entry entry;
+    struct batch batch;
+    const struct td_change *c;
+
+    fill(&entry);
+    entry.has_kind = true;
+    entry.change.kind = CHANGE_CREATED;
+    entry.when_us = 4 * SECOND;
+    entry.change.seq = 9;
+    batch_init(&batch, TD_XML);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
+    c = told(&batch);
+    assert_all_told(c);
+    assert_string_equal(c->change, "created");
+    assert_string_equal(c->datetime, "1970-01-01T00:00:04.000000Z");
+    assert_int_equal(c->seq, 9);
+    assert_string_equal(c->links[1].path, "/changes/p");
+    assert_string_equal(
+        c->text,
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+        "<rs:md change=\"created\" datetime=\"1970-01-01T00:00:04.000000Z\" "
+        "td:seq=\"9\" hash=\"md5:0123456789abcdef0123456789abcdef\" "
+        "length=\"12\" type=\"text/csv\" td:tags=\"x y\"/>"
+        "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\" "
+        "modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
+        "<rs:ln rel=\"patch\" href=\"http://example.com/p\" "
+        "type=\"application/x-patch\"/></url>");
+    assert_int_equal(strlen(c->text), c->text_size);
+
+    /* An entry without a kind is an update. */
+    entry.has_kind = false;
+    batch_clear(&batch);
+    batch_add(&batch, &all, &entry, true, NULL);
+    assert_string_equal(told(&batch)->change, "updated");
+    batch_fini(&batch);
+}
+
+/* A resource has no change, in no form. */
+TEST(a_resource_is_told_without_a_change)
+{
+    static const struct filter all = {.text_size = 0};
+    struct document_entry entry;
+    struct batch batch;
+    const struct td_change *c;
+
+    fill(&entry);
+    entry.when_us = 3 * SECOND;
+    batch_init(&batch, TD_JSON);
+    assert_int_equal(batch_add(&batch, &all, &entry, false, "/tmp/a"),
+                     STATUS_OK);
+    c = told(&batch);
+    assert_all_told(c);
+    assert_null(c->change);
+    assert_null(c->datetime);
+    assert_string_equal(c->file, "/tmp/a");
+    assert_ptr_equal(strstr(c->text, "{\"loc\":\"http://example.com/a?b&c\","
+                                     "\"lastmod\":"),
+                     c->text);
+    batch_fini(&batch);
+
+    entry.n_links = 0;
+    entry.change.length = LENGTH_NONE;
+    entry.change.type = entry.change.tags = entry.change.hash = SLICE("");
+    batch_init(&batch, TD_XML);
+    batch_add(&batch, &all, &entry, false, NULL);
+    assert_string_equal(told(&batch)->text,
+                        "<url><loc>http://example.com/a?b&amp;c</loc>"
+                        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+                        "<rs:md/></url>");
+    batch_fini(&batch);
+}
+
+static enum status
+add_to_batch(const struct document_entry *entry,
+             const struct document_head *head, void *user)
+{
+    static const struct filter all = {.text_size = 0};
+
+    (void)head;
+    assert_int_equal(batch_add(user, &all, entry, true, NULL), STATUS_OK);
+    return STATUS_OK;
+}
+
+/* The attributes of an odd entry with more than one rs:md are written once, on
+ * the element that they belong to, so that the text is well-formed. */
+TEST(the_text_has_each_foreign_attribute_once)
+{
+    static const struct {
+        const char *inside; /* of the <url> in the document */
+        const char *text;   /* behind the <loc> that is delivered */
+    } cases[] = {
+        {"<rs:md change='updated' y:b='2' y:a='1'/>",
+         "<rs:md change=\"updated\" xmlns:y=\"urn:y\" y:b=\"2\" y:a=\"1\"/>"},
+        {"<rs:md change='updated' y:b='2' y:a='1'/>"
+         "<rs:md change='updated' y:b='2' y:a='1'/>",
+         "<rs:md change=\"updated\" xmlns:y=\"urn:y\" y:b=\"2\" y:a=\"1\"/>"},
+        {"<rs:md change='created' y:a='1' length='3'/>"
+         "<rs:ln rel='up' href='http://example.com/' y:c='3'/>"
+         "<rs:md change='deleted' y:b='2'/>",
+         "<rs:md change=\"deleted\" xmlns:y=\"urn:y\" y:b=\"2\"/>"
+         "<rs:ln rel=\"up\" href=\"http://example.com/\"/>"},
+        {"<rs:md y:a='1'/><rs:md change='created' length='3'/>",
+         "<rs:md change=\"created\" length=\"3\" xmlns:y=\"urn:y\" "
+         "y:a=\"1\"/>"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static const struct document_events events = {NULL, add_to_batch};
+        struct batch batch;
+        struct document *d;
+        char text[1000];
+
+        batch_init(&batch, TD_XML);
+        d = document_new("http://example.com/list.xml", &events, &batch);
+        assert_non_null(d);
+        snprintf(text, sizeof(text),
+                 "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9' "
+                 "xmlns:rs='http://www.openarchives.org/rs/terms/' "
+                 "xmlns:y='urn:y'><url><loc>http://example.com/a</loc>"
+                 "%s</url></urlset>",
+                 cases[i].inside);
+        assert_int_equal(document_feed(d, slice_of(text), NULL), STATUS_OK);
+        assert_int_equal(document_end(d, NULL), STATUS_OK);
+        document_free(d);
+
+        snprintf(text, sizeof(text),
+                 "<url><loc>http://example.com/a</loc>%s</url>", cases[i].text);
+        assert_string_equal(told(&batch)->text, text);
+        batch_fini(&batch);
+    }
+}
+
+/* A change that is too long to be written is still reported, without its
+ * text. */
+TEST(an_entry_that_is_too_long_has_no_text)
+{
+    static const struct filter all = {.text_size = 0};
+    static char loc[300000];
+    struct document_entry entry;
+    struct batch batch;
+
+    memset(loc, 'x', sizeof(loc));
+    fill(&entry);
+    entry.change.loc = (struct slice){loc, sizeof(loc)};
+    batch_init(&batch, TD_XML);
+    assert_int_equal(batch_add(&batch, &all, &entry, true, NULL), STATUS_OK);
+    assert_null(told(&batch)->text);
+    assert_int_equal(strlen(told(&batch)->loc), sizeof(loc));
+    assert_true(batch_is_full(&batch));
+    batch_fini(&batch);
+}
+
+/* Messages report the same in both forms. */
+TEST(messages_tell_all_of_their_entries)
+{
+    static const char json[] =
+        "{\"set\":\"news\",\"epoch\":\"0123456789abcdef\",\"after\":0,"
+        "\"last\":2,\"changes\":[{\"loc\":\"http://example.com/a?b&c\","
+        "\"change\":\"updated\",\"datetime\":\"1970-01-01T00:00:04.000000Z\","
+        "\"lastmod\":\"1970-01-01T00:00:03Z\","
+        "\"hash\":{\"md5\":\"0123456789abcdef0123456789abcdef\"},"
+        "\"length\":12,\"type\":\"text/csv\",\"tags\":[\"x\",\"y\"],"
+        "\"links\":[{\"rel\":\"duplicate\","
+        "\"href\":\"http://mirror.example/a\",\"pri\":2,"
+        "\"modified\":\"1970-01-01T00:00:05Z\",\"length\":7},"
+        "{\"rel\":\"patch\",\"href\":\"http://example.com/p\"}],\"seq\":1},"
+        "{\"loc\":\"http://example.com/b\",\"change\":\"deleted\","
+        "\"datetime\":\"1970-01-01T00:00:04.000001Z\",\"seq\":2}]}";
+    static const char xml[] =
+        "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\""
+        " xmlns:rs=\"http://www.openarchives.org/rs/terms/\""
+        " xmlns:td=\"urn:tidings:1\">\n"
+        "<rs:md capability=\"change-notification\""
+        " td:epoch=\"0123456789abcdef\" td:after=\"0\" td:last=\"2\"/>\n"
+        "<url><loc>http://example.com/a?b&amp;c</loc>"
+        "<lastmod>1970-01-01T00:00:03Z</lastmod>"
+        "<rs:md change=\"updated\" datetime=\"1970-01-01T00:00:04.000000Z\""
+        " td:seq=\"1\" hash=\"md5:0123456789abcdef0123456789abcdef\""
+        " length=\"12\" type=\"text/csv\" td:tags=\"x y\"/>"
+        "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\""
+        " modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
+        "<rs:ln rel=\"patch\" href=\"http://example.com/p\"/></url>\n"
+        "<url><loc>http://example.com/b</loc>"
+        "<rs:md change=\"deleted\" datetime=\"1970-01-01T00:00:04.000001Z\""
+        " td:seq=\"2\"/></url>\n</urlset>\n";
+    struct problem why = {.text = ""};
+    struct broker_message in;
+
+    for (int form = TD_JSON; form <= TD_XML; form++) {
+        assert_int_equal(broker_message_init(&in, (enum td_form)form),
+                         STATUS_OK);
+        if (broker_message_read(&in, form == TD_XML ? SLICE(xml) : SLICE(json),
+                                &why))
+            fail_msg("%s", why.text);
+        assert_int_equal(in.n_changes, 2);
+        assert_all_told(&in.changes[0]);
+        assert_string_equal(in.changes[0].change, "updated");
+        assert_int_equal(in.changes[1].n_links, 0);
+        assert_null(in.changes[1].links);
+        assert_null(in.changes[1].hash);
+        assert_true(in.changes[1].length == UINT64_MAX);
+        broker_message_fini(&in);
+    }
+}

@@ -1,0 +1,400 @@
+/*
+ * group_test.c - files made durable together, while feeds report changes.
+ */
+#include "client/mirror/file_commit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "client/mirror/mirror.h"
+#include "proto/change.h"
+#include "proto/datetime.h"
+#include "tests/support/tempdir.h"
+#include "tests/test.h"
+
+/* The mirror is "m" of the directory; nothing follows anybody. */
+struct stage {
+    struct tempdir home;
+    struct td_sync_options options;
+    struct mirror m;
+    struct file_commit *group;
+    struct problem why;
+    int64_t set;
+    int64_t now_us;
+    unsigned n_out;
+    unsigned n_written;
+    unsigned n_deleted;
+};
+
+static struct stage s;
+
+static void
+on_event(const struct td_sync_event *event, void *user)
+{
+    (void)user;
+    s.n_written += event->what == TD_SYNC_WRITTEN;
+    s.n_deleted += event->what == TD_SYNC_DELETED;
+}
+
+static void
+on_out(int64_t id, void *user)
+{
+    (void)user;
+    assert_true(id > 0);
+    s.n_out++;
+}
+
+static int
+set_stage(void **state)
+{
+    char dir[300];
+    char position[TD_POSITION_SIZE];
+
+    (void)state;
+    memset(&s, 0, sizeof(s));
+    tempdir_open(&s.home);
+    snprintf(dir, sizeof(dir), "%s/m", s.home.path);
+    s.options = (struct td_sync_options){.on_event = on_event};
+    assert_true(mirror_init(&s.m, td_open(), &s.options));
+    s.m.shelf = shelf_open(dir, true, &s.why);
+    assert_non_null(s.m.shelf);
+    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.book);
+    s.group = file_commit_new(&s.m, on_out, NULL);
+    assert_non_null(s.group);
+    assert_true(
+        book_set(s.m.book, "http://example.com/sets/a", &s.set, position));
+    return 0;
+}
+
+static int
+clear_stage(void **state)
+{
+    (void)state;
+    file_commit_free(s.group);
+    book_close(s.m.book);
+    shelf_close(s.m.shelf);
+    mirror_fini(&s.m);
+    td_close(s.m.client);
+    tempdir_close(&s.home);
+    return 0;
+}
+
+static const char *
+path_of(unsigned n)
+{
+    static char path[64];
+
+    snprintf(path, sizeof(path), "m/h/d%u/%u.txt", n / 100, n);
+    return path;
+}
+
+/* A feed reports resource `n` as changed or deleted. */
+static int64_t
+tell_hash(unsigned n, bool is_deleted, const char *hash)
+{
+    char loc[64];
+    struct book_telling t = {.is_deleted = is_deleted,
+                             .when_us = ++s.now_us,
+                             .lastmod_us = DATETIME_NONE,
+                             .hash = slice_of(hash),
+                             .length = LENGTH_NONE};
+    int64_t id;
+
+    snprintf(loc, sizeof(loc), "https://h/d%u/%u.txt", n / 100, n);
+    t.loc = slice_of(loc);
+    assert_true(mirror_settle(&s.m));
+    assert_true(book_begin(s.m.book));
+    assert_true(book_told(s.m.book, s.set, &t, &id));
+    assert_true(book_commit(s.m.book));
+    return id;
+}
+
+static int64_t
+tell(unsigned n, bool is_deleted)
+{
+    return tell_hash(n, is_deleted, "");
+}
+
+static struct book_resource
+look(int64_t id)
+{
+    struct book_resource r;
+    bool is_found;
+
+    assert_true(book_look(s.m.book, id, &r, &is_found));
+    if (!is_found)
+        r = (struct book_resource){.id = 0};
+    return r;
+}
+
+/* The wanted file arrives. */
+static void
+come(int64_t id, const char *text)
+{
+    struct book_resource r = look(id);
+    char name[DOWNLOAD_NAME_MAX];
+
+    assert_int_equal(r.todo, BOOK_FETCH);
+    file_commit_name(name, r.id, r.version);
+    tempdir_write(shelf_incoming(s.m.shelf), name, text);
+    assert_true(mirror_write(&s.m));
+    assert_true(book_expect(s.m.book, r.id));
+    r = look(id);
+    assert_true(file_commit_add(s.group, &r, false));
+}
+
+/* The loop turns until that many are out. */
+static void
+turn(unsigned n_out)
+{
+    file_commit_start(s.group);
+    while (s.n_out < n_out) {
+        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+        if (s.m.why.rc)
+            fail_msg("%s", s.m.why.text);
+    }
+}
+
+static void
+assert_nothing_incoming(void)
+{
+    struct book_resource r = {.id = 0};
+    char name[DOWNLOAD_NAME_MAX];
+
+    for (r.id = 1; r.id < 4; r.id++)
+        for (r.version = 1; r.version < 9; r.version++) {
+            file_commit_name(name, r.id, r.version);
+            assert_no_file(shelf_incoming(s.m.shelf), name);
+        }
+}
+
+FIXTURE(set_stage, clear_stage);
+
+TEST(many_are_put_and_noted_together)
+{
+    enum { N = 300 };
+
+    char digest[SHELF_DIGEST_SIZE];
+    int64_t ids[N];
+
+    for (unsigned n = 0; n < N; n++) {
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
+    }
+    turn(N);
+
+    assert_int_equal(s.n_written, N);
+    assert_int_equal(book_counts(s.m.book)->n_have, N);
+    assert_int_equal(book_counts(s.m.book)->n_fetch, 0);
+    assert_false(s.m.has_writes);
+    for (unsigned n = 0; n < N; n++) {
+        struct book_resource r = look(ids[n]);
+
+        assert_file(s.home.fd, path_of(n), "text");
+        assert_true(r.is_there);
+        assert_int_equal(r.have_mark.size, 4);
+        /* The source stated no digest: the book has ours. */
+        assert_true(
+            shelf_digest(s.m.shelf, path_of(n) + 2, NULL, NULL, digest));
+        assert_true(slice_is(r.have_hash, digest));
+    }
+    assert_nothing_incoming();
+}
+
+TEST(what_was_overtaken_before_it_has_a_name_is_dropped)
+{
+    int64_t a = tell(1, false);
+    int64_t b = tell(2, false);
+
+    come(a, "old");
+    come(b, "unwanted");
+    tell(1, false);
+    tell(2, true);
+    turn(3); /* the group removes a partial file of the second */
+
+    assert_int_equal(s.n_written, 0);
+    assert_no_file(s.home.fd, path_of(1));
+    assert_no_file(s.home.fd, path_of(2));
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_false(look(a).is_there);
+    assert_nothing_incoming();
+
+    come(a, "new");
+    turn(4);
+    assert_file(s.home.fd, path_of(1), "new");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
+}
+
+/* Turns until the file has its name; the book may not know yet. */
+static void
+turn_to_the_name(unsigned n)
+{
+    file_commit_start(s.group);
+    while (faccessat(s.home.fd, path_of(n), F_OK, 0))
+        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+    assert_int_equal(s.n_out, 0);
+}
+
+TEST(what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is)
+{
+    int64_t a = tell(1, false);
+    int64_t version = look(a).version;
+
+    come(a, "old");
+    turn_to_the_name(1);
+    tell(1, false);
+    assert_true(look(a).version > version);
+    turn(1);
+
+    assert_true(look(a).is_there);
+    assert_int_equal(look(a).have_version, version);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    come(a, "new");
+    turn(2);
+    assert_file(s.home.fd, path_of(1), "new");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
+}
+
+TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
+{
+    int64_t a = tell(1, false);
+
+    come(a, "old");
+    turn_to_the_name(1);
+    tell(1, true);
+    turn(1);
+    assert_int_equal(look(a).todo, BOOK_REMOVE);
+
+    turn(2);
+    assert_no_file(s.home.fd, path_of(1));
+    assert_no_file(s.home.fd, "m/h");
+    assert_int_equal(look(a).id, 0);
+    assert_int_equal(s.n_deleted, 1);
+    assert_int_equal(book_counts(s.m.book)->n_have, 0);
+}
+
+/* It comes back before its removal is noted: the file is not there. */
+TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
+{
+    int64_t a = tell(1, false);
+
+    come(a, "old");
+    turn(1);
+    tell(1, true);
+    file_commit_start(s.group); /* with no files, so the removal is immediate */
+    assert_no_file(s.home.fd, path_of(1));
+    assert_int_equal(s.n_out, 1);
+    tell(1, false);
+    turn(2);
+
+    assert_false(look(a).is_there);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    come(a, "new");
+    turn(3);
+    assert_file(s.home.fd, path_of(1), "new");
+}
+
+TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
+{
+    int64_t a = tell(1, false);
+    int64_t b = tell(2, false);
+    struct book_resource r;
+
+    come(a, "old");
+    turn(1);
+    assert_true(mirror_write(&s.m));
+    assert_true(book_lost(s.m.book, a));
+    assert_true(book_expect(s.m.book, b));
+    tempdir_write(s.home.fd, path_of(2), "also");
+    r = look(a);
+    assert_true(file_commit_add(s.group, &r, true));
+    r = look(b);
+    assert_true(file_commit_add(s.group, &r, true));
+    assert_int_equal(unlinkat(s.home.fd, path_of(2), 0), 0);
+    turn(3);
+
+    assert_true(look(a).is_there);
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_false(look(b).is_there);
+    assert_int_equal(look(b).todo, BOOK_FETCH);
+}
+
+TEST(finishing_waits_for_all_that_was_added)
+{
+    int64_t ids[20];
+
+    for (unsigned n = 0; n < 20; n++) {
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
+        if (n == 9)
+            file_commit_start(s.group);
+    }
+    assert_true(file_commit_finish(s.group));
+    assert_int_equal(s.n_out, 20);
+    for (unsigned n = 0; n < 20; n++) {
+        assert_file(s.home.fd, path_of(n), "text");
+        assert_true(look(ids[n]).is_there);
+    }
+    /* Nothing is called back for it later. */
+    assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+    assert_int_equal(s.n_out, 20);
+}
+
+/* The run ends between names and book, and the source goes back to what was
+ * there before. */
+TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
+{
+    char digest[SHELF_DIGEST_SIZE];
+    struct shelf_mark mark;
+    int64_t a = tell(1, false);
+
+    come(a, "old");
+    turn(1);
+    assert_true(shelf_digest(s.m.shelf, path_of(1) + 2, NULL, NULL, digest));
+    tell(1, false);
+    come(a, "other");
+    file_commit_start(s.group);
+    do {
+        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+        assert_int_equal(shelf_look(s.m.shelf, path_of(1) + 2, &mark),
+                         SHELF_FILE);
+    } while (mark.size != 5);
+    assert_int_equal(s.n_out, 1);
+    file_commit_free(s.group);
+    book_close(s.m.book);
+    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.book);
+    s.group = file_commit_new(&s.m, on_out, NULL);
+    assert_non_null(s.group);
+
+    assert_int_equal(tell_hash(1, false, digest), a);
+    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_int_equal(book_counts(s.m.book)->n_have, 1);
+    come(a, "old");
+    turn(2);
+    assert_file(s.home.fd, path_of(1), "old");
+    assert_int_equal(look(a).todo, BOOK_NOTHING);
+}
+
+/* Freeing the group at any moment leaves no thread at work and no note in the
+ * book. */
+TEST(is_freed_at_any_moment)
+{
+    int64_t ids[50];
+
+    for (unsigned n = 0; n < 50; n++) {
+        ids[n] = tell(n, false);
+        come(ids[n], "text");
+    }
+    file_commit_start(s.group);
+    file_commit_free(s.group);
+    s.group = NULL;
+    assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+    for (unsigned n = 0; n < 50; n++)
+        assert_false(look(ids[n]).is_there);
+    assert_int_equal(s.n_out, 0);
+}

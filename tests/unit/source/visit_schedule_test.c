@@ -1,0 +1,145 @@
+/*
+ * rounds_test.c - of thousands of sets, so many are read at a time, and each in
+ * its turn.
+ */
+#include "client/source/visit_schedule.h"
+
+#include <stdio.h>
+
+#include "tests/test.h"
+
+#define PAUSE_MS 1000
+
+static struct visit_schedule *
+rounds_of(size_t n, bool is_once)
+{
+    struct visit_schedule *r = visit_schedule_new(is_once, PAUSE_MS);
+
+    assert_non_null(r);
+    for (size_t i = 0; i < n; i++) {
+        char url[40];
+
+        snprintf(url, sizeof(url), "http://example.com/%zu", i);
+        assert_true(visit_schedule_add(r, url));
+    }
+    return r;
+}
+
+/* Opens all that may be opened; returns how many are streams and visits. */
+static void
+open_all(struct visit_schedule *r, int64_t now_ms, size_t *n_streams,
+         size_t *n_visits)
+{
+    size_t set;
+    bool is_visit;
+
+    while (visit_schedule_next(r, now_ms, &set, &is_visit))
+        ++*(is_visit ? n_visits : n_streams);
+}
+
+TEST(a_source_has_so_many_streams_and_visits)
+{
+    static const struct {
+        size_t n, n_streams, n_visits;
+    } rows[] = {
+        {1, 1, 0},
+        {12, 12, 0},
+        {VISIT_SCHEDULE_STREAMS, VISIT_SCHEDULE_STREAMS, 0},
+        {VISIT_SCHEDULE_STREAMS + 1, VISIT_SCHEDULE_STREAMS, 1},
+        {6000, VISIT_SCHEDULE_STREAMS, VISIT_SCHEDULE_VISITS},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct visit_schedule *r = rounds_of(rows[i].n, false);
+        size_t n_streams = 0;
+        size_t n_visits = 0;
+
+        open_all(r, 0, &n_streams, &n_visits);
+        assert_int_equal(n_streams, rows[i].n_streams);
+        assert_int_equal(n_visits, rows[i].n_visits);
+        visit_schedule_free(r);
+    }
+}
+
+/* The rounds visit each set once before they visit one again. */
+TEST(the_others_are_visited_in_turn)
+{
+    struct visit_schedule *r = rounds_of(6000, false);
+    size_t n_streams = 0;
+    size_t seen[6000] = {0};
+    size_t set;
+    bool is_visit;
+    int64_t now_ms = 0;
+
+    for (size_t i = 0; i < VISIT_SCHEDULE_STREAMS; i++)
+        assert_true(visit_schedule_next(r, now_ms, &set, &is_visit) &&
+                    !is_visit);
+    for (size_t round = 1; round <= 3; round++) {
+        while (visit_schedule_next(r, now_ms, &set, &is_visit)) {
+            assert_true(is_visit);
+            assert_int_equal(++seen[set], round);
+            visit_schedule_rest(r, set, now_ms);
+            n_streams++;
+        }
+        assert_int_equal(n_streams, round * (6000 - VISIT_SCHEDULE_STREAMS));
+        assert_false(visit_schedule_are_new(r));
+        assert_int_equal(visit_schedule_wait_ms(r, now_ms), PAUSE_MS);
+        now_ms += PAUSE_MS;
+        assert_int_equal(visit_schedule_wait_ms(r, now_ms), 0);
+    }
+    assert_false(visit_schedule_are_over(r));
+    visit_schedule_free(r);
+}
+
+TEST(who_catches_up_once_visits_each_set_once)
+{
+    struct visit_schedule *r = rounds_of(6000, true);
+    size_t n = 0;
+    size_t set;
+    bool is_visit;
+
+    while (visit_schedule_next(r, 0, &set, &is_visit)) {
+        assert_true(is_visit);
+        assert_int_equal(set, n++);
+        assert_false(visit_schedule_are_over(r));
+        visit_schedule_rest(r, set, 0);
+    }
+    assert_int_equal(n, 6000);
+    assert_true(visit_schedule_are_over(r));
+    assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
+    visit_schedule_free(r);
+}
+
+/* A set that ends gives its stream to the waiting one. */
+TEST(a_set_that_ends_makes_room)
+{
+    struct visit_schedule *r =
+        rounds_of(VISIT_SCHEDULE_STREAMS + VISIT_SCHEDULE_VISITS + 1, false);
+    size_t n = 0;
+    size_t set = 0;
+    bool is_visit;
+
+    open_all(r, 0, &n, &n);
+    assert_int_equal(n, VISIT_SCHEDULE_STREAMS + VISIT_SCHEDULE_VISITS);
+    assert_true(visit_schedule_are_new(r));
+    assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
+    visit_schedule_end(r, 7);
+    assert_int_equal(visit_schedule_wait_ms(r, 0), 0);
+    assert_true(visit_schedule_next(r, 0, &set, &is_visit) && !is_visit);
+    assert_int_equal(set, VISIT_SCHEDULE_STREAMS + VISIT_SCHEDULE_VISITS);
+    assert_false(visit_schedule_next(r, 0, &set, &is_visit));
+    visit_schedule_free(r);
+}
+
+TEST(a_set_is_found_by_its_url)
+{
+    struct visit_schedule *r = rounds_of(3, false);
+    size_t set = 7;
+
+    assert_true(visit_schedule_find(r, "http://example.com/2", &set));
+    assert_int_equal(set, 2);
+    assert_string_equal(visit_schedule_url(r, 2), "http://example.com/2");
+    assert_false(visit_schedule_find(r, "http://example.com/3", &set));
+    assert_int_equal(visit_schedule_count(r), 3);
+    visit_schedule_free(r);
+}
