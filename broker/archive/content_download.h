@@ -2,7 +2,7 @@
  * content_download.h - fetches the bytes of resources from their sources: one
  * GET each, into a file, as fast as the disk takes it, verified on the way.
  *
- *     archive thread     "fetch" thread, with a caller (broker/net/caller.h)
+ *     archive thread     "fetch" thread, with a caller (broker/calls/caller.h)
  *
  *     content_download_start --> waits its turn --> GET --piece--> [job: to the
  * file] |              ^                  | |              +------------------+
@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "broker/state/content_files.h"
 #include "proto/buf.h"
 #include "proto/problem.h"

@@ -30,9 +30,9 @@
 
 #include <stdint.h>
 
+#include "broker/calls/caller.h"
 #include "broker/hub/bodies.h"
 #include "broker/hub/subscription.h"
-#include "broker/net/caller.h"
 #include "proto/buf.h"
 #include "proto/status.h"
 

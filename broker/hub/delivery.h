@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/calls/caller.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/bodies.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/loads.h"
-#include "broker/net/caller.h"
 
 /* Pause after a failure of our own: of a disk, or no memory. */
 #define DELIVERY_PAUSE_US ((int64_t)1000000)

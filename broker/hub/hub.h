@@ -2,7 +2,7 @@
  * hub.h - the WebSub hub: its interface to the folders above.
  *
  * A subscription is a cursor in a topic's log, with one delivery in flight:
- * there are no queues. The delivery thread (net/caller.h) owns everything;
+ * there are no queues. The delivery thread (calls/caller.h) owns everything;
  * other threads hand over orders:
  *
  *     order_new, hub_submit --> [delivery thread: run, kept] --> order->done
@@ -26,7 +26,7 @@
  *     topic.c    topic_mark      log thread: a commit, so the topic is dirty
  *     hub.c      on_wake
  *     deliver.c  deliver_wake    those that rest in it are due: each asks the
- *                                caller for a turn (net/caller.h)
+ *                                caller for a turn (calls/caller.h)
  *     prepare.c  prepare_call    has its turn: the body is found, or made, or
  *     loads.c    work            worker: read from disk
  *     prepare.c  fix             its range is written,

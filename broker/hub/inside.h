@@ -8,11 +8,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "broker/calls/caller.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/records.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verify.h"
-#include "broker/net/caller.h"
 #include "proto/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed

@@ -14,9 +14,9 @@
 #define BROKER_HUB_LOADS_H
 
 #include "base/list.h"
+#include "broker/calls/caller.h"
 #include "broker/hub/bodies.h"
 #include "broker/hub/topic.h"
-#include "broker/net/caller.h"
 
 #define LOADS_MAX 2
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/net/server.h"
+#include "base/job.h"
 #include "proto/buf.h"
 #include "proto/change_filter.h"
 #include "proto/problem.h"

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/calls/caller.h"
 #include "broker/hub/order.h"
 #include "broker/hub/relay.h"
-#include "broker/net/caller.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/digest.h"

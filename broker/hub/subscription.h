@@ -27,9 +27,9 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
 #include "broker/hub/topic.h"
-#include "broker/net/caller.h"
 #include "broker/sets/filters.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/job.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -121,24 +121,13 @@ void service_wake(struct service *service);
  * milliseconds; of several calls the earliest counts. Called on that thread. */
 void service_wake_later(struct service *service, int64_t wait_us);
 
-/* A task for a service thread; a member of its owner's struct. */
-struct task {
-    struct list node;
-    void (*run)(struct task *task);
-};
-
 /* Runs task->run on that thread. Any thread; in order per posting thread. At
  * the end of the server posted tasks still run, before the threads are
  * joined. */
 void service_post(struct service *service, struct task *task);
 
-/* Runs `work`, which may block, on the worker pool, then `done` on the service
- * thread. Called on that service thread. Always calls `done`. */
-struct job {
-    void (*work)(struct job *job);
-    void (*done)(struct job *job);
-};
-
+/* Runs job->work on the worker pool, then job->done on the service thread.
+ * Called on that service thread. Always calls `done`. */
 void service_work(struct service *service, struct job *job);
 
 #endif

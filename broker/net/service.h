@@ -20,10 +20,10 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/jobs.h"
 #include "base/list.h"
 #include "base/thread.h"
 #include "broker/base/client_limits.h"
-#include "broker/net/jobs.h"
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"

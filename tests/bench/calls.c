@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"
 

@@ -18,7 +18,7 @@
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
-#include "tests/unit/net/odd.h"
+#include "tests/unit/calls/odd.h"
 
 /* Of "hello". */
 #define SHA256 \

@@ -1,10 +1,10 @@
 /*
- * quiet.h - the caller (broker/net/caller.h) without a thread and without a
+ * quiet.h - the caller (broker/calls/caller.h) without a thread and without a
  * network: nothing happens but what the test makes happen, in turns, and time
  * is what it says.
  *
  * Tests that use this, by simulation.h or engine.h, are linked with quiet.c
- * instead of net/caller.c: the linker takes no function from a part that a
+ * instead of calls/caller.c: the linker takes no function from a part that a
  * test's own files define (tests/CMakeLists.txt).
  *
  *     caller_open -> quiet_turn: posted tasks and wakes run, calls get their
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 
 #define QUIET_JOBS_MAX 16
 

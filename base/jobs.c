@@ -1,4 +1,4 @@
-#include "broker/net/jobs.h"
+#include "base/jobs.h"
 
 #include <stdlib.h>
 

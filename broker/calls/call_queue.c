@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 #include "proto/buf.h"
 #include "proto/websub.h"
 

@@ -1,11 +1,11 @@
-#include "broker/net/call_transfer.h"
+#include "broker/calls/call_transfer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 #include "proto/httpdate.h"
 
 /* The sizes of reads, and of writes of a body that is too long to be sent with

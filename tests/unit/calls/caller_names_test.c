@@ -4,7 +4,7 @@
 #include <netdb.h>
 
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 /* The addresses of a name, one answer after the other; the last one stays. */
 static struct name {

@@ -1,6 +1,6 @@
 /* The results of a call, with any server at the other end. The order of calls:
  * caller_turns_test.c; forbidden addresses: caller_whom_test.c. */
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include "proto/httpdate.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 /* The deadline that ends a call. */
 #define DEADLINE_US 200000

@@ -4,9 +4,9 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 /* Beginning and end */
 

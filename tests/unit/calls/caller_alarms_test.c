@@ -1,9 +1,9 @@
 /* Alarms: the work that a caller does at a given time. */
 #include "base/clock.h"
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 #define ALARMS 20000
 

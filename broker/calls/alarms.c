@@ -7,7 +7,7 @@
  * before it, or for the first the one above.
  */
 #include "base/clock.h"
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 
 /* Alarms per call of the timer; then the loop looks at its sockets. */
 #define RINGS_AT_ONCE 1024

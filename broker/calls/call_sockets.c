@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "broker/base/diag.h"
-#include "broker/net/call_transfer.h"
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transfer.h"
+#include "broker/calls/call_transport.h"
 
 /* A descriptor that libcurl watches. */
 struct watch {

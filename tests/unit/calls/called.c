@@ -1,4 +1,4 @@
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 #include "broker/net/request.h"
 #include "broker/net/response.h"

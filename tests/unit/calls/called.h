@@ -10,8 +10,8 @@
  * The server is there from called_setup to called_teardown, which closes the
  * caller, too.
  */
-#ifndef TESTS_UNIT_NET_CALLED_H
-#define TESTS_UNIT_NET_CALLED_H
+#ifndef TESTS_UNIT_CALLS_CALLED_H
+#define TESTS_UNIT_CALLS_CALLED_H
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -21,11 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
-#include "tests/unit/net/odd.h"
+#include "tests/unit/calls/odd.h"
 
 #define LOOPBACK "127.0.0.0/8,::1"
 

@@ -1,4 +1,4 @@
-#include "tests/unit/net/odd.h"
+#include "tests/unit/calls/odd.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

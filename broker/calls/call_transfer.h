@@ -2,8 +2,8 @@
  * call_transfer.h - one call of libcurl: its easy handle, its options, its
  * outcome. For call_transport.c; the caller's thread.
  */
-#ifndef BROKER_NET_CALL_TRANSFER_H
-#define BROKER_NET_CALL_TRANSFER_H
+#ifndef BROKER_CALLS_CALL_TRANSFER_H
+#define BROKER_CALLS_CALL_TRANSFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <curl/curl.h>
 
 #include "base/list.h"
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "proto/buf.h"
 
 struct shard;

@@ -23,8 +23,8 @@
  * The user is never called from within libcurl, nor while a call changes:
  * caller_turn reports results before the loop sleeps.
  */
-#ifndef BROKER_NET_CALL_TRANSPORT_H
-#define BROKER_NET_CALL_TRANSPORT_H
+#ifndef BROKER_CALLS_CALL_TRANSPORT_H
+#define BROKER_CALLS_CALL_TRANSPORT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,10 +34,10 @@
 
 #include <curl/curl.h>
 
+#include "base/jobs.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/net/caller.h"
-#include "broker/net/jobs.h"
+#include "broker/calls/caller.h"
 
 #define SHARDS_MAX 64
 

@@ -1,9 +1,9 @@
 /* Long answers: handed over in pieces, no faster than they are taken. */
 #include "base/clock.h"
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 #define LONG 3000001
 

@@ -1,7 +1,7 @@
 /* The order in which calls get their turn. */
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 FIXTURE(called_setup, called_teardown);
 

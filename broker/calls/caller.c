@@ -1,9 +1,9 @@
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 
 /*
  * The end

@@ -44,14 +44,14 @@
  * file (the one libcurl was built with), or in the file that the environment
  * variable SSL_CERT_FILE names.
  */
-#ifndef BROKER_NET_CALLER_H
-#define BROKER_NET_CALLER_H
+#ifndef BROKER_CALLS_CALLER_H
+#define BROKER_CALLS_CALLER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/job.h"
 #include "base/list.h"
-#include "broker/net/server.h"
 #include "proto/buf.h"
 #include "proto/network_address.h"
 #include "proto/problem.h"
@@ -234,7 +234,7 @@ void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
 /* Jobs */
 
 /* Runs job->work, which may block, on the worker pool, then job->done here
- * (server.h). Always calls `done`. */
+ * (job.h). Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
 
 /* Counts the calls under way and those that wait for their turn. */

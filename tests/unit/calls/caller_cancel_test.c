@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 static enum call_turn
 prepare_cancelled(struct call *call)

@@ -1,7 +1,7 @@
 /* Addresses and URLs that may be called, and targets of redirects. */
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 FIXTURE(called_setup_open, called_teardown);
 

@@ -11,8 +11,8 @@
  * It listens at every address of the machine: 127.0.0.2 is another host. One
  * thread per connection; it trickles by the clock of the test.
  */
-#ifndef TESTS_UNIT_NET_ODD_H
-#define TESTS_UNIT_NET_ODD_H
+#ifndef TESTS_UNIT_CALLS_ODD_H
+#define TESTS_UNIT_CALLS_ODD_H
 
 #include <pthread.h>
 #include <stdbool.h>

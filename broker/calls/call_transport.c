@@ -10,7 +10,7 @@
  * libcurl requests the time of its next call, and the descriptors to watch
  * (call_sockets.c).
  */
-#include "broker/net/call_transport.h"
+#include "broker/calls/call_transport.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/net/call_transfer.h"
+#include "broker/calls/call_transfer.h"
 
 /* Calls at once for which one more shard is worth its memory, 40 KiB. */
 #define CALLS_OF_SHARD 16

@@ -1,7 +1,7 @@
 /* Calls over TLS: which certificates the caller trusts. */
-#include "broker/net/caller.h"
+#include "broker/calls/caller.h"
 #include "tests/test.h"
-#include "tests/unit/net/called.h"
+#include "tests/unit/calls/called.h"
 
 static struct called_tls server;
 

@@ -1,13 +1,13 @@
 /*
- * jobs.h - jobs (server.h) of a loop: `work` runs on libuv's worker pool, then
+ * jobs.h - jobs (job.h) of a loop: `work` runs on libuv's worker pool, then
  * `done` on the loop's thread, which owns everything here.
  */
-#ifndef BROKER_NET_JOBS_H
-#define BROKER_NET_JOBS_H
+#ifndef BASE_JOBS_H
+#define BASE_JOBS_H
 
 #include <uv.h>
 
-#include "broker/net/server.h"
+#include "base/job.h"
 
 struct jobs {
     uv_loop_t *loop; /* its data is the owner's */
