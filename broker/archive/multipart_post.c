@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/archive/consigned.h"
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "proto/input_formats.h"
 #include "proto/multipart.h"
 #include "proto/vocab.h"

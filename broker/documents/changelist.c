@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/documents/listing.h"
-#include "broker/sets/header.h"
+#include "broker/sets/changelist_header.h"
 #include "broker/sets/links.h"
 #include "proto/document_write.h"
 
@@ -249,8 +249,8 @@ read_header(struct list_body *l, const struct document_wish *wish,
         return log_list(l->log, l->set, wish->number, &l->info, &l->header,
                         why);
     l->info = lists_open(&wish->head);
-    header_write(&l->header, registry_public_url(wish->registry),
-                 wish->set->name, wish->head.epoch, &l->info);
+    changelist_header_write(&l->header, registry_public_url(wish->registry),
+                            wish->set->name, wish->head.epoch, &l->info);
     return l->header.failed ? problem_memory(why) : STATUS_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "broker/http/routes.h"
 #include "broker/http/set_description.h"
 #include "broker/net/response.h"
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 #include "proto/json.h"

@@ -8,7 +8,7 @@
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "broker/sets/positions.h"
 
 const char *

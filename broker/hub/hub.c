@@ -43,7 +43,7 @@
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 
 /* Turns */
@@ -218,7 +218,7 @@ look_at_sets(struct hub *hub)
             continue;
         if (topic->kind == TOPIC_CHANGES)
             more |= hub_end_topic(hub, topic);
-        else if (announce_is_over(topic->set)) /* else: a moment later */
+        else if (framework_event_is_over(topic->set)) /* else: a moment later */
             end_framework(hub, topic);
     }
     if (more)

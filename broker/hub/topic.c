@@ -7,7 +7,7 @@
 #include "broker/hub/framework.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 #include "broker/sets/message.h"
 #include "broker/sets/positions.h"
@@ -385,7 +385,7 @@ topic_end(struct topic *topic)
 {
     if (topic->is_ending)
         return;
-    topic->end = announce_last(topic->set);
+    topic->end = framework_event_last(topic->set);
     topic->is_ending = true;
     topic_mark(topic);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "broker/sets/decoding.h"
 #include "proto/digest.h"
 #include "proto/fragment.h"

@@ -1,7 +1,7 @@
 #include "broker/sets/latest.h"
 
-#include "broker/sets/announce.h"
 #include "broker/sets/channel.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/selection.h"
 
 /* Entries searched in one step backwards. */
@@ -118,7 +118,7 @@ find_events(const struct message_wish *wish, const struct head *head,
             struct range *range, struct problem *why)
 {
     struct search s = {.wish = wish};
-    uint64_t last = head->last, known = announce_last(wish->set);
+    uint64_t last = head->last, known = framework_event_last(wish->set);
     enum status rc = channel_filter(&s.channel, wish->set->name, why);
 
     if (!rc && known > head->earliest && known <= last)
@@ -137,7 +137,7 @@ find_events(const struct message_wish *wish, const struct head *head,
         rc = find_round(&s, head->earliest, why);
     *range = s.found;
     if (!rc && known == 0)
-        announce_found(wish->set, s.found.last ? s.found.last : 1);
+        framework_event_found(wish->set, s.found.last ? s.found.last : 1);
     return rc;
 }
 

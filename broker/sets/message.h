@@ -26,9 +26,10 @@
  * A framework notification (R-320) is a message of another log, that of the
  * framework events of all sets (registry_framework): seqs, times, epoch and
  * digest are of that log. Its entries concern this set or the Source as a
- * whole; a filter of the broker's own selects them by their tags (announce.h).
- * So everything about filtered messages holds: it covers more than it has, and
- * callers use `reached` and `is_silent`. It has no filter of the reader
+ * whole; a filter of the broker's own selects them by their tags
+ * (framework_events.h). So everything about filtered messages holds: it covers
+ * more than it has, and callers use `reached` and `is_silent`. It has no filter
+ * of the reader
  * (`filter` is NULL) and is XML. A removed set has one, too, which announces
  * the removal.
  *

@@ -8,9 +8,9 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/await.h"
-#include "broker/sets/announce.h"
+#include "broker/sets/changelist_header.h"
 #include "broker/sets/configured.h"
-#include "broker/sets/header.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/table.h"
 #include "proto/vocab.h"
@@ -202,7 +202,8 @@ on_header(struct log_set *set, const char *epoch, const struct list_info *info,
 {
     struct registry *r = user;
 
-    header_write(header, r->options.public_url, log_set_name(set), epoch, info);
+    changelist_header_write(header, r->options.public_url, log_set_name(set),
+                            epoch, info);
 }
 
 static enum status

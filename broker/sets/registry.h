@@ -78,10 +78,10 @@ struct set {
     _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
     atomic_uint content; /* enum content_mode */
 
-    /* See announce_last. Relaxed: a place to start a search. */
+    /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
     atomic_bool is_over; /* removed, with its last event readable:
-                            announce_is_over */
+                            framework_event_is_over */
 
     /* The archive thread's: archive/notes.h. */
     struct notes *notes;
@@ -124,9 +124,9 @@ void registry_stop(struct registry *registry);
 void registry_close(struct registry *registry);
 
 struct log *registry_log(struct registry *registry);
-/* The log of framework events of all sets (announce.h): stored, read and
- * retained like the log of a set, but not one of the sets. The second function
- * returns it as the set that the archive thread sees. */
+/* The log of framework events of all sets (framework_events.h): stored, read
+ * and retained like the log of a set, but not one of the sets. The second
+ * function returns it as the set that the archive thread sees. */
 struct log_set *registry_framework(struct registry *registry);
 struct set *registry_framework_set(struct registry *registry);
 struct announcer *registry_announcer(struct registry *registry);

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "tests/test.h"
 
 struct waiter {

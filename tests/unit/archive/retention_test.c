@@ -2,7 +2,7 @@
 
 #include "broker/archive/notes.h"
 #include "broker/log/await.h"
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
@@ -206,7 +206,8 @@ TEST(retains_a_fixed_number_of_the_framework_log)
         struct post close = {.kind = POST_CLOSE,
                              .set = registry_framework(s.registry)};
 
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
         assert_int_equal(await_post(registry_log(s.registry), &close, NULL),
                          STATUS_OK);
     }

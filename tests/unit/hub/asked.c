@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/net/response.h"
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "tests/test.h"
 
 struct asked broker;

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

@@ -2,7 +2,7 @@
  * their ids, and the order in which they are kept. */
 #include <string.h>
 
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "tests/test.h"
 #include "tests/unit/sets/arrivals.h"
 

@@ -1,6 +1,6 @@
 #include "broker/sets/latest.h"
 
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 #include "tests/clock.h"
 #include "tests/support/channel.h"
 #include "tests/test.h"
@@ -177,13 +177,14 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
     event.set = sets_find(&s, "other");
     clock_pass_us(ROUND_US);
     for (unsigned i = 0; i < 3000; i++) /* more than are looked at at once */
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
     channel_last(&s);
     assert_latest_events(demo, SOURCE);
     stage_restart();
     demo = sets_find(&s, "demo");
     assert_latest_events(demo, SOURCE);
-    assert_int_equal(announce_last(demo), 4);
+    assert_int_equal(framework_event_last(demo), 4);
     assert_latest_events(demo, SOURCE);
     clock_pass_us(ROUND_US);
     sets_rotate(&s, "demo");
@@ -222,7 +223,8 @@ TEST(is_the_same_where_rounds_have_no_gap_between_them)
 
     event.set = post_each(1, 1);
     for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
     channel_last(&s);
     latest(event.set, true, MIB);
     stage_restart();
@@ -230,7 +232,8 @@ TEST(is_the_same_where_rounds_have_no_gap_between_them)
     assert_is_text_of(event.set, true, MIB);
 
     for (unsigned i = 0; i < LATEST_ROUND_MAX; i++)
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
     channel_last(&s);
     latest(event.set, true, MIB);
     assert_int_equal(count_entries(), LATEST_ROUND_MAX);

@@ -1,4 +1,4 @@
-#include "broker/sets/header.h"
+#include "broker/sets/changelist_header.h"
 
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "proto/document_write.h"
 
 void
-header_write(struct buf *to, const char *public_url, const char *set,
-             const char *epoch, const struct list_info *info)
+changelist_header_write(struct buf *to, const char *public_url, const char *set,
+                        const char *epoch, const struct list_info *info)
 {
     bool is_closed = info->until_us != DATETIME_NONE;
     struct link_text up =

@@ -1,10 +1,10 @@
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "broker/log/await.h"
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 #include "broker/sets/message.h"
 #include "tests/support/alterations.h"
 #include "tests/support/channel.h"
@@ -386,22 +386,25 @@ TEST(other_modules_raise_events)
     other = sets_post(&s, "other", 1, 3);
     look();
     event.set = demo;
-    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                     STATUS_OK);
     event = (struct event){
         .change = CHANGE_DELETED,
         .capability = CAP_DESCRIPTION,
         .loc = SLICE(SETS_URL "/a&b"),
     };
-    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                     STATUS_OK);
     assert_channel(&s, demo, before,
                    "created resourcedump /sets/demo/resourcedump/2.xml <"
                    " /sets/demo/resourcedump.xml\n"
                    "deleted description /a&b\n");
     assert_channel(&s, other, before, "deleted description /a&b\n");
-    assert_int_equal(announce_last(demo), before + 2);
-    assert_int_equal(announce_last(other), before + 2);
+    assert_int_equal(framework_event_last(demo), before + 2);
+    assert_int_equal(framework_event_last(other), before + 2);
     registry_stop(s.registry);
-    assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_STOPPED);
+    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                     STATUS_STOPPED);
 }
 
 /* In one transaction with the fact: after any end the event is there, and
@@ -422,7 +425,7 @@ TEST(what_was_told_is_told_once_whatever_process_reads)
     for (int i = 0; i < 2; i++) {
         stage_restart();
         demo = sets_find(&s, "demo");
-        assert_int_equal(announce_last(demo), 0); /* nobody has looked */
+        assert_int_equal(framework_event_last(demo), 0); /* nobody has looked */
         assert_channel(&s, demo, 0, lines);
         log_head(registry_framework(s.registry), &then);
         assert_string_equal(then.epoch, head.epoch);
@@ -475,14 +478,16 @@ TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
     s.config.rotate_entries = 3;
     sets_open(&s);
     for (unsigned i = 0; i < 10001; i++)
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
     assert_int_equal(channel_last(&s), 10001);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 2);
     assert_int_equal(head.list_after, 10000);
     stage_restart();
     for (unsigned i = 0; i < 9999; i++)
-        assert_int_equal(announce_submit(s.registry, &event, NULL), STATUS_OK);
+        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
+                         STATUS_OK);
     assert_int_equal(channel_last(&s), 20000);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 3);

@@ -1,4 +1,4 @@
-#include "broker/sets/announce.h"
+#include "broker/sets/framework_events.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ note(const struct announcement *a, struct announcer *announcer)
 }
 
 uint64_t
-announce_last(const struct set *set)
+framework_event_last(const struct set *set)
 {
     uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
     uint64_t source = atomic_load_explicit(
@@ -105,13 +105,13 @@ announce_last(const struct set *set)
 }
 
 bool
-announce_is_over(const struct set *set)
+framework_event_is_over(const struct set *set)
 {
     return atomic_load(&set->is_over);
 }
 
 void
-announce_found(struct set *set, uint64_t seq)
+framework_event_found(struct set *set, uint64_t seq)
 {
     uint64_t unknown = 0; /* else the log thread knows better by now */
 
@@ -149,8 +149,8 @@ on_submitted(struct post *post)
 }
 
 enum status
-announce_submit(struct registry *registry, const struct event *event,
-                struct problem *why)
+framework_event_submit(struct registry *registry, const struct event *event,
+                       struct problem *why)
 {
     struct submitted *s = calloc(1, sizeof(*s));
     enum status rc = STATUS_MEMORY;

@@ -1,6 +1,6 @@
 /*
- * alter.h - creates, configures and removes sets through the log's queue, so
- * that each change has its place among the posts, and is durable before the
+ * alteration.h - creates, configures and removes sets through the log's queue,
+ * so that each change has its place among the posts, and is durable before the
  * broker answers.
  *
  *     alter_settings, alter_remove --> [log thread: commit] --> on_done
@@ -10,8 +10,8 @@
  * commit: two changes at once do not undo each other, and the check of what
  * settings would delete sees the set as it is at the commit.
  */
-#ifndef BROKER_SETS_ALTER_H
-#define BROKER_SETS_ALTER_H
+#ifndef BROKER_SETS_ALTERATION_H
+#define BROKER_SETS_ALTERATION_H
 
 #include "broker/log/post.h"
 #include "broker/sets/discards.h"

@@ -1,4 +1,4 @@
-#include "broker/sets/header.h"
+#include "broker/sets/changelist_header.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ open_document(uint64_t number, bool is_closed)
     struct buf text;
 
     buf_init(&text, DOCUMENT_FRAME_MAX);
-    header_write(&text, URL, "demo", EPOCH, &info);
+    changelist_header_write(&text, URL, "demo", EPOCH, &info);
     document_footer(&text, DOCUMENT_URLSET);
     assert_false(text.failed);
     assert_valid(buf_slice(&text));
@@ -123,7 +123,7 @@ TEST(keeps_within_the_largest_frame)
     info.after = UINT64_MAX - 1;
     info.last = UINT64_MAX;
     buf_init(&text, SIZE_MAX);
-    header_write(&text, url, name, EPOCH, &info);
+    changelist_header_write(&text, url, name, EPOCH, &info);
     document_footer(&text, DOCUMENT_URLSET);
     assert_true(text.size <= DOCUMENT_FRAME_MAX);
     buf_fini(&text);

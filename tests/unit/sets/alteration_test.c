@@ -1,4 +1,4 @@
-#include "broker/sets/alter.h"
+#include "broker/sets/alteration.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /*
- * announce.h - framework events: announce changes of documents to subscribers
- * of a framework channel (R-320 to R-329).
+ * framework_events.h - framework events: announce changes of documents to
+ * subscribers of a framework channel (R-320 to R-329).
  *
  * Every event is an entry of one log, registry_framework, with the tag of the
  * set concerned (channel.h explains channels):
@@ -13,13 +13,14 @@
  * closed lists and their successors, the archive, sets that begin and end,
  * their descriptions, retired lists. A framework event is published after the
  * commit that it describes (R-327). Other modules submit their events
- * themselves, with announce_submit, once their documents are served.
+ * themselves, with framework_event_submit, once their documents are served.
  *
  *     log thread:   round's acts --> announcer_tell --> same transaction
- *     any thread:   announce_submit ----------------> a transaction of its own
+ *     any thread:   framework_event_submit ----------------> a transaction of
+ * its own
  */
-#ifndef BROKER_SETS_ANNOUNCE_H
-#define BROKER_SETS_ANNOUNCE_H
+#ifndef BROKER_SETS_FRAMEWORK_EVENTS_H
+#define BROKER_SETS_FRAMEWORK_EVENTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,24 +51,24 @@ struct event {
  * once. The event must be true already. Any thread. STATUS_STOPPED: the log is
  * ending; STATUS_BUSY: no memory. A full disk loses the event, with a warning:
  * the documents themselves are right all the same. */
-MUST_CHECK enum status announce_submit(struct registry *registry,
-                                       const struct event *event,
-                                       struct problem *why);
+MUST_CHECK enum status framework_event_submit(struct registry *registry,
+                                              const struct event *event,
+                                              struct problem *why);
 
 /* The seq in the framework log of the last event on the set's channel, 0: none
  * since the broker started, one before that may be. It may be ahead of the
  * log's head for a moment. Any thread. */
-uint64_t announce_last(const struct set *set);
+uint64_t framework_event_last(const struct set *set);
 
-/* True if the removal of the set was announced: announce_last is its last event
- * for ever. The set is gone a moment before; registry_options.on_changed is
- * called after both. Any thread. */
-bool announce_is_over(const struct set *set);
+/* True if the removal of the set was announced: framework_event_last is its
+ * last event for ever. The set is gone a moment before;
+ * registry_options.on_changed is called after both. Any thread. */
+bool framework_event_is_over(const struct set *set);
 
-/* Notes the seq that a search has found after announce_last returned 0. For a
- * set without events pass 1: that event is not retained, or not the set's. Any
- * thread. */
-void announce_found(struct set *set, uint64_t seq);
+/* Notes the seq that a search has found after framework_event_last returned 0.
+ * For a set without events pass 1: that event is not retained, or not the
+ * set's. Any thread. */
+void framework_event_found(struct set *set, uint64_t seq);
 
 /* For the registry: announces rounds. */
 
@@ -82,8 +83,9 @@ struct announcer {
     struct registry *registry;
     struct announcement round;      /* the log thread's, and so is the next */
     struct source_changes *changes; /* NULL: no memory */
-    _Atomic(uint64_t) source_event; /* see announce_last. Relaxed: it says where
-                                       to look; the log has the event */
+    _Atomic(uint64_t)
+        source_event; /* see framework_event_last. Relaxed: it says where
+                         to look; the log has the event */
 };
 
 void announcer_init(struct announcer *announcer, struct registry *registry);

@@ -1,12 +1,12 @@
 /*
- * header.h - the header of a Change List, open or closed.
+ * changelist_header.h - the header of a Change List, open or closed.
  *
  * The log thread makes the header of a closed list once, in the commit that
  * ends the list, and stores it; so the header must not depend on anything
  * later.
  */
-#ifndef BROKER_SETS_HEADER_H
-#define BROKER_SETS_HEADER_H
+#ifndef BROKER_SETS_CHANGELIST_HEADER_H
+#define BROKER_SETS_CHANGELIST_HEADER_H
 
 #include "broker/log/lists.h"
 #include "proto/buf.h"
@@ -15,7 +15,8 @@
  * from now on (R-132) and a next list. Its links `prev`, `next` and `last` let
  * a client walk the lists both ways, and from any of them to the newest, at a
  * fixed address (R-346). */
-void header_write(struct buf *to, const char *public_url, const char *set,
-                  const char *epoch, const struct list_info *info);
+void changelist_header_write(struct buf *to, const char *public_url,
+                             const char *set, const char *epoch,
+                             const struct list_info *info);
 
 #endif
