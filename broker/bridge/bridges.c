@@ -9,9 +9,9 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/bridge_report.h"
 #include "broker/bridge/in.h"
-#include "broker/bridge/mqtt.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/out.h"
+#include "broker/mqtt/mqtt.h"
 
 /* One section. A direction that it does not have is NULL. */
 struct bridge {

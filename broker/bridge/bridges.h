@@ -26,39 +26,44 @@
  *               the report of a bad message
  *     topics    names of topics
  *     ledger    mqtt.db: state that outlives the process
- *     mqtt      a connection and its thread: made, kept, made again (its files:
- *               mqtt_inside.h); resolve: a host's addresses
+ *
+ * broker/mqtt makes, keeps and makes again the connections.
  *
  * Dependencies go down this table: mqtt and ledger only know the calls that the
  * parts above gave them.
  *
  * The way of one message out, on the client's thread unless stated otherwise:
  *
- *     lanes.c       on_commit      log thread: a commit, so the lane is marked,
- *     mqtt.c        mqtt_wake      and the client woken
- *     out.c         on_turn        the marked lane is ready, and has its turn:
- *     outbound_messages.c     telling_make   a message of the entries behind
- * the last one, as many as fit lanes.c       lanes_keep     writes its end to
- * mqtt.db; only then flights.c     flights_send   it goes: out.c out_publish
- * queued in the library; found by its number mqtt_round.c  mqtt_speak written
- * after the turn out.c         on_acknowledged flights.c flights_acknowledged
- *                                  PUBACK: if all earlier messages have
- *                                  theirs, the cursor moves. A refused message
- *                                  goes again, and all behind it, after a pause
- *     retained_positions.c    retained_send  its position, at most once a
- * second lanes.c       lanes_keep     within a second: the cursor, in mqtt.db
+ *     lanes      on_commit      log thread: a commit, so the lane is marked,
+ *     mqtt       mqtt_wake      and the client woken
+ *     out        on_turn        the marked lane is ready, and has its turn:
+ *     outbound_messages
+ *                telling_make   a message of the entries behind the last one,
+ *                               as many as fit
+ *     lanes      lanes_keep     writes its end to mqtt.db; only then
+ *     flights    flights_send   it goes:
+ *     out        out_publish    queued in the library; found by its number
+ *     mqtt_loop  mqtt_speak     written after the turn
+ *     out        on_acknowledged
+ *     flights    flights_acknowledged
+ *                               PUBACK: if all earlier messages have theirs,
+ *                               the cursor moves. A refused message goes
+ *                               again, and all behind it, after a pause
+ *     retained_positions
+ *                retained_send  its position, at most once a second
+ *     lanes      lanes_keep     within a second: the cursor, in mqtt.db
  *
  * The way of one message in, on the client's thread unless stated otherwise:
  *
- *     mqtt_round.c  hear           reads all packets; for each message
- *     in.c          on_received    finds the input and the set
- * (input_filters.c) held.c        held_new       copies it, and finds its type
- * and key in.c          on_turn        all are read, and none is acknowledged
- *     round.c       round_settle   in order, for each
- *     held.c        held_begin     an ingest (sets/ingest.h), to the log
- *     round.c       on_done        log thread: it is committed, or has failed
- *     in.c          on_settled     counts it, or publishes its rejection
- *     mqtt_round.c  mqtt_speak     only now: PUBACK
+ *     mqtt_loop  hear           reads all packets; for each message
+ *     in         on_received    finds the input (input_filters) and the set
+ *     held       held_new       copies it, and finds its type and key
+ *     in         on_turn        all are read, and none is acknowledged
+ *     round      round_settle   in order, for each
+ *     held       held_begin     an ingest (sets/ingest.h), to the log
+ *     round      on_done        log thread: it is committed, or has failed
+ *     in         on_settled     counts it, or publishes its rejection
+ *     mqtt_loop  mqtt_speak     only now: PUBACK
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H

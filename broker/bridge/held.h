@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/bridge/mqtt.h"
 #include "broker/config/bridge_config.h"
+#include "broker/mqtt/mqtt.h"
 #include "broker/sets/ingest.h"
 #include "proto/idempotency_key.h"
 

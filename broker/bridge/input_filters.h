@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/bridge/mqtt.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/config/bridge_config.h"
+#include "broker/mqtt/mqtt.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -28,9 +28,9 @@
 
 #include <stdint.h>
 
-#include "broker/bridge/mqtt.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/config/bridge_config.h"
+#include "broker/mqtt/mqtt.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"

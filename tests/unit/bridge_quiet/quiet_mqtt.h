@@ -1,5 +1,5 @@
 /*
- * quiet_mqtt.h - the MQTT Client (broker/bridge/mqtt.h) without a thread, a
+ * quiet_mqtt.h - the MQTT Client (broker/mqtt/mqtt.h) without a thread, a
  * socket and an MQTT broker: the test makes everything happen, in rounds, and
  * looks at the published messages.
  *
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/bridge/mqtt.h"
+#include "broker/mqtt/mqtt.h"
 
 /* A message that was published, copied. */
 struct quiet_message {

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge/fake_mqtt.h"
-#include "tests/unit/bridge/fake_names.h" /* "unknown.test", "several.test" */
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
+#include "tests/unit/mqtt/fake_names.h" /* "unknown.test", "several.test" */
+#include "tests/unit/mqtt/owner.h"
 
 FIXTURE(owner_set, owner_clear);
 

@@ -1,4 +1,4 @@
-#include "tests/unit/bridge/fake_names.h"
+#include "tests/unit/mqtt/fake_names.h"
 
 #include <dlfcn.h>
 #include <netdb.h>

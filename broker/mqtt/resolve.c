@@ -1,4 +1,4 @@
-#include "broker/bridge/resolve.h"
+#include "broker/mqtt/resolve.h"
 
 #include <errno.h>
 #include <netdb.h>

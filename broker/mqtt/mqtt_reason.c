@@ -1,6 +1,6 @@
 #include <stddef.h>
 
-#include "broker/bridge/mqtt.h"
+#include "broker/mqtt/mqtt.h"
 
 /* MQTT 5, section 2.4: the reasons in CONNACK, DISCONNECT, PUBACK and
  * SUBACK. */

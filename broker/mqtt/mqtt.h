@@ -23,8 +23,8 @@
  * mqtt_stop and mqtt_close on the owner's. Everything else, and every call to
  * the owner, runs on the client's own thread.
  */
-#ifndef BROKER_BRIDGE_MQTT_H
-#define BROKER_BRIDGE_MQTT_H
+#ifndef BROKER_MQTT_MQTT_H
+#define BROKER_MQTT_MQTT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/owner.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge/fake_mqtt.h"
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
+#include "tests/unit/mqtt/owner.h"
 
 FIXTURE(owner_set, owner_clear);
 

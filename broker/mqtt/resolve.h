@@ -5,8 +5,8 @@
  * and cannot be cancelled. So a thread of its own makes it. A caller that no
  * longer wants the answer calls resolve_end, and the thread ends when it can.
  */
-#ifndef BROKER_BRIDGE_RESOLVE_H
-#define BROKER_BRIDGE_RESOLVE_H
+#ifndef BROKER_MQTT_RESOLVE_H
+#define BROKER_MQTT_RESOLVE_H
 
 #include <stddef.h>
 

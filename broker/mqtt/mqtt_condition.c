@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/bridge/mqtt_inside.h"
+#include "broker/mqtt/mqtt_client.h"
 
 /* Changes the state. No other function does. */
 void

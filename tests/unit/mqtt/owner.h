@@ -11,16 +11,16 @@
  *     owner_await(&o, &o.n_acknowledged, 1);
  *     owner_close(&o);
  */
-#ifndef TESTS_UNIT_BRIDGE_OWNER_H
-#define TESTS_UNIT_BRIDGE_OWNER_H
+#ifndef TESTS_UNIT_MQTT_OWNER_H
+#define TESTS_UNIT_MQTT_OWNER_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "broker/bridge/mqtt.h"
 #include "broker/config/bridge_config.h"
-#include "tests/unit/bridge/fake_mqtt.h"
+#include "broker/mqtt/mqtt.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
 
 struct owner_received {
     char topic[64], payload[64], content_type[64], correlation[64], key[64];

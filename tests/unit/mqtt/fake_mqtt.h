@@ -10,8 +10,8 @@
  *     FAKE_MQTT_SEND(&f, 0x20, 3, 0, 0, 0);
  *     fake_mqtt_close(&f);
  */
-#ifndef TESTS_UNIT_BRIDGE_FAKE_MQTT_H
-#define TESTS_UNIT_BRIDGE_FAKE_MQTT_H
+#ifndef TESTS_UNIT_MQTT_FAKE_MQTT_H
+#define TESTS_UNIT_MQTT_FAKE_MQTT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
 
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
-#include "tests/unit/bridge/fake_mqtt.h"
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
+#include "tests/unit/mqtt/owner.h"
 
 static void
 publish(struct fake_mqtt *f, unsigned is_5, uint8_t mid)

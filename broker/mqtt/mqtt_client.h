@@ -1,8 +1,8 @@
 /*
- * mqtt_inside.h - shared declarations of an MQTT Client's files.
+ * mqtt_client.h - shared declarations of an MQTT Client's files.
  *
  *     mqtt            the thread: connects, serves, says farewell, pauses
- *     mqtt_round      a round of it
+ *     mqtt_loop       a round of it
  *     mqtt_condition  states, and their log messages
  *     mqtt_connect    makes libmosquitto's client: TLS, user, will, properties
  *     mqtt_messages   publishes and receives, with the library's callbacks
@@ -11,8 +11,8 @@
  *
  * Everything runs on the client's own thread.
  */
-#ifndef BROKER_BRIDGE_MQTT_INSIDE_H
-#define BROKER_BRIDGE_MQTT_INSIDE_H
+#ifndef BROKER_MQTT_MQTT_CLIENT_H
+#define BROKER_MQTT_MQTT_CLIENT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@
 #include <mosquitto.h>
 
 #include "base/thread.h"
-#include "broker/bridge/mqtt.h"
+#include "broker/mqtt/mqtt.h"
 
 /* The limits of the MQTT broker, from CONNACK. */
 struct mqtt_limits {
@@ -100,7 +100,7 @@ mqtt_earlier(int64_t a, int64_t b)
 /* How often the library checks whether PINGREQ is due. */
 #define MQTT_MISC_US ((int64_t)1000000)
 
-/* mqtt_round.c */
+/* mqtt_loop.c */
 
 /* Waits until something happens, at most until `end_us` (steady), and runs a
  * round as in mqtt.h. `fd`: another descriptor to wait for; -1: none. */

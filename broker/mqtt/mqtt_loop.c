@@ -9,7 +9,7 @@
 #include <openssl/ssl.h>
 
 #include "base/clock.h"
-#include "broker/bridge/mqtt_inside.h"
+#include "broker/mqtt/mqtt_client.h"
 
 /* The most that a round reads, so that an endless sender neither keeps `turn`
  * waiting nor exceeds the memory. */

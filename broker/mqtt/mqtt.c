@@ -1,4 +1,4 @@
-#include "broker/bridge/mqtt.h"
+#include "broker/mqtt/mqtt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <openssl/x509_vfy.h>
 
 #include "base/clock.h"
-#include "broker/bridge/mqtt_inside.h"
-#include "broker/bridge/resolve.h"
+#include "broker/mqtt/mqtt_client.h"
+#include "broker/mqtt/resolve.h"
 
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)

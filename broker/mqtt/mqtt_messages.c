@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "broker/base/diag.h"
-#include "broker/bridge/mqtt_inside.h"
+#include "broker/mqtt/mqtt_client.h"
 
 /* The largest packet without a limit: a first byte, four bytes of length, and
  * the largest length (MQTT 5, section 2.1.4). */

@@ -7,8 +7,8 @@
  *     unknown.test   is not known
  *     slow.test      has no answer while names are held; then "try again"
  */
-#ifndef TESTS_UNIT_BRIDGE_FAKE_NAMES_H
-#define TESTS_UNIT_BRIDGE_FAKE_NAMES_H
+#ifndef TESTS_UNIT_MQTT_FAKE_NAMES_H
+#define TESTS_UNIT_MQTT_FAKE_NAMES_H
 
 void fake_names_hold(void);
 void fake_names_let_go(void);

@@ -12,9 +12,9 @@
 #include "tests/support/certificate.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
-#include "tests/unit/bridge/fake_mqtt.h"
-#include "tests/unit/bridge/fake_names.h"
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
+#include "tests/unit/mqtt/fake_names.h"
+#include "tests/unit/mqtt/owner.h"
 
 /* The number behind the n-th "again_in_ms=" (from 0). */
 static long

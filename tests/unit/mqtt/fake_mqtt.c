@@ -1,4 +1,4 @@
-#include "tests/unit/bridge/fake_mqtt.h"
+#include "tests/unit/mqtt/fake_mqtt.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

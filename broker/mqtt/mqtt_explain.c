@@ -3,7 +3,7 @@
 
 #include <openssl/ssl.h>
 
-#include "broker/bridge/mqtt_inside.h"
+#include "broker/mqtt/mqtt_client.h"
 
 /* Translates codes of MQTT 3.1.1, section 3.2.2.3, to reasons of MQTT 5. */
 static int

@@ -10,7 +10,7 @@
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
 #include "tests/test.h"
-#include "tests/unit/bridge/owner.h"
+#include "tests/unit/mqtt/owner.h"
 
 #define SECOND ((int64_t)1000000)
 

@@ -12,7 +12,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/openssl.h"
-#include "broker/bridge/mqtt_inside.h"
+#include "broker/mqtt/mqtt_client.h"
 
 /* Session Expiry Interval: never (MQTT 5, section 3.1.2.11.2). */
 #define EXPIRES_NEVER UINT32_MAX
@@ -309,7 +309,7 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
 /* Sets the properties of CONNECT. mosquitto_connect_bind_async, which does not
  * wait for TCP, takes none. mosquitto_connect_bind_v5 stores them in the client
  * before it refuses a keepalive of 1. That refusal has no other effect, and the
- * next connection uses the properties. (unit/bridge/mqtt fails if a new version
+ * next connection uses the properties. (unit/mqtt/mqtt fails if a new version
  * of the library changes that.) */
 static enum status
 set_properties(const struct mqtt *mqtt, struct mosquitto *client,
