@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "proto/problem.h"

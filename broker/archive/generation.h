@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "broker/archive/zfile.h"
-#include "broker/log/generations.h"
+#include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/log/generations.h"
+#include "broker/log/head.h"
 
 struct notes {
     /* retention.c: the oldest list at its last look, and the time of its end;

@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/log/generations.h"
+#include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"

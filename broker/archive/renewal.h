@@ -32,7 +32,7 @@
 #include "broker/archive/orders.h"
 #include "broker/archive/state_fold.h"
 #include "broker/archive/turn.h"
-#include "broker/log/generations.h"
+#include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"

@@ -52,7 +52,7 @@ close_if_old(struct set *set, const struct head *head, void *user)
         atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
     struct asked *a;
 
-    if (age_us == 0 || lists_is_empty(head) ||
+    if (age_us == 0 || head_list_is_empty(head) ||
         clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
         return true;
     a = calloc(1, sizeof(*a));

@@ -248,7 +248,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
     if (wish->number < wish->head.list)
         return log_list(l->log, l->set, wish->number, &l->info, &l->header,
                         why);
-    l->info = lists_open(&wish->head);
+    l->info = head_open_list(&wish->head);
     changelist_header_write(&l->header, registry_public_url(wish->registry),
                             wish->set->name, wish->head.epoch, &l->info);
     return l->header.failed ? problem_memory(why) : STATUS_OK;

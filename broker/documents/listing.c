@@ -75,7 +75,7 @@ read_lists(const struct listing *l, struct list_info *infos, size_t *n)
     enum status rc;
 
     if (l->next == d->head.list) {
-        infos[0] = lists_open(&d->head);
+        infos[0] = head_open_list(&d->head);
         *n = 1;
         return STATUS_OK;
     }
@@ -127,7 +127,7 @@ size_of(struct listing *l, struct list_info sample)
     size_t header = text->size;
 
     if (l->last == l->document.head.list) {
-        struct list_info open = lists_open(&l->document.head);
+        struct list_info open = head_open_list(&l->document.head);
 
         n_closed--;
         write_entry(text, &l->document, l->root, &open);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "broker/net/request.h"
 #include "proto/change_filter.h"
 #include "proto/problem.h"

@@ -1,7 +1,7 @@
 /*
  * act.h - what one commit of the log does: acts, applied in order, all or none.
  *
- *     posts --stamping--> acts --engine->commit--> tidings.db
+ *     posts --sequencer--> acts --engine->commit--> tidings.db
  *                             \--on_acts---------> framework events
  *
  * An act holds everything that the log thread decided: ids, numbers, times,
@@ -10,7 +10,7 @@
  * time. Local acts are the exception: they concern files of this data directory
  * only.
  *
- * To add a kind: a row and its fields here, a case that places it (stamping.c)
+ * To add a kind: a row and its fields here, a case that places it (sequencer.c)
  * and a case that applies it (store.c).
  */
 #ifndef BROKER_LOG_ACT_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/digest.h"
 #include "proto/position.h"
 #include "proto/slice.h"
@@ -32,7 +32,7 @@ enum act_kind {
     ACT_BIRTH,      /* the set begins */
     ACT_BATCH,      /* the set gets entries */
     ACT_LIST_END,   /* the open list of the set ends, and the next one begins */
-    ACT_KEY,        /* a post had an idempotency key (keys.h) */
+    ACT_KEY,        /* a post had an idempotency key (idempotency.h) */
     ACT_SETTINGS,   /* the set gets settings, instead of its former ones */
     ACT_RETIREMENT, /* the oldest lists of the set are no longer retained */
     ACT_REMOVAL,    /* the set ends */
@@ -135,9 +135,10 @@ struct act {
         } unarchived;
 
         struct {
-            uint64_t list;       /* given */
-            struct slice marks;  /* given: where its blocks begin (closed.h) */
-            uint64_t bytes;      /* given: of its file */
+            uint64_t list; /* given */
+            struct slice
+                marks;      /* given: where its blocks begin (list_file.h) */
+            uint64_t bytes; /* given: of its file */
             uint64_t file_bytes; /* of all files of the set */
         } filed;
 

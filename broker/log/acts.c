@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 
 static void
 free_header(const struct act *act)
@@ -40,7 +40,7 @@ acts_add(struct acts *acts, struct log_set *set, const struct act *act)
 }
 
 /* One after the other: a round has fewer keys than ROUND_BYTES /
- * KEYS_COMMIT_BYTES, some 400, though it can have many thousand acts. */
+ * IDEMPOTENCY_COMMIT_BYTES, some 400, though it can have many thousand acts. */
 const struct act_key *
 acts_find_key(const struct acts *acts, const struct digest *id)
 {

@@ -1,6 +1,6 @@
 #include "broker/log/cursor.h"
 
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 
 enum status
 cursor_next(const struct cursor *cursor, enum log_patience patience,

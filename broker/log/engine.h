@@ -16,7 +16,7 @@
 
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -61,8 +61,8 @@ struct engine_ops {
      * thread. */
     uint64_t (*room)(struct engine *engine);
 
-    /* The post that was kept with key `id`, for KEYS_KEPT_US at least; then
-     * STATUS_NOT_FOUND. Log thread. */
+    /* The post that was kept with key `id`, for IDEMPOTENCY_KEPT_US at least;
+     * then STATUS_NOT_FOUND. Log thread. */
     enum status (*find_key)(struct engine *engine, const struct digest *id,
                             struct act_key *found, struct problem *why);
 

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "broker/log/cache.h"
-#include "broker/log/commit.h"
+#include "broker/log/batch_cache.h"
 #include "broker/log/log.h"
+#include "broker/log/log_thread.h"
 #include "broker/log/tail.h"
 
 /* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
@@ -22,8 +22,8 @@ struct log {
     struct engine *engine;
     struct tails tails;
     atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
-    struct cache *cache;
-    struct committer committer;
+    struct batch_cache *cache;
+    struct log_thread log_thread;
     atomic_bool is_ending; /* log_ending */
 
     pthread_mutex_t mutex; /* guards sets */

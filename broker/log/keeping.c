@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/log/await.h"
-#include "broker/log/closed.h"
 #include "broker/log/inside.h"
-#include "broker/log/set.h"
-#include "broker/log/trash.h"
+#include "broker/log/list_file.h"
+#include "broker/log/log_set.h"
+#include "broker/log/trash_files.h"
 #include "proto/document_write.h"
 
 struct source {
@@ -60,7 +60,7 @@ submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
         .kind = ACT_FILED,
         .filed = {.list = number,
                   .marks = marks,
-                  .bytes = closed_size(dir_fd, number)},
+                  .bytes = list_file_size(dir_fd, number)},
     };
 
     return log_act(log, set, &act, 0, why);
@@ -136,8 +136,8 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     }
     rc = log_folder(log, source.set, LOG_CHANGES, true, &dir_fd, why);
     if (!rc)
-        rc = closed_write(dir_fd, &info, buf_slice(&header), next_of_list,
-                          &source, &marks, why);
+        rc = list_file_write(dir_fd, &info, buf_slice(&header), next_of_list,
+                             &source, &marks, why);
     if (!rc)
         rc = submit_filed(log, source.set, dir_fd, info.number,
                           buf_slice(&marks), why);
@@ -173,7 +173,7 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
     if (rc)
         return rc;
     for (size_t i = 0; i < n; i++)
-        act.retirement.bytes += closed_size(dir_fd, lists[i].number);
+        act.retirement.bytes += list_file_size(dir_fd, lists[i].number);
     close(dir_fd);
     return log_act(log, set, &act, grace_us, why);
 }
@@ -207,7 +207,7 @@ purge_step(struct log *log, const struct engine_trash *trash,
     struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
     /* A set of that name that begins from here on has no files yet: only this
      * thread would make them. */
-    enum status rc = trash_unlink(
+    enum status rc = trash_files_unlink(
         log->dir, trash, trash->is_whole && !is_there(log, trash->name),
         &act.purged.upto, why);
 

@@ -12,13 +12,13 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/await.h"
-#include "broker/log/cache.h"
-#include "broker/log/closed.h"
-#include "broker/log/commit.h"
+#include "broker/log/batch_cache.h"
 #include "broker/log/inside.h"
-#include "broker/log/set.h"
+#include "broker/log/list_file.h"
+#include "broker/log/log_set.h"
+#include "broker/log/log_thread.h"
 #include "broker/log/store.h"
-#include "broker/log/trash.h"
+#include "broker/log/trash_files.h"
 #include "proto/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
@@ -106,8 +106,8 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
         atomic_store_explicit(&set->public_id, loaded->id,
                               memory_order_relaxed);
         set->draft = set->tail.head = loaded->head;
-        if (loaded->head.last_us > atomic_load(&log->committer.latest_us))
-            atomic_store(&log->committer.latest_us, loaded->head.last_us);
+        if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
+            atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
         set->owner = log->options.on_set(set, loaded->settings, &set->limits,
                                          log->options.user);
     }
@@ -141,13 +141,13 @@ log_open(struct log **result, const struct log_options *options,
         rc = store_open(&log->engine, log->dir, &log->disk_forms, why);
     if (!rc)
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
-    if (!rc && !(log->cache = cache_new(CACHE_BYTES, &log->disk_forms)))
+    if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms)))
         rc = problem_memory(why);
     if (!rc) {
-        log->committer.engine = log->engine;
-        log->committer.tails = &log->tails;
-        log->committer.options = &log->options;
-        rc = committer_start(&log->committer, why);
+        log->log_thread.engine = log->engine;
+        log->log_thread.tails = &log->tails;
+        log->log_thread.options = &log->options;
+        rc = log_thread_start(&log->log_thread, why);
     }
     if (rc) {
         log_close(log);
@@ -179,7 +179,7 @@ log_stop(struct log *log)
     /* First: a thread with long work may give it up while the rest is
      * committed. */
     atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
-    committer_stop(&log->committer);
+    log_thread_stop(&log->log_thread);
 }
 
 void
@@ -187,9 +187,9 @@ log_close(struct log *log)
 {
     if (!log)
         return;
-    committer_stop(&log->committer);
-    committer_fini(&log->committer);
-    cache_free(log->cache);
+    log_thread_stop(&log->log_thread);
+    log_thread_fini(&log->log_thread);
+    batch_cache_free(log->cache);
     while (!list_is_empty(&log->sets)) {
         struct log_set *set = list_entry(log->sets.next, struct log_set, node);
 
@@ -211,36 +211,36 @@ log_close(struct log *log)
 enum status
 log_submit(struct log *log, struct post *post)
 {
-    return committer_submit(&log->committer, post, true);
+    return log_thread_submit(&log->log_thread, post, true);
 }
 
 enum status
 log_submit_later(struct log *log, struct post *post)
 {
-    return committer_submit(&log->committer, post, false);
+    return log_thread_submit(&log->log_thread, post, false);
 }
 
 void
 log_submit_again(struct log *log, struct post *post)
 {
-    committer_submit_again(&log->committer, post);
+    log_thread_submit_again(&log->log_thread, post);
 }
 
 void
 log_wake(struct log *log)
 {
-    committer_wake(&log->committer);
+    log_thread_wake(&log->log_thread);
 }
 
 void
 log_health(struct log *log, struct log_health *health)
 {
     int64_t latest_us =
-        atomic_load_explicit(&log->committer.latest_us, memory_order_relaxed);
+        atomic_load_explicit(&log->log_thread.latest_us, memory_order_relaxed);
     int64_t now_us = clock_now_us();
 
     health->has_room =
-        atomic_load_explicit(&log->committer.has_room, memory_order_relaxed);
+        atomic_load_explicit(&log->log_thread.has_room, memory_order_relaxed);
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
@@ -285,8 +285,8 @@ read_closed(struct log *log, struct log_set *set, uint64_t after,
     if (!rc)
         rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
     if (!rc)
-        rc = closed_read(dir_fd, &info, buf_slice(&marks), after,
-                         &log->disk_forms, batch, why);
+        rc = list_file_read(dir_fd, &info, buf_slice(&marks), after,
+                            &log->disk_forms, batch, why);
     if (dir_fd >= 0)
         close(dir_fd);
     buf_fini(&marks);
@@ -349,7 +349,7 @@ log_read(struct log *log, struct log_set *set, uint64_t after,
                        after, last);
     if (patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    return cache_read(log->cache, set, after, read_disk, log, batch, why);
+    return batch_cache_read(log->cache, set, after, read_disk, log, batch, why);
 }
 
 enum status
@@ -376,7 +376,7 @@ log_list_file(struct log *log, struct log_set *set, uint64_t number, int *fd,
 
     if (rc)
         return rc;
-    rc = closed_open(dir_fd, number, fd, why);
+    rc = list_file_open(dir_fd, number, fd, why);
     close(dir_fd);
     return rc;
 }
@@ -398,7 +398,7 @@ log_seek(struct log *log, struct log_set *set, const struct list_info *info,
         rc = log->engine->ops->list_of(log->engine, set->id, info->last, &filed,
                                        &marks, NULL);
     if (!rc && filed.after == info->after)
-        closed_seek(buf_slice(&marks), offset, after, at);
+        list_file_seek(buf_slice(&marks), offset, after, at);
     else if (rc == STATUS_NOT_FOUND)
         rc = log->engine->ops->seek(log->engine, set->id, info, offset, after,
                                     at, why);

@@ -25,7 +25,7 @@
 
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "broker/log/post.h"
 #include "proto/buf.h"
 #include "proto/problem.h"

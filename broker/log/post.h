@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "broker/log/act.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/buf.h"
 #include "proto/digest.h"
 #include "proto/fragment.h"
@@ -51,7 +51,7 @@ struct post {
     size_t n_fragments;
 
     /* POST_CHANGES: the source's key for this post, lent; empty: it has none.
-     * And a digest of its entries: a repeat has the same (keys.h). */
+     * And a digest of its entries: a repeat has the same (idempotency.h). */
     struct slice key;
     struct digest entries;
 

@@ -43,8 +43,8 @@ MUST_CHECK enum status store_generations_init(struct store_generations *s,
                                               struct problem *why);
 void store_generations_fini(struct store_generations *s);
 
-/* Loads the generations of a set, of each kind, into `to`, which lists_number
- * has begun. */
+/* Loads the generations of a set, of each kind, into `to`, which
+ * head_number_lists has begun. */
 MUST_CHECK enum status
 store_generations_load(struct store_generations *s, uint32_t set,
                        struct generations to[GENERATION_KINDS],

@@ -1,6 +1,6 @@
 #include "broker/log/store_keys.h"
 
-#include "broker/log/keys.h"
+#include "broker/log/idempotency.h"
 #include "broker/log/store_read.h"
 
 /* One row of keys_state, for ever. */
@@ -107,7 +107,8 @@ static bool
 is_swap_due(const struct store_keys_state *s, int64_t now_us, size_t n)
 {
     return s->n[0] + s->n[1] + n > 0 &&
-           (now_us < s->since_us || now_us - s->since_us >= KEYS_KEPT_US);
+           (now_us < s->since_us ||
+            now_us - s->since_us >= IDEMPOTENCY_KEPT_US);
 }
 
 bool
@@ -115,7 +116,7 @@ store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us)
 {
     const struct store_keys_state *s = &k->state;
 
-    return s->n[s->current] + n <= KEYS_MAX ||
+    return s->n[s->current] + n <= IDEMPOTENCY_KEYS_MAX ||
            (is_swap_due(s, at_us, n) && at_us >= s->since_us);
 }
 

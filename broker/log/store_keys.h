@@ -1,8 +1,8 @@
 /*
- * store_keys.h - the keys of posts (keys.h) in tidings.db.
+ * store_keys.h - the keys of posts (idempotency.h) in tidings.db.
  *
  * Two tables: new keys go into the current one. When that has been current for
- * KEYS_KEPT_US, a commit empties the other and makes it the current one:
+ * IDEMPOTENCY_KEPT_US, a commit empties the other and makes it the current one:
  *
  *     since           + 24 h             + 48 h
  *       | A current     | B current        | A current, emptied

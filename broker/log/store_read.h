@@ -14,7 +14,7 @@
 #include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/log/engine.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"

@@ -335,8 +335,8 @@ store_sets_load(struct store_sets *s, struct store_generations *generations,
         char epoch[EPOCH_SIZE + 1];
 
         copy_epoch(epoch, db_column(q[0], 2));
-        lists_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
-        lists_number(&set.head, store_column_u64(q[0], 7));
+        head_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
+        head_number_lists(&set.head, store_column_u64(q[0], 7));
         if (store_column_u64(q[0], 8))
             set.head.first_list = store_column_u64(q[0], 8);
         set.head.earliest = store_column_u64(q[0], 9);

@@ -21,7 +21,7 @@
 
 #include "base/list.h"
 #include "broker/log/batch.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/status.h"
 
 struct watch;

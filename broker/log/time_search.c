@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 #include "broker/log/log.h"
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 
 /* The entry that is looked for is `after` or later, and before or at `last`:
  * T(after) <= us < T(last + 1). */
@@ -43,7 +43,7 @@ narrow_by_lists(struct log *log, struct log_set *set, struct head *head,
 {
     /* List `low` begins at or before `us`; `high` does not. */
     uint64_t low = head->first_list, high = head->list;
-    struct list_info info = lists_open(head), middle_info;
+    struct list_info info = head_open_list(head), middle_info;
     enum status rc = STATUS_OK;
 
     span->after = head->list_after;

@@ -8,7 +8,7 @@
 #ifndef BROKER_SETS_CHANGELIST_HEADER_H
 #define BROKER_SETS_CHANGELIST_HEADER_H
 
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/buf.h"
 
 /* Appends the header. A list with `info->until_us` is closed: it has an index

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "proto/buf.h"

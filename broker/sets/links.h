@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/log/generations.h"
+#include "broker/log/head.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 #include "proto/vocab.h"

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "broker/config/config.h"
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -85,7 +85,7 @@ TEST(what_is_told_goes_into_the_same_commit)
 
     assert_int_equal(post(w, &w->a, 2, NULL), STATUS_OK);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK); /* none */
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(t.n_told, 2);
     assert_int_equal(t.kinds[0], ACT_BIRTH);
     assert_int_equal(t.kinds[1], ACT_LIST_END);
@@ -108,7 +108,7 @@ TEST(a_refused_round_tells_nothing)
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_BUSY);
     assert_int_equal(head_of(&w->b).last, 0);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(t.n_told, 2); /* born, both times */
     assert_int_equal(t.n_done, 2);
     assert_int_equal(t.status, STATUS_OK);
@@ -137,7 +137,7 @@ TEST(what_is_told_is_published_last)
     when_posted = p->post.done;
     p->post.done = look;
     assert_kept(submit(w, p), 1);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(seen_a, 1);
     assert_int_equal(seen_b, 0);
     assert_int_equal(head_of(&w->b).last, 1);

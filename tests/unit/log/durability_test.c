@@ -1,7 +1,7 @@
 /*
  * durability_test.c - the files of closed lists survive a power failure.
  */
-#include "broker/log/closed.h"
+#include "broker/log/list_file.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -34,8 +34,8 @@ TEST(a_closed_list_is_on_the_disk_before_its_rows_may_go)
     buf_init(&marks, 65536);
     syncs_begin();
 
-    if (closed_write(tempdir_fd(state), &info, SLICE("<urlset>\n"), source,
-                     &batch, &marks, &why))
+    if (list_file_write(tempdir_fd(state), &info, SLICE("<urlset>\n"), source,
+                        &batch, &marks, &why))
         fail_msg("%s", why.text);
 
     assert_true(syncs_keep_file(tempdir_fd(state), "000000000007.xml.gz"));

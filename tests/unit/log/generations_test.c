@@ -4,7 +4,7 @@
  * comes twice.
  */
 
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 #include "tests/test.h"
 #include "tests/unit/log/stage.h"
 

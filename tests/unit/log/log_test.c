@@ -90,7 +90,7 @@ TEST(finds_its_head_when_the_open_list_is_empty)
     head = stage_head(s);
     assert_int_equal(head.last, 4);
     assert_int_equal(head.list, 2);
-    assert_true(lists_is_empty(&head));
+    assert_true(head_list_is_empty(&head));
 }
 
 /* R-026, R-147: a post that crosses the limit is split between lists, and seqs

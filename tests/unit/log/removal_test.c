@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/db.h"
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 #include "tests/unit/log/stage.h"

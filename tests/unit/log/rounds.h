@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/commit.h"
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
+#include "broker/log/log_thread.h"
 #include "proto/document_write.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -198,7 +198,7 @@ static const struct engine_ops fake_ops = {
 /* A log thread with its engine and two sets. */
 struct world {
     struct fake fake;
-    struct committer committer;
+    struct log_thread log_thread;
     struct tails tails;
     struct log_options options;
     struct log_set a, b;
@@ -309,10 +309,10 @@ world_open(unsigned to_forget)
         .on_closed = on_closed,
         .user = w,
     };
-    w->committer.engine = &w->fake.engine;
-    w->committer.tails = &w->tails;
-    w->committer.options = &w->options;
-    assert_int_equal(committer_start(&w->committer, NULL), STATUS_OK);
+    w->log_thread.engine = &w->fake.engine;
+    w->log_thread.tails = &w->tails;
+    w->log_thread.options = &w->options;
+    assert_int_equal(log_thread_start(&w->log_thread, NULL), STATUS_OK);
     /* It begins with a look whether there is something to forget. */
     wait_for(w, &w->fake.n_tidied, 1);
     return w;
@@ -332,8 +332,8 @@ world_teardown(void **state)
 
     set_shut(w, false); /* after a failure */
     set_held(w, false);
-    committer_stop(&w->committer);
-    committer_fini(&w->committer);
+    log_thread_stop(&w->log_thread);
+    log_thread_fini(&w->log_thread);
     assert_false(w->fake.is_wrong);
     for (size_t i = 0; i < w->n_posts; i++) {
         posts_end(w->posts[i]);
@@ -396,7 +396,7 @@ give_key(struct posted *p, const char *key)
 static inline struct posted *
 submit(struct world *w, struct posted *p)
 {
-    assert_int_equal(committer_submit(&w->committer, &p->post, true),
+    assert_int_equal(log_thread_submit(&w->log_thread, &p->post, true),
                      STATUS_OK);
     return p;
 }

@@ -63,7 +63,7 @@ TEST(finds_a_place_near_every_byte_of_a_list)
         sets_post_heavy(&s, "demo", 1 + i * ENTRIES, ENTRIES, WEIGHT);
 
     head = sets_head(&s, "demo");
-    info = lists_open(&head);
+    info = head_open_list(&head);
     assert_true(info.bytes > BATCHES * ENTRIES * WEIGHT);
     assert_places(&s, &info, info.bytes / BATCHES + 1000);
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/log/keys.h"
+#include "broker/log/idempotency.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"
@@ -185,8 +185,8 @@ TEST(keeps_a_bounded_number_of_keys)
     commit_keys(w, 1, 2);
     commit_nothing(w);
     commit_keys(w, 3, 1);
-    assert_true(has_room(w, KEYS_MAX - 3));
-    assert_false(has_room(w, KEYS_MAX - 2));
+    assert_true(has_room(w, IDEMPOTENCY_KEYS_MAX - 3));
+    assert_false(has_room(w, IDEMPOTENCY_KEYS_MAX - 2));
 
     /* As if all were there. */
     change(w, "UPDATE keys_1 SET id = 4000000 WHERE id ="
@@ -200,8 +200,8 @@ TEST(keeps_a_bounded_number_of_keys)
     clock_pass_us(1000 * HOUR + 1);
     assert_true(has_room(w, 1));
     commit_keys(w, 4, 1);
-    assert_false(has_room(w, KEYS_MAX));
-    assert_true(has_room(w, KEYS_MAX - 1));
+    assert_false(has_room(w, IDEMPOTENCY_KEYS_MAX));
+    assert_true(has_room(w, IDEMPOTENCY_KEYS_MAX - 1));
     assert_true(has_key(w, 3));
 }
 

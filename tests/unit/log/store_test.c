@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/log/closed.h"
+#include "broker/log/list_file.h"
 #include "tests/test.h"
 #include "tests/unit/log/stored.h"
 
@@ -58,7 +58,7 @@ TEST(tells_the_open_list_when_it_is_opened_again)
                         DIGEST_SIZE);
     assert_int_equal(w->head.list_bytes, 0);
     assert_int_equal(w->head.last, 20);
-    assert_true(lists_is_empty(&w->head));
+    assert_true(head_list_is_empty(&w->head));
 
     w->chain[4]->list_bytes = w->chain[4]->size;
     before_us = clock_now_us();
@@ -211,8 +211,8 @@ TEST(forgets_after_a_crash_what_the_file_holds)
     commit_end(w, &info, "header");
     buf_init(&marks, 65536);
     buf_init(&kept, 65536);
-    assert_int_equal(closed_write(w->dir.fd, &info, SLICE("header"), source, w,
-                                  &marks, NULL),
+    assert_int_equal(list_file_write(w->dir.fd, &info, SLICE("header"), source,
+                                     w, &marks, NULL),
                      STATUS_OK);
     commit_filed(w, 1, buf_slice(&marks));
 
@@ -226,8 +226,8 @@ TEST(forgets_after_a_crash_what_the_file_holds)
         struct batch *row, *file;
 
         assert_int_equal(source(w, after, &row, NULL), STATUS_OK);
-        assert_int_equal(closed_read(w->dir.fd, &info, buf_slice(&kept), after,
-                                     NULL, &file, NULL),
+        assert_int_equal(list_file_read(w->dir.fd, &info, buf_slice(&kept),
+                                        after, NULL, &file, NULL),
                          STATUS_OK);
         assert_true(slice_equal(batch_slice(row, after, after + 1),
                                 batch_slice(file, after, after + 1)));

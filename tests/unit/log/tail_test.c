@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "broker/log/cursor.h"
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 
@@ -29,7 +29,7 @@ setup(void **state)
     tail_init(&f->a.tail);
     tail_init(&f->b.tail);
     posts_chain(f->batches, BATCHES, EACH);
-    lists_start(&f->head, POSTS_EPOCH, POSTS_TIME(0));
+    head_start(&f->head, POSTS_EPOCH, POSTS_TIME(0));
     *state = f;
     return 0;
 }

@@ -12,7 +12,7 @@ head_at(uint64_t last)
 {
     struct head head;
 
-    lists_start(&head, EPOCH, 1000);
+    head_start(&head, EPOCH, 1000);
     head.last = last;
     return head;
 }

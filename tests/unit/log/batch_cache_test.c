@@ -1,11 +1,11 @@
-#include "broker/log/cache.h"
+#include "broker/log/batch_cache.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 
@@ -14,7 +14,7 @@
 
 /* A disk from which the cache reads, and the record of its reads. */
 struct disk {
-    struct cache *cache;
+    struct batch_cache *cache;
     struct batch *batches[BATCHES];
     struct log_set a, b;
     pthread_mutex_t mutex; /* guards the rest */
@@ -38,7 +38,7 @@ setup(void **state)
     struct disk *disk = calloc(1, sizeof(*disk));
 
     assert_non_null(disk);
-    disk->cache = cache_new(1 << 20, &no_forms);
+    disk->cache = batch_cache_new(1 << 20, &no_forms);
     posts_chain(disk->batches, BATCHES, EACH);
     pthread_mutex_init(&disk->mutex, NULL);
     pthread_cond_init(&disk->changed, NULL);
@@ -51,7 +51,7 @@ teardown(void **state)
 {
     struct disk *disk = *state;
 
-    cache_free(disk->cache);
+    batch_cache_free(disk->cache);
     for (size_t i = 0; i < BATCHES; i++)
         batch_unref(disk->batches[i]);
     pthread_cond_destroy(&disk->changed);
@@ -64,8 +64,8 @@ teardown(void **state)
 static void
 resize(struct disk *disk, size_t bytes)
 {
-    cache_free(disk->cache);
-    disk->cache = cache_new(bytes, &no_forms);
+    batch_cache_free(disk->cache);
+    disk->cache = batch_cache_new(bytes, &no_forms);
 }
 
 static enum status
@@ -103,8 +103,9 @@ read_one(struct disk *disk, struct log_set *set, uint64_t after)
 {
     struct batch *b;
 
-    assert_int_equal(cache_read(disk->cache, set, after, load, disk, &b, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        batch_cache_read(disk->cache, set, after, load, disk, &b, NULL),
+        STATUS_OK);
     assert_ptr_equal(b, disk->batches[after / EACH]);
     batch_unref(b);
 }
@@ -176,14 +177,15 @@ TEST(keeps_neither_failures_nor_nothing)
     struct disk *disk = *state;
 
     disk->failures = 1;
-    assert_int_equal(cache_read(disk->cache, &disk->a, 0, load, disk, &b, &why),
-                     STATUS_IO);
+    assert_int_equal(
+        batch_cache_read(disk->cache, &disk->a, 0, load, disk, &b, &why),
+        STATUS_IO);
     assert_string_equal(why.text, "the disk is broken");
     read_one(disk, &disk->a, 0);
     assert_int_equal(disk->reads, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(cache_read(disk->cache, &disk->a, BATCHES * EACH, load,
-                                    disk, &b, NULL),
+        assert_int_equal(batch_cache_read(disk->cache, &disk->a, BATCHES * EACH,
+                                          load, disk, &b, NULL),
                          STATUS_OK);
         assert_null(b);
     }
@@ -196,8 +198,9 @@ TEST(lends_batches_that_outlive_it)
     struct batch *b;
     struct disk *disk = *state;
 
-    assert_int_equal(cache_read(disk->cache, &disk->a, 0, load, disk, &b, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        batch_cache_read(disk->cache, &disk->a, 0, load, disk, &b, NULL),
+        STATUS_OK);
     teardown(state);
     assert_int_equal(b->last, EACH);
     batch_unref(b);
@@ -226,8 +229,8 @@ ask(void *user)
     a->disk->arriving++;
     pthread_cond_broadcast(&a->disk->changed);
     pthread_mutex_unlock(&a->disk->mutex);
-    a->rc = cache_read(a->disk->cache, a->set, a->after, load, a->disk, &a->got,
-                       NULL);
+    a->rc = batch_cache_read(a->disk->cache, a->set, a->after, load, a->disk,
+                             &a->got, NULL);
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -177,12 +177,12 @@ TEST(commits_what_was_submitted_before_it_ends)
     for (int i = 0; i < 3; i++)
         p[i] = submit(w, changes(w, &w->a, 1));
     set_shut(w, false);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     for (int i = 0; i < 3; i++) {
         assert_true(posts_is_done(p[i]));
         assert_kept(p[i], (uint64_t)2 + i);
     }
-    assert_int_equal(committer_submit(&w->committer, &p[0]->post, true),
+    assert_int_equal(log_thread_submit(&w->log_thread, &p[0]->post, true),
                      STATUS_STOPPED);
 }
 
@@ -222,7 +222,7 @@ stop(void *user)
 {
     struct world *w = user;
 
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     return NULL;
 }
 
@@ -249,7 +249,7 @@ TEST(commits_what_was_submitted_between_two_rounds)
     wait_for(w, &w->fake.n_tidied, 2);
     p = submit(w, changes(w, &w->a, 1));
     assert_int_equal(pthread_create(&stopper, NULL, stop, w), 0);
-    AWAIT(is_stopping(&w->committer.thread));
+    AWAIT(is_stopping(&w->log_thread.thread));
     set_held(w, false);
     pthread_join(stopper, NULL);
     assert_true(posts_is_done(p));
@@ -305,7 +305,7 @@ TEST(numbers_the_posts_of_many_threads)
             before = first;
         }
     }
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_batches_are_sound(&w->fake);
     assert_int_equal(w->fake.n_ends, POSTERS * ROUNDS * 2 / 30);
 }

@@ -1,15 +1,17 @@
 /*
- * keys.h - idempotency: a post with a key is kept once, however often it comes.
+ * idempotency.h - idempotency: a post with a key is kept once, however often it
+ * comes.
  *
  * A source that lost the answer to its post does not know whether it was kept.
  * If the post has a key, the source may post it again: the log does not keep
  * the repeat, and answers it with the outcome of the first.
  *
- *     take -> keys_judge -+-> KEYS_NEW      placed; keys_add; kept with the
- *                         |                 batches, in one transaction
- *                         +-> KEYS_ROUND    answered after the commit, as its
- *                         |                 first, which is in this round
- *                         +-> KEYS_SETTLED  answered at once, from the engine
+ *     take -> idempotency_judge -+-> IDEMPOTENCY_NEW      placed;
+ * idempotency_add; kept with the |                 batches, in one transaction
+ *                         +-> IDEMPOTENCY_ROUND    answered after the commit,
+ * as its |                 first, which is in this round
+ *                         +-> IDEMPOTENCY_SETTLED  answered at once, from the
+ * engine
  *
  * What makes it certain: the log thread alone places posts, and it looks first
  * among the keys of the round at work, then among those the engine keeps, so
@@ -24,8 +26,8 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_LOG_KEYS_H
-#define BROKER_LOG_KEYS_H
+#ifndef BROKER_LOG_IDEMPOTENCY_H
+#define BROKER_LOG_IDEMPOTENCY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,27 +38,33 @@
 #include "proto/status.h"
 
 /* So long is a key kept at least. */
-#define KEYS_KEPT_US ((int64_t)24 * 3600 * 1000000)
+#define IDEMPOTENCY_KEPT_US ((int64_t)24 * 3600 * 1000000)
 
-/* So many keys are kept of KEYS_KEPT_US, of all sets: 46 posts a second, day
- * and night. A million are 130 MB of tidings.db (measured); until they have
+/* So many keys are kept of IDEMPOTENCY_KEPT_US, of all sets: 46 posts a second,
+ * day and night. A million are 130 MB of tidings.db (measured); until they have
  * gone there are twice as many. */
-#define KEYS_MAX 4000000
+#define IDEMPOTENCY_KEYS_MAX 4000000
 
 /* What a key adds to a transaction: a page of 16 KiB, somewhere (measured:
  * 17.7 KB of WAL, 40 us, among a million). */
-#define KEYS_COMMIT_BYTES 16384
+#define IDEMPOTENCY_COMMIT_BYTES 16384
 
-enum keys_verdict { KEYS_NEW, KEYS_ROUND, KEYS_SETTLED };
+enum idempotency_verdict {
+    IDEMPOTENCY_NEW,
+    IDEMPOTENCY_ROUND,
+    IDEMPOTENCY_SETTLED
+};
 
 /* Looks at a post with a key, before it is placed. Unless the key is new,
  * writes the outcome into the post: that of the first, STATUS_INVALID (other
  * entries had the key), STATUS_BUSY (no room for more keys) or the failure of
  * the engine. */
-MUST_CHECK enum keys_verdict
-keys_judge(const struct acts *acts, struct engine *engine, struct post *post);
+MUST_CHECK enum idempotency_verdict idempotency_judge(const struct acts *acts,
+                                                      struct engine *engine,
+                                                      struct post *post);
 
 /* Notes the outcome of a post that was new, and placed. STATUS_MEMORY. */
-MUST_CHECK enum status keys_add(struct acts *acts, const struct post *post);
+MUST_CHECK enum status idempotency_add(struct acts *acts,
+                                       const struct post *post);
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include <stdatomic.h>
 
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -159,7 +159,7 @@ move(struct post *post)
 
     if (post->status == STATUS_GONE) {
         post->set = &m->world->b;
-        committer_submit_again(&m->world->committer, post);
+        log_thread_submit_again(&m->world->log_thread, post);
         return;
     }
     m->on_done(post);

@@ -1,4 +1,4 @@
-#include "broker/log/stamping.h"
+#include "broker/log/sequencer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include <openssl/rand.h>
 
 #include "base/array.h"
-#include "broker/log/keys.h"
-#include "broker/log/set.h"
+#include "broker/log/idempotency.h"
+#include "broker/log/log_set.h"
 #include "proto/document_write.h"
 
 static enum status
@@ -28,19 +28,19 @@ random_epoch(char to[EPOCH_SIZE + 1])
 
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses
- * the id (revert_set in commit.c), and the next birth gets it: nobody else has
- * seen it. */
+ * the id (revert_set in log_thread.c), and the next birth gets it: nobody else
+ * has seen it. */
 static enum status
-give_birth(struct committer *c, struct log_set *set, struct post *post)
+give_birth(struct log_thread *c, struct log_set *set, struct post *post)
 {
     struct act act = {.kind = ACT_BIRTH};
 
     if (random_epoch(act.birth.epoch))
         return STATUS_MEMORY;
     act.birth.created_us = c->acts.at_us;
-    lists_start(&set->draft, act.birth.epoch, act.birth.created_us);
+    head_start(&set->draft, act.birth.epoch, act.birth.created_us);
     if (set->start_list)
-        lists_number(&set->draft, set->start_list);
+        head_number_lists(&set->draft, set->start_list);
     act.birth.start_list = set->draft.start_list;
     set->id =
         c->engine->ops->next_id(c->engine) + (uint32_t)c->acts.n_of[ACT_BIRTH];
@@ -49,13 +49,13 @@ give_birth(struct committer *c, struct log_set *set, struct post *post)
 }
 
 static const struct list_limits *
-limits_of(const struct committer *c, const struct log_set *set)
+limits_of(const struct log_thread *c, const struct log_set *set)
 {
     return set->limits.entries ? &set->limits : &c->options->limits;
 }
 
 void
-stamping_finish(struct log_set *set)
+sequencer_finish(struct log_set *set)
 {
     struct batch *b = set->filling;
 
@@ -69,7 +69,7 @@ stamping_finish(struct log_set *set)
 }
 
 static enum status
-begin_batch(struct committer *c, struct log_set *set)
+begin_batch(struct log_thread *c, struct log_set *set)
 {
     struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
     struct act act = {.kind = ACT_BATCH};
@@ -93,7 +93,7 @@ begin_batch(struct committer *c, struct log_set *set)
  * with the end, so that no later setting or version can change a closed list.
  */
 static enum status
-end_list(struct committer *c, struct log_set *set)
+end_list(struct log_thread *c, struct log_set *set)
 {
     struct act act = {
         .kind = ACT_LIST_END,
@@ -102,8 +102,8 @@ end_list(struct committer *c, struct log_set *set)
     };
     struct buf header;
 
-    stamping_finish(set);
-    act.list_end.info = lists_end(&set->draft);
+    sequencer_finish(set);
+    act.list_end.info = head_end_list(&set->draft);
     buf_init(&header, DOCUMENT_FRAME_MAX);
     c->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
                           c->options->user);
@@ -129,18 +129,18 @@ event_time(const struct head *head, int64_t source_us, int64_t now_us)
 }
 
 static enum status
-place(struct committer *c, struct log_set *set, const char *bytes,
+place(struct log_thread *c, struct log_set *set, const char *bytes,
       const struct fragment *f, size_t expected)
 {
     int64_t now_us = c->acts.at_us;
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
     int64_t us = event_time(&set->draft, f->datetime_us, now_us);
 
-    if (lists_must_end(&set->draft, limits_of(c, set), size) &&
+    if (head_must_end_list(&set->draft, limits_of(c, set), size) &&
         end_list(c, set))
         return STATUS_MEMORY;
     if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
-        stamping_finish(set);
+        sequencer_finish(set);
     if (!set->filling) {
         if (begin_batch(c, set) ||
             batch_reserve(
@@ -153,18 +153,18 @@ place(struct committer *c, struct log_set *set, const char *bytes,
 
     before = set->filling->size;
     batch_add(set->filling, bytes, f, us);
-    if (lists_is_empty(&set->draft))
+    if (head_list_is_empty(&set->draft))
         set->draft.list_first_us = now_us; /* its age counts from here */
     set->draft.last++;
     set->draft.last_us = us;
     set->draft.list_bytes += set->filling->size - before;
-    if (lists_is_full(&set->draft, limits_of(c, set)))
+    if (head_list_is_full(&set->draft, limits_of(c, set)))
         return end_list(c, set);
     return STATUS_OK;
 }
 
 static enum status
-place_changes(struct committer *c, struct post *post)
+place_changes(struct log_thread *c, struct post *post)
 {
     struct log_set *set = post->set;
     size_t at = 0;
@@ -186,18 +186,18 @@ place_changes(struct committer *c, struct post *post)
     post->last_us = set->draft.last_us;
     memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
     if (!rc && post->key.size > 0)
-        rc = keys_add(&c->acts, post);
+        rc = idempotency_add(&c->acts, post);
     return rc;
 }
 
 static enum status
-place_close(struct committer *c, struct post *post)
+place_close(struct log_thread *c, struct post *post)
 {
     const struct head *draft = &post->set->draft;
     uint64_t wanted = post->list;
 
     post->list = 0;
-    if (!draft->exists || lists_is_empty(draft) ||
+    if (!draft->exists || head_list_is_empty(draft) ||
         (wanted && wanted != draft->list))
         return STATUS_OK;
     post->list = draft->list;
@@ -205,7 +205,7 @@ place_close(struct committer *c, struct post *post)
 }
 
 static enum status
-place_settings(struct committer *c, struct post *post)
+place_settings(struct log_thread *c, struct post *post)
 {
     struct log_set *set = post->set;
     const struct act act = {
@@ -346,7 +346,7 @@ place_act(struct acts *acts, const struct post *post)
 }
 
 enum status
-stamping_place(struct committer *c, struct post *post)
+sequencer_place(struct log_thread *c, struct post *post)
 {
     if (post->set && list_is_empty(&post->set->touched))
         list_append(&c->touched, &post->set->touched);

@@ -1,7 +1,7 @@
 /*
  * keys_test.c - posts with a key, as the log thread takes them.
  */
-#include "broker/log/keys.h"
+#include "broker/log/idempotency.h"
 
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
@@ -176,7 +176,8 @@ TEST(refuses_a_post_whose_key_it_cannot_look_up)
     assert_int_equal(w->fake.n_keys, 0);
 }
 
-/* A key adds a page to a transaction (KEYS_COMMIT_BYTES): rounds stay short. */
+/* A key adds a page to a transaction (IDEMPOTENCY_COMMIT_BYTES): rounds stay
+ * short. */
 TEST(a_round_takes_a_bounded_number_of_keys)
 {
     static char keys[600][8];

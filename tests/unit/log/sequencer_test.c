@@ -1,6 +1,6 @@
 #include <sched.h>
 
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -36,7 +36,7 @@ TEST(ends_a_list_with_the_entry_that_fills_it)
     assert_int_equal(post(w, &w->a, 5, NULL), STATUS_OK);
     head = head_of(&w->a);
     assert_int_equal(head.list, 2);
-    assert_true(lists_is_empty(&head));
+    assert_true(head_list_is_empty(&head));
     assert_int_equal(w->fake.n_ends, 1);
     assert_int_equal(post(w, &w->a, 13, NULL), STATUS_OK);
     assert_int_equal(w->fake.n_ends, 3);
@@ -117,7 +117,7 @@ TEST(closes_a_list_once_however_often_it_is_asked)
     }
     assert_int_equal(posts_wait(unborn), STATUS_OK);
     assert_int_equal(unborn->post.list, 0);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(w->fake.n_ends, 2);
     assert_int_equal(w->fake.n_births, 1);
     assert_int_equal(atomic_load(&w->n_closed), 1); /* once a round */
@@ -179,7 +179,7 @@ TEST(goes_on_forgetting_while_nobody_posts, setup_with_rows_to_forget,
     struct world *w = *state;
 
     wait_for(w, &w->fake.n_tidied, 7);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(w->fake.n_commits, 7);
     assert_int_equal(w->fake.n_idle, 7);
 }
@@ -195,7 +195,7 @@ TEST(goes_on_forgetting_after_a_post)
     pthread_mutex_unlock(&w->fake.mutex);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
     wait_for(w, &w->fake.n_commits, 5);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(w->fake.n_commits, 5);
     assert_int_equal(w->fake.n_idle, 4);
 }
@@ -215,7 +215,7 @@ TEST(rests_after_forgetting_was_refused)
     for (int i = 0; i < 5000; i++)
         sched_yield(); /* time to ask again, if it does */
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_OK);
-    committer_stop(&w->committer);
+    log_thread_stop(&w->log_thread);
     assert_int_equal(w->fake.in_commit[0], 2);
     assert_int_equal(w->fake.in_commit[1], 4);
 }

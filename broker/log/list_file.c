@@ -1,4 +1,4 @@
-#include "broker/log/closed.h"
+#include "broker/log/list_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,25 +92,25 @@ mark_of(struct slice marks, size_t n)
 }
 
 void
-closed_name(char to[CLOSED_NAME_MAX], uint64_t number)
+list_file_stem(char to[LIST_FILE_STEM_MAX], uint64_t number)
 {
-    snprintf(to, CLOSED_NAME_MAX, "%012" PRIu64 ".xml", number);
+    snprintf(to, LIST_FILE_STEM_MAX, "%012" PRIu64 ".xml", number);
 }
 
 void
-closed_file(char to[CLOSED_FILE_MAX], uint64_t number)
+list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number)
 {
-    closed_name(to, number);
+    list_file_stem(to, number);
     strcat(to, ".gz");
 }
 
 uint64_t
-closed_size(int dir_fd, uint64_t number)
+list_file_size(int dir_fd, uint64_t number)
 {
-    char name[CLOSED_FILE_MAX];
+    char name[LIST_FILE_NAME_MAX];
     struct stat st;
 
-    closed_file(name, number);
+    list_file_name(name, number);
     return fstatat(dir_fd, name, &st, 0) ? 0 : (uint64_t)st.st_size;
 }
 
@@ -180,7 +180,7 @@ end_block(struct writer *w, struct buf *marks, uint64_t seq, int64_t us,
  * known, and need not be made again. */
 static enum status
 write_entries(struct writer *w, const struct list_info *info,
-              closed_source_fn *source, void *user, struct buf *marks)
+              list_file_source_fn *source, void *user, struct buf *marks)
 {
     uint64_t after = info->after, block_begins = w->plain;
     enum status rc = end_block(w, marks, after, info->from_us, &info->before);
@@ -213,7 +213,7 @@ write_entries(struct writer *w, const struct list_info *info,
 
 static enum status
 write_list(struct writer *w, const struct list_info *info, struct slice header,
-           closed_source_fn *source, void *user, struct buf *marks)
+           list_file_source_fn *source, void *user, struct buf *marks)
 {
     enum status rc = compress_slice(w, header, Z_NO_FLUSH);
 
@@ -227,16 +227,16 @@ write_list(struct writer *w, const struct list_info *info, struct slice header,
 }
 
 enum status
-closed_write(int dir_fd, const struct list_info *info, struct slice header,
-             closed_source_fn *source, void *user, struct buf *marks,
-             struct problem *why)
+list_file_write(int dir_fd, const struct list_info *info, struct slice header,
+                list_file_source_fn *source, void *user, struct buf *marks,
+                struct problem *why)
 {
     struct writer w = {.why = why};
     gz_header plain_header = {.os = 255}; /* no time, no name, no system */
-    char name[CLOSED_FILE_MAX];
+    char name[LIST_FILE_NAME_MAX];
     enum status rc;
 
-    closed_file(name, info->number);
+    list_file_name(name, info->number);
     buf_init(&w.out, 2 * (size_t)STEP_BYTES);
     rc = file_begin(&w.file, dir_fd, name, why);
     if (rc)
@@ -266,7 +266,8 @@ out:
 }
 
 bool
-closed_seek(struct slice marks, uint64_t offset, uint64_t *after, uint64_t *at)
+list_file_seek(struct slice marks, uint64_t offset, uint64_t *after,
+               uint64_t *at)
 {
     size_t n_marks = marks.size / MARK_SIZE, low = 0, high;
     uint64_t header;
@@ -349,11 +350,11 @@ out:
 }
 
 enum status
-closed_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
+list_file_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 {
-    char name[CLOSED_NAME_MAX + 3];
+    char name[LIST_FILE_STEM_MAX + 3];
 
-    closed_name(name, number);
+    list_file_stem(name, number);
     strcat(name, ".gz");
     *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
@@ -363,19 +364,19 @@ closed_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 }
 
 enum status
-closed_read(int dir_fd, const struct list_info *info, struct slice marks,
-            uint64_t after, atomic_size_t *forms_account, struct batch **batch,
-            struct problem *why)
+list_file_read(int dir_fd, const struct list_info *info, struct slice marks,
+               uint64_t after, atomic_size_t *forms_account,
+               struct batch **batch, struct problem *why)
 {
     size_t n_marks = marks.size / MARK_SIZE, n;
-    char name[CLOSED_FILE_MAX];
+    char name[LIST_FILE_NAME_MAX];
     struct buf plain;
     struct mark from, to;
     struct batch *b = NULL;
     enum status rc;
     int fd = -1;
 
-    closed_file(name, info->number);
+    list_file_name(name, info->number);
     buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);
@@ -385,7 +386,7 @@ closed_read(int dir_fd, const struct list_info *info, struct slice marks,
     from = mark_of(marks, n);
     to = mark_of(marks, n + 1);
 
-    rc = closed_open(dir_fd, info->number, &fd, why);
+    rc = list_file_open(dir_fd, info->number, &fd, why);
     if (rc)
         goto out;
     rc = inflate_block(fd, name, &from, &to, &plain, why);

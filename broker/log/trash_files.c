@@ -1,4 +1,4 @@
-#include "broker/log/trash.h"
+#include "broker/log/trash_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "broker/log/closed.h"
+#include "broker/log/list_file.h"
 #include "broker/log/log.h"
 
 /* Files in one step: a commit's worth of rows; and of what has none. */
@@ -29,10 +29,10 @@ unlink_name(int fd, const char *name, struct problem *why)
 static enum status
 unlink_list(int fd, uint64_t number, struct problem *why)
 {
-    char name[CLOSED_FILE_MAX + sizeof(".new")];
+    char name[LIST_FILE_NAME_MAX + sizeof(".new")];
     enum status rc;
 
-    closed_file(name, number);
+    list_file_name(name, number);
     rc = unlink_name(fd, name, why);
     strcat(name, ".new"); /* file.h */
     return rc ? rc : unlink_name(fd, name, why);
@@ -105,8 +105,8 @@ unlink_rest(const char *path, struct problem *why)
 }
 
 enum status
-trash_unlink(const char *dir, const struct engine_trash *trash, bool is_alone,
-             uint64_t *upto, struct problem *why)
+trash_files_unlink(const char *dir, const struct engine_trash *trash,
+                   bool is_alone, uint64_t *upto, struct problem *why)
 {
     char path[4096 + SET_NAME_MAX + 32];
     int n =

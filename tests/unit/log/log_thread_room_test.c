@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"

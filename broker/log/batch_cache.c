@@ -1,4 +1,4 @@
-#include "broker/log/cache.h"
+#include "broker/log/batch_cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct flight {
     uint64_t after;
 };
 
-struct cache {
+struct batch_cache {
     pthread_mutex_t mutex;
     pthread_cond_t landed; /* some flight has ended */
     struct list kept;
@@ -34,7 +34,7 @@ struct cache {
 };
 
 static struct list *
-bucket_of(struct cache *cache, const struct log_set *set)
+bucket_of(struct batch_cache *cache, const struct log_set *set)
 {
     /* The middle bits of the address: structs lie some hundred bytes apart. */
     return &cache->buckets[((uintptr_t)set >> 6) % BUCKETS];
@@ -46,10 +46,10 @@ weight(const struct kept *kept)
     return batch_weight(kept->batch) + sizeof(*kept);
 }
 
-struct cache *
-cache_new(size_t max_bytes, const atomic_size_t *forms)
+struct batch_cache *
+batch_cache_new(size_t max_bytes, const atomic_size_t *forms)
 {
-    struct cache *cache = calloc(1, sizeof(*cache));
+    struct batch_cache *cache = calloc(1, sizeof(*cache));
 
     if (!cache)
         return NULL;
@@ -65,7 +65,7 @@ cache_new(size_t max_bytes, const atomic_size_t *forms)
 }
 
 static void
-drop(struct cache *cache, struct kept *kept)
+drop(struct batch_cache *cache, struct kept *kept)
 {
     list_remove(&kept->node);
     list_remove(&kept->bucket_node);
@@ -75,7 +75,7 @@ drop(struct cache *cache, struct kept *kept)
 }
 
 void
-cache_free(struct cache *cache)
+batch_cache_free(struct batch_cache *cache)
 {
     if (!cache)
         return;
@@ -88,7 +88,7 @@ cache_free(struct cache *cache)
 
 /* The mutex is held. */
 static struct batch *
-find(struct cache *cache, const struct log_set *set, uint64_t after)
+find(struct batch_cache *cache, const struct log_set *set, uint64_t after)
 {
     struct list *node, *next;
 
@@ -106,7 +106,8 @@ find(struct cache *cache, const struct log_set *set, uint64_t after)
 }
 
 static bool
-is_flying(const struct cache *cache, const struct log_set *set, uint64_t after)
+is_flying(const struct batch_cache *cache, const struct log_set *set,
+          uint64_t after)
 {
     const struct list *node;
 
@@ -122,7 +123,7 @@ is_flying(const struct cache *cache, const struct log_set *set, uint64_t after)
 
 /* The mutex is held. Without memory the cache does not keep the batch. */
 static void
-keep(struct cache *cache, struct log_set *set, struct batch *batch)
+keep(struct batch_cache *cache, struct log_set *set, struct batch *batch)
 {
     struct kept *kept = malloc(sizeof(*kept));
 
@@ -140,9 +141,9 @@ keep(struct cache *cache, struct log_set *set, struct batch *batch)
 }
 
 enum status
-cache_read(struct cache *cache, struct log_set *set, uint64_t after,
-           cache_load_fn *load, void *user, struct batch **batch,
-           struct problem *why)
+batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
+                 batch_cache_load_fn *load, void *user, struct batch **batch,
+                 struct problem *why)
 {
     struct flight flight = {.set = set, .after = after};
     enum status rc;

@@ -1,4 +1,4 @@
-#include "broker/log/commit.h"
+#include "broker/log/log_thread.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/log/keys.h"
-#include "broker/log/set.h"
-#include "broker/log/stamping.h"
+#include "broker/log/idempotency.h"
+#include "broker/log/log_set.h"
+#include "broker/log/sequencer.h"
 #include "proto/document_write.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays
@@ -28,9 +28,9 @@
 /* Rounds */
 
 static void
-publish_set(struct committer *c, struct log_set *set)
+publish_set(struct log_thread *c, struct log_set *set)
 {
-    stamping_finish(set);
+    sequencer_finish(set);
     list_remove(&set->touched);
     atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
     for (size_t i = 0; i < set->n_made; i++)
@@ -61,7 +61,7 @@ revert_set(struct log_set *set)
 
 /* The engine's commit, timed and counted. */
 static enum status
-engine_commit(struct committer *c, bool *is_more, struct problem *why)
+engine_commit(struct log_thread *c, bool *is_more, struct problem *why)
 {
     const struct acts *acts = &c->acts;
     const struct commit commit = {acts->at_us, acts->all, acts->n};
@@ -82,20 +82,20 @@ engine_commit(struct committer *c, bool *is_more, struct problem *why)
 
 /* Places the announcement of the round, behind all else. */
 static enum status
-tell(struct committer *c)
+tell(struct log_thread *c)
 {
     enum status rc = STATUS_OK;
 
     if (c->acts.n > 0 && c->options->on_acts)
         rc = c->options->on_acts(c->acts.all, c->acts.n, &c->told,
                                  c->options->user);
-    return !rc && c->told ? stamping_place(c, c->told) : rc;
+    return !rc && c->told ? sequencer_place(c, c->told) : rc;
 }
 
 /* The last post of a round: its set was left out by conclude, so that nobody
  * hears of what those who answer the posts before it have not taken in yet. */
 static void
-conclude_told(struct committer *c, enum status rc, const struct problem *why)
+conclude_told(struct log_thread *c, enum status rc, const struct problem *why)
 {
     struct post *told = c->told;
 
@@ -112,7 +112,7 @@ conclude_told(struct committer *c, enum status rc, const struct problem *why)
 /* Commits what the round placed, and makes it visible to everybody, or undoes
  * it. *is_more: there are old batches to forget. */
 static enum status
-conclude(struct committer *c, enum status rc, bool *is_more,
+conclude(struct log_thread *c, enum status rc, bool *is_more,
          struct problem *why)
 {
     bool has_ended = c->acts.n_of[ACT_LIST_END] > 0;
@@ -122,7 +122,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
         rc = problem_memory(why);
     } else {
         list_foreach (node, after, &c->touched)
-            stamping_finish(list_entry(node, struct log_set, touched));
+            sequencer_finish(list_entry(node, struct log_set, touched));
         rc = engine_commit(c, is_more, why);
     }
     if (rc == STATUS_IO) {
@@ -148,7 +148,7 @@ conclude(struct committer *c, enum status rc, bool *is_more,
 
 /* Does any post wait for a round? */
 static bool
-is_waiting(struct committer *c)
+is_waiting(struct log_thread *c)
 {
     bool is;
 
@@ -160,7 +160,7 @@ is_waiting(struct committer *c)
 
 /* Moves what was submitted to the waiting posts. */
 static void
-take(struct committer *c)
+take(struct log_thread *c)
 {
     pthread_mutex_lock(&c->mutex);
     list_move(&c->waiting, &c->queue);
@@ -201,30 +201,30 @@ room_for(const struct post *post)
 }
 
 /* What a post comes to before it is placed: a repeat needs no room. */
-static enum keys_verdict
-judge(struct committer *c, struct post *post, uint64_t room)
+static enum idempotency_verdict
+judge(struct log_thread *c, struct post *post, uint64_t room)
 {
-    enum keys_verdict verdict = KEYS_NEW;
+    enum idempotency_verdict verdict = IDEMPOTENCY_NEW;
 
     post->status = STATUS_OK;
     if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
-        return KEYS_NEW;
+        return IDEMPOTENCY_NEW;
     if (post->line && post->line->is_broken) {
         post->status = problem(&post->why, STATUS_BUSY,
                                "a post before it was not kept, and is to be "
                                "kept first");
-        return KEYS_SETTLED;
+        return IDEMPOTENCY_SETTLED;
     }
     if (post->key.size > 0)
-        verdict = keys_judge(&c->acts, c->engine, post);
-    if (verdict == KEYS_NEW && (room == 0 || room_for(post) > room)) {
+        verdict = idempotency_judge(&c->acts, c->engine, post);
+    if (verdict == IDEMPOTENCY_NEW && (room == 0 || room_for(post) > room)) {
         refuse(post);
-        verdict = KEYS_SETTLED;
+        verdict = IDEMPOTENCY_SETTLED;
     }
-    if (verdict == KEYS_NEW && post->prepare) {
+    if (verdict == IDEMPOTENCY_NEW && post->prepare) {
         post->status = post->prepare(post);
         if (post->status)
-            verdict = KEYS_SETTLED;
+            verdict = IDEMPOTENCY_SETTLED;
     }
     return verdict;
 }
@@ -234,11 +234,11 @@ static size_t
 weight_of(const struct post *post)
 {
     return post->bytes.size + DOCUMENT_FRAME_MAX +
-           (post->key.size > 0 ? KEYS_COMMIT_BYTES : 0);
+           (post->key.size > 0 ? IDEMPOTENCY_COMMIT_BYTES : 0);
 }
 
 static void
-count_round(const struct committer *c, size_t n_posts, size_t n_entries)
+count_round(const struct log_thread *c, size_t n_posts, size_t n_entries)
 {
     metrics_add(METRIC_POSTS, (int64_t)n_posts);
     metrics_add(METRIC_ENTRIES, (int64_t)n_entries);
@@ -251,7 +251,7 @@ count_round(const struct committer *c, size_t n_posts, size_t n_entries)
 /* Logs one line when the log begins to refuse posts, and one when it accepts
  * posts again. Both have one level: a log with the first has the second. */
 static void
-report_refusal(struct committer *c, const char *error)
+report_refusal(struct log_thread *c, const char *error)
 {
     bool is_refusing = c->is_full || c->has_failed;
 
@@ -268,7 +268,7 @@ report_refusal(struct committer *c, const char *error)
 /* Asks the engine how much room posts have, and remembers for others whether
  * there is any. */
 static uint64_t
-look_for_room(struct committer *c)
+look_for_room(struct log_thread *c)
 {
     uint64_t room =
         c->engine->ops->room ? c->engine->ops->room(c->engine) : UINT64_MAX;
@@ -285,7 +285,7 @@ look_for_room(struct committer *c)
 
 /* A round was written, or was not. One without posts proves nothing. */
 static void
-note_outcome(struct committer *c, enum status rc, bool has_posts,
+note_outcome(struct log_thread *c, enum status rc, bool has_posts,
              const struct problem *why)
 {
     if (rc)
@@ -316,7 +316,7 @@ must_wait(const struct post *post)
 
 /* One round; *is_more as by conclude. */
 static void
-commit_round(struct committer *c, bool *is_more)
+commit_round(struct log_thread *c, bool *is_more)
 {
     struct list round, *node, *after;
     struct problem why = {""};
@@ -339,17 +339,17 @@ commit_round(struct committer *c, bool *is_more)
         }
         bytes += weight_of(post);
         switch (judge(c, post, room - taken)) {
-        case KEYS_NEW:
+        case IDEMPOTENCY_NEW:
             list_append(&round, &post->node);
             taken += room_for(post);
-            rc = stamping_place(c, post);
+            rc = sequencer_place(c, post);
             n_posts += post->kind == POST_CHANGES;
             n_entries += post->n_fragments;
             break;
-        case KEYS_ROUND:
+        case IDEMPOTENCY_ROUND:
             list_append(&round, &post->node);
             break;
-        case KEYS_SETTLED:
+        case IDEMPOTENCY_SETTLED:
             answer(post);
             break;
         }
@@ -377,7 +377,7 @@ commit_round(struct committer *c, bool *is_more)
 
 /* Waits a little for company, unless the log is ending. */
 static void
-linger(struct committer *c)
+linger(struct log_thread *c)
 {
     int64_t us = c->options->linger_us;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
@@ -391,9 +391,9 @@ linger(struct committer *c)
 }
 
 static void
-committer_run(struct thread *t)
+log_thread_run(struct thread *t)
 {
-    struct committer *c = t->user;
+    struct log_thread *c = t->user;
     bool is_more = true;
 
     while (thread_wait(t, is_more ? 0 : LOOK_US)) {
@@ -421,7 +421,7 @@ committer_run(struct thread *t)
 }
 
 enum status
-committer_start(struct committer *c, struct problem *why)
+log_thread_start(struct log_thread *c, struct problem *why)
 {
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->queue);
@@ -429,11 +429,11 @@ committer_start(struct committer *c, struct problem *why)
     list_init(&c->waiting);
     atomic_init(&c->is_owed_a_wake, false);
     atomic_init(&c->has_room, true);
-    return thread_start(&c->thread, "log", committer_run, c, why);
+    return thread_start(&c->thread, "log", log_thread_run, c, why);
 }
 
 enum status
-committer_submit(struct committer *c, struct post *post, bool wake)
+log_thread_submit(struct log_thread *c, struct post *post, bool wake)
 {
     enum status rc = STATUS_OK;
 
@@ -451,13 +451,13 @@ committer_submit(struct committer *c, struct post *post, bool wake)
 }
 
 void
-committer_submit_again(struct committer *c, struct post *post)
+log_thread_submit_again(struct log_thread *c, struct post *post)
 {
     list_prepend(&c->waiting, &post->node);
 }
 
 void
-committer_wake(struct committer *c)
+log_thread_wake(struct log_thread *c)
 {
     /* A look first: most turns of most loops have nothing to say. */
     if (atomic_load_explicit(&c->is_owed_a_wake, memory_order_relaxed) &&
@@ -466,7 +466,7 @@ committer_wake(struct committer *c)
 }
 
 void
-committer_stop(struct committer *c)
+log_thread_stop(struct log_thread *c)
 {
     if (!c->thread.is_running)
         return;
@@ -477,7 +477,7 @@ committer_stop(struct committer *c)
 }
 
 void
-committer_fini(struct committer *c)
+log_thread_fini(struct log_thread *c)
 {
     acts_fini(&c->acts);
 }

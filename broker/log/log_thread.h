@@ -1,5 +1,5 @@
 /*
- * commit.h - the log thread: takes waiting posts, stamps them, makes one
+ * log_thread.h - the log thread: takes waiting posts, stamps them, makes one
  * transaction of them, publishes, answers.
  *
  * It is the only writer of the log, and the only one that assigns seqs, event
@@ -20,10 +20,10 @@
  *
  * What a crash leaves: before the commit, nothing; after it, everything, though
  * without answers: a source without an answer may post again, with the same key
- * (keys.h).
+ * (idempotency.h).
  */
-#ifndef BROKER_LOG_COMMIT_H
-#define BROKER_LOG_COMMIT_H
+#ifndef BROKER_LOG_LOG_THREAD_H
+#define BROKER_LOG_LOG_THREAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@
 #include "broker/log/log.h"
 #include "broker/log/tail.h"
 
-struct committer {
+struct log_thread {
     struct engine *engine;
     struct tails *tails;
     const struct log_options *options;
@@ -71,20 +71,20 @@ struct committer {
 };
 
 /* Starts the log thread; the other fields are set. */
-MUST_CHECK enum status committer_start(struct committer *c,
-                                       struct problem *why);
+MUST_CHECK enum status log_thread_start(struct log_thread *c,
+                                        struct problem *why);
 
 /* See log_submit, log_submit_later, log_submit_again and log_wake. */
-MUST_CHECK enum status committer_submit(struct committer *c, struct post *post,
-                                        bool wake);
-void committer_submit_again(struct committer *c, struct post *post);
-void committer_wake(struct committer *c);
+MUST_CHECK enum status log_thread_submit(struct log_thread *c,
+                                         struct post *post, bool wake);
+void log_thread_submit_again(struct log_thread *c, struct post *post);
+void log_thread_wake(struct log_thread *c);
 
 /* Takes no more posts, commits and answers the queued ones, ends the thread.
  * Harmless if it never started, or has stopped. */
-void committer_stop(struct committer *c);
+void log_thread_stop(struct log_thread *c);
 
-/* After committer_stop. */
-void committer_fini(struct committer *c);
+/* After log_thread_stop. */
+void log_thread_fini(struct log_thread *c);
 
 #endif

@@ -1,4 +1,4 @@
-#include "broker/log/closed.h"
+#include "broker/log/list_file.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -176,7 +176,8 @@ write_list(struct chain *c, uint64_t after, uint64_t last)
 
     c->info = list_of(c, after, last);
     buf_clear(&c->marks);
-    if (closed_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks, &why))
+    if (list_file_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks,
+                        &why))
         fail_msg("%s", why.text);
 }
 
@@ -184,20 +185,20 @@ static enum status
 read_list(struct chain *c, uint64_t after, struct batch **b,
           struct problem *why)
 {
-    return closed_read(c->dir.fd, &c->info, buf_slice(&c->marks), after, NULL,
-                       b, why);
+    return list_file_read(c->dir.fd, &c->info, buf_slice(&c->marks), after,
+                          NULL, b, why);
 }
 
 /* zero-padded, and never cut. */
 TEST(names_lists_by_twelve_digits_or_more)
 {
-    char name[CLOSED_NAME_MAX];
+    char name[LIST_FILE_STEM_MAX];
 
-    closed_name(name, 7);
+    list_file_stem(name, 7);
     assert_string_equal(name, "000000000007.xml");
-    closed_name(name, 999999999999);
+    list_file_stem(name, 999999999999);
     assert_string_equal(name, "999999999999.xml");
-    closed_name(name, UINT64_MAX);
+    list_file_stem(name, UINT64_MAX);
     assert_string_equal(name, "18446744073709551615.xml");
 }
 
@@ -346,18 +347,18 @@ TEST(leaves_nothing_behind_when_an_entry_is_missing)
     chain_fill(c, 4, 100, 0);
     c->missing = 201;
     c->info = list_of(c, 0, 400);
-    assert_int_equal(
-        closed_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks, &why),
-        STATUS_IO);
+    assert_int_equal(list_file_write(c->dir.fd, &c->info, HEADER, source, c,
+                                     &c->marks, &why),
+                     STATUS_IO);
     assert_string_equal(why.text, "entry 201 is missing");
     assert_no_file(c->dir.fd, NAME);
     assert_no_file(c->dir.fd, NAME ".new");
 
     tempdir_write(c->dir.fd, NAME, "old");
     buf_clear(&c->marks);
-    assert_int_equal(
-        closed_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks, NULL),
-        STATUS_IO);
+    assert_int_equal(list_file_write(c->dir.fd, &c->info, HEADER, source, c,
+                                     &c->marks, NULL),
+                     STATUS_IO);
     assert_file(c->dir.fd, NAME, "old");
 }
 
@@ -386,9 +387,10 @@ TEST(writes_a_large_list_in_steps)
     fill_with_noise(noise, sizeof(noise));
     chain_fill(c, 4, 100, 0);
     c->info = list_of(c, 0, 400);
-    if (closed_write(c->dir.fd, &c->info, header, source, c, &c->marks, &why))
+    if (list_file_write(c->dir.fd, &c->info, header, source, c, &c->marks,
+                        &why))
         fail_msg("%s", why.text);
-    assert_true(closed_size(c->dir.fd, 7) > sizeof(noise));
+    assert_true(list_file_size(c->dir.fd, 7) > sizeof(noise));
     assert_reads_back(c);
     assert_int_equal(unlinkat(c->dir.fd, NAME, 0), 0);
 
@@ -398,9 +400,9 @@ TEST(writes_a_large_list_in_steps)
     c->gives_room = &was;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(
-        closed_write(c->dir.fd, &c->info, header, source, c, &c->marks, &why),
-        STATUS_IO);
+    assert_int_equal(list_file_write(c->dir.fd, &c->info, header, source, c,
+                                     &c->marks, &why),
+                     STATUS_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     assert_string_equal(why.text, "cannot write " NAME ": File too large");
     assert_no_file(c->dir.fd, NAME);

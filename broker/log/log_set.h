@@ -1,8 +1,8 @@
 /*
- * set.h - the private struct of one set's log.
+ * log_set.h - the private struct of one set's log.
  */
-#ifndef BROKER_LOG_SET_H
-#define BROKER_LOG_SET_H
+#ifndef BROKER_LOG_LOG_SET_H
+#define BROKER_LOG_LOG_SET_H
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-#include "broker/log/keys.h"
+#include "broker/log/idempotency.h"
 
 #include <string.h>
 
-#include "broker/log/set.h"
+#include "broker/log/log_set.h"
 
 static struct digest
 id_of(const struct post *post)
@@ -39,8 +39,9 @@ repeat(const struct act_key *first, struct post *post)
     post->last_us = first->last_us;
 }
 
-enum keys_verdict
-keys_judge(const struct acts *acts, struct engine *engine, struct post *post)
+enum idempotency_verdict
+idempotency_judge(const struct acts *acts, struct engine *engine,
+                  struct post *post)
 {
     enum status rc = STATUS_NOT_FOUND;
 
@@ -52,7 +53,7 @@ keys_judge(const struct acts *acts, struct engine *engine, struct post *post)
 
         if (first) {
             repeat(first, post);
-            return KEYS_ROUND;
+            return IDEMPOTENCY_ROUND;
         }
         rc = engine->ops->find_key(engine, &id, &stored, &post->why);
         if (!rc)
@@ -61,17 +62,17 @@ keys_judge(const struct acts *acts, struct engine *engine, struct post *post)
             post->status = rc;
     }
     if (rc != STATUS_NOT_FOUND)
-        return KEYS_SETTLED;
+        return IDEMPOTENCY_SETTLED;
     if (engine->ops->has_key_room(engine, acts->n_of[ACT_KEY] + 1, acts->at_us))
-        return KEYS_NEW;
+        return IDEMPOTENCY_NEW;
     post->status = problem(&post->why, STATUS_BUSY,
                            "more posts came with an Idempotency-Key than this "
                            "broker remembers");
-    return KEYS_SETTLED;
+    return IDEMPOTENCY_SETTLED;
 }
 
 enum status
-keys_add(struct acts *acts, const struct post *post)
+idempotency_add(struct acts *acts, const struct post *post)
 {
     const struct act act = {
         .kind = ACT_KEY,

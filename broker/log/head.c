@@ -1,4 +1,4 @@
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 
 #include <string.h>
 
@@ -6,19 +6,19 @@
 #include "proto/document_write.h"
 
 void
-lists_start(struct head *head, const char *epoch, int64_t created_us)
+head_start(struct head *head, const char *epoch, int64_t created_us)
 {
     memset(head, 0, sizeof(*head));
     memcpy(head->epoch, epoch, EPOCH_SIZE);
     head->exists = true;
     head->created_us = head->last_us = head->list_from_us = created_us;
-    lists_number(head, 1);
+    head_number_lists(head, 1);
     digest_start(&head->digest, slice_of(head->epoch));
     head->list_before = head->digest;
 }
 
 void
-lists_number(struct head *head, uint64_t number)
+head_number_lists(struct head *head, uint64_t number)
 {
     head->list = head->start_list = head->first_list = number;
     for (int kind = 0; kind < GENERATION_KINDS; kind++)
@@ -26,29 +26,29 @@ lists_number(struct head *head, uint64_t number)
 }
 
 bool
-lists_must_end(const struct head *head, const struct list_limits *limits,
-               size_t size)
+head_must_end_list(const struct head *head, const struct list_limits *limits,
+                   size_t size)
 {
-    if (lists_is_empty(head))
+    if (head_list_is_empty(head))
         return false;
-    return lists_is_full(head, limits) ||
+    return head_list_is_full(head, limits) ||
            head->list_bytes + size + DOCUMENT_FRAME_MAX > limits->bytes;
 }
 
 bool
-lists_is_full(const struct head *head, const struct list_limits *limits)
+head_list_is_full(const struct head *head, const struct list_limits *limits)
 {
     return head->last - head->list_after >= limits->entries;
 }
 
 bool
-lists_is_empty(const struct head *head)
+head_list_is_empty(const struct head *head)
 {
     return head->last == head->list_after;
 }
 
 struct list_info
-lists_open(const struct head *head)
+head_open_list(const struct head *head)
 {
     return (struct list_info){
         .number = head->list,
@@ -63,9 +63,9 @@ lists_open(const struct head *head)
 }
 
 struct list_info
-lists_end(struct head *head)
+head_end_list(struct head *head)
 {
-    struct list_info ended = lists_open(head);
+    struct list_info ended = head_open_list(head);
 
     ended.until_us = head->last_us;
     head->list++;

@@ -1,4 +1,4 @@
-#include "broker/log/lists.h"
+#include "broker/log/head.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@ head_with(uint64_t n)
 {
     struct head head;
 
-    lists_start(&head, EPOCH, 1000);
+    head_start(&head, EPOCH, 1000);
     head.last += n;
     head.last_us += (int64_t)n;
     head.list_bytes += 100 * n;
@@ -32,10 +32,10 @@ TEST(begins_a_log_with_an_empty_list_number_one)
 
     digest_start(&start, SLICE(EPOCH));
     assert_true(head.exists);
-    assert_true(lists_is_empty(&head));
+    assert_true(head_list_is_empty(&head));
     assert_string_equal(head.epoch, EPOCH);
     assert_memory_equal(head.digest.bytes, start.bytes, DIGEST_SIZE);
-    info = lists_open(&head);
+    info = head_open_list(&head);
     assert_int_equal(info.number, 1);
     assert_int_equal(info.after, 0);
     assert_int_equal(info.last, 0);
@@ -48,9 +48,9 @@ TEST(begins_a_log_with_an_empty_list_number_one)
 TEST(describes_the_open_list_as_it_grows)
 {
     struct head head = head_with(3);
-    struct list_info info = lists_open(&head);
+    struct list_info info = head_open_list(&head);
 
-    assert_false(lists_is_empty(&head));
+    assert_false(head_list_is_empty(&head));
     assert_int_equal(info.from_us, 1000);
     assert_int_equal(info.until_us, DATETIME_NONE);
     assert_int_equal(info.last, 3);
@@ -64,7 +64,7 @@ TEST(describes_the_open_list_as_it_grows)
 TEST(ends_a_list_where_the_next_begins)
 {
     struct head head = head_with(3), before = head;
-    struct list_info ended = lists_end(&head), open = lists_open(&head);
+    struct list_info ended = head_end_list(&head), open = head_open_list(&head);
 
     assert_int_equal(ended.number, 1);
     assert_int_equal(ended.last, 3);
@@ -77,7 +77,7 @@ TEST(ends_a_list_where_the_next_begins)
     assert_int_equal(open.from_us, ended.until_us);
     assert_int_equal(open.bytes, 0);
     assert_memory_equal(open.before.bytes, ended.digest.bytes, DIGEST_SIZE);
-    assert_true(lists_is_empty(&head));
+    assert_true(head_list_is_empty(&head));
     assert_int_equal(head.last, 3);
     assert_int_equal(head.last_us, 1003);
 }
@@ -88,17 +88,17 @@ TEST(is_full_at_the_limit_of_entries)
     struct list_limits limits = {5, DOCUMENT_BYTES_MAX};
     struct head head = head_with(4);
 
-    assert_false(lists_is_full(&head, &limits));
-    assert_false(lists_must_end(&head, &limits, 100));
+    assert_false(head_list_is_full(&head, &limits));
+    assert_false(head_must_end_list(&head, &limits, 100));
     head.last++;
-    assert_true(lists_is_full(&head, &limits));
-    assert_true(lists_must_end(&head, &limits, 100));
-    lists_end(&head);
-    assert_false(lists_is_full(&head, &limits));
+    assert_true(head_list_is_full(&head, &limits));
+    assert_true(head_must_end_list(&head, &limits, 100));
+    head_end_list(&head);
+    assert_false(head_list_is_full(&head, &limits));
     head.last += 4;
-    assert_false(lists_is_full(&head, &limits));
+    assert_false(head_list_is_full(&head, &limits));
     head.last++;
-    assert_true(lists_is_full(&head, &limits));
+    assert_true(head_list_is_full(&head, &limits));
 }
 
 /* R-027, log.md: bytes count with the largest header and footer, to the byte.
@@ -108,8 +108,8 @@ TEST(must_end_before_the_limit_of_bytes_is_passed)
     struct list_limits limits = {50000, DOCUMENT_FRAME_MAX + 1000};
     struct head head = head_with(3);
 
-    assert_false(lists_must_end(&head, &limits, 700));
-    assert_true(lists_must_end(&head, &limits, 701));
+    assert_false(head_must_end_list(&head, &limits, 700));
+    assert_true(head_must_end_list(&head, &limits, 701));
 }
 
 /* log.md, lists: an empty list is never closed, however large the entry. */
@@ -118,5 +118,5 @@ TEST(never_ends_an_empty_list)
     struct list_limits limits = {1, 1};
     struct head head = head_with(0);
 
-    assert_false(lists_must_end(&head, &limits, 1000000));
+    assert_false(head_must_end_list(&head, &limits, 1000000));
 }

@@ -1,0 +1,45 @@
+/*
+ * batch_cache.h - batches that were read from a disk, kept for the next reader.
+ *
+ * When many readers come back at once (a restart of everything), they ask for
+ * the same old batches at about the same time. One reader reads the disk; the
+ * others wait and share its batch. Bounded in bytes; the least recently used
+ * goes first.
+ *
+ * Any thread that may block.
+ */
+#ifndef BROKER_LOG_BATCH_CACHE_H
+#define BROKER_LOG_BATCH_CACHE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "broker/log/batch.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct batch_cache;
+struct log_set;
+
+/* `forms` counts the forms of the batches that `load` makes: they count in
+ * `max_bytes`, too. NULL: no memory. */
+struct batch_cache *batch_cache_new(size_t max_bytes,
+                                    const atomic_size_t *forms);
+void batch_cache_free(struct batch_cache *cache); /* NULL is allowed */
+
+/* Reads from the disk: see log_read. */
+typedef enum status batch_cache_load_fn(void *user, struct log_set *set,
+                                        uint64_t after, struct batch **batch,
+                                        struct problem *why);
+
+/* The batch with entry `after` + 1, from the cache or else by `load`, which
+ * only one thread runs for the same entry at a time. *batch may become NULL, as
+ * by `load`. */
+MUST_CHECK enum status batch_cache_read(struct batch_cache *cache,
+                                        struct log_set *set, uint64_t after,
+                                        batch_cache_load_fn *load, void *user,
+                                        struct batch **batch,
+                                        struct problem *why);
+
+#endif
