@@ -1,6 +1,7 @@
 #include "base/db.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +16,37 @@
  * microseconds, at no measurable cost. */
 #define HEED_OPERATIONS 1000
 
-enum status
-db_problem(struct db *db, int result, const char *what, struct problem *why)
+static bool
+is_own(const struct db *db)
 {
-    int error = errno; /* for a COMMIT sqlite3_system_errno does not have it */
-    int last = sqlite3_extended_errcode(db->handle); /* NULL: no memory */
-    const char *reason = last == result || (last & 0xff) == result
-                             ? sqlite3_errmsg(db->handle)
-                             : sqlite3_errstr(result);
+    return db->kind &&
+           (db->kind->mode == DB_OWN || db->kind->mode == DB_OWN_ROLLBACK);
+}
 
-    /* SQLite detects a full disk, but not an exceeded quota: it reports that as
-     * a failed write. */
-    if (result == SQLITE_IOERR_WRITE && error == EDQUOT) {
-        problem_set(why, "cannot %s: the disk quota is used up", what);
-        return STATUS_BUSY;
-    }
-    problem_set(why, "cannot %s: %s", what, reason);
+/* Writes "cannot WHAT: REASON", or less (db_problem). */
+static enum status
+fail(struct db *db, enum status rc, const char *what, const char *reason,
+     struct problem *why)
+{
+    const char *name = db->kind ? db->kind->name : NULL;
+    const char *file =
+        name && db->handle ? sqlite3_db_filename(db->handle, "main") : NULL;
+
+    problem(why, rc, "%s%s%s%s", what ? "cannot " : "", what ? what : "",
+            what ? ": " : "", reason);
+    if (name && file && *file)
+        problem_prefix(why, rc, "%s %.500s: ", name, file);
+    else if (name)
+        problem_prefix(why, rc, "%s: ", name);
+    return rc;
+}
+
+static enum status
+status_of(int result)
+{
     if (result == SQLITE_IOERR_NOMEM)
         return STATUS_MEMORY;
     switch (result & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        db->is_damaged = true;
-        return STATUS_IO;
     case SQLITE_FULL:
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -51,7 +60,30 @@ db_problem(struct db *db, int result, const char *what, struct problem *why)
     }
 }
 
-/* The same for a statement; the beginning of its text describes it. */
+enum status
+db_problem(struct db *db, int result, const char *what, struct problem *why)
+{
+    int error = errno; /* for a COMMIT sqlite3_system_errno does not have it */
+    int last = sqlite3_extended_errcode(db->handle); /* NULL: no memory */
+    const char *reason = last == result || (last & 0xff) == result
+                             ? sqlite3_errmsg(db->handle)
+                             : sqlite3_errstr(result);
+    enum status rc = status_of(result);
+
+    /* SQLite detects a full disk, but not an exceeded quota: it reports that as
+     * a failed write. */
+    if (result == SQLITE_IOERR_WRITE && error == EDQUOT)
+        return fail(db, STATUS_BUSY, what, "the disk quota is used up", why);
+    if ((result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_NOTADB)
+        db->is_damaged = true;
+    if ((result & 0xff) == SQLITE_BUSY && is_own(db))
+        return fail(db, rc, NULL, "another process uses it", why);
+    return rc == STATUS_MEMORY ? problem_memory(why)
+                               : fail(db, rc, what, reason, why);
+}
+
+/* The same for a statement. The beginning of its text describes it, unless the
+ * database has a name. */
 static enum status
 sql_problem(struct db *db, int result, const char *sql, struct problem *why)
 {
@@ -59,7 +91,8 @@ sql_problem(struct db *db, int result, const char *sql, struct problem *why)
 
     snprintf(what, sizeof(what), "run \"%s\"",
              problem_quote(slice_of(sql)).text);
-    return db_problem(db, result, what, why);
+    return db_problem(db, result, db->kind && db->kind->name ? NULL : what,
+                      why);
 }
 
 enum status
@@ -100,7 +133,7 @@ db_run(struct db *db, sqlite3_stmt *statement, const char *what,
     enum status rc = db_step(db, statement, &row, what, why);
 
     if (!rc && row)
-        rc = problem(why, STATUS_IO, "cannot %s: a row came back", what);
+        rc = fail(db, STATUS_IO, what, "a row came back", why);
     sqlite3_reset(statement); /* repeats the error of the step */
     return rc;
 }
@@ -115,20 +148,52 @@ db_column(sqlite3_stmt *statement, int column)
                           (size_t)sqlite3_column_bytes(statement, column)};
 }
 
-/* Copies the first column of the only row of `sql`, cut to `size`. */
-static enum status
-ask(struct db *db, const char *sql, char *answer, size_t size,
-    struct problem *why)
+bool
+db_text(sqlite3_stmt *statement, int column, char *to, size_t size)
+{
+    struct slice text = db_column(statement, column);
+    bool fits = text.size < size &&
+                sqlite3_column_type(statement, column) != SQLITE_NULL;
+
+    snprintf(to, size, "%.*s", fits ? (int)text.size : 0,
+             text.data ? text.data : "");
+    return fits;
+}
+
+void
+db_bind_text(sqlite3_stmt *statement, int n, struct slice text)
+{
+    sqlite3_bind_text64(statement, n, text.size ? text.data : "", text.size,
+                        SQLITE_STATIC, SQLITE_UTF8);
+}
+
+void
+db_bind_bytes(sqlite3_stmt *statement, int n, struct slice bytes)
+{
+    sqlite3_bind_blob64(statement, n, bytes.size ? bytes.data : "", bytes.size,
+                        SQLITE_STATIC);
+}
+
+void
+db_reset(sqlite3_stmt *statement)
+{
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+}
+
+enum status
+db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
 {
     sqlite3_stmt *statement = NULL;
     bool row = false;
     enum status rc = db_prepare(db, &statement, sql, why);
 
-    answer[0] = '\0';
     if (!rc)
-        rc = db_step(db, statement, &row, sql, why);
-    if (!rc && row)
-        snprintf(answer, size, "%.*s", SLICE_ARG(db_column(statement, 0)));
+        rc = db_step(db, statement, &row, NULL, why);
+    if (!rc && !row)
+        rc = fail(db, STATUS_IO, NULL, "a row is missing", why);
+    if (!rc)
+        *number = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return rc;
 }
@@ -139,41 +204,50 @@ ask(struct db *db, const char *sql, char *answer, size_t size,
  * Pages of 16 KiB suit rows that are batches. Small rows that change one by one
  * need small pages, because a commit writes every touched page whole.
  */
-static enum status
-settle_writer(struct db *db, enum db_mode mode_wanted, struct problem *why)
-{
-    bool is_small = mode_wanted == DB_SMALL;
-    const char *const before[] = {
-        /* These two only have effect while the file is empty. */
-        is_small ? "PRAGMA page_size=4096" : "PRAGMA page_size=16384",
-        "PRAGMA auto_vacuum=NONE",
-        "PRAGMA secure_delete=OFF",
-    };
-    const char *const after[] = {
-        "PRAGMA synchronous=FULL",
-        is_small ? "PRAGMA wal_autocheckpoint=1000"
-                 : "PRAGMA wal_autocheckpoint=0",
-    };
-    char mode[16];
-    enum status rc = STATUS_OK;
+static const char settings_log[] =
+    /* The first two only have effect while the file is empty. */
+    "PRAGMA page_size=16384; PRAGMA auto_vacuum=NONE;"
+    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;"
+    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0";
 
-    for (size_t i = 0; !rc && i < sizeof(before) / sizeof(before[0]); i++)
-        rc = db_exec(db, before[i], why);
-    if (!rc)
-        rc = ask(db, "PRAGMA journal_mode=WAL", mode, sizeof(mode), why);
-    for (size_t i = 0; !rc && i < sizeof(after) / sizeof(after[0]); i++)
-        rc = db_exec(db, after[i], why);
-    return rc;
-}
+static const char settings_small[] =
+    "PRAGMA page_size=4096; PRAGMA auto_vacuum=NONE;"
+    "PRAGMA secure_delete=OFF; PRAGMA journal_mode=WAL;"
+    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000";
+
+/* The mode before the journal: then a WAL needs no shared memory. The first
+ * transaction takes the lock, which stays. */
+#define OWN                          \
+    "PRAGMA locking_mode=EXCLUSIVE;" \
+    "PRAGMA trusted_schema=OFF;"     \
+    "PRAGMA synchronous=FULL;"
+
+static const char *const settings[] = {
+    [DB_WRITER] = settings_log,
+    [DB_SMALL] = settings_small,
+    [DB_READER] = "",
+    [DB_LOOK] = "",
+    [DB_OWN] = OWN "PRAGMA journal_mode=WAL",
+    [DB_OWN_ROLLBACK] = OWN "PRAGMA journal_mode=DELETE",
+    [DB_SHARED] = "",
+    [DB_SCRATCH] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF",
+};
 
 /* Checks that SQLite has set WAL mode: if SQLite cannot, it only returns
  * another mode. Without WAL readers and the writer would block each other. */
 static enum status
 check_wal(struct db *db, const char *path, struct problem *why)
 {
-    char mode[16];
-    enum status rc = ask(db, "PRAGMA journal_mode", mode, sizeof(mode), why);
+    sqlite3_stmt *statement = NULL;
+    char mode[16] = "";
+    bool row = false;
+    enum status rc = db_prepare(db, &statement, "PRAGMA journal_mode", why);
 
+    if (!rc)
+        rc = db_step(db, statement, &row, "ask the journal mode", why);
+    if (!rc && row)
+        db_text(statement, 0, mode, sizeof(mode));
+    sqlite3_finalize(statement);
     if (!rc && strcmp(mode, "wal") != 0)
         rc = problem(why, STATUS_IO, "%s: its journal mode is %s, not wal",
                      path, mode);
@@ -241,37 +315,74 @@ open_handle(struct db *db, const char *path, enum db_mode mode)
 
     if (mode == DB_LOOK)
         return open_for_a_look(db, path);
-    if (mode != DB_READER)
+    if (mode == DB_WRITER || mode == DB_SMALL)
         make_private(db, path);
     return sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_NOMUTEX | flags,
                            NULL);
 }
 
+static enum status
+open_file(struct db *db, const char *path, enum db_mode mode,
+          struct problem *why)
+{
+    bool is_wal = mode == DB_WRITER || mode == DB_SMALL || mode == DB_READER;
+    char what[600];
+    int result;
+
+    snprintf(what, sizeof(what), "open %s", path);
+    result = open_handle(db, path, mode);
+    if (result)
+        return db_problem(db, result, what, why);
+    sqlite3_extended_result_codes(db->handle, 1);
+    if (!is_own(db))
+        sqlite3_busy_timeout(db->handle, BUSY_MS);
+    result = sqlite3_exec(db->handle, settings[mode], NULL, NULL, NULL);
+    if (result)
+        return db_problem(db, result, what, why);
+    return is_wal ? check_wal(db, path, why) : STATUS_OK;
+}
+
 enum status
 db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
 {
-    char what[600];
+    enum status rc;
+
+    *db = (struct db){.handle = NULL};
+    rc = open_file(db, path, mode, why);
+    if (rc)
+        db_close(db);
+    return rc;
+}
+
+static enum status
+prepare_all(struct db *db, struct problem *why)
+{
     enum status rc = STATUS_OK;
-    int result;
 
-    db->handle = NULL;
-    db->is_damaged = false;
-    db->is_exposed = false;
-    snprintf(what, sizeof(what), "open %s", path);
-    result = open_handle(db, path, mode);
-    if (result) {
-        rc = db_problem(db, result, what, why);
-        goto out;
-    }
-    sqlite3_extended_result_codes(db->handle, 1);
-    sqlite3_busy_timeout(db->handle, BUSY_MS);
+    if (db->kind->n_sql == 0)
+        return STATUS_OK;
+    db->statements = calloc((size_t)db->kind->n_sql, sizeof(*db->statements));
+    if (!db->statements)
+        return problem_memory(why);
+    for (int i = 0; !rc && i < db->kind->n_sql; i++)
+        rc = db_prepare(db, &db->statements[i], db->kind->sql[i], why);
+    return rc;
+}
 
-    if (mode == DB_WRITER || mode == DB_SMALL)
-        rc = settle_writer(db, mode, why);
-    if (!rc && mode != DB_LOOK)
-        rc = check_wal(db, path, why);
+enum status
+db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
+             struct problem *why)
+{
+    enum status rc;
 
-out:
+    *db = (struct db){.kind = kind};
+    rc = open_file(db, path, kind->mode, why);
+    if (!rc && kind->n_steps > 0)
+        rc = db_migrate(db, kind->steps, kind->n_steps, why);
+    if (!rc && kind->opening)
+        rc = db_exec(db, kind->opening, why);
+    if (!rc)
+        rc = prepare_all(db, why);
     if (rc)
         db_close(db);
     return rc;
@@ -280,10 +391,20 @@ out:
 void
 db_close(struct db *db)
 {
+    for (int i = 0; db->statements && i < db->kind->n_sql; i++)
+        sqlite3_finalize(db->statements[i]);
+    free(db->statements);
+    db->statements = NULL;
     /* A statement that was not finalised keeps the file open, but does no other
      * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
     db->handle = NULL;
+}
+
+void
+db_interrupt(struct db *db, int (*is_over)(void *user), void *user)
+{
+    sqlite3_progress_handler(db->handle, HEED_OPERATIONS, is_over, user);
 }
 
 static int
@@ -297,31 +418,52 @@ look_at_end(void *user)
 void
 db_heed(struct db *db, const atomic_bool *is_ending)
 {
-    sqlite3_progress_handler(db->handle, HEED_OPERATIONS, look_at_end,
-                             (void *)(uintptr_t)is_ending);
+    db_interrupt(db, look_at_end, (void *)(uintptr_t)is_ending);
+}
+
+/* Checks that a file of a kind is new or of that kind. */
+static enum status
+check_owner(struct db *db, int64_t version, struct problem *why)
+{
+    int64_t application = 0;
+    int64_t n_tables = 0;
+    enum status rc;
+
+    if (!db->kind)
+        return STATUS_OK;
+    rc = db_number(db, "PRAGMA application_id", &application, why);
+    if (!rc)
+        rc =
+            db_number(db, "SELECT count(*) FROM sqlite_master", &n_tables, why);
+    if (rc || (version == 0 && n_tables == 0 && application == 0) ||
+        (version > 0 && (!db->kind->application_id ||
+                         application == db->kind->application_id)))
+        return rc;
+    return fail(db, STATUS_INVALID, NULL,
+                "the file is another program's database", why);
 }
 
 static enum status
-read_version(struct db *db, int n_steps, long *version, struct problem *why)
+read_version(struct db *db, int n_steps, int64_t *version, struct problem *why)
 {
-    char text[32];
-    enum status rc = ask(db, "PRAGMA user_version", text, sizeof(text), why);
+    enum status rc = db_number(db, "PRAGMA user_version", version, why);
+    char text[120];
 
-    if (rc)
+    if (!rc)
+        rc = check_owner(db, *version, why);
+    if (rc || (*version >= 0 && *version <= n_steps))
         return rc;
-    *version = strtol(text, NULL, 10);
-    if (*version < 0 || *version > n_steps)
-        return problem(why, STATUS_INVALID,
-                       "the database is of version %ld, and this program "
-                       "knows versions up to %d",
-                       *version, n_steps);
-    return STATUS_OK;
+    snprintf(text, sizeof(text),
+             "the database is of version %" PRId64 ", and this program knows "
+             "versions up to %d",
+             *version, n_steps);
+    return fail(db, STATUS_INVALID, NULL, text, why);
 }
 
 enum status
 db_check_version(struct db *db, int n_steps, struct problem *why)
 {
-    long version;
+    int64_t version;
 
     return read_version(db, n_steps, &version, why);
 }
@@ -348,36 +490,57 @@ db_check(const char *path, int n_steps, struct problem *why)
     return rc == STATUS_INVALID ? STATUS_IO : rc;
 }
 
-/* Runs the missing steps in a transaction. */
+enum status
+db_begin(struct db *db, struct problem *why)
+{
+    return db_exec(db, "BEGIN IMMEDIATE", why);
+}
+
+enum status
+db_end(struct db *db, enum status rc, struct problem *why)
+{
+    if (!rc)
+        rc = db_exec(db, "COMMIT", why);
+    if (rc)
+        db_rollback(db);
+    return rc;
+}
+
+void
+db_rollback(struct db *db)
+{
+    /* After some errors SQLite has rolled back by itself. */
+    if (!sqlite3_get_autocommit(db->handle))
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+}
+
+/* Runs the missing steps. */
 static enum status
 migrate(struct db *db, const char *const *steps, int n_steps,
         struct problem *why)
 {
-    char text[64];
-    long version;
+    char text[100];
+    int64_t version;
     enum status rc = read_version(db, n_steps, &version, why);
 
-    for (long i = version; !rc && i < n_steps; i++)
+    if (rc || version == n_steps)
+        return rc;
+    for (int64_t i = version; !rc && i < n_steps; i++)
         rc = db_exec(db, steps[i], why);
-    if (!rc && version < n_steps) {
-        snprintf(text, sizeof(text), "PRAGMA user_version=%d", n_steps);
+    if (!rc && db->kind && db->kind->application_id) {
+        snprintf(text, sizeof(text), "PRAGMA application_id=%d",
+                 db->kind->application_id);
         rc = db_exec(db, text, why);
     }
-    return rc;
+    snprintf(text, sizeof(text), "PRAGMA user_version=%d", n_steps);
+    return rc ? rc : db_exec(db, text, why);
 }
 
 enum status
 db_migrate(struct db *db, const char *const *steps, int n_steps,
            struct problem *why)
 {
-    enum status rc = db_exec(db, "BEGIN IMMEDIATE", why);
+    enum status rc = db_begin(db, why);
 
-    if (rc)
-        return rc;
-    rc = migrate(db, steps, n_steps, why);
-    if (!rc)
-        rc = db_exec(db, "COMMIT", why);
-    if (rc && !sqlite3_get_autocommit(db->handle))
-        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    return rc ? rc : db_end(db, migrate(db, steps, n_steps, why), why);
 }

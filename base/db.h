@@ -17,31 +17,72 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-struct db {
-    sqlite3 *handle; /* NULL: not open */
-    bool is_damaged; /* since db_open SQLite has reported that the file is no
-                        database, or damaged; stays set after db_close */
-    bool is_exposed; /* other users may open the file, and db_open could not
-                        change its mode */
-};
-
 enum db_mode {
     DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 16384,
                   secure_delete off, no auto-vacuum, no automatic checkpoint */
     DB_SMALL,  /* the same for small rows: page_size 4096, and a checkpoint
                   whenever the WAL has 1,000 pages */
     DB_READER,
-    DB_LOOK /* reads, and leaves directory and file as they are: takes no lock,
-               makes no -shm, empties no WAL. No other connection may have the
-               file open: one of this process would lose its locks. */
+    DB_LOOK, /* reads, and leaves directory and file as they are: takes no lock,
+                makes no -shm, empties no WAL. No other connection may have the
+                file open: one of this process would lose its locks. */
+
+    /* These leave the permissions of the file to the user. */
+    DB_OWN,          /* creates the file, and locks out other processes while it
+                        is open; WAL, synchronous=FULL */
+    DB_OWN_ROLLBACK, /* the same with a rollback journal: the end of a
+                        transaction copies nothing into the file */
+    DB_SHARED,       /* creates the file; other processes may write it, and are
+                        waited for; the journal mode stays that of the file */
+    DB_SCRATCH       /* a file that need not survive: no journal, no fsync, and
+                        after db_rollback it is of no use */
+};
+
+/* The description of an owner's database file; static and constant. */
+struct db_kind {
+    const char *name; /* in problems: "the spool"; NULL: none */
+    enum db_mode mode;
+    int application_id;       /* of SQLite's file header; 0: not looked at */
+    const char *const *steps; /* db_migrate runs them */
+    int n_steps;
+    const char *opening; /* runs each time before the statements are prepared:
+                            temporary tables; NULL: none */
+    const char *const
+        *sql; /* texts of the kept statements, in the order of an enum */
+    int n_sql;
+};
+
+struct db {
+    sqlite3 *handle;            /* NULL: not open */
+    const struct db_kind *kind; /* of db_open_kind, else NULL */
+    sqlite3_stmt **statements;  /* kind->n_sql of them; db_close frees them */
+    bool is_damaged; /* since db_open SQLite has reported that the file is no
+                        database, or damaged; stays set after db_close */
+    bool is_exposed; /* other users may open the file, and db_open could not
+                        change its mode */
 };
 
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
-void db_close(struct db *db); /* finalise its statements first */
 
-/* From now on a statement gives up when *is_ending is true, and its transaction
- * is rolled back: STATUS_STOPPED. `is_ending` is lent. */
+/* Opens a file of that kind: makes it or checks its application_id, migrates it
+ * and prepares the kept statements. `path` is SQLite's: ":memory:" is a
+ * database in memory, "" a temporary file without a name. `kind` is lent.
+ * STATUS_BUSY: another process has it; STATUS_INVALID: it is another program's
+ * file, or newer than `n_steps`. After a failure it is closed. */
+MUST_CHECK enum status db_open_kind(struct db *db, const struct db_kind *kind,
+                                    const char *path, struct problem *why);
+
+/* Rolls back an open transaction, and frees the kept statements. Finalise
+ * others first. Harmless if the database is not open. */
+void db_close(struct db *db);
+
+/* From now on a statement gives up when `is_over` returns true, which is asked
+ * every few microseconds of work, and its transaction is rolled back:
+ * STATUS_STOPPED. `user` is lent. */
+void db_interrupt(struct db *db, int (*is_over)(void *user), void *user);
+
+/* The same when *is_ending is true. `is_ending` is lent. */
 void db_heed(struct db *db, const atomic_bool *is_ending);
 
 /* Runs the SQL texts of `steps` from PRAGMA user_version on, in one
@@ -66,9 +107,19 @@ MUST_CHECK enum status db_exec(struct db *db, const char *sql,
 MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 
+/* Begins a transaction that writes. */
+MUST_CHECK enum status db_begin(struct db *db, struct problem *why);
+
+/* Ends the transaction: commits it if `rc` is STATUS_OK; otherwise, or if the
+ * commit fails, rolls it back. Returns `rc` or the error of the commit. */
+MUST_CHECK enum status db_end(struct db *db, enum status rc,
+                              struct problem *why);
+void db_rollback(struct db *db); /* harmless without a transaction */
+
 /* Translates an SQLite result: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
  * SQLITE_LOCKED, STATUS_MEMORY, STATUS_STOPPED, else STATUS_IO; writes "cannot
- * WHAT: ...". */
+ * WHAT: REASON". `what` NULL: "REASON". Before that stands "NAME FILE: " of a
+ * kind with a name. */
 MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 
@@ -82,6 +133,22 @@ MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
 MUST_CHECK enum status db_run(struct db *db, sqlite3_stmt *statement,
                               const char *what, struct problem *why);
 
+/* Resets a kept statement, and forgets the bound parameters. */
+void db_reset(sqlite3_stmt *statement);
+
+/* Runs a query without parameters. `*number`: the first column of its row. */
+MUST_CHECK enum status db_number(struct db *db, const char *sql,
+                                 int64_t *number, struct problem *why);
+
+/* Bind lent bytes. An empty slice is '', not NULL. */
+void db_bind_text(sqlite3_stmt *statement, int n, struct slice text);
+void db_bind_bytes(sqlite3_stmt *statement, int n, struct slice bytes);
+
+/* Lends a column of the current row until the next step or reset. */
 struct slice db_column(sqlite3_stmt *statement, int column);
+
+/* Copies a text of the current row. False: it is NULL or does not fit; `to` is
+ * "" then. */
+bool db_text(sqlite3_stmt *statement, int column, char *to, size_t size);
 
 #endif

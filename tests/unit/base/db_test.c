@@ -291,6 +291,224 @@ TEST(a_newer_file_is_refused)
     assert_int_equal(ask(db, "PRAGMA user_version"), 3);
 }
 
+/* Kinds */
+
+static const char *const kept[] = {
+    "INSERT INTO t VALUES (?1, ?2)",
+    "SELECT n, name FROM t JOIN now USING (n)",
+};
+
+#define KIND                                                                \
+    .name = "the test", .application_id = 77, .steps = steps, .n_steps = 2, \
+    .opening = "CREATE TEMP TABLE now AS SELECT 1 AS n", .sql = kept,       \
+    .n_sql = 2
+
+static const struct db_kind own = {.mode = DB_OWN, KIND};
+static const struct db_kind rollback = {.mode = DB_OWN_ROLLBACK, KIND};
+static const struct db_kind shared = {.mode = DB_SHARED, KIND};
+static const struct db_kind scratch = {.mode = DB_SCRATCH, KIND};
+
+static bool
+has_text(struct db *db, const char *sql, const char *wanted)
+{
+    sqlite3_stmt *statement = prepare(db, sql);
+    char text[32];
+    bool row = false;
+    bool is_it;
+
+    assert_int_equal(db_step(db, statement, &row, "ask", NULL), STATUS_OK);
+    is_it = row && db_text(statement, 0, text, sizeof(text)) &&
+            !strcmp(text, wanted);
+    sqlite3_finalize(statement);
+    return is_it;
+}
+
+FIXTURE(tempdir_setup, tempdir_teardown);
+
+TEST(a_kind_is_made_opened_again_and_has_its_settings)
+{
+    static const struct {
+        const struct db_kind *kind;
+        const char *name; /* of the file; those without "/" are SQLite's */
+        const char *journal;
+        int synchronous;
+        bool stays;
+    } rows[] = {
+        {&own, "/own.db", "wal", 2, true},
+        {&own, ":memory:", "memory", 2, false},
+        {&rollback, "/rollback.db", "delete", 2, true},
+        {&rollback, "", "delete", 2, false},
+        {&shared, "/shared.db", "delete", 2, true},
+        {&scratch, "", "off", 0, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char path[400];
+        struct db db;
+
+        snprintf(path, sizeof(path), "%s%s",
+                 rows[i].name[0] == '/' ? tempdir_path(state) : "",
+                 rows[i].name);
+        for (int64_t n = 1; n <= (rows[i].stays ? 2 : 1); n++) {
+            assert_int_equal(db_open_kind(&db, rows[i].kind, path, NULL),
+                             STATUS_OK);
+            assert_true(has_text(&db, "PRAGMA journal_mode", rows[i].journal));
+            assert_int_equal(ask(&db, "PRAGMA synchronous"),
+                             rows[i].synchronous);
+            assert_int_equal(ask(&db, "PRAGMA application_id"), 77);
+            assert_int_equal(ask(&db, "PRAGMA user_version"), 2);
+            db_bind_text(db.statements[0], 2, slice_of("two"));
+            assert_int_equal(db_run(&db, db.statements[0], NULL, NULL),
+                             STATUS_OK);
+            assert_int_equal(ask(&db, "SELECT count(*) FROM t"), n + 1);
+            db_close(&db);
+        }
+    }
+}
+
+TEST(one_process_at_a_time_has_a_database_of_its_own)
+{
+    static const struct db_kind *const kinds[] = {&own, &rollback};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct problem why = {.text = ""};
+        char path[400], want[500];
+        struct db db, other;
+
+        snprintf(path, sizeof(path), "%s/%zu.db", tempdir_path(state), i);
+        snprintf(want, sizeof(want), "the test %s: another process uses it",
+                 path);
+        assert_int_equal(db_open_kind(&db, kinds[i], path, NULL), STATUS_OK);
+
+        assert_int_equal(db_open_kind(&other, kinds[i], path, &why),
+                         STATUS_BUSY);
+        assert_string_equal(why.text, want);
+        assert_int_equal(why.rc, STATUS_BUSY);
+
+        db_close(&db);
+        assert_int_equal(db_open_kind(&other, kinds[i], path, NULL), STATUS_OK);
+        db_close(&other);
+    }
+}
+
+TEST(a_kind_refuses_other_files_and_leaves_them_as_they_are)
+{
+    static const struct {
+        const char *sql;
+        const char *why; /* NULL: it is accepted */
+    } rows[] = {
+        {"CREATE TABLE x (n)", "the file is another program's database"},
+        {"PRAGMA application_id=78", "the file is another program's database"},
+        {"PRAGMA user_version=1", "the file is another program's database"},
+        {"PRAGMA application_id=77; PRAGMA user_version=3",
+         "the database is of version 3, and this program knows versions up to "
+         "2"},
+        {"PRAGMA application_id=77; PRAGMA user_version=1;"
+         "CREATE TABLE t (n INTEGER)",
+         NULL},
+        {"", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct problem why = {.text = ""};
+        char path[400], want[600];
+        struct db db;
+        int64_t version;
+
+        snprintf(path, sizeof(path), "%s/%zu.db", tempdir_path(state), i);
+        assert_int_equal(db_open(&db, path, DB_SHARED, NULL), STATUS_OK);
+        run(&db, rows[i].sql);
+        version = ask(&db, "PRAGMA user_version");
+        db_close(&db);
+
+        assert_int_equal(db_open_kind(&db, &own, path, &why),
+                         rows[i].why ? STATUS_INVALID : STATUS_OK);
+        db_close(&db);
+        if (!rows[i].why)
+            continue;
+        snprintf(want, sizeof(want), "the test %s: %s", path, rows[i].why);
+        assert_string_equal(why.text, want);
+        assert_int_equal(db_open(&db, path, DB_SHARED, NULL), STATUS_OK);
+        assert_int_equal(ask(&db, "PRAGMA user_version"), version);
+        db_close(&db);
+    }
+}
+
+TEST(a_kind_that_cannot_be_opened_is_named)
+{
+    struct problem why = {.text = ""};
+    struct db db;
+
+    assert_int_equal(db_open_kind(&db, &own, "/nowhere/at.db", &why),
+                     STATUS_IO);
+
+    assert_string_equal(why.text, "the test: cannot open /nowhere/at.db: "
+                                  "unable to open database file");
+    db_close(&db); /* harmless */
+}
+
+static int
+is_over(void *user)
+{
+    return ++*(int *)user > 3;
+}
+
+TEST(a_transaction_ends_with_all_or_nothing)
+{
+    struct problem why = {.text = ""};
+    struct db db;
+    int n = 0;
+
+    assert_int_equal(db_open_kind(&db, &own, ":memory:", NULL), STATUS_OK);
+    assert_int_equal(db_begin(&db, NULL), STATUS_OK);
+    run(&db, "INSERT INTO t VALUES (2, '')");
+    assert_int_equal(db_end(&db, STATUS_OK, NULL), STATUS_OK);
+    assert_int_equal(db_begin(&db, NULL), STATUS_OK);
+    run(&db, "INSERT INTO t VALUES (3, '')");
+    assert_int_equal(db_end(&db, STATUS_MALFORMED, &why), STATUS_MALFORMED);
+    assert_string_equal(why.text, "");
+    assert_int_equal(ask(&db, "SELECT count(*) FROM t"), 2);
+
+    db_interrupt(&db, is_over, &n);
+    assert_int_equal(db_exec(&db,
+                             "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL"
+                             " SELECT n + 1 FROM c) SELECT max(n) FROM c",
+                             &why),
+                     STATUS_STOPPED);
+    assert_string_equal(why.text, "the test: interrupted");
+    db_close(&db);
+}
+
+TEST(a_text_is_copied_whole_or_not_at_all)
+{
+    struct db db;
+    sqlite3_stmt *s;
+    char text[4] = "old";
+    bool row;
+
+    assert_int_equal(db_open_kind(&db, &scratch, "", NULL), STATUS_OK);
+    s = prepare(&db, "SELECT '', 'abc', 'abcd', NULL, ?1 IS NULL");
+    db_bind_bytes(s, 1, (struct slice){NULL, 0});
+
+    assert_int_equal(db_step(&db, s, &row, NULL, NULL), STATUS_OK);
+    assert_true(db_text(s, 0, text, sizeof(text)));
+    assert_string_equal(text, "");
+    assert_true(db_text(s, 1, text, sizeof(text)));
+    assert_string_equal(text, "abc");
+    assert_false(db_text(s, 2, text, sizeof(text)));
+    assert_string_equal(text, "");
+    assert_false(db_text(s, 3, text, sizeof(text)));
+    assert_int_equal(sqlite3_column_int(s, 4), 0);
+
+    db_reset(s); /* forgets what was bound */
+    assert_int_equal(db_step(&db, s, &row, NULL, NULL), STATUS_OK);
+    assert_int_equal(sqlite3_column_int(s, 4), 1);
+    sqlite3_finalize(s);
+    db_close(&db);
+}
+
+FIXTURE(setup, teardown);
+
 /* Statements */
 
 TEST(a_statement_is_prepared_once_and_run_often)
