@@ -35,7 +35,7 @@
 #include "base/list.h"
 #include "base/news_stack.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "broker/sets/registry.h"
 #include "proto/digest.h"
 #include "proto/position.h"

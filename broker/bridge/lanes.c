@@ -121,7 +121,7 @@ watch(struct lane *lane)
     if (!lane->out->is_watching || !lane->set || lane->watch.wake)
         return;
     lane->watch.wake = on_commit;
-    cursor_watch(lane->set->log, &lane->watch);
+    log_watch(lane->set->log, &lane->watch);
     out_ready(lane); /* for entries from before */
 }
 
@@ -130,7 +130,7 @@ unwatch(struct lane *lane)
 {
     if (!lane->watch.wake)
         return;
-    cursor_unwatch(lane->set->log, &lane->watch);
+    log_unwatch(lane->set->log, &lane->watch);
     lane->watch.wake = NULL;
 }
 
@@ -141,7 +141,7 @@ lanes_watch(struct out *out)
 
     out->is_watching = true;
     out->births.wake = on_births;
-    cursor_watch(registry_framework(out->registry), &out->births);
+    log_watch(registry_framework(out->registry), &out->births);
     atomic_store(&out->has_births, true); /* for sets from before */
     list_foreach (node, after, &out->lanes)
         watch(list_entry(node, struct lane, node));
@@ -155,7 +155,7 @@ lanes_unwatch(struct out *out)
     if (!out->is_watching)
         return;
     out->is_watching = false;
-    cursor_unwatch(registry_framework(out->registry), &out->births);
+    log_unwatch(registry_framework(out->registry), &out->births);
     list_foreach (node, after, &out->lanes)
         unwatch(list_entry(node, struct lane, node));
 }

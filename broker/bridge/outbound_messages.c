@@ -187,14 +187,12 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
 static enum status
 find_batch(struct reading *r, uint64_t seq, struct problem *why)
 {
-    struct cursor cursor = {registry_log(r->lane->out->registry),
-                            r->lane->set->log, seq - 1};
-
     if (r->batch && r->batch->first <= seq && seq <= r->batch->last)
         return STATUS_OK;
     batch_unref(r->batch);
     r->batch = NULL;
-    return cursor_next(&cursor, LOG_DISK, &r->batch, why);
+    return log_read(registry_log(r->lane->out->registry), r->lane->set->log,
+                    seq - 1, LOG_DISK, &r->batch, why);
 }
 
 /* Makes a message of the change behind `told_upto`. */

@@ -26,7 +26,9 @@ struct framework {
 struct reading {
     struct job job;
     struct framework *framework; /* NULL: the last topic left meanwhile */
-    struct cursor cursor;
+    struct log *log;
+    struct log_set *set;
+    uint64_t after; /* seq of the last entry that was read */
     struct batch *batches[READ_BATCHES];
     unsigned n;
     enum status status;
@@ -99,7 +101,7 @@ framework_listen(struct hub *hub)
     if (f->watch.wake)
         return;
     f->watch.wake = on_commit;
-    cursor_watch(f->log, &f->watch);
+    log_watch(f->log, &f->watch);
     log_head(f->log, &head);
     f->seen = find_beginning(hub, head.last);
     if (f->seen < head.last)
@@ -120,7 +122,7 @@ framework_leave(struct hub *hub)
     if (--f->n_topics > 0)
         return;
     if (f->watch.wake)
-        cursor_unwatch(f->log, &f->watch);
+        log_unwatch(f->log, &f->watch);
     if (f->reading)
         f->reading->framework = NULL;
     hub->framework = NULL;
@@ -246,11 +248,11 @@ read_batches(struct job *job)
     while (r->n < READ_BATCHES) {
         struct batch *b = NULL;
 
-        r->status = cursor_next(&r->cursor, LOG_DISK, &b, NULL);
+        r->status = log_read(r->log, r->set, r->after, LOG_DISK, &b, NULL);
         if (r->status || !b)
             return;
         r->batches[r->n++] = b;
-        r->cursor.after = b->last;
+        r->after = b->last;
     }
 }
 
@@ -276,7 +278,7 @@ on_read(struct job *job)
 }
 
 static void
-begin_reading(struct framework *f, const struct cursor *cursor)
+begin_reading(struct framework *f)
 {
     struct reading *r = calloc(1, sizeof(*r));
 
@@ -285,7 +287,9 @@ begin_reading(struct framework *f, const struct cursor *cursor)
         return;
     }
     r->framework = f;
-    r->cursor = *cursor;
+    r->log = registry_log(f->hub->registry);
+    r->set = f->log;
+    r->after = f->seen;
     r->job.work = read_batches;
     r->job.done = on_read;
     f->reading = r;
@@ -301,12 +305,12 @@ framework_look(struct hub *hub)
     if (!f || f->reading || !atomic_exchange(&f->has_news, false))
         return;
     for (unsigned n = 0; n < LOOK_BATCHES; n++) {
-        struct cursor cursor = {registry_log(hub->registry), f->log, f->seen};
         struct batch *b;
-        enum status rc = cursor_next(&cursor, LOG_MEMORY, &b, NULL);
+        enum status rc = log_read(registry_log(hub->registry), f->log, f->seen,
+                                  LOG_MEMORY, &b, NULL);
 
         if (rc == STATUS_AGAIN) {
-            begin_reading(f, &cursor);
+            begin_reading(f);
             return;
         }
         if (rc) {

@@ -169,7 +169,7 @@ topic_listen(struct topic *topic)
         framework_listen(topic->hub);
     } else if (topic->kind == TOPIC_CHANGES) {
         topic->watch.wake = on_commit;
-        cursor_watch(topic->set->log, &topic->watch);
+        log_watch(topic->set->log, &topic->watch);
     }
 }
 
@@ -198,7 +198,7 @@ topic_release(struct topic *topic)
     switch (topic->kind) {
     case TOPIC_CHANGES:
         if (topic->is_listening)
-            cursor_unwatch(topic->set->log, &topic->watch);
+            log_unwatch(topic->set->log, &topic->watch);
         break;
     case TOPIC_FRAMEWORK:
         framework_leave(topic->hub);

@@ -22,7 +22,7 @@
 #include "base/list.h"
 #include "base/news_stack.h"
 #include "broker/hub/id_table.h"
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"

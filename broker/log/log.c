@@ -352,6 +352,22 @@ log_read(struct log *log, struct log_set *set, uint64_t after,
     return batch_cache_read(log->cache, set, after, read_disk, log, batch, why);
 }
 
+void
+log_watch(struct log_set *set, struct watch *watch)
+{
+    pthread_mutex_lock(&set->tail.mutex);
+    list_append(&set->tail.watches, &watch->node);
+    pthread_mutex_unlock(&set->tail.mutex);
+}
+
+void
+log_unwatch(struct log_set *set, struct watch *watch)
+{
+    pthread_mutex_lock(&set->tail.mutex);
+    list_remove(&watch->node);
+    pthread_mutex_unlock(&set->tail.mutex);
+}
+
 enum status
 log_lists(struct log *log, struct log_set *set, uint64_t number,
           struct list_info *lists, size_t *n, struct problem *why)

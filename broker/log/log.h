@@ -3,9 +3,9 @@
  *
  * The entries of a set are numbered 1, 2, 3 ... without gaps. They arrive in
  * batches, which one commit made durable together. Every consumer of changes is
- * a cursor (cursor.h) in this sequence.
+ * at a position in this sequence, and reads on from it.
  *
- *     submit --> [log thread: stamp, commit, publish] --> tail --> cursors
+ *     submit --> [log thread: stamp, commit, publish] --> tail --> readers
  *                                   |
  *                                   +--> store (tidings.db) --> closed lists
  *
@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
@@ -170,6 +171,20 @@ enum log_patience {
 MUST_CHECK enum status log_read(struct log *log, struct log_set *set,
                                 uint64_t after, enum log_patience patience,
                                 struct batch **batch, struct problem *why);
+
+/* A subscription of a thread to the commits of a set. */
+struct watch {
+    struct list node;
+    /* Called on the log thread under the set's lock: mark, wake, return. */
+    void (*wake)(struct watch *watch);
+};
+
+/* From here on `watch` is woken after each commit; look at the head after this
+ * call, not before it. Any thread. */
+void log_watch(struct log_set *set, struct watch *watch);
+
+/* When it returns, `watch` is not and will not be called. Any thread. */
+void log_unwatch(struct log_set *set, struct watch *watch);
 
 /* Sets *seq to the last entry of `set` whose time is not after `us` (0: none
  * is), so that all later entries happened after `us`: times grow strictly.

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 
 void
 tail_init(struct tail *t)

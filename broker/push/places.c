@@ -78,8 +78,8 @@ places_enter(struct places *places, struct service *service, struct set *set)
         list_init(&p->waiting);
         list_init(&p->polls);
         list_append(&places->all, &p->node);
-        cursor_watch(set->log, &p->watch);
-        look_at_head(p); /* after the watch exists: see cursor.h */
+        log_watch(set->log, &p->watch);
+        look_at_head(p); /* after the watch exists: see log_watch */
     }
     p->n_subscribers++;
     return p;
@@ -92,7 +92,7 @@ places_leave(struct place *p)
 
     if (--p->n_subscribers > 0)
         return;
-    cursor_unwatch(p->set->log, &p->watch); /* no on_commit after this */
+    log_unwatch(p->set->log, &p->watch); /* no on_commit after this */
     pthread_mutex_lock(&places->mutex);
     list_remove(&p->marked_node);
     pthread_mutex_unlock(&places->mutex);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "broker/net/server.h"
 #include "broker/push/frames.h"
 #include "broker/sets/registry.h"

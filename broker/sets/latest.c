@@ -93,18 +93,17 @@ static enum status
 look_through(struct search *s, uint64_t after, uint64_t last,
              struct problem *why)
 {
-    struct cursor cursor = {registry_log(s->wish->set->registry),
-                            channel_log(s->wish), after};
+    struct log *log = registry_log(s->wish->set->registry);
     enum status rc = STATUS_OK;
 
-    while (!rc && cursor.after < last) {
+    while (!rc && after < last) {
         struct batch *b;
 
-        rc = cursor_next(&cursor, LOG_DISK, &b, why);
+        rc = log_read(log, channel_log(s->wish), after, LOG_DISK, &b, why);
         if (rc || !b)
             break;
         rc = look_at(s, b, b->last < last ? b->last : last, why);
-        cursor.after = b->last;
+        after = b->last;
         batch_unref(b);
     }
     return rc;

@@ -136,8 +136,7 @@ static enum status
 gather(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
-    struct cursor cursor = {registry_log(wish->set->registry),
-                            channel_log(wish), a->start};
+    struct log *log = registry_log(wish->set->registry);
     bool is_full = false;
     enum status rc = STATUS_OK;
 
@@ -147,8 +146,7 @@ gather(struct assembly *a, struct problem *why)
            !has_scanned_enough(a)) {
         struct batch *b;
 
-        cursor.after = a->last;
-        rc = cursor_next(&cursor, wish->patience, &b, why);
+        rc = log_read(log, channel_log(wish), a->last, wish->patience, &b, why);
         if (rc || !b)
             break;
         rc = add_batch(a, b, &is_full, why);

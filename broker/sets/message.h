@@ -40,7 +40,7 @@
 
 #include <stdint.h>
 
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/log_range.h"

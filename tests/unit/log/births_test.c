@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "broker/log/cursor.h"
 #include "broker/log/log.h"
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
@@ -97,7 +96,7 @@ TEST(a_list_is_not_filed_before_its_set_is_published)
     g.log = l.log;
     born = logs_set(&l, "born");
     watched = logs_set(&l, "watched");
-    cursor_watch(watched, &g.watch);
+    log_watch(watched, &g.watch);
     submit(&l, &p[0], watched, 1);
     await(&g, 1); /* so that the next two share a commit */
     submit(&l, &p[1], watched, 1);
@@ -114,7 +113,7 @@ TEST(a_list_is_not_filed_before_its_set_is_published)
         assert_int_equal(posts_wait(&p[i]), STATUS_OK);
         posts_end(&p[i]);
     }
-    cursor_unwatch(watched, &g.watch);
+    log_unwatch(watched, &g.watch);
     logs_file_all(&l);
     assert_int_equal(log_lists(l.log, born, 1, &info, &n, NULL), STATUS_OK);
     assert_int_equal(n, 1);

@@ -7,7 +7,6 @@
 
 #include <zlib.h>
 
-#include "broker/log/cursor.h"
 #include "proto/document_write.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -334,10 +333,10 @@ TEST(wakes_who_watches_after_each_commit)
     struct stage *s = *state;
 
     stage_open(s, 10);
-    cursor_watch(s->set, &c.watch);
+    log_watch(s->set, &c.watch);
     stage_post(s, 1, 1);
     stage_post(s, 2, 1);
-    cursor_unwatch(s->set, &c.watch);
+    log_unwatch(s->set, &c.watch);
     stage_post(s, 3, 1);
     assert_int_equal(c.wakes, 2);
 }

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -207,14 +207,14 @@ TEST(wakes_who_watches_the_sets_that_changed)
     struct world *w = *state;
 
     atomic_init(&c.wakes, 0);
-    cursor_watch(&w->a, &c.watch);
+    log_watch(&w->a, &c.watch);
     assert_int_equal(post(w, &w->a, 3, NULL), STATUS_OK);
     assert_int_equal(atomic_load(&c.wakes), 1);
     assert_int_equal(post(w, &w->b, 1, NULL), STATUS_OK);
     refuse(w, 1);
     assert_int_equal(post(w, &w->a, 1, NULL), STATUS_BUSY);
     assert_int_equal(atomic_load(&c.wakes), 1);
-    cursor_unwatch(&w->a, &c.watch);
+    log_unwatch(&w->a, &c.watch);
 }
 
 static void *

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/cursor.h"
+#include "broker/log/log.h"
 #include "broker/log/log_set.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -268,7 +268,7 @@ follow(void *user)
 {
     struct reader *r = user;
 
-    cursor_watch(&r->f->a, &r->watch);
+    log_watch(&r->f->a, &r->watch);
     while (r->after < BATCHES * EACH) {
         uint64_t last;
         struct batch *b = tail_find(&r->f->a.tail, r->after, &last);
@@ -285,7 +285,7 @@ follow(void *user)
             sleep_until_woken(r);
         }
     }
-    cursor_unwatch(&r->f->a, &r->watch);
+    log_unwatch(&r->f->a, &r->watch);
     return NULL;
 }
 
