@@ -22,3 +22,9 @@ clock_steady_us(void)
 {
     return read_clock(CLOCK_MONOTONIC);
 }
+
+int64_t
+clock_steady_ms(void)
+{
+    return clock_steady_us() / 1000;
+}

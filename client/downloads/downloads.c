@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "client/downloads/download_job.h"
 #include "client/downloads/host_queues.h"
 
@@ -173,7 +174,7 @@ place(struct download_job *job)
         problem_clear(&why);
         if (!host) {
             problem_memory(&why);
-        } else if (host_queues_is_down(d->hosts, host, loop_now_ms())) {
+        } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
             problem(&why, STATUS_UNREACHABLE, "%s is down for now",
                     host_name(host));
         } else {
@@ -243,7 +244,7 @@ try_again(struct download_job *job, bool host_failed)
 
     job->queued.due_ms = 0;
     if (!host_failed && !job->is_anew) {
-        job->queued.due_ms = loop_now_ms() + (int64_t)job->pause_ms;
+        job->queued.due_ms = clock_steady_ms() + (int64_t)job->pause_ms;
         job->pause_ms = 2 * job->pause_ms < PAUSE_MOST_MS ? 2 * job->pause_ms
                                                           : PAUSE_MOST_MS;
     }
@@ -279,7 +280,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     struct downloads *d = job->downloads;
     struct host *host = job->queued.host;
     enum host_queues_end end = end_of(why);
-    int64_t now = loop_now_ms();
+    int64_t now = clock_steady_ms();
 
     job->download = NULL;
     d->n_running--;
@@ -336,7 +337,7 @@ start(struct download_job *job)
         return;
     }
     host_queues_done(d->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
-                     loop_now_ms());
+                     clock_steady_ms());
     problem_memory(&job->why);
     set_over(job);
 }
@@ -382,14 +383,14 @@ on_turn(void *user)
     if (!tell(d))
         return;
     while (d->n_running < d->limits.total &&
-           (queued = host_queues_take(d->hosts, loop_now_ms())))
+           (queued = host_queues_take(d->hosts, clock_steady_ms())))
         start((struct download_job *)queued);
     if (d->over) {
         timer_start(d->turn, 0);
         return;
     }
     wait = d->n_running < d->limits.total
-               ? host_queues_wait_ms(d->hosts, loop_now_ms())
+               ? host_queues_wait_ms(d->hosts, clock_steady_ms())
                : -1;
     if (wait >= 0)
         timer_start(d->turn, (uint64_t)wait + 1);
@@ -458,7 +459,7 @@ downloads_drop(struct downloads *downloads, uint64_t id)
         downloads->n_running--;
         downloads->n_came += download_came(job->download);
         host_queues_done(downloads->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
-                         loop_now_ms());
+                         clock_steady_ms());
     } else {
         while (*over != job)
             over = &(*over)->next_over;

@@ -13,7 +13,7 @@
  * down at once.
  *
  * No network, no clock: the caller passes times, in milliseconds of
- * loop_now_ms.
+ * clock_steady_ms.
  */
 #ifndef CLIENT_DOWNLOADS_HOST_QUEUES_H
 #define CLIENT_DOWNLOADS_HOST_QUEUES_H

@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"
 
@@ -122,7 +123,7 @@ live_begin(struct td_follower *f, unsigned transport)
     f->transport = transport;
     f->n_heard = 0;
     f->is_news = false;
-    f->connected_ms = loop_now_ms();
+    f->connected_ms = clock_steady_ms();
     buf_init(&url, SIZE_MAX / 2);
     write_url(&url, f, transport);
     request.url = url.data;
@@ -163,9 +164,9 @@ choose(const struct td_follower *f)
 
     memory.open &= TD_LONG_POLL;
     if (f->wish.until_caught_up &&
-        transport_choice_choose(&memory, loop_now_ms()))
+        transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
-    return transport_choice_choose(&f->ways, loop_now_ms());
+    return transport_choice_choose(&f->ways, clock_steady_ms());
 }
 
 bool
@@ -208,7 +209,7 @@ unfit(struct td_follower *f, const struct problem *why)
     struct problem told = *why;
 
     f->unfit = *why;
-    transport_choice_unfit(&f->ways, f->transport, loop_now_ms());
+    transport_choice_unfit(&f->ways, f->transport, clock_steady_ms());
     problem_prefix(&told, STATUS_UNREACHABLE,
                    "no %s here: ", transport_choice_name(f->transport));
     follower_enter(f, FOLLOWER_RESTING);
@@ -259,7 +260,7 @@ again(struct td_follower *f)
     }
     if (!f->is_news && f->pusher.close)
         return push_wait(f);
-    if (!f->is_news && loop_now_ms() - f->connected_ms < POLL_SOON_MS)
+    if (!f->is_news && clock_steady_ms() - f->connected_ms < POLL_SOON_MS)
         return follower_rest(f, pause_take(&f->pause_ms, FOLLOWER_PAUSE_LAST));
     f->pause_ms = PAUSE_FIRST;
     return follower_go(f);

@@ -27,6 +27,7 @@
  */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "client/follow/follower.h"
 
 /* Bounds of three heartbeats, in milliseconds; a broker's heartbeats are at
@@ -112,7 +113,7 @@ deliver(struct td_follower *f, struct td_message *message)
     if (rc)
         return follower_fail(f, STATUS_STOPPED, "%s", "");
     if (is_new)
-        f->new_ms = loop_now_ms();
+        f->new_ms = clock_steady_ms();
     if (is_caught_up(f, message))
         return follower_fail(f, STATUS_OK, "%s", "");
     if (f->has_goal && !is_patient(f, message))

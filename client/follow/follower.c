@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "client/lib/pause.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so
@@ -161,7 +162,7 @@ bool
 follower_is_patient(struct td_follower *f, const struct problem *why,
                     unsigned *ms)
 {
-    int64_t since_ms = loop_now_ms() - f->new_ms;
+    int64_t since_ms = clock_steady_ms() - f->new_ms;
     struct problem told = *why; /* a copy: the exchange may be freed */
 
     if (!f->wish.until_caught_up ||
@@ -251,7 +252,7 @@ follower_new(struct td_client *client, const char *url,
     f->on_end = on_end;
     f->end_user = end_user;
     f->pause_ms = PAUSE_FIRST;
-    f->new_ms = loop_now_ms();
+    f->new_ms = clock_steady_ms();
     buf_init(&f->kept, LIVE_MESSAGE_MAX);
     buf_init(&f->body, 0);
     batch_init(&f->batch, options ? options->form : TD_JSON);

@@ -1,6 +1,7 @@
 /*
  * follower_api.c - the public functions of followers.
  */
+#include "base/clock.h"
 #include "client/follow/follower.h"
 
 struct blocking {
@@ -91,7 +92,8 @@ void
 td_follower_resume(struct td_follower *follower)
 {
     follower->is_paused = false;
-    follower->new_ms = loop_now_ms(); /* the pause does not count as silence */
+    follower->new_ms =
+        clock_steady_ms(); /* the pause does not count as silence */
     if (follower->state == FOLLOWER_ENDED)
         return;
     if (follower->state != FOLLOWER_RESTING || follower->is_due)

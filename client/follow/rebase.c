@@ -15,6 +15,7 @@
  */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "client/follow/follower.h"
 
 /* Least milliseconds between the end of a baseline and the next one: a source
@@ -74,7 +75,7 @@ tell_end(struct td_follower *f)
     f->wants_baseline = false;
     f->is_rebased = true;
     f->has_rebased = true;
-    f->rebased_ms = loop_now_ms();
+    f->rebased_ms = clock_steady_ms();
     follower_stand(f, &place);
     f->etag[0] = '\0';
     if (!tell(f, TD_BASELINE_END, &place))
@@ -193,7 +194,7 @@ rebase_begin(struct td_follower *f)
         .scratch = f->wish.scratch,
         .on_wait = survey_wait,
     };
-    int64_t now = loop_now_ms();
+    int64_t now = clock_steady_ms();
 
     if (f->has_rebased && now - f->rebased_ms < REBASE_LEAST_MS)
         return wait_longer(f,

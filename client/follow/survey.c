@@ -12,6 +12,7 @@
  * no listing, the follower cannot find what was deleted since: it reports that
  * the history does not reach back.
  */
+#include "base/clock.h"
 #include "client/follow/follower.h"
 
 #define PROGRESS_MS 250
@@ -153,7 +154,7 @@ static bool
 on_entry(const struct document_entry *entry, const char *file, void *user)
 {
     struct td_follower *f = user;
-    int64_t now_ms = loop_now_ms();
+    int64_t now_ms = clock_steady_ms();
     bool is_gone = false;
 
     (void)entry;
@@ -247,7 +248,7 @@ read_list(struct td_follower *f)
         plan.patience_s =
             f->wish.patience_ms / 1000 + (f->wish.patience_ms % 1000 > 0);
     f->n_listed = 0;
-    f->progress_ms = loop_now_ms();
+    f->progress_ms = clock_steady_ms();
     f->baseline = baseline_start(f->client, &plan, on_entry, on_end, f);
     if (!f->baseline)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);

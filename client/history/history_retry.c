@@ -9,6 +9,7 @@
  * before the index or the archive says so. So the history looks again a few
  * times before it believes documents that do not fit together.
  */
+#include "base/clock.h"
 #include "client/history/history_inside.h"
 #include "client/lib/pause.h"
 
@@ -22,14 +23,14 @@
 static void
 wait(struct history *h, unsigned ms)
 {
-    h->due_ms = loop_now_ms() + ms;
+    h->due_ms = clock_steady_ms() + ms;
     timer_start(h->timer, ms);
 }
 
 bool
 history_is_due(struct history *h)
 {
-    int64_t left = h->due_ms - loop_now_ms();
+    int64_t left = h->due_ms - clock_steady_ms();
 
     if (!h->due_ms)
         return true;

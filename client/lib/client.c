@@ -175,7 +175,7 @@ turned(struct td_client *client, enum status rc)
 enum status
 client_until(struct td_client *client, const bool *is_over)
 {
-    return turned(client, loop_until(client->loop, is_over));
+    return turned(client, handle_loop_until(client->loop, is_over));
 }
 
 static void
@@ -193,7 +193,7 @@ client_wait(struct td_client *client, unsigned ms)
 
     if (timer) {
         timer_start(timer, ms);
-        rc = loop_until(client->loop, &is_over);
+        rc = handle_loop_until(client->loop, &is_over);
         timer_free(timer);
     }
     return rc != STATUS_OK;
@@ -210,7 +210,7 @@ td_open(void)
     client->is_idle = true;
     client->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->stop_fd >= 0)
-        client->loop = loop_new(client->stop_fd);
+        client->loop = handle_loop_new(client->stop_fd);
     if (client->loop)
         client->web = curl_loop_new(client);
     client->headers = headers_new();
@@ -230,7 +230,7 @@ td_close(struct td_client *client)
     while (client->running)
         client->running->close(client->running->owner);
     curl_loop_free(client->web);
-    loop_free(client->loop);
+    handle_loop_free(client->loop);
     headers_free(client->headers);
     tdestroy(client->found, free);
     address_policy_free(client->reach);
@@ -295,20 +295,21 @@ td_stop(struct td_client *client)
 int
 td_fd(const struct td_client *client)
 {
-    return loop_fd(client->loop);
+    return handle_loop_fd(client->loop);
 }
 
 int
 td_timeout_ms(const struct td_client *client)
 {
-    return loop_timeout_ms(client->loop);
+    return handle_loop_timeout_ms(client->loop);
 }
 
 enum td_status
 td_service(struct td_client *client)
 {
     client_begin(client);
-    return client_end(client, turned(client, loop_service(client->loop)));
+    return client_end(client,
+                      turned(client, handle_loop_service(client->loop)));
 }
 
 enum td_status

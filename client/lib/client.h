@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
@@ -20,7 +20,7 @@ struct td_client {
     /* An eventfd, readable from td_stop until it has ended a call: both flag
      * and wake. */
     int stop_fd;
-    struct loop *loop;
+    struct handle_loop *loop;
     struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
     struct address_policy

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 #include "proto/change.h"
 #include "proto/datetime.h"
 #include "proto/digest.h"
@@ -38,7 +38,7 @@ static bool
 go_on(void *user)
 {
     struct comparison *c = user;
-    enum status rc = loop_service(c->client->loop);
+    enum status rc = handle_loop_service(c->client->loop);
 
     if (rc)
         problem(&c->why, rc,

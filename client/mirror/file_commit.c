@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 #include "client/mirror/directory_list.h"
 #include "client/mirror/mirror.h"
 #include "proto/digest.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
 #include "client/dumps/file_check.h"
@@ -490,7 +491,7 @@ tidy(struct file_sync *w, bool takes)
         return true;
     }
     w->has_strays = w->has_changed = false;
-    w->tidied_ms = loop_now_ms();
+    w->tidied_ms = clock_steady_ms();
     while (is_good && (entry = readdir(dir))) {
         struct book_resource r;
         int64_t id = 0;
@@ -522,7 +523,7 @@ static bool
 is_to_tidy(const struct file_sync *w, bool is_idle)
 {
     return w->has_strays && w->has_changed &&
-           (is_idle || loop_now_ms() - w->tidied_ms >= TIDY_MS);
+           (is_idle || clock_steady_ms() - w->tidied_ms >= TIDY_MS);
 }
 
 /* Turns */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/mirror/duplicate_links.h"
 #include "client/mirror/file_sync.h"
@@ -287,7 +288,7 @@ set_out(struct set_sync *f)
 {
     f->has_arrived = false;
     f->is_heard = false;
-    f->behind_since_ms = loop_now_ms();
+    f->behind_since_ms = clock_steady_ms();
 }
 
 /* A connection begins with a heartbeat anywhere in the history. The set is
@@ -314,7 +315,7 @@ note_where(struct set_sync *f, const struct td_message *message)
         note_heartbeat(f);
     else if (message->kind != TD_CHANGES)
         set_out(f);
-    else if (loop_now_ms() - f->behind_since_ms > BEHIND_MOST_MS)
+    else if (clock_steady_ms() - f->behind_since_ms > BEHIND_MOST_MS)
         f->has_arrived = true;
     f->is_behind = message->kind == TD_CHANGES && !f->has_arrived;
     if (f->is_behind)

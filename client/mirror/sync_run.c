@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/set_sync.h"
 #include "client/source/source_sets.h"
@@ -84,7 +85,7 @@ on_turn(void *user)
         is_behind = is_behind || (run->sets[i]->feed &&
                                   set_sync_is_behind(run->sets[i]->feed));
     if (source_sets_is_new(run->tour) &&
-        loop_now_ms() - run->begun_ms > HOLD_MOST_MS)
+        clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
     if (m->work)
         file_sync_hold(m->work, is_behind);
@@ -273,7 +274,7 @@ init(struct run *run)
         .patience_ms = m->options->patience_ms,
     };
 
-    run->begun_ms = loop_now_ms();
+    run->begun_ms = clock_steady_ms();
     run->tour = source_sets_start(m->client, &plan, &events, run);
     if (m->shelf && run->tour)
         m->work = file_sync_new(m, on_idle, run);
@@ -302,7 +303,7 @@ turn(struct run *run, struct problem *why)
 
     if (m->work)
         file_sync_poke(m->work);
-    rc = loop_until(m->client->loop, &m->is_over);
+    rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
         mirror_settle(m);
     mirror_tell(m, TD_SYNC_PROGRESS, NULL);

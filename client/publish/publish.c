@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -119,7 +120,7 @@ post(struct posting *p)
         ms = pause_take(&p->pause_ms, PAUSE_LAST);
         if (ms < asked_ms)
             ms = asked_ms;
-        if (loop_now_ms() + ms > p->end_ms)
+        if (clock_steady_ms() + ms > p->end_ms)
             return rc;
         if (p->options->on_trouble)
             p->options->on_trouble(client->problem.text, ms, p->options->user);
@@ -174,7 +175,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     snprintf(content_type, sizeof(content_type), "Content-Type: %s", type);
     if (p.has_key)
         headers[2] = key;
-    p.end_ms = loop_now_ms() + retry_ms(p.options->retry_ms);
+    p.end_ms = clock_steady_ms() + retry_ms(p.options->retry_ms);
 
     rc = post(&p);
     /* The refusal is of the last attempt; an earlier one may have been kept. */

@@ -518,7 +518,7 @@ td_publisher_flush(struct td_publisher *publisher)
         wait_for(publisher, publisher->state, 0);
     if (!flush.is_over)
         publisher->flush = &flush;
-    rc = loop_until(client->loop, &flush.is_over);
+    rc = handle_loop_until(client->loop, &flush.is_over);
     if (!flush.is_over) /* else a callback may have closed it */
         publisher->flush = outer;
     if (rc == STATUS_INVALID)

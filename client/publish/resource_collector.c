@@ -362,7 +362,7 @@ read_url(struct gather *g, const char *url, bool is_part)
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
     if (!fetch)
         return end_document(g, problem_memory(&g->client->problem));
-    rc = loop_until(g->client->loop, &g->is_over);
+    rc = handle_loop_until(g->client->loop, &g->is_over);
     if (rc) {
         fetch_free(fetch);
         rc = client_fail(g->client, rc, "%s",

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/source/discover_inside.h"
 
@@ -369,7 +370,7 @@ ask_again(struct discovery *d, const struct problem *why)
         why->retry_after_s * 1000ull > PAUSE_MOST_MS)
         return false;
     ms = pause_asked(&d->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
-    job->due_ms = loop_now_ms() + ms;
+    job->due_ms = clock_steady_ms() + ms;
     d->job = NULL;
     discover_later(d, job);
     return true;
@@ -435,7 +436,7 @@ on_timer(void *user)
 {
     struct discovery *d = user;
     struct document_fetch_request request = {.silence_s = d->silence_s};
-    int64_t ms = d->jobs ? d->jobs->due_ms - loop_now_ms() : 0;
+    int64_t ms = d->jobs ? d->jobs->due_ms - clock_steady_ms() : 0;
 
     if (ms > 0) {
         timer_start(d->timer, (uint64_t)ms);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
 #include "client/source/visit_schedule.h"
@@ -79,7 +80,7 @@ close_set(struct source_sets *t, size_t set)
     stop->has_ended = false;
     t->events.on_close(set, t->user);
     if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
-        visit_schedule_rest(t->rounds, set, loop_now_ms());
+        visit_schedule_rest(t->rounds, set, clock_steady_ms());
     else
         visit_schedule_end(t->rounds, set);
 }
@@ -91,7 +92,7 @@ open_sets(struct source_sets *t)
     size_t set;
     bool is_visit;
 
-    while (visit_schedule_next(t->rounds, loop_now_ms(), &set, &is_visit)) {
+    while (visit_schedule_next(t->rounds, clock_steady_ms(), &set, &is_visit)) {
         t->stops[set].is_visit = is_visit;
         if (!t->events.on_open(set, is_visit, &why, t->user)) {
             end(t, &why);
@@ -114,7 +115,7 @@ on_turn(void *user)
             close_set(t, i);
     if (!open_sets(t))
         return;
-    wait_ms = visit_schedule_wait_ms(t->rounds, loop_now_ms());
+    wait_ms = visit_schedule_wait_ms(t->rounds, clock_steady_ms());
     if (wait_ms >= 0)
         timer_start(t->turn, (uint64_t)wait_ms);
     t->events.on_turn(t->user);
@@ -274,7 +275,7 @@ ask_later(struct source_sets *t, const struct problem *why)
     unsigned ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
 
     if (t->plan.is_once &&
-        !pause_within(t->plan.patience_ms, loop_now_ms() - t->begun_ms,
+        !pause_within(t->plan.patience_ms, clock_steady_ms() - t->begun_ms,
                       why->retry_after_s, &ms)) {
         end(t, why);
         return;
@@ -429,7 +430,7 @@ source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
     t->events = *events;
     t->user = user;
     t->pause_ms = PAUSE_FIRST;
-    t->begun_ms = loop_now_ms();
+    t->begun_ms = clock_steady_ms();
     problem_clear(&t->why);
     t->rounds = visit_schedule_new(plan->is_once, t->plan.poll_ms);
     t->again = timer_new(client->loop, on_again, t);

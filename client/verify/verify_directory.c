@@ -215,7 +215,7 @@ may_be_list(const char *name)
 static enum status
 go_on(struct verify *v)
 {
-    enum status rc = loop_service(v->client->loop);
+    enum status rc = handle_loop_service(v->client->loop);
 
     if (rc == STATUS_INVALID)
         client_fail(v->client, rc, "called from a callback of the same handle");

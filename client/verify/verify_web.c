@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "client/source/describe.h"
@@ -103,7 +104,7 @@ attempt(struct td_client *client, const char *url, struct get *get)
     fetch = fetch_start(client, &request, on_body, on_end, get);
     if (!fetch)
         return problem_memory(&client->problem);
-    rc = loop_until(client->loop, &get->is_over);
+    rc = handle_loop_until(client->loop, &get->is_over);
     if (!get->is_over) {
         fetch_free(fetch);
         return rc == STATUS_INVALID
@@ -134,7 +135,7 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
              void *user, struct get *get)
 {
     unsigned pause_ms = PAUSE_FIRST;
-    int64_t begun_ms = loop_now_ms();
+    int64_t begun_ms = clock_steady_ms();
 
     for (unsigned i = 1;; i++) {
         enum status rc;
@@ -145,7 +146,7 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
         rc = attempt(client, url, get);
         ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
         if (!is_passing(rc, get) || i == ATTEMPTS ||
-            !pause_within(PATIENCE_DEFAULT, loop_now_ms() - begun_ms,
+            !pause_within(PATIENCE_DEFAULT, clock_steady_ms() - begun_ms,
                           get->retry_after_s, &ms)) {
             if (!rc && get->status != 200)
                 return client_fail(client, fetch_meaning(get->status),

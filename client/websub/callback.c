@@ -223,7 +223,7 @@ listen_at(const char *host, const char *port, unsigned *real_port)
 static bool
 start(struct td_callback *callback, int fd)
 {
-    struct loop *loop = callback->client->loop;
+    struct handle_loop *loop = callback->client->loop;
 
     callback->fd = fd;
     callback->pause = timer_new(loop, on_pause, callback);
@@ -383,7 +383,7 @@ td_callback_settle(struct td_callback *callback, unsigned wait_ms)
     if (!timer)
         return client_end(client, problem_memory(&client->problem));
     timer_start(timer, wait_ms);
-    rc = loop_until(client->loop, &callback->is_empty);
+    rc = handle_loop_until(client->loop, &callback->is_empty);
     timer_free(timer);
     if (rc == STATUS_INVALID)
         client_fail(client, rc, "called from a callback of the same handle");

@@ -269,7 +269,7 @@ delivery_queue_counts(struct delivery_queue *deliveries)
 }
 
 struct delivery_queue *
-delivery_queue_new(struct loop *loop,
+delivery_queue_new(struct handle_loop *loop,
                    const struct td_subscriber_options *options)
 {
     struct delivery_queue *d = calloc(1, sizeof(*d));

@@ -35,7 +35,7 @@ struct delivery_queue;
 
 /* `options` are copied. NULL: no memory. */
 struct delivery_queue *
-delivery_queue_new(struct loop *loop,
+delivery_queue_new(struct handle_loop *loop,
                    const struct td_subscriber_options *options);
 
 /* Also from on_delivery. NULL is allowed. */

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/websub/subscription_request.h"
 #include "proto/number.h"
@@ -165,7 +166,7 @@ static void
 leave_later(struct hub_subscription *l)
 {
     enter(l, STATE_LEAVING);
-    if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+    if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
         on_left(l);
     else
         timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
@@ -212,7 +213,7 @@ on_wait(void *user)
     struct problem why = {.text = ""};
 
     if (l->state == STATE_LEAVING) {
-        if (l->n_attempts >= LEAVE_ATTEMPTS || loop_now_ms() >= l->end_ms)
+        if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
             on_left(l);
         else
             leave(l);
@@ -261,7 +262,7 @@ set_lease(struct hub_subscription *l, const struct urlencoded_data *form)
                                              : LEASE_UNTOLD;
     if (seconds > LEASE_MAX)
         seconds = LEASE_MAX;
-    end_ms = loop_now_ms() + (int64_t)seconds * 1000;
+    end_ms = clock_steady_ms() + (int64_t)seconds * 1000;
     if (l->state == STATE_ACTIVE && end_ms > l->end_ms)
         return;
     l->hub_subscription_s = seconds;

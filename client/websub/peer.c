@@ -586,7 +586,7 @@ void
 peer_new(struct td_callback *callback, int fd)
 {
     struct peer *c = calloc(1, sizeof(*c));
-    struct loop *loop = callback->client->loop;
+    struct handle_loop *loop = callback->client->loop;
 
     if (!c) {
         close(fd);

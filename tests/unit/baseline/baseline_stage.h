@@ -14,7 +14,7 @@
 #include <openssl/evp.h>
 
 #include "client/baseline/baseline.h"
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
@@ -190,7 +190,8 @@ static inline void
 run(struct fixture *f, const char *list, const char *dump)
 {
     start(f, list, dump);
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                     STATUS_OK);
 }
 
 static inline void

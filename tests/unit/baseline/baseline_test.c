@@ -171,14 +171,16 @@ TEST(nobody_is_told_while_it_is_paused)
     f->pauses = true;
     start(f, "/list", NULL);
     for (unsigned i = 0; i < 50; i++) {
-        assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+        assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                         STATUS_OK);
         assert_true(f->is_paused);
         for (unsigned j = 0; j < 5; j++)
-            assert_int_equal(loop_service(f->client->loop), STATUS_OK);
+            assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
         f->is_paused = f->is_over = false;
         baseline_resume(f->baseline);
     }
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                     STATUS_OK);
     assert_int_equal(f->n, 50);
     assert_int_equal(f->why.rc, STATUS_OK);
 }
@@ -193,7 +195,7 @@ TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
     f->stops_at = 1;
     run(f, "/list", NULL);
     for (unsigned i = 0; i < 20; i++)
-        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
     assert_int_equal(f->n, 1);
     baseline_free(f->baseline);
 
@@ -201,6 +203,6 @@ TEST(it_may_be_freed_from_a_callback_or_stopped_by_it)
     f->frees_at = 1;
     run(f, "/list", NULL);
     for (unsigned i = 0; i < 20; i++)
-        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
     assert_int_equal(f->n, 1);
 }

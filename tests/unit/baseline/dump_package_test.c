@@ -53,10 +53,12 @@ TEST(a_dump_index_is_read_package_by_package)
               site_url(f->site));
     f->pauses = true;
     start(f, NULL, "/index");
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                     STATUS_OK);
     f->is_over = f->is_paused = false;
     baseline_resume(f->baseline);
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                     STATUS_OK);
     assert_baseline(f, "http://e.org/one one;",
                     "@2025-01-01T00:00:00.000000Z+0");
 }

@@ -50,7 +50,7 @@ break_off(struct fixture *f, struct want want)
     begin(f, (struct downloads_limits){.pause_ms = 60000});
     add(f, want);
     while (downloads_bytes(f->downloads) < 1024 * 1024)
-        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
     begin(f, (struct downloads_limits){0});
 }
 

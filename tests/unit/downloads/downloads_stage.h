@@ -120,7 +120,8 @@ run_until(struct fixture *f, unsigned n)
     f->n_wanted = n;
     f->is_over = f->n >= n;
     if (!f->is_over)
-        assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+        assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                         STATUS_OK);
     assert_int_equal(f->n, n);
 }
 

@@ -262,7 +262,7 @@ TEST(what_is_dropped_is_not_heard_of)
     site_hold(f->site, "/b");
     add(f, want_of(f, 1, "/b"));
     while (site_count(f->site, "/b") < 1)
-        assert_int_equal(loop_service(f->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
     add(f, want_of(f, 2, "/a"));
     add(f, want_of(f, 3, "/a"));
     assert_true(downloads_drop(f->downloads, 3));
@@ -295,6 +295,7 @@ TEST(it_may_be_freed_from_its_own_callback)
     site_put(f->site, "/a", NULL, SLICE("x"));
     for (unsigned i = 0; i < 10; i++)
         add(f, want_of(f, i, "/a"));
-    assert_int_equal(loop_until(f->client->loop, &f->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
+                     STATUS_OK);
     assert_null(f->downloads);
 }

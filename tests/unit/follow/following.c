@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/loop.h"
+#include "base/clock.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 
@@ -79,7 +79,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct stage *s = user;
 
-    s->pauses_until_ms = loop_now_ms() + pause_ms;
+    s->pauses_until_ms = clock_steady_ms() + pause_ms;
     if (++s->troubles > 5)
         td_stop(s->client); /* none that should be has so many */
     snprintf(s->trouble, sizeof(s->trouble), "%s", why);
@@ -95,7 +95,7 @@ only_waits(void *user)
 {
     struct stage *s = user;
 
-    return loop_now_ms() < s->pauses_until_ms ||
+    return clock_steady_ms() < s->pauses_until_ms ||
            (s->troubles < s->silences && fake_n_rests(s->broker) > s->troubles);
 }
 

@@ -110,7 +110,8 @@ living_on_end(const struct live_end *end, void *user)
 static inline void
 living_await_ready(struct living *s)
 {
-    struct pollfd fd = {.fd = loop_fd(s->client->loop), .events = POLLIN};
+    struct pollfd fd = {.fd = handle_loop_fd(s->client->loop),
+                        .events = POLLIN};
 
     assert_int_equal(poll(&fd, 1, -1), 1);
 }
@@ -122,13 +123,13 @@ living_turn(struct living *s)
 {
     s->is_over = false;
     while (!s->is_over) {
-        int ms = loop_timeout_ms(s->client->loop);
+        int ms = handle_loop_timeout_ms(s->client->loop);
 
         if (ms == 1)
             clock_pass_us(1000);
         else if (ms)
             living_await_ready(s);
-        assert_int_equal(loop_service(s->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(s->client->loop), STATUS_OK);
     }
 }
 
@@ -158,7 +159,7 @@ static inline void
 living_rest(struct living *s)
 {
     for (int i = 0; i < 20; i++)
-        assert_int_equal(loop_service(s->client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(s->client->loop), STATUS_OK);
 }
 
 /* Turns the loop until the server has reached its `n`th fake_wait or fake_hold,
@@ -166,7 +167,7 @@ living_rest(struct living *s)
 static inline void
 living_until_rest(struct living *s, unsigned n)
 {
-    AWAIT((loop_service(s->client->loop) == STATUS_OK &&
+    AWAIT((handle_loop_service(s->client->loop) == STATUS_OK &&
            fake_n_rests(s->broker) >= n));
     living_rest(s);
 }
@@ -186,7 +187,8 @@ living_start_at_once(struct living *s)
 static inline void
 living_until_answered(struct living *s)
 {
-    AWAIT((loop_service(s->client->loop) == STATUS_OK && s->live->is_answered));
+    AWAIT((handle_loop_service(s->client->loop) == STATUS_OK &&
+           s->live->is_answered));
     living_rest(s);
 }
 

@@ -205,7 +205,8 @@ static inline void
 go_on(struct stage *s)
 {
     s->is_over = false;
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(s->client->loop, &s->is_over),
+                     STATUS_OK);
 }
 
 /* From `after` on; an address is a path of the site. */

@@ -115,7 +115,7 @@ start(const struct fetch_request *request, bool is_streamed)
 static inline void
 turn(void)
 {
-    assert_int_equal(loop_until(s.client->loop, &s.is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(s.client->loop, &s.is_over), STATUS_OK);
     s.is_over = false;
 }
 

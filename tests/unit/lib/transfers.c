@@ -30,12 +30,12 @@ transfers_held(void *site)
 }
 
 void
-transfers_turn(struct loop *loop)
+transfers_turn(struct handle_loop *loop)
 {
     int ms;
 
-    assert_int_equal(loop_service(loop), STATUS_OK);
-    ms = loop_timeout_ms(loop);
+    assert_int_equal(handle_loop_service(loop), STATUS_OK);
+    ms = handle_loop_timeout_ms(loop);
     if (ms > 0 && transfers_none(NULL))
         clock_pass_us(ms * INT64_C(1000));
 }

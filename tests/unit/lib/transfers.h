@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 #include "tests/support/site.h"
 
 unsigned transfers_under_way(void);
@@ -27,6 +27,6 @@ bool transfers_held(void *site);
 
 /* Turns the loop once, and lets pauses pass. For tests that wait for something
  * other than a callback. */
-void transfers_turn(struct loop *loop);
+void transfers_turn(struct handle_loop *loop);
 
 #endif

@@ -70,7 +70,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
 
     file_commit_start(group);
     while (!is_out)
-        assert_int_equal(loop_service(m.client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(m.client->loop), STATUS_OK);
 
     assert_true(syncs_keep_file(tempdir_fd(state), "m/h/d/a.txt"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));

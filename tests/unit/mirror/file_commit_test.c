@@ -153,7 +153,7 @@ turn(unsigned n_out)
 {
     file_commit_start(s.group);
     while (s.n_out < n_out) {
-        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
         if (s.m.why.rc)
             fail_msg("%s", s.m.why.text);
     }
@@ -235,7 +235,7 @@ turn_to_the_name(unsigned n)
 {
     file_commit_start(s.group);
     while (faccessat(s.home.fd, path_of(n), F_OK, 0))
-        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
     assert_int_equal(s.n_out, 0);
 }
 
@@ -340,7 +340,7 @@ TEST(finishing_waits_for_all_that_was_added)
         assert_true(look(ids[n]).is_there);
     }
     /* Nothing is called back for it later. */
-    assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
     assert_int_equal(s.n_out, 20);
 }
 
@@ -359,7 +359,7 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
     come(a, "other");
     file_commit_start(s.group);
     do {
-        assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+        assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
         assert_int_equal(shelf_look(s.m.shelf, path_of(1) + 2, &mark),
                          SHELF_FILE);
     } while (mark.size != 5);
@@ -393,7 +393,7 @@ TEST(is_freed_at_any_moment)
     file_commit_start(s.group);
     file_commit_free(s.group);
     s.group = NULL;
-    assert_int_equal(loop_service(s.m.client->loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
     for (unsigned n = 0; n < 50; n++)
         assert_false(look(ids[n]).is_there);
     assert_int_equal(s.n_out, 0);

@@ -158,7 +158,8 @@ discover(struct stage *s, const char *url)
     assert_non_null(s->discovery);
     discovery_silence(s->discovery, s->silence_s);
     discovery_watch(s->discovery, &watch);
-    assert_int_equal(loop_until(s->client->loop, &s->is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(s->client->loop, &s->is_over),
+                     STATUS_OK);
     BUF_ADD(&s->told, "\0");
     return s->why.rc;
 }

@@ -1,7 +1,7 @@
 /*
- * loop.h - runs the events of a handle, one after the other: timers,
- * descriptors and chores, on a private libuv loop. Only loop.c knows that it is
- * libuv.
+ * handle_loop.h - runs the events of a handle, one after the other: timers,
+ * descriptors and chores, on a private libuv loop. Only handle_loop.c knows
+ * that it is libuv.
  *
  * Threads: a loop and all on it belong to the thread that turns it. Only a
  * chore's work runs elsewhere.
@@ -9,43 +9,41 @@
  * Callbacks may free their own object, and anything else on the loop: the loop
  * never calls back for a freed one.
  */
-#ifndef CLIENT_LIB_LOOP_H
-#define CLIENT_LIB_LOOP_H
+#ifndef CLIENT_LIB_HANDLE_LOOP_H
+#define CLIENT_LIB_HANDLE_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/status.h"
 
-struct loop;
+struct handle_loop;
 
 /* `stop_fd` becomes readable when the loop has to return. NULL: no memory, or
  * no descriptors. */
-struct loop *loop_new(int stop_fd);
+struct handle_loop *handle_loop_new(int stop_fd);
 
 /* Free all timers and descriptors before. NULL is allowed. */
-void loop_free(struct loop *loop);
+void handle_loop_free(struct handle_loop *loop);
 
-int loop_fd(const struct loop *loop);
-int loop_timeout_ms(const struct loop *loop);
+int handle_loop_fd(const struct handle_loop *loop);
+int handle_loop_timeout_ms(const struct handle_loop *loop);
 
 /* Does what is due, without waiting. STATUS_STOPPED: stop_fd is readable.
  * STATUS_INVALID: the loop is turning already. */
-enum status loop_service(struct loop *loop);
+enum status handle_loop_service(struct handle_loop *loop);
 
 /* Turns until *is_over, which a callback sets. STATUS_STOPPED, STATUS_INVALID
- * as above; SIGPIPE is kept from the process meanwhile, as in loop_service. */
-enum status loop_until(struct loop *loop, const bool *is_over);
-
-/* Milliseconds of a clock that never goes back. */
-int64_t loop_now_ms(void);
+ * as above; SIGPIPE is kept from the process meanwhile, as in
+ * handle_loop_service. */
+enum status handle_loop_until(struct handle_loop *loop, const bool *is_over);
 
 /* Timers: once per start. */
 
 struct timer;
 typedef void timer_fn(void *user);
 
-struct timer *timer_new(struct loop *loop, timer_fn *fn, void *user);
+struct timer *timer_new(struct handle_loop *loop, timer_fn *fn, void *user);
 void timer_free(struct timer *timer); /* NULL is allowed */
 
 /* Calls back after `ms`; 0: soon, in this turn if a timer's callback starts it.
@@ -61,8 +59,8 @@ struct descriptor;
 typedef void descriptor_fn(int events, void *user);
 
 /* NULL: no memory, or `fd` cannot be watched. */
-struct descriptor *descriptor_new(struct loop *loop, int fd, descriptor_fn *fn,
-                                  void *user);
+struct descriptor *descriptor_new(struct handle_loop *loop, int fd,
+                                  descriptor_fn *fn, void *user);
 void descriptor_set(struct descriptor *descriptor,
                     int events); /* 0: none; at first none */
 
@@ -77,8 +75,8 @@ typedef void chore_fn(void *user);
 
 /* Runs `work` on the other thread, then `done` on the loop, which sees all that
  * `work` wrote; frees the chore before it calls `done`. NULL: no memory. */
-struct chore *chore_start(struct loop *loop, chore_fn *work, chore_fn *done,
-                          void *user);
+struct chore *chore_start(struct handle_loop *loop, chore_fn *work,
+                          chore_fn *done, void *user);
 
 /* Waits until `work` has returned, unless it has not begun: then it never runs.
  * Does not call `done`. NULL is allowed. */

@@ -1,7 +1,7 @@
 /*
  * loop_test.c - what happens on a handle, one thing after the other.
  */
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 struct stage {
     int stop_fd;
     int fd; /* an eventfd to watch */
-    struct loop *loop;
+    struct handle_loop *loop;
     struct timer *timer;
     struct descriptor *descriptor;
     unsigned n_timer;
@@ -33,7 +33,7 @@ set_stage(void **state)
     s = (struct stage){.n_timer = 0};
     s.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    s.loop = loop_new(s.stop_fd);
+    s.loop = handle_loop_new(s.stop_fd);
     assert_non_null(s.loop);
     return 0;
 }
@@ -44,7 +44,7 @@ clear_stage(void **state)
     (void)state;
     timer_free(s.timer);
     descriptor_free(s.descriptor);
-    loop_free(s.loop);
+    handle_loop_free(s.loop);
     close(s.fd);
     close(s.stop_fd);
     return 0;
@@ -83,20 +83,20 @@ FIXTURE(set_stage, clear_stage);
 TEST(a_timer_calls_back_once)
 {
     s.timer = timer_new(s.loop, on_timer, NULL);
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     clock_pass_us(1000000); /* nor does it count from the last turn */
     timer_start(s.timer, 60000);
 
     clock_pass_us(59999 * INT64_C(1000));
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(s.n_timer, 0);
     clock_pass_us(1000);
-    assert_int_equal(loop_until(s.loop, &s.is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_OK);
     assert_int_equal(s.n_timer, 1);
     clock_pass_us(60000 * INT64_C(1000));
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(s.n_timer, 1);
-    assert_int_equal(loop_timeout_ms(s.loop), -1);
+    assert_int_equal(handle_loop_timeout_ms(s.loop), -1);
 }
 
 TEST(a_timer_that_was_stopped_calls_nobody)
@@ -105,29 +105,29 @@ TEST(a_timer_that_was_stopped_calls_nobody)
     timer_start(s.timer, 0);
     timer_stop(s.timer);
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
     assert_int_equal(s.n_timer, 0);
 }
 
-/* A program that turns the loop from outside waits for loop_fd: it must become
- * readable also for work that began after the last turn. */
+/* A program that turns the loop from outside waits for handle_loop_fd: it must
+ * become readable also for work that began after the last turn. */
 TEST(another_loop_hears_of_what_was_begun_since_the_last_turn)
 {
-    struct pollfd wait = {.fd = loop_fd(s.loop), .events = POLLIN};
+    struct pollfd wait = {.fd = handle_loop_fd(s.loop), .events = POLLIN};
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     s.descriptor = descriptor_new(s.loop, s.fd, on_ready, NULL);
     descriptor_set(s.descriptor, READY_READ);
-    assert_int_equal(loop_timeout_ms(s.loop), 0);
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
-    assert_int_equal(loop_timeout_ms(s.loop), -1);
+    assert_int_equal(handle_loop_timeout_ms(s.loop), 0);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_timeout_ms(s.loop), -1);
     assert_int_equal(poll(&wait, 1, 0), 0);
 
     signal_fd(s.fd);
 
     assert_int_equal(poll(&wait, 1, -1), 1);
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(s.n_ready, 1);
 }
 
@@ -135,13 +135,13 @@ TEST(tells_how_long_to_wait)
 {
     int ms;
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
-    assert_int_equal(loop_timeout_ms(s.loop), -1);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_timeout_ms(s.loop), -1);
     s.timer = timer_new(s.loop, on_timer, NULL);
     timer_start(s.timer, 60000);
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
-    ms = loop_timeout_ms(s.loop);
+    ms = handle_loop_timeout_ms(s.loop);
 
     assert_in_range(ms, 1, 60000);
 }
@@ -151,24 +151,24 @@ TEST(a_stop_ends_the_turning_and_is_not_lost)
     uint64_t count;
 
     signal_fd(s.stop_fd);
-    assert_int_equal(loop_until(s.loop, &s.is_over), STATUS_STOPPED);
-    assert_int_equal(loop_service(s.loop), STATUS_STOPPED);
+    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_STOPPED);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_STOPPED);
     assert_int_equal(read(s.stop_fd, &count, sizeof(count)), sizeof(count));
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 }
 
 TEST(a_stop_wakes_another_loop)
 {
-    struct pollfd wait = {.fd = loop_fd(s.loop), .events = POLLIN};
+    struct pollfd wait = {.fd = handle_loop_fd(s.loop), .events = POLLIN};
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(poll(&wait, 1, 0), 0);
 
     signal_fd(s.stop_fd);
 
     assert_int_equal(poll(&wait, 1, -1), 1);
-    assert_int_equal(loop_service(s.loop), STATUS_STOPPED);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_STOPPED);
 }
 
 static void
@@ -190,8 +190,8 @@ TEST(a_callback_may_free_itself_and_others)
     signal_fd(s.fd);
     timer_start(s.timer, 0);
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
     assert_int_equal(s.n_timer, 1);
     assert_int_equal(s.n_ready, 0);
@@ -201,8 +201,8 @@ static void
 turn_again(void *user)
 {
     (void)user;
-    assert_int_equal(loop_service(s.loop), STATUS_INVALID);
-    assert_int_equal(loop_until(s.loop, &s.is_over), STATUS_INVALID);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_INVALID);
+    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_INVALID);
     s.n_timer++;
 }
 
@@ -211,7 +211,7 @@ TEST(refuses_to_turn_inside_a_turn)
     s.timer = timer_new(s.loop, turn_again, NULL);
     timer_start(s.timer, 0);
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
     assert_int_equal(s.n_timer, 1);
 }
@@ -246,7 +246,7 @@ TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
     s.timer = timer_new(s.loop, break_a_pipe, NULL);
     timer_start(s.timer, 0);
 
-    assert_int_equal(loop_service(s.loop), STATUS_OK);
+    assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
     assert_int_equal(s.n_timer, 1);
     assert_int_equal(n_pipes, 0);
@@ -287,7 +287,7 @@ TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop)
 
     assert_non_null(chore_start(s.loop, work, done, &e));
     assert_false(e.is_done);
-    assert_int_equal(loop_until(s.loop, &s.is_over), STATUS_OK);
+    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_OK);
     assert_true(e.is_worked);
     assert_true(e.is_done);
     assert_false(pthread_equal(e.thread, pthread_self()));
@@ -306,8 +306,8 @@ TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more)
         chore_free(chore);
         errands[i].is_worked = false; /* nobody writes it any more */
     }
-    while (loop_timeout_ms(s.loop) == 0)
-        assert_int_equal(loop_service(s.loop), STATUS_OK);
+    while (handle_loop_timeout_ms(s.loop) == 0)
+        assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     for (unsigned i = 0; i < 40; i++) {
         assert_false(errands[i].is_worked);
         assert_false(errands[i].is_done);
@@ -330,6 +330,6 @@ TEST(a_timer_that_starts_itself_anew_does_not_keep_the_loop)
     (void)state;
     s.timer = timer_new(s.loop, on_busy_timer, NULL);
     timer_start(s.timer, 0);
-    assert_int_equal(loop_until(s.loop, &s.is_over), STATUS_STOPPED);
+    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_STOPPED);
     assert_in_range(s.n_timer, 1, 100);
 }

@@ -1,11 +1,11 @@
 /*
- * loop.c - the private loop, by libuv.
+ * handle_loop.c - the private loop, by libuv.
  *
  * libuv's handles must outlive their uv_close by a turn of the loop. Freeing a
  * timer or descriptor closes it at once, so that nothing calls it any more; the
  * close callback frees its memory.
  */
-#include "client/lib/loop.h"
+#include "client/lib/handle_loop.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #define TIMERS_MOST    64
 #define TIMERS_MOST_NS 20000000u
 
-struct loop {
+struct handle_loop {
     uv_loop_t uv;
     uv_poll_t stop;
     unsigned n_timers;  /* called in this turn */
@@ -29,20 +29,20 @@ struct loop {
 
     /* Something has begun since the last turn began. libuv 1.44 registers it
      * with the kernel in a turn, and until then uv_backend_timeout ignores it:
-     * a program that waits for loop_fd would wait in vain. */
+     * a program that waits for handle_loop_fd would wait in vain. */
     bool is_new;
 };
 
 struct timer {
     uv_timer_t uv;
-    struct loop *loop;
+    struct handle_loop *loop;
     timer_fn *fn;
     void *user;
 };
 
 struct descriptor {
     uv_poll_t uv;
-    struct loop *loop;
+    struct handle_loop *loop;
     descriptor_fn *fn;
     void *user;
 };
@@ -58,7 +58,7 @@ struct chore {
 static void
 on_stop(uv_poll_t *handle, int status, int events)
 {
-    struct loop *loop = handle->data;
+    struct handle_loop *loop = handle->data;
 
     (void)status;
     (void)events;
@@ -67,10 +67,10 @@ on_stop(uv_poll_t *handle, int status, int events)
     uv_stop(&loop->uv);
 }
 
-struct loop *
-loop_new(int stop_fd)
+struct handle_loop *
+handle_loop_new(int stop_fd)
 {
-    struct loop *loop = calloc(1, sizeof(*loop));
+    struct handle_loop *loop = calloc(1, sizeof(*loop));
 
     if (!loop)
         return NULL;
@@ -91,7 +91,7 @@ loop_new(int stop_fd)
 }
 
 void
-loop_free(struct loop *loop)
+handle_loop_free(struct handle_loop *loop)
 {
     if (!loop)
         return;
@@ -102,13 +102,13 @@ loop_free(struct loop *loop)
 }
 
 int
-loop_fd(const struct loop *loop)
+handle_loop_fd(const struct handle_loop *loop)
 {
     return uv_backend_fd(&loop->uv);
 }
 
 int
-loop_timeout_ms(const struct loop *loop)
+handle_loop_timeout_ms(const struct handle_loop *loop)
 {
     if (loop->is_new)
         return 0;
@@ -119,20 +119,11 @@ loop_timeout_ms(const struct loop *loop)
     return uv_backend_timeout(&loop->uv);
 }
 
-int64_t
-loop_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Turns once. OpenSSL's writes to sockets raise SIGPIPE if the other side is
  * gone. The signals are the program's: the turn blocks SIGPIPE, and takes one
  * away that was not pending before. */
 static void
-turn(struct loop *loop, uv_run_mode mode)
+turn(struct handle_loop *loop, uv_run_mode mode)
 {
     static const struct timespec at_once = {0, 0};
     sigset_t pipe_only, before, pending;
@@ -163,7 +154,7 @@ turn(struct loop *loop, uv_run_mode mode)
 /* Begins to turn: hears of stops from now on. One that came before is heard in
  * the first turn. */
 static enum status
-begin(struct loop *loop)
+begin(struct handle_loop *loop)
 {
     if (loop->is_turning)
         return STATUS_INVALID;
@@ -173,7 +164,7 @@ begin(struct loop *loop)
 }
 
 enum status
-loop_service(struct loop *loop)
+handle_loop_service(struct handle_loop *loop)
 {
     if (begin(loop))
         return STATUS_INVALID;
@@ -182,7 +173,7 @@ loop_service(struct loop *loop)
 }
 
 enum status
-loop_until(struct loop *loop, const bool *is_over)
+handle_loop_until(struct handle_loop *loop, const bool *is_over)
 {
     if (begin(loop))
         return STATUS_INVALID;
@@ -197,7 +188,7 @@ static void
 on_timer(uv_timer_t *handle)
 {
     struct timer *timer = handle->data;
-    struct loop *loop = timer->loop;
+    struct handle_loop *loop = timer->loop;
 
     /* A turn calls timers first and then waits for descriptors, perhaps for
      * ever. This timer may be the awaited event: then it must not wait. */
@@ -210,7 +201,7 @@ on_timer(uv_timer_t *handle)
 }
 
 struct timer *
-timer_new(struct loop *loop, timer_fn *fn, void *user)
+timer_new(struct handle_loop *loop, timer_fn *fn, void *user)
 {
     struct timer *timer = calloc(1, sizeof(*timer));
 
@@ -286,7 +277,7 @@ on_ready(uv_poll_t *handle, int status, int events)
 }
 
 struct descriptor *
-descriptor_new(struct loop *loop, int fd, descriptor_fn *fn, void *user)
+descriptor_new(struct handle_loop *loop, int fd, descriptor_fn *fn, void *user)
 {
     struct descriptor *descriptor = calloc(1, sizeof(*descriptor));
 
@@ -348,7 +339,8 @@ on_worked(uv_work_t *work, int status)
 }
 
 struct chore *
-chore_start(struct loop *loop, chore_fn *work, chore_fn *done, void *user)
+chore_start(struct handle_loop *loop, chore_fn *work, chore_fn *done,
+            void *user)
 {
     struct chore *chore = calloc(1, sizeof(*chore));
 
