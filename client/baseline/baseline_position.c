@@ -4,7 +4,8 @@
 #include "client/baseline/baseline_position.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* Subtracted from our own clock, if no document or server states a time: a
  * clock that is ahead by less misses nothing, it only repeats. */
@@ -17,7 +18,7 @@ baseline_place_init(struct baseline_place *place)
         .time_us = DATETIME_NONE,
         .lastmod_us = DATETIME_NONE,
         .made_us = DATETIME_NONE,
-        .began_us = (int64_t)time(NULL) * 1000000 - OWN_CLOCK_MARGIN_US,
+        .began_us = clock_now_us() - OWN_CLOCK_MARGIN_US,
     };
 }
 

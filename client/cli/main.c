@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/cli/cli.h"
 #include "client/cli/limit_options.h"
 
@@ -166,20 +166,11 @@ read_pause(const char *text, unsigned *ms)
     return false;
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 bool
 rest(struct td_client *client, unsigned ms)
 {
     struct pollfd ready = {.fd = td_fd(client), .events = POLLIN};
-    int64_t end_ms = now_ms() + ms;
+    int64_t end_ms = clock_steady_ms() + ms;
     int64_t left_ms = ms;
 
     do {
@@ -188,7 +179,7 @@ rest(struct td_client *client, unsigned ms)
         poll(&ready, 1, due_ms < 0 || due_ms > left_ms ? (int)left_ms : due_ms);
         if (td_service(client) == TD_STOPPED)
             return false;
-        left_ms = end_ms - now_ms();
+        left_ms = end_ms - clock_steady_ms();
     } while (left_ms > 0);
     return true;
 }

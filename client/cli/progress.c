@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define BAR       20
 #define DRAW_MS   200
@@ -123,15 +124,6 @@ progress_line(struct progress *p, const struct td_sync_event *e, int64_t now_ms,
     snprintf(to, columns + 1, "%s", line);
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static size_t
 columns(void)
 {
@@ -146,7 +138,7 @@ void
 progress_show(struct progress *p, const struct td_sync_event *event)
 {
     char line[LINE_MAX_];
-    int64_t now = now_ms();
+    int64_t now = clock_steady_ms();
 
     if (!p->is_on || (p->is_drawn && now - p->drawn_ms < DRAW_MS))
         return;

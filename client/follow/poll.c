@@ -8,8 +8,8 @@
  * lists were handed over, and the place, which may be later than the last
  * entry.
  */
-#include <time.h>
 
+#include "base/clock.h"
 #include "client/follow/follower.h"
 #include "proto/datetime.h"
 #include "proto/httpdate.h"
@@ -189,7 +189,6 @@ static void
 begin_now(struct td_follower *f)
 {
     int64_t date_s = httpdate_read(slice_of(f->offered.date));
-    struct timespec now;
     struct source_position place = {.is_time = true};
 
     if (f->offered.position &&
@@ -201,8 +200,7 @@ begin_now(struct td_follower *f)
     if (date_s >= 0) {
         place.time_us = date_s * 1000000;
     } else { /* our clock is better than none */
-        clock_gettime(CLOCK_REALTIME, &now);
-        place.time_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+        place.time_us = clock_now_us();
     }
     follower_stand(f, &place);
 }

@@ -10,8 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "client/dumps/download.h"
 #include "client/history/history_inside.h"
 #include "client/lib/pause.h"
@@ -128,13 +128,11 @@ history_tag(char to[256], const struct history *h, const char *etag)
 static void
 advance(struct history *h)
 {
-    struct timespec clock;
     int64_t until = h->head.until_us;
 
     if (!h->now.is_time || until == DATETIME_NONE || until <= h->now.time_us)
         return;
-    clock_gettime(CLOCK_REALTIME, &clock);
-    if (until / 1000000 >= clock.tv_sec)
+    if (until / 1000000 >= clock_now_us() / 1000000)
         return;
     h->now.time_us = until;
     h->now.n_at = h->now.mark = 0;

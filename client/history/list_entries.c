@@ -1,8 +1,8 @@
 #include "client/history/list_entries.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "client/source/entry_copy.h"
 
 /* Clocks differ, and times without a zone, by at most that. */
@@ -12,7 +12,7 @@ void
 list_entries_init(struct list_entries *kept)
 {
     *kept = (struct list_entries){
-        .latest_us = (int64_t)time(NULL) * 1000000 + AHEAD_US,
+        .latest_us = clock_now_us() + AHEAD_US,
         .first_us = DATETIME_NONE,
         .datetimes.last_us = DATETIME_NONE,
         .lastmods.last_us = DATETIME_NONE,

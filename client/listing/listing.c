@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "client/lib/temporary_file.h"
 #include "proto/digest.h"
 #include "proto/fragment.h"
@@ -655,15 +655,6 @@ static const char replace[] =
     "INSERT INTO document SELECT id, url, iif(is_reread, '', etag),"
     " iif(is_reread, '', modified) FROM read;";
 
-static int64_t
-now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 /* Writes where the history stands, deletes differences up to `oldest`, and
  * commits. */
 static bool
@@ -714,7 +705,7 @@ listing_take(struct listing *l)
     uint64_t last = l->extent.last + l->extent.is_read;
 
     return see_unchanged(l) && exec(l, "BEGIN IMMEDIATE") && exec(l, replace) &&
-           commit(l, last, last, last, now_us());
+           commit(l, last, last, last, clock_now_us());
 }
 
 /* A difference gets its number. */
@@ -819,7 +810,7 @@ find_time(struct listing *l, int64_t *when_us)
 {
     uint64_t last = 0;
 
-    *when_us = now_us();
+    *when_us = clock_now_us();
     if (!ask(l, "SELECT when_us FROM listing", &last))
         return false;
     if ((int64_t)last > *when_us)

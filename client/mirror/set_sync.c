@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
@@ -50,15 +49,6 @@ struct set_sync {
 };
 
 static int64_t
-now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static int64_t
 time_of(const char *text)
 {
     int64_t us;
@@ -92,7 +82,7 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         .links = buf_slice(&f->links),
     };
     if (t->when_us == DATETIME_NONE)
-        t->when_us = is_baseline ? t->lastmod_us : now_us();
+        t->when_us = is_baseline ? t->lastmod_us : clock_now_us();
     return !f->hash.failed && !f->links.failed;
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 #define PAUSE_FIRST_MS 500
 #define PAUSE_MAX_MS   60000
 
@@ -14,15 +16,6 @@
 #define PAUSE_ASKED_MAX_S 3600
 
 #define EPOCH_MAX 64
-
-static int64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Gathering */
 
@@ -72,7 +65,7 @@ post_queue_add(struct post_queue *outbox, const char *change, const char *path,
 {
     if (!outbox->to) {
         outbox->to = open_memstream(&outbox->body, &outbox->size);
-        outbox->begun_ms = now_ms();
+        outbox->begun_ms = clock_steady_ms();
     }
     if (!outbox->to) {
         problem_memory(outbox->why);
@@ -100,7 +93,7 @@ post_queue_is_due(const struct post_queue *outbox)
     return outbox->n_entries &&
            (outbox->n_entries >= outbox->n_entries_max ||
             ftell(outbox->to) >= POST_QUEUE_BYTES_MAX ||
-            now_ms() - outbox->begun_ms >= POST_QUEUE_AGE_MS);
+            clock_steady_ms() - outbox->begun_ms >= POST_QUEUE_AGE_MS);
 }
 
 static void

@@ -17,9 +17,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/inside.h"
 #include "client/watch/looks.h"
@@ -102,15 +102,6 @@ watch_hear(struct watch *w)
     return !w->is_gone && !atomic_load(&w->is_stopped);
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Waits for events, `ms` at most; true if there are some. */
 static bool
 poll_news(struct watch *w, int64_t ms)
@@ -128,11 +119,11 @@ static bool
 wait_hearing(unsigned ms, void *user)
 {
     struct watch *w = user;
-    int64_t end = now_ms() + ms;
+    int64_t end = clock_steady_ms() + ms;
 
     directory_tree_rest(&w->tree);
-    while (watch_hear(w) && now_ms() < end)
-        poll_news(w, end - now_ms());
+    while (watch_hear(w) && clock_steady_ms() < end)
+        poll_news(w, end - clock_steady_ms());
     return !watch_hear(w);
 }
 
@@ -210,8 +201,9 @@ wait_for_news(struct watch *w)
 
     directory_tree_rest(&w->tree);
     if (poll_news(w, LOOK_ROUND_MS)) {
-        end = now_ms() + SETTLE_MS;
-        while (watch_hear(w) && now_ms() < end && poll_news(w, QUIET_MS))
+        end = clock_steady_ms() + SETTLE_MS;
+        while (watch_hear(w) && clock_steady_ms() < end &&
+               poll_news(w, QUIET_MS))
             ;
     }
     return look_round(w);
