@@ -14,8 +14,7 @@
 #include "broker/log/log.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
-#include "broker/sets/file_modes.h"
-#include "broker/sets/public_url.h"
+#include "broker/sets/data_directory.h"
 #include "broker/sets/registry.h"
 #include "proto/webhook_signature.h"
 
@@ -365,9 +364,9 @@ open_floors(struct broker *b, const struct registry_options *sets,
     }
     if (rc)
         return rc;
-    file_modes_settle(b->config->data, b->config->list_readers);
+    data_directory_set_readers(b->config->data, b->config->list_readers);
     name_urls(b);
-    public_url_remember(b->config->data, b->public_url);
+    data_directory_remember_url(b->config->data, b->public_url);
     rc = networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
     if (!rc)
         rc = archiver_open(&b->archiver, b->registry, &b->callable, why);

@@ -2,7 +2,7 @@
 
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
-#include "broker/sets/retention.h"
+#include "broker/sets/settings.h"
 
 /* Lists removed in one commit, which writes one row for any number of them, but
  * looks at their files. The others follow in the next round. */

@@ -2,10 +2,9 @@
  * description.c - Capability Lists: only capabilities that work.
  */
 #include "broker/documents/documents.h"
-#include "broker/sets/bridged.h"
-#include "broker/sets/descriptions.h"
-#include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
+#include "broker/sets/source_description.h"
 #include "proto/document_write.h"
 #include "proto/vocab.h"
 
@@ -41,10 +40,10 @@ add_capability(struct buf *text, struct link_text loc,
 static void
 write_root(struct buf *text, const char *url, const struct set *set)
 {
-    struct link_text up = descriptions_link(set);
+    struct link_text up = source_description_link(set);
     struct link_text about = registry_described_by(set);
     struct link_text targets[CHANNELS_MAX];
-    struct bridged bridged;
+    struct mqtt_links mqtt;
     struct document_link links[CHANNELS_MAX + BRIDGES_MAX + 2] = {
         {"up", link_slice(&up), NULL},
         {"describedby", link_slice(&about), NULL}};
@@ -64,12 +63,12 @@ write_root(struct buf *text, const char *url, const struct set *set)
         links[head.n_links++] = (struct document_link){
             c->rel, link_slice(&targets[i]), NULL, c->type};
     }
-    bridged_of(set, &bridged);
-    for (size_t i = 0; i < bridged.n; i++) {
-        const struct bridged_link *link = &bridged.links[i];
+    set_links_mqtt(set, &mqtt);
+    for (size_t i = 0; i < mqtt.n; i++) {
+        const struct mqtt_link *link = &mqtt.links[i];
 
         links[head.n_links++] = (struct document_link){
-            BRIDGED_REL, {link->text, link->size}, NULL, link->type};
+            MQTT_LINK_REL, {link->text, link->size}, NULL, link->type};
     }
     document_header(text, &head);
 }
@@ -106,7 +105,7 @@ source_set_open(const struct document_wish *wish, struct document *document,
     struct buf text;
     enum status rc;
 
-    hubs_of(wish->set, &hubs);
+    set_links_hubs(wish->set, &hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, url, wish->set);
     for (int kind = 0; kind < GENERATION_KINDS; kind++)

@@ -7,9 +7,9 @@
  * header names the hubs and the topic itself, in one line (R-284, W-083).
  */
 #include "broker/documents/documents.h"
-#include "broker/sets/hubs.h"
 #include "broker/sets/latest.h"
 #include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "proto/link_header.h"
 
 static enum status
@@ -56,7 +56,7 @@ add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
                                     wish->set->name, NULL, 0);
     struct hubs hubs;
 
-    hubs_of(wish->set, &hubs);
+    set_links_hubs(wish->set, &hubs);
     for (size_t i = 0; i < hubs.n; i++)
         weblink_add(to, slice_of(hubs.urls[i].text), "hub");
     weblink_add(to, slice_of(self.text), "self");

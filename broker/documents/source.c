@@ -1,14 +1,14 @@
 /*
  * source.c - the Source Description: one entry per set, or the index of several
- * (descriptions.h).
+ * (source_description.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/entry_pieces.h"
-#include "broker/sets/descriptions.h"
 #include "broker/sets/links.h"
+#include "broker/sets/source_description.h"
 #include "proto/document_write.h"
 #include "proto/vocab.h"
 
@@ -226,7 +226,8 @@ write_parts(struct buf *text, const struct document_wish *wish,
     qsort(picked->sets, picked->n, sizeof(struct set *), by_number);
     for (size_t i = 0; i < picked->n; i++) {
         uint64_t number = log_set_number(picked->sets[i]->log);
-        struct link_text loc = descriptions_part(wish->registry, parts, number);
+        struct link_text loc =
+            source_description_part(wish->registry, parts, number);
         struct document_entry entry = {
             .loc = link_slice(&loc),
             .has_capability = 1,
@@ -271,7 +272,7 @@ source_open(const struct document_wish *wish, struct document *document,
 
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN; /* reads no disk, but there may be many sets */
-    parts = descriptions_now(wish->registry);
+    parts = source_description_parts(wish->registry);
     return parts.has_index
                ? open_index(wish, &parts, document, why)
                : open_sets(wish, 0, UINT64_MAX, NULL, document, why);
@@ -293,6 +294,7 @@ source_part_open(const struct document_wish *wish, struct document *document,
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     return open_sets(wish, wish->number, wish->last,
-                     descriptions_now(wish->registry).has_index ? &index : NULL,
+                     source_description_parts(wish->registry).has_index ? &index
+                                                                        : NULL,
                      document, why);
 }

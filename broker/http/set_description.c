@@ -3,12 +3,11 @@
 #include <inttypes.h>
 
 #include "broker/push/transports.h"
-#include "broker/sets/bridged.h"
-#include "broker/sets/descriptions.h"
-#include "broker/sets/hubs.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
+#include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
+#include "broker/sets/source_description.h"
 #include "proto/datetime.h"
 #include "proto/digest.h"
 #include "proto/json.h"
@@ -88,7 +87,7 @@ add_topics(struct buf *to, const struct set *set)
 {
     struct hubs hubs;
 
-    hubs_of(set, &hubs);
+    set_links_hubs(set, &hubs);
     add_link(to, set, "change-notification", LINK_NOTIFICATIONS,
              "application/xml");
     add_link(to, set, "framework-notification", LINK_FRAMEWORK_NOTIFICATIONS,
@@ -99,15 +98,15 @@ add_topics(struct buf *to, const struct set *set)
 
 /* Adds the same channels at MQTT brokers. */
 static void
-add_bridged(struct buf *to, const struct set *set)
+add_mqtt_links(struct buf *to, const struct set *set)
 {
-    struct bridged bridged;
+    struct mqtt_links mqtt;
 
-    bridged_of(set, &bridged);
-    for (size_t i = 0; i < bridged.n; i++) {
-        const struct bridged_link *link = &bridged.links[i];
+    set_links_mqtt(set, &mqtt);
+    for (size_t i = 0; i < mqtt.n; i++) {
+        const struct mqtt_link *link = &mqtt.links[i];
 
-        add_href(to, BRIDGED_REL, (struct slice){link->text, link->size},
+        add_href(to, MQTT_LINK_REL, (struct slice){link->text, link->size},
                  link->type);
     }
 }
@@ -136,7 +135,7 @@ static void
 add_links(struct buf *to, const struct set *set, const struct head *head)
 {
     const char *xml = "application/xml";
-    struct link_text up = descriptions_link(set);
+    struct link_text up = source_description_link(set);
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
@@ -151,7 +150,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
     add_topics(to, set);
     for (const struct channel *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
-    add_bridged(to, set);
+    add_mqtt_links(to, set);
     BUF_ADD(to, "]");
 }
 

@@ -9,14 +9,23 @@
  * The log thread merges a change into the settings that the set has at the
  * commit: two changes at once do not undo each other, and the check of what
  * settings would delete sees the set as it is at the commit.
+ *
+ * Settings delete stored bytes in two ways: a shorter retention lets closed
+ * Change Lists and archived documents go, and `content` as "none" lets go of
+ * the bytes of resources. To prevent that by a slip, the broker refuses
+ * settings that would delete something unless the request allows it. What the
+ * former settings let go of already does not count.
  */
 #ifndef BROKER_SETS_ALTERATION_H
 #define BROKER_SETS_ALTERATION_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "broker/log/post.h"
-#include "broker/sets/discards.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -31,9 +40,20 @@ enum alter_mode {
 /* Settings for a set. */
 struct alter_wish {
     enum alter_mode mode;
-    bool may_discard;  /* allowed to delete stored bytes (discards.h) */
+    bool may_discard;  /* allowed to delete stored bytes */
     struct slice name; /* the set's */
     struct slice body; /* a JSON document */
+};
+
+/* The stored bytes of a set that new settings would delete. */
+struct discards {
+    uint64_t lists;          /* closed Change Lists */
+    uint64_t entries;        /* in them */
+    uint64_t archived;       /* generations that leave their archives */
+    uint64_t archived_bytes; /* of their files */
+    uint64_t files;          /* of content, as far as it was counted */
+    uint64_t bytes;          /* of these files */
+    uint64_t uncounted;      /* entries whose content is not counted yet */
 };
 
 struct alteration {
@@ -85,6 +105,11 @@ alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
              void *user, struct problem *why);
 
 void alter_free(struct alteration *alteration); /* NULL is allowed */
+
+bool discards_any(const struct discards *discards);
+
+/* Appends a JSON object: {"lists":3,"entries":150,...}. */
+void discards_write(struct buf *to, const struct discards *discards);
 
 /* Fails with a name that no set can have. */
 MUST_CHECK enum status alter_check_name(struct slice name, struct problem *why);

@@ -6,13 +6,12 @@
 
 #include "broker/base/diag.h"
 #include "broker/sets/channel.h"
-#include "broker/sets/descriptions.h"
 #include "broker/sets/links.h"
 #include "broker/sets/parts.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
-#include "broker/sets/source_changes.h"
+#include "broker/sets/source_description.h"
 #include "proto/change.h"
 #include "proto/fragment.h"
 
@@ -666,7 +665,8 @@ void
 announcer_begin(struct announcer *announcer)
 {
     if (announcer->changes)
-        announcer->changes->before = descriptions_now(announcer->registry);
+        announcer->changes->before =
+            source_description_parts(announcer->registry);
 }
 
 void

@@ -18,7 +18,7 @@
 #define LINK_MAX 700
 
 enum link_kind {
-    LINK_DESCRIPTION, /* or the index of several: descriptions.h */
+    LINK_DESCRIPTION, /* or the index of several: source_description.h */
     LINK_CAPABILITYLIST,
     LINK_CHANGELIST, /* the capability's fixed address */
     LINK_LIST,       /* Change List `number` */

@@ -36,9 +36,9 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Most sets at a time. Documents would allow more (descriptions.h); but each
- * second the archive thread and others look at every set, and each takes a few
- * KB of memory: measurements cover so many. */
+/* Most sets at a time. Documents would allow more (source_description.h); but
+ * each second the archive thread and others look at every set, and each takes a
+ * few KB of memory: measurements cover so many. */
 #define SETS_MAX 50000
 
 /* Sets made or remembered as removed in one life of the process. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/option.h"
 #include "base/suggest.h"
 #include "broker/sets/peers.h"
@@ -474,4 +475,16 @@ settings_limits(const struct settings *settings)
 {
     return (struct list_limits){settings->rotate_entries,
                                 settings->rotate_bytes};
+}
+
+uint64_t
+retention_over(const struct retention *r, uint64_t n)
+{
+    return r->lists > 0 && n > r->lists ? n - r->lists : 0;
+}
+
+int64_t
+retention_since_us(const struct retention *r)
+{
+    return r->age_us > 0 ? clock_now_us() - r->age_us : INT64_MIN;
 }

@@ -89,4 +89,18 @@ void settings_write(struct buf *to, const struct settings *settings, bool all);
 /* The limits at which lists end. */
 struct list_limits settings_limits(const struct settings *settings);
 
+/* Limits the history of a set: retainLists and retainAge apply to closed Change
+ * Lists and to archived generations alike. */
+struct retention {
+    uint64_t lists; /* 0: all */
+    int64_t age_us; /* 0: for ever */
+};
+
+/* How many of `n` lists exceed the limit. */
+uint64_t retention_over(const struct retention *retention, uint64_t n);
+
+/* A wall-clock time (us): lists and generations that ended before it are too
+ * old. INT64_MIN: none are. */
+int64_t retention_since_us(const struct retention *retention);
+
 #endif

@@ -1,4 +1,4 @@
-#include "broker/sets/public_url.h"
+#include "broker/sets/data_directory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ remember(void **state, const char *url, char said[2000])
     assert_non_null(file);
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
-    public_url_remember(tempdir_path(state), url);
+    data_directory_remember_url(tempdir_path(state), url);
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);

@@ -1,8 +1,50 @@
-#include "broker/sets/source_changes.h"
+#include "broker/sets/source_description.h"
 
 #include <stdlib.h>
 
-#include "broker/sets/descriptions.h"
+/* The parts with `n` sets. The index has a limit, too: where it would exceed
+ * that, its parts become as large as allowed. It never has more parts than
+ * there are sets. */
+static struct parts
+parts_with(const struct registry *registry, size_t n)
+{
+    uint64_t size = registry_config(registry)->description_sets;
+    struct parts parts = {
+        .size = n > DESCRIPTION_SETS_MAX ? DESCRIPTION_SETS_MAX : size};
+
+    parts.has_index = n > parts.size;
+    return parts;
+}
+
+struct parts
+source_description_parts(struct registry *registry)
+{
+    return parts_with(registry, registry_count(registry));
+}
+
+struct link_text
+source_description_part(const struct registry *registry,
+                        const struct parts *parts, uint64_t number)
+{
+    uint64_t begin = parts_begin(parts, number);
+
+    return link_to_description(registry_public_url(registry), begin,
+                               begin + parts->size - 1);
+}
+
+struct link_text
+source_description_link(const struct set *set)
+{
+    struct parts parts = source_description_parts(set->registry);
+    uint64_t number = log_set_number(set->log);
+
+    if (parts.has_index && number > 0)
+        return source_description_part(set->registry, &parts, number);
+    return link_to(registry_public_url(set->registry), LINK_DESCRIPTION, NULL,
+                   NULL, 0);
+}
+
+/* Changes */
 
 void
 source_changes_fini(struct source_changes *c)
@@ -154,7 +196,8 @@ tell_parts(struct source_changes *c, struct registry *registry, bool are_new,
     qsort(c->all, c->n, sizeof(*c->all), by_number);
     for (size_t i = 0, next; !rc && i < c->n; i = next) {
         uint64_t begin = parts_begin(&c->after, c->all[i].number);
-        struct link_text loc = descriptions_part(registry, &c->after, begin);
+        struct link_text loc =
+            source_description_part(registry, &c->after, begin);
 
         for (next = i + 1; next < c->n; next++)
             if (c->all[next].number - begin >= c->after.size)
@@ -192,8 +235,7 @@ source_changes_tell(struct source_changes *c, struct registry *registry,
 
     if (c->n == 0)
         return STATUS_OK;
-    c->after =
-        descriptions_of(registry, registry_count(registry) - removals_of(c));
+    c->after = parts_with(registry, registry_count(registry) - removals_of(c));
     if (!c->after.has_index)
         return tell(user, CHANGE_UPDATED, &loc, NULL);
     are_new = !c->before.has_index || c->before.size != c->after.size;

@@ -1,5 +1,5 @@
 /* Links to the channels of a set at MQTT brokers. */
-#include "broker/sets/bridged.h"
+#include "broker/sets/set_links.h"
 
 #include <string.h>
 
@@ -31,13 +31,13 @@ open_with(size_t n)
 static void
 assert_linked(size_t i, const char *text, const char *type)
 {
-    struct bridged bridged;
+    struct mqtt_links mqtt;
 
-    bridged_of(set, &bridged);
-    assert_in_range(i, 0, bridged.n - 1);
-    assert_int_equal(bridged.links[i].size, strlen(text));
-    assert_memory_equal(bridged.links[i].text, text, strlen(text));
-    assert_string_equal(bridged.links[i].type, type);
+    set_links_mqtt(set, &mqtt);
+    assert_in_range(i, 0, mqtt.n - 1);
+    assert_int_equal(mqtt.links[i].size, strlen(text));
+    assert_memory_equal(mqtt.links[i].text, text, strlen(text));
+    assert_string_equal(mqtt.links[i].type, type);
 }
 
 FIXTURE(stage_configure, stage_close);
@@ -45,15 +45,15 @@ FIXTURE(stage_configure, stage_close);
 /* R-353 */
 TEST(names_the_topic_at_each_mqtt_broker_that_is_told)
 {
-    struct bridged bridged;
+    struct mqtt_links mqtt;
 
     open_with(3);
     memcpy(bridges[1].out, "other", 6);
     memcpy(bridges[2].prefix, "x", 2);
     bridges[2].form = BRIDGE_XML;
 
-    bridged_of(set, &bridged);
-    assert_int_equal(bridged.n, 2);
+    set_links_mqtt(set, &mqtt);
+    assert_int_equal(mqtt.n, 2);
     assert_linked(0, "mqtts://a.org:1/tidings/demo/notifications",
                   "application/json");
     assert_linked(1, "mqtts://a.org:1/x/demo/notifications", "application/xml");
@@ -61,15 +61,15 @@ TEST(names_the_topic_at_each_mqtt_broker_that_is_told)
 
 TEST(names_the_public_address_or_none)
 {
-    struct bridged bridged;
+    struct mqtt_links mqtt;
 
     open_with(1);
     memcpy(bridges[0].public_url, "mqtt://b.org", 13);
     assert_linked(0, "mqtt://b.org/tidings/demo/notifications",
                   "application/json");
     memcpy(bridges[0].public_url, "none", 5);
-    bridged_of(set, &bridged);
-    assert_int_equal(bridged.n, 0);
+    set_links_mqtt(set, &mqtt);
+    assert_int_equal(mqtt.n, 0);
 }
 
 /* Where there are no notifications none are named. */
@@ -90,7 +90,7 @@ TEST(encodes_the_prefix_level_by_level)
     static const char prefix[] = "/a b//?\"<&>%'~\xc3\xa4;$";
 
     char decoded[200];
-    struct bridged bridged;
+    struct mqtt_links mqtt;
     struct slice path;
 
     open_with(1);
@@ -100,24 +100,24 @@ TEST(encodes_the_prefix_level_by_level)
                   "demo/notifications",
                   "application/json");
 
-    bridged_of(set, &bridged);
-    path = (struct slice){bridged.links[0].text + strlen("mqtts://a.org:1/"),
-                          bridged.links[0].size - strlen("mqtts://a.org:1/")};
+    set_links_mqtt(set, &mqtt);
+    path = (struct slice){mqtt.links[0].text + strlen("mqtts://a.org:1/"),
+                          mqtt.links[0].size - strlen("mqtts://a.org:1/")};
     assert_int_equal(uri_decode(path, decoded),
                      strlen(prefix) + strlen("/demo/notifications"));
     assert_memory_equal(decoded, prefix, strlen(prefix));
     assert_int_equal(
-        uri_check((struct slice){bridged.links[0].text, bridged.links[0].size},
+        uri_check((struct slice){mqtt.links[0].text, mqtt.links[0].size},
                   "href", NULL),
         STATUS_OK);
 }
 
-/* BRIDGED_LINK_MAX: the longest address, prefix and name. */
+/* MQTT_LINK_MAX: the longest address, prefix and name. */
 TEST(has_room_for_the_longest)
 {
     char name[SET_NAME_MAX + 1];
     struct bridge_config *bridge;
-    struct bridged bridged;
+    struct mqtt_links mqtt;
 
     open_with(1);
     memset(name, 'n', sizeof(name));
@@ -127,7 +127,7 @@ TEST(has_room_for_the_longest)
     memset(bridge->public_url, 'u', sizeof(bridge->public_url) - 1);
     memset(bridge->prefix, '%', sizeof(bridge->prefix) - 1);
 
-    bridged_of(set, &bridged);
-    assert_int_equal(bridged.links[0].size, 511 + 1 + 3 * 255 + 1 + 64 + 14);
-    assert_true(bridged.links[0].size < BRIDGED_LINK_MAX);
+    set_links_mqtt(set, &mqtt);
+    assert_int_equal(mqtt.links[0].size, 511 + 1 + 3 * 255 + 1 + 64 + 14);
+    assert_true(mqtt.links[0].size < MQTT_LINK_MAX);
 }

@@ -1,13 +1,30 @@
-#include "broker/sets/bridged.h"
+#include "broker/sets/set_links.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/uri.h"
 
+void
+set_links_hubs(const struct set *set, struct hubs *hubs)
+{
+    struct peers *peers = registry_peers(set);
+
+    hubs->urls[0] =
+        link_to(registry_public_url(set->registry), LINK_HUB, NULL, NULL, 0);
+    hubs->n = 1;
+    for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
+        struct link_text *url = &hubs->urls[hubs->n++];
+
+        url->size = (size_t)snprintf(url->text, sizeof(url->text), "%s",
+                                     peers->hubs[i]);
+    }
+    peers_unref(peers);
+}
+
 /* Appends the topic level by level, with a slash before each. */
 static void
-add_levels(struct bridged_link *link, const char *levels)
+add_levels(struct mqtt_link *link, const char *levels)
 {
     struct slice rest = slice_of(levels);
 
@@ -22,7 +39,7 @@ add_levels(struct bridged_link *link, const char *levels)
 }
 
 static void
-write_link(struct bridged_link *link, const struct bridge_config *bridge,
+write_link(struct mqtt_link *link, const struct bridge_config *bridge,
            const char *set)
 {
     const char *url = bridge->public_url[0] ? bridge->public_url : bridge->url;
@@ -40,16 +57,16 @@ write_link(struct bridged_link *link, const struct bridge_config *bridge,
 }
 
 void
-bridged_of(const struct set *set, struct bridged *bridged)
+set_links_mqtt(const struct set *set, struct mqtt_links *mqtt)
 {
     const struct bridging *bridging = registry_bridging(set->registry);
 
-    bridged->n = 0;
+    mqtt->n = 0;
     for (size_t i = 0; i < bridging->n; i++) {
         const struct bridge_config *bridge = &bridging->all[i];
 
         if (bridge_tells(bridge, set->name) &&
             strcmp(bridge->public_url, "none"))
-            write_link(&bridged->links[bridged->n++], bridge, set->name);
+            write_link(&mqtt->links[mqtt->n++], bridge, set->name);
     }
 }
