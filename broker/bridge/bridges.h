@@ -43,7 +43,7 @@
  *     lanes      lanes_keep     writes its end to mqtt.db; only then
  *     flights    flights_send   it goes:
  *     out        out_publish    queued in the library; found by its number
- *     mqtt_loop  mqtt_speak     written after the turn
+ *     mqtt_loop  mqtt_write     written after the turn
  *     out        on_acknowledged
  *     flights    flights_acknowledged
  *                               PUBACK: if all earlier messages have theirs,
@@ -55,7 +55,7 @@
  *
  * The way of one message in, on the client's thread unless stated otherwise:
  *
- *     mqtt_loop  hear           reads all packets; for each message
+ *     mqtt_loop  read_packets   reads all packets; for each message
  *     in         on_received    finds the input (input_filters) and the set
  *     held       held_new       copies it, and finds its type and key
  *     in         on_turn        all are read, and none is acknowledged
@@ -63,7 +63,7 @@
  *     held       held_begin     an ingest (sets/ingest.h), to the log
  *     round      on_done        log thread: it is committed, or has failed
  *     in         on_settled     counts it, or publishes its rejection
- *     mqtt_loop  mqtt_speak     only now: PUBACK
+ *     mqtt_loop  mqtt_write     only now: PUBACK
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H

@@ -62,7 +62,7 @@ find_addresses(struct mqtt *mqtt, int64_t deadline_us,
                          "the name server does not say where %s is", host);
             break;
         }
-        mqtt_round(mqtt, deadline_us, resolve_fd(resolve));
+        mqtt_loop(mqtt, deadline_us, resolve_fd(resolve));
         rc = STATUS_OK;
     }
     resolve_end(resolve);
@@ -72,7 +72,7 @@ find_addresses(struct mqtt *mqtt, int64_t deadline_us,
 }
 
 static void
-say_what_is_missing(struct mqtt *mqtt)
+end_unanswered(struct mqtt *mqtt)
 {
     const struct bridge_config *c = mqtt->options.config;
 
@@ -106,9 +106,9 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     while (!mqtt->is_connected && !mqtt->is_ending && !is_stopping(mqtt)) {
         end_us = mqtt->is_reached ? deadline_us : reach_us;
         if (clock_steady_us() >= end_us)
-            say_what_is_missing(mqtt);
+            end_unanswered(mqtt);
         else
-            mqtt_round(mqtt, end_us, -1);
+            mqtt_loop(mqtt, end_us, -1);
     }
 }
 
@@ -145,7 +145,7 @@ connect_somewhere(struct mqtt *mqtt)
  * acknowledgements. Messages that are read here were not acknowledged, and come
  * again. */
 static void
-await_end(int fd, int64_t end_us)
+await_close(int fd, int64_t end_us)
 {
     struct pollfd in = {fd, POLLIN, 0};
     char bytes[4096];
@@ -172,26 +172,26 @@ say_farewell(struct mqtt *mqtt)
     while (farewell && !farewell(mqtt->options.user)) {
         if (clock_steady_us() >= end_us)
             break;
-        mqtt_round(mqtt, end_us, -1);
+        mqtt_loop(mqtt, end_us, -1);
         if (mqtt->is_ending)
             return;
     }
     fd = fcntl(out.fd, F_DUPFD_CLOEXEC, 0);
     mosquitto_disconnect(mqtt->client);
     do {
-        mqtt_speak(mqtt);
+        mqtt_write(mqtt);
         left_us = end_us - clock_steady_us();
     } while (!mqtt->is_ending && left_us > 0 &&
              poll(&out, 1, (int)(left_us / 1000) + 1) > 0);
     if (fd >= 0) {
-        await_end(fd, end_us);
+        await_close(fd, end_us);
         close(fd);
     }
 }
 
 /* The only way back to the beginning goes through a pause. */
 static void
-run(struct thread *t)
+run_client(struct thread *t)
 {
     struct mqtt *mqtt = t->user;
     bool was_connected;
@@ -202,7 +202,7 @@ run(struct thread *t)
         mqtt_set_condition(mqtt, MQTT_CONNECTING);
         connect_somewhere(mqtt);
         while (mqtt->is_connected && !mqtt->is_ending && !is_stopping(mqtt))
-            mqtt_round(mqtt, MQTT_NEVER, -1);
+            mqtt_loop(mqtt, MQTT_NEVER, -1);
         if (mqtt->is_connected && !mqtt->is_ending)
             say_farewell(mqtt);
 
@@ -217,7 +217,7 @@ run(struct thread *t)
         mqtt->is_ending = false;
         end_us = clock_steady_us() + mqtt_count_failure(mqtt, was_connected);
         while (clock_steady_us() < end_us && !is_stopping(mqtt))
-            mqtt_round(mqtt, end_us, -1);
+            mqtt_loop(mqtt, end_us, -1);
     }
 }
 
@@ -238,7 +238,7 @@ copy_texts(struct mqtt *mqtt, struct problem *why)
 }
 
 static void
-release(struct mqtt *mqtt)
+free_mqtt(struct mqtt *mqtt)
 {
     if (mqtt->wake_fd >= 0)
         close(mqtt->wake_fd);
@@ -283,7 +283,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
         goto fail;
     snprintf(name, sizeof(name), "mqtt-%s", options->direction);
     *opened = mqtt; /* before the first call to the owner */
-    rc = thread_start(&mqtt->thread, name, run, mqtt, why);
+    rc = thread_start(&mqtt->thread, name, run_client, mqtt, why);
     if (rc) {
         mqtt_library_end();
         goto fail;
@@ -292,7 +292,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
 
 fail:
     *opened = NULL;
-    release(mqtt);
+    free_mqtt(mqtt);
     return rc;
 }
 
@@ -324,5 +324,5 @@ mqtt_close(struct mqtt *mqtt)
         return;
     mqtt_stop(mqtt);
     mqtt_library_end();
-    release(mqtt);
+    free_mqtt(mqtt);
 }

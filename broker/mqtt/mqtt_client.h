@@ -36,6 +36,15 @@ struct mqtt_limits {
 /* Reasons to remember: the log gets alternating ones only once each. */
 #define MQTT_WARNED 4
 
+/* The failures since the last success. mqtt_condition.c */
+struct mqtt_failures {
+    unsigned n;
+    struct problem warned[MQTT_WARNED]; /* reasons logged as warnings, the
+                                           newest first; "": none */
+    bool is_flapping; /* the last connection was accepted, but never proved
+                         (mqtt_prove) */
+};
+
 struct mqtt {
     struct thread thread;
     struct mqtt_options options; /* owns its texts, except the config's */
@@ -77,12 +86,7 @@ struct mqtt {
     int64_t misc_us; /* when the library looks at its keepalive again */
     int64_t gone_us; /* when the connection ended */
 
-    unsigned failures; /* since the last success */
-    /* Reasons logged as warnings since the last success, the newest first; "":
-     * none. */
-    struct problem warned[MQTT_WARNED];
-    bool is_flapping; /* the last connection was accepted, but never proved
-                         (mqtt_prove) */
+    struct mqtt_failures failures;
 
     pthread_mutex_t lock; /* of `state`, for any thread */
     struct mqtt_state state;
@@ -104,10 +108,10 @@ mqtt_earlier(int64_t a, int64_t b)
 
 /* Waits until something happens, at most until `end_us` (steady), and runs a
  * round as in mqtt.h. `fd`: another descriptor to wait for; -1: none. */
-void mqtt_round(struct mqtt *mqtt, int64_t end_us, int fd);
+void mqtt_loop(struct mqtt *mqtt, int64_t end_us, int fd);
 
 /* Writes queued packets, as many as the socket takes. */
-void mqtt_speak(struct mqtt *mqtt);
+void mqtt_write(struct mqtt *mqtt);
 
 /* mqtt_condition.c */
 
@@ -116,6 +120,9 @@ void mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition);
 /* Marks the connection to be given up; the first reason counts. */
 void mqtt_end(struct mqtt *mqtt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* True if the TLS handshake is not finished. */
+bool mqtt_is_shaking(const struct mqtt *mqtt);
 
 /* Called when CONNACK accepts. */
 void mqtt_accepted(struct mqtt *mqtt);
@@ -129,9 +136,6 @@ int64_t mqtt_count_failure(struct mqtt *mqtt, bool was_connected);
 /* Makes mqtt->client and begins to connect it to mqtt->address. Does not block.
  * On failure `why` has the reason. */
 MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
-
-/* True if the TLS handshake is not finished. */
-bool mqtt_is_shaking(const struct mqtt *mqtt);
 
 /* Begin and end libmosquitto's use in the process; counted. */
 MUST_CHECK enum status mqtt_library_begin(struct problem *why);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <openssl/rand.h>
+#include <openssl/ssl.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -52,10 +53,18 @@ mqtt_end(struct mqtt *mqtt, const char *format, ...)
     va_end(arguments);
 }
 
+bool
+mqtt_is_shaking(const struct mqtt *mqtt)
+{
+    SSL *ssl = mosquitto_ssl_get(mqtt->client);
+
+    return ssl && !SSL_is_init_finished(ssl);
+}
+
 /* The log */
 
 static void
-tell_connected(struct mqtt *mqtt)
+log_connected(struct mqtt *mqtt)
 {
     const struct bridge_config *c = mqtt->options.config;
     int64_t gone_us = clock_steady_us() - mqtt->gone_us;
@@ -65,7 +74,7 @@ tell_connected(struct mqtt *mqtt)
          diag_text("direction", mqtt->options.direction),
          diag_text("url", c->url),
          diag_number("after_s", (uint64_t)(gone_us / 1000000)));
-    memset(mqtt->warned, 0, sizeof(mqtt->warned));
+    memset(mqtt->failures.warned, 0, sizeof(mqtt->failures.warned));
 }
 
 /* True if the log does not have this reason yet, since the last success; notes
@@ -74,11 +83,11 @@ static bool
 is_news(struct mqtt *mqtt, const struct problem *why)
 {
     for (size_t i = 0; i < MQTT_WARNED; i++)
-        if (!strcmp(mqtt->warned[i].text, why->text))
+        if (!strcmp(mqtt->failures.warned[i].text, why->text))
             return false;
-    memmove(mqtt->warned + 1, mqtt->warned,
-            (MQTT_WARNED - 1) * sizeof(mqtt->warned[0]));
-    mqtt->warned[0] = *why;
+    memmove(mqtt->failures.warned + 1, mqtt->failures.warned,
+            (MQTT_WARNED - 1) * sizeof(mqtt->failures.warned[0]));
+    mqtt->failures.warned[0] = *why;
     return true;
 }
 
@@ -87,7 +96,7 @@ is_news(struct mqtt *mqtt, const struct problem *why)
  * each connection and then cuts it, that is no success: only mqtt_prove logs it
  * as connected. */
 static void
-tell_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
+log_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
 {
     const struct bridge_config *c = mqtt->options.config;
 
@@ -106,8 +115,8 @@ mqtt_accepted(struct mqtt *mqtt)
     mqtt->is_connected = true;
     mqtt->misc_us = clock_steady_us() + MQTT_MISC_US;
     mqtt_set_condition(mqtt, MQTT_CONNECTED);
-    if (!mqtt->is_flapping)
-        tell_connected(mqtt);
+    if (!mqtt->failures.is_flapping)
+        log_connected(mqtt);
 }
 
 void
@@ -116,10 +125,10 @@ mqtt_prove(struct mqtt *mqtt)
     if (mqtt->is_proven || !mqtt->is_connected)
         return;
     mqtt->is_proven = true;
-    mqtt->is_flapping = false;
-    mqtt->failures = 0;
-    if (mqtt->warned[0].text[0])
-        tell_connected(mqtt);
+    mqtt->failures.is_flapping = false;
+    mqtt->failures.n = 0;
+    if (mqtt->failures.warned[0].text[0])
+        log_connected(mqtt);
 }
 
 void
@@ -139,11 +148,11 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
 
     if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
         random = 0; /* waits the whole pause */
-    mqtt->failures++;
-    mqtt->is_flapping = was_connected && !mqtt->is_proven;
-    pause_us = backoff_pause(&backoff, mqtt->failures, random);
+    mqtt->failures.n++;
+    mqtt->failures.is_flapping = was_connected && !mqtt->is_proven;
+    pause_us = backoff_pause(&backoff, mqtt->failures.n, random);
     metrics_add(METRIC_MQTT_FAILURES, 1);
-    tell_failure(mqtt, was_connected, pause_us);
+    log_failure(mqtt, was_connected, pause_us);
     return pause_us;
 }
 

@@ -136,7 +136,8 @@ expect_host(SSL_CTX *ctx, const char *host)
 }
 
 static enum status
-load_own(SSL_CTX *ctx, const struct bridge_config *c, struct problem *why)
+load_certificate(SSL_CTX *ctx, const struct bridge_config *c,
+                 struct problem *why)
 {
     if (!c->cert[0])
         return STATUS_OK;
@@ -185,21 +186,13 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
                      "cannot use the system's CA certificates: %s",
                      openssl_reason());
     else
-        rc = load_own(ctx, c, why);
+        rc = load_certificate(ctx, c, why);
     ERR_clear_error();
     if (rc)
         SSL_CTX_free(ctx);
     else
         *made = ctx;
     return rc;
-}
-
-bool
-mqtt_is_shaking(const struct mqtt *mqtt)
-{
-    SSL *ssl = mosquitto_ssl_get(mqtt->client);
-
-    return ssl && !SSL_is_init_finished(ssl);
 }
 
 enum status
@@ -222,7 +215,7 @@ mqtt_check_files(const struct bridge_config *config, struct problem *why)
 /* The client */
 
 static enum status
-failed(int rc, const char *what, struct problem *why)
+status_of(int rc, const char *what, struct problem *why)
 {
     return rc ? problem(why, rc == MOSQ_ERR_NOMEM ? STATUS_MEMORY : STATUS_IO,
                         "%s: %s", what, mosquitto_strerror(rc))
@@ -242,7 +235,7 @@ set_user(struct mosquitto *client, const struct bridge_config *c,
     if (has_password)
         rc = read_password(&password, c->password_file, why);
     if (!rc)
-        rc = failed(
+        rc = status_of(
             mosquitto_username_pw_set(client, c->user[0] ? c->user : NULL,
                                       has_password ? password.text : NULL),
             "the MQTT broker's user cannot be set", why);
@@ -268,7 +261,7 @@ set_tls(struct mqtt *mqtt, struct mosquitto *client, struct problem *why)
     if (!error)
         error = mosquitto_int_option(client, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0);
     SSL_CTX_free(ctx);
-    return failed(error, "TLS cannot be set", why);
+    return status_of(error, "TLS cannot be set", why);
 }
 
 static enum status
@@ -303,7 +296,7 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
      * `turn`. */
     if (!error)
         error = mosquitto_threaded_set(client, true);
-    return failed(error, "the MQTT client cannot be set up", why);
+    return status_of(error, "the MQTT client cannot be set up", why);
 }
 
 /* Sets the properties of CONNECT. mosquitto_connect_bind_async, which does not
@@ -329,7 +322,7 @@ set_properties(const struct mqtt *mqtt, struct mosquitto *client,
         error = error == MOSQ_ERR_INVAL ? 0 : error ? error : MOSQ_ERR_UNKNOWN;
     }
     mosquitto_property_free_all(&properties);
-    return failed(error, "the MQTT session cannot be kept", why);
+    return status_of(error, "the MQTT session cannot be kept", why);
 }
 
 enum status
@@ -367,7 +360,7 @@ mqtt_connect(struct mqtt *mqtt, struct problem *why)
         rc = problem(why, STATUS_IO, "cannot connect to %s port %u: %s",
                      mqtt->address, c->port, strerror(errno));
     else if (error)
-        rc = failed(error, "cannot connect", why);
+        rc = status_of(error, "cannot connect", why);
     else if (mosquitto_socket(client) >= 0)
         fcntl(mosquitto_socket(client), F_SETFD, FD_CLOEXEC);
     return rc;

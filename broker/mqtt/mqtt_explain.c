@@ -7,7 +7,7 @@
 
 /* Translates codes of MQTT 3.1.1, section 3.2.2.3, to reasons of MQTT 5. */
 static int
-of_old(int code)
+reason_of_311(int code)
 {
     static const int codes[] = {0, 0x84, 0x85, 0x88, 0x86, 0x87};
 
@@ -18,7 +18,7 @@ of_old(int code)
 
 /* A guess at the cause of a failure without an answer. */
 static const char *
-hint(const struct mqtt *mqtt)
+guess_cause(const struct mqtt *mqtt)
 {
     const struct bridge_config *c = mqtt->options.config;
     bool is_5 = c->version == BRIDGE_MQTT_5;
@@ -38,7 +38,7 @@ void
 mqtt_refused(struct mqtt *mqtt, int code, const char *text)
 {
     bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
-    int reason = code < MQTT_REASON_FAILED ? of_old(code) : code;
+    int reason = code < MQTT_REASON_FAILED ? reason_of_311(code) : code;
     const char *help = "";
 
     if (reason == 0x84)
@@ -64,7 +64,7 @@ mqtt_dismissed(struct mqtt *mqtt, int code)
 /* The last part of "OpenSSL Error[0]: error:0A000086:SSL routines::certificate
  * verify failed". */
 static const char *
-tls_words(const char *complaint)
+tls_reason(const char *complaint)
 {
     const char *colon = strrchr(complaint, ':');
 
@@ -85,7 +85,7 @@ explain_tls(struct mqtt *mqtt)
         mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
                  X509_verify_cert_error_string(bad));
     else if (mqtt->complaint[0] && !strstr(mqtt->complaint, "unexpected eof"))
-        mqtt_end(mqtt, "TLS: %s", tls_words(mqtt->complaint));
+        mqtt_end(mqtt, "TLS: %s", tls_reason(mqtt->complaint));
     else
         return false;
     return true;
@@ -113,7 +113,7 @@ explain_cut(struct mqtt *mqtt)
         explain_handshake(mqtt);
     else
         mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
-                 hint(mqtt));
+                 guess_cause(mqtt));
 }
 
 void
@@ -151,7 +151,7 @@ mqtt_explain(struct mqtt *mqtt, int rc, int error)
         mqtt_end(mqtt, "the MQTT broker does not speak MQTT%s: %s%s",
                  mqtt->options.config->version == BRIDGE_MQTT_5 ? " 5"
                                                                 : " 3.1.1",
-                 mosquitto_strerror(rc), hint(mqtt));
+                 mosquitto_strerror(rc), guess_cause(mqtt));
         break;
     }
 }

@@ -23,7 +23,7 @@
  * for writing until it has written a packet: a busy loop through the whole
  * handshake. OpenSSL knows what its last call waits for. */
 static short
-wanted(const struct mqtt *mqtt)
+wanted_events(const struct mqtt *mqtt)
 {
     SSL *ssl = mosquitto_ssl_get(mqtt->client);
 
@@ -46,7 +46,7 @@ has_unread(const struct mqtt *mqtt)
 /* Waits for an event, at most until `end_us`. Returns the events of the socket.
  * `fd`: another descriptor to wait for; -1: none. */
 static short
-await(struct mqtt *mqtt, int64_t end_us, int fd)
+await_events(struct mqtt *mqtt, int64_t end_us, int fd)
 {
     struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {fd, POLLIN, 0}};
     int64_t until_us = mqtt_earlier(end_us, mqtt->turn_us);
@@ -56,7 +56,7 @@ await(struct mqtt *mqtt, int64_t end_us, int fd)
 
     if (mqtt->client) {
         fds[1].fd = mosquitto_socket(mqtt->client);
-        fds[1].events = wanted(mqtt);
+        fds[1].events = wanted_events(mqtt);
     }
     if (mqtt->is_connected)
         until_us = mqtt_earlier(until_us, mqtt->misc_us);
@@ -77,12 +77,12 @@ await(struct mqtt *mqtt, int64_t end_us, int fd)
 
 /* Checks whether TCP is connected. */
 static void
-look_whether_reached(struct mqtt *mqtt, short happened)
+check_reached(struct mqtt *mqtt, short events)
 {
     int error = 0;
     socklen_t size = sizeof(error);
 
-    if (!happened)
+    if (!events)
         return;
     if (getsockopt(mosquitto_socket(mqtt->client), SOL_SOCKET, SO_ERROR, &error,
                    &size))
@@ -100,9 +100,9 @@ look_whether_reached(struct mqtt *mqtt, short happened)
  * reports it only through its callbacks. So this reads on while callbacks come,
  * or the TLS handshake has just ended. */
 static void
-hear(struct mqtt *mqtt, short happened)
+read_packets(struct mqtt *mqtt, short events)
 {
-    bool has_hung_up = happened & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL);
+    bool has_hung_up = events & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL);
     unsigned n_before, n_queued, idle = 0;
     bool was_shaking;
     int rc, error;
@@ -139,7 +139,7 @@ hear(struct mqtt *mqtt, short happened)
 }
 
 static void
-look_at_keepalive(struct mqtt *mqtt)
+check_keepalive(struct mqtt *mqtt)
 {
     int64_t now_us = clock_steady_us();
     int rc;
@@ -169,14 +169,14 @@ take_turn(struct mqtt *mqtt)
  * segments of them, which is cheaper for both sides, and sends the rest at the
  * end. Without TCP_CORK they go out one by one. */
 static void
-cork(struct mqtt *mqtt, int is_corked)
+set_cork(struct mqtt *mqtt, int is_corked)
 {
     setsockopt(mosquitto_socket(mqtt->client), IPPROTO_TCP, TCP_CORK,
                &is_corked, sizeof(is_corked));
 }
 
 void
-mqtt_speak(struct mqtt *mqtt)
+mqtt_write(struct mqtt *mqtt)
 {
     unsigned n_before = mqtt->n_heard;
     bool are_many = mqtt->n_queued > 1;
@@ -187,12 +187,12 @@ mqtt_speak(struct mqtt *mqtt)
         return;
     mqtt->n_queued = 0;
     if (are_many)
-        cork(mqtt, true);
+        set_cork(mqtt, true);
     errno = 0;
     rc = mosquitto_loop_write(mqtt->client, 1);
     error = errno;
     if (are_many && mosquitto_socket(mqtt->client) >= 0)
-        cork(mqtt, false);
+        set_cork(mqtt, false);
     if (rc || mosquitto_socket(mqtt->client) < 0)
         mqtt_explain(mqtt, rc, error);
     /* At QoS 0 a written message counts as acknowledged: the window has
@@ -204,18 +204,18 @@ mqtt_speak(struct mqtt *mqtt)
 /* Runs the steps in the order of mqtt.h. A connection that is to be given up
  * does nothing more, and above all does not write. */
 void
-mqtt_round(struct mqtt *mqtt, int64_t end_us, int fd)
+mqtt_loop(struct mqtt *mqtt, int64_t end_us, int fd)
 {
-    short happened = await(mqtt, end_us, fd);
+    short events = await_events(mqtt, end_us, fd);
 
     if (mqtt->client && !mqtt->is_reached)
-        look_whether_reached(mqtt, happened);
-    if (mqtt->is_reached && !mqtt->is_ending && (happened || has_unread(mqtt)))
-        hear(mqtt, happened);
+        check_reached(mqtt, events);
+    if (mqtt->is_reached && !mqtt->is_ending && (events || has_unread(mqtt)))
+        read_packets(mqtt, events);
     if (!mqtt->is_ending)
-        look_at_keepalive(mqtt);
+        check_keepalive(mqtt);
     if (!mqtt->is_ending)
         take_turn(mqtt);
     if (mqtt->client && !mqtt->is_ending)
-        mqtt_speak(mqtt);
+        mqtt_write(mqtt);
 }

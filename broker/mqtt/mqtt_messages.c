@@ -151,22 +151,22 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
                  "the MQTT broker answered one subscription with %d results",
                  n);
     else if (granted[0] > 1 && granted[0] < MQTT_REASON_FAILED)
-        mqtt_end(mqtt,
-                 "the MQTT broker granted QoS %d where QoS 1 was asked for",
+        mqtt_end(mqtt, "the MQTT broker granted QoS %d instead of QoS 1",
                  granted[0]);
     else if (mqtt->options.calls->subscribed)
         mqtt->options.calls->subscribed(mqtt->options.user, mid, granted[0]);
 }
 
-/* The MQTT 5 properties of a message; drop_said frees them. */
-struct said {
+/* The MQTT 5 properties of a message; free_properties frees them. */
+struct received_properties {
     char *content_type, *key, *id;
     void *correlation;
     uint16_t correlation_size;
 };
 
 static void
-read_said(struct said *s, const mosquitto_property *properties)
+read_properties(struct received_properties *s,
+                const mosquitto_property *properties)
 {
     const mosquitto_property *at = properties;
     bool is_next = false;
@@ -200,7 +200,7 @@ read_said(struct said *s, const mosquitto_property *properties)
 }
 
 static void
-drop_said(struct said *s)
+free_properties(struct received_properties *s)
 {
     free(s->content_type);
     free(s->key);
@@ -214,7 +214,7 @@ on_message(struct mosquitto *client, void *user,
            const mosquitto_property *properties)
 {
     struct mqtt *mqtt = user;
-    struct said said = {NULL};
+    struct received_properties read = {NULL};
     struct mqtt_received message = {
         .topic = m->topic,
         .payload = {m->payload, (size_t)m->payloadlen},
@@ -235,17 +235,17 @@ on_message(struct mosquitto *client, void *user,
      * MQTT broker will not send it again. */
     if (m->qos > 1)
         DIAG(DIAG_WARNING, "bridge",
-             "a message came at QoS 2, where QoS 1 was asked for: a crash "
-             "may lose such a one",
+             "the MQTT broker sent a message at QoS 2 instead of QoS 1: a "
+             "crash may lose it",
              diag_text("bridge", mqtt->options.config->name),
              diag_text("topic", problem_quote(slice_of(m->topic)).text));
-    read_said(&said, properties);
-    message.content_type = slice_of(said.content_type);
-    message.key = slice_of(said.key ? said.key : said.id);
+    read_properties(&read, properties);
+    message.content_type = slice_of(read.content_type);
+    message.key = slice_of(read.key ? read.key : read.id);
     message.correlation =
-        (struct slice){said.correlation, said.correlation_size};
+        (struct slice){read.correlation, read.correlation_size};
     mqtt->options.calls->received(mqtt->options.user, &message);
-    drop_said(&said);
+    free_properties(&read);
 }
 
 void
@@ -350,7 +350,7 @@ mqtt_takes_retained(const struct mqtt *mqtt)
 }
 
 static bool
-can_say(const struct mqtt *mqtt)
+is_usable(const struct mqtt *mqtt)
 {
     return mqtt->client && mqtt->is_connected && !mqtt->is_ending;
 }
@@ -374,7 +374,8 @@ make_properties(mosquitto_property **to, const struct mqtt_message *message)
 
 /* Explains a refusal of the library itself. */
 static enum status
-cannot(int error, const char *what, const char *topic, struct problem *why)
+explain_refusal(int error, const char *what, const char *topic,
+                struct problem *why)
 {
     enum status rc = STATUS_INVALID;
 
@@ -398,7 +399,7 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
     enum status rc = STATUS_OK;
     int error;
 
-    if (!can_say(mqtt))
+    if (!is_usable(mqtt))
         return problem(why, STATUS_AGAIN, "there is no connection");
     if (message->is_retained && !mqtt->limits.takes_retained)
         return problem(why, STATUS_UNSUPPORTED,
@@ -427,7 +428,7 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
         mqtt->client, mid, message->topic, (int)message->payload.size,
         message->payload.data, message->qos, message->is_retained, properties);
     if (error)
-        rc = cannot(error, "cannot publish on", message->topic, why);
+        rc = explain_refusal(error, "cannot publish on", message->topic, why);
     else
         mqtt->n_queued++;
 out:
@@ -443,10 +444,10 @@ mqtt_subscribe(struct mqtt *mqtt, const char *filter, bool wants_retained,
                                  : MQTT_SUB_OPT_SEND_RETAIN_NEVER;
     int error;
 
-    if (!can_say(mqtt))
+    if (!is_usable(mqtt))
         return problem(why, STATUS_AGAIN, "there is no connection");
     error = mosquitto_subscribe_v5(mqtt->client, mid, filter, 1, options, NULL);
-    return error ? cannot(error, "cannot subscribe to", filter, why)
+    return error ? explain_refusal(error, "cannot subscribe to", filter, why)
                  : STATUS_OK;
 }
 
@@ -455,9 +456,10 @@ mqtt_unsubscribe(struct mqtt *mqtt, const char *filter, struct problem *why)
 {
     int error;
 
-    if (!can_say(mqtt))
+    if (!is_usable(mqtt))
         return problem(why, STATUS_AGAIN, "there is no connection");
     error = mosquitto_unsubscribe_v5(mqtt->client, NULL, filter, NULL);
-    return error ? cannot(error, "cannot unsubscribe from", filter, why)
-                 : STATUS_OK;
+    return error
+               ? explain_refusal(error, "cannot unsubscribe from", filter, why)
+               : STATUS_OK;
 }

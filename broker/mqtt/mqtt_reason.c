@@ -11,7 +11,7 @@ static const struct reason {
     {0x80, "no reason is given"},
     {0x81, "malformed packet"},
     {0x82, "protocol error"},
-    {0x83, "it does not want to"},
+    {0x83, "implementation specific error"},
     {0x84, "protocol version not supported"},
     {0x85, "client identifier not valid"},
     {0x86, "bad user name or password"},
@@ -50,5 +50,5 @@ mqtt_reason(int code)
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (reasons[i].code == code)
             return reasons[i].words;
-    return code < MQTT_REASON_FAILED ? "success" : "a reason nobody knows";
+    return code < MQTT_REASON_FAILED ? "success" : "unknown reason";
 }

@@ -24,7 +24,7 @@ struct resolve {
 };
 
 static void
-let_go(struct resolve *r)
+release_holder(struct resolve *r)
 {
     if (atomic_fetch_sub_explicit(&r->n_holders, 1, memory_order_acq_rel) > 1)
         return;
@@ -36,7 +36,7 @@ let_go(struct resolve *r)
 /* Looks the name up, and stores the answer. With AI_NUMERICHOST in `flags` this
  * asks no name server. */
 static void
-ask(struct resolve *r, int flags)
+look_up(struct resolve *r, int flags)
 {
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
@@ -57,7 +57,7 @@ ask(struct resolve *r, int flags)
 }
 
 static void
-tell(struct resolve *r)
+post_answer(struct resolve *r)
 {
     uint64_t one = 1;
 
@@ -67,14 +67,14 @@ tell(struct resolve *r)
 }
 
 static void *
-run(void *argument)
+run_look_up(void *argument)
 {
     struct resolve *r = argument;
 
     pthread_setname_np(pthread_self(), "mqtt-resolve");
-    ask(r, 0);
-    tell(r);
-    let_go(r);
+    look_up(r, 0);
+    post_answer(r);
+    release_holder(r);
     return NULL;
 }
 
@@ -94,14 +94,14 @@ resolve_begin(struct resolve **resolve, const char *host, struct problem *why)
     if (r->fd < 0)
         goto fail;
 
-    ask(r, AI_NUMERICHOST);
+    look_up(r, AI_NUMERICHOST);
     if (!r->error) {
-        tell(r);
+        post_answer(r);
     } else {
         atomic_fetch_add_explicit(&r->n_holders, 1, memory_order_relaxed);
         /* Inherits the signal mask of a thread of thread.h: no signal comes
          * here. */
-        errno = pthread_create(&id, NULL, run, r);
+        errno = pthread_create(&id, NULL, run_look_up, r);
         if (errno) {
             atomic_fetch_sub_explicit(&r->n_holders, 1, memory_order_relaxed);
             goto fail;
@@ -113,7 +113,7 @@ resolve_begin(struct resolve **resolve, const char *host, struct problem *why)
 
 fail:
     problem_errno(why, "cannot look up", host);
-    let_go(r);
+    release_holder(r);
     return STATUS_IO;
 }
 
@@ -140,5 +140,5 @@ void
 resolve_end(struct resolve *r)
 {
     if (r)
-        let_go(r);
+        release_holder(r);
 }

@@ -32,7 +32,7 @@ TEST(says_why_it_is_not_connected)
         {NO(0x85), REFUSED "client identifier not valid"},
         {NO(0x84), "version not supported (version = 3.1.1 may help)"},
         {NO(0x89), REFUSED "server busy"},
-        {NO(0xee), REFUSED "a reason nobody knows"},
+        {NO(0xee), REFUSED "unknown reason"},
         {{0x20, 9, 0, 0x97, 6, 0x1f, 0, 3, 'n', 'o', '!'},
          11,
          REFUSED "quota exceeded: \"no!\""},

@@ -23,8 +23,8 @@ TEST(takes_no_answer_that_is_none)
     } cases[] = {
         {{0}, 0, "does not speak MQTT 5: "} /* the library knows that */,
         {{1, 1}, 2, "answered one subscription with 2 results"},
-        {{2}, 1, "granted QoS 2 where QoS 1 was asked for"},
-        {{0x7f}, 1, "granted QoS 127 where QoS 1 was asked for"},
+        {{2}, 1, "granted QoS 2 instead of QoS 1"},
+        {{0x7f}, 1, "granted QoS 127 instead of QoS 1"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -159,7 +159,7 @@ TEST(takes_what_comes_at_qos_2)
     fake_mqtt_read(&o->fake, 0x70);
     owner_set_again(o);
     text = owner_heard();
-    assert_int_equal(owner_count(text, "a message came at QoS 2"), 1);
+    assert_int_equal(owner_count(text, "sent a message at QoS 2"), 1);
     free(text);
 }
 
