@@ -46,7 +46,7 @@ add_connection(struct buf *to, const struct mqtt_state *state,
 }
 
 static void
-add_out(struct buf *to, const struct out_report *out)
+add_out(struct buf *to, const struct outbound_report *out)
 {
     BUF_ADD(to, ",\"out\":");
     add_connection(to, &out->mqtt, &out->mqtt.why);
@@ -69,13 +69,13 @@ add_out(struct buf *to, const struct out_report *out)
 
 /* The reason that stops a direction: the connection's reason first. */
 static const struct problem *
-reason_of(const struct in_report *in)
+reason_of(const struct inbound_report *in)
 {
     return in->mqtt.why.text[0] ? &in->mqtt.why : &in->why;
 }
 
 static void
-add_in(struct buf *to, const struct in_report *in)
+add_in(struct buf *to, const struct inbound_report *in)
 {
     BUF_ADD(to, ",\"in\":");
     add_connection(to, &in->mqtt, reason_of(in));
@@ -90,7 +90,8 @@ add_in(struct buf *to, const struct in_report *in)
 
 void
 bridge_report_write(struct buf *to, const struct bridge_config *config,
-                    const struct out_report *out, const struct in_report *in)
+                    const struct outbound_report *out,
+                    const struct inbound_report *in)
 {
     BUF_ADD(to, "{\"name\":");
     json_string(to, slice_of(config->name));
@@ -127,7 +128,8 @@ warn(struct buf *to, const char *name, const char *direction,
 
 void
 bridge_report_warn(struct buf *to, const struct bridge_config *config,
-                   const struct mqtt_state *out, const struct in_report *in)
+                   const struct mqtt_state *out,
+                   const struct inbound_report *in)
 {
     if (out)
         warn(to, config->name, "out", out, &out->why);

@@ -22,16 +22,16 @@
 #ifndef BROKER_BRIDGE_BRIDGE_REPORT_H
 #define BROKER_BRIDGE_BRIDGE_REPORT_H
 
-#include "broker/bridge/in.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/inbound.h"
+#include "broker/bridge/outbound.h"
 #include "broker/config/bridge_config.h"
 #include "proto/buf.h"
 
 /* Appends the object above; `out` or `in` NULL: the bridge has no such
  * direction. */
 void bridge_report_write(struct buf *to, const struct bridge_config *config,
-                         const struct out_report *out,
-                         const struct in_report *in);
+                         const struct outbound_report *out,
+                         const struct inbound_report *in);
 
 /* Appends a line for each direction that does not work now:
  *
@@ -41,6 +41,6 @@ void bridge_report_write(struct buf *to, const struct bridge_config *config,
  */
 void bridge_report_warn(struct buf *to, const struct bridge_config *config,
                         const struct mqtt_state *out,
-                        const struct in_report *in);
+                        const struct inbound_report *in);
 
 #endif

@@ -8,23 +8,23 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/bridge_report.h"
-#include "broker/bridge/in.h"
+#include "broker/bridge/inbound.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
 
 /* One section. A direction that it does not have is NULL. */
 struct bridge {
     const struct bridge_config *config;
-    struct out *out;
-    struct in *in;
+    struct outbound *out;
+    struct inbound *in;
 };
 
 struct bridges {
     struct registry *registry;
-    struct mqtt_db *ledger; /* NULL: there was no bridge yet */
-    pthread_mutex_t mutex;  /* protects the next two; only their owner, the
-                               thread that opened, changes them */
+    struct mqtt_db *db;    /* NULL: there was no bridge yet */
+    pthread_mutex_t mutex; /* protects the next two; only their owner, the
+                              thread that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;
@@ -36,15 +36,15 @@ struct bridges {
  * own, because in sequence the times would add up. */
 struct ending {
     struct thread thread;
-    struct out *out; /* one of the two is NULL */
-    struct in *in;
+    struct outbound *out; /* one of the two is NULL */
+    struct inbound *in;
 };
 
 static void
 end_direction(struct ending *ending)
 {
-    out_stop(ending->out);
-    in_stop(ending->in);
+    outbound_stop(ending->out);
+    inbound_stop(ending->in);
 }
 
 static void
@@ -81,19 +81,19 @@ static void
 close_some(const struct bridge *some, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        in_close(some[i].in);
-        out_close(some[i].out);
+        inbound_close(some[i].in);
+        outbound_close(some[i].out);
     }
 }
 
 /* Opening and replacing bridges */
 
 static enum status
-open_ledger(struct bridges *b, struct problem *why)
+open_db(struct bridges *b, struct problem *why)
 {
     struct problem inner = {""};
-    enum status rc = bridge_ledger_open(
-        &b->ledger, registry_config(b->registry)->data, &inner);
+    enum status rc =
+        mqtt_db_open(&b->db, registry_config(b->registry)->data, &inner);
 
     return rc ? problem(why, rc, "mqtt.db: %s", inner.text) : STATUS_OK;
 }
@@ -108,13 +108,13 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (config->out[0])
-        rc = out_open(&bridge->out, b->registry, b->ledger, config, &inner);
+        rc = outbound_open(&bridge->out, b->registry, b->db, config, &inner);
     if (!rc && config->n_inputs > 0)
-        rc = in_open(&bridge->in, b->registry, b->ledger, config, &inner);
+        rc = inbound_open(&bridge->in, b->registry, b->db, config, &inner);
     if (!rc)
         return STATUS_OK;
-    out_stop(bridge->out);
-    out_close(bridge->out);
+    outbound_stop(bridge->out);
+    outbound_close(bridge->out);
     bridge->out = NULL;
     return problem(why, rc, "bridge %s: %s", config->name, inner.text);
 }
@@ -159,8 +159,8 @@ make(struct bridges *b, const struct bridging *next, struct problem *why)
     size_t n_ended = b->n;
     enum status rc = STATUS_OK;
 
-    if (next->n > 0 && !b->ledger)
-        rc = open_ledger(b, why);
+    if (next->n > 0 && !b->db)
+        rc = open_db(b, why);
     if (rc)
         return rc;
     all = calloc(next->n + 1, sizeof(*all)); /* not 0 */
@@ -223,7 +223,7 @@ bridges_check_data(const struct config *config, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (config->n_bridges > 0)
-        rc = bridge_ledger_check(config->data, &inner);
+        rc = mqtt_db_check(config->data, &inner);
     if (rc)
         return problem(why, rc, "%s/mqtt.db: %s", config->data, inner.text);
     return STATUS_OK;
@@ -263,7 +263,7 @@ bridges_close(struct bridges *b)
         return;
     bridges_stop(b);
     close_some(b->all, b->n);
-    bridge_ledger_close(b->ledger);
+    mqtt_db_close(b->db);
     pthread_mutex_destroy(&b->mutex);
     free(b->all);
     free(b);
@@ -288,8 +288,8 @@ unlock(struct bridges *b)
 void
 bridges_write(struct bridges *b, struct buf *to)
 {
-    struct out_report out;
-    struct in_report in;
+    struct outbound_report out;
+    struct inbound_report in;
 
     BUF_ADD(to, "{\"bridges\":[");
     lock(b);
@@ -297,9 +297,9 @@ bridges_write(struct bridges *b, struct buf *to)
         const struct bridge *bridge = &b->all[i];
 
         if (bridge->out)
-            out_report(bridge->out, &out);
+            outbound_report(bridge->out, &out);
         if (bridge->in)
-            in_report(bridge->in, &in);
+            inbound_report(bridge->in, &in);
         if (i > 0)
             BUF_ADD(to, ",");
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
@@ -315,16 +315,16 @@ void
 bridges_warn(struct bridges *b, struct buf *to)
 {
     struct mqtt_state out;
-    struct in_report in;
+    struct inbound_report in;
 
     lock(b);
     for (size_t i = 0; b && i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
         if (bridge->out)
-            out_state(bridge->out, &out);
+            outbound_state(bridge->out, &out);
         if (bridge->in)
-            in_report(bridge->in, &in);
+            inbound_report(bridge->in, &in);
         bridge_report_warn(to, bridge->config, bridge->out ? &out : NULL,
                            bridge->in ? &in : NULL);
     }
@@ -336,13 +336,13 @@ void
 bridges_measure(struct bridges *b)
 {
     uint64_t in_flight = 0, lag = 0;
-    struct out_report out;
+    struct outbound_report out;
 
     lock(b);
     for (size_t i = 0; b && i < b->n; i++) {
         if (!b->all[i].out)
             continue;
-        out_report(b->all[i].out, &out);
+        outbound_report(b->all[i].out, &out);
         in_flight += out.in_flight;
         lag += out.lag;
     }

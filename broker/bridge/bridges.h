@@ -17,53 +17,45 @@
  * The folder:
  *
  *     bridges   all of them; bridge_report: reports for operators
- *     out       a direction outwards, its turns; lanes: sets come and go, and
- *               their rows in the ledger; lane: a set's cursor; telling: makes
- *               messages; flights, window: messages on their way; retained:
- *               position and status
- *     in        a direction inwards, its turns; inputs: subscriptions; held: a
- *               message; round: the messages of a turn, into the log; rejected:
- *               the report of a bad message
- *     topics    names of topics
- *     ledger    mqtt.db: state that outlives the process
+ *     outbound  a direction outwards, its turns (files: outbound_state.h)
+ *     inbound   a direction inwards, its turns. input_filters: subscriptions;
+ *               inbox_message: a received message; inbox: those of a turn, on
+ *               their way into the log; rejection: reports a bad message
+ *     mqtt_topics  names of topics
+ *     mqtt_db   mqtt.db: state that outlives the process
  *
  * broker/mqtt makes, keeps and makes again the connections.
  *
- * Dependencies go down this table: mqtt and ledger only know the calls that the
- * parts above gave them.
+ * Dependencies go down this table: mqtt and mqtt_db only know the calls that
+ * the parts above gave them.
  *
- * The way of one message out, on the client's thread unless stated otherwise:
+ * The way of one message out, on the client's thread unless stated otherwise.
+ * Each line names a function and its effect:
  *
- *     lanes      on_commit      log thread: a commit, so the lane is marked,
- *     mqtt       mqtt_wake      and the client woken
- *     out        on_turn        the marked lane is ready, and has its turn:
- *     outbound_messages
- *                telling_make   a message of the entries behind the last one,
- *                               as many as fit
- *     lanes      lanes_keep     writes its end to mqtt.db; only then
- *     flights    flights_send   it goes:
- *     out        out_publish    queued in the library; found by its number
- *     mqtt_loop  mqtt_write     written after the turn
- *     out        on_acknowledged
- *     flights    flights_acknowledged
- *                               PUBACK: if all earlier messages have theirs,
+ *     on_commit                 on the log thread: a commit marks the lane
+ *     mqtt_wake                 and wakes the client
+ *     on_turn                   the marked lane is ready, and has its turn
+ *     outbound_messages_make    a message of the entries behind the last one
+ *     lane_list_keep            writes the message's end to mqtt.db
+ *     flights_send              only then hands the message to the library
+ *     mqtt_write                the client writes it after the turn
+ *     flights_acknowledged      PUBACK: if all earlier messages have theirs,
  *                               the cursor moves. A refused message goes
- *                               again, and all behind it, after a pause
- *     retained_positions
- *                retained_send  its position, at most once a second
- *     lanes      lanes_keep     within a second: the cursor, in mqtt.db
+ *                               again after a pause, and all behind it
+ *     retained_send             the lane's position, at most once a second
+ *     lane_list_keep            the cursor in mqtt.db, within a second
  *
- * The way of one message in, on the client's thread unless stated otherwise:
+ * The way of one message in:
  *
- *     mqtt_loop  read_packets   reads all packets; for each message
- *     in         on_received    finds the input (input_filters) and the set
- *     held       held_new       copies it, and finds its type and key
- *     in         on_turn        all are read, and none is acknowledged
- *     round      round_settle   in order, for each
- *     held       held_begin     an ingest (sets/ingest.h), to the log
- *     round      on_done        log thread: it is committed, or has failed
- *     in         on_settled     counts it, or publishes its rejection
- *     mqtt_loop  mqtt_write     only now: PUBACK
+ *     read_packets              the client reads all packets
+ *     on_received               finds the input (input_filters) and the set
+ *     inbox_message_new         copies the message, finds its type and key
+ *     on_turn                   all are read, and none is acknowledged
+ *     inbox_settle              in order, for each:
+ *     inbox_message_begin       an ingest (sets/ingest.h), to the log
+ *     on_done                   on the log thread: it is committed, or failed
+ *     on_settled                counts it, or publishes its rejection
+ *     mqtt_write                only now: PUBACK
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 #include "proto/datetime.h"
 
 /* Returns the first digit: the digits are at the end of `to`. */

@@ -1,7 +1,7 @@
 /*
  * flight_window.h - messages that are published and not finished.
  *
- *   flight_window_add --> (kept in the ledger) --> flight_window_sent -->
+ *   flight_window_add --> (kept in mqtt.db) --> flight_window_sent -->
  * flight_window_take |              by its mid
  *                                              +--> in flight      |
  *                                                                  +--> done

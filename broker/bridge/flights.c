@@ -1,11 +1,11 @@
 /*
- * Messages of lanes on their way. They are published when the ledger has their
+ * Messages of lanes on their way. They are published when mqtt.db has their
  * ends, and finished in the order in which they were made, whatever the order
  * of their acknowledgements.
  */
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 
 /* Order */
 
@@ -25,7 +25,7 @@ flights_add(struct lane *lane, uint64_t upto, size_t bytes)
 void
 flights_advance(struct lane *lane)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     uint64_t upto = 0;
     struct list *node;
 
@@ -41,7 +41,7 @@ flights_advance(struct lane *lane)
     if (upto == 0)
         return;
     lane_move(lane, upto);
-    lanes_note(lane);
+    lane_list_note(lane);
     retained_note(lane);
     lane->failures = 0;
 }
@@ -49,7 +49,7 @@ flights_advance(struct lane *lane)
 /* Sending */
 
 static enum status
-publish(struct out *out, const struct made *made, struct problem *why)
+publish(struct outbound *out, const struct made *made, struct problem *why)
 {
     struct lane *lane = made->flight->lane;
     struct envelope e;
@@ -58,11 +58,11 @@ publish(struct out *out, const struct made *made, struct problem *why)
     envelope_write(&e, lane, made);
     e.message.payload =
         (struct slice){out->payloads.data + made->offset, made->size};
-    rc = out_publish(out, &e.message, made->flight, why);
+    rc = outbound_publish(out, &e.message, made->flight, why);
     if (rc)
         return rc;
     out->turns_of_positions++;
-    out_count(&out->counts.published, 1);
+    outbound_count(&out->counts.published, 1);
     metrics_add(METRIC_MQTT_PUBLISHED, 1);
     return STATUS_OK;
 }
@@ -73,10 +73,10 @@ static void
 fail(struct lane *lane, enum status rc, const struct problem *why,
      bool *is_over)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct problem reason = {.text = ""};
 
-    out_rewind(lane);
+    outbound_rewind(lane);
     *is_over = rc == STATUS_AGAIN || rc == STATUS_UNSUPPORTED;
     if (rc == STATUS_UNSUPPORTED) {
         problem_set(&reason,
@@ -88,12 +88,12 @@ fail(struct lane *lane, enum status rc, const struct problem *why,
         DIAG(DIAG_ERROR, "bridge", "cannot publish",
              diag_text("bridge", out->config->name),
              diag_text("set", lane->name), diag_text("error", why->text));
-        out_pause(lane);
+        outbound_pause(lane);
     }
 }
 
 void
-flights_send(struct out *out)
+flights_send(struct outbound *out)
 {
     struct problem why = {""};
     bool is_over = false;
@@ -110,7 +110,7 @@ flights_send(struct out *out)
             continue;
         }
         if (lane)
-            out_rewind(lane);
+            outbound_rewind(lane);
         flight_window_release(&out->window, made->flight);
     }
     out->n_made = 0;
@@ -128,18 +128,18 @@ refuse(struct lane *lane, int reason)
              diag_text("bridge", lane->out->config->name),
              diag_text("set", lane->name),
              diag_text("reason", mqtt_reason(reason)));
-    out_refused(lane, reason);
-    out_rewind(lane);
-    out_pause(lane);
+    outbound_refused(lane, reason);
+    outbound_rewind(lane);
+    outbound_pause(lane);
 }
 
 void
-flights_acknowledged(struct out *out, struct flight *flight, int reason)
+flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
 {
     struct lane *lane = flight->lane;
 
     if (reason >= MQTT_REASON_FAILED) {
-        out_count(&out->counts.refused, 1);
+        outbound_count(&out->counts.refused, 1);
         metrics_add(METRIC_MQTT_REFUSED, 1);
         if (lane)
             refuse(lane, reason); /* frees the flight */
@@ -147,7 +147,7 @@ flights_acknowledged(struct out *out, struct flight *flight, int reason)
             flight_window_release(&out->window, flight);
         return;
     }
-    out_count(&out->counts.acknowledged, 1);
+    outbound_count(&out->counts.acknowledged, 1);
     metrics_add(METRIC_MQTT_ACKNOWLEDGED, 1);
     if (!out->is_proven)
         mqtt_prove(out->mqtt);
@@ -160,7 +160,7 @@ flights_acknowledged(struct out *out, struct flight *flight, int reason)
         DIAG(DIAG_INFO, "bridge", "the MQTT broker takes what is told of a set",
              diag_text("bridge", out->config->name),
              diag_text("set", lane->name));
-        out_refused(lane, 0);
+        outbound_refused(lane, 0);
     }
     flights_advance(lane);
 }

@@ -10,9 +10,9 @@
 
 void
 input_filters_init(struct input_filters *inputs,
-                   const struct bridge_config *config, struct mqtt_db *ledger)
+                   const struct bridge_config *config, struct mqtt_db *db)
 {
-    *inputs = (struct input_filters){.config = config, .ledger = ledger};
+    *inputs = (struct input_filters){.config = config, .db = db};
 }
 
 void
@@ -32,7 +32,7 @@ find_filter(const struct bridge_config *config, const char *filter)
     return i;
 }
 
-/* Called for each filter in the ledger. */
+/* Called for each filter in mqtt.db. */
 static enum status
 on_filter(const char *filter, void *user)
 {
@@ -63,7 +63,7 @@ input_filters_subscribe(struct input_filters *inputs, struct mqtt *mqtt,
     memset(inputs->is_known, 0, sizeof(inputs->is_known));
     memset(inputs->is_asked, 0, sizeof(inputs->is_asked));
     inputs->n_stale = 0;
-    rc = mqtt_db_filters(inputs->ledger, config->name, on_filter, inputs, why);
+    rc = mqtt_db_filters(inputs->db, config->name, on_filter, inputs, why);
     for (size_t i = 0; !rc && i < inputs->n_stale; i++)
         rc = mqtt_unsubscribe(mqtt, inputs->stale[i], why);
     for (size_t i = 0; !rc && i < config->n_inputs; i++) {
@@ -77,7 +77,7 @@ input_filters_subscribe(struct input_filters *inputs, struct mqtt *mqtt,
 }
 
 /* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed from
- * the stale filters, and the ledger may forget them. If that fails, the next
+ * the stale filters, and mqtt.db may forget them. If that fails, the next
  * connection repeats it. */
 static enum status
 forget_stale(struct input_filters *inputs, struct problem *why)
@@ -85,7 +85,7 @@ forget_stale(struct input_filters *inputs, struct problem *why)
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < inputs->n_stale; i++)
-        rc = mqtt_db_drop_filter(inputs->ledger, inputs->config->name,
+        rc = mqtt_db_drop_filter(inputs->db, inputs->config->name,
                                  inputs->stale[i], why);
     inputs->n_stale = 0;
     return rc;
@@ -129,7 +129,7 @@ input_filters_granted(struct input_filters *inputs, int mid, int granted,
      * before SUBACK or after it. After a crash before this row they come again.
      * After a later crash the session has the unacknowledged ones. */
     if (!rc && !inputs->is_known[i])
-        rc = mqtt_db_add_filter(inputs->ledger, inputs->config->name,
+        rc = mqtt_db_add_filter(inputs->db, inputs->config->name,
                                 inputs->config->inputs[i].filter, why);
     return judged ? judged : rc;
 }

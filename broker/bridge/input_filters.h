@@ -7,9 +7,9 @@
  * crashed may have kept an older session. It unsubscribes from filters of the
  * session that are no longer configured.
  *
- * The ledger lists the granted filters. Retained messages are older than the
+ * mqtt.db lists the granted filters. Retained messages are older than the
  * subscription, so the client takes them once, when the MQTT broker grants a
- * filter that is not in the ledger:
+ * filter that is not in mqtt.db:
  *
  *   MQTT 5      the client asks for them only then (Retain Handling), so it
  *               takes all that come; also in a later connection, from the
@@ -34,10 +34,10 @@
 
 struct input_filters {
     const struct bridge_config *config;
-    struct mqtt_db *ledger;
+    struct mqtt_db *db;
 
     /* Of this connection, by input */
-    bool is_known[BRIDGE_INPUT_MAX]; /* the ledger has its filter */
+    bool is_known[BRIDGE_INPUT_MAX]; /* mqtt.db has its filter */
     bool is_asked[BRIDGE_INPUT_MAX]; /* SUBACK has not come */
     int mid[BRIDGE_INPUT_MAX];
 
@@ -46,8 +46,7 @@ struct input_filters {
 };
 
 void input_filters_init(struct input_filters *inputs,
-                        const struct bridge_config *config,
-                        struct mqtt_db *ledger);
+                        const struct bridge_config *config, struct mqtt_db *db);
 void input_filters_fini(struct input_filters *inputs);
 
 /* Subscribes and unsubscribes after a connection was made. After any failure
@@ -57,7 +56,7 @@ MUST_CHECK enum status input_filters_subscribe(struct input_filters *inputs,
                                                struct problem *why);
 
 /* Handles SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1;
- * `why` has the reason. STATUS_IO: the ledger could not note it. */
+ * `why` has the reason. STATUS_IO: mqtt.db could not note it. */
 MUST_CHECK enum status input_filters_granted(struct input_filters *inputs,
                                              int mid, int granted,
                                              struct problem *why);

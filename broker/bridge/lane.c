@@ -4,7 +4,7 @@
 #include <string.h>
 
 struct lane *
-lane_new(struct out *out, struct slice name)
+lane_new(struct outbound *out, struct slice name)
 {
     struct lane *lane = calloc(1, sizeof(*lane) + name.size + 1);
 

@@ -11,7 +11,7 @@
  * `begun` moves when a message is made. `told` follows it if the bridge
  * publishes each change as a message, too. `acked` moves when all messages up
  * to an end are acknowledged. After the end of a connection or the refusal of a
- * message the lane goes back to `acked`. The ledger keeps `ends` with it, so
+ * message the lane goes back to `acked`. mqtt.db keeps `ends` with it, so
  * repeated messages end in the same places.
  *
  * A lane waits in one queue or in none.
@@ -42,19 +42,19 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-struct out;
+struct outbound;
 
 struct lane {
     struct list node;    /* out->lanes, by name */
     struct list queue;   /* ready or paused */
     struct list told;    /* retained_positions.c: in out->due or out->resting */
-    struct list unkept;  /* in out->unkept: the ledger's row is missing or out
+    struct list unkept;  /* in out->unkept: mqtt.db's row is missing or out
                             of date */
     struct list flights; /* in order */
     struct list refused; /* in out->refused: the MQTT broker refuses its
                             messages */
 
-    struct out *out;
+    struct outbound *out;
     struct set *set; /* NULL: it was removed */
     struct watch watch;
     struct mark mark; /* its log has news: base/news_stack.h */
@@ -76,7 +76,7 @@ struct lane {
     uint8_t position_reason; /* the same for its position */
     bool has_told_digest;
     bool is_there;    /* the last look at all sets found it */
-    bool is_kept;     /* the ledger has a row */
+    bool is_kept;     /* mqtt.db has a row */
     bool is_due;      /* its position was not published yet */
     bool is_resting;  /* it was published less than a second ago */
     bool is_clearing; /* its set is gone, and its position is being removed */
@@ -84,17 +84,17 @@ struct lane {
 };
 
 /* Makes a lane with a name and nothing else. NULL: no memory. */
-struct lane *lane_new(struct out *out, struct slice name);
+struct lane *lane_new(struct outbound *out, struct slice name);
 
 /* Removes the lane from out->lanes, and frees it. It must be in no other list,
  * and have no set. */
 void lane_free(struct lane *lane);
 
-/* Takes over a row of the ledger. */
+/* Takes over a row of mqtt.db. */
 MUST_CHECK enum status lane_take_row(struct lane *lane,
                                      const struct lane_row *row);
 
-/* Returns the row for the ledger; it lends from the lane. */
+/* Returns the row for mqtt.db; it lends from the lane. */
 struct lane_row lane_row(const struct lane *lane);
 
 /* Begins at `acked`, with nothing begun. */

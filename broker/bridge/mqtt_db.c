@@ -95,7 +95,7 @@ name_database(char *path, size_t size, const char *dir)
 }
 
 enum status
-bridge_ledger_check(const char *dir, struct problem *why)
+mqtt_db_check(const char *dir, struct problem *why)
 {
     char path[4200];
 
@@ -104,8 +104,7 @@ bridge_ledger_check(const char *dir, struct problem *why)
 }
 
 enum status
-bridge_ledger_open(struct mqtt_db **ledger, const char *dir,
-                   struct problem *why)
+mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
 {
     struct mqtt_db *l = calloc(1, sizeof(*l));
     char path[4200];
@@ -128,15 +127,15 @@ bridge_ledger_open(struct mqtt_db **ledger, const char *dir,
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&l->db, &l->statements[i], sql[i], why);
     if (rc) {
-        bridge_ledger_close(l);
+        mqtt_db_close(l);
         return rc;
     }
-    *ledger = l;
+    *db = l;
     return STATUS_OK;
 }
 
 void
-bridge_ledger_close(struct mqtt_db *l)
+mqtt_db_close(struct mqtt_db *l)
 {
     if (!l)
         return;

@@ -32,14 +32,12 @@
 
 struct mqtt_db;
 
-/* (The name ledger_open belongs to client/watch.) */
-MUST_CHECK enum status bridge_ledger_open(struct mqtt_db **ledger,
-                                          const char *dir, struct problem *why);
-void bridge_ledger_close(struct mqtt_db *ledger); /* NULL is allowed */
+MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
+                                    struct problem *why);
+void mqtt_db_close(struct mqtt_db *db); /* NULL is allowed */
 
-/* Checks that bridge_ledger_open can use `dir`. Writes nothing. */
-MUST_CHECK enum status bridge_ledger_check(const char *dir,
-                                           struct problem *why);
+/* Checks that mqtt_db_open can use `dir`. Writes nothing. */
+MUST_CHECK enum status mqtt_db_check(const char *dir, struct problem *why);
 
 /* Hexadecimal, and a NUL. */
 #define BRIDGE_IDENTITY_SIZE 9
@@ -52,7 +50,7 @@ struct bridge_row {
 };
 
 /* Finds the bridge of that name, or makes its row, durably. */
-MUST_CHECK enum status mqtt_db_bridge(struct mqtt_db *ledger, const char *name,
+MUST_CHECK enum status mqtt_db_bridge(struct mqtt_db *db, const char *name,
                                       struct bridge_row *row,
                                       struct problem *why);
 
@@ -66,32 +64,31 @@ struct lane_row {
 };
 
 /* Calls `fn` for every lane of a bridge, by name, until `fn` returns an error.
- * The lock is held: `fn` must not call the ledger. */
+ * The lock is held: `fn` must not call mqtt.db. */
 MUST_CHECK enum status
-mqtt_db_lanes(struct mqtt_db *ledger, const char *bridge,
+mqtt_db_lanes(struct mqtt_db *db, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why);
 
 /* Writes lanes, all in one transaction; `is_firm`: with an fsync. */
-MUST_CHECK enum status mqtt_db_keep(struct mqtt_db *ledger, const char *bridge,
+MUST_CHECK enum status mqtt_db_keep(struct mqtt_db *db, const char *bridge,
                                     const struct lane_row *rows, size_t n,
                                     bool is_firm, struct problem *why);
 
 /* Deletes the row of a removed set. */
-MUST_CHECK enum status mqtt_db_forget(struct mqtt_db *ledger,
-                                      const char *bridge, struct slice set,
-                                      struct problem *why);
+MUST_CHECK enum status mqtt_db_forget(struct mqtt_db *db, const char *bridge,
+                                      struct slice set, struct problem *why);
 
 /* Granted filters of a bridge: calls `fn` for each; adds one; removes one. */
-MUST_CHECK enum status
-mqtt_db_filters(struct mqtt_db *ledger, const char *bridge,
-                enum status (*fn)(const char *filter, void *user), void *user,
-                struct problem *why);
-MUST_CHECK enum status mqtt_db_add_filter(struct mqtt_db *ledger,
+MUST_CHECK enum status mqtt_db_filters(struct mqtt_db *db, const char *bridge,
+                                       enum status (*fn)(const char *filter,
+                                                         void *user),
+                                       void *user, struct problem *why);
+MUST_CHECK enum status mqtt_db_add_filter(struct mqtt_db *db,
                                           const char *bridge,
                                           const char *filter,
                                           struct problem *why);
-MUST_CHECK enum status mqtt_db_drop_filter(struct mqtt_db *ledger,
+MUST_CHECK enum status mqtt_db_drop_filter(struct mqtt_db *db,
                                            const char *bridge,
                                            const char *filter,
                                            struct problem *why);

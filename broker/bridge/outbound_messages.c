@@ -4,11 +4,11 @@
  * change: a notification of one entry on another topic.
  *
  * All messages of a turn are made in one buffer, kept, then published: the
- * ledger writes once, and libmosquitto copies the payloads.
+ * database writes once, and libmosquitto copies the payloads.
  */
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 #include "broker/log/batch.h"
 #include "broker/sets/message.h"
 #include "proto/fragment.h"
@@ -31,7 +31,7 @@ pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
         return problem_memory(why);
     flight_window_skip(&lane->out->window, flight);
     lane_pass(lane, upto);
-    out_count(&lane->out->counts.left_out, n);
+    outbound_count(&lane->out->counts.left_out, n);
     metrics_add(METRIC_MQTT_LEFT_OUT, (int64_t)n);
     flights_advance(lane);
     return STATUS_OK;
@@ -85,7 +85,7 @@ struct reading {
 };
 
 static void
-forget_payload(struct out *out, size_t offset)
+forget_payload(struct outbound *out, size_t offset)
 {
     out->payloads.size = offset;
     out->payloads.failed = false;
@@ -97,7 +97,7 @@ static enum status
 write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
               struct problem *why)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     const struct coverage before = {.last = lane->told_upto,
                                     .has_digest = lane->has_told_digest,
                                     .digest = lane->told_digest};
@@ -129,7 +129,7 @@ static enum status
 add_made(struct lane *lane, struct made *made, uint64_t where,
          struct problem *why)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
 
     made->flight = flights_add(lane, where, made->size);
     if (!made->flight) {
@@ -146,7 +146,7 @@ static enum status
 make_notification(struct reading *r, bool *is_told, struct problem *why)
 {
     struct lane *lane = r->lane;
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct made made = {.is_change = false};
     size_t room = envelope_room(lane, &made),
            usual = registry_config(out->registry)->message_bytes;
@@ -171,13 +171,13 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
     if (rc)
         return rc;
     if (lane_begin(lane, made.last, &is_new)) {
-        out_rewind(lane); /* drops the messages of this turn, too */
+        outbound_rewind(lane); /* drops the messages of this turn, too */
         return problem_memory(why);
     }
     if (!tells_changes)
         lane_tell(lane, made.last, &r->covered.digest);
     if (is_new) {
-        lanes_note(lane);
+        lane_list_note(lane);
         out->must_keep = true;
     }
     return STATUS_OK;
@@ -200,7 +200,7 @@ static enum status
 make_change(struct reading *r, bool *is_told, struct problem *why)
 {
     struct lane *lane = r->lane;
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct made made = {.is_change = true};
     uint64_t seq = lane->told_upto + 1,
              where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
@@ -247,7 +247,7 @@ make_next(struct reading *r, bool *is_told, struct problem *why)
 }
 
 static bool
-has_room(const struct out *out)
+has_room(const struct outbound *out)
 {
     return flight_window_has_room(&out->window) &&
            out->n_made < TURN_MESSAGES && out->payloads.size < TURN_BYTES;
@@ -257,7 +257,7 @@ has_room(const struct out *out)
 static enum status
 make_some(struct reading *r, bool *has_more, struct problem *why)
 {
-    struct out *out = r->lane->out;
+    struct outbound *out = r->lane->out;
     unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
     enum status rc = STATUS_OK;
 
@@ -287,14 +287,14 @@ tell(struct lane *lane)
         DIAG(DIAG_ERROR, "bridge", "cannot read for a bridge",
              diag_text("bridge", lane->out->config->name),
              diag_text("set", lane->name), diag_text("error", why.text));
-        out_pause(lane);
+        outbound_pause(lane);
     } else if (!rc && has_more) {
-        out_ready(lane);
+        outbound_ready(lane);
     }
 }
 
 void
-telling_make(struct out *out)
+outbound_messages_make(struct outbound *out)
 {
     buf_clear(&out->payloads);
     out->n_made = 0;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "broker/base/diag.h"
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
 #include "proto/json.h"
@@ -30,7 +30,7 @@
 #define OFFLINE "offline"
 
 static int
-qos_of(const struct out *out)
+qos_of(const struct outbound *out)
 {
     return out->config->qos > 0 ? 1 : 0;
 }
@@ -40,7 +40,7 @@ qos_of(const struct out *out)
 /* Publishes the status. If the window is full, at QoS 0, which needs no room.
  * false: it could not be published. */
 static bool
-send_status(struct out *out, const char *text, bool is_last)
+send_status(struct outbound *out, const char *text, bool is_last)
 {
     struct mqtt_message message = {
         .topic = out->status_topic.text,
@@ -56,7 +56,7 @@ send_status(struct out *out, const char *text, bool is_last)
         return false;
     flight->upto = is_last;
     list_append(&out->window.others, &flight->node);
-    if (!out_publish(out, &message, flight, &why))
+    if (!outbound_publish(out, &message, flight, &why))
         return true;
     DIAG(DIAG_WARNING, "bridge", "cannot tell the status of a bridge",
          diag_text("bridge", out->config->name), diag_text("status", text),
@@ -84,7 +84,7 @@ retained_note(struct lane *lane)
 }
 
 void
-retained_connected(struct out *out)
+retained_connected(struct outbound *out)
 {
     struct list *node, *after;
 
@@ -160,7 +160,7 @@ write_position(struct buf *to, const struct lane *lane)
 static enum status
 send_position(struct lane *lane, struct problem *why)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct topic_name topic = topic_position(out->config->prefix, lane->name);
     struct mqtt_message message = {
         .topic = topic.text,
@@ -181,12 +181,12 @@ send_position(struct lane *lane, struct problem *why)
     if (!flight)
         return problem_memory(why);
     list_append(&out->window.others, &flight->node);
-    return out_publish(out, &message, flight, why);
+    return outbound_publish(out, &message, flight, why);
 }
 
 /* Skips all positions: the MQTT broker retains none. */
 static void
-send_none(struct out *out)
+send_none(struct outbound *out)
 {
     struct list *node;
 
@@ -196,13 +196,13 @@ send_none(struct out *out)
         list_remove(node);
         lane->is_due = false;
         if (lane->is_clearing)
-            lanes_forget(lane);
+            lane_list_forget(lane);
     }
 }
 
 /* Publishes the next position that is due. */
 static enum status
-send_next(struct out *out, int64_t now_us)
+send_next(struct outbound *out, int64_t now_us)
 {
     struct lane *lane = list_entry(out->due.next, struct lane, told);
     struct problem why = {""};
@@ -225,7 +225,7 @@ send_next(struct out *out, int64_t now_us)
 }
 
 static void
-wake_rested(struct out *out, int64_t now_us)
+wake_rested(struct outbound *out, int64_t now_us)
 {
     struct list *node;
 
@@ -242,7 +242,7 @@ wake_rested(struct out *out, int64_t now_us)
 }
 
 void
-retained_send(struct out *out, int64_t now_us)
+retained_send(struct outbound *out, int64_t now_us)
 {
     unsigned *turns = &out->turns_of_positions;
 
@@ -262,7 +262,7 @@ retained_send(struct out *out, int64_t now_us)
 
 /* Logs a reason once, not with each connection and each position. */
 static void
-judge_status(struct out *out, int reason)
+judge_status(struct outbound *out, int reason)
 {
     if (reason && reason != out->status_reason)
         DIAG(DIAG_WARNING, "bridge",
@@ -285,7 +285,7 @@ judge_position(struct lane *lane, int reason)
 }
 
 void
-retained_acknowledged(struct out *out, struct flight *flight, int reason)
+retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
 {
     struct lane *lane = flight->lane;
 
@@ -298,21 +298,21 @@ retained_acknowledged(struct out *out, struct flight *flight, int reason)
     else if (lane)
         judge_position(lane, reason);
     if (lane && lane->is_clearing && flight->bytes == 0)
-        lanes_forget(lane);
+        lane_list_forget(lane);
 }
 
 /* True when "offline" must go out. Messages in flight and positions have half
  * of the time; "offline" has the other half, so that subscribers do not see a
  * wrong "online". */
 static bool
-is_time_to_go(const struct out *out, int64_t now_us)
+is_time_to_go(const struct outbound *out, int64_t now_us)
 {
     return now_us >= out->farewell_us + MQTT_FAREWELL_US / 2 ||
            (out->window.in_flight == 0 && list_is_empty(&out->due));
 }
 
 bool
-retained_farewell(struct out *out, int64_t now_us)
+retained_farewell(struct outbound *out, int64_t now_us)
 {
     if (!out->takes_retained)
         return out->window.in_flight == 0;

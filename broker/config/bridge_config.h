@@ -62,7 +62,7 @@ struct bridge_config {
     char ca[4096];            /* PEM; "": those of the system */
     char cert[4096];          /* PEM: the client's; "": none */
     char key[4096];
-    char client_id[128]; /* "-out", "-in" are added; "": made (ledger.h) */
+    char client_id[128]; /* "-out", "-in" are added; "": made (mqtt_db.h) */
     enum bridge_version version;
     int64_t keepalive_us;   /* whole seconds, 5 to 65535 */
     int64_t retry_first_us; /* pause after the first failure; doubles */

@@ -20,10 +20,10 @@ static const struct bridge_config plant = {
     .prefix = "tidings",
 };
 
-static struct out_report
+static struct outbound_report
 some_out(void)
 {
-    return (struct out_report){
+    return (struct outbound_report){
         .mqtt = {MQTT_CONNECTED, MOMENT_US, 2, {""}},
         .sets = 3,
         .lag = 41,
@@ -38,10 +38,10 @@ some_out(void)
     };
 }
 
-static struct in_report
+static struct inbound_report
 some_in(void)
 {
-    return (struct in_report){
+    return (struct inbound_report){
         .mqtt = {MQTT_WAITING, MOMENT_US, 0, {"say \"no\""}},
         .received = 12,
         .posted = 5,
@@ -53,8 +53,8 @@ some_in(void)
 }
 
 static void
-write(struct buf *to, struct jsonpath *j, const struct out_report *out,
-      const struct in_report *in)
+write(struct buf *to, struct jsonpath *j, const struct outbound_report *out,
+      const struct inbound_report *in)
 {
     buf_init(to, 65536);
     bridge_report_write(to, &plant, out, in);
@@ -76,8 +76,8 @@ TEST(a_report_tells_of_both_directions)
                    {"in.posted", 5},          {"in.entries", 50},
                    {"in.ignored", 4},         {"in.rejected", 2},
                    {"in.repeats", 1}};
-    struct out_report out = some_out();
-    struct in_report in = some_in();
+    struct outbound_report out = some_out();
+    struct inbound_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
@@ -103,8 +103,8 @@ TEST(a_report_tells_of_both_directions)
 
 TEST(a_report_leaves_out_what_is_not_there)
 {
-    struct out_report out = some_out();
-    struct in_report in = some_in();
+    struct outbound_report out = some_out();
+    struct inbound_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
@@ -124,8 +124,8 @@ TEST(a_report_leaves_out_what_is_not_there)
 
 TEST(a_report_has_no_secrets)
 {
-    struct out_report out = some_out();
-    struct in_report in = some_in();
+    struct outbound_report out = some_out();
+    struct inbound_report in = some_in();
     struct jsonpath j;
     struct buf text;
 
@@ -138,7 +138,7 @@ TEST(a_report_has_no_secrets)
 }
 
 static void
-assert_warned(const struct mqtt_state *out, const struct in_report *in,
+assert_warned(const struct mqtt_state *out, const struct inbound_report *in,
               const char *lines)
 {
     struct buf text;
@@ -152,8 +152,8 @@ assert_warned(const struct mqtt_state *out, const struct in_report *in,
 
 TEST(what_does_not_work_is_a_line_of_warning)
 {
-    struct out_report out = some_out();
-    struct in_report in = some_in();
+    struct outbound_report out = some_out();
+    struct inbound_report in = some_in();
 
     assert_warned(&out.mqtt, NULL, "");
     assert_warned(&out.mqtt, &in,

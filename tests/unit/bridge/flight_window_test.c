@@ -5,7 +5,7 @@
 #include "broker/bridge/flight_window.h"
 
 #include "broker/bridge/lane.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/outbound.h"
 #include "tests/test.h"
 
 #define MAX 4

@@ -13,25 +13,25 @@
 #define EPOCH "0123456789abcdef"
 
 static struct tempdir dir;
-static struct mqtt_db *ledger;
+static struct mqtt_db *db;
 
 static int
-open_ledger(void **state)
+open_db(void **state)
 {
     struct problem why = {""};
 
     (void)state;
     tempdir_open(&dir);
-    if (bridge_ledger_open(&ledger, dir.path, &why))
+    if (mqtt_db_open(&db, dir.path, &why))
         fail_msg("%s", why.text);
     return 0;
 }
 
 static int
-close_ledger(void **state)
+close_db(void **state)
 {
     (void)state;
-    bridge_ledger_close(ledger);
+    mqtt_db_close(db);
     tempdir_close(&dir);
     return 0;
 }
@@ -41,8 +41,8 @@ reopen(void)
 {
     struct problem why = {""};
 
-    bridge_ledger_close(ledger);
-    if (bridge_ledger_open(&ledger, dir.path, &why))
+    mqtt_db_close(db);
+    if (mqtt_db_open(&db, dir.path, &why))
         fail_msg("%s", why.text);
 }
 
@@ -55,7 +55,7 @@ row_of(const char *set, uint64_t acked, const uint64_t *ends, size_t n)
 static void
 keep(const char *bridge, struct lane_row row, bool is_firm)
 {
-    assert_int_equal(mqtt_db_keep(ledger, bridge, &row, 1, is_firm, NULL),
+    assert_int_equal(mqtt_db_keep(db, bridge, &row, 1, is_firm, NULL),
                      STATUS_OK);
 }
 
@@ -81,24 +81,24 @@ assert_lanes(const char *bridge, const char *expected)
     struct buf text;
 
     buf_init(&text, SIZE_MAX);
-    assert_int_equal(mqtt_db_lanes(ledger, bridge, describe, &text, NULL),
+    assert_int_equal(mqtt_db_lanes(db, bridge, describe, &text, NULL),
                      STATUS_OK);
     buf_add(&text, "", 1);
     assert_string_equal(text.data, expected);
     buf_fini(&text);
 }
 
-FIXTURE(open_ledger, close_ledger);
+FIXTURE(open_db, close_db);
 
 TEST(a_bridge_has_one_identity_for_ever_and_another_has_another)
 {
     struct bridge_row first, again, other;
     int64_t before_us = clock_now_us();
 
-    assert_int_equal(mqtt_db_bridge(ledger, "a", &first, NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_bridge(ledger, "b", &other, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "a", &first, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "b", &other, NULL), STATUS_OK);
     reopen();
-    assert_int_equal(mqtt_db_bridge(ledger, "a", &again, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "a", &again, NULL), STATUS_OK);
 
     assert_int_equal(strlen(first.identity), BRIDGE_IDENTITY_SIZE - 1);
     assert_string_equal(again.identity, first.identity);
@@ -129,8 +129,7 @@ TEST(a_lane_that_is_kept_again_replaces_what_was_kept)
     keep("a", row_of("one", 103, ends + 1, 1), false);
     assert_lanes("a", "one@103:400; ");
 
-    assert_int_equal(mqtt_db_forget(ledger, "a", SLICE("one"), NULL),
-                     STATUS_OK);
+    assert_int_equal(mqtt_db_forget(db, "a", SLICE("one"), NULL), STATUS_OK);
     assert_lanes("a", "");
 }
 
@@ -175,25 +174,25 @@ TEST(who_reads_lanes_may_stop)
     keep("a", row_of("one", 0, NULL, 0), false);
     keep("a", row_of("two", 0, NULL, 0), false);
 
-    assert_int_equal(mqtt_db_lanes(ledger, "a", stop_at_once, &n, NULL),
+    assert_int_equal(mqtt_db_lanes(db, "a", stop_at_once, &n, NULL),
                      STATUS_STOPPED);
     assert_int_equal(n, 1);
     assert_lanes("a", "one@0:; two@0:; ");
 }
 
-/* Runs SQL of the test's own while the ledger is closed. */
+/* Runs SQL of the test's own while mqtt.db is closed. */
 static void
 tamper(const char *sql)
 {
     char path[400];
-    struct db db;
+    struct db file;
 
     snprintf(path, sizeof(path), "%s/mqtt.db", dir.path);
-    bridge_ledger_close(ledger);
-    ledger = NULL;
-    assert_int_equal(db_open(&db, path, DB_SMALL, NULL), STATUS_OK);
-    assert_int_equal(db_exec(&db, sql, NULL), STATUS_OK);
-    db_close(&db);
+    mqtt_db_close(db);
+    db = NULL;
+    assert_int_equal(db_open(&file, path, DB_SMALL, NULL), STATUS_OK);
+    assert_int_equal(db_exec(&file, sql, NULL), STATUS_OK);
+    db_close(&file);
     reopen();
 }
 
@@ -214,7 +213,7 @@ TEST(what_is_damaged_is_told_and_not_believed)
         struct problem why = {""};
 
         tamper(updates[i]);
-        assert_int_equal(mqtt_db_lanes(ledger, "a", stop_at_once, &n, &why),
+        assert_int_equal(mqtt_db_lanes(db, "a", stop_at_once, &n, &why),
                          STATUS_IO);
         assert_non_null(strstr(why.text, "mqtt.db is damaged"));
     }
@@ -230,7 +229,7 @@ TEST(rows_are_kept_together_or_not_at_all)
     tamper("CREATE TRIGGER no BEFORE INSERT ON lanes WHEN"
            " new.name='two' BEGIN SELECT RAISE(ABORT, 'no two'); END");
 
-    assert_int_not_equal(mqtt_db_keep(ledger, "a", rows, 2, false, &why),
+    assert_int_not_equal(mqtt_db_keep(db, "a", rows, 2, false, &why),
                          STATUS_OK);
     assert_non_null(strstr(why.text, "no two"));
     assert_lanes("a", "");
@@ -251,22 +250,21 @@ TEST(filters_are_those_that_were_added_and_not_dropped)
     struct buf text;
 
     buf_init(&text, SIZE_MAX);
-    assert_int_equal(mqtt_db_add_filter(ledger, "a", "x/#", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(ledger, "a", "x/#", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(ledger, "a", "y/+", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(ledger, "b", "z", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_drop_filter(ledger, "a", "y/+", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_drop_filter(ledger, "a", "none", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_add_filter(db, "a", "x/#", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_add_filter(db, "a", "x/#", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_add_filter(db, "a", "y/+", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_add_filter(db, "b", "z", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_drop_filter(db, "a", "y/+", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_drop_filter(db, "a", "none", NULL), STATUS_OK);
     reopen();
 
-    assert_int_equal(mqtt_db_filters(ledger, "a", join, &text, NULL),
-                     STATUS_OK);
+    assert_int_equal(mqtt_db_filters(db, "a", join, &text, NULL), STATUS_OK);
     buf_add(&text, "", 1);
     assert_string_equal(text.data, "x/# ");
     buf_fini(&text);
 }
 
-TEST(a_ledger_that_cannot_be_opened_says_why)
+TEST(a_database_that_cannot_be_opened_says_why)
 {
     struct mqtt_db *none = NULL;
     struct problem why = {""};
@@ -274,7 +272,7 @@ TEST(a_ledger_that_cannot_be_opened_says_why)
 
     snprintf(path, sizeof(path), "%s/none", dir.path);
 
-    assert_int_not_equal(bridge_ledger_open(&none, path, &why), STATUS_OK);
+    assert_int_not_equal(mqtt_db_open(&none, path, &why), STATUS_OK);
 
     assert_non_null(strstr(why.text, "/none/mqtt.db"));
     assert_null(none);

@@ -6,7 +6,7 @@
 #include <sqlite3.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/in_stage.h"
+#include "tests/unit/bridge_quiet/inbound_stage.h"
 
 /* Asserts filter number `i` of those that the client got since the start. */
 static void
@@ -87,7 +87,7 @@ TEST(tells_of_a_filter_that_is_not_granted_at_qos_1, in_stage_setup_closed,
 }
 
 /* The bridge unsubscribes from filters of the session that are no longer
- * configured; the ledger forgets each when the MQTT broker has confirmed that,
+ * configured; mqtt.db forgets each when the MQTT broker has confirmed that,
  * not before. */
 TEST(unsubscribes_from_what_is_configured_no_more)
 {
@@ -158,9 +158,9 @@ TEST(takes_retained_messages_of_5_that_were_asked_for)
     assert_locs(s, "alpha", "1 2");
 }
 
-/* Without the ledger nobody knows which messages are new: the connection is
+/* Without mqtt.db nobody knows which messages are new: the connection is
  * useless. */
-TEST(drops_the_connection_without_the_ledger)
+TEST(drops_the_connection_without_the_database)
 {
     struct in_stage *s = *state;
     sqlite3 *db;

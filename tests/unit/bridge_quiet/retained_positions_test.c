@@ -3,7 +3,7 @@
 
 #include "proto/datetime.h"
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 /* With the set "demo", which is at 1; nothing is acknowledged. */
 static int
@@ -122,7 +122,7 @@ TEST(without_retained_messages_there_is_neither_status_nor_position, outs_setup,
     quiet_mqtt->takes_retained = false;
     play(o, "connect; turn; post demo 1; ackall; pass 10s; all demo(1-2);"
             "remove gone; await; all; has sets 1");
-    out_stop(o->out);
+    outbound_stop(o->out);
     play(o, "all");
 }
 
@@ -137,7 +137,7 @@ TEST(the_end_is_told_behind_the_last_positions)
     struct outs *o = *state;
 
     play(o, "ackall; post demo 1; skip");
-    out_stop(o->out); /* demo(1-2) is acknowledged now */
+    outbound_stop(o->out); /* demo(1-2) is acknowledged now */
     play(o, "all demo@2 offline");
     assert_string_equal(quiet_mqtt->options.will_payload, "offline");
     assert_string_equal(quiet_mqtt->options.will_topic, "tidings/status");
@@ -179,7 +179,7 @@ TEST(a_position_is_cleared_as_often_as_it_has_to_be)
             "remove demo; until sets 0; ack demo@-; pass 2s");
     second = outs_find(o, "demo@-", 1);
 
-    /* The ledger keeps it until that is acknowledged. */
+    /* mqtt.db keeps it until that is acknowledged. */
     play(o, "lose; connect; pass 2s");
     assert_true(outs_find(o, "demo@-", 2) > second);
 }

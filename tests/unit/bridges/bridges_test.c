@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "broker/base/metrics.h"
-#include "broker/bridge/in.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/inbound.h"
+#include "broker/bridge/outbound.h"
 #include "tests/support/jsonpath.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -20,12 +20,12 @@
 
 /* Doubles: they count, and an end waits until all are at their end. */
 
-struct out {
+struct outbound {
     const struct bridge_config *config;
     bool is_stopped;
 };
 
-struct in {
+struct inbound {
     const struct bridge_config *config;
     bool is_stopped;
 };
@@ -33,7 +33,7 @@ struct in {
 static struct {
     unsigned n_opened, n_closed;
     unsigned fails_at;   /* which open, from 1, once; 0: none */
-    unsigned n_in_fails; /* so often in_open fails */
+    unsigned n_in_fails; /* so often inbound_open fails */
     bool has_barrier;
     pthread_barrier_t barrier;
 } doubles;
@@ -58,13 +58,14 @@ stop_double(bool *is_stopped)
 }
 
 enum status
-out_open(struct out **out, struct registry *registry, struct mqtt_db *ledger,
-         const struct bridge_config *config, struct problem *why)
+outbound_open(struct outbound **out, struct registry *registry,
+              struct mqtt_db *db, const struct bridge_config *config,
+              struct problem *why)
 {
     enum status rc = open_double(why);
 
     assert_non_null(registry);
-    assert_non_null(ledger);
+    assert_non_null(db);
     if (rc)
         return rc;
     *out = calloc(1, sizeof(**out));
@@ -73,14 +74,14 @@ out_open(struct out **out, struct registry *registry, struct mqtt_db *ledger,
 }
 
 void
-out_stop(struct out *out)
+outbound_stop(struct outbound *out)
 {
     if (out)
         stop_double(&out->is_stopped);
 }
 
 void
-out_close(struct out *out)
+outbound_close(struct outbound *out)
 {
     if (!out)
         return;
@@ -90,14 +91,14 @@ out_close(struct out *out)
 }
 
 void
-out_report(struct out *out, struct out_report *report)
+outbound_report(struct outbound *out, struct outbound_report *report)
 {
-    *report = (struct out_report){.in_flight = 3, .lag = 100};
-    out_state(out, &report->mqtt);
+    *report = (struct outbound_report){.in_flight = 3, .lag = 100};
+    outbound_state(out, &report->mqtt);
 }
 
 void
-out_state(struct out *out, struct mqtt_state *state)
+outbound_state(struct outbound *out, struct mqtt_state *state)
 {
     *state = (struct mqtt_state){.condition = strcmp(out->config->name, "b")
                                                   ? MQTT_CONNECTED
@@ -105,13 +106,13 @@ out_state(struct out *out, struct mqtt_state *state)
 }
 
 enum status
-in_open(struct in **in, struct registry *registry, struct mqtt_db *ledger,
-        const struct bridge_config *config, struct problem *why)
+inbound_open(struct inbound **in, struct registry *registry, struct mqtt_db *db,
+             const struct bridge_config *config, struct problem *why)
 {
     enum status rc = STATUS_IO;
 
     assert_non_null(registry);
-    assert_non_null(ledger);
+    assert_non_null(db);
     if (doubles.n_in_fails > 0)
         doubles.n_in_fails--;
     else
@@ -124,14 +125,14 @@ in_open(struct in **in, struct registry *registry, struct mqtt_db *ledger,
 }
 
 void
-in_stop(struct in *in)
+inbound_stop(struct inbound *in)
 {
     if (in)
         stop_double(&in->is_stopped);
 }
 
 void
-in_close(struct in *in)
+inbound_close(struct inbound *in)
 {
     if (!in)
         return;
@@ -141,10 +142,10 @@ in_close(struct in *in)
 }
 
 void
-in_report(struct in *in, struct in_report *report)
+inbound_report(struct inbound *in, struct inbound_report *report)
 {
     (void)in;
-    *report = (struct in_report){.mqtt = {.condition = MQTT_CONNECTED}};
+    *report = (struct inbound_report){.mqtt = {.condition = MQTT_CONNECTED}};
 }
 
 /* The stage */

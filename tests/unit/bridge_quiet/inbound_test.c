@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/in_stage.h"
+#include "tests/unit/bridge_quiet/inbound_stage.h"
 
 FIXTURE(in_stage_setup, in_stage_teardown);
 
@@ -303,18 +303,18 @@ TEST(commits_on_the_way_when_much_is_read)
 {
     struct in_stage *s = *state;
 
-    for (unsigned i = 0; i < ROUND_MESSAGES; i++) {
+    for (unsigned i = 0; i < INBOX_MESSAGES; i++) {
         assert_int_equal(last_of(s, "alpha"), 0);
         receive("a/x", ENTRY("1"));
     }
-    assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES);
+    assert_int_equal(last_of(s, "alpha"), INBOX_MESSAGES);
 
     in_stage_fill(s, 1 << 19);
-    for (unsigned i = 0; i < ROUND_BYTES >> 19; i++) {
-        assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES);
+    for (unsigned i = 0; i < INBOX_BYTES >> 19; i++) {
+        assert_int_equal(last_of(s, "alpha"), INBOX_MESSAGES);
         receive("a/x", s->payload);
     }
-    assert_int_equal(last_of(s, "alpha"), ROUND_MESSAGES + (ROUND_BYTES >> 19));
+    assert_int_equal(last_of(s, "alpha"), INBOX_MESSAGES + (INBOX_BYTES >> 19));
 }
 
 /* Messages that were read before a broken connection come again: the broker
@@ -349,8 +349,8 @@ TEST(ends_when_all_is_kept_and_told)
     assert_true(quiet_mqtt->options.calls->farewell(quiet_mqtt->options.user));
 
     receive("a/x", ENTRY("2"));
-    in_stop(s->in);
-    in_stop(s->in);
+    inbound_stop(s->in);
+    inbound_stop(s->in);
     assert_locs(s, "alpha", "1 2");
 }
 

@@ -1,5 +1,5 @@
 /*
- * out.h - publishes the changes of sets on topics of an MQTT broker.
+ * outbound.h - publishes the changes of sets on topics of an MQTT broker.
  *
  * A lane (lane.h) is a set's cursor in this bridge. Lanes with unpublished
  * entries take turns. When there is room in the window (flight_window.h), the
@@ -23,8 +23,8 @@
  *
  * Everything runs on the client's thread unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_OUT_H
-#define BROKER_BRIDGE_OUT_H
+#ifndef BROKER_BRIDGE_OUTBOUND_H
+#define BROKER_BRIDGE_OUTBOUND_H
 
 #include <stdint.h>
 
@@ -35,21 +35,23 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-struct out;
+struct outbound;
 
-/* Reads the lanes from the ledger, and starts the client. `config` is lent
- * until out_close. Fails if the ledger cannot keep where a lane begins that
+/* Reads the lanes from mqtt.db, and starts the client. `config` is lent
+ * until outbound_close. Fails if mqtt.db cannot keep where a lane begins that
  * does not begin with its set. */
-MUST_CHECK enum status out_open(struct out **out, struct registry *registry,
-                                struct mqtt_db *ledger,
-                                const struct bridge_config *config,
-                                struct problem *why);
-void out_stop(struct out *out);  /* a second call does nothing; NULL is
-                                    allowed */
-void out_close(struct out *out); /* calls out_stop, and frees */
+MUST_CHECK enum status outbound_open(struct outbound **out,
+                                     struct registry *registry,
+                                     struct mqtt_db *db,
+                                     const struct bridge_config *config,
+                                     struct problem *why);
+/* Ends the client. A second call does nothing; NULL is allowed. */
+void outbound_stop(struct outbound *out);
+/* Calls outbound_stop, and frees. */
+void outbound_close(struct outbound *out);
 
-struct out_report {
-    struct mqtt_state mqtt; /* as out_state */
+struct outbound_report {
+    struct mqtt_state mqtt; /* as outbound_state */
     uint64_t sets;          /* lanes */
     uint64_t lag;           /* unacknowledged entries of all sets */
     uint64_t sets_behind;   /* lanes with unacknowledged entries */
@@ -64,10 +66,10 @@ struct out_report {
 };
 
 /* Fills in the report. Any thread. Looks at every lane. */
-void out_report(struct out *out, struct out_report *report);
+void outbound_report(struct outbound *out, struct outbound_report *report);
 
 /* Fills in `mqtt` only, quickly. If the connection stands, `why` names a set
  * whose messages the MQTT broker refuses. */
-void out_state(struct out *out, struct mqtt_state *state);
+void outbound_state(struct outbound *out, struct mqtt_state *state);
 
 #endif

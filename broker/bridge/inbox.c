@@ -1,4 +1,4 @@
-#include "broker/bridge/round.h"
+#include "broker/bridge/inbox.h"
 
 #include <errno.h>
 #include <time.h>
@@ -7,9 +7,9 @@
 #include "base/thread.h"
 
 enum status
-round_init(struct round *r, struct registry *registry, struct problem *why)
+inbox_init(struct inbox *r, struct registry *registry, struct problem *why)
 {
-    *r = (struct round){.registry = registry};
+    *r = (struct inbox){.registry = registry};
     list_init(&r->messages);
     errno = pthread_mutex_init(&r->mutex, NULL);
     if (errno)
@@ -27,15 +27,15 @@ fail:
 }
 
 void
-round_fini(struct round *r)
+inbox_fini(struct inbox *r)
 {
-    round_forget(r);
+    inbox_forget(r);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->mutex);
 }
 
 void
-round_end(struct round *r)
+inbox_end(struct inbox *r)
 {
     pthread_mutex_lock(&r->mutex);
     r->is_ending = true;
@@ -44,7 +44,7 @@ round_end(struct round *r)
 }
 
 void
-round_add(struct round *r, struct held *h)
+inbox_add(struct inbox *r, struct inbox_message *h)
 {
     list_append(&r->messages, &h->node);
     r->n++;
@@ -52,40 +52,40 @@ round_add(struct round *r, struct held *h)
 }
 
 bool
-round_is_full(const struct round *r)
+inbox_is_full(const struct inbox *r)
 {
-    return r->n >= ROUND_MESSAGES || r->bytes >= ROUND_BYTES;
+    return r->n >= INBOX_MESSAGES || r->bytes >= INBOX_BYTES;
 }
 
 bool
-round_is_empty(const struct round *r)
+inbox_is_empty(const struct inbox *r)
 {
     return r->n == 0;
 }
 
 static void
-let_go(struct round *r, struct held *h)
+let_go(struct inbox *r, struct inbox_message *h)
 {
     list_remove(&h->node);
     r->n--;
     r->bytes -= h->payload.data ? h->payload.size : 0;
-    held_free(h);
+    inbox_message_free(h);
 }
 
 void
-round_forget(struct round *r)
+inbox_forget(struct inbox *r)
 {
     struct list *node, *after;
 
     list_foreach (node, after, &r->messages)
-        let_go(r, list_entry(node, struct held, node));
+        let_go(r, list_entry(node, struct inbox_message, node));
 }
 
 /* On the log thread; if there is nothing to commit, on the client's. */
 static void
 on_done(struct ingest *ingest, void *user)
 {
-    struct round *r = user;
+    struct inbox *r = user;
 
     (void)ingest;
     pthread_mutex_lock(&r->mutex);
@@ -95,7 +95,7 @@ on_done(struct ingest *ingest, void *user)
 }
 
 static void
-count(struct round *r, int by)
+count(struct inbox *r, int by)
 {
     pthread_mutex_lock(&r->mutex);
     r->pending += (unsigned)by;
@@ -104,18 +104,18 @@ count(struct round *r, int by)
 
 /* Hands messages to the log, up to the first one that it cannot take now. */
 static void
-hand_over(struct round *r)
+hand_over(struct inbox *r)
 {
     struct list *node, *after;
 
     list_foreach (node, after, &r->messages) {
-        struct held *h = list_entry(node, struct held, node);
+        struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
         count(r, 1);
-        if (!held_begin(h, r->registry, &r->line, on_done, r))
+        if (!inbox_message_begin(h, r->registry, &r->line, on_done, r))
             continue;
         count(r, -1);
-        if (held_is_passing(h->rc))
+        if (inbox_message_is_passing(h->rc))
             break;
     }
     log_wake(registry_log(r->registry));
@@ -124,7 +124,7 @@ hand_over(struct round *r)
 /* Waits for the answers. The log always answers soon: after one fsync, or a
  * failed one. */
 static void
-wait_for_log(struct round *r)
+wait_for_log(struct inbox *r)
 {
     pthread_mutex_lock(&r->mutex);
     while (r->pending > 0)
@@ -134,7 +134,7 @@ wait_for_log(struct round *r)
 
 /* Pauses; returns true if the round goes on after it. */
 static bool
-pause_round(struct round *r, int64_t us)
+pause_round(struct inbox *r, int64_t us)
 {
     struct timespec until;
     bool goes_on;
@@ -158,7 +158,7 @@ pause_round(struct round *r, int64_t us)
 /* Makes one pass. Returns how many messages were settled. The others stay
  * unchanged, and *why has the failure of the first of them. */
 static size_t
-pass(struct round *r, struct problem *why)
+pass(struct inbox *r, struct problem *why)
 {
     struct list *node, *after;
     size_t n = 0;
@@ -167,13 +167,13 @@ pass(struct round *r, struct problem *why)
     wait_for_log(r);
     r->line.is_broken = false;
     list_foreach (node, after, &r->messages) {
-        struct held *h = list_entry(node, struct held, node);
+        struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
         if (h->ingest) {
             h->rc = ingest_post(h->ingest)->status;
             h->why = ingest_post(h->ingest)->why;
         }
-        if (held_is_passing(h->rc)) {
+        if (inbox_message_is_passing(h->rc)) {
             *why = h->why;
             break;
         }
@@ -182,27 +182,27 @@ pass(struct round *r, struct problem *why)
         n++;
     }
     for (; node != &r->messages; node = node->next)
-        held_end(list_entry(node, struct held, node));
+        inbox_message_end(list_entry(node, struct inbox_message, node));
     return n;
 }
 
 enum status
-round_settle(struct round *r, int64_t patience_us, struct problem *why)
+inbox_settle(struct inbox *r, int64_t patience_us, struct problem *why)
 {
-    int64_t pause_us = ROUND_PAUSE_US;
+    int64_t pause_us = INBOX_PAUSE_US;
     int64_t until_us = clock_steady_us() + patience_us;
 
-    while (!round_is_empty(r)) {
+    while (!inbox_is_empty(r)) {
         if (pass(r, why) > 0) {
-            pause_us = ROUND_PAUSE_US;
+            pause_us = INBOX_PAUSE_US;
             continue;
         }
         r->on_stuck(why, r->user);
         if (clock_steady_us() + pause_us > until_us ||
             !pause_round(r, pause_us))
             return STATUS_BUSY;
-        pause_us = pause_us < ROUND_PAUSE_MAX_US / 2 ? 2 * pause_us
-                                                     : ROUND_PAUSE_MAX_US;
+        pause_us = pause_us < INBOX_PAUSE_MAX_US / 2 ? 2 * pause_us
+                                                     : INBOX_PAUSE_MAX_US;
     }
     return STATUS_OK;
 }

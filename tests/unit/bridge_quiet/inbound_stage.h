@@ -1,16 +1,16 @@
 /*
- * in_stage.h - the inward direction of a bridge with a real registry and
- * ledger, and a quiet client (quiet_mqtt.h). *state is a struct in_stage.
+ * inbound_stage.h - the inward direction of a bridge with a real registry and
+ * database, and a quiet client (quiet_mqtt.h). *state is a struct in_stage.
  *
  *     FIXTURE(in_stage_setup, in_stage_teardown);
  *
  * Its inputs: a/+ -> alpha, plant/+/changes -> +, plant/# -> rest.
  */
-#ifndef TESTS_UNIT_BRIDGE_IN_STAGE_H
-#define TESTS_UNIT_BRIDGE_IN_STAGE_H
+#ifndef TESTS_UNIT_BRIDGE_INBOUND_STAGE_H
+#define TESTS_UNIT_BRIDGE_INBOUND_STAGE_H
 
-#include "broker/bridge/in.h"
-#include "broker/bridge/round.h"
+#include "broker/bridge/inbound.h"
+#include "broker/bridge/inbox.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/bridge/arrived.h"
 #include "tests/unit/bridge_quiet/quiet_mqtt.h"
@@ -18,10 +18,10 @@
 struct in_stage {
     struct tempdir dir;
     struct sets sets;
-    struct mqtt_db *ledger;
+    struct mqtt_db *db;
     struct bridge_config config;
     struct bridge_input inputs[3];
-    struct in *in;        /* NULL: closed */
+    struct inbound *in;   /* NULL: closed */
     char long_text[1000]; /* terminated */
     char payload[(1 << 19) + 1];
 };
@@ -47,7 +47,7 @@ void receive(const char *topic, const char *payload);
 /* Makes s->payload a change of that many bytes, most of them white space. */
 void in_stage_fill(struct in_stage *s, size_t size);
 
-struct in_report report(struct in_stage *s);
+struct inbound_report report(struct in_stage *s);
 
 /* As of arrived.h. */
 uint64_t last_of(struct in_stage *s, const char *set);

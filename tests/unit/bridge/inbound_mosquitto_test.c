@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/bridge/in.h"
-#include "broker/bridge/round.h"
+#include "broker/bridge/inbound.h"
+#include "broker/bridge/inbox.h"
 #include "tests/clock.h"
 #include "tests/support/mosquitto.h"
 #include "tests/support/mqtt_peer.h"
@@ -14,10 +14,10 @@
 struct stage {
     struct mosquittod mosquitto;
     struct sets sets;
-    struct mqtt_db *ledger;
+    struct mqtt_db *db;
     struct bridge_config config;
     struct bridge_input input;
-    struct in *in;
+    struct inbound *in;
     struct mqtt_peer *teller;
     struct tempdir dir;
 };
@@ -28,16 +28,16 @@ start(struct stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (bridge_ledger_open(&s->ledger, s->dir.path, &why) ||
-        in_open(&s->in, s->sets.registry, s->ledger, &s->config, &why))
+    if (mqtt_db_open(&s->db, s->dir.path, &why) ||
+        inbound_open(&s->in, s->sets.registry, s->db, &s->config, &why))
         fail_msg("%s", why.text);
 }
 
 static void
 stop(struct stage *s)
 {
-    in_close(s->in);
-    bridge_ledger_close(s->ledger);
+    inbound_close(s->in);
+    mqtt_db_close(s->db);
     sets_close(&s->sets);
 }
 
@@ -67,12 +67,12 @@ await_arrived(struct stage *s, uint64_t n)
     AWAIT(arrived_last(&s->sets, "alpha") >= n);
 }
 
-static struct in_report
+static struct inbound_report
 report(struct stage *s)
 {
-    struct in_report report;
+    struct inbound_report report;
 
-    in_report(s->in, &report);
+    inbound_report(s->in, &report);
     return report;
 }
 
@@ -92,7 +92,7 @@ is_granted(struct stage *s)
     bool is = false;
 
     assert_int_equal(
-        mqtt_db_filters(s->ledger, s->config.name, on_filter, &is, NULL),
+        mqtt_db_filters(s->db, s->config.name, on_filter, &is, NULL),
         STATUS_OK);
     return is;
 }
@@ -256,16 +256,16 @@ TEST(is_sent_again_what_was_not_kept)
         tell_entry(s, i, &expected);
     for (unsigned i = 1; i <= 2; i++) {
         AWAIT(report(s).mqtt.connections == i);
-        clock_await_us(ROUND_PAUSE_US);
+        clock_await_us(INBOX_PAUSE_US);
         clock_pass_us(KEEPALIVE_US / 4);
         clock_await_us(RETRY_US);
         clock_pass_us(RETRY_US);
     }
     AWAIT(report(s).mqtt.connections == 3);
-    clock_await_us(ROUND_PAUSE_US);
+    clock_await_us(INBOX_PAUSE_US);
     assert_int_equal(arrived_last(&s->sets, "alpha"), 0);
     clients_give(registry_clients(s->sets.registry), NULL, CLIENT_POSTS, all);
-    clock_pass_us(ROUND_PAUSE_US);
+    clock_pass_us(INBOX_PAUSE_US);
     await_arrived(s, 30);
     assert_arrived(s, &expected);
     assert_int_equal(report(s).rejected, 0);

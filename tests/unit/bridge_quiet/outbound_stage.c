@@ -1,4 +1,4 @@
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "tests/test.h"
 
 static void
-open_ledger(struct outs *o)
+open_db(struct outs *o)
 {
     struct problem why = {""};
 
-    if (bridge_ledger_open(&o->ledger, o->dir.path, &why))
+    if (mqtt_db_open(&o->db, o->dir.path, &why))
         fail_msg("%s", why.text);
 }
 
@@ -35,7 +35,7 @@ outs_setup(void **state)
                                        .form = BRIDGE_JSON,
                                        .publish = BRIDGE_NOTIFICATIONS,
                                        .inflight = 20};
-    open_ledger(o);
+    open_db(o);
     return 0;
 }
 
@@ -45,8 +45,8 @@ outs_teardown(void **state)
     struct outs *o = *state;
 
     script_finish();
-    out_close(o->out);
-    bridge_ledger_close(o->ledger);
+    outbound_close(o->out);
+    mqtt_db_close(o->db);
     sets_close(&o->sets);
     tempdir_close(&o->dir);
     free(o);
@@ -185,12 +185,12 @@ outs_find(struct outs *o, const char *wanted, unsigned nth)
     return 0;
 }
 
-struct out_report
+struct outbound_report
 outs_report(struct outs *o)
 {
-    struct out_report report;
+    struct outbound_report report;
 
-    out_report(o->out, &report);
+    outbound_report(o->out, &report);
     return report;
 }
 
@@ -201,7 +201,7 @@ start(struct outs *o)
 {
     struct problem why = {""};
 
-    if (out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why))
+    if (outbound_open(&o->out, o->sets.registry, o->db, &o->config, &why))
         fail_msg("%s", why.text);
     o->seen = 0;
     clock_pass_us(1); /* later sets are younger */
@@ -213,7 +213,7 @@ stop(struct outs *o, bool is_cut)
 {
     if (is_cut)
         quiet_mqtt_lose();
-    out_close(o->out);
+    outbound_close(o->out);
     o->out = NULL;
 }
 
@@ -229,13 +229,13 @@ kill_it(struct outs *o)
         copy_file(from, to);
     }
     stop(o, true);
-    bridge_ledger_close(o->ledger);
+    mqtt_db_close(o->db);
     for (int i = 0; i < 2; i++) {
         snprintf(from, sizeof(from), "%s/kept-%s", o->dir.path, names[i]);
         snprintf(to, sizeof(to), "%s/%s", o->dir.path, names[i]);
         copy_file(from, to);
     }
-    open_ledger(o);
+    open_db(o);
 }
 
 static void
@@ -326,7 +326,7 @@ answer(struct outs *o, const char *verb, char *rest)
 static unsigned long
 counter(struct outs *o, const char *name)
 {
-    struct out_report r = outs_report(o);
+    struct outbound_report r = outs_report(o);
 
     const struct {
         const char *name;
@@ -350,7 +350,7 @@ expect_why(struct outs *o, const char *why)
 {
     struct mqtt_state state;
 
-    out_state(o->out, &state);
+    outbound_state(o->out, &state);
     script_expect(state.why.text, why);
     script_expect(outs_report(o).mqtt.why.text, why);
 }

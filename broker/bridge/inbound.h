@@ -1,5 +1,5 @@
 /*
- * in.h - messages of an MQTT broker become posts.
+ * inbound.h - messages of an MQTT broker become posts.
  *
  *   received ... --> held --> ingest ... --> committed --> acknowledged
  *                     ^                          |
@@ -22,8 +22,8 @@
  *
  * Everything runs on the client's thread unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_IN_H
-#define BROKER_BRIDGE_IN_H
+#ifndef BROKER_BRIDGE_INBOUND_H
+#define BROKER_BRIDGE_INBOUND_H
 
 #include <stdint.h>
 
@@ -34,17 +34,18 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-struct in;
+struct inbound;
 
-/* Starts the client. `config` is lent until in_close. */
-MUST_CHECK enum status in_open(struct in **in, struct registry *registry,
-                               struct mqtt_db *ledger,
-                               const struct bridge_config *config,
-                               struct problem *why);
-void in_stop(struct in *in);  /* a second call does nothing; NULL is allowed */
-void in_close(struct in *in); /* calls in_stop, and frees */
+/* Starts the client. `config` is lent until inbound_close. */
+MUST_CHECK enum status
+inbound_open(struct inbound **in, struct registry *registry, struct mqtt_db *db,
+             const struct bridge_config *config, struct problem *why);
+/* Ends the client. A second call does nothing; NULL is allowed. */
+void inbound_stop(struct inbound *in);
+/* Calls inbound_stop, and frees. */
+void inbound_close(struct inbound *in);
 
-struct in_report {
+struct inbound_report {
     struct mqtt_state mqtt;
     uint64_t received;  /* messages since the start */
     uint64_t posted;    /* messages whose changes were committed, and repeats
@@ -57,6 +58,6 @@ struct in_report {
 };
 
 /* Any thread. */
-void in_report(struct in *in, struct in_report *report);
+void inbound_report(struct inbound *in, struct inbound_report *report);
 
 #endif

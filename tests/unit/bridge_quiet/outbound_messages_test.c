@@ -7,7 +7,7 @@
 #include "proto/datetime.h"
 #include "proto/input_formats.h"
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 FIXTURE(outs_setup, outs_teardown);
 

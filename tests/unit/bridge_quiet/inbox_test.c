@@ -1,6 +1,6 @@
 /* Messages that fail for a passing reason: held, in order, as long as it takes,
  * and never acknowledged. */
-#include "broker/bridge/round.h"
+#include "broker/bridge/inbox.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/in_stage.h"
+#include "tests/unit/bridge_quiet/inbound_stage.h"
 
 /* The disk has as much free as the test says: this is instead of libc's. With
  * plenty of room the log would not look for a while. */
@@ -127,10 +127,10 @@ TEST(holds_messages_in_order_while_there_is_no_room)
     assert_int_equal(last_of(s, "rest"), 0);
     assert_int_equal(report(s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
-    clock_await_us(ROUND_PAUSE_US);
+    clock_await_us(INBOX_PAUSE_US);
 
     give_budget(s, taken);
-    clock_pass_us(ROUND_PAUSE_US);
+    clock_pass_us(INBOX_PAUSE_US);
     end_turn(&turn);
     buf_init(&expected, SIZE_MAX);
     BUF_ADD(&expected, "1");
@@ -189,10 +189,10 @@ TEST(holds_messages_while_the_disk_is_full)
     assert_int_equal(report(s).posted, 2);
     assert_int_equal(report(s).rejected, 0);
     assert_false(atomic_load(&turn.is_over));
-    clock_await_us(ROUND_PAUSE_US);
+    clock_await_us(INBOX_PAUSE_US);
 
     atomic_store(&disk_bytes, DISK_ROOM);
-    clock_pass_us(ROUND_PAUSE_US);
+    clock_pass_us(INBOX_PAUSE_US);
     end_turn(&turn);
     assert_locs(s, "alpha", "1 2 4");
     assert_locs(s, "rest", "3");
@@ -244,14 +244,14 @@ TEST(takes_nothing_by_a_connection_that_it_dropped, in_stage_setup_closed,
     s->config.keepalive_us = 0;
     in_stage_start(s);
     taken = take_budget(s, 0);
-    for (unsigned i = 0; i < ROUND_MESSAGES; i++)
+    for (unsigned i = 0; i < INBOX_MESSAGES; i++)
         receive("a/x", ENTRY("1"));
     assert_true(quiet_mqtt->was_dropped);
     give_budget(s, taken);
     receive("a/x", ENTRY("2"));
     quiet_mqtt_turn();
     assert_int_equal(last_of(s, "alpha"), 0);
-    assert_int_equal(report(s).received, ROUND_MESSAGES);
+    assert_int_equal(report(s).received, INBOX_MESSAGES);
 }
 
 /* Held messages do not delay the end: the bridge leaves them to the MQTT
@@ -263,7 +263,7 @@ TEST(ends_though_messages_are_held)
 
     taken = take_budget(s, 0);
     receive("a/x", ENTRY("1"));
-    in_stop(s->in);
+    inbound_stop(s->in);
     assert_string_equal(quiet_mqtt->why_dropped.text,
                         "too much is being posted at the moment");
     give_budget(s, taken);
@@ -271,7 +271,7 @@ TEST(ends_though_messages_are_held)
 }
 
 static void
-never(struct held *h, void *user)
+never(struct inbox_message *h, void *user)
 {
     (void)user;
     fail_msg("%s is settled", h->topic);
@@ -290,7 +290,7 @@ run_settle(void *user)
     static enum status rc;
     struct problem why = {""};
 
-    rc = round_settle(user, (int64_t)3600 * 1000000, &why);
+    rc = inbox_settle(user, (int64_t)3600 * 1000000, &why);
     return &rc;
 }
 
@@ -300,30 +300,30 @@ TEST(ends_in_a_pause)
     atomic_bool is_stuck = false;
     struct mqtt_received m;
     struct in_stage *s = *state;
-    struct round round;
+    struct inbox round;
     pthread_t id;
     size_t taken;
     void *rc;
 
     taken = take_budget(s, 0);
-    assert_int_equal(round_init(&round, s->sets.registry, NULL), STATUS_OK);
+    assert_int_equal(inbox_init(&round, s->sets.registry, NULL), STATUS_OK);
     round.on_settled = never;
     round.on_stuck = note;
     round.user = &is_stuck;
     m = in_stage_message("a/x", ENTRY("1"));
-    round_add(&round, held_new(&m, &s->inputs[0], 1000));
+    inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
-    clock_await_us(ROUND_PAUSE_US);
-    round_end(&round);
+    clock_await_us(INBOX_PAUSE_US);
+    inbox_end(&round);
     assert_int_equal(pthread_join(id, &rc), 0);
     assert_int_equal(*(enum status *)rc, STATUS_BUSY);
-    assert_false(round_is_empty(&round));
-    round_fini(&round);
+    assert_false(inbox_is_empty(&round));
+    inbox_fini(&round);
     give_budget(s, taken);
 }
 
 static void
-settled(struct held *h, void *user)
+settled(struct inbox_message *h, void *user)
 {
     (void)user;
     assert_int_equal(h->rc, STATUS_OK);
@@ -339,27 +339,27 @@ TEST(hands_its_messages_over_in_one_line)
     struct problem why = {""};
     struct mqtt_received m;
     struct in_stage *s = *state;
-    struct round round;
+    struct inbox round;
 
-    assert_int_equal(round_init(&round, s->sets.registry, NULL), STATUS_OK);
+    assert_int_equal(inbox_init(&round, s->sets.registry, NULL), STATUS_OK);
     round.on_settled = settled;
     round.on_stuck = note;
     round.user = &is_stuck;
     m = in_stage_message("a/x", ENTRY("1"));
-    round_add(&round, held_new(&m, &s->inputs[0], 1000));
+    inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     m = in_stage_message("plant/hof", ENTRY("2"));
-    round_add(&round, held_new(&m, &s->inputs[2], 1000));
+    inbox_add(&round, inbox_message_new(&m, &s->inputs[2], 1000));
 
     round.line.is_broken = true; /* as a refusal leaves it */
-    assert_int_equal(round_settle(&round, 0, &why), STATUS_BUSY);
+    assert_int_equal(inbox_settle(&round, 0, &why), STATUS_BUSY);
     assert_string_equal(why.text, "a post before it was not kept, and is to be "
                                   "kept first");
     assert_int_equal(last_of(s, "alpha"), 0);
     assert_int_equal(last_of(s, "rest"), 0);
-    assert_int_equal(round_settle(&round, 0, &why), STATUS_OK);
+    assert_int_equal(inbox_settle(&round, 0, &why), STATUS_OK);
     assert_locs(s, "alpha", "1");
     assert_locs(s, "rest", "2");
-    round_fini(&round);
+    inbox_fini(&round);
 }
 
 /* A message that has all memory for posts to itself, and needs more, would keep
@@ -376,7 +376,7 @@ TEST(rejects_what_never_finds_room, in_stage_setup_closed, in_stage_teardown)
     receive("a/x", large);
     receive("a/x", ENTRY("3"));
     begin_turn(&turn);
-    for (int64_t us = ROUND_PAUSE_US; us <= 8 * ROUND_PAUSE_US; us *= 2) {
+    for (int64_t us = INBOX_PAUSE_US; us <= 8 * INBOX_PAUSE_US; us *= 2) {
         clock_await_us(us);
         clock_pass_us(us);
     }

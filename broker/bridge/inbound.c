@@ -1,5 +1,5 @@
 /*
- * in.c - the effects of a crash, or of a broken connection:
+ * inbound.c - the effects of a crash, or of a broken connection:
  *
  *   before the commit      nothing is kept, nothing is acknowledged: the MQTT
  *                          broker has the message in the session, and sends it
@@ -28,7 +28,7 @@
  * write, and all messages come again with the next one, after the pause of
  * mqtt.h.
  */
-#include "broker/bridge/in.h"
+#include "broker/bridge/inbound.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,10 +36,10 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/bridge/inbox.h"
 #include "broker/bridge/input_filters.h"
 #include "broker/bridge/mqtt_topics.h"
 #include "broker/bridge/rejection.h"
-#include "broker/bridge/round.h"
 #include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
@@ -47,14 +47,14 @@
  * messages does not cause a rejection each. */
 #define TELLING_MAX 1000
 
-struct in {
+struct inbound {
     struct registry *registry;
-    struct mqtt_db *ledger;
+    struct mqtt_db *db;
     const struct bridge_config *config;
     struct mqtt *mqtt;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
     struct input_filters inputs;
-    struct round round;
+    struct inbox inbox;
     bool is_dropped; /* the client has dropped the connection: it ignores
                         further messages, as they come again */
     unsigned telling;
@@ -76,7 +76,7 @@ count(_Atomic(uint64_t) *counter, enum metric metric)
 
 /* Notes a reason that stops the direction; returns true if it is new. */
 static bool
-note(struct in *in, struct problem *at, const struct problem *why)
+note(struct inbound *in, struct problem *at, const struct problem *why)
 {
     bool is_news;
 
@@ -88,7 +88,7 @@ note(struct in *in, struct problem *at, const struct problem *why)
 }
 
 static bool
-is_stuck(struct in *in)
+is_stuck(struct inbound *in)
 {
     bool is_stuck;
 
@@ -103,7 +103,7 @@ is_stuck(struct in *in)
 /* Publishes why a message was rejected. A failure to publish does not keep that
  * message back: it would go to where the message came from. */
 static void
-tell(struct in *in, struct slice topic, struct slice set, struct slice key,
+tell(struct inbound *in, struct slice topic, struct slice set, struct slice key,
      enum status rc, const struct problem *why)
 {
     struct topic_name name = topic_rejected(in->config->prefix);
@@ -134,8 +134,8 @@ tell(struct in *in, struct slice topic, struct slice set, struct slice key,
 }
 
 static void
-reject(struct in *in, struct slice topic, struct slice set, struct slice key,
-       enum status rc, const struct problem *why)
+reject(struct inbound *in, struct slice topic, struct slice set,
+       struct slice key, enum status rc, const struct problem *why)
 {
     count(&in->rejected, METRIC_MQTT_REJECTED);
     DIAG(DIAG_WARNING, "bridge", "a message is rejected",
@@ -149,13 +149,14 @@ reject(struct in *in, struct slice topic, struct slice set, struct slice key,
 /* Settling */
 
 static void
-on_settled(struct held *h, void *user)
+on_settled(struct inbox_message *h, void *user)
 {
-    struct in *in = user;
+    struct inbound *in = user;
     const struct post *post = h->ingest ? ingest_post(h->ingest) : NULL;
 
     if (h->rc) {
-        reject(in, slice_of(h->topic), h->set, held_key(h), h->rc, &h->why);
+        reject(in, slice_of(h->topic), h->set, inbox_message_key(h), h->rc,
+               &h->why);
         return;
     }
     if (post->first == 0) {
@@ -165,14 +166,14 @@ on_settled(struct held *h, void *user)
     count(&in->posted, METRIC_MQTT_POSTED);
     atomic_fetch_add_explicit(&in->entries, post->last - post->first + 1,
                               memory_order_relaxed);
-    if (h->is_repeat && held_key(h).size == 0)
+    if (h->is_repeat && inbox_message_key(h).size == 0)
         count(&in->repeats, METRIC_MQTT_REPEATS);
 }
 
 static void
 on_stuck(const struct problem *why, void *user)
 {
-    struct in *in = user;
+    struct inbound *in = user;
 
     if (note(in, &in->stuck, why))
         DIAG(DIAG_WARNING, "bridge", "messages are held, and not acknowledged",
@@ -182,23 +183,23 @@ on_stuck(const struct problem *why, void *user)
 
 /* Drops the connection, and forgets the held messages: they come again. */
 static void
-drop(struct in *in, const struct problem *why)
+drop(struct inbound *in, const struct problem *why)
 {
     in->is_dropped = true;
-    round_forget(&in->round);
+    inbox_forget(&in->inbox);
     mqtt_drop(in->mqtt, why);
 }
 
 /* Commits the received messages, or drops the connection. When it returns,
  * either the client may write, or it writes nothing more. */
 static void
-settle(struct in *in)
+settle(struct inbound *in)
 {
     struct problem why = {""};
 
-    if (in->is_dropped || round_is_empty(&in->round))
+    if (in->is_dropped || inbox_is_empty(&in->inbox))
         return;
-    if (round_settle(&in->round, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
+    if (inbox_settle(&in->inbox, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
         drop(in, &why);
         return;
     }
@@ -214,7 +215,7 @@ settle(struct in *in)
 static void
 on_connected(void *user, bool has_session)
 {
-    struct in *in = user;
+    struct inbound *in = user;
     struct problem why = {""};
 
     (void)has_session; /* unused: input_filters.h */
@@ -228,7 +229,7 @@ on_connected(void *user, bool has_session)
 static void
 on_acknowledged(void *user, int mid, int reason)
 {
-    struct in *in = user;
+    struct inbound *in = user;
 
     (void)mid;
     if (reason >= MQTT_REASON_FAILED)
@@ -242,7 +243,7 @@ on_acknowledged(void *user, int mid, int reason)
 static void
 on_subscribed(void *user, int mid, int granted)
 {
-    struct in *in = user;
+    struct inbound *in = user;
     struct problem why = {""};
     enum status rc = input_filters_granted(&in->inputs, mid, granted, &why);
 
@@ -264,7 +265,7 @@ on_subscribed(void *user, int mid, int granted)
  * rejected here: two bridges that receive each other's messages would never
  * stop. */
 static bool
-is_no_post(const struct in *in, const struct mqtt_received *message)
+is_no_post(const struct inbound *in, const struct mqtt_received *message)
 {
     return message->payload.size == 0 ||
            topic_is_told(in->config->prefix, message->topic) ||
@@ -273,7 +274,7 @@ is_no_post(const struct in *in, const struct mqtt_received *message)
 
 /* Finds the input that the message came by; NULL: the message is ignored. */
 static const struct bridge_input *
-find_input(const struct in *in, const struct mqtt_received *message)
+find_input(const struct inbound *in, const struct mqtt_received *message)
 {
     const struct bridge_input *input = NULL;
 
@@ -288,11 +289,11 @@ find_input(const struct in *in, const struct mqtt_received *message)
 static void
 on_received(void *user, const struct mqtt_received *message)
 {
-    struct in *in = user;
+    struct inbound *in = user;
     struct slice topic = slice_of(message->topic);
     const struct bridge_input *input;
     struct problem why = {""};
-    struct held *h;
+    struct inbox_message *h;
 
     if (in->is_dropped)
         return;
@@ -308,14 +309,15 @@ on_received(void *user, const struct mqtt_received *message)
         count(&in->ignored, METRIC_MQTT_IGNORED);
         return;
     }
-    h = held_new(message, input, registry_config(in->registry)->max_body);
+    h = inbox_message_new(message, input,
+                          registry_config(in->registry)->max_body);
     if (!h) {
         problem_memory(&why);
         drop(in, &why);
         return;
     }
-    round_add(&in->round, h);
-    if (round_is_full(&in->round))
+    inbox_add(&in->inbox, h);
+    if (inbox_is_full(&in->inbox))
         settle(in);
 }
 
@@ -323,16 +325,16 @@ on_received(void *user, const struct mqtt_received *message)
 static void
 on_lost(void *user)
 {
-    struct in *in = user;
+    struct inbound *in = user;
 
-    round_forget(&in->round);
+    inbox_forget(&in->inbox);
     in->telling = 0;
 }
 
 static int64_t
 on_turn(void *user, bool is_connected)
 {
-    struct in *in = user;
+    struct inbound *in = user;
 
     if (is_connected)
         settle(in);
@@ -342,9 +344,9 @@ on_turn(void *user, bool is_connected)
 static bool
 on_farewell(void *user)
 {
-    struct in *in = user;
+    struct inbound *in = user;
 
-    return in->is_dropped || (round_is_empty(&in->round) && in->telling == 0);
+    return in->is_dropped || (inbox_is_empty(&in->inbox) && in->telling == 0);
 }
 
 static const struct mqtt_calls calls = {
@@ -360,7 +362,7 @@ static const struct mqtt_calls calls = {
 /* Life cycle */
 
 static enum status
-start(struct in *in, struct problem *why)
+start(struct inbound *in, struct problem *why)
 {
     struct bridge_row row;
     struct mqtt_options options = {
@@ -373,7 +375,7 @@ start(struct in *in, struct problem *why)
     };
     enum status rc;
 
-    rc = mqtt_db_bridge(in->ledger, in->config->name, &row, why);
+    rc = mqtt_db_bridge(in->db, in->config->name, &row, why);
     if (rc)
         return rc;
     if (in->config->client_id[0])
@@ -386,55 +388,56 @@ start(struct in *in, struct problem *why)
 }
 
 enum status
-in_open(struct in **opened, struct registry *registry, struct mqtt_db *ledger,
-        const struct bridge_config *config, struct problem *why)
+inbound_open(struct inbound **opened, struct registry *registry,
+             struct mqtt_db *db, const struct bridge_config *config,
+             struct problem *why)
 {
-    struct in *in = calloc(1, sizeof(*in));
+    struct inbound *in = calloc(1, sizeof(*in));
     enum status rc;
 
     if (!in)
         return problem_memory(why);
     in->registry = registry;
-    in->ledger = ledger;
+    in->db = db;
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
-    input_filters_init(&in->inputs, config, ledger);
-    rc = round_init(&in->round, registry, why);
+    input_filters_init(&in->inputs, config, db);
+    rc = inbox_init(&in->inbox, registry, why);
     if (rc) {
         input_filters_fini(&in->inputs);
         pthread_mutex_destroy(&in->mutex);
         free(in);
         return rc;
     }
-    in->round.on_settled = on_settled;
-    in->round.on_stuck = on_stuck;
-    in->round.user = in;
+    in->inbox.on_settled = on_settled;
+    in->inbox.on_stuck = on_stuck;
+    in->inbox.user = in;
     rc = start(in, why);
     if (rc)
-        in_close(in);
+        inbound_close(in);
     else
         *opened = in;
     return rc;
 }
 
 void
-in_stop(struct in *in)
+inbound_stop(struct inbound *in)
 {
     if (!in)
         return;
     /* First: the client may be in a turn that holds messages. */
-    round_end(&in->round);
+    inbox_end(&in->inbox);
     mqtt_stop(in->mqtt);
 }
 
 void
-in_close(struct in *in)
+inbound_close(struct inbound *in)
 {
     if (!in)
         return;
-    in_stop(in);
+    inbound_stop(in);
     mqtt_close(in->mqtt);
-    round_fini(&in->round);
+    inbox_fini(&in->inbox);
     input_filters_fini(&in->inputs);
     pthread_mutex_destroy(&in->mutex);
     free(in);
@@ -447,9 +450,9 @@ load(_Atomic(uint64_t) *counter)
 }
 
 void
-in_report(struct in *in, struct in_report *report)
+inbound_report(struct inbound *in, struct inbound_report *report)
 {
-    *report = (struct in_report){
+    *report = (struct inbound_report){
         .received = load(&in->received),
         .posted = load(&in->posted),
         .entries = load(&in->entries),

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 /* Where it begins */
 

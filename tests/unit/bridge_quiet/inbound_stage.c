@@ -1,4 +1,4 @@
-#include "tests/unit/bridge_quiet/in_stage.h"
+#include "tests/unit/bridge_quiet/inbound_stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ in_stage_start(struct in_stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (bridge_ledger_open(&s->ledger, s->dir.path, &why) ||
-        in_open(&s->in, s->sets.registry, s->ledger, &s->config, &why))
+    if (mqtt_db_open(&s->db, s->dir.path, &why) ||
+        inbound_open(&s->in, s->sets.registry, s->db, &s->config, &why))
         fail_msg("%s", why.text);
     quiet_mqtt_connect(false);
 }
@@ -54,9 +54,9 @@ in_stage_setup(void **state)
 void
 in_stage_close(struct in_stage *s)
 {
-    in_close(s->in);
+    inbound_close(s->in);
     s->in = NULL;
-    bridge_ledger_close(s->ledger);
+    mqtt_db_close(s->db);
     sets_close(&s->sets);
 }
 
@@ -98,12 +98,12 @@ in_stage_fill(struct in_stage *s, size_t size)
     s->payload[size] = '\0';
 }
 
-struct in_report
+struct inbound_report
 report(struct in_stage *s)
 {
-    struct in_report now;
+    struct inbound_report now;
 
-    in_report(s->in, &now);
+    inbound_report(s->in, &now);
     return now;
 }
 

@@ -1,17 +1,17 @@
 /*
- * outs.h - a bridge outwards of a test's own, on sets of its own and the double
- * of the MQTT Client; and its messages, as one line of text:
+ * outbound_stage.h - a bridge outwards of a test's own, on sets of its own and
+ * the double of the MQTT Client; and its messages, as one line of text:
  *
  *     online  demo@0  demo(0-3)  demo+4  gone@-
  *
  * a status, a position, a notification of entries 1 to 3, a change with seq 4,
  * a position that is taken away. Time is the test's.
  */
-#ifndef TESTS_UNIT_BRIDGE_OUTS_H
-#define TESTS_UNIT_BRIDGE_OUTS_H
+#ifndef TESTS_UNIT_BRIDGE_OUTBOUND_STAGE_H
+#define TESTS_UNIT_BRIDGE_OUTBOUND_STAGE_H
 
 #include "broker/bridge/mqtt_db.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/outbound.h"
 #include "broker/config/bridge_config.h"
 #include "tests/support/alterations.h"
 #include "tests/support/sets.h"
@@ -25,13 +25,13 @@ struct outs {
     struct tempdir dir;
     struct sets sets;
     struct bridge_config config;
-    struct mqtt_db *ledger;
-    struct out *out;
+    struct mqtt_db *db;
+    struct outbound *out;
     size_t seen; /* messages that outs_told has returned */
     char text[65536];
 };
 
-/* Fixtures; *state is a struct outs. Sets and a ledger; the bridge publishes
+/* Fixtures; *state is a struct outs. Sets and a database; the bridge publishes
  * all sets, in JSON at QoS 1. */
 int outs_setup(void **state);
 int outs_teardown(void **state);
@@ -54,7 +54,7 @@ int outs_setup_demo(void **state);
  *     skip                               what was told so far
  *
  *     told WORDS, all WORDS, find WORD   outs_told without and with retained
- *     has COUNTER N, until COUNTER N     of struct out_report
+ *     has COUNTER N, until COUNTER N     of struct outbound_report
  *     why TEXT                           what is wrong with the connection
  *     waits, rests                       what the last turn answered
  */
@@ -67,7 +67,7 @@ void outs_pass(int64_t us);
  * status only if asked for. */
 const char *outs_told(struct outs *o, bool with_retained);
 
-struct out_report outs_report(struct outs *o);
+struct outbound_report outs_report(struct outs *o);
 
 /* The number of the message with that text, from the beginning. */
 size_t outs_find(struct outs *o, const char *text, unsigned nth);

@@ -1,7 +1,7 @@
 /*
- * round.h - unacknowledged messages on their way into the log.
+ * inbox.h - unacknowledged messages on their way into the log.
  *
- *     round_add ... --> round_settle: ingest of each, one wake, wait for all
+ *     inbox_add ... --> inbox_settle: ingest of each, one wake, wait for all
  *                          ^                     |
  *                          |                     +--> on_settled, in order
  *                          +-- a passing failure: from that message on again
@@ -15,13 +15,13 @@
  * a pause. A message that waits for another one with the same key, or for
  * memory that others hold, goes with the next pass, without a pause.
  *
- * Memory: the messages given to round_add. Its caller settles when
- * round_is_full.
+ * Memory: the messages given to inbox_add. Its caller settles when
+ * inbox_is_full.
  *
  * The client's thread, unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_ROUND_H
-#define BROKER_BRIDGE_ROUND_H
+#ifndef BROKER_BRIDGE_INBOX_H
+#define BROKER_BRIDGE_INBOX_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -29,30 +29,30 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/bridge/held.h"
+#include "broker/bridge/inbox_message.h"
 #include "broker/log/post.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 /* The caller settles a round that has so much, even if more can be read: the
  * log commits so much without effort, and the memory is bounded. */
-#define ROUND_MESSAGES 1000
-#define ROUND_BYTES    ((size_t)16 << 20)
+#define INBOX_MESSAGES 1000
+#define INBOX_BYTES    ((size_t)16 << 20)
 
 /* Pauses after passes that committed nothing. */
-#define ROUND_PAUSE_US     50000
-#define ROUND_PAUSE_MAX_US 5000000
+#define INBOX_PAUSE_US     50000
+#define INBOX_PAUSE_MAX_US 5000000
 
-struct round {
+struct inbox {
     struct registry *registry;
-    struct list messages; /* struct held */
+    struct list messages; /* struct inbox_message */
     size_t n, bytes;
     struct post_line line;
 
     /* A message is settled: it is committed (h->rc is 0), or failed for good.
-     * held_key and the ingest (NULL if there is none) are valid for the
-     * call. */
-    void (*on_settled)(struct held *h, void *user);
+     * inbox_message_key and the ingest (NULL if there is none) are valid for
+     * the call. */
+    void (*on_settled)(struct inbox_message *h, void *user);
 
     /* No message can be settled for this reason: the round pauses, and perhaps
      * pauses again. */
@@ -65,25 +65,25 @@ struct round {
     bool is_ending;
 };
 
-MUST_CHECK enum status round_init(struct round *r, struct registry *registry,
+MUST_CHECK enum status inbox_init(struct inbox *r, struct registry *registry,
                                   struct problem *why);
-void round_fini(struct round *r);
+void inbox_fini(struct inbox *r);
 
 /* Makes the round stop after its present pass. Any thread. */
-void round_end(struct round *r);
+void inbox_end(struct inbox *r);
 
-void round_add(struct round *r, struct held *h); /* the round owns `h` from now
-                                                    on */
-bool round_is_full(const struct round *r);
-bool round_is_empty(const struct round *r);
+/* Adds a message, which the inbox owns from now on. */
+void inbox_add(struct inbox *r, struct inbox_message *h);
+bool inbox_is_full(const struct inbox *r);
+bool inbox_is_empty(const struct inbox *r);
 
 /* Settles all messages. After a passing failure it gives up when its pauses add
- * up to `patience_us`, or at once after round_end: `why` has the reason, and
+ * up to `patience_us`, or at once after inbox_end: `why` has the reason, and
  * unsettled messages stay in the round. */
-MUST_CHECK enum status round_settle(struct round *r, int64_t patience_us,
+MUST_CHECK enum status inbox_settle(struct inbox *r, int64_t patience_us,
                                     struct problem *why);
 
 /* Frees all messages of the round. */
-void round_forget(struct round *r);
+void inbox_forget(struct inbox *r);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 #define REFUSES(set) \
     "the MQTT broker refuses what is told of " set ": not authorized"

@@ -1,4 +1,4 @@
-#include "broker/bridge/held.h"
+#include "broker/bridge/inbox_message.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ set_correlation(struct key *key, struct slice bytes)
 }
 
 static void
-set_key(struct held *h, const struct mqtt_received *message)
+set_key(struct inbox_message *h, const struct mqtt_received *message)
 {
     struct slice key = message->key;
 
@@ -94,15 +94,15 @@ copy(char **at, struct slice from)
     return to;
 }
 
-struct held *
-held_new(const struct mqtt_received *message, const struct bridge_input *input,
-         uint64_t payload_max)
+struct inbox_message *
+inbox_message_new(const struct mqtt_received *message,
+                  const struct bridge_input *input, uint64_t payload_max)
 {
     struct slice topic = slice_of(message->topic);
     struct slice type = message->content_type, payload = message->payload;
     struct slice level = mqtt_filter_level(slice_of(input->filter), topic);
     struct slice set = slice_of(input->set);
-    struct held *h;
+    struct inbox_message *h;
     char *at;
 
     if (type.size == 0 || !format_of(type))
@@ -132,23 +132,23 @@ held_new(const struct mqtt_received *message, const struct bridge_input *input,
 }
 
 void
-held_free(struct held *h)
+inbox_message_free(struct inbox_message *h)
 {
     if (!h)
         return;
-    held_end(h);
+    inbox_message_end(h);
     free(h);
 }
 
 void
-held_end(struct held *h)
+inbox_message_end(struct inbox_message *h)
 {
     ingest_free(h->ingest);
     h->ingest = NULL;
 }
 
 struct slice
-held_key(const struct held *h)
+inbox_message_key(const struct inbox_message *h)
 {
     if (h->ingest && ingest_post(h->ingest)->key.size > 0)
         return ingest_post(h->ingest)->key;
@@ -156,7 +156,7 @@ held_key(const struct held *h)
 }
 
 bool
-held_is_passing(enum status rc)
+inbox_message_is_passing(enum status rc)
 {
     switch (rc) {
     case STATUS_OK:
@@ -185,7 +185,7 @@ held_is_passing(enum status rc)
 }
 
 static enum status
-make(struct held *h, struct registry *registry, struct post_line *line,
+make(struct inbox_message *h, struct registry *registry, struct post_line *line,
      void (*on_done)(struct ingest *, void *), void *user)
 {
     enum status rc;
@@ -220,19 +220,20 @@ is_alone(struct registry *registry)
 }
 
 enum status
-held_begin(struct held *h, struct registry *registry, struct post_line *line,
-           void (*on_done)(struct ingest *, void *), void *user)
+inbox_message_begin(struct inbox_message *h, struct registry *registry,
+                    struct post_line *line,
+                    void (*on_done)(struct ingest *, void *), void *user)
 {
     bool was_alone = is_alone(registry), was_made;
 
-    if (h->rc && !held_is_passing(h->rc))
+    if (h->rc && !inbox_message_is_passing(h->rc))
         return h->rc;
     h->why = (struct problem){""};
     h->rc = make(h, registry, line, on_done, user);
     if (!h->rc)
         return STATUS_OK;
     was_made = h->ingest != NULL; /* it failed while reading the payload */
-    held_end(h);
+    inbox_message_end(h);
     if (h->rc == STATUS_BUSY && was_made && was_alone && is_alone(registry) &&
         ++h->tries == TRIES_ALONE)
         h->rc = problem(&h->why, STATUS_TOO_LARGE,

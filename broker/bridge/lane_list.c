@@ -4,53 +4,53 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 
 /* Looks at all sets take at most a twentieth of the thread's time, however
  * often sets come and go. */
 #define LOOK_SHARE 20
 
-/* Rows of the ledger */
+/* Rows of mqtt.db */
 
 void
-lanes_note(struct lane *lane)
+lane_list_note(struct lane *lane)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
 
-    if (list_is_empty(&out->unkept) && !out->is_ledger_failing)
+    if (list_is_empty(&out->unkept) && !out->is_db_failing)
         out->keep_at_us = clock_steady_us() + SECOND_US;
     if (list_is_empty(&lane->unkept))
         list_append(&out->unkept, &lane->unkept);
 }
 
-/* Has the ledger note a new lane before any message of it. `is_firm`: its
+/* Has mqtt.db note a new lane before any message of it. `is_firm`: its
  * beginning could not be computed again after a crash. */
 static void
 note_beginning(struct lane *lane, bool is_firm)
 {
-    lanes_note(lane);
+    lane_list_note(lane);
     lane->out->must_keep = true;
     lane->out->must_be_firm |= is_firm;
 }
 
 static void
-tell_of_ledger(struct out *out, enum status rc, const struct problem *why)
+log_db_failure(struct outbound *out, enum status rc, const struct problem *why)
 {
-    if (rc && !out->is_ledger_failing)
+    if (rc && !out->is_db_failing)
         DIAG(DIAG_WARNING, "bridge",
              "cannot keep how far a bridge has come: after a crash it would "
              "tell again what it has told",
              diag_text("bridge", out->config->name),
              diag_text("error", why->text));
-    if (!rc && out->is_ledger_failing)
+    if (!rc && out->is_db_failing)
         DIAG(DIAG_INFO, "bridge", "how far a bridge has come is kept again",
              diag_text("bridge", out->config->name));
-    out->is_ledger_failing = rc;
+    out->is_db_failing = rc;
 }
 
 /* Writes all rows that were noted; after a failure they stay noted. */
 static enum status
-write_rows(struct out *out, struct problem *why)
+write_rows(struct outbound *out, struct problem *why)
 {
     struct list *node, *after;
     size_t n = 0;
@@ -64,7 +64,7 @@ write_rows(struct out *out, struct problem *why)
         out->rows = rows;
         rows[n++] = lane_row(list_entry(node, struct lane, unkept));
     }
-    rc = mqtt_db_keep(out->ledger, out->config->name, out->rows, n,
+    rc = mqtt_db_keep(out->db, out->config->name, out->rows, n,
                       out->must_be_firm, why);
     if (rc)
         return rc;
@@ -77,11 +77,11 @@ write_rows(struct out *out, struct problem *why)
 }
 
 void
-lanes_keep(struct out *out, int64_t now_us)
+lane_list_keep(struct outbound *out, int64_t now_us)
 {
     struct problem why = {""};
-    bool is_time = now_us >= out->keep_at_us ||
-                   (out->must_keep && !out->is_ledger_failing);
+    bool is_time =
+        now_us >= out->keep_at_us || (out->must_keep && !out->is_db_failing);
     enum status rc;
 
     out->must_keep = false;
@@ -90,7 +90,7 @@ lanes_keep(struct out *out, int64_t now_us)
     rc = write_rows(out, &why);
     if (rc)
         out->keep_at_us = clock_steady_us() + SECOND_US;
-    tell_of_ledger(out, rc, &why);
+    log_db_failure(out, rc, &why);
 }
 
 /* News of their logs */
@@ -109,7 +109,7 @@ on_commit(struct watch *watch)
 static void
 on_births(struct watch *watch)
 {
-    struct out *out = list_entry(watch, struct out, births);
+    struct outbound *out = list_entry(watch, struct outbound, births);
 
     if (!atomic_exchange(&out->has_births, true))
         mqtt_wake(out->mqtt);
@@ -122,7 +122,7 @@ watch(struct lane *lane)
         return;
     lane->watch.wake = on_commit;
     log_watch(lane->set->log, &lane->watch);
-    out_ready(lane); /* for entries from before */
+    outbound_ready(lane); /* for entries from before */
 }
 
 static void
@@ -135,7 +135,7 @@ unwatch(struct lane *lane)
 }
 
 void
-lanes_watch(struct out *out)
+lane_list_watch(struct outbound *out)
 {
     struct list *node, *after;
 
@@ -148,7 +148,7 @@ lanes_watch(struct out *out)
 }
 
 void
-lanes_unwatch(struct out *out)
+lane_list_unwatch(struct outbound *out)
 {
     struct list *node, *after;
 
@@ -165,7 +165,7 @@ lanes_unwatch(struct out *out)
 static void
 begin_anew(struct lane *lane, const struct head *head)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     uint64_t at = 0;
 
     /* A set that is older than the bridge, and of which it has published
@@ -224,7 +224,7 @@ disown_positions(struct lane *lane)
 static void
 set_of(struct lane *lane, struct set *set)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
 
     unwatch(lane);
     flight_window_orphan(&out->window, &lane->flights);
@@ -233,7 +233,7 @@ set_of(struct lane *lane, struct set *set)
     pthread_mutex_lock(&out->mutex);
     lane->set = set;
     pthread_mutex_unlock(&out->mutex);
-    out_refused(lane, 0);
+    outbound_refused(lane, 0);
     lane->failures = 0;
     lane->resume_us = 0;
     lane->is_clearing = false;
@@ -263,7 +263,7 @@ detach(struct lane *lane)
 /* Looking for sets */
 
 static struct lane *
-insert(struct out *out, struct list *before, struct slice name)
+insert(struct outbound *out, struct list *before, struct slice name)
 {
     struct lane *lane = lane_new(out, name);
 
@@ -277,7 +277,7 @@ insert(struct out *out, struct list *before, struct slice name)
 }
 
 struct look {
-    struct out *out;
+    struct outbound *out;
     struct list *at; /* both go by name */
     bool has_failed;
 };
@@ -312,18 +312,18 @@ look_at(struct set *set, const struct head *head, void *user)
 static void
 miss(struct lane *lane)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
 
     if (!set && !lane->is_clearing)
         detach(lane);
     else if (set && !lane->set && !bridge_tells(out->config, lane->name))
-        lanes_forget(lane); /* in memory only: a new configuration may include
-                               it again */
+        lane_list_forget(lane); /* in memory only: a new configuration may
+                               include it again */
 }
 
 void
-lanes_look(struct out *out)
+lane_list_look(struct outbound *out)
 {
     struct look look = {out, out->lanes.next, false};
     int64_t before_us = clock_steady_us(), after_us;
@@ -352,7 +352,7 @@ lanes_look(struct out *out)
 static enum status
 take_row(const struct lane_row *row, void *user)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     struct lane *lane = insert(out, &out->lanes, row->set);
 
     if (!lane)
@@ -362,16 +362,16 @@ take_row(const struct lane_row *row, void *user)
 }
 
 enum status
-lanes_learn(struct out *out, struct problem *why)
+lane_list_learn(struct outbound *out, struct problem *why)
 {
     enum status rc =
-        mqtt_db_lanes(out->ledger, out->config->name, take_row, out, why);
+        mqtt_db_lanes(out->db, out->config->name, take_row, out, why);
 
     if (rc == STATUS_MEMORY)
         return problem_memory(why);
     if (rc)
         return rc;
-    lanes_look(out);
+    lane_list_look(out);
     /* Publish nothing before the beginnings are on disk: after a crash a lane
      * might begin elsewhere, and skip the entries between the two places. */
     return out->must_be_firm ? write_rows(out, why) : STATUS_OK;
@@ -380,7 +380,7 @@ lanes_learn(struct out *out, struct problem *why)
 static void
 remove_lane(struct lane *lane)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
 
     list_remove(&lane->queue);
     list_remove(&lane->told);
@@ -393,24 +393,24 @@ remove_lane(struct lane *lane)
 }
 
 void
-lanes_forget(struct lane *lane)
+lane_list_forget(struct lane *lane)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
     struct problem why = {""};
     enum status rc = STATUS_OK;
 
     if (lane->is_clearing) {
-        rc = mqtt_db_forget(out->ledger, out->config->name,
-                            slice_of(lane->name), &why);
-        tell_of_ledger(out, rc, &why);
+        rc = mqtt_db_forget(out->db, out->config->name, slice_of(lane->name),
+                            &why);
+        log_db_failure(out, rc, &why);
     }
-    out_take_marks(out);
+    outbound_take_marks(out);
     disown_positions(lane);
     remove_lane(lane);
 }
 
 void
-lanes_free(struct out *out)
+lane_list_free(struct outbound *out)
 {
     while (!list_is_empty(&out->lanes)) {
         struct lane *lane = list_entry(out->lanes.next, struct lane, node);
@@ -424,9 +424,9 @@ lanes_free(struct out *out)
 /* Reports */
 
 void
-out_refused(struct lane *lane, int reason)
+outbound_refused(struct lane *lane, int reason)
 {
-    struct out *out = lane->out;
+    struct outbound *out = lane->out;
 
     pthread_mutex_lock(&out->mutex);
     lane->reason = (uint8_t)reason;
@@ -439,7 +439,7 @@ out_refused(struct lane *lane, int reason)
 
 /* Explains the refusal that has lasted longest. */
 static void
-explain(struct out *out, struct problem *why)
+explain(struct outbound *out, struct problem *why)
 {
     const struct list *node;
     const struct lane *lane;
@@ -454,7 +454,7 @@ explain(struct out *out, struct problem *why)
 }
 
 static void
-measure(struct out_report *report, const struct lane *lane)
+measure(struct outbound_report *report, const struct lane *lane)
 {
     uint64_t acked = lane_acked(lane), lag;
     struct head head;
@@ -477,12 +477,12 @@ look_up(atomic_uint_least64_t *count)
 }
 
 void
-out_report(struct out *out, struct out_report *report)
+outbound_report(struct outbound *out, struct outbound_report *report)
 {
     struct list *node, *after;
 
-    *report = (struct out_report){.sets = 0};
-    out_state(out, &report->mqtt);
+    *report = (struct outbound_report){.sets = 0};
+    outbound_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
     list_foreach (node, after, &out->lanes) {
         const struct lane *lane = list_entry(node, struct lane, node);
@@ -499,7 +499,7 @@ out_report(struct out *out, struct out_report *report)
 }
 
 void
-out_state(struct out *out, struct mqtt_state *state)
+outbound_state(struct outbound *out, struct mqtt_state *state)
 {
     mqtt_state(out->mqtt, state);
     if (state->condition == MQTT_CONNECTED && !state->why.text[0])

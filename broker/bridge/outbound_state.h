@@ -1,23 +1,24 @@
 /*
- * out_inside.h - shared declarations of the direction outwards.
+ * outbound_state.h - shared declarations of the direction outwards.
  *
- *     out       its life, the client's calls, a turn
- *     lanes     the list of lanes; their rows in the ledger; reports
- *     telling   makes messages from the log
- *     envelope  describes messages: topic, type, properties
- *     flights   messages on their way: published, acknowledged, in order
- *     retained  position and status
+ *     outbound            its life, the client's calls, a turn
+ *     lane_list           sets come and go; their rows in mqtt.db; reports
+ *     outbound_messages   makes messages from the log
+ *     envelope            describes messages: topic, type, properties
+ *     retained_positions  position and status
+ *     flights             messages on their way: published, acknowledged
+ *     lane                a set's cursor
  *
  * A turn:
  *
- *     lanes_look     if sets were created or removed
- *     telling_make   makes messages of the ready lanes, in one buffer
- *     lanes_keep     writes their ends in one transaction
- *     flights_send   publishes them only now
- *     retained_send
+ *     lane_list_look           if sets were created or removed
+ *     outbound_messages_make   makes messages of the ready lanes, in one buffer
+ *     lane_list_keep           writes their ends in one transaction
+ *     flights_send             publishes them only now
+ *     retained_send            publishes positions
  */
-#ifndef BROKER_BRIDGE_OUT_INSIDE_H
-#define BROKER_BRIDGE_OUT_INSIDE_H
+#ifndef BROKER_BRIDGE_OUTBOUND_STATE_H
+#define BROKER_BRIDGE_OUTBOUND_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +32,7 @@
 #include "broker/bridge/lane.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/mqtt_topics.h"
-#include "broker/bridge/out.h"
+#include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
@@ -57,13 +58,13 @@ struct made {
     enum change_kind kind;
 };
 
-struct out_counts {
+struct outbound_counts {
     atomic_uint_least64_t published, acknowledged, refused, left_out, in_flight;
 };
 
-struct out {
+struct outbound {
     struct registry *registry;
-    struct mqtt_db *ledger;
+    struct mqtt_db *db;
     const struct bridge_config *config;
     struct bridge_row row;
     char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
@@ -91,10 +92,10 @@ struct out {
 
     struct list refused; /* lanes, longest refusal first; under the mutex */
 
-    /* Missing in the ledger */
+    /* Missing in mqtt.db */
     struct list unkept;
     bool must_keep, must_be_firm;
-    bool is_ledger_failing;
+    bool is_db_failing;
     int64_t keep_at_us; /* steady: write by then; after a failure not before
                            then */
     struct lane_row *rows;
@@ -120,57 +121,59 @@ struct out {
     int64_t farewell_us; /* steady: when it began; 0: not yet */
     bool is_offline_sent, is_offline_told, has_stopped;
 
-    struct out_counts counts;
+    struct outbound_counts counts;
 };
 
 static inline void
-out_count(atomic_uint_least64_t *count, uint64_t n)
+outbound_count(atomic_uint_least64_t *count, uint64_t n)
 {
     atomic_fetch_add_explicit(count, n, memory_order_relaxed);
 }
 
-/* out.c */
+/* outbound.c */
 
 /* Puts a lane into the ready queue, unless it is paused. */
-void out_ready(struct lane *lane);
+void outbound_ready(struct lane *lane);
 /* Pauses a lane; `failures` determines how long. */
-void out_pause(struct lane *lane);
+void outbound_pause(struct lane *lane);
 /* Makes all messages of the lane again that are in flight. */
-void out_rewind(struct lane *lane);
+void outbound_rewind(struct lane *lane);
 /* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
  * not any more. */
-void out_refused(struct lane *lane, int reason);
+void outbound_refused(struct lane *lane, int reason);
 /* Takes the marks: after it the stack only has lanes that were marked later. */
-void out_take_marks(struct out *out);
+void outbound_take_marks(struct outbound *out);
 
 /* Publishes any kind of message; its acknowledgement may come during the call.
  * On failure the flight is released. */
-MUST_CHECK enum status out_publish(struct out *out,
-                                   const struct mqtt_message *message,
-                                   struct flight *flight, struct problem *why);
+MUST_CHECK enum status outbound_publish(struct outbound *out,
+                                        const struct mqtt_message *message,
+                                        struct flight *flight,
+                                        struct problem *why);
 
-/* lanes.c */
+/* lane_list.c */
 
-/* Reads the lanes from the ledger, then looks at all sets. Fails if the ledger
+/* Reads the lanes from mqtt.db, then looks at all sets. Fails if mqtt.db
  * cannot keep the beginnings of lanes firmly. */
-MUST_CHECK enum status lanes_learn(struct out *out, struct problem *why);
+MUST_CHECK enum status lane_list_learn(struct outbound *out,
+                                       struct problem *why);
 /* Looks at all sets for new and removed ones. */
-void lanes_look(struct out *out);
+void lane_list_look(struct outbound *out);
 /* Watches the logs of all sets from now on. */
-void lanes_watch(struct out *out);
-void lanes_unwatch(struct out *out);
-/* Has the ledger write the lane's row. */
-void lanes_note(struct lane *lane);
+void lane_list_watch(struct outbound *out);
+void lane_list_unwatch(struct outbound *out);
+/* Has mqtt.db write the lane's row. */
+void lane_list_note(struct lane *lane);
 /* Writes the noted rows, if it is time. */
-void lanes_keep(struct out *out, int64_t now_us);
+void lane_list_keep(struct outbound *out, int64_t now_us);
 /* Frees a lane whose set and position are gone. */
-void lanes_forget(struct lane *lane);
-void lanes_free(struct out *out);
+void lane_list_forget(struct lane *lane);
+void lane_list_free(struct outbound *out);
 
 /* outbound_messages.c */
 
 /* Makes messages of the ready lanes, into out->made and out->payloads. */
-void telling_make(struct out *out);
+void outbound_messages_make(struct outbound *out);
 
 /* envelope.c */
 
@@ -201,21 +204,23 @@ struct flight *flights_add(struct lane *lane, uint64_t upto, size_t bytes);
  * them. */
 void flights_advance(struct lane *lane);
 /* Publishes the messages in out->made. */
-void flights_send(struct out *out);
+void flights_send(struct outbound *out);
 /* Handles an acknowledgement. The flight is no longer in the window's tables,
  * but still in its lane's list or in `others`. */
-void flights_acknowledged(struct out *out, struct flight *flight, int reason);
+void flights_acknowledged(struct outbound *out, struct flight *flight,
+                          int reason);
 
 /* retained_positions.c */
 
 /* After a connection was made: publishes the status, and all positions. */
-void retained_connected(struct out *out);
+void retained_connected(struct outbound *out);
 /* Notes that the lane's position has changed. */
 void retained_note(struct lane *lane);
-void retained_send(struct out *out, int64_t now_us);
-void retained_acknowledged(struct out *out, struct flight *flight, int reason);
+void retained_send(struct outbound *out, int64_t now_us);
+void retained_acknowledged(struct outbound *out, struct flight *flight,
+                           int reason);
 /* At the end: publishes positions, then "offline". Returns true when all is
  * published. */
-bool retained_farewell(struct out *out, int64_t now_us);
+bool retained_farewell(struct outbound *out, int64_t now_us);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * out_ledger_test.c - the rows of a bridge outwards, and its first entries:
- * with a good ledger, a failing one, and one ahead of the log; and entries that
- * are no longer retained.
+ * outbound_db_test.c - the rows of a bridge outwards, and its first entries:
+ * with a good database, a failing one, and one ahead of the log; and entries
+ * that are no longer retained.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "broker/log/log.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 static struct outs *looked_at;
 
@@ -23,14 +23,14 @@ has_end(const struct lane_row *row, void *user)
 }
 
 static void
-look_into_ledger(const struct quiet_message *message)
+look_into_db(const struct quiet_message *message)
 {
     bool is_kept = false;
 
     if (message->is_retained)
         return;
     assert_int_equal(
-        mqtt_db_lanes(looked_at->ledger, "site", has_end, &is_kept, NULL),
+        mqtt_db_lanes(looked_at->db, "site", has_end, &is_kept, NULL),
         STATUS_OK);
     assert_true(is_kept);
 }
@@ -40,7 +40,7 @@ FIXTURE(outs_setup_demo, outs_teardown);
 TEST(where_a_message_ends_is_kept_before_it_is_published)
 {
     looked_at = *state;
-    quiet_mqtt->on_published = look_into_ledger;
+    quiet_mqtt->on_published = look_into_db;
     play(looked_at, "post demo 2; told demo(1-3)");
 }
 
@@ -74,12 +74,12 @@ is_kept_at_2(struct outs *o)
 {
     bool is = false;
 
-    assert_int_equal(mqtt_db_lanes(o->ledger, "site", is_at_2, &is, NULL),
+    assert_int_equal(mqtt_db_lanes(o->db, "site", is_at_2, &is, NULL),
                      STATUS_OK);
     return is;
 }
 
-TEST(a_ledger_that_fails_stops_nothing_and_is_kept_again_later)
+TEST(a_database_that_fails_stops_nothing_and_is_kept_again_later)
 {
     struct outs *o = *state;
 
@@ -128,7 +128,7 @@ TEST(a_bridge_whose_beginning_cannot_be_kept_does_not_begin, outs_setup,
         tamper(o, rows[i].before);
         tamper(o, FILL_DISK);
         assert_int_not_equal(
-            out_open(&o->out, o->sets.registry, o->ledger, &o->config, &why),
+            outbound_open(&o->out, o->sets.registry, o->db, &o->config, &why),
             STATUS_OK);
         assert_non_null(strstr(why.text, "mqtt.db"));
         tamper(o, "DROP TRIGGER full");

@@ -1,4 +1,4 @@
-#include "broker/bridge/out.h"
+#include "broker/bridge/outbound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "broker/bridge/out_inside.h"
+#include "broker/bridge/outbound_state.h"
 
 /* Waiting lanes */
 
@@ -17,7 +17,7 @@ is_paused(const struct lane *lane)
 }
 
 void
-out_ready(struct lane *lane)
+outbound_ready(struct lane *lane)
 {
     if (!lane->set || is_paused(lane) || !list_is_empty(&lane->queue))
         return;
@@ -27,7 +27,7 @@ out_ready(struct lane *lane)
 /* There is a queue for each length of a pause, so each is in order of its
  * ends. */
 void
-out_pause(struct lane *lane)
+outbound_pause(struct lane *lane)
 {
     static const struct backoff backoff = {SECOND_US, 60 * SECOND_US};
     unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
@@ -38,14 +38,14 @@ out_pause(struct lane *lane)
 }
 
 void
-out_rewind(struct lane *lane)
+outbound_rewind(struct lane *lane)
 {
     flight_window_orphan(&lane->out->window, &lane->flights);
     lane_rewind(lane);
 }
 
 static void
-resume(struct out *out, int64_t now_us)
+resume(struct outbound *out, int64_t now_us)
 {
     for (int i = 0; i < PAUSES; i++) {
         struct list *node;
@@ -57,18 +57,18 @@ resume(struct out *out, int64_t now_us)
                 break;
             list_remove(node);
             lane->resume_us = 0;
-            out_ready(lane);
+            outbound_ready(lane);
         }
     }
 }
 
 void
-out_take_marks(struct out *out)
+outbound_take_marks(struct outbound *out)
 {
     struct mark *mark = marks_take(&out->marks);
 
     for (; mark; mark = mark->next) /* stays set until its turn */
-        out_ready(list_entry(mark, struct lane, mark));
+        outbound_ready(list_entry(mark, struct lane, mark));
 }
 
 /* Calls of the client */
@@ -76,7 +76,7 @@ out_take_marks(struct out *out)
 static void
 on_connected(void *user, bool has_session)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     struct list *node, *after;
 
     (void)has_session;
@@ -84,18 +84,18 @@ on_connected(void *user, bool has_session)
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
     list_foreach (node, after, &out->lanes)
-        out_ready(list_entry(node, struct lane, node));
+        outbound_ready(list_entry(node, struct lane, node));
     retained_connected(out);
 }
 
 static void
 on_lost(void *user)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     struct list *node, *after;
 
     list_foreach (node, after, &out->lanes)
-        out_rewind(list_entry(node, struct lane, node));
+        outbound_rewind(list_entry(node, struct lane, node));
     flight_window_clear(&out->window);
     atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
 }
@@ -103,7 +103,7 @@ on_lost(void *user)
 static void
 on_acknowledged(void *user, int mid, int reason)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     struct flight *flight = flight_window_take(&out->window, mid);
 
     if (!flight && out->is_publishing) {
@@ -121,8 +121,8 @@ on_acknowledged(void *user, int mid, int reason)
 }
 
 enum status
-out_publish(struct out *out, const struct mqtt_message *message,
-            struct flight *flight, struct problem *why)
+outbound_publish(struct outbound *out, const struct mqtt_message *message,
+                 struct flight *flight, struct problem *why)
 {
     int mid = 0;
     enum status rc;
@@ -152,7 +152,7 @@ earlier(int64_t *at_us, int64_t other_us)
 
 /* The next time when something is due without a wake. */
 static int64_t
-next_time(const struct out *out, int64_t now_us, bool is_connected)
+next_time(const struct outbound *out, int64_t now_us, bool is_connected)
 {
     int64_t at_us = INT64_MAX;
 
@@ -177,14 +177,14 @@ next_time(const struct out *out, int64_t now_us, bool is_connected)
 /* Makes and publishes messages while the window has room. The client writes
  * them, and the next turn makes the rest. */
 static void
-tell(struct out *out, int64_t now_us)
+tell(struct outbound *out, int64_t now_us)
 {
     out->window.max = mqtt_window(out->mqtt);
-    out_take_marks(out);
+    outbound_take_marks(out);
     resume(out, now_us);
     retained_send(out, now_us);
-    telling_make(out);
-    lanes_keep(out, now_us);
+    outbound_messages_make(out);
+    lane_list_keep(out, now_us);
     flights_send(out);
     retained_send(out, now_us);
 }
@@ -192,18 +192,19 @@ tell(struct out *out, int64_t now_us)
 static int64_t
 on_turn(void *user, bool is_connected)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     int64_t now_us = clock_steady_us(), at_us;
 
     if (!out->is_watching)
-        lanes_watch(out);
+        lane_list_watch(out);
     if (atomic_load(&out->has_births) && now_us >= out->look_at_us)
-        lanes_look(out);
+        lane_list_look(out);
     is_connected = is_connected && out->farewell_us == 0;
     if (is_connected)
         tell(out, now_us);
     else
-        lanes_keep(out, now_us); /* marks stay set: no lane is woken twice */
+        lane_list_keep(out,
+                       now_us); /* marks stay set: no lane is woken twice */
     atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
                           memory_order_relaxed);
     if (is_connected && !list_is_empty(&out->ready) &&
@@ -219,7 +220,7 @@ on_turn(void *user, bool is_connected)
 static bool
 on_farewell(void *user)
 {
-    struct out *out = user;
+    struct outbound *out = user;
     int64_t now_us = clock_steady_us();
 
     if (out->farewell_us == 0)
@@ -238,7 +239,7 @@ static const struct mqtt_calls calls = {
 /* Life */
 
 static void
-name_client(struct out *out)
+name_client(struct outbound *out)
 {
     if (out->config->client_id[0])
         snprintf(out->client_id, sizeof(out->client_id), "%s-out",
@@ -248,16 +249,16 @@ name_client(struct out *out)
                  out->row.identity);
 }
 
-static struct out *
-out_new(struct registry *registry, struct mqtt_db *ledger,
-        const struct bridge_config *config)
+static struct outbound *
+outbound_new(struct registry *registry, struct mqtt_db *db,
+             const struct bridge_config *config)
 {
-    struct out *out = calloc(1, sizeof(*out));
+    struct outbound *out = calloc(1, sizeof(*out));
 
     if (!out)
         return NULL;
     out->registry = registry;
-    out->ledger = ledger;
+    out->db = db;
     out->config = config;
     out->status_topic = topic_status(config->prefix);
     pthread_mutex_init(&out->mutex, NULL);
@@ -275,7 +276,7 @@ out_new(struct registry *registry, struct mqtt_db *ledger,
 }
 
 static enum status
-start(struct out *out, struct problem *why)
+start(struct outbound *out, struct problem *why)
 {
     const struct mqtt_options options = {
         .config = out->config,
@@ -290,51 +291,52 @@ start(struct out *out, struct problem *why)
 
     if (flight_window_init(&out->window, (unsigned)out->config->inflight))
         return problem_memory(why);
-    rc = mqtt_db_bridge(out->ledger, out->config->name, &out->row, why);
+    rc = mqtt_db_bridge(out->db, out->config->name, &out->row, why);
     if (rc)
         return rc;
     name_client(out);
-    rc = lanes_learn(out, why);
+    rc = lane_list_learn(out, why);
     return rc ? rc : mqtt_open(&out->mqtt, &options, why);
 }
 
 enum status
-out_open(struct out **out, struct registry *registry, struct mqtt_db *ledger,
-         const struct bridge_config *config, struct problem *why)
+outbound_open(struct outbound **out, struct registry *registry,
+              struct mqtt_db *db, const struct bridge_config *config,
+              struct problem *why)
 {
-    struct out *o = out_new(registry, ledger, config);
+    struct outbound *o = outbound_new(registry, db, config);
     enum status rc;
 
     if (!o)
         return problem_memory(why);
     rc = start(o, why);
     if (rc)
-        out_close(o);
+        outbound_close(o);
     else
         *out = o;
     return rc;
 }
 
 void
-out_stop(struct out *out)
+outbound_stop(struct outbound *out)
 {
     if (!out || out->has_stopped)
         return;
     out->has_stopped = true;
     mqtt_stop(out->mqtt);
-    lanes_unwatch(out);
-    lanes_keep(out, INT64_MAX);
+    lane_list_unwatch(out);
+    lane_list_keep(out, INT64_MAX);
 }
 
 void
-out_close(struct out *out)
+outbound_close(struct outbound *out)
 {
     if (!out)
         return;
-    out_stop(out);
+    outbound_stop(out);
     mqtt_close(out->mqtt);
     if (out->window.buckets) {
-        lanes_free(out);
+        lane_list_free(out);
         flight_window_fini(&out->window);
     }
     buf_fini(&out->payloads);

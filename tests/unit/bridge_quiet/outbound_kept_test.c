@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/unit/bridge_quiet/outs.h"
+#include "tests/unit/bridge_quiet/outbound_stage.h"
 
 FIXTURE(outs_setup_demo, outs_teardown);
 
