@@ -12,6 +12,7 @@
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
 #include "broker/log/log.h"
+#include "broker/log/store.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/data_directory.h"
@@ -207,6 +208,8 @@ broker_check_surroundings(const struct config *config, struct problem *why)
         return problem(why, rc, "--listen: %s", inner.text);
     rc = log_check(config->data, &inner);
     if (!rc)
+        rc = store_check_dir(config->data, &inner);
+    if (!rc)
         rc = hub_check(config->data, &inner);
     if (!rc)
         rc = bridges_check_data(config, &inner);
@@ -386,6 +389,7 @@ broker_open(struct broker **broker, const struct config *config,
         .config = config,
         .public_url = b ? b->public_url : NULL,
         .notes_size = sizeof(struct notes),
+        .open_engine = store_open,
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,

@@ -5,7 +5,7 @@
  * exactly what it had confirmed. Only the log thread commits; any thread that
  * may wait for a disk reads.
  *
- * One row per engine: store_open (store.h), SQLite.
+ * One engine: broker/store, SQLite.
  */
 #ifndef BROKER_LOG_ENGINE_H
 #define BROKER_LOG_ENGINE_H

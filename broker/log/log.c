@@ -17,7 +17,6 @@
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
-#include "broker/log/store.h"
 #include "broker/log/trash_files.h"
 #include "proto/document_write.h"
 
@@ -138,7 +137,8 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc)
         rc = file_lock(log->dir, &log->lock, why);
     if (!rc)
-        rc = store_open(&log->engine, log->dir, &log->disk_forms, why);
+        rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
+                                      why);
     if (!rc)
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
     if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms)))
@@ -162,9 +162,7 @@ log_check(const char *dir, struct problem *why)
 {
     enum status rc = file_check_dir(dir, why);
 
-    if (!rc)
-        rc = file_check_lock(dir, why);
-    return rc ? rc : store_check_dir(dir, why);
+    return rc ? rc : file_check_lock(dir, why);
 }
 
 const atomic_bool *

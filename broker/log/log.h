@@ -13,7 +13,8 @@
  * all else may be called from any thread, what says "may block" not from a
  * service thread.
  *
- * This header is a seam: an engine (engine.h) is behind it, SQLite today.
+ * This header is a seam: behind it is an engine (engine.h), which the broker
+ * chooses. Today that is broker/store.
  * Callers must not assume that a batch was made in this process.
  */
 #ifndef BROKER_LOG_LOG_H
@@ -32,13 +33,21 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+struct engine;
 struct log;
 struct log_set; /* one set's log; lives as long as the log */
 
 /* Life cycle */
 
+/* Opens the engine in the data directory `dir`, which exists, or creates its
+ * files there. `forms` counts the bytes of the forms that its batches keep.
+ * *engine is the caller's, to be closed by its `close`. */
+typedef enum status engine_open_fn(struct engine **engine, const char *dir,
+                                   atomic_size_t *forms, struct problem *why);
+
 struct log_options {
     const char *dir; /* data directory; made if missing */
+    engine_open_fn *open_engine;
     struct list_limits limits;
     uint64_t tail_bytes; /* memory for recent batches of all sets */
     int64_t linger_us;   /* how long a commit waits for company */
@@ -85,8 +94,8 @@ MUST_CHECK enum status log_open(struct log **log,
                                 struct problem *why);
 
 /* Checks that log_open could use `dir`: that the directory can be made and
- * used, that no other broker has it, and that the database is sound. Writes
- * nothing. */
+ * used, and that no other broker has it. Writes nothing, and does not ask the
+ * engine. */
 MUST_CHECK enum status log_check(const char *dir, struct problem *why);
 
 /* Takes no more posts; commits and answers the submitted ones. Reading goes on.

@@ -249,6 +249,7 @@ registry_open(struct registry **registry,
     struct registry *r = calloc(1, sizeof(*r));
     struct log_options log_options = {
         .dir = config->data,
+        .open_engine = options->open_engine,
         .limits = {config->rotate_entries, config->rotate_bytes},
         .tail_bytes = config->tail_bytes,
         .linger_us = config->linger_us,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/log/store.h"
 #include "proto/document_write.h"
 #include "tests/test.h"
 
@@ -49,6 +50,7 @@ logs_open(struct logs *l, const char *dir, uint64_t entries)
     memset(l, 0, sizeof(*l));
     l->options = (struct log_options){
         .dir = dir,
+        .open_engine = store_open,
         .limits = {entries, DOCUMENT_BYTES_MAX},
         .tail_bytes = 64 << 20,
         .on_set = on_set,

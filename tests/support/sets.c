@@ -8,6 +8,7 @@
 #include "broker/archive/notes.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/state_fold.h"
+#include "broker/log/store.h"
 #include "broker/sets/ingest.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -32,8 +33,8 @@ sets_open(struct sets *s)
 {
     const struct registry_options options = {.config = &s->config,
                                              .public_url = s->public_url,
-                                             .notes_size =
-                                                 sizeof(struct notes)};
+                                             .notes_size = sizeof(struct notes),
+                                             .open_engine = store_open};
     struct problem why = {""};
 
     if (registry_open(&s->registry, &options, &why))

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/log/store.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"
@@ -15,7 +16,8 @@ open_with(struct sets *s, void **state, const char *public_url)
 
     sets_configure(s, tempdir_path(state));
     options = (struct registry_options){.config = &s->config,
-                                        .public_url = public_url};
+                                        .public_url = public_url,
+                                        .open_engine = store_open};
     assert_int_equal(registry_open(&s->registry, &options, NULL), STATUS_OK);
 }
 

@@ -2,6 +2,7 @@
  * their ids, and the order in which they are kept. */
 #include <string.h>
 
+#include "broker/log/store.h"
 #include "broker/sets/alteration.h"
 #include "tests/test.h"
 #include "tests/unit/sets/arrivals.h"
@@ -165,6 +166,7 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     struct registry_options options = {
         .config = &s.config,
         .public_url = SETS_URL,
+        .open_engine = store_open,
         .on_changed = on_changed,
         .user = &r,
     };
