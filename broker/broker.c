@@ -12,11 +12,11 @@
 #include "broker/http/http.h"
 #include "broker/hub/hub.h"
 #include "broker/log/log.h"
-#include "broker/log/store.h"
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/data_directory.h"
 #include "broker/sets/registry.h"
+#include "broker/store/store.h"
 #include "proto/webhook_signature.h"
 
 /* The longest time for answers in flight when the broker ends. */

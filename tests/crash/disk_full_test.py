@@ -16,7 +16,7 @@ from tidings_test.waiting import wait_for
 
 WRITE, SYNC = Faults.WRITE, Faults.SYNC
 
-# The broker keeps 110 MB (RESERVE_BYTES in broker/log/store.c), of which 64 MB must be
+# The broker keeps 110 MB (RESERVE_BYTES in broker/store/store.c), of which 64 MB must be
 # free on the disk; the rest may be free inside its database. Its files take 8 to 25 MB,
 # as checkpoints of the WAL come early or late.
 DISK = b"size=190m"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "proto/document_write.h"
 #include "tests/test.h"
 

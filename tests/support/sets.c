@@ -8,8 +8,8 @@
 #include "broker/archive/notes.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/state_fold.h"
-#include "broker/log/store.h"
 #include "broker/sets/ingest.h"
+#include "broker/store/store.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 

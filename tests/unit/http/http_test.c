@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/support/wire.h"

@@ -2,8 +2,8 @@
  * their ids, and the order in which they are kept. */
 #include <string.h>
 
-#include "broker/log/store.h"
 #include "broker/sets/alteration.h"
+#include "broker/store/store.h"
 #include "tests/test.h"
 #include "tests/unit/sets/arrivals.h"
 

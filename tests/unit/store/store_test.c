@@ -1,4 +1,4 @@
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "broker/log/list_file.h"
 #include "tests/test.h"
-#include "tests/unit/log/stored.h"
+#include "tests/unit/store/stored.h"
 
 FIXTURE(world_setup, world_teardown);
 

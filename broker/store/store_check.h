@@ -6,8 +6,8 @@
  * makes missing tables. A damaged or foreign database must stay as it is, for
  * its rescue.
  */
-#ifndef BROKER_LOG_STORE_CHECK_H
-#define BROKER_LOG_STORE_CHECK_H
+#ifndef BROKER_STORE_STORE_CHECK_H
+#define BROKER_STORE_STORE_CHECK_H
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -18,9 +18,9 @@
  * file. Writes nothing; nobody has the database open.
  *
  * Found is what SQLite can know: pages, trees, chains of pages. The entries
- * themselves are proven by their digests when they are read (store_read.c). A
- * database above 1 GB, which would take seconds to read, is not looked at page
- * by page. */
+ * themselves are proven by their digests when they are read (store_queries.c).
+ * A database above 1 GB, which would take seconds to read, is not looked at
+ * page by page. */
 MUST_CHECK enum status store_check(const char *dir, const char *path,
                                    int n_steps, struct problem *why);
 

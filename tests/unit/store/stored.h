@@ -10,8 +10,8 @@
  *     commit_batches(w, 0, 3);
  *     assert_int_equal(read_on(w, 0), 30);
  */
-#ifndef TESTS_UNIT_LOG_STORED_H
-#define TESTS_UNIT_LOG_STORED_H
+#ifndef TESTS_UNIT_STORE_STORED_H
+#define TESTS_UNIT_STORE_STORED_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/db.h"
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "tests/support/posts.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

@@ -3,9 +3,9 @@
  * several sets.
  */
 
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "tests/test.h"
-#include "tests/unit/log/stored.h"
+#include "tests/unit/store/stored.h"
 
 #define EACH 5U /* entries of a batch */
 

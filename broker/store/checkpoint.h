@@ -7,8 +7,8 @@
  * hold up commits (p99 8.4 ms instead of 3.5 ms, measured); PASSIVE alone lets
  * the log grow without end.
  */
-#ifndef BROKER_LOG_CHECKPOINT_H
-#define BROKER_LOG_CHECKPOINT_H
+#ifndef BROKER_STORE_CHECKPOINT_H
+#define BROKER_STORE_CHECKPOINT_H
 
 #include <stdatomic.h>
 #include <stdint.h>

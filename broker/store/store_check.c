@@ -1,4 +1,4 @@
-#include "broker/log/store_check.h"
+#include "broker/store/store_check.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "broker/log/act.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/log/stored.h"
+#include "tests/unit/store/stored.h"
 
 #define HOUR ((int64_t)3600 * 1000000)
 

@@ -1,6 +1,6 @@
-#include "broker/log/store_generations.h"
+#include "broker/store/store_generations.h"
 
-#include "broker/log/store_read.h"
+#include "broker/store/store_queries.h"
 
 enum {
     G_FORMER,

@@ -1,4 +1,4 @@
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 #include "base/db.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/log/checkpoint.h"
-#include "broker/log/store_check.h"
-#include "broker/log/store_debts.h"
-#include "broker/log/store_generations.h"
-#include "broker/log/store_keys.h"
-#include "broker/log/store_read.h"
-#include "broker/log/store_sets.h"
+#include "broker/store/checkpoint.h"
+#include "broker/store/store_check.h"
+#include "broker/store/store_debts.h"
+#include "broker/store/store_generations.h"
+#include "broker/store/store_keys.h"
+#include "broker/store/store_queries.h"
+#include "broker/store/store_sets.h"
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384

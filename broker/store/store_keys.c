@@ -1,7 +1,7 @@
-#include "broker/log/store_keys.h"
+#include "broker/store/store_keys.h"
 
 #include "broker/log/idempotency.h"
-#include "broker/log/store_read.h"
+#include "broker/store/store_queries.h"
 
 /* One row of keys_state, for ever. */
 #define TABLE(n)                                        \

@@ -2,7 +2,7 @@
  * store_keys_test.c - keys in tidings.db: kept a day, over restarts, crashes
  * and jumps of the clock.
  */
-#include "broker/log/store_keys.h"
+#include "broker/store/store_keys.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "broker/log/idempotency.h"
 #include "tests/clock.h"
 #include "tests/test.h"
-#include "tests/unit/log/stored.h"
+#include "tests/unit/store/stored.h"
 
 #define HOUR ((int64_t)3600 * 1000000)
 

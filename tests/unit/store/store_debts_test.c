@@ -1,7 +1,7 @@
 /*
  * store_debts_test.c - which rows the log thread has to forget, of many sets.
  */
-#include "broker/log/store_debts.h"
+#include "broker/store/store_debts.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "broker/log/checkpoint.h"
+#include "broker/store/checkpoint.h"
 
 #include <stdio.h>
 

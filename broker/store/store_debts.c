@@ -1,4 +1,4 @@
-#include "broker/log/store_debts.h"
+#include "broker/store/store_debts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,10 +7,10 @@
 
 #include <sqlite3.h>
 
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "tests/test.h"
 #include "tests/unit/base/disk.h"
-#include "tests/unit/log/stored.h"
+#include "tests/unit/store/stored.h"
 
 /* The free space that the file system reports, for the broker's reserve; 0: the
  * truth. */

@@ -1,9 +1,9 @@
-#include "broker/log/store_sets.h"
+#include "broker/store/store_sets.h"
 
 #include <string.h>
 
-#include "broker/log/store_generations.h"
-#include "broker/log/store_read.h"
+#include "broker/store/store_generations.h"
+#include "broker/store/store_queries.h"
 
 enum {
     S_BIRTH,

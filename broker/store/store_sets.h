@@ -4,8 +4,8 @@
  *
  * The log thread's, on its connection.
  */
-#ifndef BROKER_LOG_STORE_SETS_H
-#define BROKER_LOG_STORE_SETS_H
+#ifndef BROKER_STORE_STORE_SETS_H
+#define BROKER_STORE_STORE_SETS_H
 
 #include "base/db.h"
 #include "broker/log/engine.h"

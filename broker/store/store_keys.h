@@ -24,8 +24,8 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_LOG_STORE_KEYS_H
-#define BROKER_LOG_STORE_KEYS_H
+#ifndef BROKER_STORE_STORE_KEYS_H
+#define BROKER_STORE_STORE_KEYS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "broker/log/store_check.h"
+#include "broker/store/store_check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/db.h"
-#include "broker/log/store.h"
+#include "broker/store/store.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

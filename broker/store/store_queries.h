@@ -1,12 +1,12 @@
 /*
- * store_read.h - tidings.db as its readers see it.
+ * store_queries.h - tidings.db as its readers see it.
  *
  * A few connections, each in one hand at a time; a reader holds its statement
  * for one batch or one list, no longer, so that checkpoints are not held up.
  * Any thread that may block.
  */
-#ifndef BROKER_LOG_STORE_READ_H
-#define BROKER_LOG_STORE_READ_H
+#ifndef BROKER_STORE_STORE_QUERIES_H
+#define BROKER_STORE_STORE_QUERIES_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "broker/log/store_read.h"
+#include "broker/store/store_queries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,11 +2,11 @@
  * store.h - the engine of today: tidings.db, SQLite.
  *
  * One writing connection, the log thread's; one for checkpoints (checkpoint.h);
- * a few for readers (store_read.h), each in one hand at a time. WAL with
+ * a few for readers (store_queries.h), each in one hand at a time. WAL with
  * synchronous=FULL: a COMMIT that returned is on disk.
  */
-#ifndef BROKER_LOG_STORE_H
-#define BROKER_LOG_STORE_H
+#ifndef BROKER_STORE_STORE_H
+#define BROKER_STORE_STORE_H
 
 #include <stdatomic.h>
 

@@ -4,8 +4,8 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_LOG_STORE_DEBTS_H
-#define BROKER_LOG_STORE_DEBTS_H
+#ifndef BROKER_STORE_STORE_DEBTS_H
+#define BROKER_STORE_STORE_DEBTS_H
 
 #include <stddef.h>
 #include <stdint.h>
