@@ -22,7 +22,7 @@ end_unnamed(struct topic *topic, const struct peers *peers)
 {
     struct list *node, *after;
 
-    topic->n_requests++; /* keeps the topic until the end of the loop */
+    topic->n_holds++; /* until the end of the loop */
     list_foreach (node, after, &topic->subscriptions) {
         struct subscription *s =
             list_entry(node, struct subscription, of_topic);
@@ -30,7 +30,7 @@ end_unnamed(struct topic *topic, const struct peers *peers)
         if (s->kind == SUBSCRIPTION_HUB && !is_named(peers, s))
             subscription_end(s, END_UNSUBSCRIBED);
     }
-    topic->n_requests--;
+    topic->n_holds--;
 }
 
 static void

@@ -16,7 +16,7 @@
  * each change:
  *
  * - A new request is the one change that is undone: its order is refused, and
- *   nothing else depends on it (verify.c).
+ *   nothing else depends on it (verification.c).
  *
  * - A request's end, or a confirmation: no answer was sent. A crash before the
  *   commit brings the request back, and the hub verifies it again (W-074).
@@ -27,7 +27,7 @@
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
  * - A subscription's end: no delivery from now on, whatever hub.db says. A
- *   denial waits until the end is kept (verify_deny.c). After a crash the end
+ *   denial waits until the end is kept (verification.c). After a crash the end
  *   is in hub.db, or its reason returns: the lease ends again, the callback
  *   answers 410 again, the operator got 503.
  */
@@ -52,13 +52,13 @@ static void
 write_all(struct hub *hub)
 {
     struct subscription *s;
-    struct request *r;
+    struct verification *r;
 
     records_clear(hub->records);
     for (s = subscription_next(hub, 0); s; s = subscription_behind(s))
         records_subscription(hub->records, s);
-    for (r = request_next(hub, 0); r; r = request_behind(hub, r))
-        if (!request_is_replaced(r))
+    for (r = verification_next(hub, 0); r; r = verification_behind(hub, r))
+        if (!verification_is_replaced(r))
             records_request(hub->records, r);
 }
 
@@ -68,7 +68,7 @@ write_again(enum records_row row, uint64_t id, void *user)
 {
     struct hub *hub = user;
     const struct subscription *s = NULL;
-    const struct request *r = NULL;
+    const struct verification *r = NULL;
 
     if (row == RECORDS_ALL)
         write_all(hub);
@@ -76,7 +76,7 @@ write_again(enum records_row row, uint64_t id, void *user)
         records_subscription(hub->records, s);
     else if (row == RECORDS_SUBSCRIPTION)
         records_subscription_gone(hub->records, id);
-    else if ((r = request_by_id(hub, id)) && !request_is_replaced(r))
+    else if ((r = verification_by_id(hub, id)) && !verification_is_replaced(r))
         records_request(hub->records, r);
     else
         records_request_gone(hub->records, id);
@@ -108,7 +108,7 @@ on_lost(struct hub *hub, const struct problem *reason)
     struct problem why = {.text = ""};
 
     problem_set(&why, "it cannot be kept: %s", reason->text);
-    verify_lost(hub);
+    verification_lost(hub);
     deliver_unkept(hub);
     answer_orders(hub, &why);
 }
@@ -143,7 +143,7 @@ end_turn(struct hub *hub)
     if (!is_worth_a_try(hub)) {
         if (records_is_begun(hub->records))
             records_rollback(hub->records);
-        verify_lost(hub);
+        verification_lost(hub);
         deliver_unkept(hub);
         return;
     }
@@ -159,7 +159,7 @@ end_turn(struct hub *hub)
     if (is_begun)
         report_writing(hub, false, NULL);
     answer_orders(hub, NULL);
-    verify_turn(hub);
+    verification_turn(hub);
     deliver_turn(hub);
     if (records_is_begun(hub->records))
         hub_wake(hub); /* commits that in another turn */
@@ -178,10 +178,10 @@ on_turn(struct caller *caller, void *user)
 static void
 end_framework(struct hub *hub, struct topic *topic)
 {
-    topic->n_requests++; /* keeps the topic until the end of this function */
+    topic->n_holds++; /* until the end of this function */
     topic_end(topic);
-    verify_topic_gone(hub, topic);
-    topic->n_requests--;
+    verification_topic_gone(hub, topic);
+    topic->n_holds--;
     topic_release(topic);
 }
 
@@ -191,14 +191,14 @@ hub_end_topic(struct hub *hub, struct topic *topic)
     struct list *node;
     bool more;
 
-    topic->n_requests++; /* keeps the topic until the end of this function */
+    topic->n_holds++; /* until the end of this function */
     for (int i = 0;
          i < HUB_ENDS_AT_ONCE && (node = list_first(&topic->subscriptions));
          i++)
         subscription_end(list_entry(node, struct subscription, of_topic),
                          END_REMOVED);
-    verify_topic_gone(hub, topic);
-    topic->n_requests--;
+    verification_topic_gone(hub, topic);
+    topic->n_holds--;
     more = !list_is_empty(&topic->subscriptions);
     topic_release(topic);
     return more;
@@ -298,9 +298,9 @@ on_end(struct caller *caller, void *user)
     end_turn(hub);
     answer_orders(hub, &why); /* none is left; but none may be forgotten */
     subscriptions_free(hub->subscriptions);
-    requests_free(hub->requests);
+    verifications_free(hub->verifications);
     hub->subscriptions = NULL;
-    hub->requests = NULL;
+    hub->verifications = NULL;
 }
 
 void
@@ -391,8 +391,8 @@ deny_stale(struct hub *hub, const struct record *record)
         return;
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
     url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
-    verify_deny(hub, record->callback, &record->terms, link_slice(&url),
-                VERIFY_TOPIC_GONE);
+    verification_deny(hub, record->callback, &record->terms, link_slice(&url),
+                      VERIFICATION_TOPIC_GONE);
 }
 
 static enum status
@@ -426,13 +426,13 @@ on_request(struct record *record, void *user, struct problem *why)
     if (rc)
         return rc;
     if (topic) {
-        rc = verify_resume(hub, topic, record, why);
+        rc = verification_restore(hub, topic, record, why);
         if (rc)
             topic_release(topic);
         return rc;
     }
-    verify_deny(hub, record->callback, &record->terms, record->topic_url,
-                VERIFY_TOPIC_GONE);
+    verification_deny(hub, record->callback, &record->terms, record->topic_url,
+                      VERIFICATION_TOPIC_GONE);
     records_is_stale(hub->records, RECORDS_REQUEST, record->id);
     return STATUS_OK;
 }
@@ -496,8 +496,8 @@ hub_new(struct registry *registry, const struct networks *allowed)
     list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
     hub->subscriptions = subscriptions_new(hub->config->hub_subscriptions);
-    hub->requests = requests_new();
-    if (hub->subscriptions && hub->requests)
+    hub->verifications = verifications_new();
+    if (hub->subscriptions && hub->verifications)
         return hub;
     hub_close(hub);
     return NULL;
@@ -562,7 +562,7 @@ hub_close(struct hub *hub)
         return;
     hub_stop(hub);
     subscriptions_free(hub->subscriptions);
-    requests_free(hub->requests);
+    verifications_free(hub->verifications);
     deliver_close(hub);
     relay_close(hub);
     foreign_close(hub);

@@ -13,7 +13,7 @@
  * The folder:
  *
  *     order         requests of other threads   hub      the thread, its turns
- *     verify        a request until it is       records  hub.db
+ *     verification  a request until it is       records  hub.db
  *                   confirmed; denials          report   what operators see
  *     subscription  callback, terms, cursor; found by id, and by pairs
  *     topic         messages of a set, of framework (events), of a relay

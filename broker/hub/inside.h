@@ -12,7 +12,7 @@
 #include "broker/hub/hub.h"
 #include "broker/hub/records.h"
 #include "broker/hub/subscription.h"
-#include "broker/hub/verify.h"
+#include "broker/hub/verification.h"
 #include "proto/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
@@ -33,7 +33,7 @@ struct hub {
     struct subscriptions *subscriptions; /* subscription.c: tables */
     struct list moved;                   /* subscriptions whose cursor hub.db
                                             lacks */
-    struct requests *requests;           /* verify.c: tables, limits */
+    struct verifications *verifications; /* verification.c: tables, limits */
     struct deliveries *deliveries;       /* deliver.c */
     struct relaying *relaying;           /* relay.c */
     struct foreign *foreign;             /* foreign.c */

@@ -46,7 +46,7 @@ static void
 subscribe(struct order *order)
 {
     struct problem why = {""};
-    enum status rc = verify_take(order->hub, order, &why);
+    enum status rc = verification_take(order->hub, order, &why);
 
     if (rc) {
         hub_answer_now(order, rc, &why);
@@ -92,7 +92,7 @@ list(struct order *order)
  * the two, or STATUS_NOT_FOUND. */
 static enum status
 find(const struct order *order, struct subscription **s,
-     struct request **request, struct problem *why)
+     struct verification **request, struct problem *why)
 {
     enum status rc = check_name(order, why);
 
@@ -104,7 +104,7 @@ find(const struct order *order, struct subscription **s,
     if (*s && hub_topic_is((*s)->topic, order->name, order->is_relay))
         return STATUS_OK;
     *s = NULL;
-    *request = request_by_id(order->hub, order->id);
+    *request = verification_by_id(order->hub, order->id);
     if (*request &&
         hub_topic_is((*request)->topic, order->name, order->is_relay))
         return STATUS_OK;
@@ -119,13 +119,13 @@ show(struct order *order)
 {
     struct problem why = {""};
     struct subscription *s;
-    struct request *request;
+    struct verification *request;
     enum status rc = find(order, &s, &request, &why);
 
     if (s)
         report_subscription(&order->text, s);
     else if (request)
-        report_request(&order->text, request);
+        report_verification(&order->text, request);
     BUF_ADD(&order->text, "\n");
     if (order->text.failed)
         rc = problem_memory(&why);
@@ -139,7 +139,7 @@ end(struct order *order)
 {
     struct problem why = {""};
     struct subscription *s;
-    struct request *request;
+    struct verification *request;
     enum status rc = find(order, &s, &request, &why);
 
     if (rc) {
@@ -149,7 +149,7 @@ end(struct order *order)
     if (s)
         subscription_end(s, END_DELETED);
     else
-        verify_end(request);
+        verification_end(request);
     order->http = 204;
     hub_answer(order->hub, order);
 }
@@ -159,7 +159,7 @@ redeliver(struct order *order)
 {
     struct problem why = {""};
     struct subscription *s;
-    struct request *request;
+    struct verification *request;
     uint64_t after = 0;
     enum status rc = find(order, &s, &request, &why);
 

@@ -46,7 +46,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/relay_records.h"
-#include "broker/hub/verify.h"
+#include "broker/hub/verification.h"
 
 /* How often a redelivery moved a subscription's cursor. */
 #define GENERATION_STEP                                                \
@@ -433,7 +433,7 @@ records_subscription(struct records *r, const struct subscription *s)
 }
 
 void
-records_request(struct records *r, const struct request *request)
+records_request(struct records *r, const struct verification *request)
 {
     sqlite3_stmt *to = r->statements[PUT_REQUEST];
 

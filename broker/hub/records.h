@@ -37,7 +37,7 @@
 #include "proto/status.h"
 
 struct records;
-struct request; /* verify.h */
+struct verification; /* verification.h */
 
 MUST_CHECK enum status records_open(struct records **records, const char *dir,
                                     struct problem *why);
@@ -84,7 +84,7 @@ MUST_CHECK enum status records_each_request(struct records *r, record_fn *fn,
  * records_commit returns their first error. */
 void records_subscription(struct records *r, const struct subscription *s);
 void records_subscription_gone(struct records *r, uint64_t id);
-void records_request(struct records *r, const struct request *request);
+void records_request(struct records *r, const struct verification *request);
 void records_request_gone(struct records *r, uint64_t id);
 
 /* Writes the cursor and the range of a delivery that is about to be tried.

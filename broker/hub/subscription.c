@@ -3,12 +3,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include <openssl/crypto.h>
-
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/deliver.h"
 #include "broker/hub/inside.h"
+#include "broker/hub/verification.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
@@ -28,14 +27,6 @@ struct subscriptions {
     size_t n_slots, capacity;
     size_t n; /* subscriptions */
 };
-
-void
-terms_fini(struct terms *terms)
-{
-    free(terms->filter);
-    OPENSSL_cleanse(terms->secret, sizeof(terms->secret));
-    *terms = (struct terms){0};
-}
 
 /* Tables */
 
@@ -223,10 +214,7 @@ take_terms(struct subscription *s, struct terms *terms,
     struct signer *old_signer = s->signer;
     struct filter_class *old_filter = s->filter;
 
-    terms_fini(&s->terms);
-    s->terms = *terms;
-    terms->filter = NULL; /* moved */
-    terms_fini(terms);
+    terms_move(&s->terms, terms);
     s->signer = effect->signer;
     s->filter = effect->filter;
     signer_free(old_signer);
@@ -461,7 +449,7 @@ reason_of(enum subscription_end how)
     case END_DELETED:
         return SLICE("the operator of the hub has ended the subscription");
     case END_REMOVED:
-        return VERIFY_TOPIC_GONE;
+        return VERIFICATION_TOPIC_GONE;
     default:
         return (struct slice){NULL, 0};
     }
@@ -507,8 +495,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         if (!url.failed)
-            verify_deny(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
-                        reason);
+            verification_deny(hub, slice_of(s->callback), &s->terms,
+                              buf_slice(&url), reason);
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));

@@ -2,7 +2,7 @@
  * subscription.h - subscriptions to a topic: callback, terms, lease, cursor.
  * Only this part changes a subscription's state.
  *
- *                 request (verify.h)
+ *                 request (verification.h)
  *                        | confirmed                 renewal: the same again
  *                        v                               |
  *     subscription_confirm --> active <------------------+
@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
+#include "broker/hub/terms.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/filters.h"
 #include "proto/problem.h"
@@ -39,19 +40,6 @@
 
 struct hub;
 struct delivery; /* deliver.c */
-
-/* A verified renewal replaces all of these (W-036, W-037). */
-struct terms {
-    int64_t lease_us; /* granted; from the verification request on */
-    char secret[WEBSUB_SECRET_MAX + 1]; /* wiped when freed */
-    size_t secret_size;                 /* 0: none */
-    char *filter;                       /* filter_text, terminated; NULL: all */
-    int64_t interval_us;                /* the least time between two
-                                           deliveries */
-    bool is_simple;                     /* */
-    bool is_local; /* a client of this machine asked, and the callback's host is
-                      a loopback address or "localhost" (hub_also) */
-};
 
 enum subscription_kind { SUBSCRIPTION_CALLBACK, SUBSCRIPTION_HUB };
 
@@ -179,7 +167,5 @@ void subscription_end(struct subscription *s, enum subscription_end how);
  * Later deliveries are of another generation, and have new IDs: a subscriber
  * that drops repeats by their IDs accepts them. */
 void subscription_redeliver(struct subscription *s, uint64_t after);
-
-void terms_fini(struct terms *terms); /* wipes the secret */
 
 #endif

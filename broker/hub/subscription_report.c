@@ -6,7 +6,7 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/hub/requests.h"
+#include "broker/hub/verification.h"
 #include "proto/datetime.h"
 #include "proto/json.h"
 
@@ -91,7 +91,7 @@ add_place(struct buf *to, const struct subscription *s)
 
 /* Adds the position where a request would begin, and zero counters. */
 static void
-add_beginning(struct buf *to, const struct request *r)
+add_beginning(struct buf *to, const struct verification *r)
 {
     uint64_t head = 0;
 
@@ -198,7 +198,7 @@ report_subscription(struct buf *to, const struct subscription *s)
 }
 
 void
-report_request(struct buf *to, const struct request *r)
+report_verification(struct buf *to, const struct verification *r)
 {
     buf_add_format(to, "{\"id\":%" PRIu64, r->id);
     add_text(to, "topic", slice_of(r->topic_url));
@@ -236,7 +236,7 @@ topics_of(struct hub *hub, const char *name, bool is_relay,
 /* The next row of a list: a subscription, a request, or neither. */
 struct row {
     const struct subscription *s;
-    const struct request *r;
+    const struct verification *r;
     uint64_t id;
 };
 
@@ -251,8 +251,8 @@ next_row(struct topic *const topics[], size_t n, uint64_t after)
     for (size_t i = 0; i < n; i++) {
         const struct subscription *s =
             id_table_next(&topics[i]->subscriptions_by_id, after);
-        const struct request *r =
-            id_table_next(&topics[i]->requests_by_id, after);
+        const struct verification *r =
+            id_table_next(&topics[i]->verifications_by_id, after);
 
         if (s && s->id < row.id)
             row = (struct row){s, NULL, s->id};
@@ -270,7 +270,7 @@ add_row(struct buf *to, struct row row, size_t n)
     if (row.s)
         report_subscription(to, row.s);
     else
-        report_request(to, row.r);
+        report_verification(to, row.r);
 }
 
 void
@@ -302,13 +302,13 @@ report_callback(struct buf *to, struct hub *hub, const char *name,
 {
     static const enum subscription_kind kinds[] = {SUBSCRIPTION_CALLBACK,
                                                    SUBSCRIPTION_HUB};
-    const struct callback_table *pairs = &hub->requests->pairs;
     struct topic *topics[TOPICS_MAX];
     size_t n_topics = topics_of(hub, name, is_relay, topics), n = 0;
 
     BUF_ADD(to, "{\"subscriptions\":[");
     for (size_t i = 0; i < n_topics; i++) {
-        struct pair *pair = callback_table_find(pairs, topics[i], callback);
+        const struct verification *r =
+            verification_find(hub, topics[i], callback);
 
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
             const struct subscription *found =
@@ -317,10 +317,8 @@ report_callback(struct buf *to, struct hub *hub, const char *name,
             if (found)
                 add_row(to, (struct row){.s = found}, n++);
         }
-        for (; pair; pair = callback_table_same(pairs, pair))
-            add_row(to,
-                    (struct row){.r = list_entry(pair, struct request, pair)},
-                    n++);
+        for (; r; r = verification_same(r))
+            add_row(to, (struct row){.r = r}, n++);
     }
     BUF_ADD(to, "]}\n");
 }

@@ -21,14 +21,14 @@
 #define BROKER_HUB_SUBSCRIPTION_REPORT_H
 
 #include "broker/hub/subscription.h"
-#include "broker/hub/verify.h"
+#include "broker/hub/verification.h"
 #include "proto/buf.h"
 
 /* The most rows of one page of a list. */
 #define REPORT_PAGE 1000
 
 void report_subscription(struct buf *to, const struct subscription *s);
-void report_request(struct buf *to, const struct request *request);
+void report_verification(struct buf *to, const struct verification *r);
 
 /* Sets the metric of the largest lag. */
 void report_measure(struct hub *hub);

@@ -193,7 +193,7 @@ topic_of_relay(struct hub *hub, struct relay *relay, struct topic **result,
 void
 topic_release(struct topic *topic)
 {
-    if (!list_is_empty(&topic->subscriptions) || topic->n_requests > 0)
+    if (!list_is_empty(&topic->subscriptions) || topic->n_holds > 0)
         return;
     switch (topic->kind) {
     case TOPIC_CHANGES:
@@ -212,7 +212,7 @@ topic_release(struct topic *topic)
     list_remove(&topic->node);
     forget_mark(topic);
     id_table_fini(&topic->subscriptions_by_id);
-    id_table_fini(&topic->requests_by_id);
+    id_table_fini(&topic->verifications_by_id);
     free(topic->links);
     free(topic);
 }

@@ -60,9 +60,9 @@ struct topic {
     struct list waking;        /* resting ones that have not yet looked at
                                   news */
     struct list busy;          /* the others */
-    unsigned n_requests;       /* verify.c: requests for it */
+    unsigned n_holds;          /* requests for it, and functions that keep it */
     struct id_table subscriptions_by_id,
-        requests_by_id; /* the same, in order */
+        verifications_by_id; /* the same, in order */
     char *links; /* attempt.c: the Link header of its callbacks; NULL: not made
                     yet */
 };

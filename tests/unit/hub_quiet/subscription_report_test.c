@@ -62,7 +62,7 @@ TEST(a_report_of_a_callback_has_what_is_its)
     snprintf(first, sizeof(first), "{\"subscriptions\":[{\"id\":%u,",
              (unsigned)id);
     snprintf(waits, sizeof(waits), "{\"id\":%u,",
-             (unsigned)request_next(sim.hub, 0)->id);
+             (unsigned)verification_next(sim.hub, 0)->id);
     assert_int_equal(list_of("http://A.example:80/c%62"), 200);
     assert_memory_equal(sim_text, first, strlen(first));
     assert_non_null(strstr(sim_text, waits));

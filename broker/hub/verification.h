@@ -1,6 +1,6 @@
 /*
- * verify.h - verification of intent: requests, challenges, and the answers to
- * them; and denials.
+ * verification.h - verification of intent: requests, challenges, and the
+ * answers to them; and denials.
  *
  * The hub answers a request with 202 when hub.db has it. From then on the
  * request comes to an end even after a crash: confirmed, failed, or denied
@@ -11,8 +11,8 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_VERIFY_H
-#define BROKER_HUB_VERIFY_H
+#ifndef BROKER_HUB_VERIFICATION_H
+#define BROKER_HUB_VERIFICATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,11 +23,11 @@
 
 /* The most requests that wait for their verification: per callback host, per
  * requester, in all (W-164: more get 429). */
-#define REQUESTS_PER_HOST 100
-#define REQUESTS_PER_FROM 1000
-#define REQUESTS_MAX      10000
+#define VERIFICATIONS_PER_HOST 100
+#define VERIFICATIONS_PER_FROM 1000
+#define VERIFICATIONS_MAX      10000
 
-struct request {
+struct verification {
     struct hub *hub;
     uint64_t id;
     struct list node; /* all requests */
@@ -46,7 +46,7 @@ struct request {
     char from[64];
     unsigned tries;
 
-    /* For verify.c only. */
+    /* For verification.c only. */
     struct call call;
     struct alarm alarm;
     struct buf url;
@@ -55,47 +55,56 @@ struct request {
 };
 
 /* Takes a valid request; STATUS_BUSY with http 429 if there are too many.
- * verify_turn verifies it when its record is kept. */
+ * verification_turn verifies it when its record is kept. */
 struct order;
-MUST_CHECK enum status verify_take(struct hub *hub, struct order *order,
-                                   struct problem *why);
+MUST_CHECK enum status verification_take(struct hub *hub, struct order *order,
+                                         struct problem *why);
 
 /* Enters a request that was read at the start; takes over record->terms. The
- * first verify_turn verifies it. */
+ * first verification_turn verifies it. */
 struct record;
-MUST_CHECK enum status verify_resume(struct hub *hub, struct topic *topic,
-                                     struct record *record,
-                                     struct problem *why);
+MUST_CHECK enum status verification_restore(struct hub *hub,
+                                            struct topic *topic,
+                                            struct record *record,
+                                            struct problem *why);
 
 /* At the end of a turn that was kept: makes the calls. */
-void verify_turn(struct hub *hub);
+void verification_turn(struct hub *hub);
 
 /* At the end of a turn that was not kept: forgets the requests of this turn. */
-void verify_lost(struct hub *hub);
+void verification_lost(struct hub *hub);
 
 /* Denies the requests for a topic that is gone (W-044). */
-void verify_topic_gone(struct hub *hub, struct topic *topic);
+void verification_topic_gone(struct hub *hub, struct topic *topic);
 
 /* Ends a request for the operator, and denies its callback. */
-void verify_end(struct request *request);
+void verification_end(struct verification *request);
 
 /* The waiting requests by id: the first one behind `after`; the one with this
  * id; or NULL. */
-struct request *request_next(struct hub *hub, uint64_t after);
-struct request *request_by_id(struct hub *hub, uint64_t id);
+struct verification *verification_next(struct hub *hub, uint64_t after);
+struct verification *verification_by_id(struct hub *hub, uint64_t id);
 
-/* Returns the next request by id; NULL: `request` is the newest. */
-struct request *request_behind(struct hub *hub, const struct request *request);
+/* Returns the next request by id; NULL: it is the newest. */
+struct verification *verification_behind(struct hub *hub,
+                                         const struct verification *r);
+
+/* Return the first request of that pair, and the next one of the same pair; or
+ * NULL. */
+struct verification *verification_find(struct hub *hub,
+                                       const struct topic *topic,
+                                       struct slice callback);
+struct verification *verification_same(const struct verification *r);
 
 /* True if there is a newer request of the same pair: this one is about to go,
  * and has no row. */
-bool request_is_replaced(const struct request *request);
+bool verification_is_replaced(const struct verification *r);
 
-struct requests *requests_new(void);
+struct verifications *verifications_new(void);
 
 /* Frees all requests without ending them, when the loop ends or never began.
  * NULL is allowed. */
-void requests_free(struct requests *all);
+void verifications_free(struct verifications *all);
 
 /* Denies a callback (W-041) when this turn is kept; before there is a thread,
  * in its first turn. A few tries, then the hub gives up. It remembers no denial
@@ -104,10 +113,10 @@ void requests_free(struct requests *all);
 #define DENIALS_MAX 10000
 
 /* The reason after the removal of a set or relay. */
-#define VERIFY_TOPIC_GONE SLICE("the topic is no more")
+#define VERIFICATION_TOPIC_GONE SLICE("the topic is no more")
 
-void verify_deny(struct hub *hub, struct slice callback,
-                 const struct terms *terms, struct slice topic_url,
-                 struct slice reason);
+void verification_deny(struct hub *hub, struct slice callback,
+                       const struct terms *terms, struct slice topic_url,
+                       struct slice reason);
 
 #endif

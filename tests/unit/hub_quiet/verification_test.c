@@ -2,7 +2,7 @@
  * Verification of intent: the request to the callback, its answer, which
  * request of a pair counts, how many may wait.
  */
-#include "broker/hub/verify.h"
+#include "broker/hub/verification.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ TEST(is_active_when_any_2xx_has_the_challenge)
     sim_answer(call, 206, sim_parameter(call, "hub.challenge"));
 
     assert_non_null(sim_find(CALLBACK));
-    assert_null(request_next(sim.hub, 0));
+    assert_null(verification_next(sim.hub, 0));
     assert_int_equal(sim_n_calls(), 0);
 }
 
@@ -87,7 +87,7 @@ TEST(every_other_answer_is_a_failure)
                  rows[i].behind);
         sim_answer(call, rows[i].status, body);
 
-        if (sim_find(CALLBACK) || request_next(sim.hub, 0))
+        if (sim_find(CALLBACK) || verification_next(sim.hub, 0))
             fail_msg("%u: %s", rows[i].status, body);
         quiet_pass(DAY_US);
         assert_int_equal(sim_n_calls(), 0);
@@ -120,7 +120,7 @@ TEST(tries_a_few_times_when_there_is_no_answer_each_with_its_challenge)
         quiet_pass(10 * sim.sets.config.hub_retry_first_us);
     }
     assert_int_equal(sim_n_calls(), 0);
-    assert_null(request_next(sim.hub, 0));
+    assert_null(verification_next(sim.hub, 0));
 }
 
 /* W-160: the hub does not try a forbidden address again. */
@@ -129,7 +129,7 @@ TEST(an_address_that_is_refused_ends_the_request)
     sim_subscribe(CALLBACK, "");
     sim_fail(sim_call(CALLBACK), CALL_REFUSED);
 
-    assert_null(request_next(sim.hub, 0));
+    assert_null(verification_next(sim.hub, 0));
     quiet_pass(DAY_US);
     assert_int_equal(sim_n_calls(), 0);
 }
@@ -199,7 +199,7 @@ TEST(an_unsubscription_of_nothing_changes_nothing)
     sim_confirm(CALLBACK);
 
     assert_null(sim_find(CALLBACK));
-    assert_null(request_next(sim.hub, 0));
+    assert_null(verification_next(sim.hub, 0));
 }
 
 /* W-044: also "denied" would do, silence would not. */
@@ -253,9 +253,9 @@ TEST(too_many_requests_for_one_host_are_429)
 {
     char url[60];
 
-    for (int i = 0; i <= REQUESTS_PER_HOST; i++) {
+    for (int i = 0; i <= VERIFICATIONS_PER_HOST; i++) {
         snprintf(url, sizeof(url), "http://a.example/%d", i);
-        assert_int_equal(sim_ask(url, ""), i < REQUESTS_PER_HOST ? 202 : 429);
+        assert_int_equal(sim_ask(url, ""), i < VERIFICATIONS_PER_HOST ? 202 : 429);
     }
     assert_int_equal(sim_ask("http://b.example/", ""), 202);
 
@@ -270,9 +270,9 @@ TEST(ports_and_spellings_of_a_host_share_its_limit)
                                         "[::ffff:192.0.2.1]", "3221225985"};
     char url[60];
 
-    for (int i = 0; i <= REQUESTS_PER_HOST; i++) {
+    for (int i = 0; i <= VERIFICATIONS_PER_HOST; i++) {
         snprintf(url, sizeof(url), "http://%s:%d/", hosts[i % 4], 1000 + i);
-        assert_int_equal(sim_ask(url, ""), i < REQUESTS_PER_HOST ? 202 : 429);
+        assert_int_equal(sim_ask(url, ""), i < VERIFICATIONS_PER_HOST ? 202 : 429);
     }
 }
 
@@ -313,12 +313,12 @@ request_from(const char *from, unsigned nth)
 static void
 use_up_requests(const char *from)
 {
-    static struct order *orders[REQUESTS_PER_FROM];
+    static struct order *orders[VERIFICATIONS_PER_FROM];
 
-    for (unsigned i = 0; i < REQUESTS_PER_FROM; i++)
+    for (unsigned i = 0; i < VERIFICATIONS_PER_FROM; i++)
         orders[i] = request_from(from, i);
     quiet_turn();
-    for (unsigned i = 0; i < REQUESTS_PER_FROM; i++)
+    for (unsigned i = 0; i < VERIFICATIONS_PER_FROM; i++)
         assert_int_equal(sim_outcome(orders[i]), 202);
 }
 
@@ -336,7 +336,7 @@ TEST(a_network_of_ipv6_is_one_requester)
 
     use_up_requests("2001:db8:0:1::%x");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct order *order = request_from(rows[i].from, REQUESTS_PER_FROM + i);
+        struct order *order = request_from(rows[i].from, VERIFICATIONS_PER_FROM + i);
 
         quiet_turn();
         if (sim_outcome(order) != rows[i].status)
@@ -423,7 +423,7 @@ TEST(a_denied_callback_is_told_why)
 TEST(a_request_can_be_ended_by_the_operator)
 {
     sim_subscribe(CALLBACK, "");
-    assert_int_equal(sim_order(ORDER_END, request_next(sim.hub, 0)->id, NULL),
+    assert_int_equal(sim_order(ORDER_END, verification_next(sim.hub, 0)->id, NULL),
                      204);
 
     assert_int_equal(sim_n_calls(), 1);

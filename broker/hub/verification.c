@@ -1,0 +1,797 @@
+/*
+ * verification.c - requests, from their command to their end.
+ *
+ *   verification_take --> fresh --(turn is kept)--> due --> called -->
+ * confirmed |                        ^        |   \--> failed | (it is not
+ * kept)       +--alarm-+ transport error, v VERIFICATION_TRIES forgotten, the
+ * command is refused
+ *
+ * A fresh request changes nothing yet. When its turn is kept, the older request
+ * of its pair is dropped (one transaction changes both rows). If the commit
+ * fails, the older one stays at work.
+ *
+ * An unsubscription is verified like a subscription, whether a subscription
+ * exists or not (W-062): the answer must not show strangers which callbacks are
+ * subscribed, and a client that waits for the verification gets it. If none
+ * exists the confirmation changes nothing.
+ *
+ * A failure causes no further call: the callback knows its own answer.
+ */
+#include "broker/hub/verification.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/hub/host_counts.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/order.h"
+#include "broker/sets/peers.h"
+
+/* Two encoded URLs and some parameters. */
+#define VERIFICATION_URL_MAX (8 * WEBSUB_URL_MAX)
+
+#define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
+
+/* The most tries of a verification, and of a denial. */
+#define VERIFICATION_TRIES 3
+
+struct verifications {
+    struct list all;   /* verification->node, in order of ids */
+    struct list fresh; /* verification->turn: taken in this turn */
+    struct list due;   /* verification->turn: to be called at its end */
+    size_t n;
+    struct id_table by_id;
+    struct callback_table pairs;
+    struct tallies hosts, froms;
+    struct list fresh_denials, denials;
+    size_t n_denials;
+    bool has_warned; /* the warning about too many denials was logged; reset
+                        when none is left */
+};
+
+/* The tables */
+
+/* Removes it from all tables and frees it; its row in hub.db stays. */
+static void
+forget_verification(struct verification *r)
+{
+    struct hub *hub = r->hub;
+
+    if (hub->caller) { /* else nothing was begun */
+        caller_cancel(hub->caller, &r->call);
+        caller_clear_alarm(hub->caller, &r->alarm);
+    }
+    list_remove(&r->node);
+    list_remove(&r->turn);
+    hub->verifications->n--;
+    id_table_remove(&hub->verifications->by_id, r->id);
+    id_table_remove(&r->topic->verifications_by_id, r->id);
+    callback_table_leave(&r->pair);
+    host_counts_leave(r->of_host);
+    host_counts_leave(r->of_from);
+    r->topic->n_holds--;
+    topic_release(r->topic);
+    terms_fini(&r->terms);
+    buf_fini(&r->url);
+    free(r->topic_url);
+    free(r->callback);
+    free(r);
+}
+
+/* Makes a verification and enters it into the tables, but into no list of the
+ * turn. Takes over record->terms. STATUS_MEMORY. */
+static enum status
+enter_verification(struct hub *hub, struct topic *topic, struct record *record,
+                   struct verification **made, struct problem *why)
+{
+    struct verifications *all = hub->verifications;
+    struct verification *r = calloc(1, sizeof(*r));
+    struct buf host;
+    enum status rc;
+
+    if (!r)
+        return problem_memory(why);
+    r->hub = hub;
+    r->id = record->id;
+    r->mode = record->mode;
+    r->has_after = record->has_after;
+    r->after = record->after;
+    r->taken_us = record->taken_us;
+    r->topic = topic;
+    topic->n_holds++;
+    list_append(&all->all, &r->node);
+    list_init(&r->turn);
+    all->n++;
+    buf_init(&r->url, VERIFICATION_URL_MAX);
+    buf_init(&host, CALLBACK_HOST_MAX);
+    websub_host(&host, record->callback);
+    snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(record->from));
+    r->topic_url = slice_dup(record->topic_url);
+    r->callback = slice_dup(record->callback);
+    r->of_host = host_counts_enter(&all->hosts, buf_slice(&host));
+    r->of_from = host_counts_enter(&all->froms, slice_of(r->from));
+    rc = callback_table_enter(&all->pairs, &r->pair, topic, record->callback,
+                              why);
+    if (!rc && (host.failed || !r->topic_url || !r->callback || !r->of_host ||
+                !r->of_from || id_table_add(&all->by_id, r->id, r) ||
+                id_table_add(&topic->verifications_by_id, r->id, r)))
+        rc = problem_memory(why);
+    buf_fini(&host);
+    if (rc) {
+        forget_verification(r);
+        return rc;
+    }
+    terms_move(&r->terms, &record->terms);
+    *made = r;
+    return STATUS_OK;
+}
+
+struct verification *
+verification_next(struct hub *hub, uint64_t after)
+{
+    return id_table_next(&hub->verifications->by_id, after);
+}
+
+struct verification *
+verification_by_id(struct hub *hub, uint64_t id)
+{
+    return id_table_find(&hub->verifications->by_id, id);
+}
+
+struct verification *
+verification_behind(struct hub *hub, const struct verification *r)
+{
+    return r->node.next == &hub->verifications->all
+               ? NULL
+               : list_entry(r->node.next, struct verification, node);
+}
+
+struct verification *
+verification_find(struct hub *hub, const struct topic *topic,
+                  struct slice callback)
+{
+    struct pair *pair =
+        callback_table_find(&hub->verifications->pairs, topic, callback);
+
+    return pair ? list_entry(pair, struct verification, pair) : NULL;
+}
+
+struct verification *
+verification_same(const struct verification *r)
+{
+    struct pair *pair =
+        callback_table_same(&r->hub->verifications->pairs, &r->pair);
+
+    return pair ? list_entry(pair, struct verification, pair) : NULL;
+}
+
+bool
+verification_is_replaced(const struct verification *r)
+{
+    const struct verification *other =
+        verification_find(r->hub, r->topic, slice_of(r->callback));
+
+    for (; other; other = verification_same(other))
+        if (other->id > r->id)
+            return true;
+    return false;
+}
+
+/* Returns the time of the next try after a call without an answer; 0: none. An
+ * address that may not be called is no transport error. */
+static int64_t
+next_try_us(const struct hub *hub, const struct call *call, unsigned tries)
+{
+    if (call->failure == CALL_ANSWERED || call->failure == CALL_REFUSED ||
+        tries >= VERIFICATION_TRIES)
+        return 0;
+    return clock_steady_us() + (hub->config->hub_retry_first_us << (tries - 1));
+}
+
+/*
+ * Denials (W-041)
+ *
+ * The hub sends a denial at the end of the turn that has kept its reason; if
+ * that commit failed, at the end of the turn that makes up for it. So after a
+ * crash hub.db contains no subscription whose callback was denied.
+ */
+
+struct denial {
+    struct list node; /* in denials; or fresh_denials, before its first try */
+    struct hub *hub;
+    struct call call;
+    struct alarm alarm;
+    unsigned tries;
+    struct buf url;
+};
+
+static void
+free_denial(struct denial *d)
+{
+    list_remove(&d->node);
+    if (--d->hub->verifications->n_denials == 0)
+        d->hub->verifications->has_warned = false;
+    buf_fini(&d->url);
+    free(d);
+}
+
+static void
+send_denial(struct denial *d)
+{
+    d->tries++;
+    caller_start(d->hub->caller, &d->call);
+}
+
+static void
+on_denial_alarm(struct alarm *alarm)
+{
+    send_denial(list_entry(alarm, struct denial, alarm));
+}
+
+static void
+on_denial_sent(struct call *call)
+{
+    struct denial *d = list_entry(call, struct denial, call);
+    int64_t at = next_try_us(d->hub, call, d->tries);
+
+    if (at > 0)
+        caller_set_alarm(d->hub->caller, &d->alarm, at);
+    else
+        free_denial(d);
+}
+
+void
+verification_deny(struct hub *hub, struct slice callback,
+                  const struct terms *terms, struct slice topic_url,
+                  struct slice reason)
+{
+    struct denial *d = NULL;
+
+    if (hub->verifications->n_denials < DENIALS_MAX)
+        d = calloc(1, sizeof(*d));
+    if (!d) {
+        /* 100,000 subscriptions of one topic may end at once. */
+        if (!hub->verifications->has_warned)
+            diag(DIAG_WARNING, "hub",
+                 "some callbacks get no denial: too many wait for theirs");
+        hub->verifications->has_warned = true;
+        return;
+    }
+    d->hub = hub;
+    list_append(&hub->verifications->fresh_denials, &d->node);
+    hub->verifications->n_denials++;
+    buf_init(&d->url, VERIFICATION_URL_MAX);
+    websub_denial_url(&d->url, callback, topic_url, reason);
+    buf_add(&d->url, "", 1);
+    if (d->url.failed) {
+        free_denial(d);
+        return;
+    }
+    d->alarm.ring = on_denial_alarm;
+    d->call.method = CALL_GET;
+    d->call.url = d->url.data;
+    d->call.timeout_us = hub->config->hub_timeout_us;
+    d->call.also = hub_also(hub, terms);
+    d->call.is_unproven = true; /* denials never delay deliveries */
+    d->call.done = on_denial_sent;
+}
+
+/* caller_start never ends a call: its `done` runs later. */
+static void
+send_denials(struct verifications *all)
+{
+    struct list *node;
+
+    while ((node = list_first(&all->fresh_denials))) {
+        list_remove(node);
+        list_append(&all->denials, node);
+        send_denial(list_entry(node, struct denial, node));
+    }
+}
+
+static void
+free_denials(struct verifications *all)
+{
+    struct list *node;
+
+    while ((node = list_first(&all->fresh_denials)))
+        free_denial(list_entry(node, struct denial, node)); /* never begun */
+    while ((node = list_first(&all->denials))) {
+        struct denial *d = list_entry(node, struct denial, node);
+
+        caller_cancel(d->hub->caller, &d->call);
+        caller_clear_alarm(d->hub->caller, &d->alarm);
+        free_denial(d);
+    }
+}
+
+/* The end of a request */
+
+static void
+end_verification(struct verification *r)
+{
+    records_request_gone(r->hub->records, r->id);
+    forget_verification(r);
+}
+
+static void
+deny_request(struct verification *r, struct slice reason)
+{
+    verification_deny(r->hub, slice_of(r->callback), &r->terms,
+                      slice_of(r->topic_url), reason);
+    end_verification(r);
+}
+
+void
+verification_end(struct verification *r)
+{
+    deny_request(r, SLICE("the operator of the hub has refused the request"));
+}
+
+void
+verification_topic_gone(struct hub *hub, struct topic *topic)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &hub->verifications->all) {
+        struct verification *r = list_entry(node, struct verification, node);
+
+        if (r->topic == topic)
+            deny_request(r, VERIFICATION_TOPIC_GONE);
+    }
+}
+
+static void
+confirm_request(struct verification *r)
+{
+    struct hub *hub = r->hub;
+    struct slice callback = slice_of(r->callback);
+    struct subscription *s;
+    struct problem why = {""};
+    uint64_t head;
+
+    metrics_add(METRIC_HUB_VERIFICATIONS, 1);
+    if (r->mode == WEBSUB_UNSUBSCRIBE) {
+        s = subscription_find(hub, r->topic, SUBSCRIPTION_CALLBACK, callback);
+        if (s)
+            subscription_end(s, END_UNSUBSCRIBED);
+    } else if (!topic_head(r->topic, &head)) {
+        deny_request(r, VERIFICATION_TOPIC_GONE);
+        return;
+    } else if (subscription_confirm(hub, r->topic, callback,
+                                    SUBSCRIPTION_CALLBACK, &r->terms,
+                                    r->asked_us + r->terms.lease_us,
+                                    r->has_after, r->after, &why)) {
+        deny_request(r, slice_of(why.text));
+        return;
+    }
+    end_verification(r);
+}
+
+static void
+fail_verification(struct verification *r, const char *reason)
+{
+    DIAG(DIAG_INFO, "hub", "a callback did not confirm",
+         diag_number("id", r->id),
+         diag_text("callback", websub_origin(slice_of(r->callback)).text),
+         diag_text("mode", websub_mode_name(r->mode)),
+         diag_text("error", reason));
+    metrics_add(METRIC_HUB_VERIFICATIONS_FAILED, 1);
+    end_verification(r);
+}
+
+/* Calling */
+
+/* W-055: true for any 2xx whose body is exactly the challenge. The caller reads
+ * one byte more than that, to detect a longer body. */
+static bool
+is_confirmation(const struct verification *r, const struct call *call)
+{
+    return call->status / 100 == 2 && !call->is_cut &&
+           slice_equal(call->answer,
+                       (struct slice){r->challenge, WEBSUB_CHALLENGE_SIZE});
+}
+
+static void ask_callback(struct verification *r);
+
+static void
+on_retry(struct alarm *alarm)
+{
+    ask_callback(list_entry(alarm, struct verification, alarm));
+}
+
+static void
+on_answer(struct call *call)
+{
+    struct verification *r = list_entry(call, struct verification, call);
+    int64_t at = next_try_us(r->hub, call, r->tries);
+    char reason[200];
+
+    if (at > 0) {
+        r->alarm.ring = on_retry;
+        caller_set_alarm(r->hub->caller, &r->alarm, at);
+    } else if (call->failure != CALL_ANSWERED) {
+        snprintf(reason, sizeof(reason), "%s", call->why);
+        fail_verification(r, reason);
+    } else if (is_confirmation(r, call)) {
+        confirm_request(r);
+    } else {
+        snprintf(reason, sizeof(reason),
+                 "the answer is %u, and not 2xx with the challenge as body",
+                 call->status);
+        fail_verification(r, reason);
+    }
+}
+
+/* The call's turn has come: the lease counts from now (W-054). */
+static enum call_turn
+on_ready(struct call *call)
+{
+    struct verification *r = list_entry(call, struct verification, call);
+
+    r->asked_us = clock_now_us();
+    return CALL_READY;
+}
+
+/* W-053: makes 256 random bits, new for each try. */
+static bool
+make_challenge(struct verification *r)
+{
+    unsigned char bytes[WEBSUB_CHALLENGE_SIZE / 2];
+
+    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+        return false;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(r->challenge + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+static void
+ask_callback(struct verification *r)
+{
+    r->tries++;
+    buf_clear(&r->url);
+    if (!make_challenge(r)) {
+        fail_verification(r, "there are no random numbers");
+        return;
+    }
+    websub_verification_url(&r->url, slice_of(r->callback), r->mode,
+                            slice_of(r->topic_url), slice_of(r->challenge),
+                            (uint64_t)(r->terms.lease_us / 1000000));
+    buf_add(&r->url, "", 1);
+    if (r->url.failed) {
+        fail_verification(r, NO_MEMORY);
+        return;
+    }
+    r->call = (struct call){
+        .method = CALL_GET,
+        .url = r->url.data,
+        .timeout_us = r->hub->config->hub_timeout_us,
+        .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
+        .also = hub_also(r->hub, &r->terms),
+        .is_unproven = true,
+        .prepare = on_ready,
+        .done = on_answer,
+    };
+    caller_start(r->hub->caller, &r->call);
+}
+
+/* Turns */
+
+/* Forgets older requests of the same pair: the transaction that kept this
+ * request has deleted their rows. */
+static void
+replace_older(struct verification *r)
+{
+    struct verification *other = verification_find(r->hub, r->topic,
+                                                   slice_of(r->callback)),
+                        *next;
+
+    for (; other; other = next) {
+        next = verification_same(other);
+        if (other->id < r->id)
+            forget_verification(other);
+    }
+}
+
+void
+verification_turn(struct hub *hub)
+{
+    struct verifications *all = hub->verifications;
+    struct list *node;
+
+    send_denials(all);
+
+    /* From the newest on: an older request of the same pair may be fresh,
+     * too. */
+    while (!list_is_empty(&all->fresh)) {
+        struct verification *r =
+            list_entry(all->fresh.prev, struct verification, turn);
+
+        list_remove(&r->turn);
+        list_prepend(&all->due, &r->turn);
+        replace_older(r);
+    }
+    while ((node = list_first(&all->due))) {
+        struct verification *r = list_entry(node, struct verification, turn);
+
+        list_remove(node);
+        if (r->terms.is_simple && hub->config->hub_trust_simple) {
+            r->asked_us = clock_now_us();
+            confirm_request(r);
+        } else {
+            ask_callback(r);
+        }
+    }
+}
+
+void
+verification_lost(struct hub *hub)
+{
+    struct list *node;
+
+    while ((node = list_first(&hub->verifications->fresh)))
+        forget_verification(list_entry(node, struct verification, turn));
+}
+
+/* From a command, or from hub.db */
+
+/* Refuses a callback below our own public URL: nothing there confirms, and a
+ * set or hub that takes deliveries without having confirmed would make a
+ * loop. */
+static enum status
+check_callback(const struct hub *hub, struct slice callback,
+               struct problem *why)
+{
+    if (!peers_is_ours(callback, registry_public_url(hub->registry)))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "the callback \"%s\" is of this broker itself",
+                   problem_quote(callback).text);
+}
+
+/* W-164. Counts the requests that wait for their verification now. */
+static enum status
+check_room(struct hub *hub, struct order *order, struct problem *why)
+{
+    const struct verifications *all = hub->verifications;
+    struct buf host;
+    unsigned of_host;
+
+    buf_init(&host, CALLBACK_HOST_MAX);
+    websub_host(&host, order->request.callback);
+    of_host = host_counts_count(&all->hosts, buf_slice(&host));
+    buf_fini(&host);
+    order->http = 429;
+    if (of_host >= VERIFICATIONS_PER_HOST)
+        return problem(why, STATUS_BUSY,
+                       "%u requests for callbacks of this host wait for their "
+                       "verification: try again later",
+                       of_host);
+    if (host_counts_count(&all->froms, slice_of(order->from)) >=
+        VERIFICATIONS_PER_FROM)
+        return problem(why, STATUS_BUSY,
+                       "%d requests of yours wait for their verification: try "
+                       "again later",
+                       VERIFICATIONS_PER_FROM);
+    if (all->n >= VERIFICATIONS_MAX)
+        return problem(why, STATUS_BUSY,
+                       "%d requests wait for their verification: try again "
+                       "later",
+                       VERIFICATIONS_MAX);
+    order->http = 0;
+    return STATUS_OK;
+}
+
+/* The lease that the hub grants (W-070, W-071, R-300). */
+static int64_t
+grant_lease(const struct config *config, uint64_t asked_s)
+{
+    if (asked_s == 0)
+        return config->hub_lease_default_us;
+    if (asked_s >= (uint64_t)config->hub_lease_max_us / 1000000)
+        return config->hub_lease_max_us;
+    if (asked_s <= (uint64_t)config->hub_lease_min_us / 1000000)
+        return config->hub_lease_min_us;
+    return (int64_t)asked_s * 1000000;
+}
+
+static enum status
+make_terms(struct hub *hub, const struct order *order,
+           const struct topic *topic, struct terms *terms, struct problem *why)
+{
+    struct slice secret = order->request.secret;
+    struct slice filter = filter_text(&order->filter);
+
+    if (filter.size > 0 && topic->kind != TOPIC_CHANGES)
+        return problem(why, STATUS_INVALID,
+                       "only a set's change notifications can be filtered");
+    if (secret.size > WEBSUB_SECRET_MAX)
+        return problem(why, STATUS_INVALID, "hub.secret: at most %d bytes",
+                       WEBSUB_SECRET_MAX);
+    terms->lease_us = grant_lease(hub->config, order->request.lease_s);
+    terms->secret_size = secret.size;
+    if (secret.size > 0)
+        memcpy(terms->secret, secret.data, secret.size);
+    terms->interval_us = order->interval_us;
+    terms->is_simple = order->is_simple;
+    terms->is_local =
+        order->is_local && websub_is_loopback(order->request.callback);
+    if (filter.size > 0) {
+        terms->filter = slice_dup(filter);
+        if (!terms->filter)
+            return problem_memory(why);
+    }
+    return STATUS_OK;
+}
+
+/* A simple subscription is to the topic of its set. */
+static enum status
+find_topic(struct hub *hub, const struct order *order, struct topic **topic,
+           struct problem *why)
+{
+    struct set *set;
+
+    if (!order->is_simple)
+        return topic_find(hub, order->request.topic, topic, why);
+    set = registry_find(hub->registry, slice_of(order->name), NULL);
+    if (!set)
+        return problem(why, STATUS_NOT_FOUND, "there is no set \"%s\"",
+                       order->name);
+    return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
+}
+
+/* Finds where a new subscription begins: at the present head, so that it misses
+ * nothing between request and verification, or where the request asks for. */
+static enum status
+find_start(const struct order *order, const struct topic *topic,
+           uint64_t *after, struct problem *why)
+{
+    if (order->has_after)
+        return topic_judge(topic, order->after, after, why);
+    if (topic_head(topic, after))
+        return STATUS_OK;
+    return problem(why, STATUS_NOT_FOUND, "the topic is no more");
+}
+
+static enum status
+check_subscriptions(struct hub *hub, const struct order *order,
+                    const struct topic *topic, struct problem *why)
+{
+    uint64_t max = hub->config->hub_subscriptions;
+
+    if (order->request.mode != WEBSUB_SUBSCRIBE ||
+        subscriptions_count(hub) < max ||
+        subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
+                          order->request.callback))
+        return STATUS_OK;
+    return problem(why, STATUS_BUSY,
+                   "there are %" PRIu64 " subscriptions, the most that there "
+                   "may be (--hub-subscriptions)",
+                   max);
+}
+
+static enum status
+make_verification(struct hub *hub, const struct order *order,
+                  struct topic *topic, struct slice topic_url, uint64_t after,
+                  struct problem *why)
+{
+    struct record record = {
+        .callback = order->request.callback,
+        .after = after,
+        .mode = order->request.mode,
+        .has_after = order->has_after,
+        .taken_us = clock_now_us(),
+        .topic_url = topic_url,
+        .from = slice_of(order->from),
+    };
+    struct verification *r = NULL, *other;
+    enum status rc = make_terms(hub, order, topic, &record.terms, why);
+
+    if (!rc) {
+        record.id = records_next_id(hub->records);
+        rc = enter_verification(hub, topic, &record, &r, why);
+    }
+    terms_fini(&record.terms);
+    if (rc)
+        return rc;
+    list_append(&hub->verifications->fresh, &r->turn);
+    records_request(hub->records, r);
+    other = verification_find(hub, topic, order->request.callback);
+    for (; other; other = verification_same(other))
+        if (other != r)
+            records_request_gone(hub->records, other->id);
+    return STATUS_OK;
+}
+
+enum status
+verification_take(struct hub *hub, struct order *order, struct problem *why)
+{
+    struct topic *topic = NULL;
+    struct buf url;
+    uint64_t after = 0;
+    enum status rc = check_callback(hub, order->request.callback, why);
+
+    address_widen(order->from, sizeof(order->from));
+    if (!rc)
+        rc = check_room(hub, order, why);
+    if (rc)
+        return rc;
+    buf_init(&url, WEBSUB_URL_MAX);
+    rc = find_topic(hub, order, &topic, why);
+    if (rc)
+        goto out;
+    buf_add_slice(&url, order->request.topic);
+    if (order->is_simple)
+        topic_write_url(&url, topic);
+    if (url.failed)
+        rc = problem_memory(why);
+    if (!rc)
+        rc = check_subscriptions(hub, order, topic, why);
+    if (!rc)
+        rc = find_start(order, topic, &after, why);
+    if (!rc)
+        rc = make_verification(hub, order, topic, buf_slice(&url), after, why);
+
+out:
+    buf_fini(&url);
+    if (topic && rc)
+        topic_release(topic);
+    return rc;
+}
+
+enum status
+verification_restore(struct hub *hub, struct topic *topic,
+                     struct record *record, struct problem *why)
+{
+    struct verification *r;
+    enum status rc = enter_verification(hub, topic, record, &r, why);
+
+    if (!rc)
+        list_append(&hub->verifications->due, &r->turn);
+    return rc;
+}
+
+/* Life */
+
+struct verifications *
+verifications_new(void)
+{
+    struct verifications *all = calloc(1, sizeof(*all));
+
+    if (!all)
+        return NULL;
+    list_init(&all->all);
+    list_init(&all->fresh);
+    list_init(&all->due);
+    list_init(&all->fresh_denials);
+    list_init(&all->denials);
+    tallies_init(&all->hosts);
+    tallies_init(&all->froms);
+    if (callback_table_init(&all->pairs, VERIFICATIONS_MAX)) {
+        free(all);
+        return NULL;
+    }
+    return all;
+}
+
+void
+verifications_free(struct verifications *all)
+{
+    struct list *node;
+
+    if (!all)
+        return;
+    while ((node = list_first(&all->all)))
+        forget_verification(list_entry(node, struct verification, node));
+    free_denials(all);
+    callback_table_fini(&all->pairs);
+    id_table_fini(&all->by_id);
+    free(all);
+}
