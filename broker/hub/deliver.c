@@ -280,8 +280,7 @@ write_again(struct alarm *alarm)
         struct delivery *d =
             list_entry(all->unkept.next, struct delivery, node);
 
-        records_range(all->hub->records, d->s->id, d->s->after,
-                      d->s->range_last);
+        hub_db_put_range(all->hub->db, d->s->id, d->s->after, d->s->range_last);
         delivery_wait_in(&all->fixed, d);
     }
 }

@@ -59,7 +59,7 @@ void deliver_look(struct subscription *s);
 void deliver_wake(struct hub *hub);
 
 /* Sends the deliveries whose ranges this turn has kept. Called at the end of a
- * turn; writes no records. */
+ * turn; writes no rows. */
 void deliver_turn(struct hub *hub);
 
 /* At the end of a turn whose commit failed: the ranges of this turn are written

@@ -203,7 +203,7 @@ fetch_ping(struct source *s)
 
 /* A turn has ended. */
 static void
-on_ended(struct records_hook *hook, bool is_kept)
+on_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct foreign *f = list_entry(hook, struct foreign, hook);
     struct list *node;
@@ -224,5 +224,5 @@ fetch_start(struct foreign *f)
     list_init(&f->to_fetch);
     list_init(&f->fetched);
     f->hook.ended = on_ended;
-    records_add_hook(f->hub->records, &f->hook);
+    hub_db_add_hook(f->hub->db, &f->hook);
 }

@@ -5,15 +5,15 @@
  * and writes every change of memory to hub.db in one transaction. The end of
  * the turn commits it, and only then do answers and deliveries go out:
  *
- *   records_commit --kept-----> orders are answered, requests are verified,
+ *   hub_db_commit --kept-----> orders are answered, requests are verified,
  *        |                      deliveries whose range is kept are sent
  *        +---not kept---------> orders are refused with 503, requests of this
  *                               turn are forgotten, deliveries wait
  *
  * What if the commit fails? Memory is not rolled back: it is the truth, and the
  * thread makes hub.db equal to it, row by row, as soon as the disk permits
- * (records_again; with the next order, or a second later). That is sound for
- * each change:
+ * (hub_db_write_again; with the next order, or a second later). That is sound
+ * for each change:
  *
  * - A new request is the one change that is undone: its order is refused, and
  *   nothing else depends on it (verification.c).
@@ -54,32 +54,32 @@ write_all(struct hub *hub)
     struct subscription *s;
     struct verification *r;
 
-    records_clear(hub->records);
+    hub_db_clear(hub->db);
     for (s = subscription_next(hub, 0); s; s = subscription_behind(s))
-        records_subscription(hub->records, s);
+        hub_db_put_subscription(hub->db, s);
     for (r = verification_next(hub, 0); r; r = verification_behind(hub, r))
         if (!verification_is_replaced(r))
-            records_request(hub->records, r);
+            hub_db_put_request(hub->db, r);
 }
 
 /* Writes a row of hub.db as it is in memory, or deletes it. */
 static void
-write_again(enum records_row row, uint64_t id, void *user)
+write_again(enum hub_db_row row, uint64_t id, void *user)
 {
     struct hub *hub = user;
     const struct subscription *s = NULL;
     const struct verification *r = NULL;
 
-    if (row == RECORDS_ALL)
+    if (row == HUB_DB_ALL)
         write_all(hub);
-    else if (row == RECORDS_SUBSCRIPTION && (s = subscription_by_id(hub, id)))
-        records_subscription(hub->records, s);
-    else if (row == RECORDS_SUBSCRIPTION)
-        records_subscription_gone(hub->records, id);
+    else if (row == HUB_DB_SUBSCRIPTION && (s = subscription_by_id(hub, id)))
+        hub_db_put_subscription(hub->db, s);
+    else if (row == HUB_DB_SUBSCRIPTION)
+        hub_db_delete_subscription(hub->db, id);
     else if ((r = verification_by_id(hub, id)) && !verification_is_replaced(r))
-        records_request(hub->records, r);
+        hub_db_put_request(hub->db, r);
     else
-        records_request_gone(hub->records, id);
+        hub_db_delete_request(hub->db, id);
 }
 
 /* Answers the orders of this turn: with their outcome, or with 503. */
@@ -118,7 +118,7 @@ on_lost(struct hub *hub, const struct problem *reason)
 static bool
 is_worth_a_try(const struct hub *hub)
 {
-    return !records_is_behind(hub->records) || !list_is_empty(&hub->answers) ||
+    return !hub_db_is_behind(hub->db) || !list_is_empty(&hub->answers) ||
            clock_steady_us() >= hub->again_us;
 }
 
@@ -141,16 +141,16 @@ end_turn(struct hub *hub)
     bool is_begun;
 
     if (!is_worth_a_try(hub)) {
-        if (records_is_begun(hub->records))
-            records_rollback(hub->records);
+        if (hub_db_is_begun(hub->db))
+            hub_db_rollback(hub->db);
         verification_lost(hub);
         deliver_unkept(hub);
         return;
     }
-    if (records_is_behind(hub->records))
-        records_again(hub->records, write_again, hub);
-    is_begun = records_is_begun(hub->records);
-    if (records_commit(hub->records, &why)) {
+    if (hub_db_is_behind(hub->db))
+        hub_db_write_again(hub->db, write_again, hub);
+    is_begun = hub_db_is_begun(hub->db);
+    if (hub_db_commit(hub->db, &why)) {
         hub->again_us = clock_steady_us() + HUB_TICK_US;
         report_writing(hub, true, &why);
         on_lost(hub, &why);
@@ -161,7 +161,7 @@ end_turn(struct hub *hub)
     answer_orders(hub, NULL);
     verification_turn(hub);
     deliver_turn(hub);
-    if (records_is_begun(hub->records))
+    if (hub_db_is_begun(hub->db))
         hub_wake(hub); /* commits that in another turn */
 }
 
@@ -246,8 +246,8 @@ keep_cursors(struct hub *hub)
 
     while ((node = list_first(&hub->moved))) {
         list_remove(node);
-        records_cursor(hub->records,
-                       list_entry(node, struct subscription, moved));
+        hub_db_put_cursor(hub->db,
+                          list_entry(node, struct subscription, moved));
     }
 }
 
@@ -348,8 +348,8 @@ hub_submit(struct hub *hub, struct order *order)
 /* Finds the topic of a row if it still exists, unchanged; else NULL with
  * STATUS_OK. */
 static enum status
-find_topic(struct hub *hub, const struct record *record, struct topic **topic,
-           struct problem *why)
+find_topic(struct hub *hub, const struct hub_record *record,
+           struct topic **topic, struct problem *why)
 {
     enum status rc;
 
@@ -377,7 +377,7 @@ find_topic(struct hub *hub, const struct record *record, struct topic **topic,
  * was killed in that moment, or tidings.db is another one. The URL of a relay's
  * topic is lost with the relay. */
 static void
-deny_stale(struct hub *hub, const struct record *record)
+deny_stale(struct hub *hub, const struct hub_record *record)
 {
     enum link_kind kind = record->topic_kind == TOPIC_CHANGES
                               ? LINK_NOTIFICATIONS
@@ -396,7 +396,7 @@ deny_stale(struct hub *hub, const struct record *record)
 }
 
 static enum status
-on_subscription(struct record *record, void *user, struct problem *why)
+on_subscription(struct hub_record *record, void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct topic *topic;
@@ -411,13 +411,13 @@ on_subscription(struct record *record, void *user, struct problem *why)
         return rc;
     }
     deny_stale(hub, record);
-    records_is_stale(hub->records, RECORDS_SUBSCRIPTION, record->id);
+    hub_db_note_stale(hub->db, HUB_DB_SUBSCRIPTION, record->id);
     return STATUS_OK;
 }
 
 /* W-044: the request was answered 202, so it must come to an end. */
 static enum status
-on_request(struct record *record, void *user, struct problem *why)
+on_request(struct hub_record *record, void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct topic *topic;
@@ -433,7 +433,7 @@ on_request(struct record *record, void *user, struct problem *why)
     }
     verification_deny(hub, record->callback, &record->terms, record->topic_url,
                       VERIFICATION_TOPIC_GONE);
-    records_is_stale(hub->records, RECORDS_REQUEST, record->id);
+    hub_db_note_stale(hub->db, HUB_DB_REQUEST, record->id);
     return STATUS_OK;
 }
 
@@ -441,7 +441,7 @@ enum status
 hub_check(const char *dir, struct problem *why)
 {
     struct problem inner = {""};
-    enum status rc = records_check(dir, &inner);
+    enum status rc = hub_db_check(dir, &inner);
 
     return rc ? problem(why, rc, "%s/hub.db: %s", dir, inner.text) : STATUS_OK;
 }
@@ -449,7 +449,7 @@ hub_check(const char *dir, struct problem *why)
 static enum status
 learn_all(struct hub *hub, struct problem *why)
 {
-    enum status rc = records_open(&hub->records, hub->config->data, why);
+    enum status rc = hub_db_open(&hub->db, hub->config->data, why);
 
     if (!rc)
         rc = deliver_open(hub, why);
@@ -458,9 +458,9 @@ learn_all(struct hub *hub, struct problem *why)
     if (!rc)
         rc = relay_load(hub, why);
     if (!rc)
-        rc = records_each_subscription(hub->records, on_subscription, hub, why);
+        rc = hub_db_each_subscription(hub->db, on_subscription, hub, why);
     if (!rc)
-        rc = records_each_request(hub->records, on_request, hub, why);
+        rc = hub_db_each_request(hub->db, on_request, hub, why);
     return rc;
 }
 
@@ -567,7 +567,7 @@ hub_close(struct hub *hub)
     relay_close(hub);
     foreign_close(hub);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
-    records_close(hub->records);
+    hub_db_close(hub->db);
     pthread_mutex_destroy(&hub->mutex);
     free(hub);
 }

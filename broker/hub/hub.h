@@ -7,13 +7,13 @@
  *
  *     order_new, hub_submit --> [delivery thread: run, kept] --> order->done
  *
- * An order is answered when what it has changed is on disk (hub.db, records.h):
+ * An order is answered when what it has changed is on disk (hub.db, hub_db.h):
  * a 202 outlives kill -9.
  *
  * The folder:
  *
  *     order         requests of other threads   hub      the thread, its turns
- *     verification  a request until it is       records  hub.db
+ *     verification  a request until it is       hub_db  hub.db
  *                   confirmed; denials          report   what operators see
  *     subscription  callback, terms, cursor; found by id, and by pairs
  *     topic         messages of a set, of framework (events), of a relay

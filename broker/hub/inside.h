@@ -10,7 +10,7 @@
 
 #include "broker/calls/caller.h"
 #include "broker/hub/hub.h"
-#include "broker/hub/records.h"
+#include "broker/hub/hub_db.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
 #include "proto/webhook_signature.h"
@@ -25,7 +25,7 @@ struct hub {
     const struct networks *allowed;
     struct networks loopback; /* of an open broker; else empty */
     struct caller *caller;
-    struct records *records;
+    struct hub_db *db;
     struct list topics;
     void *topic_tree;            /* topic.c: topics of sets, by kind and set */
     struct framework *framework; /* framework.c; NULL while no topic needs it */

@@ -116,7 +116,7 @@ outcome_look_at_form(struct subscription *s)
     if (s->range_last == 0 || s->range_form == attempt_form(s))
         return;
     s->range_last = 0;
-    records_range(s->hub->records, s->id, s->after, 0);
+    hub_db_put_range(s->hub->db, s->id, s->after, 0);
 }
 
 /* After a failure: sets the next try, or gives up. */

@@ -60,7 +60,7 @@ fix(struct delivery *d)
         return prepare_send(d); /* hub.db has the range */
     s->range_last = d->body->last;
     s->range_form = attempt_form(s);
-    records_range(s->hub->records, s->id, s->after, s->range_last);
+    hub_db_put_range(s->hub->db, s->id, s->after, s->range_last);
     return delivery_wait_in(&all->fixed, d);
 }
 

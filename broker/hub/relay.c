@@ -130,10 +130,10 @@ sweep(struct relaying *all, struct relay *relay)
 
     if (relay->topic && hub_end_topic(relay->hub, relay->topic))
         return true;
-    if (!records_touch(relay->hub->records))
+    if (!hub_db_touch(relay->hub->db))
         return true;
-    if (relay_records_forget(all->records, relay->id, &more, &why))
-        records_fail(relay->hub->records, &why);
+    if (relay_db_forget(all->db, relay->id, &more, &why))
+        hub_db_fail(relay->hub->db, &why);
     return more;
 }
 
@@ -202,7 +202,7 @@ on_lost(struct relay *relay)
 }
 
 static void
-on_ended(struct records_hook *hook, bool is_kept)
+on_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct relaying *all = list_entry(hook, struct relaying, hook);
     struct list *node;
@@ -223,7 +223,7 @@ relay_touch(struct relay *relay)
 {
     list_remove(&relay->changed);
     list_append(&relay->hub->relaying->changed, &relay->changed);
-    return records_touch(relay->hub->records);
+    return hub_db_touch(relay->hub->db);
 }
 
 enum status
@@ -241,11 +241,11 @@ relay_load(struct hub *hub, struct problem *why)
     list_init(&hub->relays);
     list_init(&all->changed);
     list_init(&all->gone);
-    rc = relay_records_open(&all->records, records_db(hub->records), why);
+    rc = relay_db_open(&all->db, hub_db_handle(hub->db), why);
     if (!rc)
-        rc = relay_records_each(all->records, on_relay, hub, why);
+        rc = relay_db_each(all->db, on_relay, hub, why);
     if (!rc)
-        records_add_hook(hub->records, &all->hook);
+        hub_db_add_hook(hub->db, &all->hook);
     return rc;
 }
 
@@ -269,7 +269,7 @@ relay_close(struct hub *hub)
         return;
     free_all(&hub->relays);
     free_all(&all->gone);
-    relay_records_close(all->records);
+    relay_db_close(all->db);
     free(all);
     hub->relaying = NULL;
 }
@@ -359,9 +359,8 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
         .hub = hub_url,
         .epoch = slice_of(relay->epoch),
     };
-    if (relay_touch(relay) &&
-        relay_records_add(relay->hub->relaying->records, &row, why))
-        records_fail(relay->hub->records, why);
+    if (relay_touch(relay) && relay_db_add(relay->hub->relaying->db, &row, why))
+        hub_db_fail(relay->hub->db, why);
     relay->id = row.id;
     return STATUS_OK; /* the end of the turn reports a failure to write */
 }
@@ -385,9 +384,8 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
     if (!new_hub_url)
         return problem_memory(why);
     if (relay_touch(relay) &&
-        relay_records_set_hub(relay->hub->relaying->records, relay->id, hub_url,
-                              why))
-        records_fail(relay->hub->records, why);
+        relay_db_set_hub(relay->hub->relaying->db, relay->id, hub_url, why))
+        hub_db_fail(relay->hub->db, why);
     free(relay->new_hub_url);
     relay->new_hub_url = new_hub_url;
     return STATUS_OK;
@@ -436,7 +434,7 @@ relay_unmake(struct relay *relay, struct problem *why)
                        relay->name);
     relay->state = RELAY_LEAVING;
     if (relay_touch(relay) &&
-        relay_records_remove(relay->hub->relaying->records, relay->id, &inner))
-        records_fail(relay->hub->records, &inner);
+        relay_db_remove(relay->hub->relaying->db, relay->id, &inner))
+        hub_db_fail(relay->hub->db, &inner);
     return STATUS_OK;
 }

@@ -29,9 +29,9 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/hub/hub_db.h"
 #include "broker/hub/order.h"
-#include "broker/hub/records.h"
-#include "broker/hub/relay_records.h"
+#include "broker/hub/relay_db.h"
 #include "proto/buf.h"
 #include "proto/position.h"
 #include "proto/problem.h"
@@ -112,8 +112,8 @@ void relay_remove(struct order *order);
 
 struct relaying {
     struct hub *hub;
-    struct relay_records *records;
-    struct records_hook hook;
+    struct relay_db *db;
+    struct hub_db_hook hook;
     struct list changed;              /* relays that this turn has changed */
     struct list gone;                 /* RELAY_GONE, by node */
     struct alarm alarm;               /* deletes their rests in steps */
@@ -121,7 +121,7 @@ struct relaying {
 };
 
 /* Notes that this turn changes the relay, and begins the transaction. false:
- * the transaction has failed, and nothing may be written (records_touch). */
+ * the transaction has failed, and nothing may be written (hub_db_touch). */
 MUST_CHECK bool relay_touch(struct relay *relay);
 
 /* Makes a relay (*relay is new), or finds it. STATUS_RUNNING: it has another

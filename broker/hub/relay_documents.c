@@ -48,8 +48,8 @@ is_repeat(struct relay *relay, const struct document_record *d, bool *is,
 
     *is = sum->last > sum->earliest;
     if (d->key.size > 0)
-        rc = relay_records_find_key(relay->hub->relaying->records, relay->id,
-                                    d->key, is, &other, why);
+        rc = relay_db_find_key(relay->hub->relaying->db, relay->id, d->key, is,
+                               &other, why);
     if (rc || !*is)
         return rc;
     *is = !memcmp(other.bytes, d->digest.bytes, DIGEST_SIZE);
@@ -74,8 +74,8 @@ keep_within_limits(struct relay *relay, struct problem *why)
         if (n <= 1 ||
             (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
             break;
-        rc = relay_records_drop(relay->hub->relaying->records, relay->id,
-                                ++sum->earliest, &sum->bytes, why);
+        rc = relay_db_drop(relay->hub->relaying->db, relay->id, ++sum->earliest,
+                           &sum->bytes, why);
     }
     return rc;
 }
@@ -92,7 +92,7 @@ keep_document(struct relay *relay, struct document_record *d,
     d->received_us = clock_now_us();
     if (!relay_touch(relay))
         return STATUS_OK; /* the end of the turn reports a failure to write */
-    rc = relay_records_add_document(relay->hub->relaying->records, d, why);
+    rc = relay_db_add_document(relay->hub->relaying->db, d, why);
     if (!rc) {
         sum->last = d->seq;
         sum->bytes += d->body.size;
@@ -101,7 +101,7 @@ keep_document(struct relay *relay, struct document_record *d,
         rc = keep_within_limits(relay, why);
     }
     if (rc)
-        records_fail(relay->hub->records, why);
+        hub_db_fail(relay->hub->db, why);
     return rc;
 }
 
@@ -147,8 +147,7 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
     if (after >= relay->last)
         return STATUS_OK;
     if (after >= relay->earliest && relay->state != RELAY_GONE)
-        rc = relay_records_read(all->records, relay->id, after + 1, to,
-                                all->type, why);
+        rc = relay_db_read(all->db, relay->id, after + 1, to, all->type, why);
     /* Or the turn at work drops it. */
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_GONE,

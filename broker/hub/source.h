@@ -43,7 +43,7 @@ struct foreign {
     unsigned n_fetching;
     struct list fetched; /* sources whose document a relay has taken in this
                             turn, by source->fetched_node */
-    struct records_hook hook;
+    struct hub_db_hook hook;
 
     /* document_intake.c: between the log thread and this one. */
     pthread_mutex_t mutex;

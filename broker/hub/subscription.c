@@ -312,7 +312,7 @@ on_lease(struct alarm *alarm)
 
 enum status
 subscription_restore(struct hub *hub, struct topic *topic,
-                     struct record *record, struct problem *why)
+                     struct hub_record *record, struct problem *why)
 {
     struct subscription *s;
     enum status rc = make(hub, record->id, record->kind, topic,
@@ -383,8 +383,8 @@ create(struct hub *hub, struct topic *topic, struct slice callback,
                        "there are %" PRIu64 " subscriptions, the most that "
                        "there may be (--hub-subscriptions)",
                        hub->config->hub_subscriptions);
-    rc = make(hub, records_next_id(hub->records), kind, topic, callback, terms,
-              made, why);
+    rc = make(hub, hub_db_next_id(hub->db), kind, topic, callback, terms, made,
+              why);
     if (rc)
         return rc;
     (*made)->created_us = clock_now_us();
@@ -419,7 +419,7 @@ subscription_confirm(struct hub *hub, struct topic *topic,
         subscription_redeliver(s, after);
         return STATUS_OK;
     }
-    records_subscription(hub->records, s);
+    hub_db_put_subscription(hub->db, s);
     if (is_new)
         deliver_begin(s);
     else
@@ -437,7 +437,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     s->failures = 0;
     s->failing_since_us = 0;
     list_remove(&s->moved);
-    records_subscription(s->hub->records, s);
+    hub_db_put_subscription(s->hub->db, s);
     deliver_look(s);
 }
 
@@ -485,7 +485,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
 
     deliver_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
-    records_subscription_gone(hub->records, s->id);
+    hub_db_delete_subscription(hub->db, s->id);
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
          diag_text("callback", websub_origin(slice_of(s->callback)).text),
          diag_text("how", name_of(how)));

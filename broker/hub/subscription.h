@@ -12,7 +12,7 @@
  *                        subscription_end --> freed
  *
  * The key of a subscription is the pair of topic and callback (W-034). The
- * delivery thread owns it all; hub.db (records.h) keeps a change before any
+ * delivery thread owns it all; hub.db (hub_db.h) keeps a change before any
  * answer or delivery shows it.
  *
  * An external hub of a set (settings member "hubs") is a subscription too, of
@@ -133,10 +133,10 @@ subscription_is_over(const struct subscription *s)
 /* Enters a subscription that was read at the start; takes over record->terms.
  * Deliveries begin with subscription_resume, on the delivery thread.
  * STATUS_MEMORY. */
-struct record;
+struct hub_record;
 MUST_CHECK enum status subscription_restore(struct hub *hub,
                                             struct topic *topic,
-                                            struct record *record,
+                                            struct hub_record *record,
                                             struct problem *why);
 void subscription_resume(struct subscription *s);
 

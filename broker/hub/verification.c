@@ -87,8 +87,9 @@ forget_verification(struct verification *r)
 /* Makes a verification and enters it into the tables, but into no list of the
  * turn. Takes over record->terms. STATUS_MEMORY. */
 static enum status
-enter_verification(struct hub *hub, struct topic *topic, struct record *record,
-                   struct verification **made, struct problem *why)
+enter_verification(struct hub *hub, struct topic *topic,
+                   struct hub_record *record, struct verification **made,
+                   struct problem *why)
 {
     struct verifications *all = hub->verifications;
     struct verification *r = calloc(1, sizeof(*r));
@@ -316,7 +317,7 @@ free_denials(struct verifications *all)
 static void
 end_verification(struct verification *r)
 {
-    records_request_gone(r->hub->records, r->id);
+    hub_db_delete_request(r->hub->db, r->id);
     forget_verification(r);
 }
 
@@ -682,7 +683,7 @@ make_verification(struct hub *hub, const struct order *order,
                   struct topic *topic, struct slice topic_url, uint64_t after,
                   struct problem *why)
 {
-    struct record record = {
+    struct hub_record record = {
         .callback = order->request.callback,
         .after = after,
         .mode = order->request.mode,
@@ -695,18 +696,18 @@ make_verification(struct hub *hub, const struct order *order,
     enum status rc = make_terms(hub, order, topic, &record.terms, why);
 
     if (!rc) {
-        record.id = records_next_id(hub->records);
+        record.id = hub_db_next_id(hub->db);
         rc = enter_verification(hub, topic, &record, &r, why);
     }
     terms_fini(&record.terms);
     if (rc)
         return rc;
     list_append(&hub->verifications->fresh, &r->turn);
-    records_request(hub->records, r);
+    hub_db_put_request(hub->db, r);
     other = verification_find(hub, topic, order->request.callback);
     for (; other; other = verification_same(other))
         if (other != r)
-            records_request_gone(hub->records, other->id);
+            hub_db_delete_request(hub->db, other->id);
     return STATUS_OK;
 }
 
@@ -748,7 +749,7 @@ out:
 
 enum status
 verification_restore(struct hub *hub, struct topic *topic,
-                     struct record *record, struct problem *why)
+                     struct hub_record *record, struct problem *why)
 {
     struct verification *r;
     enum status rc = enter_verification(hub, topic, record, &r, why);

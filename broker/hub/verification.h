@@ -62,10 +62,10 @@ MUST_CHECK enum status verification_take(struct hub *hub, struct order *order,
 
 /* Enters a request that was read at the start; takes over record->terms. The
  * first verification_turn verifies it. */
-struct record;
+struct hub_record;
 MUST_CHECK enum status verification_restore(struct hub *hub,
                                             struct topic *topic,
-                                            struct record *record,
+                                            struct hub_record *record,
                                             struct problem *why);
 
 /* At the end of a turn that was kept: makes the calls. */

@@ -143,7 +143,7 @@ still_open(void)
     s.hub.config = &s.sets.config;
     list_init(&s.hub.relays);
     list_init(&s.hub.topics);
-    assert_int_equal(records_open(&s.hub.records, s.sets.config.data, &why),
+    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, &why),
                      STATUS_OK);
     assert_int_equal(relay_load(&s.hub, &why), STATUS_OK);
     s.relay = relay_find(&s.hub, SLICE("news"));
@@ -153,7 +153,7 @@ static void
 still_close(void)
 {
     relay_close(&s.hub);
-    records_close(s.hub.records);
+    hub_db_close(s.hub.db);
     sets_close(&s.sets);
 }
 
@@ -173,7 +173,7 @@ still_make(void)
 static void
 keep(void)
 {
-    assert_int_equal(records_commit(s.hub.records, NULL), STATUS_OK);
+    assert_int_equal(hub_db_commit(s.hub.db, NULL), STATUS_OK);
 }
 
 static enum status
@@ -275,7 +275,7 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
     still_make();
     assert_null(relay_find(&s.hub, SLICE("news")));
     assert_null(relay_of_topic(&s.hub, SLICE(TOPIC)));
-    records_rollback(s.hub.records);
+    hub_db_rollback(s.hub.db);
     assert_true(list_is_empty(&s.hub.relays));
 
     still_make();
@@ -285,14 +285,14 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
 
     assert_int_equal(take("text/plain", "", SLICE("lost"), &why), STATUS_OK);
     assert_int_equal(s.relay->last, 0);
-    records_rollback(s.hub.records);
+    hub_db_rollback(s.hub.db);
     assert_int_equal(s.relay->last, 0);
     assert_taken("", "kept", 1);
     assert_document(0, "text/plain", SLICE("kept"));
 
     assert_int_equal(relay_unmake(s.relay, &why), STATUS_OK);
     assert_int_equal(relay_unmake(s.relay, &why), STATUS_RUNNING);
-    records_rollback(s.hub.records);
+    hub_db_rollback(s.hub.db);
     assert_taken("", "still there", 2);
 }
 

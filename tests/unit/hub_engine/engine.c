@@ -17,8 +17,8 @@ hub_wake(struct hub *hub)
 }
 
 void
-records_range(struct records *r, uint64_t id, uint64_t after,
-              uint64_t range_last)
+hub_db_put_range(struct hub_db *r, uint64_t id, uint64_t after,
+                 uint64_t range_last)
 {
     (void)r;
     assert_true(e.n_written < SENT_MAX);

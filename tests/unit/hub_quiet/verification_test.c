@@ -255,7 +255,8 @@ TEST(too_many_requests_for_one_host_are_429)
 
     for (int i = 0; i <= VERIFICATIONS_PER_HOST; i++) {
         snprintf(url, sizeof(url), "http://a.example/%d", i);
-        assert_int_equal(sim_ask(url, ""), i < VERIFICATIONS_PER_HOST ? 202 : 429);
+        assert_int_equal(sim_ask(url, ""),
+                         i < VERIFICATIONS_PER_HOST ? 202 : 429);
     }
     assert_int_equal(sim_ask("http://b.example/", ""), 202);
 
@@ -272,7 +273,8 @@ TEST(ports_and_spellings_of_a_host_share_its_limit)
 
     for (int i = 0; i <= VERIFICATIONS_PER_HOST; i++) {
         snprintf(url, sizeof(url), "http://%s:%d/", hosts[i % 4], 1000 + i);
-        assert_int_equal(sim_ask(url, ""), i < VERIFICATIONS_PER_HOST ? 202 : 429);
+        assert_int_equal(sim_ask(url, ""),
+                         i < VERIFICATIONS_PER_HOST ? 202 : 429);
     }
 }
 
@@ -336,7 +338,8 @@ TEST(a_network_of_ipv6_is_one_requester)
 
     use_up_requests("2001:db8:0:1::%x");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct order *order = request_from(rows[i].from, VERIFICATIONS_PER_FROM + i);
+        struct order *order =
+            request_from(rows[i].from, VERIFICATIONS_PER_FROM + i);
 
         quiet_turn();
         if (sim_outcome(order) != rows[i].status)
@@ -423,8 +426,8 @@ TEST(a_denied_callback_is_told_why)
 TEST(a_request_can_be_ended_by_the_operator)
 {
     sim_subscribe(CALLBACK, "");
-    assert_int_equal(sim_order(ORDER_END, verification_next(sim.hub, 0)->id, NULL),
-                     204);
+    assert_int_equal(
+        sim_order(ORDER_END, verification_next(sim.hub, 0)->id, NULL), 204);
 
     assert_int_equal(sim_n_calls(), 1);
     sim_assert_denied(CALLBACK);

@@ -1,4 +1,4 @@
-#include "broker/hub/relay_records.h"
+#include "broker/hub/relay_db.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,16 +47,15 @@ static const char *const sql[STATEMENTS] = {
     [S_FIND_KEY] = "SELECT digest FROM documents WHERE relay = ? AND key = ?",
 };
 
-struct relay_records {
+struct relay_db {
     struct db *db;
     sqlite3_stmt *statements[STATEMENTS];
 };
 
 enum status
-relay_records_open(struct relay_records **records, struct db *db,
-                   struct problem *why)
+relay_db_open(struct relay_db **made, struct db *db, struct problem *why)
 {
-    struct relay_records *r = calloc(1, sizeof(*r));
+    struct relay_db *r = calloc(1, sizeof(*r));
     enum status rc = STATUS_OK;
 
     if (!r)
@@ -65,14 +64,14 @@ relay_records_open(struct relay_records **records, struct db *db,
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(db, &r->statements[i], sql[i], why);
     if (rc)
-        relay_records_close(r);
+        relay_db_close(r);
     else
-        *records = r;
+        *made = r;
     return rc;
 }
 
 void
-relay_records_close(struct relay_records *r)
+relay_db_close(struct relay_db *r)
 {
     if (!r)
         return;
@@ -122,8 +121,7 @@ column_digest(sqlite3_stmt *s, int column, struct digest *digest,
 
 /* Steps and resets the statement: it lends nothing afterwards. */
 static enum status
-run(struct relay_records *r, sqlite3_stmt *s, const char *what,
-    struct problem *why)
+run(struct relay_db *r, sqlite3_stmt *s, const char *what, struct problem *why)
 {
     enum status rc = db_run(r->db, s, what, why);
 
@@ -135,7 +133,7 @@ run(struct relay_records *r, sqlite3_stmt *s, const char *what,
 
 /* Sums up without bodies: reads an index, and one small row per document. */
 static enum status
-sum_up(struct relay_records *r, uint64_t relay, struct documents_sum *sum,
+sum_up(struct relay_db *r, uint64_t relay, struct documents_sum *sum,
        struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_SUM];
@@ -159,11 +157,11 @@ sum_up(struct relay_records *r, uint64_t relay, struct documents_sum *sum,
 }
 
 enum status
-relay_records_each(struct relay_records *r,
-                   enum status (*fn)(const struct relay_record *,
-                                     const struct documents_sum *, void *,
-                                     struct problem *),
-                   void *user, struct problem *why)
+relay_db_each(struct relay_db *r,
+              enum status (*fn)(const struct relay_record *,
+                                const struct documents_sum *, void *,
+                                struct problem *),
+              void *user, struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_RELAYS];
     enum status rc = run(r, r->statements[S_ORPHANS],
@@ -195,8 +193,8 @@ relay_records_each(struct relay_records *r,
 }
 
 enum status
-relay_records_add(struct relay_records *r, struct relay_record *relay,
-                  struct problem *why)
+relay_db_add(struct relay_db *r, struct relay_record *relay,
+             struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_ADD];
     enum status rc;
@@ -212,8 +210,8 @@ relay_records_add(struct relay_records *r, struct relay_record *relay,
 }
 
 enum status
-relay_records_set_hub(struct relay_records *r, uint64_t id, struct slice hub,
-                      struct problem *why)
+relay_db_set_hub(struct relay_db *r, uint64_t id, struct slice hub,
+                 struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_SET_HUB];
 
@@ -223,7 +221,7 @@ relay_records_set_hub(struct relay_records *r, uint64_t id, struct slice hub,
 }
 
 enum status
-relay_records_remove(struct relay_records *r, uint64_t id, struct problem *why)
+relay_db_remove(struct relay_db *r, uint64_t id, struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_REMOVE];
 
@@ -234,8 +232,8 @@ relay_records_remove(struct relay_records *r, uint64_t id, struct problem *why)
 /* Documents */
 
 enum status
-relay_records_add_document(struct relay_records *r,
-                           const struct document_record *d, struct problem *why)
+relay_db_add_document(struct relay_db *r, const struct document_record *d,
+                      struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_ADD_DOCUMENT];
     enum status rc;
@@ -261,8 +259,8 @@ relay_records_add_document(struct relay_records *r,
 }
 
 enum status
-relay_records_drop(struct relay_records *r, uint64_t relay, uint64_t seq,
-                   uint64_t *bytes, struct problem *why)
+relay_db_drop(struct relay_db *r, uint64_t relay, uint64_t seq, uint64_t *bytes,
+              struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_SIZE];
     bool row = false;
@@ -283,8 +281,8 @@ relay_records_drop(struct relay_records *r, uint64_t relay, uint64_t seq,
 }
 
 enum status
-relay_records_forget(struct relay_records *r, uint64_t relay, bool *more,
-                     struct problem *why)
+relay_db_forget(struct relay_db *r, uint64_t relay, bool *more,
+                struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_OLDEST];
     uint64_t seqs[FORGET_DOCUMENTS], bytes = 0;
@@ -303,15 +301,14 @@ relay_records_forget(struct relay_records *r, uint64_t relay, bool *more,
     }
     sqlite3_reset(s);
     for (size_t i = 0; !rc && i < n; i++)
-        rc = relay_records_drop(r, relay, seqs[i], &bytes, why);
+        rc = relay_db_drop(r, relay, seqs[i], &bytes, why);
     *more = row;
     return rc;
 }
 
 enum status
-relay_records_read(struct relay_records *r, uint64_t relay, uint64_t seq,
-                   struct buf *to, char type[DOCUMENT_TYPE_MAX + 1],
-                   struct problem *why)
+relay_db_read(struct relay_db *r, uint64_t relay, uint64_t seq, struct buf *to,
+              char type[DOCUMENT_TYPE_MAX + 1], struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_READ];
     bool row = false;
@@ -334,9 +331,8 @@ relay_records_read(struct relay_records *r, uint64_t relay, uint64_t seq,
 }
 
 enum status
-relay_records_find_key(struct relay_records *r, uint64_t relay,
-                       struct slice key, bool *found, struct digest *digest,
-                       struct problem *why)
+relay_db_find_key(struct relay_db *r, uint64_t relay, struct slice key,
+                  bool *found, struct digest *digest, struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_FIND_KEY];
     enum status rc;

@@ -2,7 +2,7 @@
  * hub.db: transactions, how durable they are, and what the hub does when they
  * fail.
  */
-#include "broker/hub/records.h"
+#include "broker/hub/hub_db.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "tests/unit/hub_quiet/simulation.h"
 
 static int64_t
-ask(struct records *r, const char *query)
+ask(struct hub_db *r, const char *query)
 {
     sqlite3_stmt *s = NULL;
     int64_t answer;
 
     assert_int_equal(
-        sqlite3_prepare_v2(records_db(r)->handle, query, -1, &s, NULL),
+        sqlite3_prepare_v2(hub_db_handle(r)->handle, query, -1, &s, NULL),
         SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     answer = sqlite3_column_int64(s, 0);
@@ -25,13 +25,13 @@ ask(struct records *r, const char *query)
     return answer;
 }
 
-static struct records *
+static struct hub_db *
 open_records(void **state)
 {
-    struct records *r = NULL;
+    struct hub_db *r = NULL;
     struct problem why = {""};
 
-    if (records_open(&r, tempdir_path(state), &why))
+    if (hub_db_open(&r, tempdir_path(state), &why))
         fail_msg("%s", why.text);
     return r;
 }
@@ -63,11 +63,11 @@ make_alone(struct alone *a, uint64_t id, char *callback)
 #define NORMAL 1
 
 static void
-commit(struct records *r)
+commit(struct hub_db *r)
 {
     struct problem why = {""};
 
-    if (records_commit(r, &why))
+    if (hub_db_commit(r, &why))
         fail_msg("%s", why.text);
 }
 
@@ -75,95 +75,95 @@ commit(struct records *r)
  * the file. */
 TEST(its_secrets_are_overwritten, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
 
     assert_int_equal(ask(r, "PRAGMA secure_delete"), 1);
     assert_int_equal(ask(r, "PRAGMA page_size"), 4096);
-    records_close(r);
+    hub_db_close(r);
 }
 
 /* Ranges alone need no fsync; with anything else they go in its transaction. */
 TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     char callback[] = "http://a.example/";
     struct alone a;
 
-    make_alone(&a, records_next_id(r), callback);
-    records_subscription(r, &a.s);
+    make_alone(&a, hub_db_next_id(r), callback);
+    hub_db_put_subscription(r, &a.s);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
-    assert_true(records_is_begun(r));
+    assert_true(hub_db_is_begun(r));
     commit(r);
-    assert_false(records_is_begun(r));
+    assert_false(hub_db_is_begun(r));
     assert_int_equal(ask(r, CURSOR), 11000);
 
-    records_range(r, a.s.id, 11, 13);
+    hub_db_put_range(r, a.s.id, 11, 13);
     assert_int_equal(ask(r, CURSOR), 11000); /* it waits */
-    assert_true(records_is_begun(r));
+    assert_true(hub_db_is_begun(r));
     commit(r);
     assert_int_equal(ask(r, CURSOR), 11013);
     assert_int_equal(ask(r, "PRAGMA synchronous"), NORMAL);
 
-    records_range(r, a.s.id, 13, 14);
+    hub_db_put_range(r, a.s.id, 13, 14);
     a.s.after = 12;
-    records_cursor(r, &a.s); /* the later one counts */
+    hub_db_put_cursor(r, &a.s); /* the later one counts */
     assert_int_equal(ask(r, CURSOR), 12000);
     commit(r);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
 
-    records_cursor(r, &a.s);
-    records_range(r, a.s.id, 13, 14);
+    hub_db_put_cursor(r, &a.s);
+    hub_db_put_range(r, a.s.id, 13, 14);
     commit(r);
     assert_int_equal(ask(r, CURSOR), 13014);
-    records_close(r);
+    hub_db_close(r);
 }
 
 TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     char callback[] = "http://a.example/";
     struct alone a;
 
-    make_alone(&a, records_next_id(r), callback);
-    records_subscription(r, &a.s);
+    make_alone(&a, hub_db_next_id(r), callback);
+    hub_db_put_subscription(r, &a.s);
     commit(r);
-    records_subscription_gone(r, a.s.id);
-    records_range(r, a.s.id, 11, 13);
+    hub_db_delete_subscription(r, a.s.id);
+    hub_db_put_range(r, a.s.id, 11, 13);
     commit(r);
 
     assert_int_equal(ask(r, "SELECT count(*) FROM cursors"), 0);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
-    records_close(r);
+    hub_db_close(r);
 }
 
 /* Not even ids of deleted rows. */
 TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     char callback[] = "http://a.example/";
     struct alone a;
     uint64_t id;
 
-    records_next_id(r);
-    id = records_next_id(r);
+    hub_db_next_id(r);
+    id = hub_db_next_id(r);
     make_alone(&a, id, callback);
-    records_subscription(r, &a.s);
-    records_subscription_gone(r, id);
+    hub_db_put_subscription(r, &a.s);
+    hub_db_delete_subscription(r, id);
     commit(r);
-    records_close(r);
+    hub_db_close(r);
     r = open_records(state);
 
-    assert_int_equal(records_next_id(r), id + 1);
-    records_close(r);
+    assert_int_equal(hub_db_next_id(r), id + 1);
+    hub_db_close(r);
 }
 
 struct told {
-    struct records_hook hook;
+    struct hub_db_hook hook;
     int n_kept, n_lost;
 };
 
 static void
-on_ended(struct records_hook *hook, bool is_kept)
+on_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct told *told = list_entry(hook, struct told, hook);
 
@@ -175,61 +175,60 @@ static unsigned n_again;
 static uint64_t last_again;
 
 static void
-on_again(enum records_row row, uint64_t id, void *user)
+on_again(enum hub_db_row row, uint64_t id, void *user)
 {
     (void)user;
-    assert_int_equal(row, RECORDS_SUBSCRIPTION);
+    assert_int_equal(row, HUB_DB_SUBSCRIPTION);
     n_again++;
     last_again = id;
 }
 
-/* One failure, and nothing of the turn is kept; the records know its rows, once
- * each.
- */
+/* One failure, and nothing of the turn is kept; its rows are behind, once
+ * each. */
 TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     char callback[] = "http://a.example/";
     struct told told = {.hook = {.ended = on_ended}};
     struct problem why = {"it burns"};
     struct alone a;
 
-    records_add_hook(r, &told.hook);
-    make_alone(&a, records_next_id(r), callback);
-    records_subscription(r, &a.s);
-    records_fail(r, &why);
-    assert_false(records_touch(r));
-    records_cursor(r, &a.s);
-    assert_int_equal(records_commit(r, &why), STATUS_BUSY);
+    hub_db_add_hook(r, &told.hook);
+    make_alone(&a, hub_db_next_id(r), callback);
+    hub_db_put_subscription(r, &a.s);
+    hub_db_fail(r, &why);
+    assert_false(hub_db_touch(r));
+    hub_db_put_cursor(r, &a.s);
+    assert_int_equal(hub_db_commit(r, &why), STATUS_BUSY);
 
     assert_string_equal(why.text, "it burns");
     assert_int_equal(told.n_lost, 1);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
-    assert_true(records_is_behind(r));
-    records_again(r, on_again, NULL);
+    assert_true(hub_db_is_behind(r));
+    hub_db_write_again(r, on_again, NULL);
     assert_int_equal(n_again, 1);
     assert_int_equal(last_again, a.s.id);
-    assert_false(records_is_behind(r));
+    assert_false(hub_db_is_behind(r));
 
-    records_subscription(r, &a.s);
+    hub_db_put_subscription(r, &a.s);
     commit(r);
     assert_int_equal(told.n_kept, 1);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 1);
-    records_close(r);
+    hub_db_close(r);
 }
 
 /* A newer broker's file is not touched. */
 TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
 {
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     struct problem why = {""};
 
-    assert_int_equal(db_exec(records_db(r), "PRAGMA user_version=99", &why),
+    assert_int_equal(db_exec(hub_db_handle(r), "PRAGMA user_version=99", &why),
                      STATUS_OK);
-    records_close(r);
+    hub_db_close(r);
 
-    assert_int_equal(records_check(tempdir_path(state), &why), STATUS_IO);
-    assert_int_equal(records_open(&r, tempdir_path(state), &why), STATUS_IO);
+    assert_int_equal(hub_db_check(tempdir_path(state), &why), STATUS_IO);
+    assert_int_equal(hub_db_open(&r, tempdir_path(state), &why), STATUS_IO);
     assert_non_null(strstr(why.text, "99"));
 }
 
@@ -239,7 +238,7 @@ struct seen {
 };
 
 static enum status
-see(struct record *record, void *user, struct problem *why)
+see(struct hub_record *record, void *user, struct problem *why)
 {
     struct seen *seen = user;
 
@@ -263,7 +262,7 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
         {"http://127.0.0.1.example.org/", false},
         {"http://example.org/?then=http://localhost/", false},
     };
-    struct records *r = open_records(state);
+    struct hub_db *r = open_records(state);
     struct seen seen = {.n = 0};
     struct problem why = {""};
     char callback[100];
@@ -271,24 +270,24 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         strcpy(callback, rows[i].callback);
-        make_alone(&a, records_next_id(r), callback);
-        records_subscription(r, &a.s);
+        make_alone(&a, hub_db_next_id(r), callback);
+        hub_db_put_subscription(r, &a.s);
         commit(r);
     }
-    assert_int_equal(db_exec(records_db(r),
+    assert_int_equal(db_exec(hub_db_handle(r),
                              "ALTER TABLE subscriptions DROP COLUMN is_local;"
                              "ALTER TABLE requests DROP COLUMN is_local;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);
-    records_close(r);
+    hub_db_close(r);
 
     r = open_records(state);
-    assert_int_equal(records_each_subscription(r, see, &seen, &why), STATUS_OK);
+    assert_int_equal(hub_db_each_subscription(r, see, &seen, &why), STATUS_OK);
     assert_int_equal(seen.n, sizeof(rows) / sizeof(rows[0]));
     for (size_t i = 0; i < seen.n; i++)
         assert_int_equal(seen.is_local[i], rows[i].is_local);
-    records_close(r);
+    hub_db_close(r);
 }
 
 /* The hub: while its disk is full it sends and delivers nothing, and its memory
@@ -300,20 +299,20 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
     uint64_t id = s->id;
 
     sim_use_up_disk();
-    assert_true(records_is_behind(sim.hub->records));
+    assert_true(hub_db_is_behind(sim.hub->db));
     sets_post(&sim.sets, "demo", 4, 1);
     hub_wake(sim.hub);
     quiet_turn();
     assert_false(sim_is_sent("http://a.example/"));
     for (int i = 0; i < 3; i++) {
         quiet_pass(HUB_TICK_US);
-        if (records_is_behind(sim.hub->records))
+        if (hub_db_is_behind(sim.hub->db))
             assert_false(sim_is_sent("http://a.example/"));
     }
 
     sim_fill_disk(false);
     quiet_pass(2 * HUB_TICK_US);
-    assert_false(records_is_behind(sim.hub->records));
+    assert_false(hub_db_is_behind(sim.hub->db));
     assert_true(sim_is_sent("http://a.example/"));
     simulation_crash();
     assert_int_equal(subscription_by_id(sim.hub, id)->range_last, 4);
@@ -331,7 +330,7 @@ TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
 
     strcpy(order->name, "demo");
     order->id = id;
-    records_fail(sim.hub->records, &why);
+    hub_db_fail(sim.hub->db, &why);
     assert_int_equal(sim_run(order), 503);
     assert_non_null(strstr(sim_why.text, "it burns"));
 
@@ -351,8 +350,8 @@ TEST(everything_can_be_written_again, simulation_setup, simulation_teardown)
     sim_active("http://b.example/", "");
     sim_subscribe("http://c.example/", "");
     quiet_turn();
-    records_is_stale(sim.hub->records, RECORDS_ALL, 0);
-    records_fail(sim.hub->records, &why);
+    hub_db_note_stale(sim.hub->db, HUB_DB_ALL, 0);
+    hub_db_fail(sim.hub->db, &why);
     subscription_end(s, END_GONE);
     quiet_turn();
     quiet_pass(2 * HUB_TICK_US);
