@@ -7,11 +7,32 @@
 #include <openssl/rand.h>
 
 #include "base/clock.h"
+#include "base/suggest.h"
 #include "broker/base/diag.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/topic.h"
+#include "broker/net/response.h"
+#include "broker/sets/peers.h"
 #include "broker/sets/upstream_topics.h"
+#include "proto/datetime.h"
+#include "proto/idempotency_key.h"
+#include "proto/json.h"
+#include "proto/json_parse.h"
 #include "proto/websub.h"
+
+/* With each new document at most so many old ones go: more than one, so that
+ * lower limits take effect soon after a start. */
+#define DROP_AT_ONCE 100
+
+struct relaying {
+    struct hub *hub;
+    struct relay_db *db;
+    struct hub_db_hook hook;
+    struct list changed;              /* relays that this turn has changed */
+    struct list gone;                 /* RELAY_GONE, by node */
+    struct alarm alarm;               /* deletes their rests in steps */
+    char type[DOCUMENT_TYPE_MAX + 1]; /* of the document read last */
+};
 
 /* Life */
 
@@ -53,8 +74,7 @@ hub_url_of(const struct hub *hub, struct slice given)
 
 /* Makes a relay, in no list yet. */
 static struct relay *
-relay_new(struct hub *hub, struct slice name, struct slice topic,
-          struct slice hub_url)
+relay_new(struct hub *hub, const struct relay_wish *wish)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
 
@@ -63,10 +83,10 @@ relay_new(struct hub *hub, struct slice name, struct slice topic,
     list_init(&relay->node);
     list_init(&relay->changed);
     relay->hub = hub;
-    memcpy(relay->name, name.data, name.size);
-    relay->topic_url = slice_dup(topic);
-    relay->hub_url = hub_url_of(hub, hub_url);
-    relay->comparable = comparable_of(topic);
+    memcpy(relay->name, wish->name.data, wish->name.size);
+    relay->topic_url = slice_dup(wish->topic);
+    relay->hub_url = hub_url_of(hub, wish->hub_url);
+    relay->comparable = comparable_of(wish->topic);
     if (!relay->topic_url || !relay->hub_url || !relay->comparable) {
         relay_free(relay);
         return NULL;
@@ -85,7 +105,7 @@ claim_topic(struct relay *relay, struct problem *why)
 }
 
 static void
-settle(struct relay *relay, const struct documents_sum *sum)
+set_documents(struct relay *relay, const struct documents_sum *sum)
 {
     relay->kept = relay->draft = *sum;
     relay->earliest = sum->earliest;
@@ -93,8 +113,8 @@ settle(struct relay *relay, const struct documents_sum *sum)
 }
 
 static enum status
-on_relay(const struct relay_record *row, const struct documents_sum *sum,
-         void *user, struct problem *why)
+on_row(const struct relay_record *row, const struct documents_sum *sum,
+       void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct problem inner = {""};
@@ -104,13 +124,14 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
         websub_check_url(row->topic, "topic", why))
         return problem(why, STATUS_INVALID, "relay %" PRIu64 " is damaged",
                        row->id);
-    relay = relay_new(hub, row->name, row->topic, row->hub);
+    relay =
+        relay_new(hub, &(struct relay_wish){row->name, row->topic, row->hub});
     if (!relay)
         return problem_memory(why);
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
-    settle(relay, sum);
+    set_documents(relay, sum);
     if (claim_topic(relay, &inner))
         diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", relay->name,
              inner.text);
@@ -123,7 +144,7 @@ on_relay(const struct relay_record *row, const struct documents_sum *sum,
 /* Deletes a part of what a removed relay leaves behind: first its
  * subscriptions, then its documents. True if there is more. */
 static bool
-sweep(struct relaying *all, struct relay *relay)
+delete_rests(struct relaying *all, struct relay *relay)
 {
     struct problem why = {""};
     bool more = false;
@@ -139,7 +160,7 @@ sweep(struct relaying *all, struct relay *relay)
 
 /* If a turn is lost here, the next start deletes the rest. */
 static void
-on_alarm(struct alarm *alarm)
+on_rests(struct alarm *alarm)
 {
     struct relaying *all = list_entry(alarm, struct relaying, alarm);
     struct list *node, *after;
@@ -148,7 +169,7 @@ on_alarm(struct alarm *alarm)
     list_foreach (node, after, &all->gone) {
         struct relay *relay = list_entry(node, struct relay, node);
 
-        if (relay->id != 0 && !sweep(all, relay))
+        if (relay->id != 0 && !delete_rests(all, relay))
             relay->id = 0;
         more |= relay->id != 0;
     }
@@ -159,7 +180,7 @@ on_alarm(struct alarm *alarm)
 
 /* Hides the relay from all look-ups, and frees its topic for others. */
 static void
-bury(struct relaying *all, struct relay *relay)
+hide_relay(struct relaying *all, struct relay *relay)
 {
     relay->state = RELAY_GONE;
     upstream_release(relay->claim);
@@ -170,7 +191,7 @@ bury(struct relaying *all, struct relay *relay)
 }
 
 static void
-on_kept(struct relaying *all, struct relay *relay)
+keep_changes(struct relaying *all, struct relay *relay)
 {
     if (relay->new_hub_url) {
         free(relay->hub_url);
@@ -178,17 +199,17 @@ on_kept(struct relaying *all, struct relay *relay)
         relay->new_hub_url = NULL;
     }
     if (relay->state == RELAY_LEAVING) {
-        bury(all, relay);
+        hide_relay(all, relay);
         return;
     }
     relay->state = RELAY_KEPT;
-    settle(relay, &relay->draft);
+    set_documents(relay, &relay->draft);
     if (relay->topic)
         topic_mark(relay->topic);
 }
 
 static void
-on_lost(struct relay *relay)
+lose_changes(struct relay *relay)
 {
     free(relay->new_hub_url);
     relay->new_hub_url = NULL;
@@ -202,7 +223,7 @@ on_lost(struct relay *relay)
 }
 
 static void
-on_ended(struct hub_db_hook *hook, bool is_kept)
+on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct relaying *all = list_entry(hook, struct relaying, hook);
     struct list *node;
@@ -212,14 +233,16 @@ on_ended(struct hub_db_hook *hook, bool is_kept)
 
         list_remove(node);
         if (is_kept)
-            on_kept(all, relay);
+            keep_changes(all, relay);
         else
-            on_lost(relay);
+            lose_changes(relay);
     }
 }
 
-bool
-relay_touch(struct relay *relay)
+/* Notes that this turn changes the relay, and begins the transaction. false:
+ * the transaction has failed, and nothing may be written (hub_db_touch). */
+static bool
+touch_relay(struct relay *relay)
 {
     list_remove(&relay->changed);
     list_append(&relay->hub->relaying->changed, &relay->changed);
@@ -236,21 +259,21 @@ relay_load(struct hub *hub, struct problem *why)
         return problem_memory(why);
     hub->relaying = all;
     all->hub = hub;
-    all->alarm.ring = on_alarm;
-    all->hook.ended = on_ended;
+    all->alarm.ring = on_rests;
+    all->hook.ended = on_turn_ended;
     list_init(&hub->relays);
     list_init(&all->changed);
     list_init(&all->gone);
     rc = relay_db_open(&all->db, hub_db_handle(hub->db), why);
     if (!rc)
-        rc = relay_db_each(all->db, on_relay, hub, why);
+        rc = relay_db_each(all->db, on_row, hub, why);
     if (!rc)
         hub_db_add_hook(hub->db, &all->hook);
     return rc;
 }
 
 static void
-free_all(struct list *relays)
+free_relays(struct list *relays)
 {
     struct list *node;
 
@@ -267,8 +290,8 @@ relay_close(struct hub *hub)
 
     if (!all)
         return;
-    free_all(&hub->relays);
-    free_all(&all->gone);
+    free_relays(&hub->relays);
+    free_relays(&all->gone);
     relay_db_close(all->db);
     free(all);
     hub->relaying = NULL;
@@ -277,14 +300,14 @@ relay_close(struct hub *hub)
 /* Finding */
 
 static bool
-is_there(const struct relay *relay)
+is_findable(const struct relay *relay)
 {
     return relay->state == RELAY_KEPT || relay->state == RELAY_LEAVING;
 }
 
 /* Finds also a relay that is new in this turn. */
 static struct relay *
-find_name(struct hub *hub, struct slice name, size_t *n)
+find_any(struct hub *hub, struct slice name, size_t *n)
 {
     struct relay *found = NULL;
     struct list *node, *after;
@@ -304,9 +327,9 @@ struct relay *
 relay_find(struct hub *hub, struct slice name)
 {
     size_t n;
-    struct relay *relay = find_name(hub, name, &n);
+    struct relay *relay = find_any(hub, name, &n);
 
-    return relay && is_there(relay) ? relay : NULL;
+    return relay && is_findable(relay) ? relay : NULL;
 }
 
 struct relay *
@@ -319,7 +342,7 @@ relay_of_topic(struct hub *hub, struct slice url)
     list_foreach (node, after, &hub->relays) {
         struct relay *relay = list_entry(node, struct relay, node);
 
-        if (comparable && is_there(relay) &&
+        if (comparable && is_findable(relay) &&
             !strcmp(comparable, relay->comparable))
             found = relay;
     }
@@ -342,7 +365,7 @@ random_epoch(char to[EPOCH_SIZE + 1], struct problem *why)
 }
 
 static enum status
-make(struct relay *relay, struct slice hub_url, struct problem *why)
+create_relay(struct relay *relay, struct slice hub_url, struct problem *why)
 {
     struct relay_record row;
     enum status rc = claim_topic(relay, why);
@@ -359,7 +382,7 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
         .hub = hub_url,
         .epoch = slice_of(relay->epoch),
     };
-    if (relay_touch(relay) && relay_db_add(relay->hub->relaying->db, &row, why))
+    if (touch_relay(relay) && relay_db_add(relay->hub->relaying->db, &row, why))
         hub_db_fail(relay->hub->db, why);
     relay->id = row.id;
     return STATUS_OK; /* the end of the turn reports a failure to write */
@@ -367,10 +390,10 @@ make(struct relay *relay, struct slice hub_url, struct problem *why)
 
 /* Changes the hub's name; nothing else of a relay can be changed. */
 static enum status
-change(struct relay *relay, struct slice topic, struct slice hub_url,
-       struct problem *why)
+change_hub_url(struct relay *relay, const struct relay_wish *wish,
+               struct problem *why)
 {
-    char *comparable = comparable_of(topic), *new_hub_url;
+    char *comparable = comparable_of(wish->topic), *new_hub_url;
     bool is_other = !comparable || strcmp(comparable, relay->comparable) != 0;
 
     free(comparable);
@@ -380,11 +403,11 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
                        "log of its own, so remove the relay first",
                        relay->name,
                        problem_quote(slice_of(relay->topic_url)).text);
-    new_hub_url = hub_url_of(relay->hub, hub_url);
+    new_hub_url = hub_url_of(relay->hub, wish->hub_url);
     if (!new_hub_url)
         return problem_memory(why);
-    if (relay_touch(relay) &&
-        relay_db_set_hub(relay->hub->relaying->db, relay->id, hub_url, why))
+    if (touch_relay(relay) && relay_db_set_hub(relay->hub->relaying->db,
+                                               relay->id, wish->hub_url, why))
         hub_db_fail(relay->hub->db, why);
     free(relay->new_hub_url);
     relay->new_hub_url = new_hub_url;
@@ -392,29 +415,28 @@ change(struct relay *relay, struct slice topic, struct slice hub_url,
 }
 
 enum status
-relay_make(struct hub *hub, struct slice name, struct slice topic,
-           struct slice hub_url, struct relay **relay, bool *is_new,
-           struct problem *why)
+relay_make(struct hub *hub, const struct relay_wish *wish, struct relay **relay,
+           bool *is_new, struct problem *why)
 {
     size_t n;
     enum status rc;
 
-    *relay = find_name(hub, name, &n);
+    *relay = find_any(hub, wish->name, &n);
     *is_new = !*relay;
     if (*relay && (*relay)->state == RELAY_LEAVING)
         return problem(why, STATUS_RUNNING, "the relay %s is being removed",
                        (*relay)->name);
     if (*relay)
-        return change(*relay, topic, hub_url, why);
+        return change_hub_url(*relay, wish, why);
     if (n >= RELAYS_MAX)
         return problem(why, STATUS_INVALID,
                        "this broker has no room for another relay: it holds "
                        "%d at most",
                        RELAYS_MAX);
-    *relay = relay_new(hub, name, topic, hub_url);
+    *relay = relay_new(hub, wish);
     if (!*relay)
         return problem_memory(why);
-    rc = make(*relay, hub_url, why);
+    rc = create_relay(*relay, wish->hub_url, why);
     if (rc) {
         relay_free(*relay);
         *relay = NULL;
@@ -433,8 +455,399 @@ relay_unmake(struct relay *relay, struct problem *why)
         return problem(why, STATUS_RUNNING, "the relay %s is being removed",
                        relay->name);
     relay->state = RELAY_LEAVING;
-    if (relay_touch(relay) &&
+    if (touch_relay(relay) &&
         relay_db_remove(relay->hub->relaying->db, relay->id, &inner))
         hub_db_fail(relay->hub->db, &inner);
     return STATUS_OK;
+}
+
+/* Documents */
+
+/* The type becomes a header of our deliveries: it must not end the line. */
+static enum status
+check_media_type(struct slice type, struct problem *why)
+{
+    if (type.size == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "no Content-Type: subscribers get the document with the "
+                       "type that it came with");
+    if (type.size > DOCUMENT_TYPE_MAX)
+        return problem(why, STATUS_MALFORMED,
+                       "Content-Type: is longer than %d bytes",
+                       DOCUMENT_TYPE_MAX);
+    for (size_t i = 0; i < type.size; i++)
+        if (type.data[i] < ' ' || type.data[i] == 0x7f)
+            return problem(why, STATUS_MALFORMED,
+                           "Content-Type: \"%s\" has characters that no header "
+                           "can have",
+                           problem_quote(type).text);
+    if (!memchr(type.data, '/', type.size))
+        return problem(why, STATUS_MALFORMED,
+                       "Content-Type: \"%s\" is no media type",
+                       problem_quote(type).text);
+    return STATUS_OK;
+}
+
+/* Sets *is: the document has come before. */
+static enum status
+check_repeat(struct relay *relay, const struct document_record *d, bool *is,
+             struct problem *why)
+{
+    const struct documents_sum *sum = &relay->draft;
+    struct digest other = sum->last_digest;
+    enum status rc = STATUS_OK;
+
+    *is = sum->last > sum->earliest;
+    if (d->key.size > 0)
+        rc = relay_db_find_key(relay->hub->relaying->db, relay->id, d->key, is,
+                               &other, why);
+    if (rc || !*is)
+        return rc;
+    *is = !memcmp(other.bytes, d->digest.bytes, DIGEST_SIZE);
+    if (d->key.size > 0 && !*is)
+        return problem(why, STATUS_INVALID,
+                       "the Idempotency-Key \"%s\" was given to another "
+                       "document",
+                       problem_quote(d->key).text);
+    return STATUS_OK;
+}
+
+static enum status
+keep_within_limits(struct relay *relay, struct problem *why)
+{
+    const struct config *config = relay->hub->config;
+    struct documents_sum *sum = &relay->draft;
+    enum status rc = STATUS_OK;
+
+    for (int i = 0; !rc && i < DROP_AT_ONCE; i++) {
+        uint64_t n = sum->last - sum->earliest;
+
+        if (n <= 1 ||
+            (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
+            break;
+        rc = relay_db_drop(relay->hub->relaying->db, relay->id, ++sum->earliest,
+                           &sum->bytes, why);
+    }
+    return rc;
+}
+
+static enum status
+keep_document(struct relay *relay, struct document_record *d,
+              struct problem *why)
+{
+    struct documents_sum *sum = &relay->draft;
+    enum status rc;
+
+    d->relay = relay->id;
+    d->seq = sum->last + 1;
+    d->received_us = clock_now_us();
+    if (!touch_relay(relay))
+        return STATUS_OK; /* the end of the turn reports a failure to write */
+    rc = relay_db_add_document(relay->hub->relaying->db, d, why);
+    if (!rc) {
+        sum->last = d->seq;
+        sum->bytes += d->body.size;
+        sum->last_us = d->received_us;
+        sum->last_digest = d->digest;
+        rc = keep_within_limits(relay, why);
+    }
+    if (rc)
+        hub_db_fail(relay->hub->db, why);
+    return rc;
+}
+
+enum status
+relay_take(struct relay *relay, struct slice type, struct slice key,
+           struct slice body, const struct digest *digest, struct problem *why)
+{
+    struct document_record d = {
+        .type = slice_trimmed(type), .body = body, .digest = *digest};
+    struct key read = {.size = 0};
+    bool has_come = false;
+    enum status rc;
+
+    if (body.size == 0)
+        return problem(why, STATUS_MALFORMED, "the document is empty");
+    if (body.size > RELAY_DOCUMENT_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a document of a relay has at most %zu bytes, not %zu",
+                       RELAY_DOCUMENT_MAX, body.size);
+    if (body.size > relay->hub->config->relay_bytes)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a relay keeps at most %" PRIu64 " bytes, not %zu",
+                       relay->hub->config->relay_bytes, body.size);
+    rc = check_media_type(d.type, why);
+    if (!rc && key.size > 0)
+        rc = key_read(slice_trimmed(key), &read, why);
+    if (rc)
+        return rc;
+    d.key = key_slice(&read);
+    rc = check_repeat(relay, &d, &has_come, why);
+    if (rc || has_come)
+        return rc;
+    return keep_document(relay, &d, why);
+}
+
+enum status
+relay_read(struct relay *relay, uint64_t after, struct buf *to,
+           const char **content_type, struct problem *why)
+{
+    struct relaying *all = relay->hub->relaying;
+    enum status rc = STATUS_NOT_FOUND;
+
+    if (after >= relay->last)
+        return STATUS_OK;
+    if (after >= relay->earliest && relay->state != RELAY_GONE)
+        rc = relay_db_read(all->db, relay->id, after + 1, to, all->type, why);
+    /* Or the turn at work drops it. */
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, STATUS_GONE,
+                       "document %" PRIu64 " of the relay %s is no longer kept",
+                       after + 1, relay->name);
+    *content_type = all->type;
+    return rc;
+}
+
+/*
+ * Commands: PUT, GET and DELETE /relays/{name}, GET /relays
+ *
+ *     {"name":"news","topic":"https://a.example/feed",
+ *      "hub":"https://b.example/hub","epoch":"0123456789abcdef","last":7,
+ *      "documents":7,"bytes":51234,
+ *      "lastDocument":"2026-01-02T03:04:05.678901Z","subscriptions":2}
+ */
+
+static void
+set_outcome(struct order *order, enum status status, unsigned http)
+{
+    order->status = status;
+    order->http = status ? response_status_of(status) : http;
+}
+
+/* The JSON of PUT */
+
+enum member { MEMBER_TOPIC, MEMBER_HUB, MEMBERS };
+
+static const char *const members[MEMBERS] = {"topic", "hub"};
+
+struct relay_json {
+    bool is_begun;
+    enum member member;
+    bool is_given[MEMBERS];
+    struct buf urls[MEMBERS];
+};
+
+static enum status
+take_member(struct relay_json *r, struct slice name, struct problem *why)
+{
+    struct suggestion meant;
+
+    for (enum member m = 0; m < MEMBERS; m++) {
+        if (!slice_is(name, members[m]))
+            continue;
+        if (r->is_given[m])
+            return problem(why, STATUS_INVALID, "%s: is there twice",
+                           members[m]);
+        r->is_given[m] = true;
+        r->member = m;
+        return STATUS_OK;
+    }
+    suggest_begin(&meant, name);
+    for (enum member m = 0; m < MEMBERS; m++)
+        suggest_consider(&meant, members[m]);
+    return problem(why, STATUS_INVALID, "\"%s\" is no setting of a relay%s%s%s",
+                   problem_quote(name).text, meant.nearest ? "; is \"" : "",
+                   meant.nearest ? meant.nearest : "",
+                   meant.nearest ? "\" meant?" : "");
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct relay_json *r = user;
+
+    if (!r->is_begun) {
+        r->is_begun = true;
+        if (event == JSON_OBJECT)
+            return STATUS_OK;
+        return problem(why, STATUS_INVALID,
+                       "a relay is a JSON object, such as "
+                       "{\"topic\":\"https://...\"}");
+    }
+    if (event == JSON_OBJECT_END)
+        return STATUS_OK; /* the only one: an object is no value */
+    if (event == JSON_KEY)
+        return take_member(r, text, why);
+    if (event != JSON_STRING)
+        return problem(why, STATUS_INVALID, "%s: is a string",
+                       members[r->member]);
+    buf_add_slice(&r->urls[r->member], text);
+    /* Well-formed, but not acceptable. */
+    return websub_check_url(text, members[r->member], why) ? STATUS_INVALID
+                                                           : STATUS_OK;
+}
+
+static enum status
+read_json(struct relay_json *r, struct slice text, struct problem *why)
+{
+    struct json_parse *json = json_parse_new(on_event, r);
+    enum status rc;
+
+    if (!json)
+        return problem_memory(why);
+    rc = json_parse_feed(json, text, why);
+    if (!rc)
+        rc = json_parse_end(json, why);
+    if (rc)
+        why->line = json_parse_line(json);
+    json_parse_free(json);
+    return rc;
+}
+
+/* Refuses our own topics: they need no relay. */
+static enum status
+check_topic(const struct relay_json *r, const char *public_url,
+            struct problem *why)
+{
+    if (!r->is_given[MEMBER_TOPIC])
+        return problem(why, STATUS_INVALID, "topic: is missing");
+    if (peers_is_ours(buf_slice(&r->urls[MEMBER_TOPIC]), public_url))
+        return problem(why, STATUS_INVALID,
+                       "topic: \"%s\" is of this broker itself",
+                       problem_quote(buf_slice(&r->urls[MEMBER_TOPIC])).text);
+    return STATUS_OK;
+}
+
+/* Showing */
+
+static void
+write_relay(struct buf *to, const struct relay *relay)
+{
+    const struct documents_sum *sum = &relay->draft;
+    char time[DATETIME_SIZE];
+
+    buf_add_format(to, "{\"name\":\"%s\",\"topic\":", relay->name);
+    json_string(to, slice_of(relay->topic_url));
+    BUF_ADD(to, ",\"hub\":");
+    json_string(
+        to, slice_of(relay->new_hub_url ? relay->new_hub_url : relay->hub_url));
+    buf_add_format(to,
+                   ",\"epoch\":\"%s\",\"last\":%" PRIu64
+                   ",\"documents\":%" PRIu64 ",\"bytes\":%" PRIu64,
+                   relay->epoch, sum->last, sum->last - sum->earliest,
+                   sum->bytes);
+    if (sum->last_us != 0) {
+        datetime_write(time, sum->last_us);
+        buf_add_format(to, ",\"lastDocument\":\"%.*s\"", DATETIME_SIZE, time);
+    }
+    buf_add_format(to, ",\"subscriptions\":%zu}",
+                   relay->topic ? relay->topic->subscriptions_by_id.n : 0);
+}
+
+static void
+add_end(struct order *order, unsigned http)
+{
+    enum status rc = STATUS_OK;
+
+    BUF_ADD(&order->text, "\n");
+    if (order->text.failed)
+        rc = problem_memory(&order->why);
+    set_outcome(order, rc, http);
+}
+
+/* The orders */
+
+static struct relay *
+find_named(struct order *order)
+{
+    struct relay *relay = relay_find(order->hub, slice_of(order->name));
+
+    if (!relay)
+        set_outcome(order,
+                    problem(&order->why, STATUS_NOT_FOUND,
+                            "there is no relay called \"%s\"",
+                            problem_quote(slice_of(order->name)).text),
+                    0);
+    return relay;
+}
+
+void
+relay_put(struct order *order)
+{
+    struct hub *hub = order->hub;
+    struct problem *why = &order->why;
+    struct relay_json r = {.is_begun = false};
+    struct relay *relay = NULL;
+    bool is_new = false;
+    enum status rc = STATUS_OK;
+
+    for (enum member m = 0; m < MEMBERS; m++)
+        buf_init(&r.urls[m], WEBSUB_URL_MAX);
+    if (!set_name_is_valid(slice_of(order->name)))
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "no relay can be called \"%s\": a name is 1 to 64 of a-z "
+                     "0-9 . _ - and begins with a letter or digit",
+                     problem_quote(slice_of(order->name)).text);
+    if (!rc)
+        rc = read_json(&r, buf_slice(&order->body), why);
+    if (!rc)
+        rc = check_topic(&r, registry_public_url(hub->registry), why);
+    if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))
+        rc = problem_memory(why);
+    if (!rc)
+        rc = relay_make(hub,
+                        &(struct relay_wish){
+                            slice_of(order->name),
+                            buf_slice(&r.urls[MEMBER_TOPIC]),
+                            buf_slice(&r.urls[MEMBER_HUB]),
+                        },
+                        &relay, &is_new, why);
+    if (rc) {
+        set_outcome(order, rc, 0);
+    } else {
+        write_relay(&order->text, relay);
+        add_end(order, is_new ? 201 : 200);
+    }
+    for (enum member m = 0; m < MEMBERS; m++)
+        buf_fini(&r.urls[m]);
+}
+
+void
+relay_show(struct order *order)
+{
+    struct relay *relay = find_named(order);
+
+    if (!relay)
+        return;
+    write_relay(&order->text, relay);
+    add_end(order, 200);
+}
+
+void
+relay_list(struct order *order)
+{
+    const char *before = "{\"relays\":[";
+    struct list *node, *after;
+
+    list_foreach (node, after, &order->hub->relays) {
+        const struct relay *relay = list_entry(node, struct relay, node);
+
+        if (relay->state == RELAY_NEW)
+            continue;
+        buf_add_text(&order->text, before);
+        write_relay(&order->text, relay);
+        before = ",\n";
+    }
+    buf_add_text(&order->text, *before == '{' ? "{\"relays\":[]}" : "]}");
+    add_end(order, 200);
+}
+
+void
+relay_remove(struct order *order)
+{
+    struct relay *relay = find_named(order);
+
+    if (relay)
+        set_outcome(order, relay_unmake(relay, &order->why), 204);
 }

@@ -64,7 +64,7 @@ struct relay {
     uint64_t earliest, last;    /* seqs: documents behind `earliest` are kept */
     struct topic *topic;        /* while it has subscriptions; or NULL */
 
-    /* Of relay.c. */
+    /* Of relay.c */
     enum relay_state state; /* RELAY_GONE: topics and requests that still point
                                here find no head; freed at the end */
     struct list changed;    /* in this turn */
@@ -108,27 +108,17 @@ void relay_show(struct order *order);
 void relay_list(struct order *order);
 void relay_remove(struct order *order);
 
-/* For relay_order.c and relay_documents.c */
-
-struct relaying {
-    struct hub *hub;
-    struct relay_db *db;
-    struct hub_db_hook hook;
-    struct list changed;              /* relays that this turn has changed */
-    struct list gone;                 /* RELAY_GONE, by node */
-    struct alarm alarm;               /* deletes their rests in steps */
-    char type[DOCUMENT_TYPE_MAX + 1]; /* of the document read last */
+/* What a client asks for; all URLs are valid. */
+struct relay_wish {
+    struct slice name, topic;
+    struct slice hub_url; /* empty: our own URL */
 };
 
-/* Notes that this turn changes the relay, and begins the transaction. false:
- * the transaction has failed, and nothing may be written (hub_db_touch). */
-MUST_CHECK bool relay_touch(struct relay *relay);
-
-/* Makes a relay (*relay is new), or finds it. STATUS_RUNNING: it has another
- * topic, or is being removed, or the topic belongs to another; STATUS_INVALID:
- * there are RELAYS_MAX. URLs are valid; an empty `hub_url` means our own. */
-MUST_CHECK enum status relay_make(struct hub *hub, struct slice name,
-                                  struct slice topic, struct slice hub_url,
+/* Makes a relay (*is_new), or changes the hub's URL of an existing one.
+ * STATUS_RUNNING: it has another topic, or is being removed, or the topic
+ * belongs to another; STATUS_INVALID: there are RELAYS_MAX. */
+MUST_CHECK enum status relay_make(struct hub *hub,
+                                  const struct relay_wish *wish,
                                   struct relay **relay, bool *is_new,
                                   struct problem *why);
 MUST_CHECK enum status relay_unmake(struct relay *relay, struct problem *why);

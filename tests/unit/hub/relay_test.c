@@ -164,9 +164,12 @@ still_make(void)
     struct problem why = {""};
     bool is_new;
 
-    assert_int_equal(relay_make(&s.hub, SLICE("news"), SLICE(TOPIC),
-                                SLICE(ASKED_HUB), &s.relay, &is_new, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        relay_make(
+            &s.hub,
+            &(struct relay_wish){SLICE("news"), SLICE(TOPIC), SLICE(ASKED_HUB)},
+            &s.relay, &is_new, &why),
+        STATUS_OK);
     assert_true(is_new);
 }
 
