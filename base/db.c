@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +24,18 @@ is_own(const struct db *db)
            (db->kind->mode == DB_OWN || db->kind->mode == DB_OWN_ROLLBACK);
 }
 
-/* Writes "cannot WHAT: REASON", or less (db_problem). */
-static enum status
-fail(struct db *db, enum status rc, const char *what, const char *reason,
-     struct problem *why)
+enum status
+db_fail(struct db *db, enum status rc, struct problem *why, const char *format,
+        ...)
 {
     const char *name = db->kind ? db->kind->name : NULL;
     const char *file =
         name && db->handle ? sqlite3_db_filename(db->handle, "main") : NULL;
+    va_list args;
 
-    problem(why, rc, "%s%s%s%s", what ? "cannot " : "", what ? what : "",
-            what ? ": " : "", reason);
+    va_start(args, format);
+    problem_vset(why, rc, format, args);
+    va_end(args);
     if (name && file && *file)
         problem_prefix(why, rc, "%s %.500s: ", name, file);
     else if (name)
@@ -72,14 +74,20 @@ db_problem(struct db *db, int result, const char *what, struct problem *why)
 
     /* SQLite detects a full disk, but not an exceeded quota: it reports that as
      * a failed write. */
-    if (result == SQLITE_IOERR_WRITE && error == EDQUOT)
-        return fail(db, STATUS_BUSY, what, "the disk quota is used up", why);
+    if (result == SQLITE_IOERR_WRITE && error == EDQUOT) {
+        rc = STATUS_BUSY;
+        reason = "the disk quota is used up";
+    }
+    if ((result & 0xff) == SQLITE_BUSY && is_own(db)) {
+        what = NULL;
+        reason = "another process uses it";
+    }
     if ((result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_NOTADB)
         db->is_damaged = true;
-    if ((result & 0xff) == SQLITE_BUSY && is_own(db))
-        return fail(db, rc, NULL, "another process uses it", why);
-    return rc == STATUS_MEMORY ? problem_memory(why)
-                               : fail(db, rc, what, reason, why);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    return what ? db_fail(db, rc, why, "cannot %s: %s", what, reason)
+                : db_fail(db, rc, why, "%s", reason);
 }
 
 /* The same for a statement. The beginning of its text describes it, unless the
@@ -133,7 +141,8 @@ db_run(struct db *db, sqlite3_stmt *statement, const char *what,
     enum status rc = db_step(db, statement, &row, what, why);
 
     if (!rc && row)
-        rc = fail(db, STATUS_IO, what, "a row came back", why);
+        rc = db_fail(db, STATUS_IO, why, "cannot %s: a row came back",
+                     what ? what : "write");
     sqlite3_reset(statement); /* repeats the error of the step */
     return rc;
 }
@@ -191,7 +200,7 @@ db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
     if (!rc)
         rc = db_step(db, statement, &row, NULL, why);
     if (!rc && !row)
-        rc = fail(db, STATUS_IO, NULL, "a row is missing", why);
+        rc = db_fail(db, STATUS_IO, why, "a row is missing");
     if (!rc)
         *number = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
@@ -439,25 +448,23 @@ check_owner(struct db *db, int64_t version, struct problem *why)
         (version > 0 && (!db->kind->application_id ||
                          application == db->kind->application_id)))
         return rc;
-    return fail(db, STATUS_INVALID, NULL,
-                "the file is another program's database", why);
+    return db_fail(db, STATUS_INVALID, why,
+                   "the file is another program's database");
 }
 
 static enum status
 read_version(struct db *db, int n_steps, int64_t *version, struct problem *why)
 {
     enum status rc = db_number(db, "PRAGMA user_version", version, why);
-    char text[120];
 
     if (!rc)
         rc = check_owner(db, *version, why);
     if (rc || (*version >= 0 && *version <= n_steps))
         return rc;
-    snprintf(text, sizeof(text),
-             "the database is of version %" PRId64 ", and this program knows "
-             "versions up to %d",
-             *version, n_steps);
-    return fail(db, STATUS_INVALID, NULL, text, why);
+    return db_fail(db, STATUS_INVALID, why,
+                   "the database is of version %" PRId64
+                   ", and this program knows versions up to %d",
+                   *version, n_steps);
 }
 
 enum status

@@ -116,10 +116,15 @@ MUST_CHECK enum status db_end(struct db *db, enum status rc,
                               struct problem *why);
 void db_rollback(struct db *db); /* harmless without a transaction */
 
+/* Writes a sentence about the database, with "NAME FILE: " before it if its
+ * kind has a name. Returns `rc`. */
+enum status db_fail(struct db *db, enum status rc, struct problem *why,
+                    const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Translates an SQLite result: STATUS_BUSY for SQLITE_FULL, SQLITE_BUSY and
  * SQLITE_LOCKED, STATUS_MEMORY, STATUS_STOPPED, else STATUS_IO; writes "cannot
- * WHAT: REASON". `what` NULL: "REASON". Before that stands "NAME FILE: " of a
- * kind with a name. */
+ * WHAT: REASON" (db_fail). `what` NULL: "REASON". */
 MUST_CHECK enum status db_problem(struct db *db, int result, const char *what,
                                   struct problem *why);
 

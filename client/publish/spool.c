@@ -3,22 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sqlite3.h>
+#include "base/db.h"
 
-/* "TdSp": marks the file as ours. */
-#define APPLICATION_ID 1415861104
-#define VERSION        1
-
-static const char schema[] =
+static const char *const steps[] = {
     "CREATE TABLE bound (set_url TEXT NOT NULL, durable INTEGER NOT NULL);"
     "CREATE TABLE change (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " body BLOB NOT NULL);"
-    "CREATE TABLE post (key TEXT NOT NULL, last INTEGER NOT NULL);"
-    "PRAGMA application_id = 1415861104; PRAGMA user_version = 1;";
+    "CREATE TABLE post (key TEXT NOT NULL, last INTEGER NOT NULL);",
+};
 
 enum {
-    SQL_BEGIN,
-    SQL_COMMIT,
+    SQL_BIND_SET,
+    SQL_BOUND,
     SQL_ADD,
     SQL_OLDEST,
     SQL_UPTO,
@@ -33,8 +29,9 @@ enum {
 };
 
 static const char *const sql[N_SQL] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
+    [SQL_BIND_SET] = "INSERT INTO bound SELECT ?1, 0"
+                     " WHERE NOT EXISTS (SELECT 1 FROM bound)",
+    [SQL_BOUND] = "SELECT set_url, durable FROM bound",
     [SQL_ADD] = "INSERT INTO change VALUES (?1, ?2)",
     [SQL_OLDEST] = "SELECT number, length(body) FROM change ORDER BY number",
     [SQL_UPTO] = "SELECT number, body FROM change WHERE number <= ?1"
@@ -49,10 +46,19 @@ static const char *const sql[N_SQL] = {
     [SQL_DROP] = "DELETE FROM change WHERE number = ?1",
 };
 
+/* synchronous=FULL: an added change survives a power failure. */
+static const struct db_kind kind = {
+    .name = "the spool",
+    .mode = DB_OWN,
+    .application_id = 1415861104, /* "TdSp" */
+    .steps = steps,
+    .n_steps = 1,
+    .sql = sql,
+    .n_sql = N_SQL,
+};
+
 struct spool {
-    sqlite3 *db;
-    sqlite3_stmt *statements[N_SQL];
-    char *name; /* of the file, for problems */
+    struct db db;
     uint64_t max_bytes;
     uint64_t last; /* number of the last added change */
     uint64_t durable;
@@ -60,135 +66,43 @@ struct spool {
     size_t n_changes;
 };
 
-/* Steps of the database */
-
+/* Runs a statement without rows; `number` is its only parameter, if it has one.
+ */
 static enum status
-fail(struct spool *spool, struct problem *why)
+run_with(struct spool *spool, int which, uint64_t number, struct problem *why)
 {
-    int code = sqlite3_errcode(spool->db);
+    sqlite3_stmt *s = spool->db.statements[which];
 
-    if (code == SQLITE_NOMEM)
-        return problem_memory(why);
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return problem(why, STATUS_IO, "the spool %.500s is in use by another",
-                       spool->name);
-    return problem(why, STATUS_IO, "the spool %.500s: %s", spool->name,
-                   sqlite3_errmsg(spool->db));
-}
-
-static sqlite3_stmt *
-statement(struct spool *spool, int which)
-{
-    sqlite3_stmt **s = &spool->statements[which];
-
-    if (!*s)
-        sqlite3_prepare_v3(spool->db, sql[which], -1, SQLITE_PREPARE_PERSISTENT,
-                           s, NULL);
-    return *s;
-}
-
-/* Runs a statement without rows; `number` is its parameter ?1. */
-static bool
-run(struct spool *spool, int which, uint64_t number)
-{
-    sqlite3_stmt *s = statement(spool, which);
-    int code;
-
-    if (!s)
-        return false;
     if (sqlite3_bind_parameter_count(s) > 0)
         sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
-    code = sqlite3_step(s);
-    sqlite3_reset(s);
-    return code == SQLITE_DONE;
-}
-
-/* Ends what SQL_BEGIN began. */
-static enum status
-end(struct spool *spool, bool is_good, struct problem *why)
-{
-    enum status rc;
-
-    if (is_good && run(spool, SQL_COMMIT, 0))
-        return STATUS_OK;
-    rc = fail(spool, why);
-    if (!sqlite3_get_autocommit(spool->db))
-        sqlite3_exec(spool->db, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
+    return db_run(&spool->db, s, NULL, why);
 }
 
 /* Opening */
 
-static bool
-ask_number(struct spool *spool, const char *text, uint64_t *number)
-{
-    sqlite3_stmt *s = NULL;
-    bool is_good = !sqlite3_prepare_v2(spool->db, text, -1, &s, NULL) &&
-                   sqlite3_step(s) == SQLITE_ROW;
-
-    if (is_good)
-        *number = (uint64_t)sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return is_good;
-}
-
-/* A new file becomes a spool, an old one has to be one. */
-static enum status
-found(struct spool *spool, struct problem *why)
-{
-    uint64_t application = 0, version = 0, n_tables = 0;
-
-    if (!ask_number(spool, "PRAGMA application_id", &application) ||
-        !ask_number(spool, "PRAGMA user_version", &version) ||
-        !ask_number(spool, "SELECT count(*) FROM sqlite_master", &n_tables))
-        return fail(spool, why);
-    if (n_tables == 0 && application == 0)
-        return sqlite3_exec(spool->db, schema, NULL, NULL, NULL)
-                   ? fail(spool, why)
-                   : STATUS_OK;
-    if (application != APPLICATION_ID)
-        return problem(why, STATUS_IO, "%.500s is no spool", spool->name);
-    if (version != VERSION)
-        return problem(why, STATUS_IO,
-                       "the spool %.500s was made by another version",
-                       spool->name);
-    return STATUS_OK;
-}
-
-/* Belongs to one set, from the beginning on. */
+/* Checks that the spool is one of this set; a new spool becomes that. */
 static enum status
 bind_set(struct spool *spool, const char *set_url, struct problem *why)
 {
-    sqlite3_stmt *s = NULL;
-    enum status rc = STATUS_OK;
-    const char *its_set;
+    sqlite3_stmt *bind = spool->db.statements[SQL_BIND_SET];
+    sqlite3_stmt *s = spool->db.statements[SQL_BOUND];
+    struct slice its_set;
+    enum status rc;
+    bool row;
 
-    if (sqlite3_prepare_v2(spool->db,
-                           "INSERT INTO bound SELECT ?1, 0"
-                           " WHERE NOT EXISTS (SELECT 1 FROM bound)",
-                           -1, &s, NULL) ||
-        sqlite3_bind_text(s, 1, set_url, -1, SQLITE_STATIC) ||
-        sqlite3_step(s) != SQLITE_DONE)
-        rc = fail(spool, why);
-    sqlite3_finalize(s);
-    if (rc)
-        return rc;
-
-    s = NULL;
-    if (sqlite3_prepare_v2(spool->db, "SELECT set_url, durable FROM bound", -1,
-                           &s, NULL) ||
-        sqlite3_step(s) != SQLITE_ROW)
-        rc = fail(spool, why);
-    else if (!(its_set = (const char *)sqlite3_column_text(s, 0)))
-        rc =
-            problem(why, STATUS_IO, "the spool %.500s is damaged", spool->name);
-    else if (strcmp(its_set, set_url))
-        rc = problem(why, STATUS_IO,
-                     "the spool %.300s is for another set: %.500s", spool->name,
-                     its_set);
-    else
+    db_bind_text(bind, 1, slice_of(set_url));
+    rc = db_run(&spool->db, bind, NULL, why);
+    if (!rc)
+        rc = db_step(&spool->db, s, &row, NULL, why);
+    its_set = db_column(s, 0);
+    if (!rc && its_set.size == 0)
+        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    if (!rc && !slice_is(its_set, set_url))
+        rc = db_fail(&spool->db, STATUS_IO, why, "it is for another set: %.*s",
+                     SLICE_ARG(its_set));
+    if (!rc)
         spool->durable = (uint64_t)sqlite3_column_int64(s, 1);
-    sqlite3_finalize(s);
+    db_reset(s);
     return rc;
 }
 
@@ -196,56 +110,44 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
 static enum status
 count(struct spool *spool, struct problem *why)
 {
-    uint64_t n = 0;
+    int64_t n = 0, n_bytes = 0, last = 0;
+    enum status rc =
+        db_number(&spool->db, "SELECT count(*) FROM change", &n, why);
 
-    if (!ask_number(spool, "SELECT count(*) FROM change", &n) ||
-        !ask_number(spool, "SELECT coalesce(sum(length(body)), 0) FROM change",
-                    &spool->n_bytes) ||
-        !ask_number(spool, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
-                    &spool->last))
-        return fail(spool, why);
+    if (!rc)
+        rc = db_number(&spool->db,
+                       "SELECT coalesce(sum(length(body)), 0) FROM change",
+                       &n_bytes, why);
+    if (!rc)
+        rc = db_number(&spool->db,
+                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                       &last, why);
     spool->n_changes = (size_t)n;
-    return STATUS_OK;
+    spool->n_bytes = (uint64_t)n_bytes;
+    spool->last = (uint64_t)last;
+    return rc;
 }
-
-/* The lock is SQLite's: taken with the first transaction and kept, in this mode
- * also in WAL. FULL: added changes survive a power failure, too. */
-static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
-                               "PRAGMA journal_mode = WAL;"
-                               "PRAGMA synchronous = FULL;"
-                               "PRAGMA trusted_schema = OFF;"
-                               "BEGIN IMMEDIATE;";
 
 enum status
 spool_open(struct spool **spool, const char *path, const char *set_url,
            uint64_t max_bytes, struct problem *why)
 {
     struct spool *made = calloc(1, sizeof(*made));
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     *spool = NULL;
-    if (!made || !(made->name = strdup(path ? path : "of memory"))) {
-        free(made);
+    if (!made)
         return problem_memory(why);
-    }
     made->max_bytes = max_bytes;
-    if (sqlite3_open_v2(path ? path : ":memory:", &made->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                            SQLITE_OPEN_NOMUTEX,
-                        NULL) ||
-        sqlite3_exec(made->db, settings, NULL, NULL, NULL))
-        rc = fail(made, why);
-    if (!rc)
-        rc = found(made, why);
+    rc = db_open_kind(&made->db, &kind, path ? path : ":memory:", why);
     if (!rc)
         rc = bind_set(made, set_url, why);
     if (!rc)
         rc = count(made, why);
-    if (!rc)
-        rc = end(made, true, why);
     if (rc) {
         spool_close(made);
-        return rc;
+        /* Not TD_INVALID: the arguments of the caller are right. */
+        return rc == STATUS_MEMORY ? rc : STATUS_IO;
     }
     *spool = made;
     return STATUS_OK;
@@ -256,10 +158,7 @@ spool_close(struct spool *spool)
 {
     if (!spool)
         return;
-    for (size_t i = 0; i < N_SQL; i++)
-        sqlite3_finalize(spool->statements[i]);
-    sqlite3_close(spool->db);
-    free(spool->name);
+    db_close(&spool->db);
     free(spool);
 }
 
@@ -269,11 +168,9 @@ enum status
 spool_add(struct spool *spool, struct slice change, uint64_t *number,
           struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_ADD);
-    int code;
+    sqlite3_stmt *s = spool->db.statements[SQL_ADD];
+    enum status rc;
 
-    if (!s)
-        return fail(spool, why);
     if (change.size > spool->max_bytes ||
         spool->n_bytes > spool->max_bytes - change.size)
         return problem(why, STATUS_UNREACHABLE,
@@ -281,12 +178,10 @@ spool_add(struct spool *spool, struct slice change, uint64_t *number,
                        (unsigned long long)spool->n_bytes,
                        (unsigned long long)spool->max_bytes);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)(spool->last + 1));
-    sqlite3_bind_blob64(s, 2, change.data, change.size, SQLITE_STATIC);
-    code = sqlite3_step(s);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    if (code != SQLITE_DONE)
-        return fail(spool, why);
+    db_bind_bytes(s, 2, change);
+    rc = db_run(&spool->db, s, NULL, why);
+    if (rc)
+        return rc;
     spool->last++;
     spool->n_changes++;
     spool->n_bytes += change.size;
@@ -327,107 +222,96 @@ spool_post_fini(struct spool_post *post)
 }
 
 /* The sealed post's key and last change; *is_there false: there is none. */
-static bool
-read_sealed(struct spool *spool, struct spool_post *post, bool *is_there)
+static enum status
+read_sealed(struct spool *spool, struct spool_post *post, bool *is_there,
+            struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_POST);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    const char *key = NULL;
+    sqlite3_stmt *s = spool->db.statements[SQL_POST];
+    enum status rc = db_step(&spool->db, s, is_there, NULL, why);
 
-    *is_there = code == SQLITE_ROW;
+    if (!rc && *is_there &&
+        (!db_text(s, 0, post->key, sizeof(post->key)) ||
+         strlen(post->key) != POST_KEY_SIZE - 1))
+        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
     if (*is_there)
-        key = (const char *)sqlite3_column_text(s, 0);
-    if (*is_there && (!key || strlen(key) != POST_KEY_SIZE - 1))
-        code = SQLITE_CORRUPT;
-    if (code == SQLITE_ROW) {
-        memcpy(post->key, key, POST_KEY_SIZE);
         post->last = (uint64_t)sqlite3_column_int64(s, 1);
-    }
-    if (s)
-        sqlite3_reset(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE;
+    db_reset(s);
+    return rc;
 }
 
 /* Chooses the last change of a new post. */
-static bool
+static enum status
 choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
-            uint64_t *last)
+            uint64_t *last, struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_OLDEST);
+    sqlite3_stmt *s = spool->db.statements[SQL_OLDEST];
     uint64_t bytes = 0;
     size_t n = 0;
-    int code = SQLITE_ERROR;
+    enum status rc;
+    bool row;
 
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (!(rc = db_step(&spool->db, s, &row, NULL, why)) && row) {
         bytes += (uint64_t)sqlite3_column_int64(s, 1) + 2;
         if (n > 0 && (n >= max_changes || bytes > max_bytes))
             break;
         *last = (uint64_t)sqlite3_column_int64(s, 0);
         n++;
     }
-    if (s)
-        sqlite3_reset(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE;
+    db_reset(s);
+    return rc;
 }
 
 static enum status
 seal(struct spool *spool, size_t max_changes, size_t max_bytes,
      struct spool_post *post, struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_SEAL);
-    int code;
+    sqlite3_stmt *s = spool->db.statements[SQL_SEAL];
+    enum status rc =
+        choose_last(spool, max_changes, max_bytes, &post->last, why);
 
-    if (!s || !choose_last(spool, max_changes, max_bytes, &post->last))
-        return fail(spool, why);
-    if (!post_key(post->key))
-        return problem_memory(why);
-    sqlite3_bind_text(s, 1, post->key, -1, SQLITE_STATIC);
+    if (!rc && !post_key(post->key))
+        rc = problem_memory(why);
+    if (rc)
+        return rc;
+    db_bind_text(s, 1, slice_of(post->key));
     sqlite3_bind_int64(s, 2, (sqlite3_int64)post->last);
-    code = sqlite3_step(s);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    return code == SQLITE_DONE ? STATUS_OK : fail(spool, why);
+    return db_run(&spool->db, s, NULL, why);
 }
 
 /* Its body is a function of what is sealed: the same bytes each time. */
 static enum status
 read_body(struct spool *spool, struct spool_post *post, struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_UPTO);
-    int code = SQLITE_ERROR;
+    sqlite3_stmt *s = spool->db.statements[SQL_UPTO];
+    enum status rc;
+    bool row;
 
-    if (s)
-        sqlite3_bind_int64(s, 1, (sqlite3_int64)post->last);
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        const void *change = sqlite3_column_blob(s, 1);
-        size_t size = (size_t)sqlite3_column_bytes(s, 1);
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)post->last);
+    while (!(rc = db_step(&spool->db, s, &row, NULL, why)) && row) {
+        struct slice change = db_column(s, 1);
 
         buf_add_text(&post->body, post->n++ == 0 ? "[" : ",\n");
-        buf_add(&post->body, change, size);
-        post->n_bytes += size;
+        buf_add(&post->body, change.data, change.size);
+        post->n_bytes += change.size;
     }
-    if (s)
-        sqlite3_reset(s);
+    db_reset(s);
     BUF_ADD(&post->body, "]\n");
-    if (code != SQLITE_DONE)
-        return fail(spool, why);
-    return post->body.failed ? problem_memory(why) : STATUS_OK;
+    return !rc && post->body.failed ? problem_memory(why) : rc;
 }
 
 enum status
 spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
            struct spool_post *post, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    enum status rc;
     bool is_there;
 
     *post = (struct spool_post){.n = 0};
     buf_init(&post->body, SIZE_MAX);
     if (spool->n_changes == 0)
         return STATUS_OK;
-    if (!read_sealed(spool, post, &is_there))
-        return fail(spool, why);
-    if (!is_there)
+    rc = read_sealed(spool, post, &is_there, why);
+    if (!rc && !is_there)
         rc = seal(spool, max_changes, max_bytes, post, why);
     return rc ? rc : read_body(spool, post, why);
 }
@@ -436,15 +320,16 @@ enum status
 spool_posted(struct spool *spool, const struct spool_post *post,
              struct problem *why)
 {
-    enum status rc;
+    enum status rc = db_begin(&spool->db, why);
 
-    if (!run(spool, SQL_BEGIN, 0))
-        return fail(spool, why);
-    rc = end(spool,
-             run(spool, SQL_POSTED, post->last) &&
-                 run(spool, SQL_DURABLE, post->last) &&
-                 run(spool, SQL_UNSEAL, 0),
-             why);
+    if (rc)
+        return rc;
+    rc = run_with(spool, SQL_POSTED, post->last, why);
+    if (!rc)
+        rc = run_with(spool, SQL_DURABLE, post->last, why);
+    if (!rc)
+        rc = run_with(spool, SQL_UNSEAL, 0, why);
+    rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
     spool->durable = post->last;
@@ -457,24 +342,24 @@ enum status
 spool_change(struct spool *spool, const struct spool_post *post, uint64_t n,
              struct spool_entry *entry, struct problem *why)
 {
-    sqlite3_stmt *s = statement(spool, SQL_NTH);
-    enum status rc = STATUS_OK;
+    sqlite3_stmt *s = spool->db.statements[SQL_NTH];
+    enum status rc;
+    bool row;
 
-    if (!s)
-        return fail(spool, why);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)post->last);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)(n - 1));
-    if (sqlite3_step(s) == SQLITE_ROW) {
-        const void *body = sqlite3_column_blob(s, 1);
+    rc = db_step(&spool->db, s, &row, NULL, why);
+    if (!rc && !row)
+        rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    if (!rc) {
+        struct slice body = db_column(s, 1);
 
-        entry->size = (size_t)sqlite3_column_bytes(s, 1);
+        entry->size = body.size;
         entry->number = (uint64_t)sqlite3_column_int64(s, 0);
-        entry->text = slice_dup((struct slice){body, entry->size});
+        entry->text = slice_dup(body);
         rc = entry->text ? STATUS_OK : problem_memory(why);
-    } else {
-        rc = fail(spool, why);
     }
-    sqlite3_reset(s);
+    db_reset(s);
     return rc;
 }
 
@@ -482,13 +367,14 @@ enum status
 spool_drop(struct spool *spool, const struct spool_entry *entry,
            struct problem *why)
 {
-    enum status rc;
+    enum status rc = db_begin(&spool->db, why);
 
-    if (!run(spool, SQL_BEGIN, 0))
-        return fail(spool, why);
-    rc = end(spool,
-             run(spool, SQL_DROP, entry->number) && run(spool, SQL_UNSEAL, 0),
-             why);
+    if (rc)
+        return rc;
+    rc = run_with(spool, SQL_DROP, entry->number, why);
+    if (!rc)
+        rc = run_with(spool, SQL_UNSEAL, 0, why);
+    rc = db_end(&spool->db, rc, why);
     if (rc)
         return rc;
     spool->n_changes--;
@@ -499,5 +385,5 @@ spool_drop(struct spool *spool, const struct spool_entry *entry,
 enum status
 spool_unseal(struct spool *spool, struct problem *why)
 {
-    return run(spool, SQL_UNSEAL, 0) ? STATUS_OK : fail(spool, why);
+    return run_with(spool, SQL_UNSEAL, 0, why);
 }

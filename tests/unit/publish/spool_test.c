@@ -215,13 +215,13 @@ TEST(a_spool_is_one_set_s_and_one_process_s)
     open_spool(s);
     assert_int_equal(spool_open(&other, s->path, SET, 1000, &s->why),
                      STATUS_IO);
-    assert_non_null(strstr(s->why.text, "is in use by another"));
+    assert_non_null(strstr(s->why.text, "another process uses it"));
     assert_null(other);
     spool_close(s->spool);
     s->spool = NULL;
     assert_int_equal(spool_open(&other, s->path, SET "2", 1000, &s->why),
                      STATUS_IO);
-    assert_non_null(strstr(s->why.text, "is for another set: " SET));
+    assert_non_null(strstr(s->why.text, "it is for another set: " SET));
     assert_int_equal(spool_open(&other, "/nowhere/at/all", SET, 1000, &s->why),
                      STATUS_IO);
     assert_non_null(strstr(s->why.text, "/nowhere/at/all"));
