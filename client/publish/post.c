@@ -1,22 +1,8 @@
 #include "client/publish/post.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "client/lib/json_fields.h"
-
-bool
-post_key(char key[POST_KEY_SIZE])
-{
-    unsigned char bytes[(POST_KEY_SIZE - 1) / 2];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-        return false;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(&key[2 * i], 3, "%02x", bytes[i]);
-    return true;
-}
 
 void
 post_key_line(char line[POST_KEY_LINE], struct slice key)

@@ -20,9 +20,6 @@
 /* "Idempotency-Key: ..." and a NUL. */
 #define POST_KEY_LINE (KEY_QUOTED_MAX + 32)
 
-/* False: there are no random numbers. */
-bool post_key(char key[POST_KEY_SIZE]);
-
 /* The header line of a valid key. */
 void post_key_line(char line[POST_KEY_LINE], struct slice key);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -60,7 +61,7 @@ write_key(struct td_client *client, const char *given, bool *has_key,
     if (!*has_key)
         return STATUS_OK;
     if (!given) {
-        if (!post_key(random))
+        if (!random_hex(random, sizeof(random)))
             return client_fail(client, STATUS_MEMORY, "no random numbers");
         key = slice_of(random);
     }

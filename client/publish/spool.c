@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/db.h"
+#include "base/random.h"
 
 static const char *const steps[] = {
     "CREATE TABLE bound (set_url TEXT NOT NULL, durable INTEGER NOT NULL);"
@@ -80,7 +81,7 @@ run_with(struct spool *spool, int which, uint64_t number, struct problem *why)
 
 /* Opening */
 
-/* Checks that the spool is one of this set; a new spool becomes that. */
+/* Binds a new spool to the set, and checks that an old one is bound to it. */
 static enum status
 bind_set(struct spool *spool, const char *set_url, struct problem *why)
 {
@@ -269,7 +270,7 @@ seal(struct spool *spool, size_t max_changes, size_t max_bytes,
     enum status rc =
         choose_last(spool, max_changes, max_bytes, &post->last, why);
 
-    if (!rc && !post_key(post->key))
+    if (!rc && !random_hex(post->key, sizeof(post->key)))
         rc = problem_memory(why);
     if (rc)
         return rc;

@@ -112,8 +112,8 @@ void
 post_queue_undo(struct post_queue *outbox)
 {
     forget(outbox);
-    if (outbox->ledger && !watch_db_undo(outbox->ledger) && !outbox->why->rc)
-        problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
+    if (outbox->ledger)
+        watch_db_undo(outbox->ledger);
 }
 
 bool

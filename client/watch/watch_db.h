@@ -6,15 +6,14 @@
  *     watch_db_add ...  --> watch_db_seal --> (post it) --> watch_db_posted
  *         |                   |                 \-----> watch_db_drop: refused
  *         +--> watch_db_undo    +--> crash: watch_db_unfinished returns it
- * again
  *
  * The argument why a crash neither loses nor doubles a change:
  *
- *   - A change is a difference between the disk and the ledger. A crash before
+ *   - A change is a difference between the disk and this state. A crash before
  *     watch_db_seal loses what was gathered; the next comparison finds it
- * again.
+ *     again.
  *   - In one transaction, watch_db_seal stores the post, byte for byte, with
- * its idempotency key and the files' states after it. Only then is it sent.
+ *     its idempotency key and the files' states after it. Only then is it sent.
  *     Until an answer is recorded, the watch sends the same bytes with the same
  *     key, and the broker repeats its first answer. The watch begins no other
  *     post meanwhile: so their order stays.
@@ -43,52 +42,51 @@ struct watch_db;
 /* Idempotency keys: 128 random bits, hexadecimal. */
 #define WATCH_DB_KEY_SIZE 33
 
-/* Opens the ledger in the existing folder `dir`, and checks that it was made
- * for `set_url` and `base_uri`. NULL: `why` says why; another process may use
- * it.
+/* Opens the state in the existing folder `dir`, and checks that it was made for
+ * `set_url` and `base_uri`. NULL: `why` says why; another process may use it.
  */
 struct watch_db *watch_db_open(const char *dir, const char *set_url,
                                const char *base_uri, struct problem *why);
 
 /* Rolls back all since the last seal or save. NULL is allowed. */
-void watch_db_close(struct watch_db *ledger);
+void watch_db_close(struct watch_db *state);
 
 /* True if its folder is still there. */
-bool watch_db_is_kept(const struct watch_db *ledger);
+bool watch_db_is_kept(const struct watch_db *state);
 
 /* All functions below return false if the database failed; watch_db_trouble
  * says why then. */
-const char *watch_db_trouble(const struct watch_db *ledger);
+const char *watch_db_trouble(const struct watch_db *state);
 
 /* The state of the file `path` in the last post, the one under way included.
  * `*is_known` false: it was never posted, or was deleted. */
-bool watch_db_file(struct watch_db *ledger, const char *path, bool *is_known,
+bool watch_db_file(struct watch_db *state, const char *path, bool *is_known,
                    struct filemark *mark);
 
 /* Moves `path` to the next path in byte order that begins with `prefix` and is
- * in the ledger or in the post under way; "" is before all. *is_there false:
+ * in the state or in the post under way; "" is before all. *is_there false:
  * there is none. */
-bool watch_db_next(struct watch_db *ledger, const char *prefix,
+bool watch_db_next(struct watch_db *state, const char *prefix,
                    char path[FILE_URI_PATH_MAX + 1], bool *is_there);
 
 /* Counts the posted files. */
-bool watch_db_count(struct watch_db *ledger, uint64_t *n_files);
+bool watch_db_count(struct watch_db *state, uint64_t *n_files);
 
 /* Stores new size and times of the file `path`; its content is as before.
  * Durable with the next seal or watch_db_save. */
-bool watch_db_note(struct watch_db *ledger, const char *path,
+bool watch_db_note(struct watch_db *state, const char *path,
                    const struct filemark *mark);
-bool watch_db_save(struct watch_db *ledger);
+bool watch_db_save(struct watch_db *state);
 
 /* Adds the new state of `path` to the post being built; NULL: deleted. */
-bool watch_db_add(struct watch_db *ledger, const char *path,
+bool watch_db_add(struct watch_db *state, const char *path,
                   const struct filemark *mark);
 
 /* Forgets all adds and notes since the last seal or save. */
-bool watch_db_undo(struct watch_db *ledger);
+void watch_db_undo(struct watch_db *state);
 
 /* Completes the post being built with `body`, and gives it a key. Durable. */
-bool watch_db_seal(struct watch_db *ledger, const void *body, size_t size,
+bool watch_db_seal(struct watch_db *state, const void *body, size_t size,
                    size_t n_entries);
 
 struct watch_db_post {
@@ -99,15 +97,15 @@ struct watch_db_post {
 };
 
 /* The sealed post without an answer; *is_there false: there is none. */
-bool watch_db_unfinished(struct watch_db *ledger, struct watch_db_post *post,
+bool watch_db_unfinished(struct watch_db *state, struct watch_db_post *post,
                          bool *is_there);
 
 /* Records that the broker kept the post, in the log `epoch`. *is_new_log:
- * earlier posts went into another log, so the ledger has forgotten them. */
-bool watch_db_posted(struct watch_db *ledger, const char *epoch,
+ * earlier posts went into another log, so the state has forgotten them. */
+bool watch_db_posted(struct watch_db *state, const char *epoch,
                      bool *is_new_log);
 
 /* Drops the post: the broker refused it, and kept nothing of it. */
-bool watch_db_drop(struct watch_db *ledger);
+bool watch_db_drop(struct watch_db *state);
 
 #endif

@@ -251,7 +251,9 @@ def test_keeps_its_state_to_itself(watched):
     watched.write("a", "a")
     watching = watched.start()
     watched.wait_same()
-    assert "another tidings watch" in watched.run(status=1).errors()
+    said = watched.run(status=1).errors()
+    assert said.startswith("tidings: the state of this watch: ")
+    assert f"in use by process {watching.pid}" in said
     watching.stop()
     second = watched.run(base="http://example.com/elsewhere/", status=1)
     assert "choose another --state" in second.errors()
