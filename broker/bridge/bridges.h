@@ -32,7 +32,7 @@
  * The way of one message out, on the client's thread unless stated otherwise.
  * Each line names a function and its effect:
  *
- *     on_commit                 on the log thread: a commit marks the lane
+ *     watched_mark              on the log thread: a commit marks the lane
  *     mqtt_wake                 and wakes the client
  *     on_turn                   the marked lane is ready, and has its turn
  *     outbound_messages_make    a message of the entries behind the last one

@@ -21,8 +21,8 @@
  *                     | +--> paused: refused, or its log could not be read
  *                     +---------+    its time has come
  *
- * The bridge's thread owns a lane, but the log thread sets `mark`, and other
- * threads read `acked` and `set` under out->mutex.
+ * The bridge's thread owns a lane, but the log thread marks it
+ * (readers/watch.h), and other threads read `acked` and `set` under out->mutex.
  */
 #ifndef BROKER_BRIDGE_LANE_H
 #define BROKER_BRIDGE_LANE_H
@@ -33,9 +33,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/news_stack.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/log/log.h"
+#include "broker/readers/watch.h"
 #include "broker/sets/registry.h"
 #include "proto/digest.h"
 #include "proto/position.h"
@@ -55,9 +54,8 @@ struct lane {
                             messages */
 
     struct outbound *out;
-    struct set *set; /* NULL: it was removed */
-    struct watch watch;
-    struct mark mark; /* its log has news: base/news_stack.h */
+    struct set *set;            /* NULL: it was removed */
+    struct watched_log watched; /* the set's log */
 
     uint64_t *ends; /* from first_end on: growing, all > acked */
     uint32_t first_end, n_ends, n_begun, ends_capacity;

@@ -95,16 +95,6 @@ lane_list_keep(struct outbound *out, int64_t now_us)
 
 /* News of their logs */
 
-/* On the log thread, under the set's lock. */
-static void
-on_commit(struct watch *watch)
-{
-    struct lane *lane = list_entry(watch, struct lane, watch);
-
-    if (marks_set(&lane->out->marks, &lane->mark))
-        mqtt_wake(lane->out->mqtt);
-}
-
 /* On the log thread, under the log's lock. */
 static void
 on_births(struct watch *watch)
@@ -118,20 +108,10 @@ on_births(struct watch *watch)
 static void
 watch(struct lane *lane)
 {
-    if (!lane->out->is_watching || !lane->set || lane->watch.wake)
+    if (!lane->out->is_watching || !lane->set)
         return;
-    lane->watch.wake = on_commit;
-    log_watch(lane->set->log, &lane->watch);
+    watched_listen(&lane->watched, lane->set->log);
     outbound_ready(lane); /* for entries from before */
-}
-
-static void
-unwatch(struct lane *lane)
-{
-    if (!lane->watch.wake)
-        return;
-    log_unwatch(lane->set->log, &lane->watch);
-    lane->watch.wake = NULL;
 }
 
 void
@@ -157,7 +137,7 @@ lane_list_unwatch(struct outbound *out)
     out->is_watching = false;
     log_unwatch(registry_framework(out->registry), &out->births);
     list_foreach (node, after, &out->lanes)
-        unwatch(list_entry(node, struct lane, node));
+        watched_end(&list_entry(node, struct lane, node)->watched);
 }
 
 /* Where a lane begins */
@@ -226,7 +206,7 @@ set_of(struct lane *lane, struct set *set)
 {
     struct outbound *out = lane->out;
 
-    unwatch(lane);
+    watched_end(&lane->watched);
     flight_window_orphan(&out->window, &lane->flights);
     disown_positions(lane);
     list_remove(&lane->queue);
@@ -269,6 +249,7 @@ insert(struct outbound *out, struct list *before, struct slice name)
 
     if (!lane)
         return NULL;
+    watched_init(&lane->watched, &out->watcher);
     pthread_mutex_lock(&out->mutex);
     list_append(before, &lane->node); /* inserts before `before` */
     out->n_lanes++;
@@ -404,7 +385,6 @@ lane_list_forget(struct lane *lane)
                             &why);
         log_db_failure(out, rc, &why);
     }
-    outbound_take_marks(out);
     disown_positions(lane);
     remove_lane(lane);
 }

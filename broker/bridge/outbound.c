@@ -62,13 +62,15 @@ resume(struct outbound *out, int64_t now_us)
     }
 }
 
-void
-outbound_take_marks(struct outbound *out)
+/* A lane stays marked until its turn, so that no commit wakes it twice. */
+static void
+take_marks(struct outbound *out)
 {
-    struct mark *mark = marks_take(&out->marks);
+    struct watched_log *watched;
 
-    for (; mark; mark = mark->next) /* stays set until its turn */
-        outbound_ready(list_entry(mark, struct lane, mark));
+    watcher_take(&out->watcher);
+    while ((watched = watcher_next(&out->watcher)))
+        outbound_ready(list_entry(watched, struct lane, watched));
 }
 
 /* Calls of the client */
@@ -180,7 +182,7 @@ static void
 tell(struct outbound *out, int64_t now_us)
 {
     out->window.max = mqtt_window(out->mqtt);
-    outbound_take_marks(out);
+    take_marks(out);
     resume(out, now_us);
     retained_send(out, now_us);
     outbound_messages_make(out);
@@ -249,6 +251,12 @@ name_client(struct outbound *out)
                  out->row.identity);
 }
 
+static void
+wake_client(struct watcher *watcher)
+{
+    mqtt_wake(list_entry(watcher, struct outbound, watcher)->mqtt);
+}
+
 static struct outbound *
 outbound_new(struct registry *registry, struct mqtt_db *db,
              const struct bridge_config *config)
@@ -262,6 +270,7 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
     out->config = config;
     out->status_topic = topic_status(config->prefix);
     pthread_mutex_init(&out->mutex, NULL);
+    watcher_init(&out->watcher, wake_client);
     list_init(&out->lanes);
     list_init(&out->ready);
     list_init(&out->due);

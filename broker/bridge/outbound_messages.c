@@ -280,7 +280,7 @@ tell(struct lane *lane)
     enum status rc;
 
     list_remove(&lane->queue);
-    mark_clear(&lane->mark); /* before reading its log */
+    watched_clear(&lane->watched); /* before reading its log */
     rc = make_some(&reading, &has_more, &why);
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {

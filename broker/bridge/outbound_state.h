@@ -27,13 +27,13 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/news_stack.h"
 #include "broker/bridge/flight_window.h"
 #include "broker/bridge/lane.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/mqtt_topics.h"
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
+#include "broker/readers/watch.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/vocab.h"
@@ -83,8 +83,8 @@ struct outbound {
     bool has_looked; /* at all sets: later sets are new */
     struct watch births;
     atomic_bool has_births;
-    int64_t look_at_us; /* steady: not before that */
-    struct marks marks;
+    int64_t look_at_us;     /* steady: not before that */
+    struct watcher watcher; /* of the lanes */
 
     /* Lanes that wait */
     struct list ready, paused[PAUSES];
@@ -141,8 +141,6 @@ void outbound_rewind(struct lane *lane);
 /* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
  * not any more. */
 void outbound_refused(struct lane *lane, int reason);
-/* Takes the marks: after it the stack only has lanes that were marked later. */
-void outbound_take_marks(struct outbound *out);
 
 /* Publishes any kind of message; its acknowledgement may come during the call.
  * On failure the flight is released. */

@@ -239,18 +239,17 @@ wake_resting(struct topic *topic)
         delivery_go_on(list_entry(node, struct subscription, node));
     }
     if (!list_is_empty(&topic->waking))
-        topic_mark(topic);
+        watched_mark(&topic->watched);
 }
 
 void
 deliver_wake(struct hub *hub)
 {
-    struct mark *taken;
     struct topic *topic;
 
     framework_look(hub);
-    taken = topic_take_dirty(hub);
-    while ((topic = topic_next_dirty(&taken)))
+    watcher_take(&hub->watcher);
+    while ((topic = topic_next_marked(hub)))
         wake_resting(topic);
 }
 
@@ -300,6 +299,12 @@ deliver_unkept(struct hub *hub)
     }
 }
 
+static void
+wake_hub(struct watcher *watcher)
+{
+    hub_wake(list_entry(watcher, struct hub, watcher));
+}
+
 enum status
 deliver_open(struct hub *hub, struct problem *why)
 {
@@ -308,6 +313,7 @@ deliver_open(struct hub *hub, struct problem *why)
     if (!all)
         return problem_memory(why);
     all->hub = hub;
+    watcher_init(&hub->watcher, wake_hub);
     bodies_init(&all->bodies, registry_config(hub->registry)->hub_body_bytes);
     loads_init(&all->loads, hub, &all->bodies, prepare_loaded, all);
     list_init(&all->starving[false]);

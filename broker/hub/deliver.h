@@ -55,7 +55,7 @@ void deliver_cut(struct subscription *s);
  * also if it was backing off. A delivery in flight continues. */
 void deliver_look(struct subscription *s);
 
-/* Looks at the dirty topics for news. */
+/* Looks at the marked topics for news. */
 void deliver_wake(struct hub *hub);
 
 /* Sends the deliveries whose ranges this turn has kept. Called at the end of a

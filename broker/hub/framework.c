@@ -144,7 +144,7 @@ tell(struct topic *topic, uint64_t seq)
     struct list *node, *next;
     bool is_new = false;
 
-    if (mark_is_set(&topic->mark))
+    if (watched_is_marked(&topic->watched))
         return;
     list_foreach (node, next, &topic->resting) {
         struct subscription *s = list_entry(node, struct subscription, node);
@@ -156,7 +156,7 @@ tell(struct topic *topic, uint64_t seq)
             s->reached = seq - 1;
     }
     if (is_new)
-        topic_mark(topic);
+        watched_mark(&topic->watched);
 }
 
 static void
@@ -233,7 +233,7 @@ give_up(struct framework *f, enum status rc)
         struct topic *topic = list_entry(node, struct topic, node);
 
         if (topic->kind == TOPIC_FRAMEWORK)
-            topic_mark(topic);
+            watched_mark(&topic->watched);
     }
     if (f->seen < head.last)
         look_again(f);

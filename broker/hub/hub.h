@@ -23,7 +23,7 @@
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *
- *     topic.c    topic_mark      log thread: a commit, so the topic is dirty
+ *     readers    watched_mark    log thread: a commit marks the topic
  *     hub.c      on_wake
  *     deliver.c  deliver_wake    those that rest in it are due: each asks the
  *                                caller for a turn (calls/caller.h)

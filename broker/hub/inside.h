@@ -13,6 +13,7 @@
 #include "broker/hub/hub_db.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
+#include "broker/readers/watch.h"
 #include "proto/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
@@ -46,14 +47,14 @@ struct hub {
     int64_t again_us; /* steady: when a failed commit is tried again */
 
     /* Other threads */
-    struct marks dirty; /* topics that have news: topic.c */
+    struct watcher watcher; /* of the topics */
     atomic_bool sets_changed;
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */
     bool is_stopping;
 };
 
-/* Makes the thread look at what is dirty. Any thread, also before the delivery
+/* Makes the thread look at what is marked. Any thread, also before the delivery
  * thread exists: it looks at everything when it begins. */
 void hub_wake(struct hub *hub);
 

@@ -205,7 +205,7 @@ keep_changes(struct relaying *all, struct relay *relay)
     relay->state = RELAY_KEPT;
     set_documents(relay, &relay->draft);
     if (relay->topic)
-        topic_mark(relay->topic);
+        watched_mark(&relay->topic->watched);
 }
 
 static void

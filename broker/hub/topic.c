@@ -21,50 +21,15 @@
 
 /* News */
 
-void
-topic_mark(struct topic *topic)
-{
-    if (marks_set(&topic->hub->dirty, &topic->mark))
-        hub_wake(topic->hub);
-}
-
-struct mark *
-topic_take_dirty(struct hub *hub)
-{
-    return marks_take(&hub->dirty);
-}
-
 struct topic *
-topic_next_dirty(struct mark **taken)
+topic_next_marked(struct hub *hub)
 {
-    struct mark *mark = *taken;
+    struct watched_log *watched = watcher_next(&hub->watcher);
 
-    if (!mark)
+    if (!watched)
         return NULL;
-    *taken = mark->next; /* before another thread can set the mark again */
-    mark_clear(mark);
-    return list_entry(mark, struct topic, mark);
-}
-
-/* On the log thread, under the set's lock. */
-static void
-on_commit(struct watch *watch)
-{
-    topic_mark(list_entry(watch, struct topic, watch));
-}
-
-/* Takes a topic that is about to be freed off the stack; no thread marks it any
- * more. */
-static void
-forget_mark(struct topic *topic)
-{
-    struct mark *taken =
-        mark_is_set(&topic->mark) ? topic_take_dirty(topic->hub) : NULL;
-    struct topic *other;
-
-    while ((other = topic_next_dirty(&taken)))
-        if (other != topic)
-            topic_mark(other);
+    watched_clear(watched);
+    return list_entry(watched, struct topic, watched);
 }
 
 /* Existing topics */
@@ -98,6 +63,7 @@ make(struct hub *hub, enum topic_kind kind, const char *epoch)
     topic->hub = hub;
     topic->kind = kind;
     memcpy(topic->epoch, epoch, sizeof(topic->epoch));
+    watched_init(&topic->watched, &hub->watcher);
     list_init(&topic->node);
     list_init(&topic->subscriptions);
     list_init(&topic->resting);
@@ -162,15 +128,10 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
 void
 topic_listen(struct topic *topic)
 {
-    if (topic->is_listening)
-        return;
-    topic->is_listening = true;
-    if (topic->kind == TOPIC_FRAMEWORK) {
+    if (topic->kind == TOPIC_FRAMEWORK)
         framework_listen(topic->hub);
-    } else if (topic->kind == TOPIC_CHANGES) {
-        topic->watch.wake = on_commit;
-        log_watch(topic->set->log, &topic->watch);
-    }
+    else if (topic->kind == TOPIC_CHANGES)
+        watched_listen(&topic->watched, topic->set->log);
 }
 
 enum status
@@ -195,22 +156,14 @@ topic_release(struct topic *topic)
 {
     if (!list_is_empty(&topic->subscriptions) || topic->n_holds > 0)
         return;
-    switch (topic->kind) {
-    case TOPIC_CHANGES:
-        if (topic->is_listening)
-            log_unwatch(topic->set->log, &topic->watch);
-        break;
-    case TOPIC_FRAMEWORK:
+    watched_end(&topic->watched);
+    if (topic->kind == TOPIC_FRAMEWORK)
         framework_leave(topic->hub);
-        break;
-    case TOPIC_RELAY:
+    else if (topic->kind == TOPIC_RELAY)
         topic->relay->topic = NULL;
-        break;
-    }
     if (topic->set)
         tdelete(topic, &topic->hub->topic_tree, compare);
     list_remove(&topic->node);
-    forget_mark(topic);
     id_table_fini(&topic->subscriptions_by_id);
     id_table_fini(&topic->verifications_by_id);
     free(topic->links);
@@ -387,7 +340,7 @@ topic_end(struct topic *topic)
         return;
     topic->end = framework_event_last(topic->set);
     topic->is_ending = true;
-    topic_mark(topic);
+    watched_mark(&topic->watched);
 }
 
 bool

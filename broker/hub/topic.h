@@ -7,11 +7,11 @@
  *   TOPIC_RELAY       documents of a foreign Source        relay.h
  *
  * A struct topic exists while it has subscriptions or requests; other topics
- * cost nothing. The delivery thread's, except topic_mark.
+ * cost nothing. The delivery thread's.
  *
- * A set's log wakes the topic's watch when it has news; all framework topics
- * share one watch (framework.h); a relay calls topic_mark itself. Each marks
- * the topic, and the thread only visits marked topics.
+ * A commit of its set marks a topic (readers/watch.h); all framework topics
+ * share one watch, which marks them (framework.h); a relay marks its topic
+ * itself. The thread only visits marked topics.
  */
 #ifndef BROKER_HUB_TOPIC_H
 #define BROKER_HUB_TOPIC_H
@@ -20,9 +20,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/news_stack.h"
 #include "broker/hub/id_table.h"
-#include "broker/log/log.h"
+#include "broker/readers/watch.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
@@ -44,10 +43,7 @@ struct topic {
     struct relay *relay; /* of TOPIC_RELAY */
     char epoch[EPOCH_SIZE + 1];
 
-    /* topic_mark notifies the delivery thread of news. */
-    struct watch watch; /* of TOPIC_CHANGES */
-    struct mark mark;   /* in hub->dirty */
-    bool is_listening;
+    struct watched_log watched; /* TOPIC_CHANGES: the set's log */
 
     /* Of TOPIC_FRAMEWORK, when its set was removed: subscriptions still read
      * the events up to `end`, and then end. */
@@ -92,16 +88,10 @@ struct topic *topic_look(struct hub *hub, enum topic_kind kind,
  * there is a thread there is none to wake. */
 void topic_listen(struct topic *topic);
 
-/* Marks the topic as dirty, because it has readable news, and wakes the hub.
- * Any thread that keeps the topic alive; a set's watch calls it, and a relay
- * that has taken in a document. */
-void topic_mark(struct topic *topic);
-
-/* Takes the topics that are dirty now. topic_next_dirty then returns one by
- * one, and NULL at the end. A returned topic is no longer dirty: look at its
- * head then, not before. Release no topic meanwhile. */
-struct mark *topic_take_dirty(struct hub *hub);
-struct topic *topic_next_dirty(struct mark **taken);
+/* After watcher_take: returns the marked topics one by one, and NULL at the
+ * end. A returned topic is no longer marked: look at its head then, not
+ * before. */
+struct topic *topic_next_marked(struct hub *hub);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */

@@ -2,36 +2,18 @@
 
 #include <stdlib.h>
 
+static void
+wake_service(struct watcher *watcher)
+{
+    service_wake(list_entry(watcher, struct places, watcher)->service);
+}
+
 void
 places_init(struct places *places)
 {
     places->service = NULL;
     list_init(&places->all);
-    list_init(&places->marked);
-    list_init(&places->taken);
-    pthread_mutex_init(&places->mutex, NULL);
-}
-
-void
-places_fini(struct places *places)
-{
-    pthread_mutex_destroy(&places->mutex);
-}
-
-/* On the log thread, under the set's lock. */
-static void
-on_commit(struct watch *watch)
-{
-    struct place *p = list_entry(watch, struct place, watch);
-    bool is_new;
-
-    pthread_mutex_lock(&p->places->mutex);
-    is_new = list_is_empty(&p->marked_node);
-    if (is_new)
-        list_append(&p->places->marked, &p->marked_node);
-    pthread_mutex_unlock(&p->places->mutex);
-    if (is_new)
-        service_wake(p->places->service);
+    watcher_init(&places->watcher, wake_service);
 }
 
 static void
@@ -71,15 +53,13 @@ places_enter(struct places *places, struct service *service, struct set *set)
         if (!p)
             return NULL;
         places->service = service;
-        p->places = places;
         p->set = set;
-        p->watch.wake = on_commit;
-        list_init(&p->marked_node);
+        watched_init(&p->watched, &places->watcher);
         list_init(&p->waiting);
         list_init(&p->polls);
         list_append(&places->all, &p->node);
-        log_watch(set->log, &p->watch);
-        look_at_head(p); /* after the watch exists: see log_watch */
+        watched_listen(&p->watched, set->log);
+        look_at_head(p);
     }
     p->n_subscribers++;
     return p;
@@ -88,43 +68,26 @@ places_enter(struct places *places, struct service *service, struct set *set)
 void
 places_leave(struct place *p)
 {
-    struct places *places = p->places;
-
     if (--p->n_subscribers > 0)
         return;
-    log_unwatch(p->set->log, &p->watch); /* no on_commit after this */
-    pthread_mutex_lock(&places->mutex);
-    list_remove(&p->marked_node);
-    pthread_mutex_unlock(&places->mutex);
+    watched_end(&p->watched);
     for (size_t i = 0; i < TRANSPORTS; i++)
         frame_unref(p->heartbeat[i]);
     list_remove(&p->node);
     free(p);
 }
 
-void
-places_take(struct places *places)
-{
-    pthread_mutex_lock(&places->mutex);
-    list_move(&places->taken, &places->marked);
-    pthread_mutex_unlock(&places->mutex);
-}
-
 struct place *
 places_next(struct places *places)
 {
-    struct place *p = NULL;
-    struct list *node;
+    struct watched_log *watched = watcher_next(&places->watcher);
+    struct place *p;
 
-    pthread_mutex_lock(&places->mutex);
-    node = list_first(&places->taken);
-    if (node) {
-        list_remove(node);
-        p = list_entry(node, struct place, marked_node);
-    }
-    pthread_mutex_unlock(&places->mutex);
-    if (p)
-        look_at_head(p);
+    if (!watched)
+        return NULL;
+    p = list_entry(watched, struct place, watched);
+    watched_clear(watched); /* before the look */
+    look_at_head(p);
     return p;
 }
 

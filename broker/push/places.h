@@ -1,40 +1,32 @@
 /*
- * places.h - the sets that have subscribers on a service thread, and the marks
- * that commits set on them.
+ * places.h - the sets that have subscribers on a service thread, each watched
+ * once (readers/watch.h).
  *
  * A commit marks the set on every thread where it has a place, and wakes the
  * thread unless the mark was set already; the thread takes the marks and visits
- * only those sets. No wake is lost: the log sets the mark after it has
- * published the commit, and the thread takes the mark before it looks at the
- * head.
+ * only those sets.
  */
 #ifndef BROKER_PUSH_PLACES_H
 #define BROKER_PUSH_PLACES_H
 
-#include <pthread.h>
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/log/log.h"
 #include "broker/net/server.h"
 #include "broker/push/frames.h"
+#include "broker/readers/watch.h"
 #include "broker/sets/registry.h"
 
 struct places {
     struct service *service; /* NULL until the first place */
     struct list all;
-    pthread_mutex_t
-        mutex; /* guards the next two, and marked_node of each place */
-    struct list marked;
-    struct list taken; /* marks being served */
+    struct watcher watcher;
 };
 
 /* A set on one thread. */
 struct place {
     struct list node;
-    struct list marked_node; /* in the marked list, or alone */
-    struct watch watch;
-    struct places *places;
+    struct watched_log watched;
     struct set *set;
     struct list waiting; /* subscribers at the head */
     struct list polls;   /* requests that wait for more: longpoll.h */
@@ -45,7 +37,6 @@ struct place {
 };
 
 void places_init(struct places *places);
-void places_fini(struct places *places);
 
 /* Finds or makes the place of a set, and counts one more subscriber. NULL: no
  * memory. */
@@ -55,10 +46,9 @@ struct place *places_enter(struct places *places, struct service *service,
 /* Counts one subscriber less; the last one closes the place. */
 void places_leave(struct place *place);
 
-/* Takes all marks. Then places_next returns the marked places one by one, after
- * a look at their heads, and NULL at the end. Places marked meanwhile wait for
- * the next wake: one busy set cannot hold the thread. */
-void places_take(struct places *places);
+/* After watcher_take: returns the marked places one by one, after a look at
+ * their heads, and NULL at the end. Places marked meanwhile wait for the next
+ * wake: one busy set cannot hold the thread. */
 struct place *places_next(struct places *places);
 
 /* Frees the heartbeats of the last tick. */

@@ -103,7 +103,7 @@ push_on_wake(struct push *push, struct service *service)
         service_wake_later(service, t->gather_until_us - now_us);
         return;
     }
-    places_take(&t->places);
+    watcher_take(&t->places.watcher);
     while ((p = places_next(&t->places))) {
         if (p->is_removed)
             serve_removal(t, p);
@@ -368,9 +368,7 @@ push_close(struct push *push)
 {
     if (!push)
         return;
-    for (unsigned i = 0; i < push->n_threads; i++) {
+    for (unsigned i = 0; i < push->n_threads; i++)
         frames_fini(&push->threads[i].frames);
-        places_fini(&push->threads[i].places);
-    }
     free(push);
 }

@@ -264,7 +264,7 @@ TEST(relays_documents_one_by_one)
     finish(s, 200);
     e.documents[2] = "third";
     e.relay.last = 3;
-    topic_mark(topic);
+    watched_mark(&topic->watched);
     turns();
     assert_true(slice_is(buf_slice(&last_sent()->body), "third"));
 

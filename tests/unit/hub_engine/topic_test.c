@@ -176,7 +176,6 @@ TEST(reads_a_message_with_or_without_links)
 TEST(is_marked_when_there_is_news)
 {
     struct topic *a, *b;
-    struct mark *taken;
 
     sets_post(&e.sets, "a", 0, 1);
     sets_post(&e.sets, "b", 0, 1);
@@ -187,16 +186,16 @@ TEST(is_marked_when_there_is_news)
     sets_post(&e.sets, "a", 2, 1);
     sets_post(&e.sets, "b", 1, 1);
     assert_int_equal(atomic_load(&e.n_wakes), 1);
-    taken = topic_take_dirty(&e.hub);
-    assert_ptr_equal(topic_next_dirty(&taken), a);
-    assert_null(topic_next_dirty(&taken));
+    watcher_take(&e.hub.watcher);
+    assert_ptr_equal(topic_next_marked(&e.hub), a);
+    assert_null(topic_next_marked(&e.hub));
 
     topic_listen(b);
     sets_post(&e.sets, "a", 3, 1);
     sets_post(&e.sets, "b", 2, 1);
     topic_release(a);
-    taken = topic_take_dirty(&e.hub);
-    assert_ptr_equal(topic_next_dirty(&taken), b);
-    assert_null(topic_next_dirty(&taken));
+    watcher_take(&e.hub.watcher);
+    assert_ptr_equal(topic_next_marked(&e.hub), b);
+    assert_null(topic_next_marked(&e.hub));
     topic_release(b);
 }

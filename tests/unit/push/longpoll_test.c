@@ -84,7 +84,7 @@ on_wake(struct service *service, void *user)
 
     (void)user;
     world.n_in_turn = 0;
-    places_take(&world.places);
+    watcher_take(&world.places.watcher);
     while ((p = places_next(&world.places)))
         polls_serve(&world.polls, p);
     polls_go_on(&world.polls, service);
@@ -119,7 +119,6 @@ tear_down(void **state)
     server_close(world.server, 0);
     assert_int_equal(world.polls.n, 0); /* each was resumed, once */
     assert_true(list_is_empty(&world.places.all));
-    places_fini(&world.places);
     sets_close(&world.sets);
     return tempdir_teardown(state);
 }
