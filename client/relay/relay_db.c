@@ -1,188 +1,124 @@
 #include "client/relay/relay_db.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
-#include <sqlite3.h>
+#include "base/clock.h"
+#include "base/db.h"
+#include "base/random.h"
 
-/* "TdRe" */
-#define APPLICATION_ID 1415860837
-#define VERSION        2
-
-static const char schema[] =
+static const char *const steps[] = {
     "CREATE TABLE relay (source TEXT NOT NULL, target TEXT NOT NULL,"
-    " position TEXT NOT NULL, target_position TEXT NOT NULL,"
-    " owns INTEGER NOT NULL DEFAULT 0);"
+    " position TEXT NOT NULL, target_position TEXT NOT NULL);"
     "CREATE TABLE post (key TEXT NOT NULL, position TEXT NOT NULL,"
-    " made INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL);"
-    "PRAGMA application_id = 1415860837; PRAGMA user_version = 2;";
+    " made INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL);",
 
-/* Version 1 did not store if the target is the relay's own. */
-static const char from_1[] =
-    "ALTER TABLE relay ADD COLUMN owns INTEGER NOT NULL DEFAULT 0;"
-    "PRAGMA user_version = 2;";
+    /* Version 1 did not store if the target is the relay's own. */
+    "ALTER TABLE relay ADD COLUMN owns INTEGER NOT NULL DEFAULT 0;",
+};
 
-/* The lock is taken with the first transaction and kept. */
-static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
-                               "PRAGMA journal_mode = WAL;"
-                               "PRAGMA synchronous = FULL;"
-                               "PRAGMA trusted_schema = OFF;"
-                               "BEGIN IMMEDIATE;";
+enum {
+    SQL_BIND,
+    SQL_RELAY,
+    SQL_OWN,
+    SQL_POSITION,
+    SQL_TARGET,
+    SQL_BOTH,
+    SQL_SEAL,
+    SQL_POST,
+    SQL_POST_GONE,
+    N_SQL
+};
+
+static const char *const sql[N_SQL] = {
+    [SQL_BIND] = "INSERT INTO relay SELECT ?1, ?2, '', '', 0"
+                 " WHERE NOT EXISTS (SELECT 1 FROM relay)",
+    [SQL_RELAY] = "SELECT source, target, position, target_position, owns"
+                  " FROM relay",
+    [SQL_OWN] = "UPDATE relay SET owns = ?1",
+    [SQL_POSITION] = "UPDATE relay SET position = ?1",
+    [SQL_TARGET] = "UPDATE relay SET target_position = ?1",
+    [SQL_BOTH] = "UPDATE relay SET position = ?1, target_position = ?2",
+    [SQL_SEAL] = "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_POST] = "SELECT key, position, made, n, body FROM post",
+    [SQL_POST_GONE] = "DELETE FROM post",
+};
+
+static const struct db_kind kind = {
+    .name = "the state of this relay",
+    .mode = DB_OWN,
+    .application_id = 1415860837, /* "TdRe" */
+    .steps = steps,
+    .n_steps = 2,
+    .sql = sql,
+    .n_sql = N_SQL,
+};
 
 struct relay_state {
-    sqlite3 *db;
+    struct db db;
     char position[RELAY_POSITION_SIZE];
     char target[RELAY_POSITION_SIZE];
     bool owns;
     struct problem why;
 };
 
-/* Steps of the database */
-
-static bool
-fail(struct relay_state *state)
+/* Runs a statement without rows. */
+static enum status
+run_statement(struct relay_state *state, int which)
 {
-    problem(&state->why, STATUS_IO, "the state of this relay: %s",
-            sqlite3_errcode(state->db) == SQLITE_BUSY
-                ? "another relay works with it"
-                : sqlite3_errmsg(state->db));
-    if (!sqlite3_get_autocommit(state->db))
-        sqlite3_exec(state->db, "ROLLBACK", NULL, NULL, NULL);
-    return false;
+    return db_run(&state->db, state->db.statements[which], NULL, &state->why);
 }
 
-static bool
-exec(struct relay_state *state, const char *text)
+/* The relay never wrote this: somebody altered the file. */
+static enum status
+fail_damaged(struct relay_state *state)
 {
-    return !sqlite3_exec(state->db, text, NULL, NULL, NULL) || fail(state);
-}
-
-/* Prepares a statement with up to two texts; NULL: it failed. */
-static sqlite3_stmt *
-prepare(struct relay_state *state, const char *text, const char *first,
-        const char *second)
-{
-    sqlite3_stmt *s = NULL;
-
-    if (sqlite3_prepare_v2(state->db, text, -1, &s, NULL)) {
-        fail(state);
-        return NULL;
-    }
-    if (first)
-        sqlite3_bind_text(s, 1, first, -1, SQLITE_TRANSIENT);
-    if (second)
-        sqlite3_bind_text(s, 2, second, -1, SQLITE_TRANSIENT);
-    return s;
-}
-
-static bool
-finish(struct relay_state *state, sqlite3_stmt *s)
-{
-    bool is_good = s && sqlite3_step(s) == SQLITE_DONE;
-
-    if (s && !is_good)
-        fail(state);
-    sqlite3_finalize(s);
-    return is_good;
-}
-
-/* Copies a text of the current row; true: it fits. */
-static bool
-take(sqlite3_stmt *s, int column, char *to, size_t size)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-
-    return text && snprintf(to, size, "%s", text) < (int)size;
+    return db_fail(&state->db, STATUS_MALFORMED, &state->why,
+                   "the file is damaged");
 }
 
 /* Opening */
 
-static bool
-ask_number(struct relay_state *state, const char *text, int64_t *number)
+/* Checks the row of this relay, and takes its positions. */
+static enum status
+take_row(struct relay_state *state, sqlite3_stmt *s, const char *source,
+         const char *target)
 {
-    sqlite3_stmt *s = prepare(state, text, NULL, NULL);
-    bool is_good = s && sqlite3_step(s) == SQLITE_ROW;
+    struct slice its_source = db_column(s, 0);
+    struct slice its_target = db_column(s, 1);
 
-    if (is_good)
-        *number = sqlite3_column_int64(s, 0);
-    else if (s)
-        fail(state);
-    sqlite3_finalize(s);
-    return is_good;
+    if (!its_source.size || !its_target.size ||
+        !db_text(s, 2, state->position, sizeof(state->position)) ||
+        !db_text(s, 3, state->target, sizeof(state->target)))
+        return fail_damaged(state);
+    if (!slice_is(its_source, source) || !slice_is(its_target, target))
+        return db_fail(&state->db, STATUS_INVALID, &state->why,
+                       "it is that of another relay: %.*s to %.*s",
+                       SLICE_ARG(its_source), SLICE_ARG(its_target));
+    state->owns = sqlite3_column_int(s, 4) != 0;
+    return STATUS_OK;
 }
 
-static bool
-found(struct relay_state *state)
-{
-    int64_t application = 0, version = 0, n_tables = 0;
-
-    if (!ask_number(state, "PRAGMA application_id", &application) ||
-        !ask_number(state, "PRAGMA user_version", &version) ||
-        !ask_number(state, "SELECT count(*) FROM sqlite_master", &n_tables))
-        return false;
-    if (application == 0 && n_tables == 0)
-        return exec(state, schema);
-    if (application == APPLICATION_ID && version <= VERSION)
-        return version == VERSION || exec(state, from_1);
-    problem(&state->why, STATUS_INVALID, "%s",
-            application == APPLICATION_ID
-                ? "the state is of a newer version of this program"
-                : "the file is not the state of a relay");
-    return false;
-}
-
-/* The relay never wrote this: somebody altered the file. */
-static bool
-fail_damaged(struct relay_state *state)
-{
-    problem(&state->why, STATUS_MALFORMED,
-            "the state of this relay is damaged");
-    return false;
-}
-
-static bool
+/* Binds a new state to the two sets, and reads an old one. */
+static enum status
 bind_sets(struct relay_state *state, const char *source, const char *target)
 {
-    const char *its_source, *its_target;
-    sqlite3_stmt *s = prepare(state,
-                              "INSERT INTO relay SELECT ?1, ?2, '', '', 0"
-                              " WHERE NOT EXISTS (SELECT 1 FROM relay)",
-                              source, target);
-    bool is_good = finish(state, s);
+    sqlite3_stmt *bind = state->db.statements[SQL_BIND];
+    sqlite3_stmt *s = state->db.statements[SQL_RELAY];
+    enum status rc;
+    bool row;
 
-    if (!is_good)
-        return false;
-    s = prepare(state,
-                "SELECT source, target, position, target_position, owns"
-                " FROM relay",
-                NULL, NULL);
-    if (!s)
-        return false;
-    if (sqlite3_step(s) != SQLITE_ROW) {
-        is_good = fail(state);
-        goto out;
-    }
-    its_source = (const char *)sqlite3_column_text(s, 0);
-    its_target = (const char *)sqlite3_column_text(s, 1);
-    is_good = its_source && its_target &&
-              take(s, 2, state->position, sizeof(state->position)) &&
-              take(s, 3, state->target, sizeof(state->target));
-    state->owns = sqlite3_column_int(s, 4) != 0;
-    if (!is_good) {
-        fail_damaged(state);
-    } else if (strcmp(its_source, source) || strcmp(its_target, target)) {
-        is_good = false;
-        problem(&state->why, STATUS_INVALID,
-                "the state is that of another relay: %.200s to %.200s",
-                its_source, its_target);
-    }
-
-out:
-    sqlite3_finalize(s);
-    return is_good;
+    db_bind_text(bind, 1, slice_of(source));
+    db_bind_text(bind, 2, slice_of(target));
+    rc = run_statement(state, SQL_BIND);
+    if (!rc)
+        rc = db_step(&state->db, s, &row, NULL, &state->why);
+    if (!rc)
+        rc = take_row(state, s, source, target);
+    db_reset(s);
+    return rc;
 }
 
 struct relay_state *
@@ -190,20 +126,13 @@ relay_open(const char *path, const char *source, const char *target,
            struct problem *why)
 {
     struct relay_state *state = calloc(1, sizeof(*state));
-    bool is_good;
 
     if (!state) {
         problem_memory(why);
         return NULL;
     }
-    is_good = !sqlite3_open_v2(path, &state->db,
-                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                   SQLITE_OPEN_NOMUTEX,
-                               NULL) ||
-              fail(state);
-    is_good = is_good && exec(state, settings) && found(state) &&
-              bind_sets(state, source, target) && exec(state, "COMMIT");
-    if (is_good)
+    if (!db_open_kind(&state->db, &kind, path, &state->why) &&
+        !bind_sets(state, source, target))
         return state;
     *why = state->why;
     relay_close(state);
@@ -215,7 +144,7 @@ relay_close(struct relay_state *state)
 {
     if (!state)
         return;
-    sqlite3_close(state->db);
+    db_close(&state->db);
     free(state);
 }
 
@@ -250,109 +179,108 @@ relay_own(struct relay_state *state, bool owns)
 {
     if (owns == state->owns)
         return true;
-    if (!exec(state,
-              owns ? "UPDATE relay SET owns = 1" : "UPDATE relay SET owns = 0"))
+    sqlite3_bind_int(state->db.statements[SQL_OWN], 1, owns);
+    if (run_statement(state, SQL_OWN))
         return false;
     state->owns = owns;
+    return true;
+}
+
+/* Stores a position unless it is `noted`, which becomes it. */
+static bool
+note_position(struct relay_state *state, int which,
+              char noted[RELAY_POSITION_SIZE], const char *position)
+{
+    if (!strcmp(position, noted))
+        return true;
+    db_bind_text(state->db.statements[which], 1, slice_of(position));
+    if (run_statement(state, which))
+        return false;
+    snprintf(noted, RELAY_POSITION_SIZE, "%s", position);
     return true;
 }
 
 bool
 relay_note(struct relay_state *state, const char *position)
 {
-    if (!strcmp(position, state->position))
-        return true;
-    if (!finish(state, prepare(state, "UPDATE relay SET position = ?1",
-                               position, NULL)))
-        return false;
-    snprintf(state->position, sizeof(state->position), "%s", position);
-    return true;
+    return note_position(state, SQL_POSITION, state->position, position);
 }
 
 bool
 relay_note_target(struct relay_state *state, const char *position)
 {
-    if (!strcmp(position, state->target))
-        return true;
-    if (!finish(state, prepare(state, "UPDATE relay SET target_position = ?1",
-                               position, NULL)))
-        return false;
-    snprintf(state->target, sizeof(state->target), "%s", position);
-    return true;
+    return note_position(state, SQL_TARGET, state->target, position);
 }
 
 bool
 relay_seal(struct relay_state *state, const char *body, size_t size, size_t n,
            const char *position)
 {
-    unsigned char bytes[(RELAY_KEY_SIZE - 1) / 2];
+    sqlite3_stmt *s = state->db.statements[SQL_SEAL];
     char key[RELAY_KEY_SIZE];
-    sqlite3_stmt *s;
 
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+    if (!random_hex(key, sizeof(key))) {
         problem(&state->why, STATUS_IO, "no random numbers");
         return false;
     }
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(&key[2 * i], 3, "%02x", bytes[i]);
-    s = prepare(state, "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)", key,
-                position);
-    if (!s)
-        return false;
-    sqlite3_bind_int64(s, 3, time(NULL));
+    db_bind_text(s, 1, slice_of(key));
+    db_bind_text(s, 2, slice_of(position));
+    sqlite3_bind_int64(s, 3, clock_now_us() / 1000000);
     sqlite3_bind_int64(s, 4, (sqlite3_int64)n);
-    sqlite3_bind_blob64(s, 5, body, size, SQLITE_STATIC);
-    return finish(state, s);
+    db_bind_bytes(s, 5, (struct slice){body, size});
+    return !run_statement(state, SQL_SEAL);
+}
+
+/* Copies the sealed post of the current row. */
+static enum status
+take_post(struct relay_state *state, sqlite3_stmt *s, struct relay_post *post)
+{
+    struct slice body = db_column(s, 4);
+
+    post->made_s = sqlite3_column_int64(s, 2);
+    post->n = (size_t)sqlite3_column_int64(s, 3);
+    post->size = body.size;
+    /* An entry has at least one byte. */
+    if (!db_text(s, 0, post->key, sizeof(post->key)) ||
+        !db_text(s, 1, post->position, sizeof(post->position)) ||
+        post->n == 0 || post->n > post->size)
+        return fail_damaged(state);
+    post->body = slice_dup(body);
+    return post->body ? STATUS_OK : problem_memory(&state->why);
 }
 
 bool
 relay_unfinished(struct relay_state *state, struct relay_post *post,
                  bool *is_there)
 {
-    sqlite3_stmt *s = prepare(
-        state, "SELECT key, position, made, n, body FROM post", NULL, NULL);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    bool is_good = code == SQLITE_DONE;
+    sqlite3_stmt *s = state->db.statements[SQL_POST];
+    enum status rc;
+    bool row;
 
-    *is_there = false;
     post->body = NULL;
-    if (code != SQLITE_ROW) {
-        if (s && !is_good)
-            fail(state);
-        goto out;
-    }
-    post->made_s = sqlite3_column_int64(s, 2);
-    post->n = (size_t)sqlite3_column_int64(s, 3);
-    post->size = (size_t)sqlite3_column_bytes(s, 4);
-    /* An entry has at least one byte. */
-    if (!take(s, 0, post->key, sizeof(post->key)) ||
-        !take(s, 1, post->position, sizeof(post->position)) || post->n == 0 ||
-        post->n > post->size) {
-        fail_damaged(state);
-        goto out;
-    }
-    post->body = malloc(post->size);
-    is_good = *is_there = post->body;
-    if (is_good)
-        memcpy(post->body, sqlite3_column_blob(s, 4), post->size);
-    else
-        problem_memory(&state->why);
-
-out:
-    sqlite3_finalize(s);
-    return is_good;
+    rc = db_step(&state->db, s, &row, NULL, &state->why);
+    if (!rc && row)
+        rc = take_post(state, s, post);
+    *is_there = post->body;
+    db_reset(s);
+    return !rc;
 }
 
 bool
 relay_posted(struct relay_state *state, const struct relay_post *post,
              const char *target)
 {
-    if (!exec(state, "BEGIN IMMEDIATE") || !exec(state, "DELETE FROM post") ||
-        !finish(state,
-                prepare(state,
-                        "UPDATE relay SET position = ?1, target_position = ?2",
-                        post->position, target)) ||
-        !exec(state, "COMMIT"))
+    sqlite3_stmt *s = state->db.statements[SQL_BOTH];
+    enum status rc = db_begin(&state->db, &state->why);
+
+    if (rc)
+        return false;
+    db_bind_text(s, 1, slice_of(post->position));
+    db_bind_text(s, 2, slice_of(target));
+    rc = run_statement(state, SQL_POST_GONE);
+    if (!rc)
+        rc = run_statement(state, SQL_BOTH);
+    if (db_end(&state->db, rc, &state->why))
         return false;
     snprintf(state->position, sizeof(state->position), "%s", post->position);
     snprintf(state->target, sizeof(state->target), "%s", target);

@@ -8,25 +8,35 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
+#include "base/db.h"
 #include "client/lib/source_limits.h"
 #include "client/lib/temporary_file.h"
 #include "proto/problem.h"
 
-/* SQLite deletes the file of the database "" when it is closed, or the process
- * ends: nothing of it has to survive. */
-static const char schema[] =
-    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-    "CREATE TABLE resource (loc TEXT PRIMARY KEY, entry TEXT NOT NULL);"
-    "BEGIN";
+static const char *const steps[] = {
+    "CREATE TABLE resource (loc TEXT PRIMARY KEY, entry TEXT NOT NULL)"};
+
+enum { SQL_INSERT, SQL_ALL, N_SQL };
+
+static const char *const sql[N_SQL] = {
+    [SQL_INSERT] = "INSERT OR REPLACE INTO resource VALUES (?1, ?2)",
+    [SQL_ALL] = "SELECT entry FROM resource ORDER BY rowid",
+};
+
+static const struct db_kind kind = {
+    .name = "the temporary file of the source's resources",
+    .mode = DB_SCRATCH,
+    .steps = steps,
+    .n_steps = 1,
+    .sql = sql,
+    .n_sql = N_SQL,
+};
 
 /* Bytes between two looks at the free bytes of the disk. */
 #define LOOK_BYTES 65536
 
 struct relay_resources {
-    sqlite3 *db;
-    sqlite3_stmt *insert;
+    struct db db;
     struct source_limits room;
     uint64_t unlooked; /* bytes since the last look at the disk */
     struct problem why;
@@ -41,13 +51,6 @@ fail(struct relay_resources *r, const char *format, ...)
     problem_vset(&r->why, STATUS_IO, format, args);
     va_end(args);
     return false;
-}
-
-static bool
-fail_database(struct relay_resources *r)
-{
-    return fail(r, "cannot keep the resources of the source for now: %s",
-                sqlite3_errmsg(r->db));
 }
 
 /* True if `size` more bytes leave enough of the disk free. */
@@ -71,11 +74,9 @@ relay_resources_new(const struct td_limits *limits)
         r->room.limits = *limits;
         r->unlooked = LOOK_BYTES; /* the first one looks */
     }
-    if (r && (sqlite3_open("", &r->db) ||
-              sqlite3_exec(r->db, schema, NULL, NULL, NULL) ||
-              sqlite3_prepare_v2(
-                  r->db, "INSERT OR REPLACE INTO resource VALUES (?1, ?2)", -1,
-                  &r->insert, NULL))) {
+    /* One transaction, which nobody commits. */
+    if (r &&
+        (db_open_kind(&r->db, &kind, "", NULL) || db_begin(&r->db, NULL))) {
         relay_resources_free(r);
         r = NULL;
     }
@@ -87,52 +88,45 @@ relay_resources_free(struct relay_resources *r)
 {
     if (!r)
         return;
-    sqlite3_finalize(r->insert);
-    sqlite3_close(r->db);
+    db_close(&r->db);
     free(r);
 }
 
 bool
 relay_resources_add(struct relay_resources *r, const char *text, size_t size)
 {
+    sqlite3_stmt *s = r->db.statements[SQL_INSERT];
     const char *loc;
     size_t loc_size;
-    int code;
 
     if (!relay_loc(text, size, &loc, &loc_size))
         return fail(r, "a resource without a loc");
     if (!has_room(r, size))
         return false;
-    sqlite3_bind_text64(r->insert, 1, loc, loc_size, SQLITE_STATIC,
-                        SQLITE_UTF8);
-    sqlite3_bind_text64(r->insert, 2, text, size, SQLITE_STATIC, SQLITE_UTF8);
-    code = sqlite3_step(r->insert);
-    sqlite3_reset(r->insert);
-    sqlite3_clear_bindings(r->insert);
-    return code == SQLITE_DONE || fail_database(r);
+    db_bind_text(s, 1, (struct slice){loc, loc_size});
+    db_bind_text(s, 2, (struct slice){text, size});
+    return !db_run(&r->db, s, NULL, &r->why);
 }
 
 /* Writing */
 
 static bool
-write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
+write_one(struct relay_resources *r, struct slice entry, FILE *to,
           const struct relay_rules *rules)
 {
-    const char *text = (const char *)sqlite3_column_text(s, 0);
-    size_t size = (size_t)sqlite3_column_bytes(s, 0);
     const char *loc = "";
     size_t loc_size = 0;
 
-    if (!has_room(r, size))
+    if (!has_room(r, entry.size))
         return false;
-    switch (relay_entry(to, "", text ? text : "", size, rules)) {
+    switch (relay_entry(to, "", entry.data, entry.size, rules)) {
     case RELAY_WRITTEN:
         /* An error of any piece: a later piece may have been written. */
         fputc('\n', to);
         return !ferror(to) ||
                fail(r, "cannot write a temporary file: %s", strerror(errno));
     case RELAY_RING:
-        relay_loc(text, size, &loc, &loc_size);
+        relay_loc(entry.data, entry.size, &loc, &loc_size);
         return fail(r,
                     "the source has %.*s from the target itself: in a ring of "
                     "relays one set cannot be compared with the other",
@@ -148,21 +142,19 @@ write_one(struct relay_resources *r, sqlite3_stmt *s, FILE *to,
 static bool
 write_all(struct relay_resources *r, FILE *to, const struct relay_rules *rules)
 {
-    sqlite3_stmt *s = NULL;
-    bool is_good = true;
-    int code, n = 0;
+    sqlite3_stmt *s = r->db.statements[SQL_ALL];
+    bool is_good;
+    bool is_empty = true;
+    bool row;
 
-    if (sqlite3_prepare_v2(r->db, "SELECT entry FROM resource ORDER BY rowid",
-                           -1, &s, NULL))
-        return fail_database(r);
-    while ((code = sqlite3_step(s)) == SQLITE_ROW && is_good) {
-        is_good = write_one(r, s, to, rules);
-        n = 1;
+    while ((is_good = !db_step(&r->db, s, &row, NULL, &r->why)) && row) {
+        is_empty = false;
+        is_good = write_one(r, db_column(s, 0), to, rules);
+        if (!is_good)
+            break;
     }
-    if (is_good && code != SQLITE_DONE)
-        is_good = fail_database(r);
-    sqlite3_finalize(s);
-    if (is_good && n == 0)
+    db_reset(s);
+    if (is_good && is_empty)
         fputs("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"/>",
               to);
     return is_good;

@@ -321,7 +321,7 @@ def test_a_disk_that_fails_does_not_double_a_post(
     relay.source.post(5)
     faults.arm(getattr(faults, call), "/relay-wal", number, after=after)
     said = relay.run(status=1, env=faults.env).errors()
-    assert said == f"tidings: the state of this relay: {why}"
+    assert said == f"tidings: the state of this relay {relay.state}: {why}"
     assert faults.disarm() > 0
     relay.target.wait_last(last)
 

@@ -1,5 +1,5 @@
 /*
- * state_test.c - how far a relay has come outlives it.
+ * relay_db_test.c - how far a relay has come outlives it.
  */
 #include "client/relay/relay_db.h"
 
@@ -82,13 +82,23 @@ TEST(a_state_is_one_relay_s_and_one_process_s)
     struct problem why;
 
     assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
-    assert_non_null(strstr(why.text, "another relay works with it"));
+    assert_non_null(strstr(why.text, "another process uses it"));
     relay_close(s);
     assert_null(relay_open(path, "http://a/sets/x", "http://c/sets/x", &why));
     assert_non_null(strstr(why.text, "of another relay: http://a/sets/x to "
                                      "http://b/sets/x"));
     assert_null(relay_open("/nowhere/at/all", "a", "b", &why));
     assert_non_null(strstr(why.text, "unable to open"));
+}
+
+static void
+assert_why(const char *why, const char *reason)
+{
+    char want[600];
+
+    snprintf(want, sizeof(want), "the state of this relay %s: %s", path,
+             reason);
+    assert_string_equal(why, want);
 }
 
 /* Changes the file behind its back. */
@@ -124,8 +134,7 @@ TEST(a_damaged_state_is_told)
         assert_false(relay_unfinished(s, &post, &is_there));
         assert_false(is_there);
         assert_null(post.body);
-        assert_string_equal(relay_trouble(s),
-                            "the state of this relay is damaged");
+        assert_why(relay_trouble(s), "the file is damaged");
         relay_close(s);
         damage("UPDATE post SET n = 2, body = '[1,2]'");
     }
@@ -134,7 +143,7 @@ TEST(a_damaged_state_is_told)
            " (source, target, position, target_position, owns);"
            "INSERT INTO relay VALUES ('http://a/sets/x', NULL, '', '', 0)");
     assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
-    assert_string_equal(why.text, "the state of this relay is damaged");
+    assert_why(why.text, "the file is damaged");
 }
 
 /* A relay does not own its target unless somebody said so; a state of the first
@@ -170,6 +179,6 @@ TEST(a_target_is_owned_from_then_on)
 
     damage("PRAGMA user_version = 3");
     assert_null(relay_open(path, "http://a/sets/x", "http://b/sets/x", &why));
-    assert_string_equal(why.text,
-                        "the state is of a newer version of this program");
+    assert_why(why.text, "the database is of version 3, and this program knows "
+                         "versions up to 2");
 }
