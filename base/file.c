@@ -20,8 +20,8 @@ failed(struct problem *why, const char *what, const char *name)
     return STATUS_IO;
 }
 
-static int
-write_all(int fd, struct slice bytes)
+int
+file_write(int fd, struct slice bytes)
 {
     while (bytes.size > 0) {
         ssize_t n = write(fd, bytes.data, bytes.size);
@@ -335,7 +335,7 @@ file_lock(const char *dir, int *lock, struct problem *why)
      * here. */
     snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) == 0)
-        (void)write_all(fd, slice_of(pid));
+        (void)file_write(fd, slice_of(pid));
 
     *lock = fd;
     return STATUS_OK;
@@ -405,7 +405,7 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
 enum status
 file_append(struct file_new *f, struct slice bytes, struct problem *why)
 {
-    if (write_all(f->fd, bytes))
+    if (file_write(f->fd, bytes))
         return failed(why, "cannot write", f->name);
     return STATUS_OK;
 }

@@ -72,6 +72,9 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
+/* Writes all bytes. -1: errno says why; some of them may be written. */
+int file_write(int fd, struct slice bytes);
+
 /* The type of a name in a folder: DT_DIR, DT_REG ...; asks the file system if
  * the entry has none. DT_UNKNOWN: it is gone. */
 unsigned char file_type(int dir_fd, const struct dirent *entry);

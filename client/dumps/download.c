@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
 #include "proto/digest_check.h"
@@ -273,22 +274,6 @@ begins_so(const struct download *d, struct slice bytes)
 }
 
 static bool
-write_all(struct download *d, struct slice bytes)
-{
-    while (bytes.size > 0) {
-        ssize_t n = write(d->fd, bytes.data, bytes.size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail_io(d);
-        bytes.data += n;
-        bytes.size -= (size_t)n;
-    }
-    return true;
-}
-
-static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct download *d = user;
@@ -304,8 +289,10 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return fail_checked(d, rc, &told);
     if (d->max_bytes && digest_check_size(d->digests) > d->max_bytes)
         return fail_long(d);
-    if (!has_room(d, bytes.size) || !write_all(d, bytes))
+    if (!has_room(d, bytes.size))
         return false;
+    if (file_write(d->fd, bytes))
+        return fail_io(d);
     d->bytes += bytes.size;
     count(d, bytes.size);
     d->n_came += bytes.size;

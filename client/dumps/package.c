@@ -1,39 +1,120 @@
 /*
- * package.c - a ZIP package: its members and its manifest.
+ * package.c - a ZIP package: its members, its manifest, and the files that
+ * members are unpacked into by one walk through the archive.
  */
+#include "client/dumps/package.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "client/dumps/package_inside.h"
+#include "base/file.h"
+#include "client/dumps/zip_reader.h"
+#include "proto/arena.h"
 #include "proto/digest.h"
+#include "proto/digest_check.h"
 
 #define MANIFEST   "manifest.xml"
 #define PIECE_SIZE 16384
+#define CHUNK_SIZE 65536
 
-locale_t
-package_locale_enter(const struct package *package)
+/* Names, digests and reasons of all members together, in bytes. */
+#define TEXTS_MAX (256u * 1024 * 1024)
+
+enum member_state {
+    MEMBER_UNKNOWN,  /* the manifest has not named it (yet) */
+    MEMBER_EXPECTED, /* named, still in the archive */
+    MEMBER_ASIDE,    /* unpacked into its file, and correct */
+    MEMBER_BAD,      /* not as the manifest says: `why` */
+    MEMBER_TAKEN
+};
+
+struct member {
+    struct slice path; /* with a leading slash */
+    struct slice hash; /* from the manifest */
+    const char *why;
+    uint64_t length;  /* from the manifest, or LENGTH_NONE */
+    uint32_t ordinal; /* its place among the headers, from 0 */
+    enum member_state state;
+};
+
+struct package {
+    int dir_fd; /* the caller's */
+    char *name; /* of its file */
+    locale_t locale;
+    struct arena texts;
+
+    struct member *members; /* in the order of the archive */
+    size_t n_members, capacity;
+    uint32_t *by_path; /* their indexes, sorted */
+    uint32_t manifest; /* its ordinal */
+    bool has_manifest;
+
+    struct zip_reader reading; /* of the manifest */
+    bool is_reading;
+    char *piece;
+
+    struct zip_reader taking; /* of the members */
+    size_t next;              /* the first member not passed yet */
+    struct member *wanted;    /* selected by package_find */
+    struct member *partial;   /* being unpacked; NULL: none */
+    int out_fd;               /* its file */
+    uint64_t room;            /* bytes that it may still have */
+    struct digest_check *digests;
+};
+
+/* "m17": the file that a member is unpacked into. */
+static void
+file_name(char name[PACKAGE_NAME_SIZE], const struct package *package,
+          const struct member *member)
+{
+    snprintf(name, PACKAGE_NAME_SIZE, "m%zu",
+             (size_t)(member - package->members));
+}
+
+/* libarchive converts names with the locale of the thread. Every function that
+ * calls zip_... does so between these two, so that names are in UTF-8. */
+static locale_t
+enter_locale(const struct package *package)
 {
     return package->locale ? uselocale(package->locale) : (locale_t)0;
 }
 
-void
-package_locale_leave(locale_t before)
+static void
+leave_locale(locale_t before)
 {
     if (before)
         uselocale(before);
 }
 
+/* Names the package in a problem of the reader. */
 static enum status
-unreadable(const struct package *package, const struct zip *zip, enum status rc,
-           struct problem *why)
+fail_reading(const struct package *package, enum status rc, struct problem *why)
 {
-    if (rc == STATUS_MEMORY)
-        return problem_memory(why);
     if (rc == STATUS_IO)
-        return problem(why, rc, "cannot read %s: %s", package->name,
-                       zip->problem);
-    return problem(why, rc, "it is not a ZIP package: %s", zip->problem);
+        return problem_prefix(why, rc, "cannot read %s: ", package->name);
+    return rc == STATUS_MALFORMED
+               ? problem_prefix(why, rc, "it is not a ZIP package: ")
+               : rc;
+}
+
+/* Takes room for a name or digest. STATUS_MALFORMED: all of them together are
+ * too long. */
+static enum status
+take_text(struct package *package, size_t size, char **text,
+          struct problem *why)
+{
+    *text = arena_take(&package->texts, size);
+    if (*text)
+        return STATUS_OK;
+    return size > TEXTS_MAX - package->texts.used
+               ? problem(why, STATUS_MALFORMED,
+                         "the names in the package are too long")
+               : problem_memory(why);
 }
 
 static bool
@@ -63,24 +144,12 @@ safe_name(const char *name)
     return text;
 }
 
-/* Copies the name into the arena, after a slash. NULL: no room. */
-static const char *
-keep_path(struct arena *arena, struct slice name)
-{
-    char *path = arena_take(arena, name.size + 1);
-
-    if (path) {
-        path[0] = '/';
-        memcpy(path + 1, name.data, name.size);
-    }
-    return path;
-}
-
 static enum status
 add_member(struct package *package, struct slice name, uint32_t ordinal,
            struct problem *why)
 {
-    const char *path;
+    enum status rc;
+    char *path;
 
     if (package->n_members == PACKAGE_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
@@ -96,10 +165,11 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
         package->members = more;
         package->capacity = capacity;
     }
-    path = keep_path(&package->texts, name);
-    if (!path)
-        return problem(why, STATUS_MALFORMED,
-                       "the names in the package are too long");
+    rc = take_text(package, name.size + 1, &path, why);
+    if (rc)
+        return rc;
+    path[0] = '/';
+    memcpy(path + 1, name.data, name.size);
     package->members[package->n_members++] = (struct member){
         .path = {path, name.size + 1},
         .length = LENGTH_NONE,
@@ -109,8 +179,8 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
 }
 
 static enum status
-look_at(struct package *package, struct archive_entry *entry, uint32_t ordinal,
-        struct problem *why)
+add_entry(struct package *package, struct archive_entry *entry,
+          uint32_t ordinal, struct problem *why)
 {
     const char *text = zip_name(entry);
     struct slice name;
@@ -179,19 +249,23 @@ sort_members(struct package *package, struct problem *why)
 
 /* Collects the members from all headers. */
 static enum status
-look_through(struct package *package, struct problem *why)
+list_members(struct package *package, struct problem *why)
 {
-    struct zip zip = {.fd = -1};
+    struct zip_reader zip;
     struct archive_entry *entry;
-    enum status rc = zip_open(&zip, package->dir_fd, package->name);
-    int more = 1;
+    enum status rc = zip_open(&zip, package->dir_fd, package->name, why);
 
     if (rc)
-        return unreadable(package, &zip, rc, why);
-    while (!rc && (more = zip_next(&zip, &entry)) > 0)
-        rc = look_at(package, entry, zip.n_headers - 1, why);
-    if (!rc && more < 0)
-        rc = unreadable(package, &zip, STATUS_MALFORMED, why);
+        return fail_reading(package, rc, why);
+    while (!rc) {
+        rc = zip_next(&zip, &entry, why);
+        if (rc)
+            rc = fail_reading(package, rc, why);
+        else if (!entry)
+            break;
+        else
+            rc = add_entry(package, entry, zip.n_headers - 1, why);
+    }
     zip_close(&zip);
     if (!rc && !package->has_manifest)
         rc = problem(why, STATUS_MALFORMED,
@@ -211,8 +285,9 @@ package_open(struct package **package, int dir_fd, const char *name,
     if (!p)
         return problem_memory(why);
     p->dir_fd = dir_fd;
-    p->out_fd = p->reading.fd = p->taking.fd = -1;
-    arena_init(&p->texts, PACKAGE_TEXTS_MAX);
+    p->out_fd = -1;
+    p->reading = p->taking = ZIP_NONE;
+    arena_init(&p->texts, TEXTS_MAX);
     p->name = strdup(name);
     p->piece = malloc(PIECE_SIZE);
     if (!p->name || !p->piece) {
@@ -220,9 +295,9 @@ package_open(struct package **package, int dir_fd, const char *name,
         goto out;
     }
     p->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    before = package_locale_enter(p);
-    rc = look_through(p, why);
-    package_locale_leave(before);
+    before = enter_locale(p);
+    rc = list_members(p, why);
+    leave_locale(before);
 
 out:
     if (rc)
@@ -247,7 +322,7 @@ package_close(struct package *package)
 
         if (m->state != MEMBER_ASIDE && m != package->partial)
             continue;
-        package_file(name, package, m);
+        file_name(name, package, m);
         unlinkat(package->dir_fd, name, 0);
     }
     digest_check_free(package->digests);
@@ -265,15 +340,17 @@ package_close(struct package *package)
 static enum status
 find_manifest(struct package *package, struct problem *why)
 {
-    struct zip *zip = &package->reading;
+    struct zip_reader *zip = &package->reading;
     struct archive_entry *entry;
-    enum status rc = zip_open(zip, package->dir_fd, package->name);
+    enum status rc = zip_open(zip, package->dir_fd, package->name, why);
 
-    while (!rc && zip->n_headers <= package->manifest)
-        if (zip_next(zip, &entry) <= 0)
-            rc = STATUS_MALFORMED;
+    while (!rc && zip->n_headers <= package->manifest) {
+        rc = zip_next(zip, &entry, why);
+        if (!rc && !entry)
+            rc = problem(why, STATUS_MALFORMED, "it was changed meanwhile");
+    }
     if (rc)
-        return unreadable(package, zip, rc, why);
+        return fail_reading(package, rc, why);
     package->is_reading = true;
     return STATUS_OK;
 }
@@ -282,27 +359,21 @@ enum status
 package_manifest(struct package *package, struct slice *piece,
                  struct problem *why)
 {
-    locale_t before = package_locale_enter(package);
+    locale_t before = enter_locale(package);
     enum status rc = STATUS_OK;
-    long n;
 
     *piece = (struct slice){package->piece, 0};
     if (!package->is_reading)
         rc = find_manifest(package, why);
-    if (rc)
-        goto out;
-    n = zip_read(&package->reading, package->piece, PIECE_SIZE);
-    if (n < 0) {
-        rc = problem(why, STATUS_MALFORMED, MANIFEST " cannot be unpacked: %s",
-                     package->reading.problem);
-        goto out;
+    if (!rc) {
+        rc = zip_read(&package->reading, package->piece, PIECE_SIZE,
+                      &piece->size, why);
+        if (rc == STATUS_MALFORMED)
+            problem_prefix(why, rc, MANIFEST " cannot be unpacked: ");
     }
-    piece->size = (size_t)n;
-
-out:
     if (rc || piece->size == 0)
         package_manifest_again(package);
-    package_locale_leave(before);
+    leave_locale(before);
     return rc;
 }
 
@@ -313,8 +384,9 @@ package_manifest_again(struct package *package)
     package->is_reading = false;
 }
 
-struct member *
-package_member(struct package *package, struct slice path)
+/* The member at `path`; NULL: none. */
+static struct member *
+find_member(struct package *package, struct slice path)
 {
     size_t low = 0, high = package->n_members;
     bool has_slash = path.size > 0 && path.data[0] == '/';
@@ -343,19 +415,208 @@ enum status
 package_expect(struct package *package, struct slice path, uint64_t length,
                struct slice hash, struct problem *why)
 {
-    struct member *m = package_member(package, path);
+    struct member *m = find_member(package, path);
     char *text = NULL;
 
     if (!m || m->state != MEMBER_UNKNOWN)
         return STATUS_OK;
     if (hash.size > 0) {
-        text = arena_take(&package->texts, hash.size);
-        if (!text)
-            return problem_memory(why);
+        enum status rc = take_text(package, hash.size, &text, why);
+
+        if (rc)
+            return rc;
         memcpy(text, hash.data, hash.size);
     }
     m->hash = (struct slice){text, hash.size};
     m->length = length;
     m->state = MEMBER_EXPECTED;
+    return STATUS_OK;
+}
+
+/* Unpacking */
+
+static enum status
+fail_write(struct package *package, const struct member *m, struct problem *why)
+{
+    char name[PACKAGE_NAME_SIZE];
+
+    file_name(name, package, m);
+    return problem(why, STATUS_IO, "cannot write %s: %s", name,
+                   strerror(errno));
+}
+
+/* Finishes the member being unpacked: it is bad because of `text`, or right. */
+static enum status
+close_partial(struct package *package, const char *text, struct problem *why)
+{
+    struct member *m = package->partial;
+    enum status rc = STATUS_OK;
+    char name[PACKAGE_NAME_SIZE];
+
+    /* A network file system may report only now that it is full. */
+    if (close(package->out_fd) && !text)
+        rc = fail_write(package, m, why);
+    package->out_fd = -1;
+    digest_check_free(package->digests);
+    package->digests = NULL;
+    package->partial = NULL;
+    package->next++;
+    if (!rc && !text) {
+        m->state = MEMBER_ASIDE;
+        return STATUS_OK;
+    }
+    file_name(name, package, m);
+    unlinkat(package->dir_fd, name, 0);
+    m->state = MEMBER_BAD;
+    if (text) {
+        struct slice copy = {text, strlen(text) + 1};
+        char *kept = arena_take(&package->texts, copy.size);
+
+        if (kept)
+            memcpy(kept, copy.data, copy.size);
+        m->why = kept ? kept : "differs from the manifest";
+    }
+    return rc;
+}
+
+/* The archive is at the data of the member `next`: opens a file for it. */
+static enum status
+open_partial(struct package *package, struct archive_entry *entry,
+             struct problem *why)
+{
+    struct member *m = &package->members[package->next];
+    char name[PACKAGE_NAME_SIZE];
+
+    package->digests = digest_check_new(m->hash, m->length);
+    if (!package->digests)
+        return problem_memory(why);
+    file_name(name, package, m);
+    /* Not over an existing file: it may be a link. */
+    unlinkat(package->dir_fd, name, 0);
+    package->out_fd =
+        openat(package->dir_fd, name,
+               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (package->out_fd < 0)
+        return fail_write(package, m, why);
+    package->partial = m;
+    package->room = m->length; /* the digests check it */
+    if (m->length == LENGTH_NONE) {
+        uint64_t size = zip_size(entry);
+
+        package->room = size < PACKAGE_MEMBER_MAX ? size : PACKAGE_MEMBER_MAX;
+    }
+    return STATUS_OK;
+}
+
+/* Moves to the data of the member `next`, past headers of no member. */
+static enum status
+go_to_next(struct package *package, struct problem *why)
+{
+    struct member *m = &package->members[package->next];
+    struct zip_reader *zip = &package->taking;
+    struct archive_entry *entry = NULL;
+    enum status rc = STATUS_OK;
+
+    if (!zip->archive)
+        rc = zip_open(zip, package->dir_fd, package->name, why);
+    while (!rc && zip->n_headers <= m->ordinal) {
+        rc = zip_next(zip, &entry, why);
+        if (!rc && !entry)
+            rc = problem(why, STATUS_MALFORMED, "it was changed meanwhile");
+    }
+    if (rc)
+        return fail_reading(package, rc, why);
+    if (m->state != MEMBER_EXPECTED) {
+        package->next++;
+        return STATUS_OK;
+    }
+    return open_partial(package, entry, why);
+}
+
+/* Unpacks a chunk of the member. */
+static enum status
+unpack_some(struct package *package, char *chunk, size_t *n_bytes,
+            struct problem *why)
+{
+    struct problem bad = {.text = ""};
+    struct slice bytes = {chunk, 0};
+    enum status rc =
+        zip_read(&package->taking, chunk, CHUNK_SIZE, &bytes.size, &bad);
+
+    *n_bytes = bytes.size;
+    if (rc == STATUS_MALFORMED)
+        problem_prefix(&bad, rc, "cannot be unpacked: ");
+    else if (!rc && bytes.size)
+        rc = digest_check_add(package->digests, bytes, &bad);
+    else if (!rc)
+        rc = digest_check_end(package->digests, &bad);
+    if (!rc && bytes.size > package->room)
+        rc = problem(&bad, STATUS_TOO_LARGE,
+                     "is longer than the package says, or than %llu bytes",
+                     (unsigned long long)PACKAGE_MEMBER_MAX);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (rc)
+        return close_partial(package, bad.text, why);
+    if (bytes.size == 0)
+        return close_partial(package, NULL, why);
+    package->room -= bytes.size;
+    return file_write(package->out_fd, bytes)
+               ? fail_write(package, package->partial, why)
+               : STATUS_OK;
+}
+
+static enum status
+fail_member(const struct member *m, const char *why_bad, struct problem *why)
+{
+    return problem(why, STATUS_MALFORMED, "\"%s\" in the package %s",
+                   problem_quote(m->path).text, why_bad);
+}
+
+enum status
+package_find(struct package *package, struct slice path, struct problem *why)
+{
+    struct member *m = find_member(package, path);
+
+    package->wanted = NULL;
+    if (!m || m->state == MEMBER_UNKNOWN)
+        return problem(why, STATUS_MALFORMED,
+                       "the package has no member \"%s\"",
+                       problem_quote(path).text);
+    if (m->state == MEMBER_TAKEN)
+        return fail_member(m, "is named twice by the manifest", why);
+    if (m->state == MEMBER_BAD)
+        return fail_member(m, m->why, why);
+    package->wanted = m;
+    return STATUS_OK;
+}
+
+enum status
+package_take(struct package *package, bool *is_over,
+             char name[PACKAGE_NAME_SIZE], struct problem *why)
+{
+    locale_t before = enter_locale(package);
+    struct member *m = package->wanted;
+    enum status rc = STATUS_OK;
+    char chunk[CHUNK_SIZE];
+    size_t sum = 0, n = 0;
+
+    *is_over = false;
+    while (!rc && m->state == MEMBER_EXPECTED && sum < PACKAGE_STEP_BYTES) {
+        if (package->partial)
+            rc = unpack_some(package, chunk, &n, why);
+        else
+            rc = go_to_next(package, why);
+        sum += n + 64; /* headers take time as well */
+    }
+    leave_locale(before);
+    if (rc || m->state == MEMBER_EXPECTED)
+        return rc;
+    *is_over = true;
+    package->wanted = NULL;
+    if (m->state == MEMBER_BAD)
+        return fail_member(m, m->why, why);
+    m->state = MEMBER_TAKEN;
+    file_name(name, package, m);
     return STATUS_OK;
 }
