@@ -211,7 +211,7 @@ bridges_reload(struct bridges *b, const struct bridging *next,
     if (!rc)
         registry_set_bridging(b->registry, next);
     else if (make(b, registry_bridging(b->registry), &again))
-        DIAG(DIAG_ERROR, "bridge", "a bridge cannot begin again",
+        DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
              diag_text("error", again.text));
     return rc;
 }

@@ -31,7 +31,7 @@ write_time(char to[DATETIME_SIZE + 1], int64_t us)
 }
 
 static struct topic_name
-topic_of(const struct lane *lane, const struct made *made)
+topic_of(const struct lane *lane, const struct outbound_message *made)
 {
     const char *prefix = lane->out->config->prefix;
 
@@ -41,7 +41,7 @@ topic_of(const struct lane *lane, const struct made *made)
 
 void
 envelope_write(struct envelope *e, const struct lane *lane,
-               const struct made *made)
+               const struct outbound_message *made)
 {
     const struct bridge_config *config = lane->out->config;
     const struct mqtt_property properties[] = {
@@ -66,9 +66,9 @@ envelope_write(struct envelope *e, const struct lane *lane,
 }
 
 size_t
-envelope_room(const struct lane *lane, const struct made *made)
+envelope_room(const struct lane *lane, const struct outbound_message *made)
 {
-    struct made longest = *made;
+    struct outbound_message longest = *made;
     struct envelope e;
 
     longest.after = longest.last = UINT64_MAX;

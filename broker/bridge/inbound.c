@@ -68,7 +68,7 @@ struct inbound {
 };
 
 static void
-count(_Atomic(uint64_t) *counter, enum metric metric)
+count_message(_Atomic(uint64_t) *counter, enum metric metric)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
     metrics_add(metric, 1);
@@ -76,7 +76,7 @@ count(_Atomic(uint64_t) *counter, enum metric metric)
 
 /* Notes a reason that stops the direction; returns true if it is new. */
 static bool
-note(struct inbound *in, struct problem *at, const struct problem *why)
+note_problem(struct inbound *in, struct problem *at, const struct problem *why)
 {
     bool is_news;
 
@@ -103,8 +103,8 @@ is_stuck(struct inbound *in)
 /* Publishes why a message was rejected. A failure to publish does not keep that
  * message back: it would go to where the message came from. */
 static void
-tell(struct inbound *in, struct slice topic, struct slice set, struct slice key,
-     enum status rc, const struct problem *why)
+publish_rejection(struct inbound *in, struct slice topic, struct slice set,
+                  struct slice key, enum status rc, const struct problem *why)
 {
     struct topic_name name = topic_rejected(in->config->prefix);
     struct mqtt_message message = {.topic = name.text,
@@ -134,16 +134,16 @@ tell(struct inbound *in, struct slice topic, struct slice set, struct slice key,
 }
 
 static void
-reject(struct inbound *in, struct slice topic, struct slice set,
-       struct slice key, enum status rc, const struct problem *why)
+reject_message(struct inbound *in, struct slice topic, struct slice set,
+               struct slice key, enum status rc, const struct problem *why)
 {
-    count(&in->rejected, METRIC_MQTT_REJECTED);
+    count_message(&in->rejected, METRIC_MQTT_REJECTED);
     DIAG(DIAG_WARNING, "bridge", "a message is rejected",
          diag_text("bridge", in->config->name),
          diag_text("topic", problem_quote(topic).text),
          diag_text("set", problem_quote(set).text),
          diag_text("why", why->text));
-    tell(in, topic, set, key, rc, why);
+    publish_rejection(in, topic, set, key, rc, why);
 }
 
 /* Settling */
@@ -155,19 +155,19 @@ on_settled(struct inbox_message *h, void *user)
     const struct post *post = h->ingest ? ingest_post(h->ingest) : NULL;
 
     if (h->rc) {
-        reject(in, slice_of(h->topic), h->set, inbox_message_key(h), h->rc,
-               &h->why);
+        reject_message(in, slice_of(h->topic), h->set, inbox_message_key(h),
+                       h->rc, &h->why);
         return;
     }
     if (post->first == 0) {
-        count(&in->ignored, METRIC_MQTT_IGNORED);
+        count_message(&in->ignored, METRIC_MQTT_IGNORED);
         return;
     }
-    count(&in->posted, METRIC_MQTT_POSTED);
+    count_message(&in->posted, METRIC_MQTT_POSTED);
     atomic_fetch_add_explicit(&in->entries, post->last - post->first + 1,
                               memory_order_relaxed);
     if (h->is_repeat && inbox_message_key(h).size == 0)
-        count(&in->repeats, METRIC_MQTT_REPEATS);
+        count_message(&in->repeats, METRIC_MQTT_REPEATS);
 }
 
 static void
@@ -175,15 +175,15 @@ on_stuck(const struct problem *why, void *user)
 {
     struct inbound *in = user;
 
-    if (note(in, &in->stuck, why))
-        DIAG(DIAG_WARNING, "bridge", "messages are held, and not acknowledged",
+    if (note_problem(in, &in->stuck, why))
+        DIAG(DIAG_WARNING, "bridge", "messages wait, and are not acknowledged",
              diag_text("bridge", in->config->name),
              diag_text("why", why->text));
 }
 
 /* Drops the connection, and forgets the held messages: they come again. */
 static void
-drop(struct inbound *in, const struct problem *why)
+drop_connection(struct inbound *in, const struct problem *why)
 {
     in->is_dropped = true;
     inbox_forget(&in->inbox);
@@ -193,19 +193,19 @@ drop(struct inbound *in, const struct problem *why)
 /* Commits the received messages, or drops the connection. When it returns,
  * either the client may write, or it writes nothing more. */
 static void
-settle(struct inbound *in)
+settle_inbox(struct inbound *in)
 {
     struct problem why = {""};
 
     if (in->is_dropped || inbox_is_empty(&in->inbox))
         return;
     if (inbox_settle(&in->inbox, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
-        drop(in, &why);
+        drop_connection(in, &why);
         return;
     }
     why = (struct problem){""};
-    if (note(in, &in->stuck, &why))
-        DIAG(DIAG_INFO, "bridge", "messages are kept again",
+    if (note_problem(in, &in->stuck, &why))
+        DIAG(DIAG_INFO, "bridge", "messages are committed again",
              diag_text("bridge", in->config->name));
     mqtt_prove(in->mqtt);
 }
@@ -221,9 +221,9 @@ on_connected(void *user, bool has_session)
     (void)has_session; /* unused: input_filters.h */
     in->is_dropped = false;
     in->telling = 0;
-    note(in, &in->refused, &why);
+    note_problem(in, &in->refused, &why);
     if (input_filters_subscribe(&in->inputs, in->mqtt, &why))
-        drop(in, &why);
+        drop_connection(in, &why);
 }
 
 static void
@@ -248,10 +248,10 @@ on_subscribed(void *user, int mid, int granted)
     enum status rc = input_filters_granted(&in->inputs, mid, granted, &why);
 
     if (rc) {
-        DIAG(DIAG_WARNING, "bridge", "a subscription is not as it should be",
+        DIAG(DIAG_WARNING, "bridge", "a subscription failed",
              diag_text("bridge", in->config->name), diag_text("why", why.text));
         if (rc == STATUS_INVALID)
-            note(in, &in->refused, &why);
+            note_problem(in, &in->refused, &why);
         return;
     }
     /* A bridge that gets no messages works, too; but a bridge that cannot
@@ -297,28 +297,28 @@ on_received(void *user, const struct mqtt_received *message)
 
     if (in->is_dropped)
         return;
-    count(&in->received, METRIC_MQTT_RECEIVED);
+    count_message(&in->received, METRIC_MQTT_RECEIVED);
     if (!mqtt_topic_is_valid(topic)) {
         problem_set(&why, "\"%s\" cannot be a topic's name",
                     problem_quote(topic).text);
-        reject(in, topic, SLICE(""), SLICE(""), STATUS_INVALID, &why);
+        reject_message(in, topic, SLICE(""), SLICE(""), STATUS_INVALID, &why);
         return;
     }
     input = find_input(in, message);
     if (!input) {
-        count(&in->ignored, METRIC_MQTT_IGNORED);
+        count_message(&in->ignored, METRIC_MQTT_IGNORED);
         return;
     }
     h = inbox_message_new(message, input,
                           registry_config(in->registry)->max_body);
     if (!h) {
         problem_memory(&why);
-        drop(in, &why);
+        drop_connection(in, &why);
         return;
     }
     inbox_add(&in->inbox, h);
     if (inbox_is_full(&in->inbox))
-        settle(in);
+        settle_inbox(in);
 }
 
 /* Forgets unsettled messages: they are not acknowledged, and come again. */
@@ -337,7 +337,7 @@ on_turn(void *user, bool is_connected)
     struct inbound *in = user;
 
     if (is_connected)
-        settle(in);
+        settle_inbox(in);
     return -1;
 }
 
@@ -362,7 +362,7 @@ static const struct mqtt_calls calls = {
 /* Life cycle */
 
 static enum status
-start(struct inbound *in, struct problem *why)
+start_client(struct inbound *in, struct problem *why)
 {
     struct bridge_row row;
     struct mqtt_options options = {
@@ -412,7 +412,7 @@ inbound_open(struct inbound **opened, struct registry *registry,
     in->inbox.on_settled = on_settled;
     in->inbox.on_stuck = on_stuck;
     in->inbox.user = in;
-    rc = start(in, why);
+    rc = start_client(in, why);
     if (rc)
         inbound_close(in);
     else
@@ -444,7 +444,7 @@ inbound_close(struct inbound *in)
 }
 
 static uint64_t
-load(_Atomic(uint64_t) *counter)
+load_count(_Atomic(uint64_t) *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -453,12 +453,12 @@ void
 inbound_report(struct inbound *in, struct inbound_report *report)
 {
     *report = (struct inbound_report){
-        .received = load(&in->received),
-        .posted = load(&in->posted),
-        .entries = load(&in->entries),
-        .ignored = load(&in->ignored),
-        .rejected = load(&in->rejected),
-        .repeats = load(&in->repeats),
+        .received = load_count(&in->received),
+        .posted = load_count(&in->posted),
+        .entries = load_count(&in->entries),
+        .ignored = load_count(&in->ignored),
+        .rejected = load_count(&in->rejected),
+        .repeats = load_count(&in->repeats),
     };
     mqtt_state(in->mqtt, &report->mqtt);
     pthread_mutex_lock(&in->mutex);

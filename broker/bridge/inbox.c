@@ -64,7 +64,7 @@ inbox_is_empty(const struct inbox *r)
 }
 
 static void
-let_go(struct inbox *r, struct inbox_message *h)
+drop_message(struct inbox *r, struct inbox_message *h)
 {
     list_remove(&h->node);
     r->n--;
@@ -78,7 +78,7 @@ inbox_forget(struct inbox *r)
     struct list *node, *after;
 
     list_foreach (node, after, &r->messages)
-        let_go(r, list_entry(node, struct inbox_message, node));
+        drop_message(r, list_entry(node, struct inbox_message, node));
 }
 
 /* On the log thread; if there is nothing to commit, on the client's. */
@@ -95,7 +95,7 @@ on_done(struct ingest *ingest, void *user)
 }
 
 static void
-count(struct inbox *r, int by)
+count_pending(struct inbox *r, int by)
 {
     pthread_mutex_lock(&r->mutex);
     r->pending += (unsigned)by;
@@ -111,10 +111,10 @@ hand_over(struct inbox *r)
     list_foreach (node, after, &r->messages) {
         struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
-        count(r, 1);
+        count_pending(r, 1);
         if (!inbox_message_begin(h, r->registry, &r->line, on_done, r))
             continue;
-        count(r, -1);
+        count_pending(r, -1);
         if (inbox_message_is_passing(h->rc))
             break;
     }
@@ -158,7 +158,7 @@ pause_round(struct inbox *r, int64_t us)
 /* Makes one pass. Returns how many messages were settled. The others stay
  * unchanged, and *why has the failure of the first of them. */
 static size_t
-pass(struct inbox *r, struct problem *why)
+run_pass(struct inbox *r, struct problem *why)
 {
     struct list *node, *after;
     size_t n = 0;
@@ -178,7 +178,7 @@ pass(struct inbox *r, struct problem *why)
             break;
         }
         r->on_settled(h, r->user);
-        let_go(r, h);
+        drop_message(r, h);
         n++;
     }
     for (; node != &r->messages; node = node->next)
@@ -193,7 +193,7 @@ inbox_settle(struct inbox *r, int64_t patience_us, struct problem *why)
     int64_t until_us = clock_steady_us() + patience_us;
 
     while (!inbox_is_empty(r)) {
-        if (pass(r, why) > 0) {
+        if (run_pass(r, why) > 0) {
             pause_us = INBOX_PAUSE_US;
             continue;
         }

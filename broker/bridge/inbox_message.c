@@ -84,7 +84,7 @@ set_key(struct inbox_message *h, const struct mqtt_received *message)
 
 /* Copies `from` to *at, and moves *at behind it. */
 static struct slice
-copy(char **at, struct slice from)
+copy_slice(char **at, struct slice from)
 {
     struct slice to = {*at, from.size};
 
@@ -119,11 +119,11 @@ inbox_message_new(const struct mqtt_received *message,
     list_init(&h->node);
     at = (char *)(h + 1);
     h->topic = at;
-    copy(&at, topic);
+    copy_slice(&at, topic);
     *at++ = '\0';
-    h->set = copy(&at, set);
-    h->type = copy(&at, type);
-    h->payload = copy(&at, payload);
+    h->set = copy_slice(&at, set);
+    h->type = copy_slice(&at, type);
+    h->payload = copy_slice(&at, payload);
     if (message->payload.size > payload_max)
         h->payload = (struct slice){NULL, message->payload.size};
     h->is_repeat = message->is_repeat;
@@ -185,8 +185,9 @@ inbox_message_is_passing(enum status rc)
 }
 
 static enum status
-make(struct inbox_message *h, struct registry *registry, struct post_line *line,
-     void (*on_done)(struct ingest *, void *), void *user)
+begin_ingest(struct inbox_message *h, struct registry *registry,
+             struct post_line *line, void (*on_done)(struct ingest *, void *),
+             void *user)
 {
     enum status rc;
 
@@ -229,7 +230,7 @@ inbox_message_begin(struct inbox_message *h, struct registry *registry,
     if (h->rc && !inbox_message_is_passing(h->rc))
         return h->rc;
     h->why = (struct problem){""};
-    h->rc = make(h, registry, line, on_done, user);
+    h->rc = begin_ingest(h, registry, line, on_done, user);
     if (!h->rc)
         return STATUS_OK;
     was_made = h->ingest != NULL; /* it failed while reading the payload */

@@ -92,7 +92,8 @@ forget_stale(struct input_filters *inputs, struct problem *why)
 }
 
 static enum status
-judge(struct input_filters *inputs, size_t i, int granted, struct problem *why)
+judge_grant(struct input_filters *inputs, size_t i, int granted,
+            struct problem *why)
 {
     const char *filter = inputs->config->inputs[i].filter;
 
@@ -122,7 +123,7 @@ input_filters_granted(struct input_filters *inputs, int mid, int granted,
         return STATUS_OK;
     inputs->is_asked[i] = false;
     rc = forget_stale(inputs, why);
-    judged = judge(inputs, i, granted, why);
+    judged = judge_grant(inputs, i, granted, why);
     if (granted >= MQTT_REASON_FAILED)
         return judged;
     /* is_known stays unchanged: retained messages come with the subscription,

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "broker/bridge/outbound_state.h"
+
 struct lane *
 lane_new(struct outbound *out, struct slice name)
 {
@@ -13,7 +17,7 @@ lane_new(struct outbound *out, struct slice name)
     lane->out = out;
     list_init(&lane->node);
     list_init(&lane->queue);
-    list_init(&lane->told);
+    list_init(&lane->position.node);
     list_init(&lane->unkept);
     list_init(&lane->flights);
     list_init(&lane->refused);
@@ -187,7 +191,76 @@ lane_pass(struct lane *lane, uint64_t upto)
 void
 lane_rewind(struct lane *lane)
 {
+    flight_window_orphan(&lane->out->window, &lane->flights);
     lane->begun = lane->told_upto = lane_acked(lane);
     lane->has_told_digest = false;
     lane->n_begun = 0;
+}
+
+/* Queues */
+
+void
+lane_ready(struct lane *lane)
+{
+    bool is_paused = lane->resume_us > 0;
+
+    if (lane->set && !is_paused && list_is_empty(&lane->queue))
+        list_append(&lane->out->queues.ready, &lane->queue);
+}
+
+/* There is a queue for each length of a pause, so each is in order of its
+ * ends. */
+void
+lane_pause(struct lane *lane)
+{
+    static const struct backoff backoff = {SECOND_US, 60 * SECOND_US};
+    unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
+
+    lane->resume_us = clock_steady_us() + backoff_pause(&backoff, failures, 0);
+    list_remove(&lane->queue);
+    list_append(&lane->out->queues.paused[failures - 1], &lane->queue);
+}
+
+void
+lane_leave(struct lane *lane)
+{
+    list_remove(&lane->queue);
+    list_append(&lane->out->queues.leaving, &lane->queue);
+}
+
+/* Notes */
+
+void
+lane_note(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+
+    if (list_is_empty(&out->unkept.lanes) && !out->unkept.is_failing)
+        out->unkept.keep_at_us = clock_steady_us() + SECOND_US;
+    if (list_is_empty(&lane->unkept))
+        list_append(&out->unkept.lanes, &lane->unkept);
+}
+
+void
+lane_note_position(struct lane *lane)
+{
+    struct lane_position *p = &lane->position;
+
+    p->is_due = true;
+    if (!p->is_resting && list_is_empty(&p->node))
+        list_append(&lane->out->queues.due, &p->node);
+}
+
+void
+lane_set_refused(struct lane *lane, int reason)
+{
+    struct outbound *out = lane->out;
+
+    pthread_mutex_lock(&out->mutex);
+    lane->reason = (uint8_t)reason;
+    if (!reason)
+        list_remove(&lane->refused);
+    else if (list_is_empty(&lane->refused))
+        list_append(&out->refused, &lane->refused);
+    pthread_mutex_unlock(&out->mutex);
 }

@@ -21,6 +21,11 @@
  *                     | +--> paused: refused, or its log could not be read
  *                     +---------+    its time has come
  *
+ *     none --its set was removed, and its position--> leaving --> freed
+ *
+ * It also notes when its row in mqtt.db or its published position is out of
+ * date.
+ *
  * The bridge's thread owns a lane, but the log thread marks it
  * (readers/watch.h), and other threads read `acked` and `set` under out->mutex.
  */
@@ -43,10 +48,19 @@
 
 struct outbound;
 
+/* The retained position of a lane: retained_positions.c. */
+struct lane_position {
+    struct list node;  /* in out->queues.due or .resting */
+    int64_t rested_us; /* steady: when it may be published again */
+    uint8_t reason;    /* of the MQTT broker's refusal; 0: none */
+    bool is_due;       /* it was not published yet */
+    bool is_resting;   /* it was published less than a second ago */
+    bool is_clearing;  /* the set is gone, and its position is being removed */
+};
+
 struct lane {
     struct list node;    /* out->lanes, by name */
-    struct list queue;   /* ready or paused */
-    struct list told;    /* retained_positions.c: in out->due or out->resting */
+    struct list queue;   /* in one of out->queues, or in none */
     struct list unkept;  /* in out->unkept: mqtt.db's row is missing or out
                             of date */
     struct list flights; /* in order */
@@ -62,22 +76,18 @@ struct lane {
 
     uint32_t failures; /* refusals in a row */
     int64_t resume_us; /* steady: end of the pause */
-    int64_t rested_us; /* steady: when its position may be published again */
 
     _Atomic(uint64_t) acked; /* relaxed: reports read it */
     uint64_t begun, told_upto;
     struct digest told_digest; /* d(told_upto), if it is known */
 
     char epoch[EPOCH_SIZE + 1];
-    uint8_t reason;          /* of the MQTT broker's refusal; 0: none; under
-                                out->mutex */
-    uint8_t position_reason; /* the same for its position */
+    uint8_t reason; /* of the MQTT broker's refusal; 0: none; under
+                       out->mutex */
     bool has_told_digest;
-    bool is_there;    /* the last look at all sets found it */
-    bool is_kept;     /* mqtt.db has a row */
-    bool is_due;      /* its position was not published yet */
-    bool is_resting;  /* it was published less than a second ago */
-    bool is_clearing; /* its set is gone, and its position is being removed */
+    bool is_there; /* the last look at all sets found it */
+    bool is_kept;  /* mqtt.db has a row */
+    struct lane_position position;
     char name[];
 };
 
@@ -116,8 +126,24 @@ void lane_move(struct lane *lane, uint64_t upto);
 /* Passes over entries up to `upto`, which cannot be published. */
 void lane_pass(struct lane *lane, uint64_t upto);
 
-/* Goes back to `acked`: everything behind it is made again. */
+/* Goes back to `acked`: everything behind it is made again. Its messages in
+ * flight no longer belong to it. */
 void lane_rewind(struct lane *lane);
+
+/* Puts a lane into the ready queue, unless it is paused. */
+void lane_ready(struct lane *lane);
+/* Pauses a lane; `failures` determines how long. */
+void lane_pause(struct lane *lane);
+/* The lane's set and position are gone: lane_list.c will free it. */
+void lane_leave(struct lane *lane);
+
+/* Notes that mqtt.db does not have the lane's row as it is. */
+void lane_note(struct lane *lane);
+/* Notes that the published position is not the lane's. */
+void lane_note_position(struct lane *lane);
+/* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
+ * not any more. */
+void lane_set_refused(struct lane *lane, int reason);
 
 static inline uint64_t
 lane_acked(const struct lane *lane)

@@ -12,40 +12,29 @@
 
 /* Rows of mqtt.db */
 
-void
-lane_list_note(struct lane *lane)
-{
-    struct outbound *out = lane->out;
-
-    if (list_is_empty(&out->unkept) && !out->is_db_failing)
-        out->keep_at_us = clock_steady_us() + SECOND_US;
-    if (list_is_empty(&lane->unkept))
-        list_append(&out->unkept, &lane->unkept);
-}
-
 /* Has mqtt.db note a new lane before any message of it. `is_firm`: its
  * beginning could not be computed again after a crash. */
 static void
 note_beginning(struct lane *lane, bool is_firm)
 {
-    lane_list_note(lane);
-    lane->out->must_keep = true;
-    lane->out->must_be_firm |= is_firm;
+    lane_note(lane);
+    lane->out->unkept.must_keep = true;
+    lane->out->unkept.must_be_firm |= is_firm;
 }
 
 static void
 log_db_failure(struct outbound *out, enum status rc, const struct problem *why)
 {
-    if (rc && !out->is_db_failing)
+    if (rc && !out->unkept.is_failing)
         DIAG(DIAG_WARNING, "bridge",
-             "cannot keep how far a bridge has come: after a crash it would "
-             "tell again what it has told",
+             "cannot write the progress of a bridge: after a crash it would "
+             "publish messages again",
              diag_text("bridge", out->config->name),
              diag_text("error", why->text));
-    if (!rc && out->is_db_failing)
-        DIAG(DIAG_INFO, "bridge", "how far a bridge has come is kept again",
+    if (!rc && out->unkept.is_failing)
+        DIAG(DIAG_INFO, "bridge", "the progress of a bridge is written again",
              diag_text("bridge", out->config->name));
-    out->is_db_failing = rc;
+    out->unkept.is_failing = rc;
 }
 
 /* Writes all rows that were noted; after a failure they stay noted. */
@@ -56,23 +45,24 @@ write_rows(struct outbound *out, struct problem *why)
     size_t n = 0;
     enum status rc;
 
-    list_foreach (node, after, &out->unkept) {
-        struct lane_row *rows = ONE_MORE(out->rows, &out->rows_capacity, n);
+    list_foreach (node, after, &out->unkept.lanes) {
+        struct lane_row *rows =
+            ONE_MORE(out->unkept.rows, &out->unkept.capacity, n);
 
         if (!rows)
             return problem_memory(why);
-        out->rows = rows;
+        out->unkept.rows = rows;
         rows[n++] = lane_row(list_entry(node, struct lane, unkept));
     }
-    rc = mqtt_db_keep(out->db, out->config->name, out->rows, n,
-                      out->must_be_firm, why);
+    rc = mqtt_db_keep(out->db, out->config->name, out->unkept.rows, n,
+                      out->unkept.must_be_firm, why);
     if (rc)
         return rc;
-    list_foreach (node, after, &out->unkept) {
+    list_foreach (node, after, &out->unkept.lanes) {
         list_entry(node, struct lane, unkept)->is_kept = true;
         list_remove(node);
     }
-    out->must_be_firm = false;
+    out->unkept.must_be_firm = false;
     return STATUS_OK;
 }
 
@@ -80,16 +70,16 @@ void
 lane_list_keep(struct outbound *out, int64_t now_us)
 {
     struct problem why = {""};
-    bool is_time =
-        now_us >= out->keep_at_us || (out->must_keep && !out->is_db_failing);
+    bool is_time = now_us >= out->unkept.keep_at_us ||
+                   (out->unkept.must_keep && !out->unkept.is_failing);
     enum status rc;
 
-    out->must_keep = false;
-    if (list_is_empty(&out->unkept) || !is_time)
+    out->unkept.must_keep = false;
+    if (list_is_empty(&out->unkept.lanes) || !is_time)
         return;
     rc = write_rows(out, &why);
     if (rc)
-        out->keep_at_us = clock_steady_us() + SECOND_US;
+        out->unkept.keep_at_us = clock_steady_us() + SECOND_US;
     log_db_failure(out, rc, &why);
 }
 
@@ -99,19 +89,19 @@ lane_list_keep(struct outbound *out, int64_t now_us)
 static void
 on_births(struct watch *watch)
 {
-    struct outbound *out = list_entry(watch, struct outbound, births);
+    struct outbound *out = list_entry(watch, struct outbound, news.births);
 
-    if (!atomic_exchange(&out->has_births, true))
+    if (!atomic_exchange(&out->news.has_births, true))
         mqtt_wake(out->mqtt);
 }
 
 static void
-watch(struct lane *lane)
+watch_log(struct lane *lane)
 {
-    if (!lane->out->is_watching || !lane->set)
+    if (!lane->out->news.is_watching || !lane->set)
         return;
     watched_listen(&lane->watched, lane->set->log);
-    outbound_ready(lane); /* for entries from before */
+    lane_ready(lane); /* for entries from before */
 }
 
 void
@@ -119,12 +109,12 @@ lane_list_watch(struct outbound *out)
 {
     struct list *node, *after;
 
-    out->is_watching = true;
-    out->births.wake = on_births;
-    log_watch(registry_framework(out->registry), &out->births);
-    atomic_store(&out->has_births, true); /* for sets from before */
+    out->news.is_watching = true;
+    out->news.births.wake = on_births;
+    log_watch(registry_framework(out->registry), &out->news.births);
+    atomic_store(&out->news.has_births, true); /* for sets from before */
     list_foreach (node, after, &out->lanes)
-        watch(list_entry(node, struct lane, node));
+        watch_log(list_entry(node, struct lane, node));
 }
 
 void
@@ -132,10 +122,10 @@ lane_list_unwatch(struct outbound *out)
 {
     struct list *node, *after;
 
-    if (!out->is_watching)
+    if (!out->news.is_watching)
         return;
-    out->is_watching = false;
-    log_unwatch(registry_framework(out->registry), &out->births);
+    out->news.is_watching = false;
+    log_unwatch(registry_framework(out->registry), &out->news.births);
     list_foreach (node, after, &out->lanes)
         watched_end(&list_entry(node, struct lane, node)->watched);
 }
@@ -151,7 +141,7 @@ begin_anew(struct lane *lane, const struct head *head)
     /* A set that is older than the bridge, and of which it has published
      * nothing. The first look decides, not the time alone: a clock may be set
      * back. */
-    if (!out->has_looked && !lane->is_kept &&
+    if (!out->news.has_looked && !lane->is_kept &&
         head->created_us <= out->row.since_us)
         at = out->config->begins_at_start ? head->earliest : head->last;
     lane_start(lane, head->epoch, at);
@@ -163,17 +153,18 @@ static void
 begin_at_head(struct lane *lane, const struct head *head)
 {
     DIAG(DIAG_WARNING, "bridge",
-         "a bridge is ahead of a set, as when an older copy of the data is "
-         "restored: it goes on from the set's head",
+         "a bridge is ahead of a set, as after an older copy of the data was "
+         "restored: it continues at the set's head",
          diag_text("bridge", lane->out->config->name),
-         diag_text("set", lane->name), diag_number("told", lane_acked(lane)),
+         diag_text("set", lane->name),
+         diag_number("acknowledged", lane_acked(lane)),
          diag_number("last", head->last));
     lane_start(lane, head->epoch, head->last);
     note_beginning(lane, true);
 }
 
 static void
-begin(struct lane *lane, const struct head *head)
+begin_lane(struct lane *lane, const struct head *head)
 {
     if (strcmp(lane->epoch, head->epoch) != 0) {
         begin_anew(lane, head);
@@ -202,7 +193,7 @@ disown_positions(struct lane *lane)
 /* Gives the lane another set, or none. Messages in flight no longer belong to
  * it. */
 static void
-set_of(struct lane *lane, struct set *set)
+change_set(struct lane *lane, struct set *set)
 {
     struct outbound *out = lane->out;
 
@@ -213,46 +204,45 @@ set_of(struct lane *lane, struct set *set)
     pthread_mutex_lock(&out->mutex);
     lane->set = set;
     pthread_mutex_unlock(&out->mutex);
-    outbound_refused(lane, 0);
+    lane_set_refused(lane, 0);
     lane->failures = 0;
     lane->resume_us = 0;
-    lane->is_clearing = false;
+    lane->position.is_clearing = false;
 }
 
 static void
-attach(struct lane *lane, struct set *set, const struct head *head)
+attach_set(struct lane *lane, struct set *set, const struct head *head)
 {
     lane->is_there = true;
     if (lane->set == set)
         return;
-    set_of(lane, set);
-    begin(lane, head);
-    watch(lane);
-    retained_note(lane);
+    change_set(lane, set);
+    begin_lane(lane, head);
+    watch_log(lane);
+    lane_note_position(lane);
 }
 
 /* After the removal of its set: removes its position, too. */
 static void
-detach(struct lane *lane)
+detach_set(struct lane *lane)
 {
-    set_of(lane, NULL);
-    lane->is_clearing = true;
-    retained_note(lane);
+    change_set(lane, NULL);
+    lane->position.is_clearing = true;
+    lane_note_position(lane);
 }
 
 /* Looking for sets */
 
 static struct lane *
-insert(struct outbound *out, struct list *before, struct slice name)
+insert_lane(struct outbound *out, struct list *before, struct slice name)
 {
     struct lane *lane = lane_new(out, name);
 
     if (!lane)
         return NULL;
-    watched_init(&lane->watched, &out->watcher);
+    watched_init(&lane->watched, &out->news.watcher);
     pthread_mutex_lock(&out->mutex);
     list_append(before, &lane->node); /* inserts before `before` */
-    out->n_lanes++;
     pthread_mutex_unlock(&out->mutex);
     return lane;
 }
@@ -279,27 +269,66 @@ look_at(struct set *set, const struct head *head, void *user)
             break;
     }
     if (order != 0)
-        lane = insert(look->out, look->at, slice_of(set->name));
+        lane = insert_lane(look->out, look->at, slice_of(set->name));
     else
         look->at = look->at->next;
     if (lane)
-        attach(lane, set, head);
+        attach_set(lane, set, head);
     look->has_failed |= !lane;
     return true;
+}
+
+static void
+remove_lane(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+
+    list_remove(&lane->queue);
+    list_remove(&lane->position.node);
+    list_remove(&lane->unkept);
+    pthread_mutex_lock(&out->mutex);
+    list_remove(&lane->refused);
+    lane_free(lane);
+    pthread_mutex_unlock(&out->mutex);
+}
+
+static void
+forget_lane(struct lane *lane)
+{
+    struct outbound *out = lane->out;
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (lane->position.is_clearing) {
+        rc = mqtt_db_forget(out->db, out->config->name, slice_of(lane->name),
+                            &why);
+        log_db_failure(out, rc, &why);
+    }
+    disown_positions(lane);
+    remove_lane(lane);
+}
+
+void
+lane_list_forget(struct outbound *out)
+{
+    struct list *node;
+
+    while ((node = list_first(&out->queues.leaving)))
+        forget_lane(list_entry(node, struct lane, queue));
 }
 
 /* Handles a lane that the look has not met. Looks its set up by name, because a
  * look may lack memory. */
 static void
-miss(struct lane *lane)
+handle_missing(struct lane *lane)
 {
     struct outbound *out = lane->out;
     struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
 
-    if (!set && !lane->is_clearing)
-        detach(lane);
+    if (!set && !lane->position.is_clearing)
+        detach_set(lane);
     else if (set && !lane->set && !bridge_tells(out->config, lane->name))
-        lane_list_forget(lane); /* in memory only: a new configuration may
+        forget_lane(lane); /* in memory only: a new configuration may
                                include it again */
 }
 
@@ -310,7 +339,7 @@ lane_list_look(struct outbound *out)
     int64_t before_us = clock_steady_us(), after_us;
     struct list *node, *after;
 
-    atomic_store(&out->has_births, false);
+    atomic_store(&out->news.has_births, false);
     list_foreach (node, after, &out->lanes)
         list_entry(node, struct lane, node)->is_there = false;
     registry_each(out->registry, look_at, &look);
@@ -318,14 +347,14 @@ lane_list_look(struct outbound *out)
         struct lane *lane = list_entry(node, struct lane, node);
 
         if (!lane->is_there)
-            miss(lane);
+            handle_missing(lane);
     }
     after_us = clock_steady_us();
-    out->look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
-    out->has_looked |= !look.has_failed;
+    out->news.look_at_us = after_us + LOOK_SHARE * (after_us - before_us);
+    out->news.has_looked |= !look.has_failed;
     if (look.has_failed) {
-        atomic_store(&out->has_births, true);
-        out->look_at_us = after_us + SECOND_US;
+        atomic_store(&out->news.has_births, true);
+        out->news.look_at_us = after_us + SECOND_US;
     }
 }
 
@@ -334,7 +363,7 @@ static enum status
 take_row(const struct lane_row *row, void *user)
 {
     struct outbound *out = user;
-    struct lane *lane = insert(out, &out->lanes, row->set);
+    struct lane *lane = insert_lane(out, &out->lanes, row->set);
 
     if (!lane)
         return STATUS_MEMORY;
@@ -355,38 +384,7 @@ lane_list_learn(struct outbound *out, struct problem *why)
     lane_list_look(out);
     /* Publish nothing before the beginnings are on disk: after a crash a lane
      * might begin elsewhere, and skip the entries between the two places. */
-    return out->must_be_firm ? write_rows(out, why) : STATUS_OK;
-}
-
-static void
-remove_lane(struct lane *lane)
-{
-    struct outbound *out = lane->out;
-
-    list_remove(&lane->queue);
-    list_remove(&lane->told);
-    list_remove(&lane->unkept);
-    pthread_mutex_lock(&out->mutex);
-    out->n_lanes--;
-    list_remove(&lane->refused);
-    lane_free(lane);
-    pthread_mutex_unlock(&out->mutex);
-}
-
-void
-lane_list_forget(struct lane *lane)
-{
-    struct outbound *out = lane->out;
-    struct problem why = {""};
-    enum status rc = STATUS_OK;
-
-    if (lane->is_clearing) {
-        rc = mqtt_db_forget(out->db, out->config->name, slice_of(lane->name),
-                            &why);
-        log_db_failure(out, rc, &why);
-    }
-    disown_positions(lane);
-    remove_lane(lane);
+    return out->unkept.must_be_firm ? write_rows(out, why) : STATUS_OK;
 }
 
 void
@@ -398,90 +396,5 @@ lane_list_free(struct outbound *out)
         flight_window_orphan(&out->window, &lane->flights);
         remove_lane(lane);
     }
-    free(out->rows);
-}
-
-/* Reports */
-
-void
-outbound_refused(struct lane *lane, int reason)
-{
-    struct outbound *out = lane->out;
-
-    pthread_mutex_lock(&out->mutex);
-    lane->reason = (uint8_t)reason;
-    if (!reason)
-        list_remove(&lane->refused);
-    else if (list_is_empty(&lane->refused))
-        list_append(&out->refused, &lane->refused);
-    pthread_mutex_unlock(&out->mutex);
-}
-
-/* Explains the refusal that has lasted longest. */
-static void
-explain(struct outbound *out, struct problem *why)
-{
-    const struct list *node;
-    const struct lane *lane;
-
-    pthread_mutex_lock(&out->mutex);
-    node = list_first(&out->refused);
-    lane = node ? list_entry(node, struct lane, refused) : NULL;
-    if (lane)
-        problem_set(why, "the MQTT broker refuses what is told of %s: %s",
-                    lane->name, mqtt_reason(lane->reason));
-    pthread_mutex_unlock(&out->mutex);
-}
-
-static void
-measure(struct outbound_report *report, const struct lane *lane)
-{
-    uint64_t acked = lane_acked(lane), lag;
-    struct head head;
-
-    if (!lane->set || !log_head(lane->set->log, &head) || head.last <= acked)
-        return;
-    lag = head.last - acked;
-    report->lag += lag;
-    report->sets_behind++;
-    if (lag <= report->slowest_lag)
-        return;
-    report->slowest_lag = lag;
-    memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
-}
-
-static uint64_t
-look_up(atomic_uint_least64_t *count)
-{
-    return atomic_load_explicit(count, memory_order_relaxed);
-}
-
-void
-outbound_report(struct outbound *out, struct outbound_report *report)
-{
-    struct list *node, *after;
-
-    *report = (struct outbound_report){.sets = 0};
-    outbound_state(out, &report->mqtt);
-    pthread_mutex_lock(&out->mutex);
-    list_foreach (node, after, &out->lanes) {
-        const struct lane *lane = list_entry(node, struct lane, node);
-
-        report->sets += lane->set != NULL;
-        measure(report, lane);
-    }
-    pthread_mutex_unlock(&out->mutex);
-    report->in_flight = look_up(&out->counts.in_flight);
-    report->published = look_up(&out->counts.published);
-    report->acknowledged = look_up(&out->counts.acknowledged);
-    report->refused = look_up(&out->counts.refused);
-    report->left_out = look_up(&out->counts.left_out);
-}
-
-void
-outbound_state(struct outbound *out, struct mqtt_state *state)
-{
-    mqtt_state(out->mqtt, state);
-    if (state->condition == MQTT_CONNECTED && !state->why.text[0])
-        explain(out, &state->why);
+    free(out->unkept.rows);
 }

@@ -106,76 +106,76 @@ mqtt_db_check(const char *dir, struct problem *why)
 enum status
 mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
 {
-    struct mqtt_db *l = calloc(1, sizeof(*l));
+    struct mqtt_db *m = calloc(1, sizeof(*m));
     char path[4200];
     enum status rc;
 
-    if (!l)
+    if (!m)
         return problem_memory(why);
-    pthread_mutex_init(&l->mutex, NULL);
-    buf_init(&l->ends, SIZE_MAX);
+    pthread_mutex_init(&m->mutex, NULL);
+    buf_init(&m->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
     rc = db_check(path, N_STEPS, why);
     if (!rc)
-        rc = db_open(&l->db, path, DB_SMALL, why);
-    if (!rc && l->db.is_exposed)
+        rc = db_open(&m->db, path, DB_SMALL, why);
+    if (!rc && m->db.is_exposed)
         DIAG(DIAG_WARNING, "bridge", "other users may open a database",
              diag_text("file", path));
     if (!rc)
-        rc = db_migrate(&l->db, steps, N_STEPS, why);
-    l->is_full = true; /* the setting of db_open */
+        rc = db_migrate(&m->db, steps, N_STEPS, why);
+    m->is_full = true; /* the setting of db_open */
     for (int i = 0; !rc && i < STATEMENTS; i++)
-        rc = db_prepare(&l->db, &l->statements[i], sql[i], why);
+        rc = db_prepare(&m->db, &m->statements[i], sql[i], why);
     if (rc) {
-        mqtt_db_close(l);
+        mqtt_db_close(m);
         return rc;
     }
-    *db = l;
+    *db = m;
     return STATUS_OK;
 }
 
 void
-mqtt_db_close(struct mqtt_db *l)
+mqtt_db_close(struct mqtt_db *m)
 {
-    if (!l)
+    if (!m)
         return;
     for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(l->statements[i]);
-    db_close(&l->db);
-    buf_fini(&l->ends);
-    free(l->read);
-    pthread_mutex_destroy(&l->mutex);
-    free(l);
+        sqlite3_finalize(m->statements[i]);
+    db_close(&m->db);
+    buf_fini(&m->ends);
+    free(m->read);
+    pthread_mutex_destroy(&m->mutex);
+    free(m);
 }
 
 /* Statements */
 
 static void
-bind(sqlite3_stmt *s, int at, struct slice text)
+bind_text(sqlite3_stmt *s, int at, struct slice text)
 {
     sqlite3_bind_text(s, at, text.size > 0 ? text.data : "", (int)text.size,
                       SQLITE_STATIC);
 }
 
-/* Looks for one row; release resets *s. */
+/* Looks for one row; reset_statement resets *s. */
 static enum status
-ask(struct mqtt_db *l, sqlite3_stmt *s, bool *row, struct problem *why)
+read_row(struct mqtt_db *m, sqlite3_stmt *s, bool *row, struct problem *why)
 {
-    return db_step(&l->db, s, row, "read mqtt.db", why);
+    return db_step(&m->db, s, row, "read mqtt.db", why);
 }
 
 /* Resets a statement, and forgets the values lent to it. */
 static void
-release(sqlite3_stmt *s)
+reset_statement(sqlite3_stmt *s)
 {
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
 }
 
 static enum status
-run(struct mqtt_db *l, sqlite3_stmt *s, struct problem *why)
+run_write(struct mqtt_db *m, sqlite3_stmt *s, struct problem *why)
 {
-    enum status rc = db_run(&l->db, s, "write mqtt.db", why);
+    enum status rc = db_run(&m->db, s, "write mqtt.db", why);
 
     sqlite3_clear_bindings(s);
     return rc;
@@ -187,55 +187,55 @@ run(struct mqtt_db *l, sqlite3_stmt *s, struct problem *why)
  * frames behind a damaged one are lost, however well they were synced. So a
  * checkpoint moves the kept rows into the database, and the WAL begins anew. */
 static enum status
-begin_wal_anew(struct mqtt_db *l, struct problem *why)
+begin_wal_anew(struct mqtt_db *m, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
-    if (l->is_doubtful)
-        rc = db_exec(&l->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
+    if (m->is_doubtful)
+        rc = db_exec(&m->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
     if (!rc)
-        l->is_doubtful = false;
+        m->is_doubtful = false;
     return rc;
 }
 
 static enum status
-begin(struct mqtt_db *l, bool is_firm, struct problem *why)
+begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
 {
-    enum status rc = begin_wal_anew(l, why);
+    enum status rc = begin_wal_anew(m, why);
 
-    if (!rc && is_firm != l->is_full) {
-        rc = db_exec(&l->db,
+    if (!rc && is_firm != m->is_full) {
+        rc = db_exec(&m->db,
                      is_firm ? "PRAGMA synchronous=FULL"
                              : "PRAGMA synchronous=NORMAL",
                      why);
         if (!rc)
-            l->is_full = is_firm;
+            m->is_full = is_firm;
     }
-    return rc ? rc : db_exec(&l->db, "BEGIN IMMEDIATE", why);
+    return rc ? rc : db_exec(&m->db, "BEGIN IMMEDIATE", why);
 }
 
 /* Commits if `rc` is STATUS_OK, else rolls back. */
 static enum status
-end(struct mqtt_db *l, enum status rc, struct problem *why)
+end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
 {
     if (!rc)
-        rc = db_exec(&l->db, "COMMIT", why);
-    l->is_doubtful |= rc == STATUS_IO;
-    if (rc && !sqlite3_get_autocommit(l->db.handle))
-        sqlite3_exec(l->db.handle, "ROLLBACK", NULL, NULL, NULL);
+        rc = db_exec(&m->db, "COMMIT", why);
+    m->is_doubtful |= rc == STATUS_IO;
+    if (rc && !sqlite3_get_autocommit(m->db.handle))
+        sqlite3_exec(m->db.handle, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
 /* Runs one statement, which has its parameters, in a transaction. */
 static enum status
-write_one(struct mqtt_db *l, sqlite3_stmt *s, bool is_firm, struct problem *why)
+write_one(struct mqtt_db *m, sqlite3_stmt *s, bool is_firm, struct problem *why)
 {
-    enum status rc = begin(l, is_firm, why);
+    enum status rc = begin_transaction(m, is_firm, why);
 
     if (rc)
         sqlite3_clear_bindings(s);
     else
-        rc = end(l, run(l, s, why), why);
+        rc = end_transaction(m, run_write(m, s, why), why);
     return rc;
 }
 
@@ -254,28 +254,28 @@ copy_text(char *to, size_t size, struct slice text, struct problem *why)
 }
 
 static enum status
-find_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             bool *is_there, struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[FIND_BRIDGE];
+    sqlite3_stmt *s = m->statements[FIND_BRIDGE];
     enum status rc;
 
-    bind(s, 1, slice_of(name));
-    rc = ask(l, s, is_there, why);
+    bind_text(s, 1, slice_of(name));
+    rc = read_row(m, s, is_there, why);
     if (!rc && *is_there) {
         rc = copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, db_column(s, 0),
                        why);
         row->since_us = sqlite3_column_int64(s, 1);
     }
-    release(s);
+    reset_statement(s);
     return rc;
 }
 
 static enum status
-make_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[PUT_BRIDGE];
+    sqlite3_stmt *s = m->statements[PUT_BRIDGE];
     uint32_t random;
 
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
@@ -284,24 +284,24 @@ make_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
     }
     snprintf(row->identity, sizeof(row->identity), "%08x", (unsigned)random);
     row->since_us = clock_now_us();
-    bind(s, 1, slice_of(name));
-    bind(s, 2, slice_of(row->identity));
+    bind_text(s, 1, slice_of(name));
+    bind_text(s, 2, slice_of(row->identity));
     sqlite3_bind_int64(s, 3, row->since_us);
-    return write_one(l, s, true, why);
+    return write_one(m, s, true, why);
 }
 
 enum status
-mqtt_db_bridge(struct mqtt_db *l, const char *name, struct bridge_row *row,
+mqtt_db_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
                struct problem *why)
 {
     bool is_there = false;
     enum status rc;
 
-    pthread_mutex_lock(&l->mutex);
-    rc = find_bridge(l, name, row, &is_there, why);
+    pthread_mutex_lock(&m->mutex);
+    rc = find_bridge(m, name, row, &is_there, why);
     if (!rc && !is_there)
-        rc = make_bridge(l, name, row, why);
-    pthread_mutex_unlock(&l->mutex);
+        rc = make_bridge(m, name, row, why);
+    pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
@@ -341,32 +341,32 @@ take_difference(struct slice *from, uint64_t *difference)
     return false;
 }
 
-/* Reads the ends of a lane into l->read. */
+/* Reads the ends of a lane into m->read. */
 static enum status
-read_ends(struct mqtt_db *l, struct slice blob, struct lane_row *row,
+read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
           struct problem *why)
 {
     uint64_t at = row->acked, difference;
 
     row->n_ends = 0;
     while (blob.size > 0) {
-        uint64_t *read = ONE_MORE(l->read, &l->read_capacity, row->n_ends);
+        uint64_t *read = ONE_MORE(m->read, &m->read_capacity, row->n_ends);
 
         if (!read)
             return problem_memory(why);
-        l->read = read;
+        m->read = read;
         if (!take_difference(&blob, &difference) || difference > INT64_MAX - at)
             return problem(why, STATUS_IO,
                            "mqtt.db is damaged: the messages of set %.*s",
                            SLICE_ARG(row->set));
         read[row->n_ends++] = at += difference;
     }
-    row->ends = l->read;
+    row->ends = m->read;
     return STATUS_OK;
 }
 
 static enum status
-read_lane(struct mqtt_db *l, sqlite3_stmt *s, struct lane_row *row,
+read_lane(struct mqtt_db *m, sqlite3_stmt *s, struct lane_row *row,
           struct problem *why)
 {
     enum status rc;
@@ -378,96 +378,96 @@ read_lane(struct mqtt_db *l, sqlite3_stmt *s, struct lane_row *row,
         rc =
             problem(why, STATUS_IO, "mqtt.db is damaged: the place in set %.*s",
                     SLICE_ARG(row->set));
-    return rc ? rc : read_ends(l, db_column(s, 3), row, why);
+    return rc ? rc : read_ends(m, db_column(s, 3), row, why);
 }
 
 enum status
-mqtt_db_lanes(struct mqtt_db *l, const char *bridge,
+mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[READ_LANES];
+    sqlite3_stmt *s = m->statements[READ_LANES];
     struct lane_row row;
     bool is_there;
     enum status rc;
 
-    pthread_mutex_lock(&l->mutex);
-    bind(s, 1, slice_of(bridge));
-    while (!(rc = ask(l, s, &is_there, why)) && is_there) {
-        rc = read_lane(l, s, &row, why);
+    pthread_mutex_lock(&m->mutex);
+    bind_text(s, 1, slice_of(bridge));
+    while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
+        rc = read_lane(m, s, &row, why);
         if (!rc)
             rc = fn(&row, user);
         if (rc)
             break;
     }
-    release(s);
-    pthread_mutex_unlock(&l->mutex);
+    reset_statement(s);
+    pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
 static enum status
-keep_lane(struct mqtt_db *l, const char *bridge, const struct lane_row *row,
+keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
           struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[PUT_LANE];
+    sqlite3_stmt *s = m->statements[PUT_LANE];
     uint64_t at = row->acked;
 
-    buf_clear(&l->ends);
+    buf_clear(&m->ends);
     for (size_t i = 0; i < row->n_ends; i++) {
-        write_difference(&l->ends, row->ends[i] - at);
+        write_difference(&m->ends, row->ends[i] - at);
         at = row->ends[i];
     }
-    if (l->ends.failed)
+    if (m->ends.failed)
         return problem_memory(why);
-    bind(s, 1, slice_of(bridge));
-    bind(s, 2, row->set);
-    bind(s, 3, slice_of(row->epoch));
+    bind_text(s, 1, slice_of(bridge));
+    bind_text(s, 2, row->set);
+    bind_text(s, 3, slice_of(row->epoch));
     sqlite3_bind_int64(s, 4, (sqlite3_int64)row->acked);
-    sqlite3_bind_blob(s, 5, l->ends.size > 0 ? l->ends.data : "",
-                      (int)l->ends.size, SQLITE_STATIC);
-    return run(l, s, why);
+    sqlite3_bind_blob(s, 5, m->ends.size > 0 ? m->ends.data : "",
+                      (int)m->ends.size, SQLITE_STATIC);
+    return run_write(m, s, why);
 }
 
 enum status
-mqtt_db_keep(struct mqtt_db *l, const char *bridge, const struct lane_row *rows,
+mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
              size_t n, bool is_firm, struct problem *why)
 {
     enum status rc;
 
     if (n == 0)
         return STATUS_OK;
-    pthread_mutex_lock(&l->mutex);
-    rc = begin(l, is_firm, why);
+    pthread_mutex_lock(&m->mutex);
+    rc = begin_transaction(m, is_firm, why);
     if (!rc) {
         for (size_t i = 0; !rc && i < n; i++)
-            rc = keep_lane(l, bridge, &rows[i], why);
-        rc = end(l, rc, why);
+            rc = keep_lane(m, bridge, &rows[i], why);
+        rc = end_transaction(m, rc, why);
     }
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
 /* Runs a statement with two parameters: a bridge and `what`. */
 static enum status
-write_of_bridge(struct mqtt_db *l, enum statement which, const char *bridge,
+write_of_bridge(struct mqtt_db *m, enum statement which, const char *bridge,
                 struct slice what, bool is_firm, struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[which];
+    sqlite3_stmt *s = m->statements[which];
     enum status rc;
 
-    pthread_mutex_lock(&l->mutex);
-    bind(s, 1, slice_of(bridge));
-    bind(s, 2, what);
-    rc = write_one(l, s, is_firm, why);
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_lock(&m->mutex);
+    bind_text(s, 1, slice_of(bridge));
+    bind_text(s, 2, what);
+    rc = write_one(m, s, is_firm, why);
+    pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
 enum status
-mqtt_db_forget(struct mqtt_db *l, const char *bridge, struct slice set,
+mqtt_db_forget(struct mqtt_db *m, const char *bridge, struct slice set,
                struct problem *why)
 {
-    return write_of_bridge(l, END_LANE, bridge, set, false, why);
+    return write_of_bridge(m, END_LANE, bridge, set, false, why);
 }
 
 /* Filters */
@@ -487,38 +487,38 @@ read_filter(sqlite3_stmt *s, enum status (*fn)(const char *filter, void *user),
 }
 
 enum status
-mqtt_db_filters(struct mqtt_db *l, const char *bridge,
+mqtt_db_filters(struct mqtt_db *m, const char *bridge,
                 enum status (*fn)(const char *filter, void *user), void *user,
                 struct problem *why)
 {
-    sqlite3_stmt *s = l->statements[READ_FILTERS];
+    sqlite3_stmt *s = m->statements[READ_FILTERS];
     bool is_there;
     enum status rc;
 
-    pthread_mutex_lock(&l->mutex);
-    bind(s, 1, slice_of(bridge));
-    while (!(rc = ask(l, s, &is_there, why)) && is_there) {
+    pthread_mutex_lock(&m->mutex);
+    bind_text(s, 1, slice_of(bridge));
+    while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
         rc = read_filter(s, fn, user, why);
         if (rc)
             break;
     }
-    release(s);
-    pthread_mutex_unlock(&l->mutex);
+    reset_statement(s);
+    pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
 /* Firm, like mqtt_db_drop_filter: retained messages of a filter are taken once,
  * and not again after a power failure. */
 enum status
-mqtt_db_add_filter(struct mqtt_db *l, const char *bridge, const char *filter,
+mqtt_db_add_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                    struct problem *why)
 {
-    return write_of_bridge(l, PUT_FILTER, bridge, slice_of(filter), true, why);
+    return write_of_bridge(m, PUT_FILTER, bridge, slice_of(filter), true, why);
 }
 
 enum status
-mqtt_db_drop_filter(struct mqtt_db *l, const char *bridge, const char *filter,
+mqtt_db_drop_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                     struct problem *why)
 {
-    return write_of_bridge(l, END_FILTER, bridge, slice_of(filter), true, why);
+    return write_of_bridge(m, END_FILTER, bridge, slice_of(filter), true, why);
 }

@@ -8,7 +8,7 @@
 /* Joins the pieces with a slash before each but the first. Without printf,
  * because every message needs a topic. */
 static struct topic_name
-join(const char *const *pieces, size_t n)
+join_topic(const char *const *pieces, size_t n)
 {
     struct topic_name topic;
     size_t at = 0;
@@ -29,9 +29,9 @@ join(const char *const *pieces, size_t n)
     return topic;
 }
 
-#define JOIN(...)                            \
-    join((const char *const[]){__VA_ARGS__}, \
-         sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
+#define JOIN(...)                                  \
+    join_topic((const char *const[]){__VA_ARGS__}, \
+               sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))
 
 struct topic_name
 topic_notifications(const char *prefix, const char *set)

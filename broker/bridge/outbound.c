@@ -4,60 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 
 /* Waiting lanes */
 
-static bool
-is_paused(const struct lane *lane)
-{
-    return lane->resume_us > 0;
-}
-
-void
-outbound_ready(struct lane *lane)
-{
-    if (!lane->set || is_paused(lane) || !list_is_empty(&lane->queue))
-        return;
-    list_append(&lane->out->ready, &lane->queue);
-}
-
-/* There is a queue for each length of a pause, so each is in order of its
- * ends. */
-void
-outbound_pause(struct lane *lane)
-{
-    static const struct backoff backoff = {SECOND_US, 60 * SECOND_US};
-    unsigned failures = lane->failures < PAUSES ? ++lane->failures : PAUSES;
-
-    lane->resume_us = clock_steady_us() + backoff_pause(&backoff, failures, 0);
-    list_remove(&lane->queue);
-    list_append(&lane->out->paused[failures - 1], &lane->queue);
-}
-
-void
-outbound_rewind(struct lane *lane)
-{
-    flight_window_orphan(&lane->out->window, &lane->flights);
-    lane_rewind(lane);
-}
-
 static void
-resume(struct outbound *out, int64_t now_us)
+resume_lanes(struct outbound *out, int64_t now_us)
 {
     for (int i = 0; i < PAUSES; i++) {
         struct list *node;
 
-        while ((node = list_first(&out->paused[i]))) {
+        while ((node = list_first(&out->queues.paused[i]))) {
             struct lane *lane = list_entry(node, struct lane, queue);
 
             if (lane->resume_us > now_us)
                 break;
             list_remove(node);
             lane->resume_us = 0;
-            outbound_ready(lane);
+            lane_ready(lane);
         }
     }
 }
@@ -68,9 +33,9 @@ take_marks(struct outbound *out)
 {
     struct watched_log *watched;
 
-    watcher_take(&out->watcher);
-    while ((watched = watcher_next(&out->watcher)))
-        outbound_ready(list_entry(watched, struct lane, watched));
+    watcher_take(&out->news.watcher);
+    while ((watched = watcher_next(&out->news.watcher)))
+        lane_ready(list_entry(watched, struct lane, watched));
 }
 
 /* Calls of the client */
@@ -86,7 +51,7 @@ on_connected(void *user, bool has_session)
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
     list_foreach (node, after, &out->lanes)
-        outbound_ready(list_entry(node, struct lane, node));
+        lane_ready(list_entry(node, struct lane, node));
     retained_connected(out);
 }
 
@@ -97,7 +62,7 @@ on_lost(void *user)
     struct list *node, *after;
 
     list_foreach (node, after, &out->lanes)
-        outbound_rewind(list_entry(node, struct lane, node));
+        lane_rewind(list_entry(node, struct lane, node));
     flight_window_clear(&out->window);
     atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
 }
@@ -108,9 +73,9 @@ on_acknowledged(void *user, int mid, int reason)
     struct outbound *out = user;
     struct flight *flight = flight_window_take(&out->window, mid);
 
-    if (!flight && out->is_publishing) {
-        out->early_mid = mid;
-        out->early_reason = reason;
+    if (!flight && out->early.is_open) {
+        out->early.mid = mid;
+        out->early.reason = reason;
     }
     if (!flight)
         return;
@@ -119,28 +84,6 @@ on_acknowledged(void *user, int mid, int reason)
         return;
     }
     retained_acknowledged(out, flight, reason);
-    flight_window_release(&out->window, flight);
-}
-
-enum status
-outbound_publish(struct outbound *out, const struct mqtt_message *message,
-                 struct flight *flight, struct problem *why)
-{
-    int mid = 0;
-    enum status rc;
-
-    out->is_publishing = true;
-    out->early_mid = 0;
-    rc = mqtt_publish(out->mqtt, message, &mid, why);
-    out->is_publishing = false;
-    if (rc) {
-        flight_window_release(&out->window, flight);
-        return rc;
-    }
-    flight_window_sent(&out->window, flight, mid);
-    if (out->early_mid == mid)
-        on_acknowledged(out, mid, out->early_reason);
-    return STATUS_OK;
 }
 
 /* A turn */
@@ -158,32 +101,33 @@ next_time(const struct outbound *out, int64_t now_us, bool is_connected)
 {
     int64_t at_us = INT64_MAX;
 
-    if (!list_is_empty(&out->unkept))
-        earlier(&at_us, out->keep_at_us);
-    if (atomic_load(&out->has_births))
-        earlier(&at_us, out->look_at_us);
+    if (!list_is_empty(&out->unkept.lanes))
+        earlier(&at_us, out->unkept.keep_at_us);
+    if (atomic_load(&out->news.has_births))
+        earlier(&at_us, out->news.look_at_us);
     for (int i = 0; is_connected && i < PAUSES; i++)
-        if (!list_is_empty(&out->paused[i]))
-            earlier(
-                &at_us,
-                list_entry(out->paused[i].next, struct lane, queue)->resume_us);
-    if (is_connected && !list_is_empty(&out->resting))
+        if (!list_is_empty(&out->queues.paused[i]))
+            earlier(&at_us,
+                    list_entry(out->queues.paused[i].next, struct lane, queue)
+                        ->resume_us);
+    if (is_connected && !list_is_empty(&out->queues.resting))
         earlier(&at_us,
-                list_entry(out->resting.next, struct lane, told)->rested_us);
-    if (out->farewell_us > 0 &&
-        out->farewell_us + MQTT_FAREWELL_US / 2 > now_us)
-        earlier(&at_us, out->farewell_us + MQTT_FAREWELL_US / 2);
+                list_entry(out->queues.resting.next, struct lane, position.node)
+                    ->position.rested_us);
+    if (out->farewell.begun_us > 0 &&
+        out->farewell.begun_us + MQTT_FAREWELL_US / 2 > now_us)
+        earlier(&at_us, out->farewell.begun_us + MQTT_FAREWELL_US / 2);
     return at_us;
 }
 
 /* Makes and publishes messages while the window has room. The client writes
  * them, and the next turn makes the rest. */
 static void
-tell(struct outbound *out, int64_t now_us)
+make_and_send(struct outbound *out, int64_t now_us)
 {
     out->window.max = mqtt_window(out->mqtt);
     take_marks(out);
-    resume(out, now_us);
+    resume_lanes(out, now_us);
     retained_send(out, now_us);
     outbound_messages_make(out);
     lane_list_keep(out, now_us);
@@ -197,19 +141,19 @@ on_turn(void *user, bool is_connected)
     struct outbound *out = user;
     int64_t now_us = clock_steady_us(), at_us;
 
-    if (!out->is_watching)
+    if (!out->news.is_watching)
         lane_list_watch(out);
-    if (atomic_load(&out->has_births) && now_us >= out->look_at_us)
+    if (atomic_load(&out->news.has_births) && now_us >= out->news.look_at_us)
         lane_list_look(out);
-    is_connected = is_connected && out->farewell_us == 0;
+    is_connected = is_connected && out->farewell.begun_us == 0;
     if (is_connected)
-        tell(out, now_us);
-    else
-        lane_list_keep(out,
-                       now_us); /* marks stay set: no lane is woken twice */
+        make_and_send(out, now_us);
+    else /* lanes stay marked: none is woken twice */
+        lane_list_keep(out, now_us);
+    lane_list_forget(out);
     atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
                           memory_order_relaxed);
-    if (is_connected && !list_is_empty(&out->ready) &&
+    if (is_connected && !list_is_empty(&out->queues.ready) &&
         flight_window_has_room(&out->window))
         return 0;
     now_us = clock_steady_us();
@@ -225,8 +169,8 @@ on_farewell(void *user)
     struct outbound *out = user;
     int64_t now_us = clock_steady_us();
 
-    if (out->farewell_us == 0)
-        out->farewell_us = now_us;
+    if (out->farewell.begun_us == 0)
+        out->farewell.begun_us = now_us;
     return retained_farewell(out, now_us);
 }
 
@@ -254,7 +198,7 @@ name_client(struct outbound *out)
 static void
 wake_client(struct watcher *watcher)
 {
-    mqtt_wake(list_entry(watcher, struct outbound, watcher)->mqtt);
+    mqtt_wake(list_entry(watcher, struct outbound, news.watcher)->mqtt);
 }
 
 static struct outbound *
@@ -270,22 +214,23 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
     out->config = config;
     out->status_topic = topic_status(config->prefix);
     pthread_mutex_init(&out->mutex, NULL);
-    watcher_init(&out->watcher, wake_client);
+    watcher_init(&out->news.watcher, wake_client);
     list_init(&out->lanes);
-    list_init(&out->ready);
-    list_init(&out->due);
-    list_init(&out->resting);
-    list_init(&out->unkept);
+    list_init(&out->queues.ready);
+    list_init(&out->queues.leaving);
+    list_init(&out->queues.due);
+    list_init(&out->queues.resting);
+    list_init(&out->unkept.lanes);
     list_init(&out->refused);
     for (int i = 0; i < PAUSES; i++)
-        list_init(&out->paused[i]);
-    buf_init(&out->payloads, SIZE_MAX);
-    buf_init(&out->position, SIZE_MAX);
+        list_init(&out->queues.paused[i]);
+    buf_init(&out->turn.payloads, SIZE_MAX);
+    buf_init(&out->turn.position, SIZE_MAX);
     return out;
 }
 
 static enum status
-start(struct outbound *out, struct problem *why)
+start_client(struct outbound *out, struct problem *why)
 {
     const struct mqtt_options options = {
         .config = out->config,
@@ -318,7 +263,7 @@ outbound_open(struct outbound **out, struct registry *registry,
 
     if (!o)
         return problem_memory(why);
-    rc = start(o, why);
+    rc = start_client(o, why);
     if (rc)
         outbound_close(o);
     else
@@ -333,6 +278,7 @@ outbound_stop(struct outbound *out)
         return;
     out->has_stopped = true;
     mqtt_stop(out->mqtt);
+    lane_list_forget(out);
     lane_list_unwatch(out);
     lane_list_keep(out, INT64_MAX);
 }
@@ -348,8 +294,79 @@ outbound_close(struct outbound *out)
         lane_list_free(out);
         flight_window_fini(&out->window);
     }
-    buf_fini(&out->payloads);
-    buf_fini(&out->position);
+    buf_fini(&out->turn.payloads);
+    buf_fini(&out->turn.position);
     pthread_mutex_destroy(&out->mutex);
     free(out);
+}
+
+/* Reports */
+
+/* Explains the refusal that has lasted longest. */
+static void
+explain_refusal(struct outbound *out, struct problem *why)
+{
+    const struct list *node;
+    const struct lane *lane;
+
+    pthread_mutex_lock(&out->mutex);
+    node = list_first(&out->refused);
+    lane = node ? list_entry(node, struct lane, refused) : NULL;
+    if (lane)
+        problem_set(why, "the MQTT broker refuses messages about %s: %s",
+                    lane->name, mqtt_reason(lane->reason));
+    pthread_mutex_unlock(&out->mutex);
+}
+
+static void
+measure_lane(struct outbound_report *report, const struct lane *lane)
+{
+    uint64_t acked = lane_acked(lane), lag;
+    struct head head;
+
+    if (!lane->set || !log_head(lane->set->log, &head) || head.last <= acked)
+        return;
+    lag = head.last - acked;
+    report->lag += lag;
+    report->sets_behind++;
+    if (lag <= report->slowest_lag)
+        return;
+    report->slowest_lag = lag;
+    memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
+}
+
+static uint64_t
+load_count(atomic_uint_least64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+void
+outbound_report(struct outbound *out, struct outbound_report *report)
+{
+    struct list *node, *after;
+
+    *report = (struct outbound_report){.sets = 0};
+    outbound_state(out, &report->mqtt);
+    pthread_mutex_lock(&out->mutex);
+    list_foreach (node, after, &out->lanes) {
+        const struct lane *lane = list_entry(node, struct lane, node);
+
+        report->sets += lane->set != NULL;
+        measure_lane(report, lane);
+    }
+    pthread_mutex_unlock(&out->mutex);
+    report->in_flight = load_count(&out->counts.in_flight);
+    report->published = load_count(&out->counts.published);
+    report->acknowledged = load_count(&out->counts.acknowledged);
+    report->refused = load_count(&out->counts.refused);
+    report->left_out = load_count(&out->counts.left_out);
+}
+
+void
+outbound_state(struct outbound *out, struct mqtt_state *state)
+{
+    mqtt_state(out->mqtt, state);
+    if (state->condition == MQTT_CONNECTED && !state->why.text[0])
+        explain_refusal(out, &state->why);
 }

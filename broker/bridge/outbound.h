@@ -38,8 +38,8 @@
 struct outbound;
 
 /* Reads the lanes from mqtt.db, and starts the client. `config` is lent
- * until outbound_close. Fails if mqtt.db cannot keep where a lane begins that
- * does not begin with its set. */
+ * until outbound_close. Fails if mqtt.db cannot store the beginning of a lane
+ * that does not begin with its set. */
 MUST_CHECK enum status outbound_open(struct outbound **out,
                                      struct registry *registry,
                                      struct mqtt_db *db,

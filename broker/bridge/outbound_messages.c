@@ -22,8 +22,8 @@
  * the hole by the `after` of the next message. The lane moves to `where`; 0: it
  * does not move, within a notification. */
 static enum status
-pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
-     struct problem *why)
+pass_over(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
+          struct problem *why)
 {
     struct flight *flight = flights_add(lane, where, 0);
 
@@ -38,8 +38,8 @@ pass(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n,
 }
 
 static enum status
-pass_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
-           size_t room, struct problem *why)
+pass_over_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
+                size_t room, struct problem *why)
 {
     DIAG(DIAG_WARNING, "bridge",
          "an entry is too large for a packet of the MQTT broker, and is left "
@@ -47,19 +47,19 @@ pass_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
          diag_text("bridge", lane->out->config->name),
          diag_text("set", lane->name), diag_number("seq", seq),
          diag_number("bytes", size), diag_number("room", room));
-    return pass(lane, seq, where, 1, why);
+    return pass_over(lane, seq, where, 1, why);
 }
 
 /* Passes over entries that are no longer retained, unless the set is gone. */
 static enum status
-pass_gone(struct lane *lane, struct problem *why)
+pass_over_gone(struct lane *lane, struct problem *why)
 {
     bool is_within = lane->told_upto < lane->begun; /* a notification */
     uint64_t after = is_within ? lane->told_upto : lane->begun, upto;
     struct head head;
 
     if (!log_head(lane->set->log, &head)) {
-        atomic_store(&lane->out->has_births, true); /* look soon */
+        atomic_store(&lane->out->news.has_births, true); /* look soon */
         return STATUS_NOT_FOUND;
     }
     upto =
@@ -71,8 +71,8 @@ pass_gone(struct lane *lane, struct problem *why)
          diag_text("bridge", lane->out->config->name),
          diag_text("set", lane->name), diag_number("after", after),
          diag_number("upto", upto));
-    return pass(lane, upto, is_within && upto < lane->begun ? 0 : upto,
-                upto - after, why);
+    return pass_over(lane, upto, is_within && upto < lane->begun ? 0 : upto,
+                     upto - after, why);
 }
 
 /* Making */
@@ -87,15 +87,15 @@ struct reading {
 static void
 forget_payload(struct outbound *out, size_t offset)
 {
-    out->payloads.size = offset;
-    out->payloads.failed = false;
+    out->turn.payloads.size = offset;
+    out->turn.payloads.failed = false;
 }
 
 /* Appends the payload for `wish`, and describes it. made->last == made->after:
  * there is none. */
 static enum status
-write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
-              struct problem *why)
+write_payload(struct lane *lane, struct message_wish *wish,
+              struct outbound_message *made, struct problem *why)
 {
     struct outbound *out = lane->out;
     const struct coverage before = {.last = lane->told_upto,
@@ -110,13 +110,13 @@ write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
     wish->is_silent = true;
     wish->patience = LOG_DISK;
     made->after = wish->after;
-    made->offset = out->payloads.size;
-    rc = message_write(&out->payloads, wish, &made->last, why);
+    made->offset = out->turn.payloads.size;
+    rc = message_write(&out->turn.payloads, wish, &made->last, why);
     if (rc) {
         forget_payload(out, made->offset);
         return rc;
     }
-    made->size = out->payloads.size - made->offset;
+    made->size = out->turn.payloads.size - made->offset;
     if (made->size > 0) {
         made->from_us = covered->from_us;
         made->until_us = covered->until_us;
@@ -124,10 +124,10 @@ write_payload(struct lane *lane, struct message_wish *wish, struct made *made,
     return STATUS_OK;
 }
 
-/* Adds a message to out->made, to be published. */
+/* Adds a message to out->turn.made, to be published. */
 static enum status
-add_made(struct lane *lane, struct made *made, uint64_t where,
-         struct problem *why)
+add_message(struct lane *lane, struct outbound_message *made, uint64_t where,
+            struct problem *why)
 {
     struct outbound *out = lane->out;
 
@@ -136,7 +136,7 @@ add_made(struct lane *lane, struct made *made, uint64_t where,
         forget_payload(out, made->offset);
         return problem_memory(why);
     }
-    out->made[out->n_made++] = *made;
+    out->turn.made[out->turn.n_made++] = *made;
     return STATUS_OK;
 }
 
@@ -147,7 +147,7 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
 {
     struct lane *lane = r->lane;
     struct outbound *out = lane->out;
-    struct made made = {.is_change = false};
+    struct outbound_message made = {.is_change = false};
     size_t room = envelope_room(lane, &made),
            usual = registry_config(out->registry)->message_bytes;
     uint64_t end = lane_next_end(lane);
@@ -165,20 +165,21 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
         return rc;
     if (made.size > room) {
         forget_payload(out, made.offset);
-        return pass_large(lane, made.last, made.last, made.size, room, why);
+        return pass_over_large(lane, made.last, made.last, made.size, room,
+                               why);
     }
-    rc = add_made(lane, &made, tells_changes ? 0 : made.last, why);
+    rc = add_message(lane, &made, tells_changes ? 0 : made.last, why);
     if (rc)
         return rc;
     if (lane_begin(lane, made.last, &is_new)) {
-        outbound_rewind(lane); /* drops the messages of this turn, too */
+        lane_rewind(lane); /* drops the messages of this turn, too */
         return problem_memory(why);
     }
     if (!tells_changes)
         lane_tell(lane, made.last, &r->covered.digest);
     if (is_new) {
-        lane_list_note(lane);
-        out->must_keep = true;
+        lane_note(lane);
+        out->unkept.must_keep = true;
     }
     return STATUS_OK;
 }
@@ -201,7 +202,7 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
 {
     struct lane *lane = r->lane;
     struct outbound *out = lane->out;
-    struct made made = {.is_change = true};
+    struct outbound_message made = {.is_change = true};
     uint64_t seq = lane->told_upto + 1,
              where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
     struct message_wish wish = {
@@ -225,9 +226,9 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     room = envelope_room(lane, &made);
     if (made.size > room) {
         forget_payload(out, made.offset);
-        return pass_large(lane, seq, where, made.size, room, why);
+        return pass_over_large(lane, seq, where, made.size, room, why);
     }
-    rc = add_made(lane, &made, where, why);
+    rc = add_message(lane, &made, where, why);
     if (rc)
         return rc;
     lane_tell(lane, seq, &r->covered.digest);
@@ -250,7 +251,8 @@ static bool
 has_room(const struct outbound *out)
 {
     return flight_window_has_room(&out->window) &&
-           out->n_made < TURN_MESSAGES && out->payloads.size < TURN_BYTES;
+           out->turn.n_made < TURN_MESSAGES &&
+           out->turn.payloads.size < TURN_BYTES;
 }
 
 /* One turn of a lane: a notification, or some changes. */
@@ -266,13 +268,13 @@ make_some(struct reading *r, bool *has_more, struct problem *why)
         rc = make_next(r, has_more, why);
     if (rc == STATUS_GONE) {
         *has_more = true;
-        rc = pass_gone(r->lane, why);
+        rc = pass_over_gone(r->lane, why);
     }
     return rc;
 }
 
 static void
-tell(struct lane *lane)
+make_of_lane(struct lane *lane)
 {
     struct reading reading = {.lane = lane};
     struct problem why = {""};
@@ -284,20 +286,21 @@ tell(struct lane *lane)
     rc = make_some(&reading, &has_more, &why);
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {
-        DIAG(DIAG_ERROR, "bridge", "cannot read for a bridge",
+        DIAG(DIAG_ERROR, "bridge",
+             "cannot read the entries of a set for a bridge",
              diag_text("bridge", lane->out->config->name),
              diag_text("set", lane->name), diag_text("error", why.text));
-        outbound_pause(lane);
+        lane_pause(lane);
     } else if (!rc && has_more) {
-        outbound_ready(lane);
+        lane_ready(lane);
     }
 }
 
 void
 outbound_messages_make(struct outbound *out)
 {
-    buf_clear(&out->payloads);
-    out->n_made = 0;
-    while (!list_is_empty(&out->ready) && has_room(out))
-        tell(list_entry(out->ready.next, struct lane, queue));
+    buf_clear(&out->turn.payloads);
+    out->turn.n_made = 0;
+    while (!list_is_empty(&out->queues.ready) && has_room(out))
+        make_of_lane(list_entry(out->queues.ready.next, struct lane, queue));
 }

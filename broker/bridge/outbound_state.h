@@ -1,13 +1,15 @@
 /*
  * outbound_state.h - shared declarations of the direction outwards.
  *
- *     outbound            its life, the client's calls, a turn
- *     lane_list           sets come and go; their rows in mqtt.db; reports
+ *     outbound            its life, the client's calls, a turn, reports
+ *     lane_list           sets come and go; rows in mqtt.db
  *     outbound_messages   makes messages from the log
  *     envelope            describes messages: topic, type, properties
  *     retained_positions  position and status
  *     flights             messages on their way: published, acknowledged
- *     lane                a set's cursor
+ *     lane                a set's cursor, and what waits for it
+ *
+ * A file calls only files below it in this table.
  *
  * A turn:
  *
@@ -16,6 +18,7 @@
  *     lane_list_keep           writes their ends in one transaction
  *     flights_send             publishes them only now
  *     retained_send            publishes positions
+ *     lane_list_forget         frees lanes whose set and position are gone
  */
 #ifndef BROKER_BRIDGE_OUTBOUND_STATE_H
 #define BROKER_BRIDGE_OUTBOUND_STATE_H
@@ -49,13 +52,59 @@
 #define PAUSES 7
 
 /* A message that was made, and not published yet. */
-struct made {
+struct outbound_message {
     struct flight *flight;
-    size_t offset, size; /* its payload in out->payloads */
+    size_t offset, size; /* its payload in turn.payloads */
     uint64_t after, last;
     int64_t from_us, until_us;
     bool is_change; /* else a notification */
     enum change_kind kind;
+};
+
+/* Sets and entries that are new since the last look. */
+struct outbound_news {
+    bool is_watching;
+    bool has_looked; /* at all sets: later sets are new */
+    struct watch births;
+    atomic_bool has_births;
+    int64_t look_at_us;     /* steady: not before that */
+    struct watcher watcher; /* of the lanes */
+};
+
+/* A lane waits in one of the first three, its position in one of the last
+ * two. */
+struct outbound_queues {
+    struct list ready, paused[PAUSES], leaving;
+    struct list due, resting;
+};
+
+/* Rows that mqtt.db does not have. */
+struct unkept_rows {
+    struct list lanes;
+    bool must_keep, must_be_firm;
+    bool is_failing;
+    int64_t keep_at_us; /* steady: write by then; after a failure not before
+                           then */
+    struct lane_row *rows;
+    size_t capacity;
+};
+
+struct outbound_turn {
+    struct buf payloads, position;
+    struct outbound_message made[TURN_MESSAGES];
+    size_t n_made;
+};
+
+/* An acknowledgement that comes during mqtt_publish. */
+struct early_acknowledgement {
+    bool is_open; /* mqtt_publish is running */
+    int mid, reason;
+};
+
+/* "offline", at the end. */
+struct farewell {
+    int64_t begun_us; /* steady; 0: not yet */
+    bool is_sent, is_acknowledged;
 };
 
 struct outbound_counts {
@@ -76,30 +125,11 @@ struct outbound {
                               the bridge's thread makes them, and it reads both
                               without the lock */
     struct list lanes;     /* by name */
-    size_t n_lanes;
+    struct list refused;   /* lanes, longest refusal first; under the mutex */
 
-    /* News */
-    bool is_watching;
-    bool has_looked; /* at all sets: later sets are new */
-    struct watch births;
-    atomic_bool has_births;
-    int64_t look_at_us;     /* steady: not before that */
-    struct watcher watcher; /* of the lanes */
-
-    /* Lanes that wait */
-    struct list ready, paused[PAUSES];
-    struct list due, resting; /* positions of lanes */
-
-    struct list refused; /* lanes, longest refusal first; under the mutex */
-
-    /* Missing in mqtt.db */
-    struct list unkept;
-    bool must_keep, must_be_firm;
-    bool is_db_failing;
-    int64_t keep_at_us; /* steady: write by then; after a failure not before
-                           then */
-    struct lane_row *rows;
-    size_t rows_capacity;
+    struct outbound_news news;
+    struct outbound_queues queues;
+    struct unkept_rows unkept;
 
     /* This connection */
     bool takes_retained;
@@ -107,20 +137,11 @@ struct outbound {
     struct flight_window window;
     unsigned turns_of_positions; /* messages since the last position: positions
                                     give way to them */
+    struct early_acknowledgement early;
 
-    /* This turn */
-    struct buf payloads, position;
-    struct made made[TURN_MESSAGES];
-    size_t n_made;
-
-    /* Collects acknowledgements that come during mqtt_publish. */
-    bool is_publishing;
-    int early_mid, early_reason;
-
-    /* The end */
-    int64_t farewell_us; /* steady: when it began; 0: not yet */
-    bool is_offline_sent, is_offline_told, has_stopped;
-
+    struct outbound_turn turn;
+    struct farewell farewell;
+    bool has_stopped;
     struct outbound_counts counts;
 };
 
@@ -130,29 +151,10 @@ outbound_count(atomic_uint_least64_t *count, uint64_t n)
     atomic_fetch_add_explicit(count, n, memory_order_relaxed);
 }
 
-/* outbound.c */
-
-/* Puts a lane into the ready queue, unless it is paused. */
-void outbound_ready(struct lane *lane);
-/* Pauses a lane; `failures` determines how long. */
-void outbound_pause(struct lane *lane);
-/* Makes all messages of the lane again that are in flight. */
-void outbound_rewind(struct lane *lane);
-/* Notes that the MQTT broker refuses the lane's messages, for this reason; 0:
- * not any more. */
-void outbound_refused(struct lane *lane, int reason);
-
-/* Publishes any kind of message; its acknowledgement may come during the call.
- * On failure the flight is released. */
-MUST_CHECK enum status outbound_publish(struct outbound *out,
-                                        const struct mqtt_message *message,
-                                        struct flight *flight,
-                                        struct problem *why);
-
 /* lane_list.c */
 
-/* Reads the lanes from mqtt.db, then looks at all sets. Fails if mqtt.db
- * cannot keep the beginnings of lanes firmly. */
+/* Reads the lanes from mqtt.db, then looks at all sets. Fails if mqtt.db cannot
+ * keep the beginnings of lanes firmly. */
 MUST_CHECK enum status lane_list_learn(struct outbound *out,
                                        struct problem *why);
 /* Looks at all sets for new and removed ones. */
@@ -160,17 +162,15 @@ void lane_list_look(struct outbound *out);
 /* Watches the logs of all sets from now on. */
 void lane_list_watch(struct outbound *out);
 void lane_list_unwatch(struct outbound *out);
-/* Has mqtt.db write the lane's row. */
-void lane_list_note(struct lane *lane);
 /* Writes the noted rows, if it is time. */
 void lane_list_keep(struct outbound *out, int64_t now_us);
-/* Frees a lane whose set and position are gone. */
-void lane_list_forget(struct lane *lane);
+/* Frees the lanes that leave, and their rows. */
+void lane_list_forget(struct outbound *out);
 void lane_list_free(struct outbound *out);
 
 /* outbound_messages.c */
 
-/* Makes messages of the ready lanes, into out->made and out->payloads. */
+/* Makes messages of the ready lanes. */
 void outbound_messages_make(struct outbound *out);
 
 /* envelope.c */
@@ -188,12 +188,15 @@ struct envelope {
 };
 
 void envelope_write(struct envelope *e, const struct lane *lane,
-                    const struct made *made);
+                    const struct outbound_message *made);
 /* The largest payload, whatever the message covers: assumes numbers and times
  * of the greatest length. */
-size_t envelope_room(const struct lane *lane, const struct made *made);
+size_t envelope_room(const struct lane *lane,
+                     const struct outbound_message *made);
 
 /* flights.c */
+
+#define FLIGHT_UNACKNOWLEDGED (-1) /* not a reason of MQTT */
 
 /* Adds a flight to the lane, in order: a message to send, or an entry to pass
  * over. NULL: no memory. */
@@ -201,10 +204,17 @@ struct flight *flights_add(struct lane *lane, uint64_t upto, size_t bytes);
 /* Removes finished flights from the front, and moves the lane's cursor behind
  * them. */
 void flights_advance(struct lane *lane);
-/* Publishes the messages in out->made. */
+/* Publishes any kind of message. *reason: that of its acknowledgement if it
+ * came during the call, and the flight is not in the window any more; else
+ * FLIGHT_UNACKNOWLEDGED. On failure the flight is released. */
+MUST_CHECK enum status flights_publish(struct outbound *out,
+                                       const struct mqtt_message *message,
+                                       struct flight *flight, int *reason,
+                                       struct problem *why);
+/* Publishes the messages of this turn. */
 void flights_send(struct outbound *out);
-/* Handles an acknowledgement. The flight is no longer in the window's tables,
- * but still in its lane's list or in `others`. */
+/* Handles the acknowledgement of a message. The flight is no longer in the
+ * window's tables, but still in its lane's list or in `others`. */
 void flights_acknowledged(struct outbound *out, struct flight *flight,
                           int reason);
 
@@ -212,9 +222,10 @@ void flights_acknowledged(struct outbound *out, struct flight *flight,
 
 /* After a connection was made: publishes the status, and all positions. */
 void retained_connected(struct outbound *out);
-/* Notes that the lane's position has changed. */
-void retained_note(struct lane *lane);
+/* Publishes positions that are due, as many as give way to messages. */
 void retained_send(struct outbound *out, int64_t now_us);
+/* Handles the acknowledgement of a status or a position; releases the
+ * flight. */
 void retained_acknowledged(struct outbound *out, struct flight *flight,
                            int reason);
 /* At the end: publishes positions, then "offline". Returns true when all is

@@ -30,7 +30,7 @@ answer_of(enum status rc)
 
 /* Adds a text unchanged if JSON can hold it. */
 static void
-add(struct buf *to, const char *name, struct slice text)
+add_text(struct buf *to, const char *name, struct slice text)
 {
     bool is_plain =
         text.size <= REJECTION_TEXT_MAX && mqtt_topic_is_valid(text);
@@ -46,9 +46,9 @@ rejection_write(struct buf *to, struct slice topic, struct slice set,
     const struct answer *answer = answer_of(rc);
 
     json_problem_begin(to, answer->status, answer->title, why);
-    add(to, "topic", topic);
-    add(to, "set", set);
+    add_text(to, "topic", topic);
+    add_text(to, "set", set);
     if (key.size > 0)
-        add(to, "key", key);
+        add_text(to, "key", key);
     BUF_ADD(to, "}\n");
 }

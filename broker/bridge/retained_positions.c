@@ -3,7 +3,7 @@
  * After a publication it rests for a second, and is due again if it has moved
  * meanwhile, so the last position is never omitted.
  *
- *     none --moved--> due --told--> resting --a second--> due, or none
+ *     none --moved--> due --published--> resting --a second--> due, or none
  *
  * Positions give way to messages, but every eighth publication may be one. So
  * they come however many messages there are, and the 10,000 positions after a
@@ -35,6 +35,62 @@ qos_of(const struct outbound *out)
     return out->config->qos > 0 ? 1 : 0;
 }
 
+/* Acknowledgements */
+
+/* Logs a reason once, not with each connection and each position. */
+static void
+judge_status(struct outbound *out, int reason)
+{
+    if (reason && reason != out->status_reason)
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker refuses the status of a bridge",
+             diag_text("bridge", out->config->name),
+             diag_text("topic", out->status_topic.text),
+             diag_text("reason", mqtt_reason(reason)));
+    out->status_reason = (uint8_t)reason;
+}
+
+static void
+judge_position(struct lane *lane, int reason)
+{
+    if (reason && reason != lane->position.reason)
+        DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a position",
+             diag_text("bridge", lane->out->config->name),
+             diag_text("set", lane->name),
+             diag_text("reason", mqtt_reason(reason)));
+    lane->position.reason = (uint8_t)reason;
+}
+
+void
+retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
+{
+    struct lane *lane = flight->lane;
+
+    if (flight->kind == FLIGHT_STATUS && flight->upto)
+        out->farewell.is_acknowledged = true;
+    if (reason < MQTT_REASON_FAILED)
+        reason = 0;
+    if (flight->kind == FLIGHT_STATUS)
+        judge_status(out, reason);
+    else if (lane)
+        judge_position(lane, reason);
+    if (lane && lane->position.is_clearing && flight->bytes == 0)
+        lane_leave(lane);
+    flight_window_release(&out->window, flight);
+}
+
+static enum status
+publish_retained(struct outbound *out, const struct mqtt_message *message,
+                 struct flight *flight, struct problem *why)
+{
+    int reason;
+    enum status rc = flights_publish(out, message, flight, &reason, why);
+
+    if (!rc && reason != FLIGHT_UNACKNOWLEDGED)
+        retained_acknowledged(out, flight, reason);
+    return rc;
+}
+
 /* Status */
 
 /* Publishes the status. If the window is full, at QoS 0, which needs no room.
@@ -56,32 +112,15 @@ send_status(struct outbound *out, const char *text, bool is_last)
         return false;
     flight->upto = is_last;
     list_append(&out->window.others, &flight->node);
-    if (!outbound_publish(out, &message, flight, &why))
+    if (!publish_retained(out, &message, flight, &why))
         return true;
-    DIAG(DIAG_WARNING, "bridge", "cannot tell the status of a bridge",
+    DIAG(DIAG_WARNING, "bridge", "cannot publish the status of a bridge",
          diag_text("bridge", out->config->name), diag_text("status", text),
          diag_text("error", why.text));
     return false;
 }
 
 /* Positions */
-
-static void
-make_due(struct lane *lane)
-{
-    lane->is_due = true;
-    if (lane->is_resting)
-        return;
-    list_remove(&lane->told);
-    list_append(&lane->out->due, &lane->told);
-}
-
-void
-retained_note(struct lane *lane)
-{
-    if (!lane->is_due)
-        make_due(lane);
-}
 
 void
 retained_connected(struct outbound *out)
@@ -93,11 +132,11 @@ retained_connected(struct outbound *out)
         send_status(out, ONLINE, false);
     else
         DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker takes no retained messages: it is told neither "
-             "status nor positions",
+             "the MQTT broker takes no retained messages: the bridge publishes "
+             "neither status nor positions",
              diag_text("bridge", out->config->name));
     list_foreach (node, after, &out->lanes)
-        retained_note(list_entry(node, struct lane, node));
+        lane_note_position(list_entry(node, struct lane, node));
 }
 
 /* T(seq) at the lane's cursor; DATETIME_NONE: no longer known. */
@@ -170,18 +209,18 @@ send_position(struct lane *lane, struct problem *why)
     };
     struct flight *flight;
 
-    buf_clear(&out->position);
+    buf_clear(&out->turn.position);
     if (lane->set)
-        write_position(&out->position, lane);
-    message.payload = buf_slice(&out->position);
-    flight = out->position.failed
+        write_position(&out->turn.position, lane);
+    message.payload = buf_slice(&out->turn.position);
+    flight = out->turn.position.failed
                  ? NULL
                  : flight_window_add(&out->window, FLIGHT_POSITION, lane,
                                      message.payload.size);
     if (!flight)
         return problem_memory(why);
     list_append(&out->window.others, &flight->node);
-    return outbound_publish(out, &message, flight, why);
+    return publish_retained(out, &message, flight, why);
 }
 
 /* Skips all positions: the MQTT broker retains none. */
@@ -190,13 +229,13 @@ send_none(struct outbound *out)
 {
     struct list *node;
 
-    while ((node = list_first(&out->due))) {
-        struct lane *lane = list_entry(node, struct lane, told);
+    while ((node = list_first(&out->queues.due))) {
+        struct lane *lane = list_entry(node, struct lane, position.node);
 
         list_remove(node);
-        lane->is_due = false;
-        if (lane->is_clearing)
-            lane_list_forget(lane);
+        lane->position.is_due = false;
+        if (lane->position.is_clearing)
+            lane_leave(lane);
     }
 }
 
@@ -204,20 +243,21 @@ send_none(struct outbound *out)
 static enum status
 send_next(struct outbound *out, int64_t now_us)
 {
-    struct lane *lane = list_entry(out->due.next, struct lane, told);
+    struct lane *lane =
+        list_entry(out->queues.due.next, struct lane, position.node);
     struct problem why = {""};
     enum status rc;
 
-    list_remove(&lane->told);
-    lane->is_due = false;
-    lane->is_resting = true;
-    lane->rested_us = now_us + SECOND_US;
-    list_append(&out->resting, &lane->told);
+    list_remove(&lane->position.node);
+    lane->position.is_due = false;
+    lane->position.is_resting = true;
+    lane->position.rested_us = now_us + SECOND_US;
+    list_append(&out->queues.resting, &lane->position.node);
     rc = send_position(lane, &why);
     if (rc) {
-        lane->is_due = true; /* try again a second later */
+        lane->position.is_due = true; /* try again a second later */
         if (rc != STATUS_AGAIN)
-            DIAG(DIAG_WARNING, "bridge", "cannot tell a position",
+            DIAG(DIAG_WARNING, "bridge", "cannot publish a position",
                  diag_text("bridge", out->config->name),
                  diag_text("set", lane->name), diag_text("error", why.text));
     }
@@ -229,15 +269,15 @@ wake_rested(struct outbound *out, int64_t now_us)
 {
     struct list *node;
 
-    while ((node = list_first(&out->resting))) {
-        struct lane *lane = list_entry(node, struct lane, told);
+    while ((node = list_first(&out->queues.resting))) {
+        struct lane *lane = list_entry(node, struct lane, position.node);
 
-        if (lane->rested_us > now_us)
+        if (lane->position.rested_us > now_us)
             return;
         list_remove(node);
-        lane->is_resting = false;
-        if (lane->is_due)
-            make_due(lane);
+        lane->position.is_resting = false;
+        if (lane->position.is_due)
+            lane_note_position(lane);
     }
 }
 
@@ -251,54 +291,14 @@ retained_send(struct outbound *out, int64_t now_us)
         send_none(out);
     if (*turns > TURNS_MAX)
         *turns = TURNS_MAX;
-    while (!list_is_empty(&out->due) && flight_window_has_room(&out->window)) {
-        if (!list_is_empty(&out->ready) && *turns < MESSAGES_BETWEEN)
+    while (!list_is_empty(&out->queues.due) &&
+           flight_window_has_room(&out->window)) {
+        if (!list_is_empty(&out->queues.ready) && *turns < MESSAGES_BETWEEN)
             return;
         *turns -= *turns < MESSAGES_BETWEEN ? *turns : MESSAGES_BETWEEN;
         if (send_next(out, now_us))
             return;
     }
-}
-
-/* Logs a reason once, not with each connection and each position. */
-static void
-judge_status(struct outbound *out, int reason)
-{
-    if (reason && reason != out->status_reason)
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker refuses the status of a bridge",
-             diag_text("bridge", out->config->name),
-             diag_text("topic", out->status_topic.text),
-             diag_text("reason", mqtt_reason(reason)));
-    out->status_reason = (uint8_t)reason;
-}
-
-static void
-judge_position(struct lane *lane, int reason)
-{
-    if (reason && reason != lane->position_reason)
-        DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a position",
-             diag_text("bridge", lane->out->config->name),
-             diag_text("set", lane->name),
-             diag_text("reason", mqtt_reason(reason)));
-    lane->position_reason = (uint8_t)reason;
-}
-
-void
-retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
-{
-    struct lane *lane = flight->lane;
-
-    if (flight->kind == FLIGHT_STATUS && flight->upto)
-        out->is_offline_told = true;
-    if (reason < MQTT_REASON_FAILED)
-        reason = 0;
-    if (flight->kind == FLIGHT_STATUS)
-        judge_status(out, reason);
-    else if (lane)
-        judge_position(lane, reason);
-    if (lane && lane->is_clearing && flight->bytes == 0)
-        lane_list_forget(lane);
 }
 
 /* True when "offline" must go out. Messages in flight and positions have half
@@ -307,8 +307,8 @@ retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
 static bool
 is_time_to_go(const struct outbound *out, int64_t now_us)
 {
-    return now_us >= out->farewell_us + MQTT_FAREWELL_US / 2 ||
-           (out->window.in_flight == 0 && list_is_empty(&out->due));
+    return now_us >= out->farewell.begun_us + MQTT_FAREWELL_US / 2 ||
+           (out->window.in_flight == 0 && list_is_empty(&out->queues.due));
 }
 
 bool
@@ -316,16 +316,16 @@ retained_farewell(struct outbound *out, int64_t now_us)
 {
     if (!out->takes_retained)
         return out->window.in_flight == 0;
-    if (!out->is_offline_sent) {
+    if (!out->farewell.is_sent) {
         wake_rested(out, INT64_MAX);
-        while (!list_is_empty(&out->due) &&
+        while (!list_is_empty(&out->queues.due) &&
                flight_window_has_room(&out->window) && !send_next(out, now_us))
             wake_rested(out, INT64_MAX);
     }
-    if (!out->is_offline_sent && is_time_to_go(out, now_us)) {
-        out->is_offline_sent = true;
+    if (!out->farewell.is_sent && is_time_to_go(out, now_us)) {
+        out->farewell.is_sent = true;
         if (!send_status(out, OFFLINE, true))
-            out->is_offline_told = true; /* nothing more can be done */
+            out->farewell.is_acknowledged = true; /* nothing more can be done */
     }
-    return out->is_offline_told && out->window.in_flight == 0;
+    return out->farewell.is_acknowledged && out->window.in_flight == 0;
 }

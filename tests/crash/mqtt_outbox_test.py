@@ -98,7 +98,7 @@ def test_a_ledger_that_cannot_be_written_stops_nothing(
             receiver.until(news.posted)
         faults.wait()
         if outcome != faults.SHORT:  # SQLite goes on with the rest
-            news.broker.wait_said("cannot keep how far a bridge has come")
+            news.broker.wait_said("cannot write the progress of a bridge")
         mosquitto.stop()
         news.post(5)
         news.broker.kill()
@@ -113,7 +113,7 @@ def test_a_ledger_that_cannot_be_written_stops_nothing(
     news.post()
     faults.wait()
     faults.disarm()
-    news.broker.wait_said("how far a bridge has come is kept again")
+    news.broker.wait_said("the progress of a bridge is written again")
     receiver.until(news.posted)
 
 

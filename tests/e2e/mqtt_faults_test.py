@@ -234,7 +234,7 @@ def test_what_is_refused_is_told_again_patiently(start_mosquitto, bridge):
 
     ready = broker.get("/readyz")
     assert ready.status == 200
-    why = "the MQTT broker refuses what is told of bad: not authorized\n"
+    why = "the MQTT broker refuses messages about bad: not authorized\n"
     assert f"bridge a, out: {why}" in ready.text
     # It is said once of its messages, once of its position.
     assert 1 <= times_said(broker, "refuses") <= 2

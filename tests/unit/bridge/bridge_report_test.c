@@ -170,8 +170,8 @@ TEST(what_does_not_work_is_a_line_of_warning)
                   "warning: bridge plant, in: the disk is full\n");
 
     out.mqtt = (struct mqtt_state){
-        MQTT_CONNECTED, MOMENT_US, 1, {"it refuses what is told of demo"}};
+        MQTT_CONNECTED, MOMENT_US, 1, {"it refuses messages about demo"}};
     assert_warned(
         &out.mqtt, NULL,
-        "warning: bridge plant, out: it refuses what is told of demo\n");
+        "warning: bridge plant, out: it refuses messages about demo\n");
 }

@@ -6,7 +6,7 @@
 #include "tests/unit/bridge_quiet/outbound_stage.h"
 
 #define REFUSES(set) \
-    "the MQTT broker refuses what is told of " set ": not authorized"
+    "the MQTT broker refuses messages about " set ": not authorized"
 
 FIXTURE(outs_setup_demo, outs_teardown);
 
