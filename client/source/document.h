@@ -90,6 +90,11 @@ struct document;
 struct document *document_new(const char *base,
                               const struct document_events *events, void *user);
 
+/* document_new with a lower limit than DOCUMENT_UNPACKED_MAX, for tests. */
+struct document *document_new_within(uint64_t max_bytes, const char *base,
+                                     const struct document_events *events,
+                                     void *user);
+
 /* The same for a document to which `url` redirects: a host's robots.txt is one
  * wherever it is kept (RFC 9309 section 2.3.1.2). */
 struct document *document_new_moved(const char *url, const char *base,

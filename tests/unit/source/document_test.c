@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "client/source/document_inside.h"
 #include "tests/support/examples.h"
 #include "tests/support/gzip.h"
 #include "tests/test.h"
