@@ -8,48 +8,61 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
+#include "base/db.h"
 #include "client/cli/cli.h"
 
 /* The beginning of a file of SQLite. */
 static const char magic[] = "SQLite format 3";
 
-/* Milliseconds to wait for another process that uses the file. */
-#define BUSY_MS 5000
+enum { SQL_IS_FIRST, SQL_FIRST, N_SQL };
+
+static const char *const sql[N_SQL] = {
+    [SQL_IS_FIRST] = "SELECT 1 FROM first_set WHERE url = ?1",
+    [SQL_FIRST] = "INSERT INTO first_set VALUES (?1)",
+};
+
+/* first_set: the set that once was the source's only one; its listing is
+ * FILE.list. */
+static const struct db_kind kind = {
+    .name = "the positions in",
+    .mode = DB_SHARED,
+    .opening = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)",
+    .sql = sql,
+    .n_sql = N_SQL,
+};
 
 struct follow_state {
     struct td_client *client;
     const char *path;                /* NULL: keeps nothing */
-    sqlite3 *db;                     /* NULL: a line of text */
+    struct db db;                    /* not open: a line of text */
     char position[TD_POSITION_SIZE]; /* of that line; "": none */
     char *set_url; /* the set of that position; NULL: unknown */
     bool has_line; /* it was there at the start */
 };
 
 static bool
-fail(const struct follow_state *state, const char *why)
+fail_keeping(const struct follow_state *state, const char *why)
 {
     say("cannot keep positions in %s: %s", state->path, why);
     return false;
 }
 
-/* The set that once was the source's only one: its listing is FILE.list. */
-static const char schema[] = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)";
-
 static bool
 open_db(struct follow_state *state, const char *path)
 {
-    if (sqlite3_open_v2(path, &state->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                        NULL) == SQLITE_OK &&
-        sqlite3_busy_timeout(state->db, BUSY_MS) == SQLITE_OK &&
-        sqlite3_exec(state->db, schema, NULL, NULL, NULL) == SQLITE_OK)
+    struct problem why = {.text = ""};
+
+    if (!db_open_kind(&state->db, &kind, path, &why))
         return true;
-    fail(state, state->db ? sqlite3_errmsg(state->db) : NO_MEMORY);
-    sqlite3_close(state->db);
-    state->db = NULL;
+    say("%s", why.text);
     return false;
+}
+
+/* Prints why the last call of the library failed at the database. */
+static bool
+fail_db(struct follow_state *state)
+{
+    return fail_keeping(state, sqlite3_errmsg(state->db.handle));
 }
 
 static bool
@@ -111,7 +124,7 @@ follow_state_close(struct follow_state *state)
 {
     if (!state)
         return;
-    sqlite3_close(state->db);
+    db_close(&state->db);
     free(state->set_url);
     free(state);
 }
@@ -119,20 +132,18 @@ follow_state_close(struct follow_state *state)
 /* Runs a statement with the URL of a set as its parameter. Sets `*is` if there
  * is a row. */
 static bool
-ask_first(struct follow_state *state, const char *text, const char *set_url,
-          bool *is)
+ask_first(struct follow_state *state, int which, const char *set_url, bool *is)
 {
-    sqlite3_stmt *s = NULL;
-    int code = sqlite3_prepare_v2(state->db, text, -1, &s, NULL);
+    sqlite3_stmt *s = state->db.statements[which];
+    struct problem why = {.text = ""};
+    enum status rc;
 
-    if (!code)
-        code = sqlite3_bind_text(s, 1, set_url, -1, SQLITE_STATIC);
-    if (!code)
-        code = sqlite3_step(s);
-    *is = code == SQLITE_ROW;
-    sqlite3_finalize(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE ||
-           fail(state, sqlite3_errmsg(state->db));
+    db_bind_text(s, 1, slice_of(set_url));
+    rc = db_step(&state->db, s, is, NULL, &why);
+    db_reset(s);
+    if (rc)
+        say("%s", why.text);
+    return !rc;
 }
 
 /* Turns the line into a row, in one step, as the source has several sets. */
@@ -150,20 +161,18 @@ become_db(struct follow_state *state, size_t n_sets)
     }
     if (snprintf(path, sizeof(path), "%s.new", state->path) >=
         (int)sizeof(path))
-        return fail(state, strerror(ENAMETOOLONG));
+        return fail_keeping(state, strerror(ENAMETOOLONG));
     unlink(path);
     if (!open_db(state, path))
         return false;
     if (state->set_url && state->position[0] &&
-        td_position_save(state->db, state->set_url, state->position))
-        return fail(state, sqlite3_errmsg(state->db));
-    if (state->set_url && !ask_first(state, "INSERT INTO first_set VALUES (?1)",
-                                     state->set_url, &is))
+        td_position_save(state->db.handle, state->set_url, state->position))
+        return fail_db(state);
+    if (state->set_url && !ask_first(state, SQL_FIRST, state->set_url, &is))
         return false;
-    sqlite3_close(state->db);
-    state->db = NULL;
+    db_close(&state->db);
     if (rename(path, state->path))
-        return fail(state, strerror(errno));
+        return fail_keeping(state, strerror(errno));
     return open_db(state, state->path);
 }
 
@@ -186,19 +195,19 @@ follow_state_start(struct follow_state *state, struct td_start *start)
 
     if (!state->path)
         return true;
-    if (!state->db && start->n_sets > 1 && !become_db(state, start->n_sets))
+    if (!state->db.handle && start->n_sets > 1 &&
+        !become_db(state, start->n_sets))
         return false;
-    if (state->db) {
-        if (!ask_first(state, "SELECT 1 FROM first_set WHERE url = ?1",
-                       start->set_url, &is_first))
+    if (state->db.handle) {
+        if (!ask_first(state, SQL_IS_FIRST, start->set_url, &is_first))
             return false;
-        if (td_position_load(state->db, start->set_url, start->after))
-            return fail(state, sqlite3_errmsg(state->db));
+        if (td_position_load(state->db.handle, start->set_url, start->after))
+            return fail_db(state);
     } else {
         memcpy(start->after, state->position, sizeof(start->after));
         state->set_url = strdup(start->set_url);
         if (!state->set_url)
-            return fail(state, NO_MEMORY);
+            return fail_keeping(state, NO_MEMORY);
     }
     if (is_first)
         n = snprintf(start->listing, sizeof(start->listing), "%s.list",
@@ -208,7 +217,7 @@ follow_state_start(struct follow_state *state, struct td_start *start)
                      "%s.list-%016" PRIx64, state->path,
                      mark_of(start->set_url));
     return n < (int)sizeof(start->listing) ||
-           fail(state, strerror(ENAMETOOLONG));
+           fail_keeping(state, strerror(ENAMETOOLONG));
 }
 
 bool
@@ -219,12 +228,12 @@ follow_state_keep(struct follow_state *state, const char *set_url,
 
     if (!state->path)
         return true;
-    if (state->db) {
-        if (!td_position_load(state->db, set_url, kept) &&
+    if (state->db.handle) {
+        if (!td_position_load(state->db.handle, set_url, kept) &&
             !strcmp(kept, position))
             return true;
-        return !td_position_save(state->db, set_url, position) ||
-               fail(state, sqlite3_errmsg(state->db));
+        return !td_position_save(state->db.handle, set_url, position) ||
+               fail_db(state);
     }
     if (!strcmp(position, state->position))
         return true;

@@ -9,30 +9,28 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "client/lib/client.h"
 #include "client/source/source_position.h"
 
 /* Reads up to `room` bytes. -1: see errno. */
 static ssize_t
-read_all(const char *path, char *to, size_t room)
+read_begin(const char *path, char *to, size_t room)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = 0;
-    ssize_t n = fd < 0 ? -1 : 1;
+    FILE *file = fopen(path, "re");
+    ssize_t size;
     int error;
 
-    while (n > 0 && (size_t)size < room) {
-        n = read(fd, to + size, room - (size_t)size);
-        if (n < 0 && errno == EINTR)
-            n = 1;
-        else if (n > 0)
-            size += n;
-    }
+    if (!file)
+        return -1;
+    errno = 0;
+    size = (ssize_t)fread(to, 1, room, file);
     error = errno;
-    if (fd >= 0)
-        close(fd);
+    if (ferror(file))
+        size = -1;
+    fclose(file);
     errno = error;
-    return n < 0 ? -1 : size;
+    return size;
 }
 
 enum td_status
@@ -41,7 +39,7 @@ td_position_read(struct td_client *client, const char *path,
 {
     char line[TD_POSITION_SIZE + 1];
     struct source_position place;
-    ssize_t size = read_all(path, line, sizeof(line) - 1);
+    ssize_t size = read_begin(path, line, sizeof(line) - 1);
 
     client_begin(client);
     position[0] = '\0';
@@ -60,22 +58,6 @@ td_position_read(struct td_client *client, const char *path,
                                               "%s holds no position", path));
     memcpy(position, line, (size_t)size + 1);
     return client_end(client, STATUS_OK);
-}
-
-static bool
-write_all(int fd, const char *text, size_t size)
-{
-    while (size) {
-        ssize_t n = write(fd, text, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        text += n;
-        size -= (size_t)n;
-    }
-    return true;
 }
 
 /* Opens the directory of `path`, for fsync. -1: see errno. */
@@ -125,8 +107,8 @@ td_position_write(struct td_client *client, const char *path,
 
     /* Sync bytes, name and directory in this order: else a crash may leave a
      * name without bytes, or the old position. */
-    if (!write_all(fd, line, (size_t)size) || fsync(fd) || rename(temp, path) ||
-        fsync(directory))
+    if (file_write(fd, (struct slice){line, (size_t)size}) || fsync(fd) ||
+        rename(temp, path) || fsync(directory))
         goto out;
     rc = STATUS_OK;
 
