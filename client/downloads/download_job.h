@@ -21,7 +21,7 @@ enum download_job_state {
 };
 
 struct download_job {
-    struct host_queues_job queued; /* first: cast back to the job */
+    struct queued_job queued; /* first: cast back to the job */
     struct downloads *downloads;
     struct download_job *next, *prev; /* among all */
     struct download_job *next_over;

@@ -192,7 +192,7 @@ place(struct download_job *job)
 static void
 leave_host(struct downloads *d, struct host *host, const struct problem *why)
 {
-    struct host_queues_job *queued;
+    struct queued_job *queued;
 
     while ((queued = host_first(host))) {
         struct download_job *job = (struct download_job *)queued;
@@ -377,7 +377,7 @@ static void
 on_turn(void *user)
 {
     struct downloads *d = user;
-    struct host_queues_job *queued = NULL;
+    struct queued_job *queued = NULL;
     int64_t wait;
 
     if (!tell(d))

@@ -8,7 +8,7 @@
 
 struct host {
     char *name; /* "https://example.org:8443", in lower case */
-    struct host_queues_job *first, *last;
+    struct queued_job *first, *last;
     size_t n_waiting;
     unsigned n_running;
     unsigned n_places;
@@ -196,7 +196,7 @@ host_queues_of(struct host_queues *hosts, struct slice url)
 
 void
 host_queues_push(struct host_queues *hosts, struct host *host,
-                 struct host_queues_job *job, bool is_first)
+                 struct queued_job *job, bool is_first)
 {
     (void)hosts;
     job->host = host;
@@ -209,7 +209,7 @@ host_queues_push(struct host_queues *hosts, struct host *host,
 }
 
 void
-host_queues_remove(struct host_queues *hosts, struct host_queues_job *job)
+host_queues_remove(struct host_queues *hosts, struct queued_job *job)
 {
     struct host *host = job->host;
 
@@ -222,12 +222,12 @@ host_queues_remove(struct host_queues *hosts, struct host_queues_job *job)
     host->n_waiting--;
 }
 
-static struct host_queues_job *
+static struct queued_job *
 take_of(struct host_queues *hosts, struct host *host, int64_t now_ms)
 {
     if (host->n_running >= host->n_places || host->until_ms > now_ms)
         return NULL;
-    for (struct host_queues_job *job = host->first; job; job = job->next) {
+    for (struct queued_job *job = host->first; job; job = job->next) {
         if (job->due_ms > now_ms)
             continue;
         host_queues_remove(hosts, job);
@@ -237,13 +237,13 @@ take_of(struct host_queues *hosts, struct host *host, int64_t now_ms)
     return NULL;
 }
 
-struct host_queues_job *
+struct queued_job *
 host_queues_take(struct host_queues *hosts, int64_t now_ms)
 {
     forget(hosts);
     for (size_t i = 0; i < hosts->n; i++) {
         size_t who = (hosts->turn + i) % hosts->n;
-        struct host_queues_job *job = take_of(hosts, hosts->all[who], now_ms);
+        struct queued_job *job = take_of(hosts, hosts->all[who], now_ms);
 
         if (job) {
             hosts->turn = who + 1;
@@ -263,8 +263,7 @@ host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
 
         if (host->n_running >= host->n_places)
             continue; /* a job must end first */
-        for (const struct host_queues_job *job = host->first; job;
-             job = job->next) {
+        for (const struct queued_job *job = host->first; job; job = job->next) {
             int64_t due =
                 job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
             int64_t wait = due > now_ms ? due - now_ms : 0;
@@ -304,7 +303,7 @@ has_failed(struct host_queues *hosts, struct host *host, unsigned retry_after_s,
 }
 
 void
-host_queues_done(struct host_queues *hosts, struct host_queues_job *job,
+host_queues_done(struct host_queues *hosts, struct queued_job *job,
                  enum host_queues_end end, unsigned retry_after_s,
                  int64_t now_ms)
 {
@@ -330,7 +329,7 @@ host_queues_is_down(const struct host_queues *hosts, const struct host *host,
            host->until_ms > now_ms;
 }
 
-struct host_queues_job *
+struct queued_job *
 host_first(const struct host *host)
 {
     return host->first;

@@ -34,10 +34,10 @@ struct host_queues_limits {
 };
 
 /* A job that waits for a host; part of a larger struct. */
-struct host_queues_job {
+struct queued_job {
     struct host *host;
-    struct host_queues_job *next, *prev; /* in its queue */
-    int64_t due_ms;                      /* waits until then */
+    struct queued_job *next, *prev; /* in its queue */
+    int64_t due_ms;                 /* waits until then */
     bool is_queued;
 };
 
@@ -57,13 +57,12 @@ bool host_queues_is_url(struct slice url);
 
 /* Puts a job of `host` at the end of its queue, or at its front. */
 void host_queues_push(struct host_queues *hosts, struct host *host,
-                      struct host_queues_job *job, bool is_first);
-void host_queues_remove(struct host_queues *hosts, struct host_queues_job *job);
+                      struct queued_job *job, bool is_first);
+void host_queues_remove(struct host_queues *hosts, struct queued_job *job);
 
 /* Takes the next job; it holds a place until host_queues_done. NULL: none now;
  * see host_queues_wait_ms. */
-struct host_queues_job *host_queues_take(struct host_queues *hosts,
-                                         int64_t now_ms);
+struct queued_job *host_queues_take(struct host_queues *hosts, int64_t now_ms);
 
 /* Milliseconds until a job may be due; -1: a job must end or be added first. */
 int64_t host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms);
@@ -75,7 +74,7 @@ enum host_queues_end {
 };
 
 /* Ends a job that was taken. `retry_after_s`: the host's Retry-After. */
-void host_queues_done(struct host_queues *hosts, struct host_queues_job *job,
+void host_queues_done(struct host_queues *hosts, struct queued_job *job,
                       enum host_queues_end end, unsigned retry_after_s,
                       int64_t now_ms);
 
@@ -84,7 +83,7 @@ bool host_queues_is_down(const struct host_queues *hosts,
                          const struct host *host, int64_t now_ms);
 
 /* The first job in the queue; NULL: none. */
-struct host_queues_job *host_first(const struct host *host);
+struct queued_job *host_first(const struct host *host);
 
 size_t host_n_waiting(const struct host *host);
 const char *host_name(const struct host *host);

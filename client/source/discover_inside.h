@@ -24,8 +24,8 @@ enum role {
 /* The kind of page that it is. */
 enum kind { KIND_UNKNOWN, KIND_DESCRIPTION, KIND_CAPABILITIES, KIND_LIST };
 
-struct download_job {
-    struct download_job *next;
+struct page_request {
+    struct page_request *next;
     enum role role;
     unsigned depth; /* pages between the URL and this one */
     unsigned n_attempts;
@@ -44,12 +44,12 @@ struct discovery {
     const struct discovery_watch *watch;
     char *url;
     unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
-    struct timer *timer; /* the next job */
+    struct timer *timer; /* the next request */
     unsigned pause_ms;   /* before the next retry */
     bool *is_freed;      /* set if a callback frees this */
 
-    struct download_job *jobs;
-    struct download_job **tail;
+    struct page_request *jobs;
+    struct page_request **tail;
     void *seen; /* a tree of URLs */
     void *told; /* a tree of the URLs of sets that on_set received or the caller
                    knows */
@@ -71,7 +71,7 @@ struct discovery {
 
     /* The current page */
     struct document_fetch *page;
-    struct download_job *job;
+    struct page_request *job;
     enum kind kind;
     size_t n_led;   /* pages that it led to */
     bool has_parts; /* it names Capability Lists */
@@ -84,11 +84,11 @@ struct discovery {
 
 /* Makes a job for a page. NULL: the page is or was queued (*is_known), or no
  * memory or too many pages (d->rc). */
-struct download_job *discover_job(struct discovery *d, enum role role,
+struct page_request *discover_job(struct discovery *d, enum role role,
                                   struct slice url, bool *is_known);
 void discover_later(struct discovery *d,
-                    struct download_job *job); /* or NULL */
-void discover_next(struct discovery *d, struct download_job *job);
+                    struct page_request *job); /* or NULL */
+void discover_next(struct discovery *d, struct page_request *job);
 
 /* True if the caller knows the set: it counts as found. */
 bool discover_knows(struct discovery *d, struct slice url);

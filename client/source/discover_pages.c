@@ -91,7 +91,7 @@ static void
 lead_to(struct discovery *d, enum role role, struct slice loc)
 {
     bool is_known;
-    struct download_job *job;
+    struct page_request *job;
 
     if (role == ROLE_CAPABILITIES && discover_knows(d, loc))
         return;
@@ -181,8 +181,8 @@ const struct document_events discover_events = {on_link, on_entry};
 static bool
 end_capabilities(struct discovery *d)
 {
-    struct download_job *job = d->job;
-    struct download_job *next;
+    struct page_request *job = d->job;
+    struct page_request *next;
     bool is_known;
 
     if (job->goes_up && d->up)
@@ -239,8 +239,8 @@ offer_alone(struct discovery *d, const struct document_head *head)
 static bool
 end_list(struct discovery *d, const struct document_head *head)
 {
-    struct download_job *job = d->job;
-    struct download_job *next = NULL;
+    struct page_request *job = d->job;
+    struct page_request *next = NULL;
     bool is_known = false;
 
     if (job->role == ROLE_SITEMAP && !d->up) {
@@ -277,7 +277,7 @@ end_document(struct discovery *d, const struct document_head *head)
         return end_list(d, head);
     d->has_source = true;
     if (d->index) { /* a part: others have other sets */
-        struct download_job *index;
+        struct page_request *index;
         bool is_known;
 
         index =
@@ -306,7 +306,7 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 {
     struct discovery *d = user;
     bool is_known;
-    struct download_job *job;
+    struct page_request *job;
 
     (void)type;
     if (slice_is(rel, "set") && discover_knows(d, href)) {
@@ -330,8 +330,8 @@ on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 static bool
 end_set(struct discovery *d, struct slice json)
 {
-    struct download_job *job = d->job;
-    struct download_job *next = NULL;
+    struct page_request *job = d->job;
+    struct page_request *next = NULL;
     size_t size = strlen(job->url);
     bool is_known;
 
@@ -367,7 +367,7 @@ void
 discover_ask_host(struct discovery *d)
 {
     const char *host = strstr(d->url, "://") + 3;
-    struct download_job *job = NULL;
+    struct page_request *job = NULL;
     struct buf url;
     bool is_known;
 
@@ -393,7 +393,7 @@ is_root(const char *url)
 bool
 discover_ask_robots(struct discovery *d)
 {
-    struct download_job *job;
+    struct page_request *job;
     bool is_known;
     size_t size;
 
@@ -472,7 +472,7 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
         !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->n_led > 1)
-        for (struct download_job *job = d->jobs; job; job = job->next)
+        for (struct page_request *job = d->jobs; job; job = job->next)
             job->goes_up = true;
     if (d->n_led == 0 || is_root(d->url))
         discover_ask_host(d);

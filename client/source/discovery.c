@@ -48,7 +48,7 @@ compare(const void *a, const void *b)
 }
 
 static void
-download_job_free(struct download_job *job)
+page_request_free(struct page_request *job)
 {
     if (job)
         offered_fini(&job->offered);
@@ -64,13 +64,13 @@ discover_break(struct discovery *d, const char *text)
     d->broken = text;
 }
 
-struct download_job *
+struct page_request *
 discover_job(struct discovery *d, enum role role, struct slice url,
              bool *is_known)
 {
     const char *fragment =
         url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
-    struct download_job *job;
+    struct page_request *job;
     char *known;
     void *found;
 
@@ -112,7 +112,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
 }
 
 void
-discover_later(struct discovery *d, struct download_job *job)
+discover_later(struct discovery *d, struct page_request *job)
 {
     if (!job)
         return;
@@ -122,7 +122,7 @@ discover_later(struct discovery *d, struct download_job *job)
 }
 
 void
-discover_next(struct discovery *d, struct download_job *job)
+discover_next(struct discovery *d, struct page_request *job)
 {
     job->next = d->jobs;
     if (!d->jobs)
@@ -130,10 +130,10 @@ discover_next(struct discovery *d, struct download_job *job)
     d->jobs = job;
 }
 
-static struct download_job *
+static struct page_request *
 pop(struct discovery *d)
 {
-    struct download_job *job = d->jobs;
+    struct page_request *job = d->jobs;
 
     if (!job)
         return NULL;
@@ -170,9 +170,9 @@ discovery_free(struct discovery *d)
     document_fetch_free(d->page);
     timer_free(d->timer);
     clear_page(d);
-    download_job_free(d->job);
+    page_request_free(d->job);
     while (d->jobs)
-        download_job_free(pop(d));
+        page_request_free(pop(d));
     tdestroy(d->seen, free);
     tdestroy(d->told, free);
     free(d->date);
@@ -363,7 +363,7 @@ discover_miss(struct discovery *d, const struct problem *why)
 static bool
 ask_again(struct discovery *d, const struct problem *why)
 {
-    struct download_job *job = d->job;
+    struct page_request *job = d->job;
     unsigned ms;
 
     if (why->rc != STATUS_UNREACHABLE || ++job->n_attempts == ATTEMPTS_MAX ||
@@ -426,7 +426,7 @@ on_page(const struct document_fetch_answer *answer, const struct problem *why,
     if (!is_here || !goes_on(d))
         return;
     clear_page(d);
-    download_job_free(d->job);
+    page_request_free(d->job);
     d->job = NULL;
     timer_start(d->timer, 0);
 }

@@ -13,7 +13,7 @@ static const struct host_queues_limits limits = {
 };
 
 static void
-push(struct host_queues *hosts, const char *url, struct host_queues_job *job)
+push(struct host_queues *hosts, const char *url, struct queued_job *job)
 {
     struct host *host = host_queues_of(hosts, slice_of(url));
 
@@ -49,7 +49,7 @@ TEST(urls_of_one_server_are_one_host)
 TEST(hosts_take_turns)
 {
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job jobs[6] = {{.due_ms = 0}};
+    struct queued_job jobs[6] = {{.due_ms = 0}};
 
     for (unsigned i = 0; i < 4; i++)
         push(hosts, "http://a.org/", &jobs[i]);
@@ -70,7 +70,7 @@ TEST(hosts_take_turns)
 TEST(a_host_that_failed_gets_its_places_back_one_by_one)
 {
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job jobs[8] = {{.due_ms = 0}};
+    struct queued_job jobs[8] = {{.due_ms = 0}};
 
     for (unsigned i = 0; i < 8; i++)
         push(hosts, "http://a.org/", &jobs[i]);
@@ -99,7 +99,7 @@ TEST(pauses_grow_and_what_is_asked_for_is_honoured)
 {
     static const int64_t pauses[] = {100, 200, 400, 800, 1000, 1000};
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job job = {.due_ms = 0};
+    struct queued_job job = {.due_ms = 0};
     int64_t now = 0;
 
     for (unsigned i = 0; i < 6; i++) {
@@ -126,7 +126,7 @@ TEST(pauses_grow_and_what_is_asked_for_is_honoured)
 TEST(what_fails_together_counts_once)
 {
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job jobs[4] = {{.due_ms = 0}};
+    struct queued_job jobs[4] = {{.due_ms = 0}};
 
     for (unsigned i = 0; i < 4; i++)
         push(hosts, "http://a.org/", &jobs[i]);
@@ -143,7 +143,7 @@ TEST(what_fails_together_counts_once)
 TEST(a_job_may_have_its_own_time)
 {
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job late = {.due_ms = 50}, now = {.due_ms = 0};
+    struct queued_job late = {.due_ms = 50}, now = {.due_ms = 0};
 
     push(hosts, "http://a.org/", &late);
     push(hosts, "http://a.org/", &now);
@@ -161,7 +161,7 @@ TEST(a_job_may_have_its_own_time)
 TEST(a_host_stays_while_others_are_looked_for)
 {
     struct host_queues *hosts = host_queues_new(&limits);
-    struct host_queues_job job = {.due_ms = 0};
+    struct queued_job job = {.due_ms = 0};
     char url[40];
 
     push(hosts, "http://a.org/", &job);
