@@ -15,6 +15,7 @@
 #include "broker/net/server.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/data_directory.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
 #include "broker/store/store.h"
 #include "proto/webhook_signature.h"
@@ -39,6 +40,7 @@ struct broker {
     const struct config *config;
     char url[600];
     char public_url[600];
+    struct announcer *announcer;
     struct registry *registry;
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
@@ -355,6 +357,8 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
     if (!rc)
+        announcer_begin(b->announcer, b->registry);
+    if (!rc)
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
     if (!rc)
@@ -393,6 +397,7 @@ broker_open(struct broker **broker, const struct config *config,
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,
+        .announce = announcer_tell,
     };
     struct server_options net = {
         .host = config->listen_host,
@@ -414,6 +419,11 @@ broker_open(struct broker **broker, const struct config *config,
 
     if (!b)
         return problem_memory(why);
+    b->announcer = sets.announcer = announcer_new();
+    if (!b->announcer) {
+        free(b);
+        return problem_memory(why);
+    }
     b->config = config;
     atomic_init(&b->filing, NULL);
     atomic_init(&b->http.is_ready, false);
@@ -592,6 +602,7 @@ broker_close(struct broker *b)
     hub_close(b->hub);
     push_close(b->push);
     registry_close(b->registry);
+    announcer_free(b->announcer);
     while (b->brought) {
         struct brought *brought = b->brought;
 

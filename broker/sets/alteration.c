@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/sets/configured.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
 #include "proto/uri.h"
@@ -321,7 +320,7 @@ check_peers(const struct alteration *a, struct problem *why)
     if (!peers)
         return STATUS_OK;
     rc = peers_check_foreign(peers, registry_public_url(r), why);
-    return rc ? rc : configured_claim(r, a->name, peers, why);
+    return rc ? rc : registry_claim_upstream(r, a->name, peers, why);
 }
 
 /* Replaces the change in a->settings by `before` with that change. */

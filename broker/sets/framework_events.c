@@ -17,6 +17,13 @@
 
 /* Announcements */
 
+/* Events that are announced together, as a post. */
+struct announcement {
+    struct post post;
+    struct set **about; /* of each fragment; NULL: the Source */
+    size_t capacity;    /* of both arrays */
+};
+
 static void
 announcement_init(struct announcement *a, void (*done)(struct post *post))
 {
@@ -82,14 +89,21 @@ add(struct announcement *a, const struct event *event)
     return STATUS_OK;
 }
 
+/* The place where the seq of the last event about the set is noted; of events
+ * about the Source, in the set of the framework log. */
+static _Atomic(uint64_t) *
+last_event(struct registry *registry, struct set *set)
+{
+    return &(set ? set : registry_framework_set(registry))->last_event;
+}
+
 /* Notes where the events are. The last one of a channel is noted last: they
  * come in the order of the log, all on its thread. */
 static void
-note(const struct announcement *a, struct announcer *announcer)
+note_events(const struct announcement *a, struct registry *registry)
 {
     for (size_t i = 0; i < a->post.n_fragments; i++)
-        atomic_store_explicit(a->about[i] ? &a->about[i]->last_event
-                                          : &announcer->source_event,
+        atomic_store_explicit(last_event(registry, a->about[i]),
                               a->post.first + i, memory_order_relaxed);
 }
 
@@ -97,8 +111,8 @@ uint64_t
 framework_event_last(const struct set *set)
 {
     uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
-    uint64_t source = atomic_load_explicit(
-        &registry_announcer(set->registry)->source_event, memory_order_relaxed);
+    uint64_t source = atomic_load_explicit(last_event(set->registry, NULL),
+                                           memory_order_relaxed);
 
     return own > source ? own : source;
 }
@@ -143,7 +157,7 @@ on_submitted(struct post *post)
         DIAG(DIAG_WARNING, "sets", "an event is not announced",
              diag_text("error", post->why.text));
     else
-        note(&s->announcement, registry_announcer(s->registry));
+        note_events(&s->announcement, s->registry);
     submitted_free(s);
 }
 
@@ -170,6 +184,13 @@ framework_event_submit(struct registry *registry, const struct event *event,
 }
 
 /* Events of a round */
+
+/* Of the log thread. */
+struct announcer {
+    struct registry *registry;
+    struct announcement round;
+    struct source_changes changes;
+};
 
 /* The set of some acts, while their announcement is made. */
 struct subject {
@@ -579,10 +600,9 @@ tell_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
 }
 
 enum status
-announcer_tell(struct announcer *announcer, const struct act *acts, size_t n,
-               struct post **post)
+announcer_tell(struct announcer *announcer, struct registry *registry,
+               const struct act *acts, size_t n, struct post **post)
 {
-    struct registry *registry = announcer->registry;
     struct announcement *a = &announcer->round;
     struct subject s = {
         .to = a,
@@ -590,13 +610,12 @@ announcer_tell(struct announcer *announcer, const struct act *acts, size_t n,
         .index_lists = registry_config(registry)->index_lists,
     };
     size_t i = next_told(acts, n, 0);
-    enum status rc = announcer->changes ? STATUS_OK : STATUS_MEMORY;
+    enum status rc = STATUS_OK;
 
     if (i == n)
         return STATUS_OK;
-    if (rc)
-        return rc;
-    source_changes_clear(announcer->changes);
+    announcer->registry = registry;
+    source_changes_clear(&announcer->changes);
     buf_clear(&a->post.bytes);
     a->post.n_fragments = 0;
     a->post.set = registry_framework(registry);
@@ -609,11 +628,12 @@ announcer_tell(struct announcer *announcer, const struct act *acts, size_t n,
         s.set = log_set_owner(first->set);
         rc = tell_act(&s, acts, n, &i, &is_source);
         if (!rc && is_source)
-            rc = source_changes_add(announcer->changes, first);
+            rc = source_changes_add(&announcer->changes, first);
     }
     s.set = NULL;
     if (!rc)
-        rc = source_changes_tell(announcer->changes, registry, tell_source, &s);
+        rc =
+            source_changes_tell(&announcer->changes, registry, tell_source, &s);
     if (!rc && a->post.n_fragments > 0)
         *post = &a->post;
     return rc;
@@ -646,34 +666,34 @@ on_told(struct post *post)
 
     if (post->status)
         return;
-    announcer->changes->before = announcer->changes->after;
-    note(&announcer->round, announcer);
+    announcer->changes.before = announcer->changes.after;
+    note_events(&announcer->round, announcer->registry);
     if (end_removed(&announcer->round))
         registry_tell_changed(announcer->registry);
 }
 
-void
-announcer_init(struct announcer *announcer, struct registry *registry)
+struct announcer *
+announcer_new(void)
 {
-    announcer->registry = registry;
-    announcement_init(&announcer->round, on_told);
-    announcer->changes = calloc(1, sizeof(*announcer->changes));
-    atomic_init(&announcer->source_event, 0);
+    struct announcer *announcer = calloc(1, sizeof(*announcer));
+
+    if (announcer)
+        announcement_init(&announcer->round, on_told);
+    return announcer;
 }
 
 void
-announcer_begin(struct announcer *announcer)
+announcer_begin(struct announcer *announcer, struct registry *registry)
 {
-    if (announcer->changes)
-        announcer->changes->before =
-            source_description_parts(announcer->registry);
+    announcer->changes.before = source_description_parts(registry);
 }
 
 void
-announcer_fini(struct announcer *announcer)
+announcer_free(struct announcer *announcer)
 {
+    if (!announcer)
+        return;
     announcement_fini(&announcer->round);
-    if (announcer->changes)
-        source_changes_fini(announcer->changes);
-    free(announcer->changes);
+    source_changes_fini(&announcer->changes);
+    free(announcer);
 }

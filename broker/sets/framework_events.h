@@ -22,13 +22,11 @@
 #ifndef BROKER_SETS_FRAMEWORK_EVENTS_H
 #define BROKER_SETS_FRAMEWORK_EVENTS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "broker/log/log.h"
-#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -36,7 +34,6 @@
 
 struct registry;
 struct set;
-struct source_changes;
 
 /* A change of one document. Lends. */
 struct event {
@@ -70,32 +67,20 @@ bool framework_event_is_over(const struct set *set);
  * set's. Any thread. */
 void framework_event_found(struct set *set, uint64_t seq);
 
-/* For the registry: announces rounds. */
+/* Announces rounds of the log: registry_options.announcer. */
+struct announcer;
 
-/* Events that are announced together, as a post. */
-struct announcement {
-    struct post post;
-    struct set **about; /* of each fragment; NULL: the Source */
-    size_t capacity;    /* of both arrays */
-};
+struct announcer *announcer_new(void); /* NULL: no memory */
 
-struct announcer {
-    struct registry *registry;
-    struct announcement round;      /* the log thread's, and so is the next */
-    struct source_changes *changes; /* NULL: no memory */
-    _Atomic(uint64_t)
-        source_event; /* see framework_event_last. Relaxed: it says where
-                         to look; the log has the event */
-};
+/* Called once the sets of the start are loaded, before the first post. */
+void announcer_begin(struct announcer *announcer, struct registry *registry);
 
-void announcer_init(struct announcer *announcer, struct registry *registry);
+/* NULL is allowed. After the registry is closed. */
+void announcer_free(struct announcer *announcer);
 
-/* Called once all sets of the start are loaded. */
-void announcer_begin(struct announcer *announcer);
-void announcer_fini(struct announcer *announcer);
-
-/* log_options.on_acts. */
+/* registry_options.announce. */
 MUST_CHECK enum status announcer_tell(struct announcer *announcer,
+                                      struct registry *registry,
                                       const struct act *acts, size_t n,
                                       struct post **post);
 

@@ -9,10 +9,10 @@
 #include "broker/base/metrics.h"
 #include "broker/log/await.h"
 #include "broker/sets/changelist_header.h"
-#include "broker/sets/configured.h"
-#include "broker/sets/framework_events.h"
+#include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/table.h"
+#include "broker/sets/upstream_topics.h"
 #include "proto/vocab.h"
 
 /* The log of framework events is stored with those of the sets, under a name
@@ -44,9 +44,10 @@ struct registry {
     int64_t removed_us;  /* the last removal */
 
     struct set *framework; /* not in the table */
-    struct announcer announcer;
 
-    struct configured configured;
+    pthread_mutex_t settings_mutex; /* guards set->settings of all sets, and: */
+    struct set *changed;            /* a chain, by set->next_changed */
+    struct upstreams upstreams;
 
     struct readers readers;
     struct pending_keys running;
@@ -59,25 +60,199 @@ struct registry {
     struct clients clients;
 };
 
+/* Puts settings into effect for threads that look at all sets. */
+static void
+store_rules(struct set *set, const struct settings *settings)
+{
+    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_lists, settings->retain_lists,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->resource_list_every_us,
+                          settings->resource_list_every_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->resource_dump_every_us,
+                          settings->resource_dump_every_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content, settings->content,
+                          memory_order_relaxed);
+}
+
 static struct set *
 set_new(struct registry *r)
 {
     struct set *set = calloc(1, sizeof(*set) + r->options.notes_size);
+    struct settings settings;
 
     if (!set)
         return NULL;
     set->registry = r;
     set->notes = (void *)(set + 1);
-    atomic_init(&set->last_event, 0);
-    atomic_init(&set->rotate_age_us, r->options.config->rotate_age_us);
-    atomic_init(&set->retain_lists, r->options.config->retain_lists);
-    atomic_init(&set->retain_age_us, r->options.config->retain_age_us);
-    atomic_init(&set->resource_list_every_us,
-                r->options.config->resource_list_every_us);
-    atomic_init(&set->resource_dump_every_us,
-                r->options.config->resource_dump_every_us);
-    atomic_init(&set->content, r->options.config->content);
+    settings_start(&settings, r->options.config);
+    store_rules(set, &settings);
     return set;
+}
+
+/* Settings */
+
+/* Gives a set new settings (NULL: it was removed), and frees the old ones.
+ * Switches the upstream topic with them, without a moment in which a topic of
+ * both leads to no set. Log thread, or the start. */
+static void
+swap_settings(struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+    struct peers *peers = settings ? settings->peers : NULL, *gone;
+    struct settings *old;
+    struct head head = {.last = 0};
+
+    log_head(set->log, &head);
+    if (peers && peers->claim)
+        upstream_settle(peers->claim, set);
+    pthread_mutex_lock(&r->settings_mutex);
+    old = set->settings;
+    gone = old ? old->peers : NULL;
+    set->settings = settings;
+    if (peers || gone) {
+        set->peers_after = head.last;
+        if (!set->is_changed) {
+            set->is_changed = true;
+            set->next_changed = r->changed;
+            r->changed = set;
+        }
+    }
+    pthread_mutex_unlock(&r->settings_mutex);
+    if (gone && gone->claim && !(peers && peers->claim == gone->claim))
+        upstream_settle(gone->claim, NULL);
+    settings_free(old);
+}
+
+void
+registry_set_settings(struct set *set, struct settings *settings)
+{
+    store_rules(set, settings);
+    swap_settings(set, settings);
+}
+
+void
+registry_settings(const struct set *set, struct settings *settings)
+{
+    struct registry *r = set->registry;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    if (set->settings)
+        *settings = *set->settings;
+    else
+        settings_start(settings, r->options.config);
+    settings->peers = NULL;
+    pthread_mutex_unlock(&r->settings_mutex);
+}
+
+struct link_text
+registry_described_by(const struct set *set)
+{
+    struct registry *r = set->registry;
+    struct link_text link = {.size = 0};
+
+    pthread_mutex_lock(&r->settings_mutex);
+    if (set->settings)
+        link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
+                                     set->settings->description);
+    pthread_mutex_unlock(&r->settings_mutex);
+    return link.size > 0
+               ? link
+               : link_to(r->options.public_url, LINK_SET, set->name, NULL, 0);
+}
+
+/* Peers */
+
+struct peers *
+registry_peers(const struct set *set)
+{
+    struct registry *r = set->registry;
+    struct peers *peers;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    peers = peers_ref(set->settings ? set->settings->peers : NULL);
+    pthread_mutex_unlock(&r->settings_mutex);
+    return peers;
+}
+
+struct set *
+registry_next_changed(struct registry *r, uint64_t *after)
+{
+    struct set *set;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    set = r->changed;
+    if (set) {
+        r->changed = set->next_changed;
+        set->next_changed = NULL;
+        set->is_changed = false;
+        *after = set->peers_after;
+    }
+    pthread_mutex_unlock(&r->settings_mutex);
+    return set;
+}
+
+/* Upstream topics */
+
+enum status
+registry_claim(struct registry *r, struct slice url, const char *owner,
+               struct upstream **claim, struct problem *why)
+{
+    return upstreams_claim(&r->upstreams, url, owner, claim, why);
+}
+
+enum status
+registry_claim_upstream(struct registry *r, const char *name,
+                        struct peers *peers, struct problem *why)
+{
+    char owner[UPSTREAM_OWNER_MAX + 1];
+    struct problem inner = {""};
+    enum status rc;
+
+    if (!peers || !peers->upstream)
+        return STATUS_OK;
+    snprintf(owner, sizeof(owner), "set %s", name);
+    rc = registry_claim(r, slice_of(peers->upstream), owner, &peers->claim,
+                        &inner);
+    return rc ? problem(why, rc, "upstreamTopic: %s", inner.text) : rc;
+}
+
+struct set *
+registry_upstream(struct registry *r, struct slice url)
+{
+    return upstreams_find(&r->upstreams, url);
+}
+
+/* Restores the settings of a set from the log, at the start: `text`, and the
+ * limits of lists in them. An older broker may not know all settings; it serves
+ * the set all the same. STATUS_MEMORY. */
+static enum status
+restore_settings(struct set *set, struct slice text, struct list_limits *limits)
+{
+    struct settings *settings = calloc(1, sizeof(*settings));
+    struct problem why = {""};
+
+    if (!settings)
+        return STATUS_MEMORY;
+    if (settings_read(settings, registry_config(set->registry), text, &why)) {
+        diag(DIAG_WARNING, "sets", "the settings of %s are not read: %s",
+             set->name, why.text);
+        settings_free(settings);
+        return STATUS_OK;
+    }
+    if (registry_claim_upstream(set->registry, set->name, settings->peers,
+                                &why))
+        diag(DIAG_WARNING, "sets", "%s takes nothing in: %s", set->name,
+             why.text);
+    *limits = settings_limits(settings);
+    registry_set_settings(set, settings);
+    set->peers_after = PEERS_AFTER_UNKNOWN; /* no other thread yet */
+    return STATUS_OK;
 }
 
 /* NULL, and the set freed: no memory for its log. */
@@ -92,6 +267,8 @@ set_with_log(struct set *set, struct log_set *log)
     set->name = log_set_name(log);
     return set;
 }
+
+/* Sets */
 
 /* Adds a set (NULL: none); the caller holds the lock for writing, or is the
  * only thread yet. */
@@ -191,7 +368,7 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     set = set_new(r);
     if (set)
         set = insert(r, set_with_log(set, log));
-    if (set && text.size > 0 && configured_restore(set, text, limits))
+    if (set && text.size > 0 && restore_settings(set, text, limits))
         return NULL;
     return set;
 }
@@ -211,7 +388,9 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
 {
     struct registry *r = user;
 
-    return announcer_tell(&r->announcer, acts, n, post);
+    return r->options.announce
+               ? r->options.announce(r->options.announcer, r, acts, n, post)
+               : STATUS_OK;
 }
 
 static void
@@ -268,14 +447,13 @@ registry_open(struct registry **registry,
     r->first_bridging = (struct bridging){config->bridges, config->n_bridges};
     atomic_init(&r->bridging, &r->first_bridging);
     pthread_rwlock_init(&r->lock, NULL);
-    configured_init(&r->configured, options->config);
+    pthread_mutex_init(&r->settings_mutex, NULL);
+    upstreams_init(&r->upstreams);
     readers_init(&r->readers);
     pending_keys_init(&r->running);
     limit_clients(&r->clients, config);
     filters_init(&r->filters, &r->clients);
-    announcer_init(&r->announcer, r);
     rc = log_open(&r->log, &log_options, why);
-    announcer_begin(&r->announcer);
     if (!rc && !r->framework)
         rc = make_framework(r, why);
     if (rc) {
@@ -315,12 +493,12 @@ registry_close(struct registry *r)
     free(r->framework);
     table_fini(&r->tombstones);
     table_fini(&r->sets);
-    announcer_fini(&r->announcer);
     filters_fini(&r->filters);
     clients_fini(&r->clients);
     readers_fini(&r->readers);
     pending_keys_fini(&r->running);
-    configured_fini(&r->configured);
+    upstreams_fini(&r->upstreams);
+    pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
     free(r);
 }
@@ -341,12 +519,6 @@ struct log_set *
 registry_framework(struct registry *r)
 {
     return r->framework->log;
-}
-
-struct announcer *
-registry_announcer(struct registry *r)
-{
-    return &r->announcer;
 }
 
 const struct config *
@@ -379,12 +551,6 @@ set_dir(const struct set *set, char dir[SET_DIR_MAX])
 {
     snprintf(dir, SET_DIR_MAX, "%s/sets/%s",
              set->registry->options.config->data, set->name);
-}
-
-struct configured *
-registry_configured(struct registry *r)
-{
-    return &r->configured;
 }
 
 struct readers *
@@ -546,7 +712,7 @@ registry_set_removed(struct set *set)
         r->removed = set;
     }
     pthread_rwlock_unlock(&r->lock);
-    configured_swap(set, NULL);
+    swap_settings(set, NULL);
 }
 
 void

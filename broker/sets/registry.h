@@ -51,7 +51,6 @@
 #define PEERS_AFTER_UNKNOWN UINT64_MAX
 
 struct announcer;
-struct configured;
 struct notes;
 struct peers;
 struct registry;
@@ -111,6 +110,13 @@ struct registry_options {
      * NULL. */
     void (*on_changed)(void *user);
     void *user;
+
+    /* Announces the acts of a round: log_options.on_acts, announcer_tell. Log
+     * thread. NULL: nothing is announced. */
+    enum status (*announce)(struct announcer *announcer,
+                            struct registry *registry, const struct act *acts,
+                            size_t n, struct post **post);
+    struct announcer *announcer;
 };
 
 /* Opens the log and reads its sets. */
@@ -130,7 +136,6 @@ struct log *registry_log(struct registry *registry);
  * function returns it as the set that the archive thread sees. */
 struct log_set *registry_framework(struct registry *registry);
 struct set *registry_framework_set(struct registry *registry);
-struct announcer *registry_announcer(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
 const char *registry_public_url(const struct registry *registry);
@@ -213,6 +218,14 @@ MUST_CHECK enum status registry_claim(struct registry *registry,
                                       struct upstream **claim,
                                       struct problem *why);
 
+/* Claims the upstream topic of `peers`, if it has one, for the set of that
+ * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the
+ * topic has another owner. */
+MUST_CHECK enum status registry_claim_upstream(struct registry *registry,
+                                               const char *name,
+                                               struct peers *peers,
+                                               struct problem *why);
+
 /* The set with that upstream topic (compared as W-026 says; a valid URL); NULL:
  * none. */
 struct set *registry_upstream(struct registry *registry, struct slice url);
@@ -225,9 +238,6 @@ struct set *registry_next_changed(struct registry *registry, uint64_t *after);
 
 /* Takes over settings that were committed. Log thread. */
 void registry_set_settings(struct set *set, struct settings *settings);
-
-/* The part in configured.c: settings, peers, upstream topics. */
-struct configured *registry_configured(struct registry *registry);
 
 /* The cache of readers for posts. */
 struct readers *registry_readers(struct registry *registry);

@@ -8,6 +8,7 @@
 #include "broker/archive/notes.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/state_fold.h"
+#include "broker/sets/framework_events.h"
 #include "broker/sets/ingest.h"
 #include "broker/store/store.h"
 #include "tests/support/posts.h"
@@ -31,20 +32,28 @@ sets_configure(struct sets *s, const char *dir)
 void
 sets_open(struct sets *s)
 {
-    const struct registry_options options = {.config = &s->config,
-                                             .public_url = s->public_url,
-                                             .notes_size = sizeof(struct notes),
-                                             .open_engine = store_open};
+    const struct registry_options options = {
+        .config = &s->config,
+        .public_url = s->public_url,
+        .notes_size = sizeof(struct notes),
+        .open_engine = store_open,
+        .announce = announcer_tell,
+        .announcer = s->announcer = announcer_new(),
+    };
     struct problem why = {""};
 
+    assert_non_null(s->announcer);
     if (registry_open(&s->registry, &options, &why))
         fail_msg("%s", why.text);
+    announcer_begin(s->announcer, s->registry);
 }
 
 void
 sets_close(struct sets *s)
 {
     registry_close(s->registry);
+    announcer_free(s->announcer);
+    s->announcer = NULL;
     s->registry = NULL;
 }
 

@@ -23,6 +23,7 @@
 struct sets {
     struct config config;
     char public_url[64]; /* SETS_URL */
+    struct announcer *announcer;
     struct registry *registry;
 };
 
