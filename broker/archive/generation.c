@@ -196,6 +196,7 @@ enum status
 generation_finish(struct generation_writer *w, struct problem *why)
 {
     const struct config *config = registry_config(w->set->registry);
+    struct act act = {.kind = ACT_GENERATION};
     enum status rc = generation_end_part(w, why);
 
     /* All names are on the disk before the log announces them. */
@@ -204,9 +205,10 @@ generation_finish(struct generation_writer *w, struct problem *why)
     if (!rc)
         rc = file_sync_dir(w->folder_fd, why);
     w->generation.completed_us = clock_now_us();
+    act.generation.build = w->generation;
     if (!rc)
-        rc = log_switch(registry_log(w->set->registry), w->set->log,
-                        &w->generation, config->remove_grace_us, why);
+        rc = log_act(registry_log(w->set->registry), w->set->log, &act,
+                     config->remove_grace_us, why);
     if (rc)
         generation_abandon(w);
     else
@@ -288,6 +290,7 @@ static enum status
 sweep(struct registry *registry, const struct due_generation *due,
       struct problem *why)
 {
+    const struct act act = {.kind = ACT_SWEPT, .swept = {due->id}};
     char name[NAME_SIZE];
     int fd;
     enum status rc = open_folder(registry, due, &fd, why);
@@ -300,7 +303,7 @@ sweep(struct registry *registry, const struct due_generation *due,
         close(fd);
         remove_folders(registry, due);
     }
-    return rc ? rc : log_swept(registry_log(registry), due, why);
+    return rc ? rc : log_act(registry_log(registry), NULL, &act, 0, why);
 }
 
 /* If the deletion of one generation fails, the others go first. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/log/await.h"
 #include "broker/state/resource_diff.h"
 #include "broker/state/upload_file.h"
 #include "proto/fragment.h"
@@ -261,7 +260,7 @@ post_part(struct reconciliation *t, struct problem *why)
     if (!t->set)
         return registry_full(why);
     post.set = t->set->log;
-    rc = await_post(registry_log(t->registry), &post, why);
+    rc = log_post_and_wait(registry_log(t->registry), &post, why);
     if (rc)
         return rc;
     memcpy(t->outcome.epoch, post.epoch, sizeof(post.epoch));

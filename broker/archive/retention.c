@@ -80,22 +80,26 @@ unarchive(struct set *set, enum generation_kind kind,
           struct problem *why)
 {
     struct log *log = registry_log(set->registry);
+    struct act act = {.kind = ACT_UNARCHIVED, .unarchived = {.kind = kind}};
     struct generation some[STEP_LISTS + 1];
-    size_t n = STEP_LISTS + 1, going = 0;
-    enum status rc = log_generations(log, set->log, kind, all->first_archived,
-                                     some, &n, why);
+    struct generation_page page = {kind, all->first_archived, some,
+                                   STEP_LISTS + 1};
+    size_t going = 0;
+    enum status rc = log_generations(log, set->log, &page, why);
 
-    if (rc || n == 0)
+    if (rc || page.n == 0)
         return rc;
     set->notes->retention.generations[kind].number = some[0].number;
     set->notes->retention.generations[kind].completed_us = some[0].completed_us;
-    while (going + 1 < n &&
+    while (going + 1 < page.n &&
            (going < over || some[going].completed_us < before_us))
         going++;
     if (going == 0)
         return STATUS_OK;
-    return log_unarchive(log, set->log, some, going,
-                         registry_config(set->registry)->remove_grace_us, why);
+    act.unarchived.n = going;
+    act.unarchived.first_archived = some[going].number;
+    return log_act(log, set->log, &act,
+                   registry_config(set->registry)->remove_grace_us, why);
 }
 
 static enum status

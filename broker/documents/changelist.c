@@ -89,16 +89,17 @@ static enum body_result
 find_place(struct list_body *l, bool may_block)
 {
     struct problem why = {""};
-    uint64_t at = 0;
+    struct list_place place;
 
     if (!may_block)
         return BODY_WAITS;
-    if (log_seek(l->log, l->set, &l->info, l->skip, &l->after, &at, &why)) {
+    if (log_seek(l->log, l->set, &l->info, l->skip, &place, &why)) {
         diag(DIAG_ERROR, "documents", "a part of a list of %s is not found: %s",
              log_set_name(l->set), why.text);
         return BODY_FAILED;
     }
-    l->offset = l->skip - at;
+    l->after = place.after;
+    l->offset = l->skip - place.at;
     l->skip = 0;
     l->at = AT_ENTRIES;
     return BODY_DATA;

@@ -63,16 +63,16 @@ read_run(struct run *run, const struct document_wish *wish, struct problem *why)
     uint64_t last = all->current.number;
     uint64_t next = last > most ? last - most + 1 : 1;
     struct generation some[STEP];
+    struct generation_page page = {wish->kind, next, some, STEP};
     enum status rc = STATUS_OK;
-    size_t n = STEP;
 
-    while (!rc && n == STEP && next <= last) {
+    while (!rc && page.n == STEP && page.from <= last) {
         rc = log_generations(registry_log(wish->registry), wish->set->log,
-                             wish->kind, next, some, &n, why);
-        for (size_t i = 0; !rc && i < n && some[i].number <= last; i++)
+                             &page, why);
+        for (size_t i = 0; !rc && i < page.n && some[i].number <= last; i++)
             add_dump(run, wish, &some[i]);
-        if (!rc && n > 0)
-            next = some[n - 1].number + 1;
+        if (!rc && page.n > 0)
+            page.from = some[page.n - 1].number + 1;
     }
     return rc;
 }

@@ -75,8 +75,12 @@ static enum status
 read_some(const struct document_wish *wish, uint64_t number,
           struct generation *generations, size_t *n, struct problem *why)
 {
-    return log_generations(registry_log(wish->registry), wish->set->log,
-                           wish->kind, number, generations, n, why);
+    struct generation_page page = {wish->kind, number, generations, *n};
+    enum status rc = log_generations(registry_log(wish->registry),
+                                     wish->set->log, &page, why);
+
+    *n = page.n;
+    return rc;
 }
 
 /* Writes the kept generations from `first` to `last`; sets *n to their

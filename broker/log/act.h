@@ -116,7 +116,8 @@ struct act {
         } removal;
 
         struct {
-            struct generation build; /* given */
+            struct generation build; /* given: its files are on the disk, and
+                                        its number is the next of its kind */
             int64_t due_us;          /* when its predecessor may go, unless
                                         archived */
             bool is_first;           /* there was none before */
@@ -126,7 +127,7 @@ struct act {
 
         struct {
             enum generation_kind kind; /* given */
-            uint64_t n;                /* given: how many go */
+            uint64_t n;                /* given: how many go, the oldest */
             uint64_t first_archived;   /* given: number of the oldest that
                                           stays */
             uint64_t n_archived;       /* of those that stay */

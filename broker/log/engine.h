@@ -106,12 +106,11 @@ struct engine_ops {
                            struct list_info *info, struct buf *marks,
                            struct problem *why);
 
-    /* Finds the last known place in a list between two batches before `offset`
-     * bytes of fragments: sets *after to the seq before it and *at to its
-     * offset. Leaves them alone if it knows none. */
+    /* Sets *place to the last known place in a list between two batches that
+     * is not behind byte `offset`. Leaves it alone if it knows none. */
     enum status (*seek)(struct engine *engine, uint32_t set,
                         const struct list_info *info, uint64_t offset,
-                        uint64_t *after, uint64_t *at, struct problem *why);
+                        struct list_place *place, struct problem *why);
 
     /* The first list of a set that has no file yet, sets taking turns:
      * STATUS_NOT_FOUND if there is none. One thread. */
@@ -124,11 +123,9 @@ struct engine_ops {
     enum status (*trash)(struct engine *engine, int64_t now_us,
                          struct engine_trash *trash, struct problem *why);
 
-    /* The archived generations of a kind from `number` on, at most *n; sets
-     * *n. */
+    /* Fills a page of the archived generations of a set. */
     enum status (*generations)(struct engine *engine, uint32_t set,
-                               enum generation_kind kind, uint64_t number,
-                               struct generation *generations, size_t *n,
+                               struct generation_page *page,
                                struct problem *why);
 
     /* The first generation that is due behind what is in *due, in the same way.

@@ -71,6 +71,14 @@ struct generations {
     uint64_t first_archived;   /* number of the oldest; 0: none is */
 };
 
+/* Archived generations of one kind, in order. */
+struct generation_page {
+    enum generation_kind kind;
+    uint64_t from; /* the smallest number */
+    struct generation *all;
+    size_t n; /* how many `all` may hold; then how many it has */
+};
+
 /* One whose files may go. */
 struct due_generation {
     uint64_t id;
@@ -119,6 +127,12 @@ struct list_info {
     struct digest before; /* d(after) */
     struct digest digest; /* d(last) */
     bool is_filed;        /* its file is on disk */
+};
+
+/* A place between two entries of a Change List. */
+struct list_place {
+    uint64_t after; /* the seq before it */
+    uint64_t at;    /* its offset in the fragments of the list */
 };
 
 /* The limits of a list, from the settings. */

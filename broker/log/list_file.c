@@ -265,15 +265,14 @@ out:
     return rc;
 }
 
-bool
-list_file_seek(struct slice marks, uint64_t offset, uint64_t *after,
-               uint64_t *at)
+void
+list_file_seek(struct slice marks, uint64_t offset, struct list_place *place)
 {
     size_t n_marks = marks.size / MARK_SIZE, low = 0, high;
     uint64_t header;
 
     if (n_marks == 0)
-        return false;
+        return;
     header = mark_of(marks, 0).plain;
     high = n_marks - 1;
     while (low < high) {
@@ -284,9 +283,8 @@ list_file_seek(struct slice marks, uint64_t offset, uint64_t *after,
         else
             high = middle - 1;
     }
-    *after = mark_of(marks, low).after;
-    *at = mark_of(marks, low).plain - header;
-    return true;
+    place->after = mark_of(marks, low).after;
+    place->at = mark_of(marks, low).plain - header;
 }
 
 /* The number of the block that holds entry `seq`: marks are ordered. */

@@ -51,10 +51,10 @@ uint64_t list_file_size(int dir_fd, uint64_t number);
 MUST_CHECK enum status list_file_open(int dir_fd, uint64_t number, int *fd,
                                       struct problem *why);
 
-/* The block that holds byte `offset` of the list's fragments: the seq before
- * its first entry, and its offset. false: there are no marks. */
-bool list_file_seek(struct slice marks, uint64_t offset, uint64_t *after,
-                    uint64_t *at);
+/* Sets *place to the beginning of the block that holds byte `offset` of the
+ * list's fragments; leaves it alone if there are no marks. */
+void list_file_seek(struct slice marks, uint64_t offset,
+                    struct list_place *place);
 
 /* Reads the block of the file in `dir_fd` that holds entry `after` + 1. */
 MUST_CHECK enum status list_file_read(int dir_fd, const struct list_info *info,

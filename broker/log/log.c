@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/log/await.h"
 #include "broker/log/batch_cache.h"
-#include "broker/log/inside.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
@@ -23,6 +22,27 @@
 /* Batches read from the disk, kept for the next reader: a hundred of the
  * largest. */
 #define CACHE_BYTES ((size_t)32 << 20)
+
+/* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
+#define MARKS_MAX 65536
+
+struct log {
+    struct log_options options;
+    char dir[4096];
+    int lock;
+    struct engine *engine;
+    struct tails tails;
+    atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
+    struct batch_cache *cache;
+    struct log_thread log_thread;
+    atomic_bool is_ending; /* log_ending */
+
+    pthread_mutex_t mutex; /* guards sets */
+    struct list sets;
+
+    struct log_set **by_id; /* set_of_id: the archive thread's */
+    size_t n_by_id;
+};
 
 /* Sets */
 
@@ -230,6 +250,59 @@ log_wake(struct log *log)
     log_thread_wake(&log->log_thread);
 }
 
+/* A post whose outcome a thread waits for. */
+struct awaited {
+    struct post post;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+};
+
+static void
+on_awaited(struct post *post)
+{
+    struct awaited *a = list_entry(post, struct awaited, post);
+
+    pthread_mutex_lock(&a->mutex);
+    a->is_done = true;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->mutex);
+}
+
+enum status
+log_post_and_wait(struct log *log, struct post *post, struct problem *why)
+{
+    struct awaited a = {
+        .post = *post,
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
+    enum status rc;
+
+    a.post.done = on_awaited;
+    rc = log_submit(log, &a.post);
+    if (rc)
+        return problem(why, rc, "the log is ending");
+    pthread_mutex_lock(&a.mutex);
+    while (!a.is_done)
+        pthread_cond_wait(&a.changed, &a.mutex);
+    pthread_mutex_unlock(&a.mutex);
+    *post = a.post;
+    if (why)
+        *why = a.post.why;
+    return a.post.status;
+}
+
+enum status
+log_act(struct log *log, struct log_set *set, const struct act *act,
+        int64_t grace_us, struct problem *why)
+{
+    struct post post = {
+        .kind = POST_ACT, .set = set, .act = act, .grace_us = grace_us};
+
+    return log_post_and_wait(log, &post, why);
+}
+
 void
 log_health(struct log *log, struct log_health *health)
 {
@@ -399,23 +472,261 @@ log_list_file(struct log *log, struct log_set *set, uint64_t number, int *fd,
  * they may go: then nobody knows a place, and the beginning will do. */
 enum status
 log_seek(struct log *log, struct log_set *set, const struct list_info *info,
-         uint64_t offset, uint64_t *after, uint64_t *at, struct problem *why)
+         uint64_t offset, struct list_place *place, struct problem *why)
 {
     struct list_info filed = {.after = UINT64_MAX};
     struct buf marks;
     enum status rc = STATUS_OK;
 
-    *after = info->after;
-    *at = 0;
+    *place = (struct list_place){info->after, 0};
     buf_init(&marks, MARKS_MAX);
     if (info->last > info->after)
         rc = log->engine->ops->list_of(log->engine, set->id, info->last, &filed,
                                        &marks, NULL);
     if (!rc && filed.after == info->after)
-        list_file_seek(buf_slice(&marks), offset, after, at);
+        list_file_seek(buf_slice(&marks), offset, place);
     else if (rc == STATUS_NOT_FOUND)
-        rc = log->engine->ops->seek(log->engine, set->id, info, offset, after,
-                                    at, why);
+        rc = log->engine->ops->seek(log->engine, set->id, info, offset, place,
+                                    why);
     buf_fini(&marks);
     return rc;
+}
+
+/* Keeping: the archive thread's */
+
+/* A closed list whose file is being written. */
+struct filing {
+    struct log *log;
+    struct log_set *set;
+};
+
+static enum status
+next_of_list(void *user, uint64_t after, struct batch **batch,
+             struct problem *why)
+{
+    struct filing *filing = user;
+    struct log *log = filing->log;
+    uint64_t last;
+
+    /* The log would not take the news of the file: the next process writes the
+     * file. A batch has at most BATCH_BYTES_MAX, so this is soon. */
+    if (atomic_load_explicit(&log->is_ending, memory_order_relaxed))
+        return problem(why, STATUS_STOPPED, "the log is ending");
+    /* Not through the cache: filed entries are seldom read next. */
+    *batch = tail_find(&filing->set->tail, after, &last);
+    if (*batch)
+        return STATUS_OK;
+    return log->engine->ops->read(log->engine, filing->set->id, after, batch,
+                                  why);
+}
+
+/* Reports the file of a list and its size to the log. */
+static enum status
+submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
+             struct slice marks, struct problem *why)
+{
+    const struct act act = {
+        .kind = ACT_FILED,
+        .filed = {.list = number,
+                  .marks = marks,
+                  .bytes = list_file_size(dir_fd, number)},
+    };
+
+    return log_act(log, set, &act, 0, why);
+}
+
+static enum status
+note_id(struct log *log, struct log_set *set, uint32_t id)
+{
+    if (id >= log->n_by_id) {
+        size_t n = (size_t)id + id / 2 + 64;
+        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
+
+        if (!by_id)
+            return STATUS_MEMORY;
+        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
+        log->by_id = by_id;
+        log->n_by_id = n;
+    }
+    if (id)
+        log->by_id[id] = set;
+    return STATUS_OK;
+}
+
+/* The set with that id. Ids are small numbers, given in order, so a table knows
+ * them; one that is not in it yet was published since the last look at all
+ * sets, which is rare. The table is the archive thread's. */
+static struct log_set *
+set_of_id(struct log *log, uint32_t id)
+{
+    struct list *node, *after;
+
+    if (id < log->n_by_id && log->by_id[id])
+        return log->by_id[id];
+    pthread_mutex_lock(&log->mutex);
+    list_foreach (node, after, &log->sets) {
+        struct log_set *set = list_entry(node, struct log_set, node);
+
+        if (note_id(
+                log, set,
+                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
+            break;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return id < log->n_by_id ? log->by_id[id] : NULL;
+}
+
+enum status
+log_file_list(struct log *log, bool *is_done, struct problem *why)
+{
+    struct filing filing = {.log = log};
+    struct list_info info;
+    struct buf header, marks;
+    uint32_t id;
+    int dir_fd = -1;
+    enum status rc;
+
+    *is_done = false;
+    buf_init(&header, DOCUMENT_FRAME_MAX);
+    buf_init(&marks, MARKS_MAX);
+    rc = log->engine->ops->unfiled(log->engine, &id, &info, &header, why);
+    if (rc == STATUS_NOT_FOUND) {
+        *is_done = true;
+        rc = STATUS_OK;
+        goto out;
+    }
+    if (rc)
+        goto out;
+    filing.set = set_of_id(log, id);
+    if (!filing.set) {
+        /* Committed, but not yet published: its list's end will wake us. */
+        *is_done = true;
+        goto out;
+    }
+    rc = log_folder(log, filing.set, LOG_CHANGES, true, &dir_fd, why);
+    if (!rc)
+        rc = list_file_write(dir_fd, &info, buf_slice(&header), next_of_list,
+                             &filing, &marks, why);
+    if (!rc)
+        rc = submit_filed(log, filing.set, dir_fd, info.number,
+                          buf_slice(&marks), why);
+    if (rc == STATUS_GONE) {
+        rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
+        goto out;
+    }
+    if (!rc)
+        DIAG(DIAG_DEBUG, "log", "a list is filed",
+             diag_text("set", filing.set->name),
+             diag_number("list", info.number));
+
+out:
+    if (dir_fd >= 0)
+        close(dir_fd);
+    buf_fini(&header);
+    buf_fini(&marks);
+    return rc;
+}
+
+enum status
+log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
+           size_t n, int64_t grace_us, struct problem *why)
+{
+    struct act act = {
+        .kind = ACT_RETIREMENT,
+        .retirement = {.last = lists[n - 1].number,
+                       .earliest = lists[n - 1].last},
+    };
+    int dir_fd = -1;
+    enum status rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        act.retirement.bytes += list_file_size(dir_fd, lists[i].number);
+    close(dir_fd);
+    return log_act(log, set, &act, grace_us, why);
+}
+
+/* Is there a set of that name? */
+static bool
+is_there(struct log *log, const char *name)
+{
+    struct list *node, *after;
+    struct head head;
+    bool is_there = false;
+
+    pthread_mutex_lock(&log->mutex);
+    list_foreach (node, after, &log->sets) {
+        struct log_set *set = list_entry(node, struct log_set, node);
+
+        if (!strcmp(set->name, name) && log_head(set, &head)) {
+            is_there = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return is_there;
+}
+
+/* One step of one piece of trash. */
+static enum status
+purge_step(struct log *log, const struct engine_trash *trash,
+           struct problem *why)
+{
+    struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
+    /* A set of that name that begins from here on has no files yet: only this
+     * thread would make them. */
+    enum status rc = trash_files_unlink(
+        log->dir, trash, trash->is_whole && !is_there(log, trash->name),
+        &act.purged.upto, why);
+
+    if (rc)
+        return rc == STATUS_AGAIN ? STATUS_OK : rc;
+    rc = log_act(log, NULL, &act, 0, why);
+    if (!rc)
+        diag(DIAG_DEBUG, "log", "of %s, lists up to %" PRIu64 " are gone",
+             trash->name, act.purged.upto);
+    return rc;
+}
+
+/* If the deletion of some trash fails, later trash goes first. */
+enum status
+log_purge(struct log *log, bool *is_done, struct problem *why)
+{
+    struct engine_trash trash = {.id = 0};
+    struct problem reason = {""};
+    enum status rc, failed = STATUS_OK;
+
+    while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
+                                          &reason))) {
+        rc = purge_step(log, &trash, &reason);
+        if (rc != STATUS_IO)
+            break;
+        if (!failed && why)
+            *why = reason;
+        failed = rc;
+    }
+    *is_done = rc == STATUS_NOT_FOUND && !failed;
+    if (rc == STATUS_NOT_FOUND)
+        return failed;
+    if (rc && why)
+        *why = reason;
+    return rc;
+}
+
+/* Generations */
+
+enum status
+log_generations(struct log *log, struct log_set *set,
+                struct generation_page *page, struct problem *why)
+{
+    return log->engine->ops->generations(
+        log->engine,
+        atomic_load_explicit(&set->public_id, memory_order_relaxed), page, why);
+}
+
+enum status
+log_due(struct log *log, struct due_generation *due, struct problem *why)
+{
+    return log->engine->ops->due(log->engine, clock_now_us(), due, why);
 }

@@ -151,6 +151,19 @@ MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
  * the post keeps its place, before all later ones. */
 void log_submit_again(struct log *log, struct post *post);
 
+/* Submits `post`, waits for its outcome and returns it; it is then in `post` as
+ * well. The log sets `done`. STATUS_STOPPED: the log is ending. Not from a
+ * service thread, nor from the log thread. */
+MUST_CHECK enum status log_post_and_wait(struct log *log, struct post *post,
+                                         struct problem *why);
+
+/* Likewise posts one act, whose "given" fields are set. `set` is NULL if the
+ * act has none. Trash of the act stays for `grace_us`. STATUS_GONE: the set was
+ * removed. */
+MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
+                               const struct act *act, int64_t grace_us,
+                               struct problem *why);
+
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
 
@@ -218,23 +231,14 @@ MUST_CHECK enum status log_list_file(struct log *log, struct log_set *set,
                                      uint64_t number, int *fd,
                                      struct problem *why);
 
-/* Finds an entry to begin reading from for byte `offset` of the list's
- * fragments: entry *after + 1, whose first byte is at *at <= offset. It is near
- * `offset` if marks or batches are known, else the list's first. May block. */
+/* Finds a place in a list to begin reading for byte `offset` of its fragments:
+ * near `offset` and not behind it if marks or batches are known, else the
+ * list's beginning. May block. */
 MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
                                 const struct list_info *info, uint64_t offset,
-                                uint64_t *after, uint64_t *at,
-                                struct problem *why);
+                                struct list_place *place, struct problem *why);
 
 /* Keeping */
-
-/* Posts one act of kind RETIREMENT, GENERATION, UNARCHIVED, FILED, PURGED or
- * SWEPT, whose "given" fields are set, and waits until it is durable. Its trash
- * stays for `grace_us`. STATUS_GONE: the set was removed. Not from a service
- * thread, nor from the log thread. */
-MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
-                               const struct act *act, int64_t grace_us,
-                               struct problem *why);
 
 /* The folders of a set's directory that have its closed lists, and the bytes of
  * its resources: of these the log knows no more than that they go with the set.
@@ -263,38 +267,16 @@ MUST_CHECK enum status log_retire(struct log *log, struct log_set *set,
                                   const struct list_info *lists, size_t n,
                                   int64_t grace_us, struct problem *why);
 
-/* Makes a build of the set the current one of its kind, for everybody from one
- * commit on; its files are on the disk. Its number is that of head.generations'
- * `last` + 1. Its predecessor, unless archived, is due `grace_us` later.
- * STATUS_GONE: the set was removed. Archive thread; may block. */
-MUST_CHECK enum status log_switch(struct log *log, struct log_set *set,
-                                  const struct generation *generation,
-                                  int64_t grace_us, struct problem *why);
-
-/* The archived generations of a kind of a set, from `number` on, at most *n;
- * sets *n. May block. */
+/* Fills a page of the archived generations of a set. May block. */
 MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
-                                       enum generation_kind kind,
-                                       uint64_t number,
-                                       struct generation *generations,
-                                       size_t *n, struct problem *why);
-
-/* Removes the first `n` of `generations`, the oldest archived ones in order,
- * from the archive of a kind of a set. `generations` has one more. Archive
- * thread; may block. */
-MUST_CHECK enum status log_unarchive(struct log *log, struct log_set *set,
-                                     const struct generation *generations,
-                                     size_t n, int64_t grace_us,
-                                     struct problem *why);
+                                       struct generation_page *page,
+                                       struct problem *why);
 
 /* The first generation behind *due (all zero: of all) whose files may go, those
- * of removed sets among them; then, when they are gone, log_swept.
+ * of removed sets among them; then, when they are gone, post ACT_SWEPT.
  * STATUS_NOT_FOUND: none is due. Archive thread; may block. */
 MUST_CHECK enum status log_due(struct log *log, struct due_generation *due,
                                struct problem *why);
-MUST_CHECK enum status log_swept(struct log *log,
-                                 const struct due_generation *due,
-                                 struct problem *why);
 
 /* Deletes some trash that is due: files, then rows; also the whole folder of a
  * removed set, unless a set has that name now. Then each owner of files there

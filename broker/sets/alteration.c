@@ -111,14 +111,13 @@ count_archived(const struct comparison *c, enum generation_kind kind,
 
     for (uint64_t i = 0; i + 1 < all->n_archived;) {
         struct generation some[ARCHIVED_AT_ONCE];
-        size_t n = ARCHIVED_AT_ONCE;
-        enum status rc =
-            log_generations(registry_log(c->set->registry), c->set->log, kind,
-                            number, some, &n, why);
+        struct generation_page page = {kind, number, some, ARCHIVED_AT_ONCE};
+        enum status rc = log_generations(registry_log(c->set->registry),
+                                         c->set->log, &page, why);
 
-        if (rc || n == 0)
+        if (rc || page.n == 0)
             return rc;
-        for (size_t j = 0; j < n; j++, i++) {
+        for (size_t j = 0; j < page.n; j++, i++) {
             if (!lets_go(&c->after, after_us, &some[j], i, all->n_archived))
                 return STATUS_OK;
             if (lets_go(&c->before, before_us, &some[j], i, all->n_archived))
@@ -126,7 +125,7 @@ count_archived(const struct comparison *c, enum generation_kind kind,
             d->archived++;
             d->archived_bytes += some[j].bytes;
         }
-        number = some[n - 1].number + 1;
+        number = some[page.n - 1].number + 1;
     }
     return STATUS_OK;
 }

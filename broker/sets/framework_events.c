@@ -359,12 +359,11 @@ find_archived(const struct subject *s, enum generation_kind kind,
               uint64_t number, uint64_t *found)
 {
     struct generation generation;
-    size_t n = 1;
-    enum status rc =
-        log_generations(registry_log(s->set->registry), s->set->log, kind,
-                        number, &generation, &n, NULL);
+    struct generation_page page = {kind, number, &generation, 1};
+    enum status rc = log_generations(registry_log(s->set->registry),
+                                     s->set->log, &page, NULL);
 
-    *found = !rc && n == 1 ? generation.number : 0;
+    *found = !rc && page.n == 1 ? generation.number : 0;
     return rc;
 }
 

@@ -7,7 +7,6 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/log/await.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
@@ -346,7 +345,7 @@ make_framework(struct registry *r, struct problem *why)
         return problem_memory(why);
     r->framework = set;
     post.set = set->log;
-    rc = await_post(r->log, &post, why);
+    rc = log_post_and_wait(r->log, &post, why);
     /* With a full disk the broker must still start: the log then begins with
      * the first event. */
     return rc == STATUS_BUSY ? STATUS_OK : rc;

@@ -476,10 +476,10 @@ store_list_of(struct engine *engine, uint32_t set, uint64_t seq,
 
 static enum status
 store_seek(struct engine *engine, uint32_t set, const struct list_info *info,
-           uint64_t offset, uint64_t *after, uint64_t *at, struct problem *why)
+           uint64_t offset, struct list_place *place, struct problem *why)
 {
     return store_readers_seek(&store_of(engine)->readers, set, info, offset,
-                              after, at, why);
+                              place, why);
 }
 
 static enum status
@@ -499,12 +499,10 @@ store_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
 
 static enum status
 store_generations(struct engine *engine, uint32_t set,
-                  enum generation_kind kind, uint64_t number,
-                  struct generation *generations, size_t *n,
-                  struct problem *why)
+                  struct generation_page *page, struct problem *why)
 {
-    return store_readers_generations(&store_of(engine)->readers, set, kind,
-                                     number, generations, n, why);
+    return store_readers_generations(&store_of(engine)->readers, set, page,
+                                     why);
 }
 
 static enum status

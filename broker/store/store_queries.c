@@ -327,7 +327,7 @@ store_readers_list_of(struct store_readers *r, uint32_t set, uint64_t seq,
 enum status
 store_readers_seek(struct store_readers *r, uint32_t set,
                    const struct list_info *info, uint64_t offset,
-                   uint64_t *after, uint64_t *at, struct problem *why)
+                   struct list_place *place, struct problem *why)
 {
     struct reader_connection *c = connection_take(r, why);
     sqlite3_stmt *q;
@@ -343,8 +343,8 @@ store_readers_seek(struct store_readers *r, uint32_t set,
     store_bind_u64(q, 4, offset);
     rc = db_step(&c->db, q, &row, "read the log", why);
     if (!rc && row) {
-        *after = store_column_u64(q, 0);
-        *at = store_column_u64(q, 1);
+        place->after = store_column_u64(q, 0);
+        place->at = store_column_u64(q, 1);
     }
     connection_give(r, c, q);
     return rc;
@@ -401,26 +401,24 @@ store_readers_trash(struct store_readers *r, int64_t now_us,
 
 enum status
 store_readers_generations(struct store_readers *r, uint32_t set,
-                          enum generation_kind kind, uint64_t number,
-                          struct generation *generations, size_t *n,
-                          struct problem *why)
+                          struct generation_page *page, struct problem *why)
 {
     struct reader_connection *c = connection_take(r, why);
-    size_t max = *n;
+    size_t max = page->n;
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
-    *n = 0;
+    page->n = 0;
     if (!c)
         return STATUS_IO;
     q = c->statements[R_GENERATIONS];
     store_bind_u64(q, 1, set);
-    sqlite3_bind_int(q, 2, (int)kind);
-    store_bind_u64(q, 3, number);
+    sqlite3_bind_int(q, 2, (int)page->kind);
+    store_bind_u64(q, 3, page->from);
     store_bind_u64(q, 4, max);
     while (!(rc = db_step(&c->db, q, &row, "read the generations", why)) && row)
-        generations[(*n)++] = store_column_generation(q);
+        page->all[page->n++] = store_column_generation(q);
     connection_give(r, c, q);
     return rc;
 }

@@ -56,8 +56,9 @@ MUST_CHECK enum status store_readers_list_of(struct store_readers *r,
                                              struct problem *why);
 MUST_CHECK enum status store_readers_seek(struct store_readers *r, uint32_t set,
                                           const struct list_info *info,
-                                          uint64_t offset, uint64_t *after,
-                                          uint64_t *at, struct problem *why);
+                                          uint64_t offset,
+                                          struct list_place *place,
+                                          struct problem *why);
 MUST_CHECK enum status store_readers_unfiled(struct store_readers *r,
                                              uint32_t *set,
                                              struct list_info *info,
@@ -69,11 +70,10 @@ MUST_CHECK enum status store_readers_trash(struct store_readers *r,
                                            struct engine_trash *trash,
                                            struct problem *why);
 
-MUST_CHECK enum status
-store_readers_generations(struct store_readers *r, uint32_t set,
-                          enum generation_kind kind, uint64_t number,
-                          struct generation *generations, size_t *n,
-                          struct problem *why);
+MUST_CHECK enum status store_readers_generations(struct store_readers *r,
+                                                 uint32_t set,
+                                                 struct generation_page *page,
+                                                 struct problem *why);
 MUST_CHECK enum status store_readers_due(struct store_readers *r,
                                          int64_t now_us,
                                          struct due_generation *due,

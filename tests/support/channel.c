@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/log/await.h"
 #include "broker/sets/message.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
@@ -21,8 +20,9 @@ channel_last(struct sets *s)
     };
     struct head head;
 
-    assert_int_equal(await_post(registry_log(s->registry), &nothing, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        log_post_and_wait(registry_log(s->registry), &nothing, NULL),
+        STATUS_OK);
     assert_true(log_head(registry_framework(s->registry), &head));
     return head.last;
 }

@@ -1,7 +1,6 @@
 #include "broker/archive/retention.h"
 
 #include "broker/archive/notes.h"
-#include "broker/log/await.h"
 #include "broker/sets/framework_events.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -208,8 +207,9 @@ TEST(retains_a_fixed_number_of_the_framework_log)
 
         assert_int_equal(framework_event_submit(s.registry, &event, NULL),
                          STATUS_OK);
-        assert_int_equal(await_post(registry_log(s.registry), &close, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            log_post_and_wait(registry_log(s.registry), &close, NULL),
+            STATUS_OK);
     }
     sets_file_all(&s);
     retain();

@@ -1,10 +1,8 @@
 /*
  * A list whose file is being written when the log ends.
  */
-#include <semaphore.h>
-
 #include "broker/log/engine.h"
-#include "broker/log/inside.h"
+#include "broker/store/store.h"
 #include "tests/support/folder.h"
 #include "tests/test.h"
 #include "tests/unit/log/stage.h"
@@ -17,7 +15,6 @@
 struct stopping {
     const struct engine_ops *ops;
     struct engine_ops counting;
-    sem_t has_begun;
     struct log *log;
     unsigned n_read;
     unsigned stop_at; /* the read that it stops in; 0: none */
@@ -34,39 +31,34 @@ read_and_stop(struct engine *engine, uint32_t set, uint64_t after,
     return stopping.ops->read(engine, set, after, batch, why);
 }
 
-/* Log thread, which looks at its engine, too. */
-static void
-begin_stopping(struct post *post)
+static enum status
+open_counting(struct engine **engine, const char *dir, atomic_size_t *forms,
+              struct problem *why)
 {
-    stopping.log->engine->ops = &stopping.counting;
-    sem_post(&stopping.has_begun);
-    (void)post;
+    enum status rc = store_open(engine, dir, forms, why);
+
+    if (rc)
+        return rc;
+    stopping.ops = (*engine)->ops;
+    stopping.counting = *stopping.ops;
+    stopping.counting.read = read_and_stop;
+    (*engine)->ops = &stopping.counting;
+    return STATUS_OK;
 }
 
 /* Files the one list, with a new log without a batch in memory. */
 static enum status
 file_list(struct stage *s, unsigned stop_at)
 {
-    struct post post = {.kind = POST_CLOSE, .list = 1, .done = begin_stopping};
-    struct log *log;
     bool is_done;
     enum status rc;
 
+    stopping = (struct stopping){.stop_at = stop_at};
+    s->logs.options.open_engine = open_counting;
     stage_reopen(s);
-    log = s->logs.log;
-    stopping = (struct stopping){
-        .ops = log->engine->ops, .log = log, .stop_at = stop_at};
-    stopping.counting = *stopping.ops;
-    stopping.counting.read = read_and_stop;
-    sem_init(&stopping.has_begun, 0, 0);
-    post.set = s->set; /* its list 1 is closed already */
-    assert_int_equal(log_submit(log, &post), STATUS_OK);
-    sem_wait(&stopping.has_begun);
-    rc = log_file_list(log, &is_done, NULL);
-    log_stop(log);
-    log->engine->ops = stopping.ops;
+    stopping.log = s->logs.log;
+    rc = log_file_list(s->logs.log, &is_done, NULL);
     stage_close(s);
-    sem_destroy(&stopping.has_begun);
     return rc;
 }
 

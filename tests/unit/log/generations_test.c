@@ -20,21 +20,31 @@ now_of(struct stage *s)
 static uint64_t
 switch_to(struct stage *s, uint64_t n, bool is_archived, int64_t grace_us)
 {
-    const struct generation generation = {
-        .number = now_of(s).last + 1,
-        .seq = n,
-        .at_us = 1000 + (int64_t)n,
-        .completed_us = 2000 + (int64_t)n,
-        .n = n,
-        .parts = 1 + n / 50000,
-        .bytes = 300 * n,
-        .is_archived = is_archived,
+    const struct act act = {
+        .kind = ACT_GENERATION,
+        .generation.build = {.number = now_of(s).last + 1,
+                             .seq = n,
+                             .at_us = 1000 + (int64_t)n,
+                             .completed_us = 2000 + (int64_t)n,
+                             .n = n,
+                             .parts = 1 + n / 50000,
+                             .bytes = 300 * n,
+                             .is_archived = is_archived},
     };
     struct problem why = {""};
 
-    if (log_switch(s->logs.log, s->set, &generation, grace_us, &why))
+    if (log_act(s->logs.log, s->set, &act, grace_us, &why))
         fail_msg("%s", why.text);
-    return generation.number;
+    return act.generation.build.number;
+}
+
+/* Its files are gone. */
+static void
+sweep(struct stage *s, const struct due_generation *gone)
+{
+    const struct act act = {.kind = ACT_SWEPT, .swept = {gone->id}};
+
+    assert_int_equal(log_act(s->logs.log, NULL, &act, 0, NULL), STATUS_OK);
 }
 
 /* The first that is due; 0: none is. */
@@ -87,7 +97,10 @@ TEST(archived_ones_stay_until_they_are_let_go)
     struct stage *s = *state;
     struct generation found[8];
     struct due_generation gone;
-    size_t n = 8;
+    struct generation_page page = {GENERATION_RESOURCELIST, 0, found, 8};
+    struct act first_goes = {
+        .kind = ACT_UNARCHIVED,
+        .unarchived = {.kind = GENERATION_RESOURCELIST, .n = 1}};
 
     stage_open(s, 2);
     stage_post(s, 1, 3);
@@ -95,25 +108,23 @@ TEST(archived_ones_stay_until_they_are_let_go)
         switch_to(s, i, i % 2 == 0, 0);
     assert_int_equal(now_of(s).n_archived, 3);
     assert_int_equal(now_of(s).first_archived, 2);
-    assert_int_equal(log_generations(s->logs.log, s->set,
-                                     GENERATION_RESOURCELIST, 0, found, &n,
-                                     NULL),
+    assert_int_equal(log_generations(s->logs.log, s->set, &page, NULL),
                      STATUS_OK);
-    assert_int_equal(n, 3);
+    assert_int_equal(page.n, 3);
     assert_int_equal(found[0].number, 2);
     assert_int_equal(found[2].number, 6);
     assert_true(found[2].is_archived);
-    assert_int_equal(log_unarchive(s->logs.log, s->set, found, 1, 0, NULL),
+    first_goes.unarchived.first_archived = found[1].number;
+    assert_int_equal(log_act(s->logs.log, s->set, &first_goes, 0, NULL),
                      STATUS_OK);
     stage_reopen(s);
     assert_int_equal(now_of(s).n_archived, 2);
     assert_int_equal(now_of(s).first_archived, 4);
-    n = 1;
-    assert_int_equal(log_generations(s->logs.log, s->set,
-                                     GENERATION_RESOURCELIST, 5, found, &n,
-                                     NULL),
+    page.from = 5;
+    page.n = 1;
+    assert_int_equal(log_generations(s->logs.log, s->set, &page, NULL),
                      STATUS_OK);
-    assert_int_equal(n, 1);
+    assert_int_equal(page.n, 1);
     assert_int_equal(found[0].number, 6);
 
     /* 1, 3 and 5 were never archived, 2 is not any more. */
@@ -122,7 +133,7 @@ TEST(archived_ones_stay_until_they_are_let_go)
 
         assert_true(number == 1 || number == 2 || number == 3 || number == 5);
         assert_string_equal(gone.name, "demo");
-        assert_int_equal(log_swept(s->logs.log, &gone, NULL), STATUS_OK);
+        sweep(s, &gone);
     }
     assert_int_equal(due(s, &gone), 0);
 }
@@ -149,15 +160,15 @@ TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
 {
     struct stage *s = *state;
     struct due_generation gone;
-    struct generation lost = {.number = 9, .parts = 1};
+    const struct act lost = {.kind = ACT_GENERATION,
+                             .generation.build = {.number = 9, .parts = 1}};
 
     stage_open(s, 2);
     stage_post(s, 1, 3);
     for (unsigned i = 1; i <= 8; i++)
         switch_to(s, i, true, 0);
     stage_remove(s, s->set, 0);
-    assert_int_equal(log_switch(s->logs.log, s->set, &lost, 0, NULL),
-                     STATUS_GONE);
+    assert_int_equal(log_act(s->logs.log, s->set, &lost, 0, NULL), STATUS_GONE);
     stage_open(s, 2);
     stage_reopen(s);
     assert_int_equal(s->again, 9);
@@ -166,7 +177,7 @@ TEST(a_set_that_is_made_again_goes_on_behind_its_numbers)
     assert_int_equal(switch_to(s, 1, false, 0), 9);
     for (unsigned left = 8; left > 0; left--) {
         assert_in_range(due(s, &gone), 1, 8);
-        assert_int_equal(log_swept(s->logs.log, &gone, NULL), STATUS_OK);
+        sweep(s, &gone);
     }
     assert_int_equal(due(s, &gone), 0);
 }

@@ -20,29 +20,30 @@ assert_places(struct sets *s, const struct list_info *info, uint64_t near)
     struct log_set *set = sets_find(s, "demo")->log;
 
     for (uint64_t offset = 0; offset < info->bytes; offset += 7919) {
-        uint64_t after = 0, at = 0, is_at = 0;
+        struct list_place place = {0, 0};
+        uint64_t is_at = 0;
 
-        assert_int_equal(log_seek(log, set, info, offset, &after, &at, NULL),
+        assert_int_equal(log_seek(log, set, info, offset, &place, NULL),
                          STATUS_OK);
-        assert_true(at <= offset);
-        assert_true(offset - at < near);
+        assert_true(place.at <= offset);
+        assert_true(offset - place.at < near);
 
-        /* `at` is where entry after + 1 begins. */
-        for (uint64_t seq = info->after; seq < after;) {
+        /* place.at is where entry place.after + 1 begins. */
+        for (uint64_t seq = info->after; seq < place.after;) {
             struct batch *b;
 
             assert_int_equal(log_read(log, set, seq, LOG_DISK, &b, NULL),
                              STATUS_OK);
-            if (b->last < after) {
+            if (b->last < place.after) {
                 is_at += batch_slice(b, seq, b->last).size;
                 seq = b->last;
             } else {
-                is_at += batch_slice(b, seq, after).size;
-                seq = after;
+                is_at += batch_slice(b, seq, place.after).size;
+                seq = place.after;
             }
             batch_unref(b);
         }
-        assert_int_equal(is_at, at);
+        assert_int_equal(is_at, place.at);
     }
 }
 

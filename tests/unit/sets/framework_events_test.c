@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/log/await.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/message.h"
 #include "tests/support/alterations.h"
@@ -174,17 +173,18 @@ TEST(lists_that_go_are_told_by_the_archive, configure, stage_close)
 static void
 switch_to(enum generation_kind kind, uint64_t number, bool is_archived)
 {
-    const struct generation generation = {
-        .kind = kind,
-        .number = number,
-        .seq = 1,
-        .n = 1,
-        .parts = 1,
-        .is_archived = is_archived,
+    const struct act act = {
+        .kind = ACT_GENERATION,
+        .generation.build = {.kind = kind,
+                             .number = number,
+                             .seq = 1,
+                             .n = 1,
+                             .parts = 1,
+                             .is_archived = is_archived},
     };
     struct problem why = {""};
 
-    if (log_switch(registry_log(s.registry), demo->log, &generation, 0, &why))
+    if (log_act(registry_log(s.registry), demo->log, &act, 0, &why))
         fail_msg("%s", why.text);
 }
 
@@ -192,13 +192,16 @@ switch_to(enum generation_kind kind, uint64_t number, bool is_archived)
 static void
 unarchive(enum generation_kind kind, size_t n)
 {
+    struct act act = {.kind = ACT_UNARCHIVED,
+                      .unarchived = {.kind = kind, .n = n}};
     struct generation all[8];
-    size_t n_all = 8;
+    struct generation_page page = {kind, 1, all, 8};
     struct log *log = registry_log(s.registry);
 
-    assert_int_equal(
-        log_generations(log, demo->log, kind, 1, all, &n_all, NULL), STATUS_OK);
-    assert_int_equal(log_unarchive(log, demo->log, all, n, 0, NULL), STATUS_OK);
+    assert_int_equal(log_generations(log, demo->log, &page, NULL), STATUS_OK);
+    assert_in_range(n, 1, page.n - 1);
+    act.unarchived.first_archived = all[n].number;
+    assert_int_equal(log_act(log, demo->log, &act, 0, NULL), STATUS_OK);
 }
 
 #define GENERATION(folder, number) \
