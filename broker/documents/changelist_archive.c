@@ -66,8 +66,8 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
 /* `number` to `wish->last` are a part if a part of this size begins there:
  * so only few addresses name the same lists. */
 enum status
-archives_part_open(const struct document_wish *wish, struct document *document,
-                   struct problem *why)
+changelist_archive_part_open(const struct document_wish *wish,
+                             struct document *document, struct problem *why)
 {
     uint64_t size = wish->last - wish->number + 1;
 
@@ -254,8 +254,8 @@ open_index(const struct document_wish *wish, struct document *document,
 }
 
 enum status
-archives_changelist_open(const struct document_wish *wish,
-                         struct document *document, struct problem *why)
+changelist_archive_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
     if (wish->head.list == wish->head.first_list)
         return problem(why, STATUS_NOT_FOUND,

@@ -104,14 +104,14 @@ MUST_CHECK enum status documents_find(struct slice path,
 MUST_CHECK enum status document_of_text(struct document *document,
                                         struct buf *text, struct problem *why);
 
-document_open_fn source_open;
-document_open_fn source_part_open;
-document_open_fn source_set_open;
+document_open_fn source_description_open;
+document_open_fn source_description_part_open;
+document_open_fn capabilitylist_open;
 document_open_fn changelist_current_open;
 document_open_fn changelist_latest_open;
 document_open_fn changelist_open;
-document_open_fn archives_changelist_open;
-document_open_fn archives_part_open;
+document_open_fn changelist_archive_open;
+document_open_fn changelist_archive_part_open;
 document_open_fn resourcelist_current_open;
 document_open_fn resourcelist_generation_open;
 document_open_fn resourcelist_part_open;
@@ -119,13 +119,13 @@ document_open_fn dumps_current_open;
 document_open_fn dumps_generation_open;
 document_open_fn dumps_package_open;
 document_open_fn dumps_manifest_open;
-document_open_fn generations_open;
-document_open_fn generations_part_open;
-document_open_fn topics_changes_open;
-document_open_fn topics_framework_open;
-document_links_fn topics_changes_links;
-document_links_fn topics_framework_links;
+document_open_fn generation_archive_open;
+document_open_fn generation_archive_part_open;
+document_open_fn notifications_changes_open;
+document_open_fn notifications_framework_open;
+document_links_fn notifications_changes_links;
+document_links_fn notifications_framework_links;
 document_open_fn landing_open;
-document_open_fn landing_robots_open;
+document_open_fn robots_open;
 
 #endif

@@ -133,8 +133,8 @@ open_generations(const struct document_wish *wish, uint64_t first,
 }
 
 enum status
-generations_part_open(const struct document_wish *wish,
-                      struct document *document, struct problem *why)
+generation_archive_part_open(const struct document_wish *wish,
+                             struct document *document, struct problem *why)
 {
     uint64_t size = wish->last - wish->number + 1;
 
@@ -197,8 +197,8 @@ open_index(const struct document_wish *wish, struct document *document,
 }
 
 enum status
-generations_open(const struct document_wish *wish, struct document *document,
-                 struct problem *why)
+generation_archive_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
     const struct generations *all = &wish->head.generations[wish->kind];
 

@@ -36,15 +36,15 @@ open_topic(const struct document_wish *wish, bool is_framework,
 }
 
 enum status
-topics_changes_open(const struct document_wish *wish, struct document *document,
-                    struct problem *why)
+notifications_changes_open(const struct document_wish *wish,
+                           struct document *document, struct problem *why)
 {
     return open_topic(wish, false, document, why);
 }
 
 enum status
-topics_framework_open(const struct document_wish *wish,
-                      struct document *document, struct problem *why)
+notifications_framework_open(const struct document_wish *wish,
+                             struct document *document, struct problem *why)
 {
     return open_topic(wish, true, document, why);
 }
@@ -63,13 +63,13 @@ add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
 }
 
 void
-topics_changes_links(struct buf *to, const struct document_wish *wish)
+notifications_changes_links(struct buf *to, const struct document_wish *wish)
 {
     add_links(to, wish, LINK_NOTIFICATIONS);
 }
 
 void
-topics_framework_links(struct buf *to, const struct document_wish *wish)
+notifications_framework_links(struct buf *to, const struct document_wish *wish)
 {
     add_links(to, wish, LINK_FRAMEWORK_NOTIFICATIONS);
 }

@@ -92,7 +92,7 @@ const struct route route_table[] = {
      .rejected = METRIC_POSTS_REJECTED, .fields = "Idempotency-Key",
      .bodies = {{CHANGES, OPTION("max-body", max_body), .coding = "gzip"},
                 {"multipart/related", OPTION("max-content", max_content),
-                 .needs_length = true, .handler = handle_consignment_post}},
+                 .needs_length = true, .handler = handle_multipart_post}},
      .statuses = {{200, JSON},
                   {400, "the body or the Idempotency-Key is malformed"},
                   {409, "a post with this Idempotency-Key is at work"},

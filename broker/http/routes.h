@@ -26,7 +26,7 @@ typedef void handler_fn(struct http *http, struct request *rq,
                         const struct route_target *target);
 
 handler_fn handle_changes_post;
-handler_fn handle_consignment_post;
+handler_fn handle_multipart_post;
 handler_fn handle_memory_get;
 handler_fn handle_documents_get;
 handler_fn handle_resources_put;

@@ -16,7 +16,8 @@ open_with(struct sets *s, uint64_t index_lists, unsigned n)
 static struct digest
 read_text(struct sets *s, uint64_t first, uint64_t last, struct buf *text)
 {
-    struct document document = stage_open(s, archives_part_open, first, last);
+    struct document document =
+        stage_open(s, changelist_archive_part_open, first, last);
 
     assert_false(document.is_final); /* R-264: URLs of the day */
     buf_init(text, SIZE_MAX);
@@ -38,7 +39,7 @@ static void
 read_part(struct sets *s, uint64_t first, uint64_t last, struct xpath *x,
           size_t n)
 {
-    stage_read(s, archives_part_open, first, last, x);
+    stage_read(s, changelist_archive_part_open, first, last, x);
     assert_xpath_count(x, "/s:urlset/rs:md[@capability='changelist-archive']",
                        1);
     assert_xpath_text(x, "/*/rs:ln[@rel='up']/@href",
@@ -57,7 +58,7 @@ TEST(the_archive_has_an_index_when_it_is_long)
     struct xpath index, part;
 
     open_with(s, 3, 8);
-    stage_read(s, archives_changelist_open, 0, 0, &index);
+    stage_read(s, changelist_archive_open, 0, 0, &index);
     assert_xpath_count(
         &index, "/s:sitemapindex/rs:md[@capability='changelist-archive']", 1);
     assert_xpath_text(&index, "/*/rs:ln[@rel='up']/@href",
@@ -106,14 +107,14 @@ TEST(a_full_part_gets_no_other_lists)
 
     open_with(s, 3, 8);
     read_text(s, 4, 6, &text);
-    growing = tag_of(s, archives_part_open, 7, 9);
+    growing = tag_of(s, changelist_archive_part_open, 7, 9);
     sets_post(s, "demo", 9, 5);
     sets_close(s);
     s->config.index_lists = 5;
     sets_open(s);
     read_text(s, 4, 6, &then);
     assert_true(slice_equal(buf_slice(&text), buf_slice(&then)));
-    now = tag_of(s, archives_part_open, 7, 9);
+    now = tag_of(s, changelist_archive_part_open, 7, 9);
     assert_memory_not_equal(&growing, &now, sizeof(now));
     buf_fini(&text);
     buf_fini(&then);
@@ -127,8 +128,8 @@ TEST(the_archive_is_one_document_while_it_is_short)
     struct digest tag, more;
 
     open_with(s, 3, 3);
-    tag = tag_of(s, archives_changelist_open, 0, 0);
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    tag = tag_of(s, changelist_archive_open, 0, 0);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/s:url", 3);
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     xpath_close(&x);
@@ -137,9 +138,9 @@ TEST(the_archive_is_one_document_while_it_is_short)
     xpath_close(&x);
 
     sets_post(s, "demo", 4, 1);
-    more = tag_of(s, archives_changelist_open, 0, 0);
+    more = tag_of(s, changelist_archive_open, 0, 0);
     assert_memory_not_equal(&tag, &more, sizeof(tag));
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:sitemapindex/s:sitemap", 2);
     xpath_close(&x);
 }
@@ -157,7 +158,8 @@ TEST(has_no_part_that_is_none)
         const struct document_wish wish =
             stage_wish(s, parts[i][0], parts[i][1], LOG_DISK);
 
-        stage_refuses(archives_part_open, &wish, STATUS_NOT_FOUND, NULL);
+        stage_refuses(changelist_archive_part_open, &wish, STATUS_NOT_FOUND,
+                      NULL);
     }
 }
 
@@ -168,7 +170,7 @@ TEST(an_index_of_many_parts_has_them_all)
     struct xpath x;
 
     open_with(s, 1, 700);
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:sitemapindex/s:sitemap/rs:md[@until]", 700);
     assert_xpath_text(&x, "/*/s:sitemap[700]/s:loc",
                       SETS_URL "/sets/demo/changelist-archive/"

@@ -30,20 +30,20 @@ TEST(finds_each_document_by_its_path)
         uint64_t number;
     } rows[] = {
         {"/", landing_open, NULL, 0},
-        {"/robots.txt", landing_robots_open, NULL, 0},
-        {"/.well-known/resourcesync", source_open, NULL, 0},
-        {"/descriptions/000000000001-000000005000.xml", source_part_open, NULL,
-         1},
+        {"/robots.txt", robots_open, NULL, 0},
+        {"/.well-known/resourcesync", source_description_open, NULL, 0},
+        {"/descriptions/000000000001-000000005000.xml",
+         source_description_part_open, NULL, 1},
         {"/sets/demo/changes/latest.xml", changelist_latest_open, "demo", 0},
         {"/sets/demo/changelist-archive/000000000001-000000001000.xml",
-         archives_part_open, "demo", 1},
-        {"/sets/demo/capabilitylist.xml", source_set_open, "demo", 0},
+         changelist_archive_part_open, "demo", 1},
+        {"/sets/demo/capabilitylist.xml", capabilitylist_open, "demo", 0},
         {"/sets/demo/changelist.xml", changelist_current_open, "demo", 0},
-        {"/sets/demo/changelist-archive.xml", archives_changelist_open, "demo",
+        {"/sets/demo/changelist-archive.xml", changelist_archive_open, "demo",
          0},
-        {"/sets/demo/notifications", topics_changes_open, "demo", 0},
-        {"/sets/demo/framework-notifications", topics_framework_open, "demo",
-         0},
+        {"/sets/demo/notifications", notifications_changes_open, "demo", 0},
+        {"/sets/demo/framework-notifications", notifications_framework_open,
+         "demo", 0},
         {"/sets/demo/changes/000000000001.xml", changelist_open, "demo", 1},
         {"/sets/a.b-c_d/changes/000000000120.xml", changelist_open, "a.b-c_d",
          120},
@@ -72,9 +72,9 @@ TEST(finds_dumps_packages_manifests_and_archives)
          "application/zip"},
         {"/000000000007/000000000002-manifest.xml", dumps_manifest_open, 7, 2,
          "application/xml"},
-        {"-archive.xml", generations_open, 0, 0, "application/xml"},
-        {"-archive/000000000001-000000001000.xml", generations_part_open, 1,
-         1000, "application/xml"},
+        {"-archive.xml", generation_archive_open, 0, 0, "application/xml"},
+        {"-archive/000000000001-000000001000.xml", generation_archive_part_open,
+         1, 1000, "application/xml"},
     };
 
     static const char *const kinds[] = {
@@ -157,9 +157,9 @@ open_source(struct sets *s, struct xpath *x)
                                  .patience = LOG_MEMORY};
 
     /* There may be many sets: not on a thread that others wait for. */
-    stage_refuses(source_open, &wish, STATUS_AGAIN, NULL);
+    stage_refuses(source_description_open, &wish, STATUS_AGAIN, NULL);
     wish.patience = LOG_DISK;
-    stage_parse(stage_body(source_open, &wish), x);
+    stage_parse(stage_body(source_description_open, &wish), x);
 }
 
 /* R-040, R-042, R-044, R-049: an entry for each set, in one Source Description,
@@ -221,7 +221,7 @@ assert_capability(struct sets *s, size_t n, const char *name)
     char question[100], loc[100];
     struct xpath x;
 
-    stage_parse(stage_body(source_set_open, &wish), &x);
+    stage_parse(stage_body(capabilitylist_open, &wish), &x);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href",
                       SETS_URL "/.well-known/resourcesync");
     assert_xpath_count(&x, "/s:urlset/s:url", n);

@@ -136,7 +136,7 @@ TEST(the_index_has_the_dumps_behind_the_last_gap)
     xpath_close(&x);
     lists(&d, 2);
     assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
-    dumping_read(&d, generations_open, 0, 0, &x);
+    dumping_read(&d, generation_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/s:url", 5);
     xpath_close(&x);
     dumping_end(&d);
@@ -166,10 +166,10 @@ TEST(the_archive_has_all_in_order)
 
     dumping_open(&d, state);
     d.sets.config.index_lists = 4;
-    assert_missing(&d, generations_open, 0, 0, STATUS_NOT_FOUND,
+    assert_missing(&d, generation_archive_open, 0, 0, STATUS_NOT_FOUND,
                    "nothing of this kind is kept of this set");
     lists(&d, 4);
-    dumping_read(&d, generations_open, 0, 0, &x);
+    dumping_read(&d, generation_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changedump-archive']",
                        1);
     assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
@@ -178,7 +178,7 @@ TEST(the_archive_has_all_in_order)
     xpath_close(&x);
     lists(&d, 2);
 
-    dumping_read(&d, generations_open, 0, 0, &x);
+    dumping_read(&d, generation_archive_open, 0, 0, &x);
     assert_xpath_count(
         &x, "/s:sitemapindex/rs:md[@capability='changedump-archive']", 1);
     assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
@@ -189,12 +189,12 @@ TEST(the_archive_has_all_in_order)
                       DUMPING_DEMO
                       "changedump-archive/000000000005-000000000008.xml");
     xpath_close(&x);
-    dumping_read(&d, generations_part_open, 1, 4, &x);
+    dumping_read(&d, generation_archive_part_open, 1, 4, &x);
     assert_xpath_text(&x, "/*/rs:ln[@rel='index']/@href",
                       DUMPING_DEMO "changedump-archive.xml");
     assert_names(&d, &x, "s:url", 1, 4);
     xpath_close(&x);
-    dumping_read(&d, generations_part_open, 5, 8, &x);
+    dumping_read(&d, generation_archive_part_open, 5, 8, &x);
     assert_names(&d, &x, "s:url", 5, 6);
     xpath_close(&x);
     dumping_end(&d);
@@ -290,6 +290,6 @@ TEST(the_index_begins_later_when_the_oldest_go)
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 3);
     sets_retain(&d.sets);
     assert_document_names(&d, dumps_current_open, "s:sitemap", 3, 5);
-    assert_document_names(&d, generations_open, "s:url", 3, 5);
+    assert_document_names(&d, generation_archive_open, "s:url", 3, 5);
     dumping_end(&d);
 }

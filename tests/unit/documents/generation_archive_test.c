@@ -57,7 +57,7 @@ assert_archive(struct renewals *w, const unsigned *numbers, size_t n)
 {
     struct xpath x;
 
-    renewals_read(w, generations_open, 0, 0, &x);
+    renewals_read(w, generation_archive_open, 0, 0, &x);
     assert_names(&x, numbers, n);
     xpath_close(&x);
 }
@@ -76,7 +76,7 @@ TEST(names_the_generations_that_are_kept)
     open_with(&w, state, 3, 7);
     while (generation_sweep_one(w.sets.registry))
         ;
-    renewals_read(&w, generations_open, 0, 0, &x);
+    renewals_read(&w, generation_archive_open, 0, 0, &x);
     assert_names(&x, kept, 2);
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     assert_xpath_count(&x, "//s:lastmod", 0);
@@ -112,7 +112,7 @@ TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
     renewals_read(&w, resourcelist_current_open, 0, 0, &x);
     assert_xpath_count(&x, "/*/rs:ln[@rel='archives']", 0);
     xpath_close(&x);
-    assert_int_equal(renewals_try(&w, generations_open, 0, 0, &document),
+    assert_int_equal(renewals_try(&w, generation_archive_open, 0, 0, &document),
                      STATUS_NOT_FOUND);
     for (unsigned i = 0; i < 2; i++) {
         build(&w);
@@ -204,12 +204,12 @@ TEST(the_archive_has_an_index_when_it_is_long)
     alterations_put(&w.sets, "demo", "{}");
     for (unsigned i = 0; i < 8; i++)
         build(&w);
-    renewals_read(&w, generations_open, 0, 0, &index);
+    renewals_read(&w, generation_archive_open, 0, 0, &index);
     assert_xpath_count(&index, "/s:urlset/s:url", 4);
     xpath_close(&index);
     build(&w);
     build(&w);
-    renewals_read(&w, generations_open, 0, 0, &index);
+    renewals_read(&w, generation_archive_open, 0, 0, &index);
     assert_xpath_count(
         &index, "/s:sitemapindex/rs:md[@capability='resourcelist-archive']", 1);
     assert_xpath_text(&index, "/*/rs:ln[@rel='up']/@href",
@@ -224,7 +224,8 @@ TEST(the_archive_has_an_index_when_it_is_long)
                  4 * i + 1, 4 * i + 4);
         snprintf(question, sizeof(question), "/*/s:sitemap[%u]/s:loc", i + 1);
         assert_xpath_text(&index, question, loc);
-        renewals_read(&w, generations_part_open, 4 * i + 1, 4 * i + 4, &part);
+        renewals_read(&w, generation_archive_part_open, 4 * i + 1, 4 * i + 4,
+                      &part);
         assert_names(&part, kept[i], i < 2 ? 2 : 1);
         assert_xpath_text(&part, "/*/rs:ln[@rel='index']/@href",
                           RENEWALS_DEMO "resourcelist-archive.xml");
@@ -235,10 +236,12 @@ TEST(the_archive_has_an_index_when_it_is_long)
         xpath_close(&part);
     }
     xpath_close(&index);
-    assert_int_equal(renewals_try(&w, generations_part_open, 2, 5, &document),
-                     STATUS_NOT_FOUND);
-    assert_int_equal(renewals_try(&w, generations_part_open, 13, 16, &document),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        renewals_try(&w, generation_archive_part_open, 2, 5, &document),
+        STATUS_NOT_FOUND);
+    assert_int_equal(
+        renewals_try(&w, generation_archive_part_open, 13, 16, &document),
+        STATUS_NOT_FOUND);
     renewals_end(&w);
 }
 

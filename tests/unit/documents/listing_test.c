@@ -106,7 +106,7 @@ TEST(moves_old_lists_to_the_archive)
     assert_xpath(&x, "/*/rs:md/@from = /*/s:sitemap[1]/rs:md/@from");
     xpath_close(&x);
 
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:sitemapindex/s:sitemap", 2);
     assert_xpath_text(&x, "/*/s:sitemap[2]/s:loc",
                       SETS_URL "/sets/demo/changelist-archive/"
@@ -122,7 +122,7 @@ TEST(archives_every_closed_list)
     struct xpath x;
 
     open_six_lists(s, 1000);
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changelist-archive']",
                        1);
     assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
@@ -170,7 +170,7 @@ TEST(has_no_archive_before_a_list_is_closed)
     sets_open(s);
     sets_post(s, "demo", 1, 3);
     wish = stage_wish(s, 0, 0, LOG_DISK);
-    stage_refuses(archives_changelist_open, &wish, STATUS_NOT_FOUND,
+    stage_refuses(changelist_archive_open, &wish, STATUS_NOT_FOUND,
                   "no Change List of this set is closed yet");
 }
 
@@ -205,7 +205,7 @@ TEST(lists_many_lists)
     open_with(s, 1, 600);
     for (int i = 0; i < 6; i++)
         sets_post(s, "demo", 1, 100);
-    stage_read(s, archives_changelist_open, 0, 0, &x);
+    stage_read(s, changelist_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/*/s:url", 600);
     for (unsigned i = 1; i <= 600; i += 37)
         assert_loc(&x, "url", i, i);
@@ -236,7 +236,7 @@ TEST(hands_out_a_long_listing_in_parts)
     for (int i = 0; i < 7; i++)
         sets_post(s, "demo", 1, 100);
     wish = stage_wish(s, 0, 0, LOG_DISK);
-    body = stage_body(archives_changelist_open, &wish);
+    body = stage_body(changelist_archive_open, &wish);
     buf_init(&text, SIZE_MAX);
     while ((result = body->next(body, true, &piece)) == BODY_DATA) {
         assert_true(piece.size <= body->size / 2);
@@ -263,5 +263,5 @@ TEST(says_when_it_would_wait_for_a_disk)
     open_six_lists(s, 1000);
     wish = stage_wish(s, 0, 0, LOG_MEMORY);
     stage_refuses(changelist_current_open, &wish, STATUS_AGAIN, NULL);
-    stage_refuses(archives_changelist_open, &wish, STATUS_AGAIN, NULL);
+    stage_refuses(changelist_archive_open, &wish, STATUS_AGAIN, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * handle_consignment.c - POST changes with their content: multipart/related.
+ * handle_multipart.c - POST changes with their content: multipart/related.
  */
 #include <stdlib.h>
 
@@ -306,8 +306,8 @@ begin(struct consigning *c, struct request *rq, struct slice name,
 }
 
 void
-handle_consignment_post(struct http *http, struct request *rq,
-                        const struct route_target *target)
+handle_multipart_post(struct http *http, struct request *rq,
+                      const struct route_target *target)
 {
     struct consigning *c = calloc(1, sizeof(*c));
     struct problem why = PROBLEM_MEMORY;

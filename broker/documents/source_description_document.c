@@ -1,6 +1,6 @@
 /*
- * source.c - the Source Description: one entry per set, or the index of several
- * (source_description.h).
+ * source_description_document.c - the Source Description: one entry per set, or
+ * the index of several (source_description.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -265,8 +265,8 @@ open_index(const struct document_wish *wish, const struct parts *parts,
 }
 
 enum status
-source_open(const struct document_wish *wish, struct document *document,
-            struct problem *why)
+source_description_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
     struct parts parts;
 
@@ -281,8 +281,8 @@ source_open(const struct document_wish *wish, struct document *document,
 /* `number` to `wish->last` are a part if a part of this size begins there:
  * so only few addresses name the same sets. */
 enum status
-source_part_open(const struct document_wish *wish, struct document *document,
-                 struct problem *why)
+source_description_part_open(const struct document_wish *wish,
+                             struct document *document, struct problem *why)
 {
     uint64_t size = wish->last - wish->number + 1;
     struct link_text index = link_to(registry_public_url(wish->registry),

@@ -1,5 +1,5 @@
 /*
- * description.c - Capability Lists: only capabilities that work.
+ * capabilitylist.c - Capability Lists: only capabilities that work.
  */
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
@@ -96,8 +96,8 @@ add_generations(struct buf *text, const struct document_wish *wish,
  * first build on, the archives from their first list on; they are listed from
  * then on (R-071, R-222). */
 enum status
-source_set_open(const struct document_wish *wish, struct document *document,
-                struct problem *why)
+capabilitylist_open(const struct document_wish *wish, struct document *document,
+                    struct problem *why)
 {
     const char *url = registry_public_url(wish->registry);
     const char *set = wish->set->name;

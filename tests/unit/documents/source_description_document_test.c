@@ -39,8 +39,8 @@ try_part(struct sets *s, uint64_t first, uint64_t last,
                                        .last = last,
                                        .patience = LOG_DISK};
 
-    return first ? source_part_open(&wish, document, NULL)
-                 : source_open(&wish, document, NULL);
+    return first ? source_description_part_open(&wish, document, NULL)
+                 : source_description_open(&wish, document, NULL);
 }
 
 /* `first` is 0: the document at the well-known address. */
@@ -110,7 +110,7 @@ assert_up(struct sets *s, const char *name, const char *url)
                                        .patience = LOG_MEMORY};
     struct xpath x;
 
-    stage_parse(stage_body(source_set_open, &wish), &x);
+    stage_parse(stage_body(capabilitylist_open, &wish), &x);
     assert_xpath_text(&x, "/s:urlset/rs:ln[@rel='up']/@href", url);
     xpath_close(&x);
 }

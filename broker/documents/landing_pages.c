@@ -1,6 +1,6 @@
 /*
- * landing.c - the page at / for people (R-045, R-260), and /robots.txt for
- * crawlers (R-262, R-263).
+ * landing_pages.c - the page at / for people (R-045, R-260), and /robots.txt
+ * for crawlers (R-262, R-263).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -219,8 +219,8 @@ add_sitemap(struct set *set, const struct head *head, void *user)
 }
 
 enum status
-landing_robots_open(const struct document_wish *wish, struct document *document,
-                    struct problem *why)
+robots_open(const struct document_wish *wish, struct document *document,
+            struct problem *why)
 {
     struct robots r = {.url = registry_public_url(wish->registry)};
     enum status rc;
