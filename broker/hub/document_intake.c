@@ -14,12 +14,12 @@
  */
 struct intake {
     struct list node; /* source->intakes */
-    struct source *source;
-    struct target target;   /* the relay or set that takes it */
-    struct order *order;    /* NULL: it was fetched */
-    unsigned n_fetched;     /* if fetched: its number at the source, */
-    struct buf copy;        /* and its body */
-    struct holding holding; /* for `copy` */
+    struct foreign_source *source;
+    struct intake_target target; /* the relay or set that takes it */
+    struct order *order;         /* NULL: it was fetched */
+    unsigned n_fetched;          /* if fetched: its number at the source, */
+    struct buf copy;             /* and its body */
+    struct holding holding;      /* for `copy` */
     char *type;
     struct slice body;
     struct digest digest; /* of the body */
@@ -45,20 +45,33 @@ intake_free(struct intake *in)
 }
 
 static void
-answer(struct order *order, enum status status, const struct problem *why)
+answer_command(struct order *order, enum status status,
+               const struct problem *why)
 {
     order->http = status ? response_status_of(status) : 200;
     hub_answer_now(order, status, why);
 }
 
+/* Targets */
+
+struct intake_target
+intake_target_of(struct hub *hub, struct slice url)
+{
+    struct intake_target target = {.relay = relay_of_topic(hub, url)};
+
+    if (!target.relay)
+        target.set = registry_upstream(hub->registry, url);
+    return target;
+}
+
 /* Ending */
 
-static void begin_next(struct source *source);
+static void begin_next(struct foreign_source *source);
 
 /* Answers the order, or logs a refused fetch. A relay's order waits for the
  * commit of this turn. */
 static void
-tell(struct intake *in)
+answer_intake(struct intake *in)
 {
     struct hub *hub = in->source->foreign->hub;
 
@@ -73,14 +86,14 @@ tell(struct intake *in)
         in->order->http = in->status ? response_status_of(in->status) : 200;
         hub_answer(hub, in->order);
     } else {
-        answer(in->order, in->status, &in->why);
+        answer_command(in->order, in->status, &in->why);
     }
 }
 
 static void
-end(struct intake *in)
+end_intake(struct intake *in)
 {
-    struct source *s = in->source;
+    struct foreign_source *s = in->source;
 
     list_remove(&in->node);
     if (!in->status && in->target.set) {
@@ -92,16 +105,16 @@ end(struct intake *in)
         s->fetched = in->digest;
         s->fetched_into = in->status ? NULL : in->target.set;
     }
-    tell(in);
+    answer_intake(in);
     intake_free(in);
 }
 
 static void
-finish(struct intake *in)
+finish_intake(struct intake *in)
 {
-    struct source *s = in->source;
+    struct foreign_source *s = in->source;
 
-    end(in);
+    end_intake(in);
     begin_next(s);
 }
 
@@ -113,12 +126,12 @@ static void
 finish_if_done(struct intake *in)
 {
     if (in->is_worked && (!in->is_in_log || in->has_landed))
-        finish(in);
+        finish_intake(in);
 }
 
 /* Takes the answers of the log thread. */
 static void
-land(struct foreign *f)
+take_landed(struct foreign_sources *f)
 {
     struct list landed, *node;
 
@@ -142,7 +155,7 @@ land(struct foreign *f)
 static void
 on_task(struct task *task)
 {
-    land(list_entry(task, struct foreign, task));
+    take_landed(list_entry(task, struct foreign_sources, task));
 }
 
 /* On the log thread. The hub waits for n_in_log to reach 0 before it ends. */
@@ -150,7 +163,7 @@ static void
 on_committed(struct ingest *ingest, void *user)
 {
     struct intake *in = user;
-    struct foreign *f = in->source->foreign;
+    struct foreign_sources *f = in->source->foreign;
 
     (void)ingest;
     pthread_mutex_lock(&f->mutex);
@@ -165,7 +178,7 @@ on_committed(struct ingest *ingest, void *user)
 }
 
 static void
-count_in_log(struct foreign *f, int more)
+count_in_log(struct foreign_sources *f, int more)
 {
     pthread_mutex_lock(&f->mutex);
     f->n_in_log += (unsigned)more;
@@ -180,7 +193,7 @@ count_in_log(struct foreign *f, int more)
 static bool
 is_taken(const struct intake *in)
 {
-    const struct source *s = in->source;
+    const struct foreign_source *s = in->source;
 
     return s->taken_into == in->target.set &&
            (!in->order || s->is_taken_fetched) &&
@@ -201,9 +214,9 @@ make_key(struct key *key, const struct digest *digest)
 
 /* On a worker: into the set. */
 static void
-feed(struct intake *in)
+feed_set(struct intake *in)
 {
-    struct foreign *f = in->source->foreign;
+    struct foreign_sources *f = in->source->foreign;
     struct registry *registry = f->hub->registry;
     struct problem *why = &in->why;
     enum status rc =
@@ -236,13 +249,13 @@ feed(struct intake *in)
 
 /* On a worker. */
 static void
-work(struct job *job)
+read_document(struct job *job)
 {
     struct intake *in = list_entry(job, struct intake, job);
 
     digest_start(&in->digest, in->body);
     if (in->target.set && !is_taken(in))
-        feed(in);
+        feed_set(in);
 }
 
 /* True if the topic still belongs to the target that it had when the document
@@ -250,8 +263,8 @@ work(struct job *job)
 static bool
 is_wanted(struct intake *in)
 {
-    struct target now =
-        source_target(in->source->foreign->hub, slice_of(in->source->url));
+    struct intake_target now =
+        intake_target_of(in->source->foreign->hub, slice_of(in->source->url));
 
     if (now.relay == in->target.relay && now.set == in->target.set)
         return true;
@@ -261,10 +274,10 @@ is_wanted(struct intake *in)
 }
 
 static void
-on_worked(struct job *job)
+on_read(struct job *job)
 {
     struct intake *in = list_entry(job, struct intake, job);
-    struct source *s = in->source;
+    struct foreign_source *s = in->source;
 
     in->is_worked = true;
     if (in->target.relay && is_wanted(in)) {
@@ -283,7 +296,7 @@ on_worked(struct job *job)
 /* Begins the next document. When the hub is stopping none is begun, because
  * nobody would wait for it: intakes_free. */
 static void
-begin_next(struct source *s)
+begin_next(struct foreign_source *s)
 {
     struct list *node;
 
@@ -293,12 +306,12 @@ begin_next(struct source *s)
         if (in->is_begun)
             return;
         if (!is_wanted(in)) {
-            end(in);
+            end_intake(in);
             continue;
         }
         in->is_begun = true;
-        in->job.work = work;
-        in->job.done = on_worked;
+        in->job.work = read_document;
+        in->job.done = on_read;
         caller_work(s->foreign->hub->caller, &in->job);
         return;
     }
@@ -309,7 +322,7 @@ begin_next(struct source *s)
 /* A Change Notification is XML (R-293). W-144: the set of changes that it holds
  * and the name of its capability do not matter. */
 static enum status
-check_type(struct slice type, struct problem *why)
+check_xml(struct slice type, struct problem *why)
 {
     struct slice rest = type, essence = slice_trimmed(slice_take(&rest, ';'));
 
@@ -323,12 +336,13 @@ check_type(struct slice type, struct problem *why)
 
 /* Appends a document to those of the source. */
 static enum status
-enter(struct source *s, const struct target *target, struct slice type,
-      struct slice key, struct intake **intake, struct problem *why)
+enter_intake(struct foreign_source *s, const struct intake_target *target,
+             struct slice type, struct slice key, struct intake **intake,
+             struct problem *why)
 {
     struct key read = {.size = 0};
     struct intake *in;
-    enum status rc = target->set ? check_type(type, why) : STATUS_OK;
+    enum status rc = target->set ? check_xml(type, why) : STATUS_OK;
 
     if (!rc && key.size > 0)
         rc = key_read(slice_trimmed(key), &read, why);
@@ -351,15 +365,16 @@ enter(struct source *s, const struct target *target, struct slice type,
 }
 
 void
-intake_order(struct source *s, const struct target *target, struct order *order)
+intake_order(struct foreign_source *s, const struct intake_target *target,
+             struct order *order)
 {
     struct problem why = {""};
     struct intake *in;
     enum status rc =
-        enter(s, target, order->content_type, order->key, &in, &why);
+        enter_intake(s, target, order->content_type, order->key, &in, &why);
 
     if (rc) {
-        answer(order, rc, &why);
+        answer_command(order, rc, &why);
         return;
     }
     in->order = order;
@@ -369,12 +384,12 @@ intake_order(struct source *s, const struct target *target, struct order *order)
 
 /* Copies the body, which is freed with the call. */
 enum status
-intake_fetched(struct source *s, const struct target *target, struct slice type,
-               struct slice body, struct problem *why)
+intake_fetched(struct foreign_source *s, const struct intake_target *target,
+               struct slice type, struct slice body, struct problem *why)
 {
     struct registry *registry = s->foreign->hub->registry;
     struct intake *in;
-    enum status rc = enter(s, target, type, SLICE(""), &in, why);
+    enum status rc = enter_intake(s, target, type, SLICE(""), &in, why);
 
     if (rc)
         return rc;
@@ -399,7 +414,7 @@ intake_fetched(struct source *s, const struct target *target, struct slice type,
 /* Life */
 
 void
-intake_start(struct foreign *f)
+intake_start(struct foreign_sources *f)
 {
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->landed, NULL);
@@ -411,18 +426,18 @@ intake_start(struct foreign *f)
  * no task runs any more: once is_ending is set on_committed posts none, and an
  * earlier one finds nothing. */
 void
-intake_end(struct foreign *f)
+intake_end(struct foreign_sources *f)
 {
     pthread_mutex_lock(&f->mutex);
     f->is_ending = true;
     while (f->n_in_log > 0)
         pthread_cond_wait(&f->landed, &f->mutex);
     pthread_mutex_unlock(&f->mutex);
-    land(f);
+    take_landed(f);
 }
 
 void
-intakes_free(struct source *s)
+intakes_free(struct foreign_source *s)
 {
     struct problem why = {"the broker is ending"};
     struct list *node;

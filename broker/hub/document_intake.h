@@ -23,32 +23,46 @@
 
 #include <stdbool.h>
 
+#include "broker/hub/foreign_source.h"
 #include "broker/hub/order.h"
-#include "broker/hub/source.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
+/* The owner of a topic now: a set or a relay, or neither. `url` is valid. */
+struct intake_target {
+    struct relay *relay;
+    struct set *set;
+};
+
+struct intake_target intake_target_of(struct hub *hub, struct slice url);
+
+static inline bool
+intake_target_is_none(const struct intake_target *target)
+{
+    return !target->relay && !target->set;
+}
+
 /* Takes in the document of ORDER_NOTIFY. Its Source is believed. The order is
  * done when the document is durable. */
-void intake_order(struct source *source, const struct target *target,
-                  struct order *order);
+void intake_order(struct foreign_source *source,
+                  const struct intake_target *target, struct order *order);
 
 /* Takes in a fetched document; `body` is lent. STATUS_BUSY: no room now;
  * STATUS_UNSUPPORTED: not suitable for a set. source->fetched,
  * source->fetched_into and the diagnostics receive the later result. */
-MUST_CHECK enum status intake_fetched(struct source *source,
-                                      const struct target *target,
+MUST_CHECK enum status intake_fetched(struct foreign_source *source,
+                                      const struct intake_target *target,
                                       struct slice type, struct slice body,
                                       struct problem *why);
 
 /* For the start and the end of the delivery thread. intake_end waits for the
  * documents that the log has. */
-void intake_start(struct foreign *foreign);
-void intake_end(struct foreign *foreign);
+void intake_start(struct foreign_sources *foreign);
+void intake_end(struct foreign_sources *foreign);
 
 /* Answers the waiting documents of a source. */
-void intakes_free(struct source *source);
+void intakes_free(struct foreign_source *source);
 
 #endif

@@ -39,7 +39,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/deliver.h"
 #include "broker/hub/external_hubs.h"
-#include "broker/hub/foreign.h"
+#include "broker/hub/foreign_source.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
@@ -292,7 +292,7 @@ on_end(struct caller *caller, void *user)
     struct problem why = {"the broker is ending"};
 
     (void)caller;
-    foreign_end(hub);
+    foreign_sources_end(hub);
     keep_cursors(hub);
     hub->again_us = 0;
     end_turn(hub);
@@ -454,7 +454,7 @@ learn_all(struct hub *hub, struct problem *why)
     if (!rc)
         rc = deliver_open(hub, why);
     if (!rc)
-        rc = foreign_open(hub, why);
+        rc = foreign_sources_open(hub, why);
     if (!rc)
         rc = relay_load(hub, why);
     if (!rc)
@@ -565,7 +565,7 @@ hub_close(struct hub *hub)
     verifications_free(hub->verifications);
     deliver_close(hub);
     relay_close(hub);
-    foreign_close(hub);
+    foreign_sources_close(hub);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
     hub_db_close(hub->db);
     pthread_mutex_destroy(&hub->mutex);

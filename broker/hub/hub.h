@@ -19,7 +19,8 @@
  *     topic         messages of a set, of framework (events), of a relay
  *     deliver       prepare, bodies, loads, attempt, outcome
  *     external      other hubs that a set names
- *     foreign       Sources that notify us: source, fetch, intake; relay keeps
+ *     foreign_source  Sources that notify us: source_fetch, document_intake;
+ *                   relay keeps what comes
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *

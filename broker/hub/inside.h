@@ -37,7 +37,7 @@ struct hub {
     struct verifications *verifications; /* verification.c: tables, limits */
     struct deliveries *deliveries;       /* deliver.c */
     struct relaying *relaying;           /* relay.c */
-    struct foreign *foreign;             /* foreign.c */
+    struct foreign_sources *sources;     /* foreign_source.c */
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
                              them */
     struct list answers;  /* orders that the commit of this turn answers */

@@ -8,7 +8,7 @@
  */
 #include <inttypes.h>
 
-#include "broker/hub/foreign.h"
+#include "broker/hub/foreign_source.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
@@ -202,8 +202,8 @@ hub_run(struct order *order)
 {
     void (*const what[ORDER_KINDS])(struct order *) = {
         [ORDER_SUBSCRIBE] = subscribe,
-        [ORDER_PUBLISH] = foreign_publish,
-        [ORDER_NOTIFY] = foreign_notify,
+        [ORDER_PUBLISH] = foreign_source_publish,
+        [ORDER_NOTIFY] = foreign_source_notify,
         [ORDER_LIST] = list,
         [ORDER_SHOW] = show,
         [ORDER_END] = end,

@@ -1,12 +1,11 @@
 /* Documents that foreign Sources post to the hub. Pings: pings_test.c. */
-#include "broker/hub/foreign.h"
+#include "broker/hub/foreign_source.h"
 
 #include <semaphore.h>
 #include <unistd.h>
 
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/hub/source.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/stage.h"
@@ -295,12 +294,12 @@ TEST(a_set_that_was_made_anew_takes_all_in_again, stage_open_set, stage_close)
  */
 struct keeper {
     struct post post;
-    struct foreign *foreign;
+    struct foreign_sources *foreign;
     sem_t has_begun;
 };
 
 static bool
-is_ending(struct foreign *f)
+is_ending(struct foreign_sources *f)
 {
     bool is;
 
@@ -327,7 +326,7 @@ keep_the_log(struct keeper *k)
     k->post.kind = POST_CLOSE;
     k->post.set = sets_find(&broker.sets, "demo")->log;
     k->post.done = keep_until_the_end;
-    k->foreign = broker.hub->foreign;
+    k->foreign = broker.hub->sources;
     sem_init(&k->has_begun, 0, 0);
     assert_int_equal(log_submit(registry_log(broker.sets.registry), &k->post),
                      STATUS_OK);

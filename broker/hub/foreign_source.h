@@ -1,6 +1,18 @@
 /*
- * source.h - a foreign Source that was active lately: whether it is believed,
- * its last fetched document, its documents on their way in.
+ * foreign_source.h - foreign Sources: what they post to the hub, and whether
+ * the hub believes them.
+ *
+ * A Source posts a notification, or a ping that a topic has changed. Only
+ * registered topics are accepted: a relay's topic (relay.h), or the
+ * "upstreamTopic" of a set, whose log takes in the changes like a post
+ * (sets/ingest.h). A Source is believed when its own answer to HEAD of the
+ * topic has the Link headers rel=self (the topic) and rel=hub (us): R-295. The
+ * hub checks this before it takes the first notification, and again after
+ * SOURCE_BELIEVED_US.
+ *
+ *     a notification --> HEAD, if not believed --> document_intake.h --> a set
+ *     a ping --> source_fetch.h: GET ------------------^                or
+ * relay
  *
  * A struct exists for each registered topic that a notification or ping has
  * named, until an hour after the last one. (Then the hub asks again: with
@@ -8,8 +20,8 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_SOURCE_H
-#define BROKER_HUB_SOURCE_H
+#ifndef BROKER_HUB_FOREIGN_SOURCE_H
+#define BROKER_HUB_FOREIGN_SOURCE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,15 +29,19 @@
 
 #include "base/list.h"
 #include "broker/calls/caller.h"
+#include "broker/hub/hub_db.h"
 #include "broker/hub/order.h"
 #include "broker/hub/relay.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/digest.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 struct hub;
+
+#define SOURCE_BELIEVED_US 3600000000 /* an hour */
 
 /* Lists that the sources are spread over. */
 #define SOURCES_LISTS 1024
@@ -33,11 +49,11 @@ struct hub;
 /* The most redirects of a Source's topic that a call follows. */
 #define SOURCE_REDIRECTS 3
 
-struct foreign {
+struct foreign_sources {
     struct hub *hub;
     struct list sources[SOURCES_LISTS];
 
-    /* fetch.c: sources whose topic waits to be fetched, by
+    /* source_fetch.c: sources whose topic waits to be fetched, by
      * source->fetch_node. */
     struct list to_fetch;
     unsigned n_fetching;
@@ -55,22 +71,22 @@ struct foreign {
     unsigned n_in_log;
 };
 
-struct source {
+struct foreign_source {
     struct list node;
-    struct foreign *foreign;
+    struct foreign_sources *foreign;
     char *url;        /* as registered */
     char *comparable; /* in its normal form */
     int64_t used_us;  /* steady */
     struct alarm forget;
 
-    /* source.c: HEAD, and the orders that wait for it, by order->task.node. */
+    /* HEAD, and the orders that wait for it, by order->task.node. */
     struct call head;
     bool is_asking;
     struct list asking;
     int64_t believed_until_us; /* steady */
     char *believed_hub;        /* its name for us; or NULL */
 
-    /* fetch.c */
+    /* source_fetch.c */
     struct list fetch_node, fetched_node;
     struct call get;
     bool is_fetching;
@@ -96,42 +112,26 @@ struct source {
     struct digest taken;
 };
 
-/* The owner of a topic now: a set or a relay, or neither. */
-struct target {
-    struct relay *relay;
-    struct set *set;
-};
+/* foreign_sources_open makes hub->sources, before there is a thread;
+ * foreign_sources_close frees it when the thread has ended. */
+MUST_CHECK enum status foreign_sources_open(struct hub *hub,
+                                            struct problem *why);
+void foreign_sources_close(struct hub *hub);
 
-struct target source_target(struct hub *hub, struct slice url);
+/* ORDER_NOTIFY: calls order->done when the document is durable (200) or
+ * refused: 400 if links, Content-Type or body are missing or malformed; 403 if
+ * the topic is not registered, or its own links do not name us; 502 and 504 if
+ * it cannot be reached, or not in time; else the status of a post to the set
+ * (413, 415, 422, 503). */
+void foreign_source_notify(struct order *order);
 
-static inline bool
-target_is_none(const struct target *target)
-{
-    return !target->relay && !target->set;
-}
+/* ORDER_PUBLISH: answered at once with 204. Its topics are fetched afterwards,
+ * no faster than they answer; our own topics need no fetch. If one of several
+ * is not known, 404, and none is fetched. */
+void foreign_source_publish(struct order *order);
 
-/* Appends the URL of the hub that the Source of this target must name. */
-void target_write_hub(struct buf *to, struct hub *hub,
-                      const struct target *target);
-
-/* True if both valid URLs are the same, compared as in W-026. */
-bool source_is_same(struct slice a, struct slice b);
-
-/* Finds or makes the source of a registered topic; NULL: no memory. */
-struct source *source_of(struct foreign *foreign, struct slice url,
-                         const struct target *target);
-
-/* True if the Source has named us as its hub, not long ago. */
-bool source_is_believed(const struct source *source, struct slice hub);
-
-/* Asks the Source by HEAD of its topic (R-295). Then foreign_go_on gets the
- * order, with order->status and http set if the Source does not name us. */
-void source_ask(struct source *source, struct order *order);
-
-/* At the end: answers waiting orders, and frees all. */
-void sources_free(struct foreign *foreign);
-
-/* foreign.c: goes on with an order when its Source was asked. */
-void foreign_go_on(struct source *source, struct order *order);
+/* On the delivery thread, when its calls are cut and its jobs are done: orders
+ * get STATUS_STOPPED, except those in the log, which get the log's answer. */
+void foreign_sources_end(struct hub *hub);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * fetch.h - fetches a topic after a ping of its Source, and takes in what is
- * new (W-121, W-123).
+ * source_fetch.h - fetches a topic after a ping of its Source, and takes in
+ * what is new (W-121, W-123).
  *
- *     fetch_ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the same again
- *          ^                                      |  \-> taken in
+ *     source_fetch_ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the
+ * same again ^                                      |  \-> taken in
  *          +---- a ping came meanwhile -----------+---- fails: again later, a
  *                                                       few times
  *
@@ -17,10 +17,10 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_FETCH_H
-#define BROKER_HUB_FETCH_H
+#ifndef BROKER_HUB_SOURCE_FETCH_H
+#define BROKER_HUB_SOURCE_FETCH_H
 
-#include "broker/hub/source.h"
+#include "broker/hub/foreign_source.h"
 
 #define FETCHES_AT_ONCE 4
 
@@ -28,9 +28,9 @@
  * later one after twice the pause. Then only the next ping fetches it. */
 #define FETCH_TRIES 5
 
-void fetch_ping(struct source *source);
+void source_fetch_ping(struct foreign_source *source);
 
 /* Before there is a thread. */
-void fetch_start(struct foreign *foreign);
+void source_fetch_start(struct foreign_sources *foreign);
 
 #endif

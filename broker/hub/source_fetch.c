@@ -1,4 +1,4 @@
-#include "broker/hub/fetch.h"
+#include "broker/hub/source_fetch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,22 +11,22 @@
 /* Longest validator that is sent back. */
 #define VALIDATOR_MAX 1000
 
-static void begin(struct source *s);
+static void begin_fetch(struct foreign_source *s);
 
 static void
-begin_waiting(struct foreign *f)
+begin_waiting(struct foreign_sources *f)
 {
     struct list *node;
 
     while (f->n_fetching < FETCHES_AT_ONCE &&
            (node = list_first(&f->to_fetch))) {
         list_remove(node);
-        begin(list_entry(node, struct source, fetch_node));
+        begin_fetch(list_entry(node, struct foreign_source, fetch_node));
     }
 }
 
 static void
-queue(struct source *s)
+queue_fetch(struct foreign_source *s)
 {
     list_remove(&s->fetch_node);
     list_append(&s->foreign->to_fetch, &s->fetch_node);
@@ -36,7 +36,7 @@ queue(struct source *s)
 /* True if the body that the validators belong to is what we kept last. Only
  * then may the Source answer that nothing is new. */
 static bool
-is_kept(const struct source *s, const struct target *target)
+is_newest(const struct foreign_source *s, const struct intake_target *target)
 {
     const struct documents_sum *sum;
 
@@ -48,17 +48,17 @@ is_kept(const struct source *s, const struct target *target)
 }
 
 static void
-set_conditions(struct source *s, const struct target *target)
+set_conditions(struct foreign_source *s, const struct intake_target *target)
 {
     size_t n = 0;
 
-    if (is_kept(s, target) && s->etag) {
+    if (is_newest(s, target) && s->etag) {
         snprintf(s->header[n], sizeof(s->header[n]), "If-None-Match: %s",
                  s->etag);
         s->headers[n] = s->header[n];
         n++;
     }
-    if (is_kept(s, target) && s->last_modified) {
+    if (is_newest(s, target) && s->last_modified) {
         snprintf(s->header[n], sizeof(s->header[n]), "If-Modified-Since: %s",
                  s->last_modified);
         s->headers[n] = s->header[n];
@@ -68,19 +68,19 @@ set_conditions(struct source *s, const struct target *target)
 }
 
 static char *
-validator(struct slice value)
+copy_validator(struct slice value)
 {
     return value.size > 0 && value.size <= VALIDATOR_MAX ? slice_dup(value)
                                                          : NULL;
 }
 
 static void
-remember(struct source *s)
+keep_validators(struct foreign_source *s)
 {
     free(s->etag);
     free(s->last_modified);
-    s->etag = validator(s->get.etag);
-    s->last_modified = validator(s->get.last_modified);
+    s->etag = copy_validator(s->get.etag);
+    s->last_modified = copy_validator(s->get.last_modified);
     s->n_fetched++;
     s->fetched = (struct digest){{0}};
     s->fetched_into = NULL;
@@ -89,12 +89,12 @@ remember(struct source *s)
 static void
 on_retry(struct alarm *alarm)
 {
-    queue(list_entry(alarm, struct source, retry));
+    queue_fetch(list_entry(alarm, struct foreign_source, retry));
 }
 
 /* Returns false when the fetch is given up. */
 static bool
-try_again(struct source *s)
+try_again(struct foreign_source *s)
 {
     const struct config *config = s->foreign->hub->config;
     int64_t wait_us = config->hub_retry_first_us << s->fetch_tries;
@@ -111,14 +111,15 @@ try_again(struct source *s)
 
 /* Takes in the answer. STATUS_AGAIN: a later try may succeed. */
 static enum status
-take(struct source *s, struct problem *why)
+take_answer(struct foreign_source *s, struct problem *why)
 {
     const struct call *call = &s->get;
-    struct target target = source_target(s->foreign->hub, slice_of(s->url));
+    struct intake_target target =
+        intake_target_of(s->foreign->hub, slice_of(s->url));
     struct slice type = call->content_type;
     enum status rc;
 
-    if (target_is_none(&target) || call->status == 304)
+    if (intake_target_is_none(&target) || call->status == 304)
         return STATUS_OK;
     if (call->failure == CALL_REFUSED)
         return problem(why, STATUS_INVALID, "%s", call->why);
@@ -131,7 +132,7 @@ take(struct source *s, struct problem *why)
         return problem(why, STATUS_TOO_LARGE,
                        "it has more than %zu bytes (--max-body)",
                        call->max_answer);
-    remember(s);
+    keep_validators(s);
     if (type.size == 0)
         type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
     rc = intake_fetched(s, &target, type, call->answer, why);
@@ -141,9 +142,9 @@ take(struct source *s, struct problem *why)
 static void
 on_get(struct call *call)
 {
-    struct source *s = list_entry(call, struct source, get);
+    struct foreign_source *s = list_entry(call, struct foreign_source, get);
     struct problem why = {""};
-    enum status rc = take(s, &why);
+    enum status rc = take_answer(s, &why);
     bool again = false;
 
     s->is_fetching = false;
@@ -156,18 +157,18 @@ on_get(struct call *call)
         diag(DIAG_WARNING, "hub", "%s is not fetched: %s", s->url, why.text);
     if (s->is_fetch_wanted && !again) {
         s->is_fetch_wanted = false;
-        queue(s);
+        queue_fetch(s);
     }
     begin_waiting(s->foreign);
 }
 
 static void
-begin(struct source *s)
+begin_fetch(struct foreign_source *s)
 {
     struct hub *hub = s->foreign->hub;
-    struct target target = source_target(hub, slice_of(s->url));
+    struct intake_target target = intake_target_of(hub, slice_of(s->url));
 
-    if (target_is_none(&target)) { /* removed meanwhile */
+    if (intake_target_is_none(&target)) { /* removed meanwhile */
         s->fetch_tries = 0;
         s->is_fetch_wanted = false;
         return;
@@ -189,7 +190,7 @@ begin(struct source *s)
 }
 
 void
-fetch_ping(struct source *s)
+source_fetch_ping(struct foreign_source *s)
 {
     if (s->is_fetching) {
         s->is_fetch_wanted = true;
@@ -198,18 +199,19 @@ fetch_ping(struct source *s)
     /* A fetch that failed a moment ago is tried now, with all its tries. */
     caller_clear_alarm(s->foreign->hub->caller, &s->retry);
     s->fetch_tries = 0;
-    queue(s);
+    queue_fetch(s);
 }
 
 /* A turn has ended. */
 static void
 on_ended(struct hub_db_hook *hook, bool is_kept)
 {
-    struct foreign *f = list_entry(hook, struct foreign, hook);
+    struct foreign_sources *f = list_entry(hook, struct foreign_sources, hook);
     struct list *node;
 
     while ((node = list_first(&f->fetched))) {
-        struct source *s = list_entry(node, struct source, fetched_node);
+        struct foreign_source *s =
+            list_entry(node, struct foreign_source, fetched_node);
 
         list_remove(node);
         if (!is_kept && !s->is_fetching && !try_again(s))
@@ -219,7 +221,7 @@ on_ended(struct hub_db_hook *hook, bool is_kept)
 }
 
 void
-fetch_start(struct foreign *f)
+source_fetch_start(struct foreign_sources *f)
 {
     list_init(&f->to_fetch);
     list_init(&f->fetched);

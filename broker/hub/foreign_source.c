@@ -1,0 +1,553 @@
+#include "broker/hub/foreign_source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "broker/hub/document_intake.h"
+#include "broker/hub/inside.h"
+#include "broker/hub/source_fetch.h"
+#include "broker/hub/topic.h"
+#include "broker/net/response.h"
+#include "broker/sets/peers.h"
+#include "proto/link_header.h"
+#include "proto/websub.h"
+
+/* URLs */
+
+static bool
+write_comparable(struct buf *to, struct slice url)
+{
+    buf_init(to, 3 * WEBSUB_URL_MAX + 16);
+    websub_comparable(to, url);
+    return !to->failed;
+}
+
+/* True if both valid URLs are the same, compared as in W-026. */
+static bool
+is_same_url(struct slice a, struct slice b)
+{
+    struct buf x, y;
+    bool is = write_comparable(&x, a);
+
+    is = write_comparable(&y, b) && is &&
+         slice_equal(buf_slice(&x), buf_slice(&y));
+    buf_fini(&x);
+    buf_fini(&y);
+    return is;
+}
+
+/* Appends the URL of the hub that the Source of this target must name. */
+static void
+write_hub_of(struct buf *to, struct hub *hub,
+             const struct intake_target *target)
+{
+    if (target->relay)
+        buf_add_text(to, target->relay->hub_url);
+    else
+        buf_add_format(to, "%s/hub", registry_public_url(hub->registry));
+}
+
+/* The table */
+
+static struct list *
+list_of(struct foreign_sources *foreign, struct slice topic)
+{
+    uint32_t h = 2166136261u; /* FNV-1a: registered topics only */
+
+    for (size_t i = 0; i < topic.size; i++)
+        h = (h ^ (unsigned char)topic.data[i]) * 16777619u;
+    return &foreign->sources[h % SOURCES_LISTS];
+}
+
+/* Clears its alarms, too: the caller links alarms with each other. */
+static void
+source_free(struct foreign_source *s)
+{
+    struct caller *caller = s->foreign->hub->caller;
+
+    if (caller) { /* else nothing was begun */
+        caller_clear_alarm(caller, &s->forget);
+        caller_clear_alarm(caller, &s->retry);
+    }
+    list_remove(&s->node);
+    list_remove(&s->fetch_node);
+    list_remove(&s->fetched_node);
+    free(s->url);
+    free(s->comparable);
+    free(s->believed_hub);
+    free(s->etag);
+    free(s->last_modified);
+    free(s);
+}
+
+static bool
+is_idle(const struct foreign_source *s)
+{
+    return !s->is_asking && !s->is_fetching && !s->is_fetch_wanted &&
+           s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
+           list_is_empty(&s->fetched_node) && list_is_empty(&s->intakes);
+}
+
+static void
+on_forget(struct alarm *alarm)
+{
+    struct foreign_source *s = list_entry(alarm, struct foreign_source, forget);
+    int64_t now = clock_steady_us();
+
+    if (is_idle(s) && now - s->used_us >= SOURCE_BELIEVED_US)
+        source_free(s);
+    else
+        caller_set_alarm(s->foreign->hub->caller, &s->forget,
+                         now + SOURCE_BELIEVED_US);
+}
+
+static struct foreign_source *
+make_source(struct foreign_sources *foreign, struct list *list,
+            struct slice comparable_url, struct slice url)
+{
+    struct foreign_source *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    list_init(&s->node);
+    list_init(&s->fetch_node);
+    list_init(&s->fetched_node);
+    list_init(&s->asking);
+    list_init(&s->intakes);
+    s->foreign = foreign;
+    s->url = slice_dup(url);
+    s->comparable = slice_dup(comparable_url);
+    if (!s->url || !s->comparable) {
+        source_free(s);
+        return NULL;
+    }
+    list_append(list, &s->node);
+    s->forget.ring = on_forget;
+    caller_set_alarm(foreign->hub->caller, &s->forget,
+                     clock_steady_us() + SOURCE_BELIEVED_US);
+    return s;
+}
+
+/* Makes a source with the URL as it is registered, not as the client spelled
+ * it. */
+static struct foreign_source *
+make_registered(struct foreign_sources *foreign, struct list *list,
+                struct slice topic, struct slice url,
+                const struct intake_target *target)
+{
+    struct peers *peers = target->set ? registry_peers(target->set) : NULL;
+    struct foreign_source *s;
+
+    if (target->relay)
+        url = slice_of(target->relay->topic_url);
+    else if (peers && peers->upstream)
+        url = slice_of(peers->upstream);
+    s = make_source(foreign, list, topic, url);
+    peers_unref(peers);
+    return s;
+}
+
+/* Finds or makes the source of a registered topic; NULL: no memory. */
+static struct foreign_source *
+find_source(struct foreign_sources *foreign, struct slice url,
+            const struct intake_target *target)
+{
+    struct foreign_source *found = NULL;
+    struct list *list, *node, *after;
+    struct buf topic;
+
+    if (write_comparable(&topic, url)) {
+        list = list_of(foreign, buf_slice(&topic));
+        list_foreach (node, after, list) {
+            struct foreign_source *s =
+                list_entry(node, struct foreign_source, node);
+
+            if (slice_is(buf_slice(&topic), s->comparable))
+                found = s;
+        }
+        if (!found)
+            found =
+                make_registered(foreign, list, buf_slice(&topic), url, target);
+    }
+    buf_fini(&topic);
+    if (found)
+        found->used_us = clock_steady_us();
+    return found;
+}
+
+static void
+refuse_command(struct order *order, enum status status, unsigned http,
+               const struct problem *why)
+{
+    order->http = http;
+    hub_answer_now(order, status, why);
+}
+
+static void
+say_not_registered(struct slice url, struct problem *why)
+{
+    problem_set(why,
+                "\"%s\" is no topic that this hub takes in: it is of no relay, "
+                "and no set has it as its upstreamTopic",
+                problem_quote(url).text);
+}
+
+/* The answer to HEAD */
+
+/* True if the Source has named us as its hub, not long ago. */
+static bool
+is_believed_as(const struct foreign_source *s, struct slice hub)
+{
+    return s->believed_hub && clock_steady_us() < s->believed_until_us &&
+           is_same_url(hub, slice_of(s->believed_hub));
+}
+
+/* True if the Source's answer has a link with that rel and that target. */
+static bool
+has_link(struct slice links, const char *rel, struct slice url)
+{
+    struct weblink link;
+    struct problem ignored = {.text = ""};
+
+    while (weblink_next(&links, &link))
+        if (!link.is_of_another && weblink_has_rel(&link, rel) &&
+            !websub_check_url(link.target, rel, &ignored) &&
+            is_same_url(link.target, url))
+            return true;
+    return false;
+}
+
+/* R-295. A Source that cannot be reached may be reachable later: 502, 504. One
+ * that answers, but does not name us, refuses: 403. */
+static unsigned
+judge_head(const struct foreign_source *s, struct slice hub,
+           struct problem *why)
+{
+    const struct call *call = &s->head;
+    struct slice self;
+    size_t n = 0;
+
+    if (call->failure == CALL_TIMEOUT) {
+        problem_set(why, "the topic did not answer HEAD in time");
+        return 504;
+    }
+    if (call->failure) {
+        problem_set(why, "the topic cannot be asked by HEAD: %s", call->why);
+        return call->failure == CALL_REFUSED ? 403 : 502;
+    }
+    if (call->status < 200 || call->status > 299) {
+        problem_set(why, "the topic answers HEAD with %u", call->status);
+        return call->status >= 500 ? 502 : 403;
+    }
+    if (!weblink_find(call->links, "self", &self, &n) || n != 1 ||
+        !has_link(call->links, "self", slice_of(s->url))) {
+        problem_set(why, "the topic's own answer to HEAD has no Link with "
+                         "rel=self that is the topic, and that alone");
+        return 403;
+    }
+    if (!has_link(call->links, "hub", hub)) {
+        problem_set(why,
+                    "the topic's own answer to HEAD has no Link with rel=hub "
+                    "that is %s",
+                    problem_quote(hub).text);
+        return 403;
+    }
+    return 200;
+}
+
+/* Applies the answer to one command that waited for it. HEAD took a while, so
+ * the owner of the topic is looked up again. */
+static void
+answer_waiting(struct foreign_source *s, struct order *order)
+{
+    struct hub *hub = s->foreign->hub;
+    struct intake_target target = intake_target_of(hub, slice_of(s->url));
+    struct problem why = {""};
+    struct buf url;
+    unsigned http;
+
+    buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
+    write_hub_of(&url, hub, &target);
+    http = judge_head(s, buf_slice(&url), &why);
+    if (http == 200) {
+        free(s->believed_hub);
+        s->believed_hub = slice_dup(buf_slice(&url));
+        s->believed_until_us = clock_steady_us() + SOURCE_BELIEVED_US;
+    }
+    buf_fini(&url);
+    if (http != 200) {
+        refuse_command(order, STATUS_INVALID, http, &why);
+    } else if (intake_target_is_none(&target)) {
+        say_not_registered(slice_of(s->url), &why);
+        refuse_command(order, STATUS_NOT_FOUND, 403, &why);
+    } else {
+        intake_order(s, &target, order);
+    }
+}
+
+static void
+on_head(struct call *call)
+{
+    struct foreign_source *s = list_entry(call, struct foreign_source, head);
+    struct list orders, *node;
+
+    /* Orders that come from now on ask anew. */
+    list_init(&orders);
+    list_move(&orders, &s->asking);
+    while ((node = list_first(&orders))) {
+        list_remove(node);
+        answer_waiting(s, list_entry(node, struct order, task.node));
+    }
+    s->is_asking = false;
+    if (!list_is_empty(&s->asking)) {
+        s->is_asking = true;
+        caller_start(s->foreign->hub->caller, &s->head);
+    }
+}
+
+/* Asks the Source by HEAD of its topic. */
+static void
+ask_source(struct foreign_source *s, struct order *order)
+{
+    struct hub *hub = s->foreign->hub;
+
+    list_append(&s->asking, &order->task.node);
+    if (s->is_asking)
+        return;
+    s->is_asking = true;
+    s->head = (struct call){
+        .method = CALL_HEAD,
+        .url = s->url,
+        .timeout_us = hub->config->hub_timeout_us,
+        .max_redirects = SOURCE_REDIRECTS,
+        .done = on_head,
+    };
+    caller_start(hub->caller, &s->head);
+}
+
+/* Notifications */
+
+/* Finds the topic of a notification: its only link with rel=self. */
+static enum status
+read_self(struct slice links, struct slice *self, struct problem *why)
+{
+    struct weblink link;
+    size_t n = 0;
+
+    while (weblink_next(&links, &link))
+        if (!link.is_of_another && weblink_has_rel(&link, "self")) {
+            *self = link.target;
+            n++;
+        }
+    if (links.size > 0)
+        return problem(why, STATUS_MALFORMED, "Link: is malformed at \"%s\"",
+                       problem_quote(links).text);
+    if (n != 1)
+        return problem(why, STATUS_MALFORMED,
+                       "Link: a notification has one link with rel=self, its "
+                       "topic; there are %zu",
+                       n);
+    return websub_check_url(*self, "Link rel=self", why);
+}
+
+/* Checks that one of the links with rel=hub is ours. */
+static enum status
+check_hub(struct slice links, struct slice hub, struct problem *why)
+{
+    struct weblink link;
+    size_t n = 0;
+
+    while (weblink_next(&links, &link)) {
+        if (link.is_of_another || !weblink_has_rel(&link, "hub"))
+            continue;
+        n++;
+        if (!websub_check_url(link.target, "Link rel=hub", why) &&
+            is_same_url(link.target, hub))
+            return STATUS_OK;
+    }
+    if (n == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "Link: a notification has a link with rel=hub; there "
+                       "is none");
+    return problem(why, STATUS_MALFORMED,
+                   "Link: no link with rel=hub is \"%s\", as this hub is "
+                   "called here",
+                   problem_quote(hub).text);
+}
+
+void
+foreign_source_notify(struct order *order)
+{
+    struct hub *hub = order->hub;
+    struct problem why = {""};
+    struct intake_target target;
+    struct foreign_source *source;
+    struct slice self;
+    struct buf url;
+    enum status rc = STATUS_OK;
+    bool is_believed;
+
+    if (order->body.size == 0)
+        rc = problem(&why, STATUS_MALFORMED, "the notification is empty");
+    if (!rc)
+        rc = read_self(order->links, &self, &why);
+    if (rc) {
+        refuse_command(order, rc, 400, &why);
+        return;
+    }
+    target = intake_target_of(hub, self);
+    if (intake_target_is_none(&target)) {
+        say_not_registered(self, &why);
+        refuse_command(order, STATUS_NOT_FOUND, 403, &why);
+        return;
+    }
+    buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
+    write_hub_of(&url, hub, &target);
+    rc = check_hub(order->links, buf_slice(&url), &why);
+    source = rc ? NULL : find_source(hub->sources, self, &target);
+    is_believed = source && is_believed_as(source, buf_slice(&url));
+    buf_fini(&url);
+    if (rc) {
+        refuse_command(order, rc, 400, &why);
+    } else if (!source) {
+        refuse_command(order, problem_memory(&why), 503, &why);
+    } else if (is_believed) {
+        intake_order(source, &target, order);
+    } else {
+        ask_source(source, order);
+    }
+}
+
+/* Pings */
+
+/* A ping for a topic of ours needs no fetch: the broker makes its changes.
+ * *target is empty then. */
+static enum status
+judge_ping(struct hub *hub, struct slice url, struct intake_target *target,
+           struct problem *why)
+{
+    struct topic *topic;
+    struct problem inner = {""};
+    enum status rc = websub_check_url(url, "hub.url", why);
+
+    *target = (struct intake_target){.relay = NULL};
+    if (rc)
+        return rc;
+    *target = intake_target_of(hub, url);
+    if (!intake_target_is_none(target))
+        return STATUS_OK;
+    rc = topic_find(hub, url, &topic, &inner);
+    if (!rc) {
+        topic_release(topic);
+        return STATUS_OK;
+    }
+    if (rc != STATUS_INVALID && rc != STATUS_NOT_FOUND)
+        return problem(why, rc, "%s", inner.text);
+    say_not_registered(url, why);
+    return STATUS_NOT_FOUND;
+}
+
+/* Takes all topics of the ping or none: so a publisher that names a wrong one
+ * notices it. */
+void
+foreign_source_publish(struct order *order)
+{
+    struct hub *hub = order->hub;
+    struct problem why = {""};
+    struct intake_target target;
+    struct slice url;
+    size_t at = 0;
+    enum status rc;
+
+    while (websub_next_topic(&order->form, &at, &url)) {
+        rc = judge_ping(hub, url, &target, &why);
+        if (rc) {
+            refuse_command(order, rc, response_status_of(rc), &why);
+            return;
+        }
+    }
+    if (at == 0) {
+        problem_set(&why, "hub.url: is missing");
+        refuse_command(order, STATUS_MALFORMED, 400, &why);
+        return;
+    }
+    at = 0;
+    while (websub_next_topic(&order->form, &at, &url)) {
+        struct foreign_source *source = NULL;
+
+        if (judge_ping(hub, url, &target, &why) ||
+            intake_target_is_none(&target))
+            continue;
+        source = find_source(hub->sources, url, &target);
+        if (!source) {
+            refuse_command(order, problem_memory(&why), 503, &why);
+            return;
+        }
+        source_fetch_ping(source);
+    }
+    order->http = 204;
+    hub_answer_now(order, STATUS_OK, &why);
+}
+
+/* Life */
+
+/* At the end: calls were cut, jobs are done. */
+static void
+free_sources(struct foreign_sources *foreign)
+{
+    struct problem why = {"the broker is ending"};
+    struct list *node;
+
+    for (size_t i = 0; i < SOURCES_LISTS; i++)
+        while ((node = list_first(&foreign->sources[i]))) {
+            struct foreign_source *s =
+                list_entry(node, struct foreign_source, node);
+            struct list *waiting;
+
+            while ((waiting = list_first(&s->asking))) {
+                list_remove(waiting);
+                hub_answer_now(list_entry(waiting, struct order, task.node),
+                               STATUS_STOPPED, &why);
+            }
+            intakes_free(s);
+            source_free(s);
+        }
+}
+
+enum status
+foreign_sources_open(struct hub *hub, struct problem *why)
+{
+    struct foreign_sources *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return problem_memory(why);
+    f->hub = hub;
+    for (size_t i = 0; i < SOURCES_LISTS; i++)
+        list_init(&f->sources[i]);
+    source_fetch_start(f);
+    intake_start(f);
+    hub->sources = f;
+    return STATUS_OK;
+}
+
+void
+foreign_sources_end(struct hub *hub)
+{
+    intake_end(hub->sources);
+    free_sources(hub->sources);
+}
+
+void
+foreign_sources_close(struct hub *hub)
+{
+    struct foreign_sources *f = hub->sources;
+
+    if (!f)
+        return;
+    free_sources(f);
+    pthread_cond_destroy(&f->landed);
+    pthread_mutex_destroy(&f->mutex);
+    free(f);
+    hub->sources = NULL;
+}
