@@ -12,7 +12,7 @@
 #include "proto/idempotency_key.h"
 #include "proto/link_header.h"
 
-/* The memory of an order for a form, beside the form's own bytes: three times
+/* The memory of a command for a form, beside the form's own bytes: three times
  * those. */
 #define KEPT(max) (3 * (size_t)(max))
 
@@ -24,11 +24,11 @@ static void
 read_form(struct request *rq, struct hub_request *a)
 {
     struct problem why = {""};
-    enum status rc = order_read_form(a->order, buf_slice(&a->body), &why);
+    enum status rc = command_read_form(a->command, buf_slice(&a->body), &why);
 
     if (rc)
         hub_request_refuse(rq, a, rc, &why);
-    else if (a->order->kind == ORDER_PUBLISH &&
+    else if (a->command->kind == COMMAND_PUBLISH &&
              routes_may_publish(a->http, &why))
         hub_request_refuse_as(rq, a, 403, &why);
     else
@@ -39,7 +39,7 @@ static void
 read_simple(struct request *rq, struct hub_request *a)
 {
     struct problem why = {""};
-    enum status rc = order_read_simple(a->order, buf_slice(&a->body), &why);
+    enum status rc = command_read_simple(a->command, buf_slice(&a->body), &why);
 
     if (rc)
         hub_request_refuse(rq, a, rc, &why);
@@ -52,12 +52,12 @@ handle_subscribe_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
     struct hub_request *a =
-        hub_request_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
+        hub_request_new(http, rq, COMMAND_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;
-    memcpy(a->order->name, target->name.data, target->name.size);
-    a->order->is_simple = true;
+    memcpy(a->command->name, target->name.data, target->name.size);
+    a->command->is_simple = true;
     a->whole = read_simple;
     hub_request_receive(rq, a, target->body_max);
 }
@@ -97,21 +97,21 @@ check_links(struct slice links, struct problem *why)
 }
 
 static enum status
-keep_head(struct request *rq, struct order *order, struct slice type,
+keep_head(struct request *rq, struct command *command, struct slice type,
           struct slice links, struct problem *why)
 {
     struct slice value;
     struct key key;
     enum status rc = STATUS_OK;
 
-    order->content_type = order_keep(order, type);
-    order->links = order_keep(order, links);
+    command->content_type = command_keep(command, type);
+    command->links = command_keep(command, links);
     if (request_header(rq, "idempotency-key", &value)) {
         rc = key_read(value, &key, why);
         if (!rc)
-            order->key = order_keep(order, key_slice(&key));
+            command->key = command_keep(command, key_slice(&key));
     }
-    if (!rc && order->memory.failed)
+    if (!rc && command->memory.failed)
         rc = problem_memory(why);
     return rc;
 }
@@ -128,13 +128,13 @@ receive_notification(struct http *http, struct request *rq, struct slice type,
         request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }
-    a = hub_request_new(http, rq, ORDER_NOTIFY,
+    a = hub_request_new(http, rq, COMMAND_NOTIFY,
                         type.size + links.size + sizeof(struct key));
     if (!a)
         return;
     rc = check_links(links, &why);
     if (!rc)
-        rc = keep_head(rq, a->order, type, links, &why);
+        rc = keep_head(rq, a->command, type, links, &why);
     if (rc) {
         hub_request_refuse(rq, a, rc, &why);
     } else {
@@ -149,7 +149,7 @@ handle_hub_form(struct http *http, struct request *rq,
                 const struct route_target *target)
 {
     struct hub_request *a =
-        hub_request_new(http, rq, ORDER_SUBSCRIBE, KEPT(target->body_max));
+        hub_request_new(http, rq, COMMAND_SUBSCRIBE, KEPT(target->body_max));
 
     if (!a)
         return;

@@ -13,14 +13,14 @@
 /* NULL: the request was answered. */
 static struct hub_request *
 ask(struct http *http, struct request *rq, const struct route_target *target,
-    enum order_kind kind)
+    enum command_kind kind)
 {
     struct hub_request *a = hub_request_new(http, rq, kind, 0);
 
     if (!a)
         return NULL;
-    memcpy(a->order->name, target->name.data, target->name.size);
-    a->order->is_relay = true;
+    memcpy(a->command->name, target->name.data, target->name.size);
+    a->command->is_relay = true;
     return a;
 }
 
@@ -28,7 +28,7 @@ void
 handle_relays_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct hub_request *a = hub_request_new(http, rq, ORDER_RELAY_LIST, 0);
+    struct hub_request *a = hub_request_new(http, rq, COMMAND_RELAY_LIST, 0);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -38,7 +38,7 @@ void
 handle_relay_get(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_SHOW);
+    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_SHOW);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -55,7 +55,7 @@ void
 handle_relay_put(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_PUT);
+    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_PUT);
 
     if (!a)
         return;
@@ -67,7 +67,7 @@ void
 handle_relay_delete(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, ORDER_RELAY_REMOVE);
+    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_REMOVE);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);

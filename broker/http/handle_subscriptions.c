@@ -28,20 +28,20 @@ read_id(struct slice text, uint64_t *id)
     return text.size > 0;
 }
 
-/* Makes an order about the set or relay of the path; NULL: the request was
+/* Makes a command about the set or relay of the path; NULL: the request was
  * answered. */
 static struct hub_request *
 ask(struct http *http, struct request *rq, const struct route_target *target,
-    enum order_kind kind, size_t max)
+    enum command_kind kind, size_t max)
 {
     struct hub_request *a = hub_request_new(http, rq, kind, max);
     struct problem why = {""};
 
     if (!a)
         return NULL;
-    memcpy(a->order->name, target->name.data, target->name.size);
-    a->order->is_relay = !target->set;
-    if (target->id.size > 0 && !read_id(target->id, &a->order->id)) {
+    memcpy(a->command->name, target->name.data, target->name.size);
+    a->command->is_relay = !target->set;
+    if (target->id.size > 0 && !read_id(target->id, &a->command->id)) {
         problem_set(&why, "there is no subscription \"%s\"",
                     problem_quote(target->id).text);
         hub_request_refuse(rq, a, STATUS_NOT_FOUND, &why);
@@ -55,7 +55,7 @@ handle_subscriptions_get(struct http *http, struct request *rq,
                          const struct route_target *target)
 {
     struct hub_request *a =
-        ask(http, rq, target, ORDER_LIST, request_query(rq).size);
+        ask(http, rq, target, COMMAND_LIST, request_query(rq).size);
     struct problem why = {""};
     struct slice after, callback;
     bool is_bad;
@@ -63,7 +63,7 @@ handle_subscriptions_get(struct http *http, struct request *rq,
     if (!a)
         return;
     if (request_parameter(rq, "after", &after, &is_bad) &&
-        (is_bad || !read_id(after, &a->order->id))) {
+        (is_bad || !read_id(after, &a->command->id))) {
         problem_set(&why, "after: \"%s\" is not the number of a subscription",
                     problem_quote(after).text);
         hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
@@ -76,7 +76,7 @@ handle_subscriptions_get(struct http *http, struct request *rq,
             hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
             return;
         }
-        a->order->request.callback = order_keep(a->order, callback);
+        a->command->request.callback = command_keep(a->command, callback);
     }
     hub_request_receive(rq, a, target->body_max);
 }
@@ -85,7 +85,7 @@ void
 handle_subscription_get(struct http *http, struct request *rq,
                         const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, ORDER_SHOW, 0);
+    struct hub_request *a = ask(http, rq, target, COMMAND_SHOW, 0);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -95,7 +95,7 @@ void
 handle_subscription_delete(struct http *http, struct request *rq,
                            const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, ORDER_END, 0);
+    struct hub_request *a = ask(http, rq, target, COMMAND_END, 0);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -106,7 +106,7 @@ handle_redeliver_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
     struct hub_request *a =
-        ask(http, rq, target, ORDER_REDELIVER, request_query(rq).size);
+        ask(http, rq, target, COMMAND_REDELIVER, request_query(rq).size);
     struct problem why = {""};
     struct slice after;
     bool is_bad;
@@ -120,7 +120,7 @@ handle_redeliver_post(struct http *http, struct request *rq,
         hub_request_refuse(rq, a, STATUS_MALFORMED, &why);
         return;
     }
-    a->order->after = order_keep(a->order, after);
-    a->order->has_after = true;
+    a->command->after = command_keep(a->command, after);
+    a->command->has_after = true;
     hub_request_receive(rq, a, target->body_max);
 }

@@ -17,12 +17,12 @@ asking_free(struct hub_request *a)
     if (a->body.data && !a->is_counted) /* a form: it may hold a secret */
         OPENSSL_cleanse(a->body.data, a->body.capacity);
     buf_fini(&a->body);
-    order_free(a->order);
+    command_free(a->command);
     free(a);
 }
 
 struct hub_request *
-hub_request_new(struct http *http, struct request *rq, enum order_kind kind,
+hub_request_new(struct http *http, struct request *rq, enum command_kind kind,
                 size_t max)
 {
     struct hub_request *a = calloc(1, sizeof(*a));
@@ -30,9 +30,9 @@ hub_request_new(struct http *http, struct request *rq, enum order_kind kind,
 
     if (a) {
         a->http = http;
-        a->order = order_new(kind, max);
+        a->command = command_new(kind, max);
     }
-    if (a && a->order)
+    if (a && a->command)
         return a;
     free(a);
     request_answer_problem(rq, 503, &why, NULL, NULL);
@@ -58,23 +58,23 @@ hub_request_refuse(struct request *rq, struct hub_request *a, enum status rc,
 
 /* Answering */
 
-/* Answers with the order's JSON, or with an empty body. */
+/* Answers with the command's JSON, or with an empty body. */
 static void
-answer_order(struct request *rq, struct hub_request *a)
+answer_command(struct request *rq, struct hub_request *a)
 {
-    struct order *order = a->order;
+    struct command *command = a->command;
     struct problem why = PROBLEM_MEMORY;
     struct response r;
 
-    response_init(&r, order->http, NULL);
-    if (order->http == 201)
+    response_init(&r, command->http, NULL);
+    if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
                         registry_public_url(a->http->registry),
                         SLICE_ARG(request_path(rq)));
-    if (order->text.size > 0 || order->text.failed) {
+    if (command->text.size > 0 || command->text.failed) {
         r.content_type = "application/json";
         response_header(&r, "Cache-Control", "no-cache");
-        r.body = body_of_buf(&order->text);
+        r.body = body_of_buf(&command->text);
         if (!r.body) {
             request_answer_problem(rq, 503, &why, NULL, NULL);
             return;
@@ -89,23 +89,23 @@ on_answered(struct task *task)
 {
     struct hub_request *a = list_entry(task, struct hub_request, task);
     struct request *rq = ticket_request(a->ticket);
-    struct order *order = a->order;
+    struct command *command = a->command;
 
     holding_end(&a->holding);
-    if (order->http == 0)
-        order->http = response_status_of(order->status);
-    if (rq && (order->status || order->http >= 400))
-        request_answer_problem(rq, order->http, &order->why, NULL, NULL);
+    if (command->http == 0)
+        command->http = response_status_of(command->status);
+    if (rq && (command->status || command->http >= 400))
+        request_answer_problem(rq, command->http, &command->why, NULL, NULL);
     else if (rq)
-        answer_order(rq, a);
+        answer_command(rq, a);
     asking_free(a);
 }
 
 /* On the delivery thread, or the log's. */
 static void
-on_done(struct order *order)
+on_done(struct command *command)
 {
-    struct hub_request *a = order->user;
+    struct hub_request *a = command->user;
 
     service_post(a->ticket.service, &a->task);
 }
@@ -116,15 +116,15 @@ hub_request_submit(struct request *rq, struct hub_request *a)
     struct problem why = {"the broker is ending"};
     enum status rc;
 
-    client_name(request_client(rq), a->order->from);
-    a->order->is_local = a->http->is_open; /* may_come_in lets no other clients
-                                              in */
+    client_name(request_client(rq), a->command->from);
+    a->command->is_local = a->http->is_open; /* may_come_in lets no other
+                                              clients in */
     a->task.run = on_answered;
     a->ticket = request_ticket(rq);
-    a->order->done = on_done;
-    a->order->user = a;
+    a->command->done = on_done;
+    a->command->user = a;
     request_set_user(rq, NULL); /* the hub owns it now */
-    rc = hub_submit(a->http->hub, a->order);
+    rc = hub_submit(a->http->hub, a->command);
     if (rc)
         hub_request_refuse(rq, a, rc, &why);
 }
@@ -187,8 +187,8 @@ static const struct request_handlers received = {
 void
 hub_request_take_body(struct hub_request *a)
 {
-    buf_fini(&a->order->body);
-    a->order->body = a->body;
+    buf_fini(&a->command->body);
+    a->command->body = a->body;
     buf_init(&a->body, 0);
 }
 

@@ -16,7 +16,7 @@ struct intake {
     struct list node; /* source->intakes */
     struct foreign_source *source;
     struct intake_target target; /* the relay or set that takes it */
-    struct order *order;         /* NULL: it was fetched */
+    struct command *command;     /* NULL: it was fetched */
     unsigned n_fetched;          /* if fetched: its number at the source, */
     struct buf copy;             /* and its body */
     struct holding holding;      /* for `copy` */
@@ -45,11 +45,11 @@ intake_free(struct intake *in)
 }
 
 static void
-answer_command(struct order *order, enum status status,
+answer_command(struct command *command, enum status status,
                const struct problem *why)
 {
-    order->http = status ? response_status_of(status) : 200;
-    hub_answer_now(order, status, why);
+    command->http = status ? response_status_of(status) : 200;
+    command_answer_now(command, status, why);
 }
 
 /* Targets */
@@ -68,25 +68,23 @@ intake_target_of(struct hub *hub, struct slice url)
 
 static void begin_next(struct foreign_source *source);
 
-/* Answers the order, or logs a refused fetch. A relay's order waits for the
+/* Answers the command, or logs a refused fetch. A relay's command waits for the
  * commit of this turn. */
 static void
 answer_intake(struct intake *in)
 {
-    struct hub *hub = in->source->foreign->hub;
-
-    if (!in->order) {
+    if (!in->command) {
         if (in->status)
             diag(DIAG_WARNING, "hub",
                  "what was fetched from %s is not taken in: %s",
                  in->source->url, in->why.text);
     } else if (in->target.relay) {
-        in->order->status = in->status;
-        in->order->why = in->why;
-        in->order->http = in->status ? response_status_of(in->status) : 200;
-        hub_answer(hub, in->order);
+        in->command->status = in->status;
+        in->command->why = in->why;
+        in->command->http = in->status ? response_status_of(in->status) : 200;
+        command_answer(in->command);
     } else {
-        answer_command(in->order, in->status, &in->why);
+        answer_command(in->command, in->status, &in->why);
     }
 }
 
@@ -98,10 +96,10 @@ end_intake(struct intake *in)
     list_remove(&in->node);
     if (!in->status && in->target.set) {
         s->taken_into = in->target.set;
-        s->is_taken_fetched = !in->order;
+        s->is_taken_fetched = !in->command;
         s->taken = in->digest;
     }
-    if (!in->order && in->n_fetched == s->n_fetched) {
+    if (!in->command && in->n_fetched == s->n_fetched) {
         s->fetched = in->digest;
         s->fetched_into = in->status ? NULL : in->target.set;
     }
@@ -121,7 +119,7 @@ finish_intake(struct intake *in)
 /* Coming back from the log */
 
 /* Ends an intake when the log has answered and the worker is done, in either
- * order. */
+ * command. */
 static void
 finish_if_done(struct intake *in)
 {
@@ -196,7 +194,7 @@ is_taken(const struct intake *in)
     const struct foreign_source *s = in->source;
 
     return s->taken_into == in->target.set &&
-           (!in->order || s->is_taken_fetched) &&
+           (!in->command || s->is_taken_fetched) &&
            !memcmp(s->taken.bytes, in->digest.bytes, DIGEST_SIZE);
 }
 
@@ -284,7 +282,7 @@ on_read(struct job *job)
         in->status =
             relay_take(in->target.relay, slice_of(in->type),
                        key_slice(&in->key), in->body, &in->digest, &in->why);
-        if (!in->status && !in->order) { /* else nothing would begin the next
+        if (!in->status && !in->command) { /* else nothing would begin the next
                                             one */
             list_remove(&s->fetched_node);
             list_append(&s->foreign->fetched, &s->fetched_node);
@@ -365,20 +363,20 @@ enter_intake(struct foreign_source *s, const struct intake_target *target,
 }
 
 void
-intake_order(struct foreign_source *s, const struct intake_target *target,
-             struct order *order)
+intake_command(struct foreign_source *s, const struct intake_target *target,
+               struct command *command)
 {
     struct problem why = {""};
     struct intake *in;
     enum status rc =
-        enter_intake(s, target, order->content_type, order->key, &in, &why);
+        enter_intake(s, target, command->content_type, command->key, &in, &why);
 
     if (rc) {
-        answer_command(order, rc, &why);
+        answer_command(command, rc, &why);
         return;
     }
-    in->order = order;
-    in->body = buf_slice(&order->body);
+    in->command = command;
+    in->body = buf_slice(&command->body);
     begin_next(s);
 }
 
@@ -446,8 +444,8 @@ intakes_free(struct foreign_source *s)
         struct intake *in = list_entry(node, struct intake, node);
 
         list_remove(node);
-        if (in->order)
-            hub_answer_now(in->order, STATUS_STOPPED, &why);
+        if (in->command)
+            command_answer_now(in->command, STATUS_STOPPED, &why);
         intake_free(in);
     }
 }

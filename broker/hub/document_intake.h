@@ -23,8 +23,8 @@
 
 #include <stdbool.h>
 
+#include "broker/hub/command.h"
 #include "broker/hub/foreign_source.h"
-#include "broker/hub/order.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -44,10 +44,11 @@ intake_target_is_none(const struct intake_target *target)
     return !target->relay && !target->set;
 }
 
-/* Takes in the document of ORDER_NOTIFY. Its Source is believed. The order is
- * done when the document is durable. */
-void intake_order(struct foreign_source *source,
-                  const struct intake_target *target, struct order *order);
+/* Takes in the document of COMMAND_NOTIFY. Its Source is believed. The command
+ * is done when the document is durable. */
+void intake_command(struct foreign_source *source,
+                    const struct intake_target *target,
+                    struct command *command);
 
 /* Takes in a fetched document; `body` is lent. STATUS_BUSY: no room now;
  * STATUS_UNSUPPORTED: not suitable for a set. source->fetched,

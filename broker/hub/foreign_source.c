@@ -177,11 +177,11 @@ find_source(struct foreign_sources *foreign, struct slice url,
 }
 
 static void
-refuse_command(struct order *order, enum status status, unsigned http,
+refuse_command(struct command *command, enum status status, unsigned http,
                const struct problem *why)
 {
-    order->http = http;
-    hub_answer_now(order, status, why);
+    command->http = http;
+    command_answer_now(command, status, why);
 }
 
 static void
@@ -259,7 +259,7 @@ judge_head(const struct foreign_source *s, struct slice hub,
 /* Applies the answer to one command that waited for it. HEAD took a while, so
  * the owner of the topic is looked up again. */
 static void
-answer_waiting(struct foreign_source *s, struct order *order)
+answer_waiting(struct foreign_source *s, struct command *command)
 {
     struct hub *hub = s->foreign->hub;
     struct intake_target target = intake_target_of(hub, slice_of(s->url));
@@ -277,12 +277,12 @@ answer_waiting(struct foreign_source *s, struct order *order)
     }
     buf_fini(&url);
     if (http != 200) {
-        refuse_command(order, STATUS_INVALID, http, &why);
+        refuse_command(command, STATUS_INVALID, http, &why);
     } else if (intake_target_is_none(&target)) {
         say_not_registered(slice_of(s->url), &why);
-        refuse_command(order, STATUS_NOT_FOUND, 403, &why);
+        refuse_command(command, STATUS_NOT_FOUND, 403, &why);
     } else {
-        intake_order(s, &target, order);
+        intake_command(s, &target, command);
     }
 }
 
@@ -290,14 +290,14 @@ static void
 on_head(struct call *call)
 {
     struct foreign_source *s = list_entry(call, struct foreign_source, head);
-    struct list orders, *node;
+    struct list commands, *node;
 
-    /* Orders that come from now on ask anew. */
-    list_init(&orders);
-    list_move(&orders, &s->asking);
-    while ((node = list_first(&orders))) {
+    /* Commands that come from now on ask anew. */
+    list_init(&commands);
+    list_move(&commands, &s->asking);
+    while ((node = list_first(&commands))) {
         list_remove(node);
-        answer_waiting(s, list_entry(node, struct order, task.node));
+        answer_waiting(s, list_entry(node, struct command, task.node));
     }
     s->is_asking = false;
     if (!list_is_empty(&s->asking)) {
@@ -308,11 +308,11 @@ on_head(struct call *call)
 
 /* Asks the Source by HEAD of its topic. */
 static void
-ask_source(struct foreign_source *s, struct order *order)
+ask_source(struct foreign_source *s, struct command *command)
 {
     struct hub *hub = s->foreign->hub;
 
-    list_append(&s->asking, &order->task.node);
+    list_append(&s->asking, &command->task.node);
     if (s->is_asking)
         return;
     s->is_asking = true;
@@ -377,9 +377,9 @@ check_hub(struct slice links, struct slice hub, struct problem *why)
 }
 
 void
-foreign_source_notify(struct order *order)
+foreign_source_notify(struct command *command)
 {
-    struct hub *hub = order->hub;
+    struct hub *hub = command->hub;
     struct problem why = {""};
     struct intake_target target;
     struct foreign_source *source;
@@ -388,34 +388,34 @@ foreign_source_notify(struct order *order)
     enum status rc = STATUS_OK;
     bool is_believed;
 
-    if (order->body.size == 0)
+    if (command->body.size == 0)
         rc = problem(&why, STATUS_MALFORMED, "the notification is empty");
     if (!rc)
-        rc = read_self(order->links, &self, &why);
+        rc = read_self(command->links, &self, &why);
     if (rc) {
-        refuse_command(order, rc, 400, &why);
+        refuse_command(command, rc, 400, &why);
         return;
     }
     target = intake_target_of(hub, self);
     if (intake_target_is_none(&target)) {
         say_not_registered(self, &why);
-        refuse_command(order, STATUS_NOT_FOUND, 403, &why);
+        refuse_command(command, STATUS_NOT_FOUND, 403, &why);
         return;
     }
     buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
-    rc = check_hub(order->links, buf_slice(&url), &why);
+    rc = check_hub(command->links, buf_slice(&url), &why);
     source = rc ? NULL : find_source(hub->sources, self, &target);
     is_believed = source && is_believed_as(source, buf_slice(&url));
     buf_fini(&url);
     if (rc) {
-        refuse_command(order, rc, 400, &why);
+        refuse_command(command, rc, 400, &why);
     } else if (!source) {
-        refuse_command(order, problem_memory(&why), 503, &why);
+        refuse_command(command, problem_memory(&why), 503, &why);
     } else if (is_believed) {
-        intake_order(source, &target, order);
+        intake_command(source, &target, command);
     } else {
-        ask_source(source, order);
+        ask_source(source, command);
     }
 }
 
@@ -451,29 +451,29 @@ judge_ping(struct hub *hub, struct slice url, struct intake_target *target,
 /* Takes all topics of the ping or none: so a publisher that names a wrong one
  * notices it. */
 void
-foreign_source_publish(struct order *order)
+foreign_source_publish(struct command *command)
 {
-    struct hub *hub = order->hub;
+    struct hub *hub = command->hub;
     struct problem why = {""};
     struct intake_target target;
     struct slice url;
     size_t at = 0;
     enum status rc;
 
-    while (websub_next_topic(&order->form, &at, &url)) {
+    while (websub_next_topic(&command->form, &at, &url)) {
         rc = judge_ping(hub, url, &target, &why);
         if (rc) {
-            refuse_command(order, rc, response_status_of(rc), &why);
+            refuse_command(command, rc, response_status_of(rc), &why);
             return;
         }
     }
     if (at == 0) {
         problem_set(&why, "hub.url: is missing");
-        refuse_command(order, STATUS_MALFORMED, 400, &why);
+        refuse_command(command, STATUS_MALFORMED, 400, &why);
         return;
     }
     at = 0;
-    while (websub_next_topic(&order->form, &at, &url)) {
+    while (websub_next_topic(&command->form, &at, &url)) {
         struct foreign_source *source = NULL;
 
         if (judge_ping(hub, url, &target, &why) ||
@@ -481,13 +481,13 @@ foreign_source_publish(struct order *order)
             continue;
         source = find_source(hub->sources, url, &target);
         if (!source) {
-            refuse_command(order, problem_memory(&why), 503, &why);
+            refuse_command(command, problem_memory(&why), 503, &why);
             return;
         }
         source_fetch_ping(source);
     }
-    order->http = 204;
-    hub_answer_now(order, STATUS_OK, &why);
+    command->http = 204;
+    command_answer_now(command, STATUS_OK, &why);
 }
 
 /* Life */
@@ -507,8 +507,9 @@ free_sources(struct foreign_sources *foreign)
 
             while ((waiting = list_first(&s->asking))) {
                 list_remove(waiting);
-                hub_answer_now(list_entry(waiting, struct order, task.node),
-                               STATUS_STOPPED, &why);
+                command_answer_now(
+                    list_entry(waiting, struct command, task.node),
+                    STATUS_STOPPED, &why);
             }
             intakes_free(s);
             source_free(s);

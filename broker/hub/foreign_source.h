@@ -10,9 +10,10 @@
  * hub checks this before it takes the first notification, and again after
  * SOURCE_BELIEVED_US.
  *
- *     a notification --> HEAD, if not believed --> document_intake.h --> a set
- *     a ping --> source_fetch.h: GET ------------------^                or
- * relay
+ *     notification --> HEAD, if it is not believed --> document_intake.h
+ *     ping --> source_fetch.h: GET -----------------------^    |
+ *                                                              v
+ *                                                     a set, or a relay
  *
  * A struct exists for each registered topic that a notification or ping has
  * named, until an hour after the last one. (Then the hub asks again: with
@@ -29,8 +30,8 @@
 
 #include "base/list.h"
 #include "broker/calls/caller.h"
+#include "broker/hub/command.h"
 #include "broker/hub/hub_db.h"
-#include "broker/hub/order.h"
 #include "broker/hub/relay.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
@@ -79,7 +80,7 @@ struct foreign_source {
     int64_t used_us;  /* steady */
     struct alarm forget;
 
-    /* HEAD, and the orders that wait for it, by order->task.node. */
+    /* HEAD, and the commands that wait for it, by command->task.node. */
     struct call head;
     bool is_asking;
     struct list asking;
@@ -118,20 +119,21 @@ MUST_CHECK enum status foreign_sources_open(struct hub *hub,
                                             struct problem *why);
 void foreign_sources_close(struct hub *hub);
 
-/* ORDER_NOTIFY: calls order->done when the document is durable (200) or
+/* COMMAND_NOTIFY: calls command->done when the document is durable (200) or
  * refused: 400 if links, Content-Type or body are missing or malformed; 403 if
  * the topic is not registered, or its own links do not name us; 502 and 504 if
  * it cannot be reached, or not in time; else the status of a post to the set
  * (413, 415, 422, 503). */
-void foreign_source_notify(struct order *order);
+void foreign_source_notify(struct command *command);
 
-/* ORDER_PUBLISH: answered at once with 204. Its topics are fetched afterwards,
- * no faster than they answer; our own topics need no fetch. If one of several
- * is not known, 404, and none is fetched. */
-void foreign_source_publish(struct order *order);
+/* COMMAND_PUBLISH: answered at once with 204. Its topics are fetched
+ * afterwards, no faster than they answer; our own topics need no fetch. If one
+ * of several is not known, 404, and none is fetched. */
+void foreign_source_publish(struct command *command);
 
-/* On the delivery thread, when its calls are cut and its jobs are done: orders
- * get STATUS_STOPPED, except those in the log, which get the log's answer. */
+/* On the delivery thread, when its calls are cut and its jobs are done:
+ * commands get STATUS_STOPPED, except those in the log, which get the log's
+ * answer. */
 void foreign_sources_end(struct hub *hub);
 
 #endif

@@ -1,21 +1,21 @@
 /*
  * hub.c - the delivery thread, from its start to its end, and its turns.
  *
- * In a turn of the loop the thread runs orders, ends calls and rings alarms,
+ * In a turn of the loop the thread runs commands, ends calls and rings alarms,
  * and writes every change of memory to hub.db in one transaction. The end of
  * the turn commits it, and only then do answers and deliveries go out:
  *
- *   hub_db_commit --kept-----> orders are answered, requests are verified,
- *        |                      deliveries whose range is kept are sent
- *        +---not kept---------> orders are refused with 503, requests of this
- *                               turn are forgotten, deliveries wait
+ *   hub_db_commit --kept----> commands are answered, requests are verified,
+ *        |                    deliveries whose range is kept are sent
+ *        +---not kept-------> commands are refused with 503, requests of this
+ *                             turn are forgotten, deliveries wait
  *
  * What if the commit fails? Memory is not rolled back: it is the truth, and the
  * thread makes hub.db equal to it, row by row, as soon as the disk permits
- * (hub_db_write_again; with the next order, or a second later). That is sound
+ * (hub_db_write_again; with the next command, or a second later). That is sound
  * for each change:
  *
- * - A new request is the one change that is undone: its order is refused, and
+ * - A new request is the one change that is undone: its command is refused, and
  *   nothing else depends on it (verification.c).
  *
  * - A request's end, or a confirmation: no answer was sent. A crash before the
@@ -82,22 +82,22 @@ write_again(enum hub_db_row row, uint64_t id, void *user)
         hub_db_delete_request(hub->db, id);
 }
 
-/* Answers the orders of this turn: with their outcome, or with 503. */
+/* Answers the commands of this turn: with their outcome, or with 503. */
 static void
-answer_orders(struct hub *hub, const struct problem *why)
+answer_commands(struct hub *hub, const struct problem *why)
 {
     struct list *node;
 
     while ((node = list_first(&hub->answers))) {
-        struct order *order = list_entry(node, struct order, task.node);
+        struct command *command = list_entry(node, struct command, task.node);
 
         list_remove(node);
         if (why) {
-            buf_clear(&order->text);
-            order->http = 503;
-            hub_answer_now(order, STATUS_BUSY, why);
+            buf_clear(&command->text);
+            command->http = 503;
+            command_answer_now(command, STATUS_BUSY, why);
         } else {
-            order->done(order);
+            command->done(command);
         }
     }
 }
@@ -110,7 +110,7 @@ on_lost(struct hub *hub, const struct problem *reason)
     problem_set(&why, "it cannot be kept: %s", reason->text);
     verification_lost(hub);
     deliver_unkept(hub);
-    answer_orders(hub, &why);
+    answer_commands(hub, &why);
 }
 
 /* True if hub.db is worth a try now. While writing fails one try a second is
@@ -158,7 +158,7 @@ end_turn(struct hub *hub)
     }
     if (is_begun)
         report_writing(hub, false, NULL);
-    answer_orders(hub, NULL);
+    answer_commands(hub, NULL);
     verification_turn(hub);
     deliver_turn(hub);
     if (hub_db_is_begun(hub->db))
@@ -281,7 +281,7 @@ on_begin(struct caller *caller, void *user)
 }
 
 /*
- * No call ends any more. Orders that were posted have run: their changes are
+ * No call ends any more. Commands that were posted have run: their changes are
  * kept and answered like in every turn, and the cursors are kept. Then
  * everything that may still use the caller is freed, while the caller exists.
  */
@@ -296,7 +296,7 @@ on_end(struct caller *caller, void *user)
     keep_cursors(hub);
     hub->again_us = 0;
     end_turn(hub);
-    answer_orders(hub, &why); /* none is left; but none may be forgotten */
+    answer_commands(hub, &why); /* none is left; but none may be forgotten */
     subscriptions_free(hub->subscriptions);
     verifications_free(hub->verifications);
     hub->subscriptions = NULL;
@@ -322,21 +322,21 @@ hub_sets_changed(struct hub *hub)
 static void
 run(struct task *task)
 {
-    hub_run(list_entry(task, struct order, task));
+    command_run(list_entry(task, struct command, task));
 }
 
 enum status
-hub_submit(struct hub *hub, struct order *order)
+hub_submit(struct hub *hub, struct command *command)
 {
     enum status rc = STATUS_STOPPED;
 
-    order->hub = hub;
-    order->task.run = run;
+    command->hub = hub;
+    command->task.run = run;
 
     /* Under the lock: nobody may post once caller_stop has begun. */
     pthread_mutex_lock(&hub->mutex);
     if (!hub->is_stopping) {
-        caller_post(atomic_load(&hub->woken), &order->task);
+        caller_post(atomic_load(&hub->woken), &command->task);
         rc = STATUS_OK;
     }
     pthread_mutex_unlock(&hub->mutex);

@@ -3,24 +3,28 @@
  *
  * A subscription is a cursor in a topic's log, with one delivery in flight:
  * there are no queues. The delivery thread (calls/caller.h) owns everything;
- * other threads hand over orders:
+ * other threads hand over commands:
  *
- *     order_new, hub_submit --> [delivery thread: run, kept] --> order->done
+ *     command_new, hub_submit --> [delivery thread: run, kept]
+ *                                                          --> command->done
  *
- * An order is answered when what it has changed is on disk (hub.db, hub_db.h):
+ * A command is answered when what it has changed is on disk (hub.db, hub_db.h):
  * a 202 outlives kill -9.
  *
- * The folder:
+ * The folder, from the bottom up:
  *
- *     order         requests of other threads   hub      the thread, its turns
- *     verification  a request until it is       hub_db  hub.db
- *                   confirmed; denials          report   what operators see
- *     subscription  callback, terms, cursor; found by id, and by pairs
- *     topic         messages of a set, of framework (events), of a relay
- *     deliver       prepare, bodies, loads, attempt, outcome
- *     external      other hubs that a set names
- *     foreign_source  Sources that notify us: source_fetch, document_intake;
- *                   relay keeps what comes
+ *     command            requests of other threads
+ *     topic              messages of a set, of framework (events), of a relay
+ *     hub_db             hub.db: what survives a crash
+ *     deliver            prepare, bodies, loads, attempt, outcome
+ *     subscription       callback, terms, cursor; found by id, and by pairs
+ *     verification       a request until it is confirmed; denials
+ *     external_hubs      other hubs that a set names
+ *     relay              documents of foreign Sources, in relay_db
+ *     foreign_source     Sources that notify us: source_fetch, document_intake
+ *     subscription_report  what operators see
+ *     command_run        what each kind of command does
+ *     hub                the thread, its turns
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *
@@ -45,7 +49,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/hub/order.h"
+#include "broker/hub/command.h"
 #include "broker/sets/registry.h"
 #include "proto/network_address.h"
 #include "proto/problem.h"
@@ -64,15 +68,16 @@ MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
 /* Checks that hub_open can use the data directory `dir`. Writes nothing. */
 MUST_CHECK enum status hub_check(const char *dir, struct problem *why);
 
-/* Hands an order to the delivery thread, which owns it until order->done. Any
- * thread. STATUS_STOPPED: the hub is ending; the caller keeps the order. */
-MUST_CHECK enum status hub_submit(struct hub *hub, struct order *order);
+/* Hands a command to the delivery thread, which owns it until command->done.
+ * Any thread. STATUS_STOPPED: the hub is ending; the caller keeps the command.
+ */
+MUST_CHECK enum status hub_submit(struct hub *hub, struct command *command);
 
-/* Ends the thread: it answers the orders that it has taken, cuts the deliveries
- * in flight (their ranges are kept; the next start repeats them), and keeps the
- * cursors. Call it before registry_stop, because the thread still reads the
- * log, and before the server's threads end, because they send the answers. A
- * second call does nothing. */
+/* Ends the thread: it answers the commands that it has taken, cuts the
+ * deliveries in flight (their ranges are kept; the next start repeats them),
+ * and keeps the cursors. Call it before registry_stop, because the thread still
+ * reads the log, and before the server's threads end, because they send the
+ * answers. A second call does nothing. */
 void hub_stop(struct hub *hub);
 
 /* Calls hub_stop, and frees. NULL is allowed. */

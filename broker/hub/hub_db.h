@@ -17,7 +17,7 @@
  *                          before their 200, cursors once a second
  *
  * If a disk is full or fails, hub_db_commit returns the error and rolls the
- * turn back. The hub then refuses orders with 503, and deliveries of the turn
+ * turn back. The hub then refuses commands with 503, and deliveries of the turn
  * wait and try again: nothing leaves the hub that is not kept.
  */
 #ifndef BROKER_HUB_HUB_DB_H

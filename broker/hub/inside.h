@@ -40,7 +40,7 @@ struct hub {
     struct foreign_sources *sources;     /* foreign_source.c */
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
                              them */
-    struct list answers;  /* orders that the commit of this turn answers */
+    struct list answers;  /* commands that the commit of this turn answers */
     enum signature_method signature;
     struct alarm tick;
     bool is_failing;  /* writing hub.db failed the last time; for the log */
@@ -70,10 +70,6 @@ hub_is_stopping(struct hub *hub)
     return is;
 }
 
-/* Runs an order on the delivery thread. hub_answer, hub_answer_now, or the part
- * that takes the order over answers it (order_run.c). */
-void hub_run(struct order *order);
-
 /* Ends the subscriptions and requests of a topic that is gone; at most so many
  * subscriptions per turn, which takes some milliseconds. True if more are
  * left. */
@@ -88,16 +84,5 @@ hub_also(const struct hub *hub, const struct terms *terms)
 {
     return terms->is_local ? &hub->loopback : NULL;
 }
-
-/* True if the topic belongs to that set or relay. */
-bool hub_topic_is(const struct topic *topic, const char *name, bool is_relay);
-
-/* Answers the order when the commit of this turn succeeds; if it fails, with
- * 503 instead of the outcome. */
-void hub_answer(struct hub *hub, struct order *order);
-
-/* Answers the order now. */
-void hub_answer_now(struct order *order, enum status status,
-                    const struct problem *why);
 
 #endif

@@ -617,11 +617,15 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
  *      "lastDocument":"2026-01-02T03:04:05.678901Z","subscriptions":2}
  */
 
+/* A change is answered when this turn is kept. */
 static void
-set_outcome(struct order *order, enum status status, unsigned http)
+answer_command(struct command *command, enum status status, unsigned http)
 {
-    order->status = status;
-    order->http = status ? response_status_of(status) : http;
+    command->http = status ? response_status_of(status) : http;
+    if (status)
+        command_answer_now(command, status, NULL);
+    else
+        command_answer(command);
 }
 
 /* The JSON of PUT */
@@ -746,37 +750,37 @@ write_relay(struct buf *to, const struct relay *relay)
 }
 
 static void
-add_end(struct order *order, unsigned http)
+answer_text(struct command *command, unsigned http)
 {
     enum status rc = STATUS_OK;
 
-    BUF_ADD(&order->text, "\n");
-    if (order->text.failed)
-        rc = problem_memory(&order->why);
-    set_outcome(order, rc, http);
+    BUF_ADD(&command->text, "\n");
+    if (command->text.failed)
+        rc = problem_memory(&command->why);
+    answer_command(command, rc, http);
 }
 
-/* The orders */
+/* The commands */
 
 static struct relay *
-find_named(struct order *order)
+find_named(struct command *command)
 {
-    struct relay *relay = relay_find(order->hub, slice_of(order->name));
+    struct relay *relay = relay_find(command->hub, slice_of(command->name));
 
     if (!relay)
-        set_outcome(order,
-                    problem(&order->why, STATUS_NOT_FOUND,
-                            "there is no relay called \"%s\"",
-                            problem_quote(slice_of(order->name)).text),
-                    0);
+        answer_command(command,
+                       problem(&command->why, STATUS_NOT_FOUND,
+                               "there is no relay called \"%s\"",
+                               problem_quote(slice_of(command->name)).text),
+                       0);
     return relay;
 }
 
 void
-relay_put(struct order *order)
+relay_put(struct command *command)
 {
-    struct hub *hub = order->hub;
-    struct problem *why = &order->why;
+    struct hub *hub = command->hub;
+    struct problem *why = &command->why;
     struct relay_json r = {.is_begun = false};
     struct relay *relay = NULL;
     bool is_new = false;
@@ -784,13 +788,13 @@ relay_put(struct order *order)
 
     for (enum member m = 0; m < MEMBERS; m++)
         buf_init(&r.urls[m], WEBSUB_URL_MAX);
-    if (!set_name_is_valid(slice_of(order->name)))
+    if (!set_name_is_valid(slice_of(command->name)))
         rc = problem(why, STATUS_NOT_FOUND,
                      "no relay can be called \"%s\": a name is 1 to 64 of a-z "
                      "0-9 . _ - and begins with a letter or digit",
-                     problem_quote(slice_of(order->name)).text);
+                     problem_quote(slice_of(command->name)).text);
     if (!rc)
-        rc = read_json(&r, buf_slice(&order->body), why);
+        rc = read_json(&r, buf_slice(&command->body), why);
     if (!rc)
         rc = check_topic(&r, registry_public_url(hub->registry), why);
     if (!rc && (r.urls[MEMBER_TOPIC].failed || r.urls[MEMBER_HUB].failed))
@@ -798,56 +802,56 @@ relay_put(struct order *order)
     if (!rc)
         rc = relay_make(hub,
                         &(struct relay_wish){
-                            slice_of(order->name),
+                            slice_of(command->name),
                             buf_slice(&r.urls[MEMBER_TOPIC]),
                             buf_slice(&r.urls[MEMBER_HUB]),
                         },
                         &relay, &is_new, why);
     if (rc) {
-        set_outcome(order, rc, 0);
+        answer_command(command, rc, 0);
     } else {
-        write_relay(&order->text, relay);
-        add_end(order, is_new ? 201 : 200);
+        write_relay(&command->text, relay);
+        answer_text(command, is_new ? 201 : 200);
     }
     for (enum member m = 0; m < MEMBERS; m++)
         buf_fini(&r.urls[m]);
 }
 
 void
-relay_show(struct order *order)
+relay_show(struct command *command)
 {
-    struct relay *relay = find_named(order);
+    struct relay *relay = find_named(command);
 
     if (!relay)
         return;
-    write_relay(&order->text, relay);
-    add_end(order, 200);
+    write_relay(&command->text, relay);
+    answer_text(command, 200);
 }
 
 void
-relay_list(struct order *order)
+relay_list(struct command *command)
 {
     const char *before = "{\"relays\":[";
     struct list *node, *after;
 
-    list_foreach (node, after, &order->hub->relays) {
+    list_foreach (node, after, &command->hub->relays) {
         const struct relay *relay = list_entry(node, struct relay, node);
 
         if (relay->state == RELAY_NEW)
             continue;
-        buf_add_text(&order->text, before);
-        write_relay(&order->text, relay);
+        buf_add_text(&command->text, before);
+        write_relay(&command->text, relay);
         before = ",\n";
     }
-    buf_add_text(&order->text, *before == '{' ? "{\"relays\":[]}" : "]}");
-    add_end(order, 200);
+    buf_add_text(&command->text, *before == '{' ? "{\"relays\":[]}" : "]}");
+    answer_text(command, 200);
 }
 
 void
-relay_remove(struct order *order)
+relay_remove(struct command *command)
 {
-    struct relay *relay = find_named(order);
+    struct relay *relay = find_named(command);
 
     if (relay)
-        set_outcome(order, relay_unmake(relay, &order->why), 204);
+        answer_command(command, relay_unmake(relay, &command->why), 204);
 }

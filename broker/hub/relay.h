@@ -29,8 +29,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/hub/command.h"
 #include "broker/hub/hub_db.h"
-#include "broker/hub/order.h"
 #include "broker/hub/relay_db.h"
 #include "proto/buf.h"
 #include "proto/position.h"
@@ -101,12 +101,12 @@ MUST_CHECK enum status relay_read(struct relay *relay, uint64_t after,
                                   struct buf *to, const char **content_type,
                                   struct problem *why);
 
-/* Run the orders ORDER_RELAY_PUT, _SHOW, _LIST, _REMOVE, and fill in the
- * outcome. This turn's transaction keeps the changes. */
-void relay_put(struct order *order);
-void relay_show(struct order *order);
-void relay_list(struct order *order);
-void relay_remove(struct order *order);
+/* Run and answer the commands COMMAND_RELAY_PUT, _SHOW, _LIST, _REMOVE. This
+ * turn's transaction keeps the changes. */
+void relay_put(struct command *command);
+void relay_show(struct command *command);
+void relay_list(struct command *command);
+void relay_remove(struct command *command);
 
 /* What a client asks for; all URLs are valid. */
 struct relay_wish {

@@ -2,10 +2,10 @@
  * source_fetch.h - fetches a topic after a ping of its Source, and takes in
  * what is new (W-121, W-123).
  *
- *     source_fetch_ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the
- * same again ^                                      |  \-> taken in
- *          +---- a ping came meanwhile -----------+---- fails: again later, a
- *                                                       few times
+ *     ping --> waits (FETCHES_AT_ONCE) --> GET --> 304, or the same again
+ *                 ^                          |  \-> taken in
+ *                 +-- a ping came meanwhile -+---- fails: again later, a few
+ *                                                  times
  *
  * However often a Source pings, its topic is fetched no faster than the Source
  * answers: all pings during a fetch cause one more fetch. FETCHES_AT_ONCE

@@ -1,10 +1,11 @@
 /*
  * verification.c - requests, from their command to their end.
  *
- *   verification_take --> fresh --(turn is kept)--> due --> called -->
- * confirmed |                        ^        |   \--> failed | (it is not
- * kept)       +--alarm-+ transport error, v VERIFICATION_TRIES forgotten, the
- * command is refused
+ *   taken --> fresh --(its turn is kept)--> due --> called --> confirmed
+ *               |                           ^        |   \--> failed
+ *               | (it is not kept)          +--alarm-+ transport error,
+ *               v                                      VERIFICATION_TRIES
+ *             forgotten, the command is refused
  *
  * A fresh request changes nothing yet. When its turn is kept, the older request
  * of its pair is dropped (one transaction changes both rows). If the commit
@@ -28,9 +29,9 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "broker/hub/command.h"
 #include "broker/hub/host_counts.h"
 #include "broker/hub/inside.h"
-#include "broker/hub/order.h"
 #include "broker/sets/peers.h"
 
 /* Two encoded URLs and some parameters. */
@@ -559,23 +560,23 @@ check_callback(const struct hub *hub, struct slice callback,
 
 /* W-164. Counts the requests that wait for their verification now. */
 static enum status
-check_room(struct hub *hub, struct order *order, struct problem *why)
+check_room(struct hub *hub, struct command *command, struct problem *why)
 {
     const struct verifications *all = hub->verifications;
     struct buf host;
     unsigned of_host;
 
     buf_init(&host, CALLBACK_HOST_MAX);
-    websub_host(&host, order->request.callback);
+    websub_host(&host, command->request.callback);
     of_host = host_counts_count(&all->hosts, buf_slice(&host));
     buf_fini(&host);
-    order->http = 429;
+    command->http = 429;
     if (of_host >= VERIFICATIONS_PER_HOST)
         return problem(why, STATUS_BUSY,
                        "%u requests for callbacks of this host wait for their "
                        "verification: try again later",
                        of_host);
-    if (host_counts_count(&all->froms, slice_of(order->from)) >=
+    if (host_counts_count(&all->froms, slice_of(command->from)) >=
         VERIFICATIONS_PER_FROM)
         return problem(why, STATUS_BUSY,
                        "%d requests of yours wait for their verification: try "
@@ -586,7 +587,7 @@ check_room(struct hub *hub, struct order *order, struct problem *why)
                        "%d requests wait for their verification: try again "
                        "later",
                        VERIFICATIONS_MAX);
-    order->http = 0;
+    command->http = 0;
     return STATUS_OK;
 }
 
@@ -604,11 +605,11 @@ grant_lease(const struct config *config, uint64_t asked_s)
 }
 
 static enum status
-make_terms(struct hub *hub, const struct order *order,
+make_terms(struct hub *hub, const struct command *command,
            const struct topic *topic, struct terms *terms, struct problem *why)
 {
-    struct slice secret = order->request.secret;
-    struct slice filter = filter_text(&order->filter);
+    struct slice secret = command->request.secret;
+    struct slice filter = filter_text(&command->filter);
 
     if (filter.size > 0 && topic->kind != TOPIC_CHANGES)
         return problem(why, STATUS_INVALID,
@@ -616,14 +617,14 @@ make_terms(struct hub *hub, const struct order *order,
     if (secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_INVALID, "hub.secret: at most %d bytes",
                        WEBSUB_SECRET_MAX);
-    terms->lease_us = grant_lease(hub->config, order->request.lease_s);
+    terms->lease_us = grant_lease(hub->config, command->request.lease_s);
     terms->secret_size = secret.size;
     if (secret.size > 0)
         memcpy(terms->secret, secret.data, secret.size);
-    terms->interval_us = order->interval_us;
-    terms->is_simple = order->is_simple;
+    terms->interval_us = command->interval_us;
+    terms->is_simple = command->is_simple;
     terms->is_local =
-        order->is_local && websub_is_loopback(order->request.callback);
+        command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0) {
         terms->filter = slice_dup(filter);
         if (!terms->filter)
@@ -634,43 +635,43 @@ make_terms(struct hub *hub, const struct order *order,
 
 /* A simple subscription is to the topic of its set. */
 static enum status
-find_topic(struct hub *hub, const struct order *order, struct topic **topic,
+find_topic(struct hub *hub, const struct command *command, struct topic **topic,
            struct problem *why)
 {
     struct set *set;
 
-    if (!order->is_simple)
-        return topic_find(hub, order->request.topic, topic, why);
-    set = registry_find(hub->registry, slice_of(order->name), NULL);
+    if (!command->is_simple)
+        return topic_find(hub, command->request.topic, topic, why);
+    set = registry_find(hub->registry, slice_of(command->name), NULL);
     if (!set)
         return problem(why, STATUS_NOT_FOUND, "there is no set \"%s\"",
-                       order->name);
+                       command->name);
     return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
 }
 
 /* Finds where a new subscription begins: at the present head, so that it misses
  * nothing between request and verification, or where the request asks for. */
 static enum status
-find_start(const struct order *order, const struct topic *topic,
+find_start(const struct command *command, const struct topic *topic,
            uint64_t *after, struct problem *why)
 {
-    if (order->has_after)
-        return topic_judge(topic, order->after, after, why);
+    if (command->has_after)
+        return topic_judge(topic, command->after, after, why);
     if (topic_head(topic, after))
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND, "the topic is no more");
 }
 
 static enum status
-check_subscriptions(struct hub *hub, const struct order *order,
+check_subscriptions(struct hub *hub, const struct command *command,
                     const struct topic *topic, struct problem *why)
 {
     uint64_t max = hub->config->hub_subscriptions;
 
-    if (order->request.mode != WEBSUB_SUBSCRIBE ||
+    if (command->request.mode != WEBSUB_SUBSCRIBE ||
         subscriptions_count(hub) < max ||
         subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
-                          order->request.callback))
+                          command->request.callback))
         return STATUS_OK;
     return problem(why, STATUS_BUSY,
                    "there are %" PRIu64 " subscriptions, the most that there "
@@ -679,21 +680,21 @@ check_subscriptions(struct hub *hub, const struct order *order,
 }
 
 static enum status
-make_verification(struct hub *hub, const struct order *order,
+make_verification(struct hub *hub, const struct command *command,
                   struct topic *topic, struct slice topic_url, uint64_t after,
                   struct problem *why)
 {
     struct hub_record record = {
-        .callback = order->request.callback,
+        .callback = command->request.callback,
         .after = after,
-        .mode = order->request.mode,
-        .has_after = order->has_after,
+        .mode = command->request.mode,
+        .has_after = command->has_after,
         .taken_us = clock_now_us(),
         .topic_url = topic_url,
-        .from = slice_of(order->from),
+        .from = slice_of(command->from),
     };
     struct verification *r = NULL, *other;
-    enum status rc = make_terms(hub, order, topic, &record.terms, why);
+    enum status rc = make_terms(hub, command, topic, &record.terms, why);
 
     if (!rc) {
         record.id = hub_db_next_id(hub->db);
@@ -704,7 +705,7 @@ make_verification(struct hub *hub, const struct order *order,
         return rc;
     list_append(&hub->verifications->fresh, &r->turn);
     hub_db_put_request(hub->db, r);
-    other = verification_find(hub, topic, order->request.callback);
+    other = verification_find(hub, topic, command->request.callback);
     for (; other; other = verification_same(other))
         if (other != r)
             hub_db_delete_request(hub->db, other->id);
@@ -712,33 +713,34 @@ make_verification(struct hub *hub, const struct order *order,
 }
 
 enum status
-verification_take(struct hub *hub, struct order *order, struct problem *why)
+verification_take(struct hub *hub, struct command *command, struct problem *why)
 {
     struct topic *topic = NULL;
     struct buf url;
     uint64_t after = 0;
-    enum status rc = check_callback(hub, order->request.callback, why);
+    enum status rc = check_callback(hub, command->request.callback, why);
 
-    address_widen(order->from, sizeof(order->from));
+    address_widen(command->from, sizeof(command->from));
     if (!rc)
-        rc = check_room(hub, order, why);
+        rc = check_room(hub, command, why);
     if (rc)
         return rc;
     buf_init(&url, WEBSUB_URL_MAX);
-    rc = find_topic(hub, order, &topic, why);
+    rc = find_topic(hub, command, &topic, why);
     if (rc)
         goto out;
-    buf_add_slice(&url, order->request.topic);
-    if (order->is_simple)
+    buf_add_slice(&url, command->request.topic);
+    if (command->is_simple)
         topic_write_url(&url, topic);
     if (url.failed)
         rc = problem_memory(why);
     if (!rc)
-        rc = check_subscriptions(hub, order, topic, why);
+        rc = check_subscriptions(hub, command, topic, why);
     if (!rc)
-        rc = find_start(order, topic, &after, why);
+        rc = find_start(command, topic, &after, why);
     if (!rc)
-        rc = make_verification(hub, order, topic, buf_slice(&url), after, why);
+        rc =
+            make_verification(hub, command, topic, buf_slice(&url), after, why);
 
 out:
     buf_fini(&url);

@@ -56,8 +56,9 @@ struct verification {
 
 /* Takes a valid request; STATUS_BUSY with http 429 if there are too many.
  * verification_turn verifies it when its record is kept. */
-struct order;
-MUST_CHECK enum status verification_take(struct hub *hub, struct order *order,
+struct command;
+MUST_CHECK enum status verification_take(struct hub *hub,
+                                         struct command *command,
                                          struct problem *why);
 
 /* Enters a request that was read at the start; takes over record->terms. The

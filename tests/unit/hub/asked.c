@@ -63,9 +63,9 @@ asked_teardown(void **state)
 }
 
 static void
-asked_on_done(struct order *order)
+asked_on_done(struct command *command)
 {
-    struct hub_request *w = order->user;
+    struct hub_request *w = command->user;
 
     pthread_mutex_lock(&w->mutex);
     w->is_done = true;
@@ -74,15 +74,15 @@ asked_on_done(struct order *order)
 }
 
 void
-asked_begin(struct hub_request *w, struct order *order)
+asked_begin(struct hub_request *w, struct command *command)
 {
-    w->order = order;
+    w->command = command;
     w->is_done = false;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
-    order->done = asked_on_done;
-    order->user = w;
-    assert_int_equal(hub_submit(broker.hub, order), STATUS_OK);
+    command->done = asked_on_done;
+    command->user = w;
+    assert_int_equal(hub_submit(broker.hub, command), STATUS_OK);
 }
 
 struct told
@@ -94,38 +94,38 @@ asked_await(struct hub_request *w)
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->mutex);
     pthread_mutex_unlock(&w->mutex);
-    told.status = w->order->status;
-    told.http = w->order->http;
+    told.status = w->command->status;
+    told.http = w->command->http;
     if (told.http == 0)
         told.http = response_status_of(told.status);
-    told.why = w->order->why;
+    told.why = w->command->why;
     snprintf(told.text, sizeof(told.text), "%.*s",
-             SLICE_ARG(buf_slice(&w->order->text)));
-    order_free(w->order);
+             SLICE_ARG(buf_slice(&w->command->text)));
+    command_free(w->command);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mutex);
     return told;
 }
 
 struct told
-asked(struct order *order)
+asked(struct command *command)
 {
     struct hub_request w;
 
-    asked_begin(&w, order);
+    asked_begin(&w, command);
     return asked_await(&w);
 }
 
 struct told
-asked_of_relay(enum order_kind kind, const char *name, const char *body)
+asked_of_relay(enum command_kind kind, const char *name, const char *body)
 {
-    struct order *order = order_new(kind, 0);
+    struct command *command = command_new(kind, 0);
 
-    assert_non_null(order);
-    snprintf(order->name, sizeof(order->name), "%s", name);
-    order->is_relay = true;
-    buf_add_text(&order->body, body);
-    return asked(order);
+    assert_non_null(command);
+    snprintf(command->name, sizeof(command->name), "%s", name);
+    command->is_relay = true;
+    buf_add_text(&command->body, body);
+    return asked(command);
 }
 
 /* Makes a relay; the answer has to be `http`. */
@@ -136,26 +136,26 @@ asked_put_relay(const char *name, const char *topic, unsigned http)
     struct told t;
 
     snprintf(body, sizeof(body), "{\"topic\":\"%s\"}", topic);
-    t = asked_of_relay(ORDER_RELAY_PUT, name, body);
+    t = asked_of_relay(COMMAND_RELAY_PUT, name, body);
     if (t.http != http)
         fail_msg("%u, not %u: %s", t.http, http, t.why.text);
 }
 
-struct order *
+struct command *
 asked_notification(const struct posted *p)
 {
-    struct order *order = order_new(ORDER_NOTIFY, 20000);
+    struct command *command = command_new(COMMAND_NOTIFY, 20000);
 
-    assert_non_null(order);
+    assert_non_null(command);
     if (p->type)
-        order->content_type = order_keep(order, slice_of(p->type));
+        command->content_type = command_keep(command, slice_of(p->type));
     if (p->links)
-        order->links = order_keep(order, slice_of(p->links));
+        command->links = command_keep(command, slice_of(p->links));
     if (p->key)
-        order->key = order_keep(order, slice_of(p->key));
-    assert_false(order->memory.failed);
-    buf_add_slice(&order->body, p->body);
-    return order;
+        command->key = command_keep(command, slice_of(p->key));
+    assert_false(command->memory.failed);
+    buf_add_slice(&command->body, p->body);
+    return command;
 }
 
 /* Links as a good Source sends them, of this topic. Lent until the next. */
@@ -182,16 +182,16 @@ asked_post(const char *topic, const char *type, const char *key,
 struct told
 asked_ping(const char *rest)
 {
-    struct order *order = order_new(ORDER_PUBLISH, 20000);
+    struct command *command = command_new(COMMAND_PUBLISH, 20000);
     struct problem why = {""};
     char form[2000];
 
-    assert_non_null(order);
+    assert_non_null(command);
     snprintf(form, sizeof(form), "hub.mode=publish&%s", rest);
-    if (order_read_form(order, slice_of(form), &why))
+    if (command_read_form(command, slice_of(form), &why))
         fail_msg("%s", why.text);
-    assert_int_equal(order->kind, ORDER_PUBLISH);
-    return asked(order);
+    assert_int_equal(command->kind, COMMAND_PUBLISH);
+    return asked(command);
 }
 
 /* Settings, and the answer to them. */

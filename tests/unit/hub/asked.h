@@ -1,5 +1,5 @@
 /*
- * asked.h - a hub of a test's own, in this process, and orders to it, as the
+ * asked.h - a hub of a test's own, in this process, and commands to it, as the
  * door would submit them.
  *
  *     FIXTURE(asked_setup, asked_teardown);
@@ -26,7 +26,7 @@ struct asked {
 
 extern struct asked broker;
 
-/* The outcome of an order. */
+/* The outcome of a command. */
 struct told {
     enum status status;
     unsigned http;
@@ -34,9 +34,9 @@ struct told {
     char text[20000]; /* terminated */
 };
 
-/* An order that waits. */
+/* A command that waits. */
 struct hub_request {
-    struct order *order;
+    struct command *command;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool is_done;
@@ -50,12 +50,12 @@ int asked_teardown(void **state);
 void asked_open(void);
 void asked_close_hub(void);
 
-/* Submits an order, which is freed; asked_await waits for the answer. */
-struct told asked(struct order *order);
-void asked_begin(struct hub_request *w, struct order *order);
+/* Submits a command, which is freed; asked_await waits for the answer. */
+struct told asked(struct command *command);
+void asked_begin(struct hub_request *w, struct command *command);
 struct told asked_await(struct hub_request *w);
 
-struct told asked_of_relay(enum order_kind kind, const char *name,
+struct told asked_of_relay(enum command_kind kind, const char *name,
                            const char *body);
 
 /* Makes a relay; the answer has to be `http`. */
@@ -69,7 +69,7 @@ struct posted {
     struct slice body;
 };
 
-struct order *asked_notification(const struct posted *p);
+struct command *asked_notification(const struct posted *p);
 
 /* Links as a good Source sends them, of this topic. Lent until the next. */
 const char *asked_links(const char *topic);

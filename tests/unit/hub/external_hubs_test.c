@@ -10,11 +10,11 @@
 static struct told
 list(const char *name)
 {
-    struct order *order = order_new(ORDER_LIST, 0);
+    struct command *command = command_new(COMMAND_LIST, 0);
 
-    assert_non_null(order);
-    snprintf(order->name, sizeof(order->name), "%s", name);
-    return asked(order);
+    assert_non_null(command);
+    snprintf(command->name, sizeof(command->name), "%s", name);
+    return asked(command);
 }
 
 static unsigned

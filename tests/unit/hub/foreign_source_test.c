@@ -23,7 +23,7 @@ TEST(takes_notifications_of_a_source_that_names_us)
 }
 
 /* A document that arrives during the HEAD request waits for the same answer;
- * the order stays. */
+ * the command stays. */
 TEST(asks_once_for_all_who_wait)
 {
     struct hub_request first, second;
@@ -177,7 +177,7 @@ TEST(asks_again_when_the_hub_has_another_name)
     snprintf(body, sizeof(body),
              "{\"topic\":\"%s\",\"hub\":\"https://b.example/hub\"}",
              stage.topic);
-    assert_http(asked_of_relay(ORDER_RELAY_PUT, "news", body), 200, "");
+    assert_http(asked_of_relay(COMMAND_RELAY_PUT, "news", body), 200, "");
 
     refused(asked_links(stage.topic), "a/b", SLICE("two"), 400, "b.example");
     LINKS("<%s>; rel=self, <https://b.example/hub>; rel=hub", stage.topic);

@@ -24,37 +24,37 @@ struct hub_request {
 };
 
 static void
-on_done(struct order *order)
+on_done(struct command *command)
 {
-    struct hub_request *a = order->user;
+    struct hub_request *a = command->user;
 
-    if (order->kind == ORDER_SUBSCRIBE &&
-        (order->status || order->http != 202) && order->http != 429 &&
-        order->http != 503)
+    if (command->kind == COMMAND_SUBSCRIBE &&
+        (command->status || command->http != 202) && command->http != 429 &&
+        command->http != 503)
         abort();
-    order_free(order);
+    command_free(command);
     atomic_fetch_add(&a->n_done, 1);
 }
 
-static struct order *
+static struct command *
 make_order(unsigned who, unsigned i)
 {
-    struct order *order;
+    struct command *command;
     char form[200];
 
     if (i % 3 == 0) {
-        order = order_new(ORDER_LIST, 0);
-        strcpy(order->name, "demo");
-        return order;
+        command = command_new(COMMAND_LIST, 0);
+        strcpy(command->name, "demo");
+        return command;
     }
-    order = order_new(ORDER_SUBSCRIBE, 0);
+    command = command_new(COMMAND_SUBSCRIBE, 0);
     snprintf(form, sizeof(form),
              "hub.mode=subscribe&hub.topic=" SETS_URL
              "/sets/demo/notifications&hub.callback=http://127.0.0.1:9/%u/%u",
              who, i);
-    if (order_read_form(order, slice_of(form), NULL))
+    if (command_read_form(command, slice_of(form), NULL))
         abort();
-    return order;
+    return command;
 }
 
 static void *
@@ -64,13 +64,13 @@ ask(void *user)
 
     pthread_barrier_wait(a->begin);
     for (unsigned i = 0; i < ORDERS; i++) {
-        struct order *order = make_order(a->n, i);
+        struct command *command = make_order(a->n, i);
 
-        order->done = on_done;
-        order->user = a;
+        command->done = on_done;
+        command->user = a;
         atomic_fetch_add(&a->n_submitted, 1);
-        if (hub_submit(a->hub, order) == STATUS_STOPPED) {
-            order_free(order);
+        if (hub_submit(a->hub, command) == STATUS_STOPPED) {
+            command_free(command);
             atomic_fetch_add(&a->n_refused, 1);
         }
     }
@@ -89,7 +89,7 @@ open_hub(struct sets *sets, struct hub **hub)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* Every order comes back: done, or refused because the hub is ending. */
+/* Every command comes back: done, or refused because the hub is ending. */
 TEST(every_order_is_answered_though_the_hub_ends_meanwhile)
 {
     struct sets sets;

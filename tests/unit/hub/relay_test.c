@@ -23,37 +23,37 @@ TEST(is_made_shown_listed_and_removed)
     struct told t;
 
     assert_said(
-        asked_of_relay(ORDER_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
+        asked_of_relay(COMMAND_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
         201,
         "{\"name\":\"news\",\"topic\":\"" TOPIC "\",\"hub\":\"" ASKED_HUB
         "\",\"epoch\":\"");
-    assert_said(asked_of_relay(ORDER_RELAY_SHOW, "news", ""), 200,
+    assert_said(asked_of_relay(COMMAND_RELAY_SHOW, "news", ""), 200,
                 "\"last\":0,\"documents\":0,\"bytes\":0,"
                 "\"subscriptions\":0}");
     assert_said(
-        asked_of_relay(ORDER_RELAY_PUT, "news",
+        asked_of_relay(COMMAND_RELAY_PUT, "news",
                        "{\"hub\":\"https://b.example/hub\",\"topic\":\"" TOPIC
                        "\"}"),
         200, "\"hub\":\"https://b.example/hub\"");
     assert_said(
-        asked_of_relay(ORDER_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
+        asked_of_relay(COMMAND_RELAY_PUT, "news", "{\"topic\":\"" TOPIC "\"}"),
         200, "\"hub\":\"" ASKED_HUB "\"");
-    assert_said(asked_of_relay(ORDER_RELAY_LIST, "", ""), 200,
+    assert_said(asked_of_relay(COMMAND_RELAY_LIST, "", ""), 200,
                 "{\"relays\":[{\"name\":\"news\"");
-    t = asked_of_relay(ORDER_RELAY_REMOVE, "news", "");
+    t = asked_of_relay(COMMAND_RELAY_REMOVE, "news", "");
     assert_int_equal(t.http, 204);
-    assert_said(asked_of_relay(ORDER_RELAY_SHOW, "news", ""), 404,
+    assert_said(asked_of_relay(COMMAND_RELAY_SHOW, "news", ""), 404,
                 "there is no relay called \"news\"");
-    t = asked_of_relay(ORDER_RELAY_REMOVE, "news", "");
+    t = asked_of_relay(COMMAND_RELAY_REMOVE, "news", "");
     assert_int_equal(t.http, 404);
-    t = asked_of_relay(ORDER_RELAY_LIST, "", "");
+    t = asked_of_relay(COMMAND_RELAY_LIST, "", "");
     assert_string_equal(t.text, "{\"relays\":[]}\n");
 }
 
 static void
 assert_refused(const char *body, unsigned http, const char *part)
 {
-    struct told t = asked_of_relay(ORDER_RELAY_PUT, "bad", body);
+    struct told t = asked_of_relay(COMMAND_RELAY_PUT, "bad", body);
 
     assert_true(t.status != STATUS_OK);
     assert_said(t, http, part);
@@ -81,10 +81,10 @@ TEST(refuses_what_is_no_relay)
     assert_refused("{\"topic\":\"" TOPIC "\",\"hub\":\"/hub\"}", 422, "hub: ");
     assert_refused("{\"topic\":\"" SETS_URL "/sets/x/notifications\"}", 422,
                    "of this broker itself");
-    assert_said(asked_of_relay(ORDER_RELAY_PUT, "Bad/name",
+    assert_said(asked_of_relay(COMMAND_RELAY_PUT, "Bad/name",
                                "{\"topic\":\"" TOPIC "\"}"),
                 404, "no relay can be called");
-    t = asked_of_relay(ORDER_RELAY_LIST, "", "");
+    t = asked_of_relay(COMMAND_RELAY_LIST, "", "");
     assert_string_equal(t.text, "{\"relays\":[]}\n");
 }
 
@@ -96,11 +96,11 @@ TEST(a_topic_has_one_owner)
     struct told t;
 
     asked_put_relay("one", "http://127.0.0.1:80/%7efeed", 201);
-    assert_said(asked_of_relay(ORDER_RELAY_PUT, "two",
+    assert_said(asked_of_relay(COMMAND_RELAY_PUT, "two",
                                "{\"topic\":\"http://127.0.0.1/~feed\"}"),
                 409, "is the topic of relay one already");
     assert_said(
-        asked_of_relay(ORDER_RELAY_PUT, "one", "{\"topic\":\"" TOPIC "\"}"),
+        asked_of_relay(COMMAND_RELAY_PUT, "one", "{\"topic\":\"" TOPIC "\"}"),
         409, "the relay one has another topic");
     assert_int_equal(asked_put_set("demo",
                                    "{\"upstreamTopic\":"
@@ -116,7 +116,7 @@ TEST(a_topic_has_one_owner)
     assert_int_equal(asked_put_set("demo", "{}", &why), STATUS_OK);
     asked_put_relay("three", TOPIC, 201);
 
-    t = asked_of_relay(ORDER_RELAY_REMOVE, "one", "");
+    t = asked_of_relay(COMMAND_RELAY_REMOVE, "one", "");
     assert_int_equal(t.http, 204);
     asked_put_relay("two", "http://127.0.0.1/~feed", 201);
 }

@@ -73,7 +73,7 @@ stage_post_xml(const char *key, const char *body)
 unsigned
 stage_documents(void)
 {
-    struct told t = asked_of_relay(ORDER_RELAY_SHOW, "news", "");
+    struct told t = asked_of_relay(COMMAND_RELAY_SHOW, "news", "");
     const char *at = strstr(t.text, "\"last\":");
 
     assert_non_null(at);

@@ -326,12 +326,12 @@ TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
     struct subscription *s = sim_active("http://a.example/", "");
     uint64_t id = s->id;
     struct problem why = {"it burns"};
-    struct order *order = order_new(ORDER_END, 0);
+    struct command *command = command_new(COMMAND_END, 0);
 
-    strcpy(order->name, "demo");
-    order->id = id;
+    strcpy(command->name, "demo");
+    command->id = id;
     hub_db_fail(sim.hub->db, &why);
-    assert_int_equal(sim_run(order), 503);
+    assert_int_equal(sim_run(command), 503);
     assert_non_null(strstr(sim_why.text, "it burns"));
 
     assert_null(subscription_by_id(sim.hub, id));

@@ -95,41 +95,41 @@ simulation_teardown(void **state)
     return 0;
 }
 
-/* Orders */
+/* Commands */
 
 static void
-on_done(struct order *order)
+on_done(struct command *command)
 {
-    assert_null(order->user);
-    order->user = order; /* it is done */
-    if (order->http == 0)
-        order->http = 500;
+    assert_null(command->user);
+    command->user = command; /* it is done */
+    if (command->http == 0)
+        command->http = 500;
 }
 
 static void
-submit(struct order *order)
+submit(struct command *command)
 {
-    order->done = on_done;
-    assert_int_equal(hub_submit(sim.hub, order), STATUS_OK);
+    command->done = on_done;
+    assert_int_equal(hub_submit(sim.hub, command), STATUS_OK);
 }
 
 /* NULL: it was refused. */
-static struct order *
+static struct command *
 submit_form(const char *form)
 {
-    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    struct command *command = command_new(COMMAND_SUBSCRIBE, 0);
 
     sim_why = (struct problem){""};
-    if (order_read_form(order, slice_of(form), &sim_why)) {
-        order_free(order);
+    if (command_read_form(command, slice_of(form), &sim_why)) {
+        command_free(command);
         return NULL;
     }
-    snprintf(order->from, sizeof(order->from), "192.0.2.1");
-    submit(order);
-    return order;
+    snprintf(command->from, sizeof(command->from), "192.0.2.1");
+    submit(command);
+    return command;
 }
 
-struct order *
+struct command *
 sim_request(const char *callback, const char *more)
 {
     char form[8192];
@@ -142,26 +142,26 @@ sim_request(const char *callback, const char *more)
 }
 
 unsigned
-sim_outcome(struct order *order)
+sim_outcome(struct command *command)
 {
-    unsigned http = order->http;
+    unsigned http = command->http;
 
-    assert_ptr_equal(order->user, order);
-    sim_why = order->why;
+    assert_ptr_equal(command->user, command);
+    sim_why = command->why;
     snprintf(sim_text, sizeof(sim_text), "%.*s",
-             SLICE_ARG(buf_slice(&order->text)));
-    order_free(order);
+             SLICE_ARG(buf_slice(&command->text)));
+    command_free(command);
     return http;
 }
 
-/* Runs turns until the submitted order is answered; returns the status. */
+/* Runs turns until the submitted command is answered; returns the status. */
 static unsigned
-turn_for(struct order *order)
+turn_for(struct command *command)
 {
-    if (!order)
+    if (!command)
         return 400;
     quiet_turn();
-    return sim_outcome(order);
+    return sim_outcome(command);
 }
 
 unsigned
@@ -177,35 +177,35 @@ sim_ask(const char *callback, const char *more)
 }
 
 unsigned
-sim_run(struct order *order)
+sim_run(struct command *command)
 {
-    submit(order);
-    return turn_for(order);
+    submit(command);
+    return turn_for(command);
 }
 
 unsigned
 sim_ask_simply(const char *callback)
 {
-    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    struct command *command = command_new(COMMAND_SUBSCRIBE, 0);
     char form[200];
 
     snprintf(form, sizeof(form), "callbackURI=%s", callback);
-    assert_int_equal(order_read_simple(order, slice_of(form), &sim_why),
+    assert_int_equal(command_read_simple(command, slice_of(form), &sim_why),
                      STATUS_OK);
-    strcpy(order->name, "demo");
-    return sim_run(order);
+    strcpy(command->name, "demo");
+    return sim_run(command);
 }
 
 unsigned
-sim_order(enum order_kind kind, uint64_t id, const char *after)
+sim_command(enum command_kind kind, uint64_t id, const char *after)
 {
-    struct order *order = order_new(kind, 100);
+    struct command *command = command_new(kind, 100);
 
-    snprintf(order->name, sizeof(order->name), "demo");
-    order->id = id;
+    snprintf(command->name, sizeof(command->name), "demo");
+    command->id = id;
     if (after)
-        order->after = order_keep(order, slice_of(after));
-    return sim_run(order);
+        command->after = command_keep(command, slice_of(after));
+    return sim_run(command);
 }
 
 void

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/hub/command.h"
 #include "broker/hub/inside.h"
-#include "broker/hub/order.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/hub_quiet/quiet.h"
@@ -58,14 +58,14 @@ unsigned sim_ask(const char *callback, const char *more);
 unsigned sim_ask_simply(const char *callback);
 
 /* sim_ask in two steps: submitted, not yet run; NULL: it was refused. */
-struct order *sim_request(const char *callback, const char *more);
-unsigned sim_outcome(struct order *order);
+struct command *sim_request(const char *callback, const char *more);
+unsigned sim_outcome(struct command *command);
 
-/* Submits it and makes a turn; the order is freed. */
-unsigned sim_run(struct order *order);
+/* Submits it and makes a turn; the command is freed. */
+unsigned sim_run(struct command *command);
 
-/* Any order about the set "demo". The text stands in sim_text. */
-unsigned sim_order(enum order_kind kind, uint64_t id, const char *after);
+/* Any command about the set "demo". The text stands in sim_text. */
+unsigned sim_command(enum command_kind kind, uint64_t id, const char *after);
 extern char sim_text[SIM_TEXT_MAX];
 
 /* sim_ask, which is answered 202. */

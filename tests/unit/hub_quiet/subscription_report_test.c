@@ -22,7 +22,7 @@ TEST(a_report_tells_all_but_the_secrets)
         sim_active(CALLBACK, "&hub.secret=geheim&tag=a&interval=0.5");
 
     sim_subscribe("http://b.example/", "&hub.secret=geheim");
-    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
+    assert_int_equal(sim_command(COMMAND_SHOW, s->id, NULL), 200);
     assert_non_null(strstr(sim_text, "\"callback\":\"" HOST "\""));
     assert_non_null(strstr(sim_text, "\"topic\":\"" TOPIC "\""));
     assert_non_null(strstr(sim_text, "\"state\":\"active\""));
@@ -31,7 +31,7 @@ TEST(a_report_tells_all_but_the_secrets)
     assert_non_null(strstr(sim_text, "\"filter\":\"tag=a\",\"interval\":0.5"));
     assert_non_null(strstr(sim_text, "\"hasSecret\":true"));
 
-    assert_int_equal(sim_order(ORDER_LIST, 0, NULL), 200);
+    assert_int_equal(sim_command(COMMAND_LIST, 0, NULL), 200);
     assert_non_null(
         strstr(sim_text, "\"state\":\"pending\",\"mode\":\"subscribe\""));
     assert_null(strstr(sim_text, "geheim"));
@@ -42,11 +42,11 @@ TEST(a_report_tells_all_but_the_secrets)
 static unsigned
 list_of(const char *callback)
 {
-    struct order *order = order_new(ORDER_LIST, strlen(callback));
+    struct command *command = command_new(COMMAND_LIST, strlen(callback));
 
-    snprintf(order->name, sizeof(order->name), "demo");
-    order->request.callback = order_keep(order, slice_of(callback));
-    return sim_run(order);
+    snprintf(command->name, sizeof(command->name), "demo");
+    command->request.callback = command_keep(command, slice_of(callback));
+    return sim_run(command);
 }
 
 /* W-034: the list of one callback has its subscription and pending requests. */
@@ -79,7 +79,7 @@ TEST(a_report_tells_no_lag_where_nothing_passes)
     struct subscription *s = sim_active(CALLBACK, "&tag=none");
 
     sim_post(4, 2);
-    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
+    assert_int_equal(sim_command(COMMAND_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
@@ -102,7 +102,7 @@ TEST(a_report_tells_no_lag_of_framework_events_of_others)
     sets_post(&sim.sets, "other", 2, 1);
     sets_post(&sim.sets, "other", 3, 1);
     quiet_turn();
-    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
+    assert_int_equal(sim_command(COMMAND_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":0,\"delivering\":false"));
 }
@@ -113,7 +113,7 @@ TEST(a_report_tells_what_fails)
 
     sim_post(4, 2);
     sim_answer(sim_call(CALLBACK), 503, "");
-    assert_int_equal(sim_order(ORDER_SHOW, s->id, NULL), 200);
+    assert_int_equal(sim_command(COMMAND_SHOW, s->id, NULL), 200);
 
     assert_non_null(strstr(sim_text, "\"lag\":2,\"delivering\":true,"
                                      "\"nextTry\":\"2027-01-15T08:00:0"));

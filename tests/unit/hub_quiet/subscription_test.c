@@ -324,7 +324,7 @@ TEST(many_are_found_by_id_and_by_pair)
     }
 
     for (id = 0;; id = strtoull(next + 8, NULL, 10)) {
-        assert_int_equal(sim_order(ORDER_LIST, id, NULL), 200);
+        assert_int_equal(sim_command(COMMAND_LIST, id, NULL), 200);
         n_pages++;
         for (const char *at = sim_text; (at = strstr(at, "{\"id\":")); at++)
             n++;

@@ -158,8 +158,8 @@ TEST(a_newer_request_replaces_the_older_one)
 /* Both come in one turn: the same. */
 TEST(of_two_requests_in_one_turn_the_second_counts)
 {
-    struct order *first = sim_request("http://a.example/", "&hub.secret=old");
-    struct order *second =
+    struct command *first = sim_request("http://a.example/", "&hub.secret=old");
+    struct command *second =
         sim_request("HTTP://A.example:80", "&hub.secret=newer");
 
     quiet_turn();
@@ -298,30 +298,30 @@ TEST(a_callback_of_our_own_is_refused)
 }
 
 /* Submits a request for the host h`nth`, from an address that may have a %x. */
-static struct order *
+static struct command *
 request_from(const char *from, unsigned nth)
 {
-    struct order *order;
+    struct command *command;
     char url[60];
 
     snprintf(url, sizeof(url), "http://h%u.example/", nth);
-    order = sim_request(url, "");
-    assert_non_null(order);
-    snprintf(order->from, sizeof(order->from), from, nth);
-    return order;
+    command = sim_request(url, "");
+    assert_non_null(command);
+    snprintf(command->from, sizeof(command->from), from, nth);
+    return command;
 }
 
 /* Makes as many requests as one requester may have. */
 static void
 use_up_requests(const char *from)
 {
-    static struct order *orders[VERIFICATIONS_PER_FROM];
+    static struct command *commands[VERIFICATIONS_PER_FROM];
 
     for (unsigned i = 0; i < VERIFICATIONS_PER_FROM; i++)
-        orders[i] = request_from(from, i);
+        commands[i] = request_from(from, i);
     quiet_turn();
     for (unsigned i = 0; i < VERIFICATIONS_PER_FROM; i++)
-        assert_int_equal(sim_outcome(orders[i]), 202);
+        assert_int_equal(sim_outcome(commands[i]), 202);
 }
 
 /* W-164: an IPv6 network of 2^64 addresses is one requester. */
@@ -338,11 +338,11 @@ TEST(a_network_of_ipv6_is_one_requester)
 
     use_up_requests("2001:db8:0:1::%x");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct order *order =
+        struct command *command =
             request_from(rows[i].from, VERIFICATIONS_PER_FROM + i);
 
         quiet_turn();
-        if (sim_outcome(order) != rows[i].status)
+        if (sim_outcome(command) != rows[i].status)
             fail_msg("%s", rows[i].from);
     }
 }
@@ -409,7 +409,7 @@ TEST(a_denied_callback_is_told_why)
     sim_subscribe(CALLBACK, "");
     sim_confirm(CALLBACK);
     s = sim_find(CALLBACK);
-    assert_int_equal(sim_order(ORDER_END, s->id, NULL), 204);
+    assert_int_equal(sim_command(COMMAND_END, s->id, NULL), 204);
 
     assert_null(sim_find(CALLBACK));
     sim_assert_denied(CALLBACK);
@@ -427,7 +427,7 @@ TEST(a_request_can_be_ended_by_the_operator)
 {
     sim_subscribe(CALLBACK, "");
     assert_int_equal(
-        sim_order(ORDER_END, verification_next(sim.hub, 0)->id, NULL), 204);
+        sim_command(COMMAND_END, verification_next(sim.hub, 0)->id, NULL), 204);
 
     assert_int_equal(sim_n_calls(), 1);
     sim_assert_denied(CALLBACK);

@@ -1,7 +1,7 @@
 /*
  * Forms posted to the hub, judged without it.
  */
-#include "broker/hub/order.h"
+#include "broker/hub/command.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,55 +14,55 @@
 
 static struct problem why;
 
-/* An order that read the form; the caller's. */
-static struct order *
+/* A command that read the form; the caller's. */
+static struct command *
 read_form(const char *form)
 {
-    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    struct command *command = command_new(COMMAND_SUBSCRIBE, 0);
 
     why = (struct problem){""};
-    if (order_read_form(order, slice_of(form), &why))
+    if (command_read_form(command, slice_of(form), &why))
         fail_msg("%s: %s", form, why.text);
-    return order;
+    return command;
 }
 
 static void
 assert_refused(const char *form, enum status rc, const char *begins)
 {
-    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    struct command *command = command_new(COMMAND_SUBSCRIBE, 0);
 
     why = (struct problem){""};
-    assert_int_equal(order_read_form(order, slice_of(form), &why), rc);
+    assert_int_equal(command_read_form(command, slice_of(form), &why), rc);
     if (strncmp(why.text, begins, strlen(begins)) != 0)
         fail_msg("%s: \"%s\", and not \"%s...\"", form, why.text, begins);
-    order_free(order);
+    command_free(command);
 }
 
 /* R-298, W-025 */
 TEST(a_subscription_may_ask_for_nothing_else)
 {
-    struct order *order = read_form(MINIMAL "&foo=1&hub.foo=2");
+    struct command *command = read_form(MINIMAL "&foo=1&hub.foo=2");
 
-    assert_int_equal(order->kind, ORDER_SUBSCRIBE);
-    assert_int_equal(order->request.mode, WEBSUB_SUBSCRIBE);
-    assert_int_equal(filter_text(&order->filter).size, 0);
-    assert_false(order->has_after);
-    assert_int_equal(order->interval_us, 0);
-    order_free(order);
+    assert_int_equal(command->kind, COMMAND_SUBSCRIBE);
+    assert_int_equal(command->request.mode, WEBSUB_SUBSCRIBE);
+    assert_int_equal(filter_text(&command->filter).size, 0);
+    assert_false(command->has_after);
+    assert_int_equal(command->interval_us, 0);
+    command_free(command);
 }
 
 TEST(filters_place_and_interval_are_read)
 {
-    struct order *order =
+    struct command *command =
         read_form(MINIMAL "&tag=b&tag=a&change=deleted&prefix=http%3A%2F%2Fx%2F"
                           "&after=0123456789abcdef-7&interval=0.25");
 
-    assert_true(slice_is(filter_text(&order->filter),
+    assert_true(slice_is(filter_text(&command->filter),
                          "change=deleted&prefix=http://x/&tag=a&tag=b"));
-    assert_true(order->has_after);
-    assert_true(slice_is(order->after, "0123456789abcdef-7"));
-    assert_int_equal(order->interval_us, 250000);
-    order_free(order);
+    assert_true(command->has_after);
+    assert_true(slice_is(command->after, "0123456789abcdef-7"));
+    assert_int_equal(command->interval_us, 250000);
+    command_free(command);
 }
 
 TEST(an_interval_is_up_to_a_day)
@@ -92,10 +92,10 @@ TEST(an_interval_is_up_to_a_day)
         if (rows[i].us < 0) {
             assert_refused(form, STATUS_MALFORMED, "interval: ");
         } else {
-            struct order *order = read_form(form);
+            struct command *command = read_form(form);
 
-            assert_int_equal(order->interval_us, rows[i].us);
-            order_free(order);
+            assert_int_equal(command->interval_us, rows[i].us);
+            command_free(command);
         }
     }
 }
@@ -118,23 +118,23 @@ TEST(what_is_wrong_is_named)
 /* Its other parameters do not matter. */
 TEST(an_unsubscription_has_nothing_to_ask_for)
 {
-    struct order *order =
+    struct command *command =
         read_form("hub.mode=unsubscribe&hub.topic=http://example.org/topic&"
                   "hub.callback=http://a.example/cb&interval=x&change=y");
 
-    assert_int_equal(order->kind, ORDER_SUBSCRIBE);
-    assert_int_equal(order->request.mode, WEBSUB_UNSUBSCRIBE);
-    order_free(order);
+    assert_int_equal(command->kind, COMMAND_SUBSCRIBE);
+    assert_int_equal(command->request.mode, WEBSUB_UNSUBSCRIBE);
+    command_free(command);
 }
 
 /* W-121 */
-TEST(a_ping_is_an_order_of_its_own)
+TEST(a_ping_is_a_command_of_its_own)
 {
-    struct order *order =
+    struct command *command =
         read_form("hub.mode=publish&hub.url=http://example.org/topic");
 
-    assert_int_equal(order->kind, ORDER_PUBLISH);
-    order_free(order);
+    assert_int_equal(command->kind, COMMAND_PUBLISH);
+    command_free(command);
 }
 
 /* */
@@ -143,42 +143,42 @@ TEST(a_simple_subscription_has_a_callback_uri)
     static const char *const bad[] = {
         "", "callbackuri=http://a.example/", "callbackURI=", "callbackURI=a.b",
         "callbackURI=http://a.example/&callbackURI=http://b.example/"};
-    struct order *order = order_new(ORDER_SUBSCRIBE, 0);
+    struct command *command = command_new(COMMAND_SUBSCRIBE, 0);
 
     assert_int_equal(
-        order_read_simple(order,
-                          SLICE("callbackURI=http%3A%2F%2Fa.example%2F%3Fx&"
-                                "tag=a&interval=1&hub.secret=x"),
-                          &why),
+        command_read_simple(command,
+                            SLICE("callbackURI=http%3A%2F%2Fa.example%2F%3Fx&"
+                                  "tag=a&interval=1&hub.secret=x"),
+                            &why),
         STATUS_OK);
-    assert_true(order->is_simple);
-    assert_int_equal(order->request.mode, WEBSUB_SUBSCRIBE);
-    assert_true(slice_is(order->request.callback, "http://a.example/?x"));
-    assert_int_equal(order->request.secret.size, 0);
-    assert_true(slice_is(filter_text(&order->filter), "tag=a"));
-    order_free(order);
+    assert_true(command->is_simple);
+    assert_int_equal(command->request.mode, WEBSUB_SUBSCRIBE);
+    assert_true(slice_is(command->request.callback, "http://a.example/?x"));
+    assert_int_equal(command->request.secret.size, 0);
+    assert_true(slice_is(filter_text(&command->filter), "tag=a"));
+    command_free(command);
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        order = order_new(ORDER_SUBSCRIBE, 0);
-        assert_int_equal(order_read_simple(order, slice_of(bad[i]), &why),
+        command = command_new(COMMAND_SUBSCRIBE, 0);
+        assert_int_equal(command_read_simple(command, slice_of(bad[i]), &why),
                          STATUS_MALFORMED);
         assert_non_null(strstr(why.text, "callbackURI"));
-        order_free(order);
+        command_free(command);
     }
 }
 
 TEST(what_is_kept_stays_where_it_is)
 {
-    struct order *order = order_new(ORDER_NOTIFY, 10);
-    struct slice a = order_keep(order, SLICE("hello"));
-    struct slice b = order_keep(order, SLICE("world"));
+    struct command *command = command_new(COMMAND_NOTIFY, 10);
+    struct slice a = command_keep(command, SLICE("hello"));
+    struct slice b = command_keep(command, SLICE("world"));
 
     assert_true(slice_is(a, "hello"));
     assert_true(slice_is(b, "world"));
-    assert_false(order->memory.failed);
-    assert_int_equal(order_keep(order, SLICE("!")).size, 0);
-    assert_true(order->memory.failed);
+    assert_false(command->memory.failed);
+    assert_int_equal(command_keep(command, SLICE("!")).size, 0);
+    assert_true(command->memory.failed);
     assert_true(slice_is(a, "hello"));
-    order_free(order);
-    order_free(NULL);
+    command_free(command);
+    command_free(NULL);
 }

@@ -1,0 +1,197 @@
+#include "broker/hub/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <openssl/crypto.h>
+
+#include "broker/hub/inside.h"
+#include "broker/net/response.h"
+
+/* The longest interval between two deliveries: a day. */
+#define INTERVAL_MAX_S 86400
+
+struct command *
+command_new(enum command_kind kind, size_t max)
+{
+    struct command *command = calloc(1, sizeof(*command));
+
+    if (!command)
+        return NULL;
+    command->kind = kind;
+    buf_init(&command->body, SIZE_MAX);
+    buf_init(&command->text, SIZE_MAX);
+    buf_init(&command->memory, max);
+    /* Makes all room at once: slices point into it, so it must not move. */
+    if (max > 0 && !buf_room(&command->memory, max)) {
+        command_free(command);
+        return NULL;
+    }
+    return command;
+}
+
+void
+command_free(struct command *command)
+{
+    if (!command)
+        return;
+    urlencoded_fini(&command->form);
+    if (command->memory.data) /* it may hold a secret */
+        OPENSSL_cleanse(command->memory.data, command->memory.size);
+    buf_fini(&command->memory);
+    buf_fini(&command->body);
+    buf_fini(&command->text);
+    free(command);
+}
+
+struct slice
+command_keep(struct command *command, struct slice text)
+{
+    struct buf *memory = &command->memory;
+    size_t at = memory->size;
+
+    buf_add_slice(memory, text);
+    if (memory->failed || text.size == 0)
+        return (struct slice){NULL, 0};
+    return (struct slice){memory->data + at, text.size};
+}
+
+/* Reads seconds, with up to six decimals. */
+static enum status
+read_interval(struct slice text, int64_t *us)
+{
+    int64_t value = 0, unit = 1000000;
+    bool has_point = false, has_digit = false;
+
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (c == '.' && !has_point && has_digit) {
+            has_point = true;
+            has_digit = false; /* a digit must follow */
+            continue;
+        }
+        if (c < '0' || c > '9')
+            return STATUS_MALFORMED;
+        has_digit = true;
+        if (has_point) {
+            unit /= 10; /* 0 behind the sixth decimal: ignores the rest */
+            value += (c - '0') * unit;
+        } else {
+            value = 10 * value + (int64_t)(c - '0') * 1000000;
+        }
+        if (value > (int64_t)INTERVAL_MAX_S * 1000000)
+            return STATUS_MALFORMED;
+    }
+    *us = value;
+    return has_digit ? STATUS_OK : STATUS_MALFORMED;
+}
+
+/* Takes an optional parameter. A repetition must have the same value. */
+static enum status
+take_once(struct slice name, struct slice value, bool *is_there,
+          struct slice *taken, struct problem *why)
+{
+    if (*is_there && !slice_equal(*taken, value))
+        return problem(why, STATUS_MALFORMED,
+                       "%s: is there twice, with different values",
+                       problem_quote(name).text);
+    *is_there = true;
+    *taken = value;
+    return STATUS_OK;
+}
+
+static bool
+is_of_filter(struct slice name)
+{
+    return slice_is(name, "change") || slice_is(name, "prefix") ||
+           slice_is(name, "type") || slice_is(name, "tag");
+}
+
+/* Reads the optional parameters of a subscription. */
+static enum status
+read_wishes(struct command *command, struct problem *why)
+{
+    bool has_interval = false;
+    struct slice interval = {NULL, 0};
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < command->form.n; i++) {
+        const struct urlencoded_field *field = &command->form.fields[i];
+
+        if (is_of_filter(field->name))
+            rc = filter_add(&command->filter, field->name, field->value, why);
+        else if (slice_is(field->name, "after"))
+            rc = take_once(field->name, field->value, &command->has_after,
+                           &command->after, why);
+        else if (slice_is(field->name, "interval"))
+            rc = take_once(field->name, field->value, &has_interval, &interval,
+                           why);
+    }
+    if (!rc)
+        rc = filter_seal(&command->filter, why);
+    if (!rc && has_interval && read_interval(interval, &command->interval_us))
+        rc = problem(why, STATUS_MALFORMED,
+                     "interval: \"%s\" is not a number of seconds up to %d",
+                     problem_quote(interval).text, INTERVAL_MAX_S);
+    return rc;
+}
+
+/* An unsubscription has no optional parameters. */
+enum status
+command_read_form(struct command *command, struct slice body,
+                  struct problem *why)
+{
+    enum status rc = urlencoded_read(&command->form, body, why);
+
+    if (!rc)
+        rc = websub_read(&command->form, &command->request, why);
+    if (rc)
+        return rc;
+    command->kind = command->request.mode == WEBSUB_PUBLISH ? COMMAND_PUBLISH
+                                                            : COMMAND_SUBSCRIBE;
+    return command->request.mode == WEBSUB_SUBSCRIBE ? read_wishes(command, why)
+                                                     : STATUS_OK;
+}
+
+enum status
+command_read_simple(struct command *command, struct slice body,
+                    struct problem *why)
+{
+    bool is_there = false;
+    enum status rc = urlencoded_read(&command->form, body, why);
+
+    command->kind = COMMAND_SUBSCRIBE;
+    command->is_simple = true;
+    command->request.mode = WEBSUB_SUBSCRIBE;
+    for (size_t i = 0; !rc && i < command->form.n; i++)
+        if (slice_is(command->form.fields[i].name, "callbackURI"))
+            rc = take_once(command->form.fields[i].name,
+                           command->form.fields[i].value, &is_there,
+                           &command->request.callback, why);
+    if (!rc && !is_there)
+        rc = problem(why, STATUS_MALFORMED, "callbackURI: is missing");
+    if (!rc)
+        rc = websub_check_url(command->request.callback, "callbackURI", why);
+    if (!rc)
+        rc = read_wishes(command, why);
+    return rc;
+}
+
+void
+command_answer_now(struct command *command, enum status status,
+                   const struct problem *why)
+{
+    command->status = status;
+    if (why)
+        command->why = *why;
+    if (status && command->http < 400)
+        command->http = response_status_of(status);
+    command->done(command);
+}
+
+void
+command_answer(struct command *command)
+{
+    list_append(&command->hub->answers, &command->task.node);
+}

@@ -1,0 +1,124 @@
+/*
+ * command.h - a request to the hub: from a service thread to the delivery
+ * thread and back.
+ *
+ * The maker of a command fills in the members that its kind needs, and copies
+ * texts into the command's memory (command_keep). command_read_form makes every
+ * check that needs no state of the hub, so a flood of bad requests costs the
+ * delivery thread nothing.
+ */
+#ifndef BROKER_HUB_COMMAND_H
+#define BROKER_HUB_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/job.h"
+#include "proto/buf.h"
+#include "proto/change_filter.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+#include "proto/uri.h"
+#include "proto/urlencoded.h"
+#include "proto/websub.h"
+
+struct hub;
+
+enum command_kind {
+    COMMAND_SUBSCRIBE, /* a form at /hub, mode subscribe or unsubscribe; or a
+                        simple subscription, is_simple */
+    COMMAND_PUBLISH,   /* a form at /hub, mode publish: W-121 */
+    COMMAND_NOTIFY,    /* a notification posted to /hub: R-293 */
+    COMMAND_LIST,      /* subscriptions of a set or relay, as JSON */
+    COMMAND_SHOW,      /* one of them */
+    COMMAND_END,       /* ends one */
+    COMMAND_REDELIVER, /* moves one's cursor */
+    COMMAND_RELAY_PUT, /* makes or changes a relay */
+    COMMAND_RELAY_SHOW,
+    COMMAND_RELAY_LIST, /* all relays */
+    COMMAND_RELAY_REMOVE,
+    COMMAND_KINDS
+};
+
+struct command {
+    struct task task; /* the hub's */
+    struct hub *hub;  /* likewise, set by hub_submit */
+    enum command_kind kind;
+
+    /* Name of the set or relay. */
+    char name[SET_NAME_MAX + 1];
+    bool is_relay;
+
+    /* COMMAND_SUBSCRIBE: lends from `form`, or from `memory`. */
+    struct urlencoded_data form;
+    struct websub_request request; /* COMMAND_LIST uses only its callback, which
+                                      may be empty */
+    struct filter filter;
+    bool has_after;
+    struct slice after; /* a position, not checked yet; also of
+                           COMMAND_REDELIVER */
+    int64_t interval_us;
+    bool is_local;  /* a client of this machine asked an open broker */
+    bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
+    char from[64];  /* the requester's address, for limits (W-164) */
+
+    uint64_t id; /* COMMAND_SHOW, _END, _REDELIVER: a subscription.
+                    COMMAND_LIST: the list begins behind it */
+
+    /* COMMAND_NOTIFY, COMMAND_RELAY_PUT */
+    struct buf body;
+    struct slice content_type; /* unchanged */
+    struct slice links;        /* all Link headers, joined */
+    struct slice key;          /* Idempotency-Key; or empty */
+
+    struct buf memory; /* for the texts of the slices above: command_keep */
+
+    /* The outcome, set before `done`. The delivery thread (or the log's) calls
+     * `done`, and gives the command back. */
+    enum status status;
+    unsigned http; /* status of the answer, also of a success */
+    struct problem why;
+    struct buf text; /* JSON, for some kinds */
+    void (*done)(struct command *command);
+    void *user;
+};
+
+/* Makes a command, zero except its kind, with room for `max` bytes of text.
+ * NULL: no memory. */
+struct command *command_new(enum command_kind kind, size_t max);
+void command_free(struct command *command); /* NULL is allowed */
+
+/* Copies text into the command's memory, which never moves, so earlier slices
+ * stay valid. Size 0 and failed memory if there is no room. */
+struct slice command_keep(struct command *command, struct slice text);
+
+/* Reads a form posted to /hub: sets kind, request, and the optional parameters
+ * of a subscription: filter (change= prefix= type= tag=), after=, interval=
+ * (seconds, up to a day, fractions allowed). Errors are those of websub_read
+ * and filter_read; the answer to each is text/plain (W-032). */
+MUST_CHECK enum status command_read_form(struct command *command,
+                                         struct slice body,
+                                         struct problem *why);
+
+/* Reads a form posted to /sets/{set}/subscribe: callbackURI= instead of hub.*
+ * (R-350), at most once. `name` is set. */
+MUST_CHECK enum status command_read_simple(struct command *command,
+                                           struct slice body,
+                                           struct problem *why);
+
+/* For the hub */
+
+/* Runs the command on the delivery thread: answers it, or hands it to the part
+ * that answers it (command_run.c). */
+void command_run(struct command *command);
+
+/* Answers the command when the commit of this turn succeeds; if it fails, with
+ * 503 instead of the outcome. */
+void command_answer(struct command *command);
+
+/* Answers the command now. */
+void command_answer_now(struct command *command, enum status status,
+                        const struct problem *why);
+
+#endif
