@@ -517,7 +517,7 @@ void
 db_rollback(struct db *db)
 {
     /* After some errors SQLite has rolled back by itself. */
-    if (!sqlite3_get_autocommit(db->handle))
+    if (db->handle && !sqlite3_get_autocommit(db->handle))
         sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 }
 

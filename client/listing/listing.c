@@ -10,23 +10,15 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-
-#include <sqlite3.h>
 
 #include "base/clock.h"
+#include "base/db.h"
+#include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/digest.h"
 #include "proto/fragment.h"
-
-/* "TdLi" */
-#define APPLICATION_ID 1415859305
-
-/* Steps of SQLite's machine between two looks at stop_fd: some 50 us. */
-#define STOP_STEPS 1000
 
 /* Bytes of resources between two looks at the free bytes of the disk. */
 #define LOOK_BYTES 65536
@@ -36,7 +28,7 @@
 
 /* Untold numbers are NULL, untold texts are empty. A document without a version
  * has to be read each time. */
-static const char schema[] =
+static const char *const steps[] = {
     "CREATE TABLE listing (source TEXT NOT NULL, epoch TEXT NOT NULL,"
     " oldest INTEGER NOT NULL, before INTEGER NOT NULL,"
     " last INTEGER NOT NULL, is_read INTEGER NOT NULL,"
@@ -46,27 +38,15 @@ static const char schema[] =
     "CREATE TABLE resource (loc TEXT PRIMARY KEY, document INTEGER NOT NULL,"
     " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER) WITHOUT ROWID;"
     "CREATE TABLE change (seq INTEGER PRIMARY KEY, when_us INTEGER NOT NULL,"
-    " hole INTEGER NOT NULL, fragment BLOB NOT NULL);"
-    "PRAGMA application_id = 1415859305; PRAGMA user_version = 1;";
-
-/* Of the schema: user_version. */
-#define VERSION 1
-
-/* The lock is taken with the first transaction and kept. No WAL: the end of a
- * transaction would copy it into the file, where nobody looks at the free bytes
- * of the disk. */
-static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
-                               "PRAGMA journal_mode = DELETE;"
-                               "PRAGMA synchronous = FULL;"
-                               "PRAGMA temp_store = FILE;"
-                               "PRAGMA trusted_schema = OFF;"
-                               "BEGIN IMMEDIATE;";
+    " hole INTEGER NOT NULL, fragment BLOB NOT NULL);",
+};
 
 /* The reading that is under way. `is_reread`: the next reading reads the
  * document again, even if it has not changed, because `seen` does not have
  * exactly its resources. `seen` notes a resource with the last document that
  * has it, so the trigger marks all documents that share a resource. */
 static const char scratch[] =
+    "PRAGMA temp_store = FILE;"
     "CREATE TEMP TABLE read (id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE,"
     " etag TEXT NOT NULL, modified TEXT NOT NULL, is_same INTEGER NOT NULL,"
     " is_reread INTEGER NOT NULL);"
@@ -78,9 +58,46 @@ static const char scratch[] =
     " UPDATE read SET is_reread = 1 WHERE id IN (old.document, new.document);"
     " END;";
 
-enum sql { SQL_LOOK, SQL_SEE, SQL_CHANGE, SQL_READ, N_SQL };
+enum sql {
+    SQL_BIND,
+    SQL_LISTING,
+    SQL_STAND,
+    SQL_NUMBER,
+    SQL_BEGIN_DOCUMENT,
+    SQL_END_DOCUMENT,
+    SQL_SAME_DOCUMENT,
+    SQL_KNOWN,
+    SQL_LOOK,
+    SQL_SEE,
+    SQL_CHANGED,
+    SQL_DELETED,
+    SQL_CHANGE,
+    SQL_READ,
+    N_SQL
+};
 
 static const char *const texts[N_SQL] = {
+    [SQL_BIND] = "INSERT INTO listing SELECT ?1, ?2, 0, 0, 0, 0, 0"
+                 " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+    [SQL_LISTING] = "SELECT source, epoch, oldest, last, is_read FROM listing",
+    [SQL_STAND] = "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
+                  " is_read = 1, when_us = ?4, epoch = ?5",
+    [SQL_NUMBER] = "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
+                   " (SELECT id FROM document WHERE url = ?1),"
+                   " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
+                   " (SELECT coalesce(max(id), 0) FROM document)))",
+    /* Resources of an attempt that broke off stay until the next reading. */
+    [SQL_BEGIN_DOCUMENT] = "INSERT INTO read VALUES (?1, ?2, '', '', 0, 0)"
+                           " ON CONFLICT DO UPDATE SET etag = '',"
+                           " modified = '', is_same = 0,"
+                           " is_reread = is_reread OR EXISTS"
+                           " (SELECT 1 FROM seen WHERE document = ?1)",
+    [SQL_END_DOCUMENT] = "UPDATE read SET etag = ?2, modified = ?3"
+                         " WHERE id = ?1",
+    [SQL_SAME_DOCUMENT] = "UPDATE read SET is_same = 1, etag = d.etag,"
+                          " modified = d.modified FROM document d"
+                          " WHERE read.id = ?1 AND d.id = ?1",
+    [SQL_KNOWN] = "SELECT etag, modified FROM document WHERE url = ?1",
     [SQL_LOOK] = "SELECT lastmod, hash, length FROM resource WHERE loc = ?1",
     [SQL_SEE] = "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                 " fragment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -88,14 +105,30 @@ static const char *const texts[N_SQL] = {
                 " document = excluded.document, lastmod = excluded.lastmod,"
                 " hash = excluded.hash, length = excluded.length,"
                 " hole = excluded.hole, fragment = excluded.fragment",
+    [SQL_CHANGED] = "SELECT hole, fragment FROM seen"
+                    " WHERE fragment IS NOT NULL ORDER BY n",
+    [SQL_DELETED] = "SELECT loc FROM resource WHERE loc NOT IN"
+                    " (SELECT loc FROM seen) ORDER BY loc",
     [SQL_CHANGE] = "INSERT INTO change VALUES (?1, ?2, ?3, ?4)",
-    [SQL_READ] = ("SELECT seq, when_us, hole, fragment FROM change"
-                  " WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
+    [SQL_READ] = "SELECT seq, when_us, hole, fragment FROM change"
+                 " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+};
+
+/* No WAL: the end of a transaction would copy it into the file, where nobody
+ * looks at the free bytes of the disk. */
+static const struct db_kind listing_kind = {
+    .name = "the last list of the source",
+    .mode = DB_OWN_ROLLBACK,
+    .application_id = 1415859305, /* "TdLi" */
+    .steps = steps,
+    .n_steps = 1,
+    .opening = scratch,
+    .sql = texts,
+    .n_sql = N_SQL,
 };
 
 struct listing {
-    sqlite3 *db;
-    sqlite3_stmt *statements[N_SQL];
+    struct db db;
     struct listing_extent extent;
     int64_t document; /* that is read */
     int stop_fd;
@@ -105,25 +138,22 @@ struct listing {
     bool is_seeing;    /* see_unchanged works */
     struct buf line;   /* a fragment */
     struct problem why;
+    struct problem limit; /* why is_ending stopped a statement; is_limit */
 };
 
 /* Steps of the database */
 
+/* Ends a step: true if it went well. A failed one ends the transaction. */
 static bool
-fail(struct listing *l)
+end_step(struct listing *l, enum status rc)
 {
-    int code = l->db ? sqlite3_errcode(l->db) : SQLITE_NOMEM;
-
-    if (code == SQLITE_NOMEM)
-        problem_memory(&l->why);
-    else if (code != SQLITE_INTERRUPT)
-        problem(&l->why, STATUS_IO, "the last list of the source: %s",
-                code == SQLITE_BUSY ? "another process works with it"
-                                    : sqlite3_errmsg(l->db));
-    else if (!l->why.is_limit) /* else is_ending has set it */
-        problem(&l->why, STATUS_STOPPED, "stopped");
-    if (l->db && !sqlite3_get_autocommit(l->db))
-        sqlite3_exec(l->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!rc)
+        return true;
+    if (rc == STATUS_STOPPED && l->limit.is_limit)
+        l->why = l->limit;
+    if (rc == STATUS_BUSY) /* the disk is full, or another process has it */
+        l->why.rc = STATUS_IO;
+    db_rollback(&l->db);
     return false;
 }
 
@@ -135,84 +165,49 @@ fail_memory(struct listing *l)
 }
 
 static bool
-exec(struct listing *l, const char *text)
+run_text(struct listing *l, const char *text)
 {
-    return !sqlite3_exec(l->db, text, NULL, NULL, NULL) || fail(l);
-}
-
-/* A statement of its own, with up to two values; NULL: it failed. */
-static sqlite3_stmt *
-prepare(struct listing *l, const char *text)
-{
-    sqlite3_stmt *s = NULL;
-
-    if (sqlite3_prepare_v2(l->db, text, -1, &s, NULL))
-        fail(l);
-    return s;
+    return end_step(l, db_exec(&l->db, text, &l->why));
 }
 
 static bool
-finish(struct listing *l, sqlite3_stmt *s)
+begin_transaction(struct listing *l)
 {
-    bool is_good = s && sqlite3_step(s) == SQLITE_DONE;
-
-    if (s && !is_good)
-        fail(l);
-    sqlite3_finalize(s);
-    return is_good;
+    return end_step(l, db_begin(&l->db, &l->why));
 }
 
-/* One that is kept. */
 static sqlite3_stmt *
 statement(struct listing *l, enum sql which)
 {
-    if (!l->statements[which] &&
-        sqlite3_prepare_v3(l->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
-                           &l->statements[which], NULL))
-        fail(l);
-    return l->statements[which];
+    return l->db.statements[which];
 }
 
+/* Runs a statement without rows. */
 static bool
-run(struct listing *l, sqlite3_stmt *s)
+run_statement(struct listing *l, sqlite3_stmt *s)
 {
-    bool is_good = sqlite3_step(s) == SQLITE_DONE || fail(l);
+    enum status rc = db_run(&l->db, s, NULL, &l->why);
 
-    sqlite3_reset(s);
     sqlite3_clear_bindings(s);
-    return is_good;
+    return end_step(l, rc);
 }
 
-static void
-bind_text(sqlite3_stmt *s, int at, struct slice text)
+/* Goes to the next row. False: it failed. */
+static bool
+step_to_row(struct listing *l, sqlite3_stmt *s, bool *row)
 {
-    sqlite3_bind_text(s, at, text.size ? text.data : "", (int)text.size,
-                      SQLITE_STATIC);
+    return end_step(l, db_step(&l->db, s, row, NULL, &l->why));
 }
 
 /* The number that a query comes to. */
 static bool
 ask(struct listing *l, const char *text, uint64_t *number)
 {
-    sqlite3_stmt *s = prepare(l, text);
-    bool is_good = s && sqlite3_step(s) == SQLITE_ROW;
+    int64_t n = 0;
+    bool is_good = end_step(l, db_number(&l->db, text, &n, &l->why));
 
-    if (is_good)
-        *number = (uint64_t)sqlite3_column_int64(s, 0);
-    else if (s)
-        fail(l);
-    sqlite3_finalize(s);
+    *number = (uint64_t)n;
     return is_good;
-}
-
-/* Copies a text of the row at hand; "" if it does not fit. */
-static void
-take_text(sqlite3_stmt *s, int column, char *to, size_t size)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-
-    if (!text || snprintf(to, size, "%s", text) >= (int)size)
-        to[0] = '\0';
 }
 
 /* Opening */
@@ -220,82 +215,46 @@ take_text(sqlite3_stmt *s, int column, char *to, size_t size)
 static bool
 make_epoch(struct listing *l)
 {
-    unsigned char bytes[EPOCH_SIZE / 2];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-        problem(&l->why, STATUS_IO, "no random numbers");
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(&l->extent.epoch[2 * i], 3, "%02x", bytes[i]);
-    return true;
+    return random_hex(l->extent.epoch, sizeof(l->extent.epoch)) ||
+           !problem(&l->why, STATUS_IO, "no random numbers");
 }
 
+/* Binds a new file to the source. */
 static bool
-write_source(struct listing *l, const char *source)
+bind_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = statement(l, SQL_BIND);
 
     if (!make_epoch(l))
         return false;
-    s = prepare(l, "INSERT INTO listing VALUES (?1, ?2, 0, 0, 0, 0, 0)");
-    if (!s)
-        return false;
-    bind_text(s, 1, slice_of(source));
-    bind_text(s, 2, slice_of(l->extent.epoch));
-    return finish(l, s);
+    db_bind_text(s, 1, slice_of(source));
+    db_bind_text(s, 2, slice_of(l->extent.epoch));
+    return run_statement(l, s);
 }
 
 static bool
 read_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s =
-        prepare(l, "SELECT source, epoch, oldest, last, is_read FROM listing");
-    const char *its;
-    bool is_good = s && sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_stmt *s = statement(l, SQL_LISTING);
+    struct slice its;
+    bool row;
+    bool is_good = step_to_row(l, s, &row);
 
-    if (s && !is_good)
-        fail(l);
-    if (!is_good)
-        goto out;
-    its = (const char *)sqlite3_column_text(s, 0);
-    take_text(s, 1, l->extent.epoch, sizeof(l->extent.epoch));
-    l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
-    l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
-    l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
-    is_good = epoch_is_valid(slice_of(l->extent.epoch)) && its &&
-              !strcmp(its, source);
-    if (!is_good)
-        problem(&l->why, STATUS_INVALID,
-                "the file is the last list of another source: %.300s",
-                its ? its : "");
-out:
-    sqlite3_finalize(s);
+    if (is_good) {
+        its = db_column(s, 0);
+        db_text(s, 1, l->extent.epoch, sizeof(l->extent.epoch));
+        l->extent.oldest = (uint64_t)sqlite3_column_int64(s, 2);
+        l->extent.last = (uint64_t)sqlite3_column_int64(s, 3);
+        l->extent.is_read = sqlite3_column_int64(s, 4) != 0;
+        is_good =
+            epoch_is_valid(slice_of(l->extent.epoch)) && slice_is(its, source);
+        if (!is_good)
+            db_fail(&l->db, STATUS_INVALID, &l->why,
+                    "the file is the last list of another source: %.*s",
+                    SLICE_ARG(its));
+    }
+    db_reset(s);
     return is_good;
-}
-
-static bool
-settle_file(struct listing *l, const char *source)
-{
-    uint64_t application = 0;
-    uint64_t version = 0;
-    uint64_t n_tables = 0;
-
-    if (!ask(l, "PRAGMA application_id", &application) ||
-        !ask(l, "PRAGMA user_version", &version) ||
-        !ask(l, "SELECT count(*) FROM sqlite_master", &n_tables))
-        return false;
-    if (!application && !n_tables)
-        return exec(l, schema) && write_source(l, source);
-    if (application == APPLICATION_ID && version == VERSION)
-        return read_source(l, source);
-    problem(&l->why, STATUS_INVALID,
-            application == APPLICATION_ID
-                ? "the last list of the source is of a newer version of "
-                  "this program"
-                : "the file is something else than the last list of a "
-                  "source");
-    return false;
 }
 
 static bool
@@ -345,8 +304,12 @@ is_ending(void *user)
     struct listing *l = user;
     struct pollfd stop = {.fd = l->stop_fd, .events = POLLIN};
 
-    return poll(&stop, 1, 0) > 0 ||
-           ((l->is_seeing || !sqlite3_get_autocommit(l->db)) && !has_room(l));
+    if (poll(&stop, 1, 0) > 0)
+        return 1;
+    if ((!l->is_seeing && sqlite3_get_autocommit(l->db.handle)) || has_room(l))
+        return 0;
+    l->limit = l->why;
+    return 1;
 }
 
 struct listing *
@@ -354,33 +317,26 @@ listing_open(const char *path, const char *source, struct source_limits *room,
              int stop_fd, struct problem *why)
 {
     struct listing *l = calloc(1, sizeof(*l));
-    bool is_good;
 
     problem_clear(why);
     if (!l) {
         problem_memory(why);
         return NULL;
     }
-    problem_clear(&l->why);
     buf_init(&l->line, 2 * FRAGMENT_MAX);
     l->path = path ? strdup(path) : NULL;
-    is_good = (!path || l->path) &&
-              !sqlite3_open_v2(path ? path : "", &l->db,
-                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                   SQLITE_OPEN_NOMUTEX,
-                               NULL);
-    is_good = is_good || fail(l);
-    is_good = is_good && exec(l, settings) && settle_file(l, source) &&
-              exec(l, "COMMIT") && exec(l, scratch) && count_resources(l);
-    l->room = room;
-    l->stop_fd = stop_fd;
-    if (is_good)
-        sqlite3_progress_handler(l->db, STOP_STEPS, is_ending, l);
-    if (is_good)
+    if (path && !l->path)
+        problem_memory(&l->why);
+    else if (end_step(l, db_open_kind(&l->db, &listing_kind, path ? path : "",
+                                      &l->why)) &&
+             bind_source(l, source) && read_source(l, source) &&
+             count_resources(l)) {
+        l->room = room;
+        l->stop_fd = stop_fd;
+        db_interrupt(&l->db, is_ending, l);
         return l;
+    }
     *why = l->why;
-    if (path)
-        problem(why, l->why.rc, "%.300s: %.600s", path, l->why.text);
     listing_close(l);
     return NULL;
 }
@@ -390,9 +346,7 @@ listing_close(struct listing *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < N_SQL; i++)
-        sqlite3_finalize(l->statements[i]);
-    sqlite3_close(l->db);
+    db_close(&l->db);
     buf_fini(&l->line);
     free(l->path);
     free(l);
@@ -416,8 +370,9 @@ bool
 listing_begin(struct listing *l)
 {
     problem_clear(&l->why);
+    problem_clear(&l->limit);
     l->unlooked = LOOK_BYTES; /* the first resource looks */
-    return exec(l, "DELETE FROM seen; DELETE FROM read;");
+    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
 /* Numbers the document; one of the last reading keeps its number, so that the
@@ -425,20 +380,15 @@ listing_begin(struct listing *l)
 static bool
 number_document(struct listing *l, const char *url)
 {
-    sqlite3_stmt *s =
-        prepare(l, "SELECT coalesce((SELECT id FROM read WHERE url = ?1),"
-                   " (SELECT id FROM document WHERE url = ?1),"
-                   " 1 + max((SELECT coalesce(max(id), 0) FROM read),"
-                   " (SELECT coalesce(max(id), 0) FROM document)))");
+    sqlite3_stmt *s = statement(l, SQL_NUMBER);
+    bool row;
     bool is_good;
 
-    if (!s)
-        return false;
-    bind_text(s, 1, slice_of(url));
-    is_good = sqlite3_step(s) == SQLITE_ROW || fail(l);
+    db_bind_text(s, 1, slice_of(url));
+    is_good = step_to_row(l, s, &row);
     if (is_good)
         l->document = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
+    db_reset(s);
     return is_good;
 }
 
@@ -446,72 +396,48 @@ bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    sqlite3_stmt *s;
-    int code;
+    sqlite3_stmt *begin = statement(l, SQL_BEGIN_DOCUMENT);
+    sqlite3_stmt *s = statement(l, SQL_KNOWN);
+    bool is_good;
+    bool row;
 
     *known = (struct listing_version){.etag = ""};
     if (!number_document(l, url))
         return false;
-    /* Resources of an attempt that broke off stay until the next reading. */
-    s = prepare(l, "INSERT INTO read VALUES (?1, ?2, '', '', 0, 0)"
-                   " ON CONFLICT DO UPDATE SET etag = '', modified = '',"
-                   " is_same = 0, is_reread = is_reread OR EXISTS"
-                   " (SELECT 1 FROM seen WHERE document = ?1)");
-    if (!s)
+    sqlite3_bind_int64(begin, 1, l->document);
+    db_bind_text(begin, 2, slice_of(url));
+    if (!run_statement(l, begin))
         return false;
-    sqlite3_bind_int64(s, 1, l->document);
-    bind_text(s, 2, slice_of(url));
-    if (!finish(l, s))
-        return false;
-    s = prepare(l, "SELECT etag, modified FROM document WHERE url = ?1");
-    if (!s)
-        return false;
-    bind_text(s, 1, slice_of(url));
-    code = sqlite3_step(s);
-    if (code == SQLITE_ROW) {
-        take_text(s, 0, known->etag, sizeof(known->etag));
-        take_text(s, 1, known->modified, sizeof(known->modified));
-    } else if (code != SQLITE_DONE) {
-        fail(l);
+    db_bind_text(s, 1, slice_of(url));
+    is_good = step_to_row(l, s, &row);
+    if (is_good && row) {
+        db_text(s, 0, known->etag, sizeof(known->etag));
+        db_text(s, 1, known->modified, sizeof(known->modified));
     }
-    sqlite3_finalize(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE;
-}
-
-static bool
-end_document(struct listing *l, struct slice etag, struct slice modified)
-{
-    sqlite3_stmt *s =
-        prepare(l, "UPDATE read SET etag = ?2, modified = ?3 WHERE id = ?1");
-
-    if (!s)
-        return false;
-    sqlite3_bind_int64(s, 1, l->document);
-    bind_text(s, 2, etag);
-    bind_text(s, 3, modified);
-    return finish(l, s);
+    db_reset(s);
+    return is_good;
 }
 
 bool
 listing_document_end(struct listing *l, const struct listing_version *version)
 {
+    sqlite3_stmt *s = statement(l, SQL_END_DOCUMENT);
+
     if (!version)
         return true;
-    return end_document(l, slice_of(version->etag),
-                        slice_of(version->modified));
+    sqlite3_bind_int64(s, 1, l->document);
+    db_bind_text(s, 2, slice_of(version->etag));
+    db_bind_text(s, 3, slice_of(version->modified));
+    return run_statement(l, s);
 }
 
 bool
 listing_document_same(struct listing *l)
 {
-    sqlite3_stmt *s = prepare(
-        l, "UPDATE read SET is_same = 1, etag = d.etag, modified = d.modified"
-           " FROM document d WHERE read.id = ?1 AND d.id = ?1");
+    sqlite3_stmt *s = statement(l, SQL_SAME_DOCUMENT);
 
-    if (!s)
-        return false;
     sqlite3_bind_int64(s, 1, l->document);
-    return finish(l, s);
+    return run_statement(l, s);
 }
 
 /* True if the row at hand and the list agree on lastmod, hash and length, as
@@ -522,8 +448,7 @@ is_same(sqlite3_stmt *s, const struct change *now)
 {
     bool had_lastmod = sqlite3_column_type(s, 0) != SQLITE_NULL;
     bool had_length = sqlite3_column_type(s, 2) != SQLITE_NULL;
-    struct slice hash = {(const char *)sqlite3_column_text(s, 1),
-                         (size_t)sqlite3_column_bytes(s, 1)};
+    struct slice hash = db_column(s, 1);
     bool has_lastmod = now->lastmod_us != DATETIME_NONE;
     bool has_length = now->length != LENGTH_NONE;
     bool has_common;
@@ -544,22 +469,17 @@ is_same(sqlite3_stmt *s, const struct change *now)
 
 /* Looks the resource up in the last reading. */
 static bool
-look(struct listing *l, const struct change *now, bool *is_known, bool *is_it)
+look_up(struct listing *l, const struct change *now, bool *is_known,
+        bool *is_it)
 {
     sqlite3_stmt *s = statement(l, SQL_LOOK);
-    int code;
+    bool is_good;
 
-    if (!s)
-        return false;
-    bind_text(s, 1, now->loc);
-    code = sqlite3_step(s);
-    *is_known = code == SQLITE_ROW;
+    db_bind_text(s, 1, now->loc);
+    is_good = step_to_row(l, s, is_known);
     *is_it = *is_known && is_same(s, now);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        fail(l);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE;
+    db_reset(s);
+    return is_good;
 }
 
 /* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
@@ -597,13 +517,13 @@ listing_add(struct listing *l, const struct document_entry *entry)
     bool is_known;
     bool is_it;
 
-    if (!s || !look(l, now, &is_known, &is_it))
+    if (!look_up(l, now, &is_known, &is_it))
         return false;
-    bind_text(s, 1, now->loc);
+    db_bind_text(s, 1, now->loc);
     sqlite3_bind_int64(s, 2, l->document);
     if (now->lastmod_us != DATETIME_NONE)
         sqlite3_bind_int64(s, 3, now->lastmod_us);
-    bind_text(s, 4, now->hash);
+    db_bind_text(s, 4, now->hash);
     if (now->length != LENGTH_NONE)
         sqlite3_bind_int64(s, 5, (sqlite3_int64)now->length);
     buf_clear(&l->line);
@@ -612,9 +532,9 @@ listing_add(struct listing *l, const struct document_entry *entry)
                             is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
             return false;
         sqlite3_bind_int64(s, 6, f.hole);
-        sqlite3_bind_blob(s, 7, l->line.data, (int)f.size, SQLITE_STATIC);
+        db_bind_bytes(s, 7, (struct slice){l->line.data, f.size});
     }
-    return run(l, s) && has_room_for(l, now->loc.size + l->line.size);
+    return run_statement(l, s) && has_room_for(l, now->loc.size + l->line.size);
 }
 
 /* The end of a reading */
@@ -638,7 +558,7 @@ see_unchanged(struct listing *l)
     bool is_good;
 
     l->is_seeing = true;
-    is_good = has_room(l) && exec(l, see_same);
+    is_good = has_room(l) && run_text(l, see_same);
     l->is_seeing = false;
     return is_good && has_allowed_size(l);
 }
@@ -658,29 +578,26 @@ static const char replace[] =
 /* Writes where the history stands, deletes differences up to `oldest`, and
  * commits. */
 static bool
-commit(struct listing *l, uint64_t oldest, uint64_t before, uint64_t last,
-       int64_t when_us)
+commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
+               uint64_t last, int64_t when_us)
 {
-    sqlite3_stmt *s =
-        prepare(l, "UPDATE listing SET oldest = ?1, before = ?2, last = ?3,"
-                   " is_read = 1, when_us = ?4, epoch = ?5");
+    sqlite3_stmt *s = statement(l, SQL_STAND);
 
-    if (!s)
-        return false;
     sqlite3_bind_int64(s, 1, (sqlite3_int64)oldest);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)before);
     sqlite3_bind_int64(s, 3, (sqlite3_int64)last);
     sqlite3_bind_int64(s, 4, when_us);
-    bind_text(s, 5, slice_of(l->extent.epoch));
-    if (!finish(l, s) ||
-        !exec(l, "DELETE FROM change WHERE seq <= (SELECT oldest FROM listing)"
-                 " OR seq > (SELECT last FROM listing)") ||
-        !exec(l, "COMMIT") || !count_resources(l))
+    db_bind_text(s, 5, slice_of(l->extent.epoch));
+    if (!run_statement(l, s) ||
+        !run_text(l, "DELETE FROM change"
+                     " WHERE seq <= (SELECT oldest FROM listing)"
+                     " OR seq > (SELECT last FROM listing)") ||
+        !end_step(l, db_end(&l->db, STATUS_OK, &l->why)) || !count_resources(l))
         return false;
     l->extent.oldest = oldest;
     l->extent.last = last;
     l->extent.is_read = true;
-    return exec(l, "DELETE FROM seen; DELETE FROM read;");
+    return run_text(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
 /* True if no document with resources has changed, and none is missing. */
@@ -704,8 +621,8 @@ listing_take(struct listing *l)
 {
     uint64_t last = l->extent.last + l->extent.is_read;
 
-    return see_unchanged(l) && exec(l, "BEGIN IMMEDIATE") && exec(l, replace) &&
-           commit(l, last, last, last, clock_now_us());
+    return see_unchanged(l) && begin_transaction(l) && run_text(l, replace) &&
+           commit_reading(l, last, last, last, clock_now_us());
 }
 
 /* A difference gets its number. */
@@ -715,34 +632,31 @@ write_change(struct listing *l, uint64_t seq, int64_t when_us,
 {
     sqlite3_stmt *s = statement(l, SQL_CHANGE);
 
-    if (!s)
-        return false;
     sqlite3_bind_int64(s, 1, (sqlite3_int64)seq);
     sqlite3_bind_int64(s, 2, when_us);
     sqlite3_bind_int64(s, 3, f->hole);
-    sqlite3_bind_blob(s, 4, bytes, (int)f->size, SQLITE_STATIC);
-    return run(l, s);
+    db_bind_bytes(s, 4, (struct slice){bytes, f->size});
+    return run_statement(l, s);
 }
 
 /* Numbers the created and updated resources, in the order of the list. */
 static bool
 write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
 {
-    sqlite3_stmt *s = prepare(l, "SELECT hole, fragment FROM seen"
-                                 " WHERE fragment IS NOT NULL ORDER BY n");
-    bool is_good = s != NULL;
-    int code = SQLITE_DONE;
+    sqlite3_stmt *s = statement(l, SQL_CHANGED);
+    bool is_good;
+    bool row;
 
-    while (is_good && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while ((is_good = step_to_row(l, s, &row)) && row) {
+        struct slice bytes = db_column(s, 1);
         struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 0),
-                             .size = (uint32_t)sqlite3_column_bytes(s, 1)};
+                             .size = (uint32_t)bytes.size};
 
-        is_good =
-            write_change(l, ++*seq, when_us, &f, sqlite3_column_blob(s, 1));
+        is_good = write_change(l, ++*seq, when_us, &f, bytes.data);
+        if (!is_good)
+            break;
     }
-    if (is_good && code != SQLITE_DONE)
-        is_good = fail(l);
-    sqlite3_finalize(s);
+    db_reset(s);
     return is_good;
 }
 
@@ -750,26 +664,25 @@ write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
 static bool
 write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
 {
-    sqlite3_stmt *s = prepare(l, "SELECT loc FROM resource WHERE loc NOT IN"
-                                 " (SELECT loc FROM seen) ORDER BY loc");
-    bool is_good = s != NULL;
-    int code = SQLITE_DONE;
+    sqlite3_stmt *s = statement(l, SQL_DELETED);
+    bool is_good;
+    bool row;
 
-    while (is_good && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while ((is_good = step_to_row(l, s, &row)) && row) {
         struct fragment f;
         struct change gone;
 
         change_init(&gone);
         gone.kind = CHANGE_DELETED;
-        gone.loc = (struct slice){(const char *)sqlite3_column_text(s, 0),
-                                  (size_t)sqlite3_column_bytes(s, 0)};
+        gone.loc = db_column(s, 0);
         buf_clear(&l->line);
-        is_good = !fragment_write(&l->line, &gone, &f, NULL) || fail_memory(l);
-        is_good = is_good && write_change(l, ++*seq, when_us, &f, l->line.data);
+        is_good =
+            (!fragment_write(&l->line, &gone, &f, NULL) || fail_memory(l)) &&
+            write_change(l, ++*seq, when_us, &f, l->line.data);
+        if (!is_good)
+            break;
     }
-    if (is_good && code != SQLITE_DONE)
-        is_good = fail(l);
-    sqlite3_finalize(s);
+    db_reset(s);
     return is_good;
 }
 
@@ -832,16 +745,16 @@ listing_compare(struct listing *l, int max_percent, const char *name)
     if (is)
         return true;
     if (!see_unchanged(l) || !is_allowed(l, max_percent, name) ||
-        !find_time(l, &when_us) || !exec(l, "BEGIN IMMEDIATE") ||
+        !find_time(l, &when_us) || !begin_transaction(l) ||
         !write_changed(l, &seq, when_us) || !write_deleted(l, &seq, when_us) ||
-        !exec(l, replace))
+        !run_text(l, replace))
         return false;
     /* Those that the reading before found are kept once more. */
     if (seq > before && !ask(l, "SELECT before FROM listing", &oldest))
         return false;
     if (seq == before && !ask(l, "SELECT before FROM listing", &before))
         return false;
-    return commit(l, oldest, before, seq, when_us);
+    return commit_reading(l, oldest, before, seq, when_us);
 }
 
 bool
@@ -849,13 +762,13 @@ listing_clear(struct listing *l)
 {
     l->extent.oldest = l->extent.last = l->extent.n_resources = 0;
     l->extent.is_read = false;
-    if (!make_epoch(l) ||
-        !exec(l, "BEGIN IMMEDIATE; DELETE FROM resource; DELETE FROM document;"
-                 "DELETE FROM seen; DELETE FROM read;") ||
-        !commit(l, 0, 0, 0, 0))
+    if (!make_epoch(l) || !begin_transaction(l) ||
+        !run_text(l, "DELETE FROM resource; DELETE FROM document;"
+                     "DELETE FROM seen; DELETE FROM read;") ||
+        !commit_reading(l, 0, 0, 0, 0))
         return false;
     l->extent.is_read = false;
-    return exec(l, "UPDATE listing SET is_read = 0");
+    return run_text(l, "UPDATE listing SET is_read = 0");
 }
 
 /* Differences */
@@ -880,18 +793,19 @@ static bool
 feed_row(struct listing *l, struct document *document, sqlite3_stmt *s,
          enum status *rc)
 {
+    struct slice bytes = db_column(s, 3);
     struct fragment f = {.hole = (uint32_t)sqlite3_column_int64(s, 2),
-                         .size = (uint32_t)sqlite3_column_bytes(s, 3),
+                         .size = (uint32_t)bytes.size,
                          .datetime_us = DATETIME_NONE};
-    const char *bytes = sqlite3_column_blob(s, 3);
     size_t size;
 
     buf_clear(&l->line);
-    if (!bytes || f.hole > f.size ||
+    if (!bytes.data || f.hole > f.size ||
         !buf_room(&l->line, (size_t)f.size + FRAGMENT_STAMP_MAX))
         return fail_memory(l);
-    size = fragment_stamp(l->line.data, bytes, &f, sqlite3_column_int64(s, 1),
-                          (uint64_t)sqlite3_column_int64(s, 0));
+    size =
+        fragment_stamp(l->line.data, bytes.data, &f, sqlite3_column_int64(s, 1),
+                       (uint64_t)sqlite3_column_int64(s, 0));
     *rc = document_feed(document, (struct slice){l->line.data, size}, NULL);
     return true;
 }
@@ -905,13 +819,11 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     struct document *document = document_new("", &events, &handing);
     sqlite3_stmt *s = statement(l, SQL_READ);
     enum status rc;
-    bool is_good = document && s;
-    int code = SQLITE_DONE;
+    bool is_good = true;
+    bool row = true;
 
-    if (!is_good) {
-        document_free(document);
-        return s ? fail_memory(l) : false;
-    }
+    if (!document)
+        return fail_memory(l);
     rc =
         document_feed(document,
                       SLICE("<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS
@@ -919,18 +831,18 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
                       NULL);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)after);
     sqlite3_bind_int64(s, 2, n_most);
-    while (is_good && !rc && (code = sqlite3_step(s)) == SQLITE_ROW)
-        is_good = feed_row(l, document, s, &rc);
-    if (is_good && code != SQLITE_ROW && code != SQLITE_DONE)
-        is_good = fail(l);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
+    while (is_good && !rc && row) {
+        is_good = step_to_row(l, s, &row);
+        if (is_good && row)
+            is_good = feed_row(l, document, s, &rc);
+    }
+    db_reset(s);
     if (is_good && !rc)
         rc = document_feed(document, SLICE("</urlset>"), NULL);
     if (is_good && !rc)
         rc = document_end(document, NULL);
     if (is_good && rc && rc != STATUS_STOPPED) {
-        problem(&l->why, STATUS_IO, "the last list of the source is damaged");
+        db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
         is_good = false;
     }
     document_free(document);

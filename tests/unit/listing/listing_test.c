@@ -621,7 +621,7 @@ TEST(a_file_of_a_newer_version_is_refused)
     open_listing(s);
     assert_null(s->listing);
     assert_int_equal(s->why.rc, STATUS_INVALID);
-    assert_non_null(strstr(s->why.text, "of a newer version"));
+    assert_non_null(strstr(s->why.text, "the database is of version 2"));
 }
 
 /* Without a path nothing stays. */
