@@ -28,49 +28,34 @@
 /* Rounds */
 
 static void
-publish_set(struct log_thread *c, struct log_set *set)
+publish_set(struct log_thread *t, struct log_set *set)
 {
-    sequencer_finish(set);
     list_remove(&set->touched);
     atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
     for (size_t i = 0; i < set->n_made; i++)
-        set->made[i]->committed_us = c->committed_us;
+        set->made[i]->committed_us = t->committed_us;
     if (set->draft.last_us >
-        atomic_load_explicit(&c->latest_us, memory_order_relaxed))
-        atomic_store_explicit(&c->latest_us, set->draft.last_us,
+        atomic_load_explicit(&t->latest_us, memory_order_relaxed))
+        atomic_store_explicit(&t->latest_us, set->draft.last_us,
                               memory_order_relaxed);
-    tail_publish(c->tails, &set->tail, set->made, set->n_made, &set->draft);
+    tail_publish(t->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
     if (set->draft.is_removed)
-        tail_empty(c->tails, &set->tail);
-}
-
-/* Forgets what the round did to a set. */
-static void
-revert_set(struct log_set *set)
-{
-    list_remove(&set->touched);
-    for (size_t i = 0; i < set->n_made; i++)
-        batch_unref(set->made[i]);
-    set->n_made = 0;
-    set->filling = NULL;
-    tail_head(&set->tail, &set->draft);
-    if (!set->draft.exists)
-        set->id = 0;
+        tail_empty(t->tails, &set->tail);
 }
 
 /* The engine's commit, timed and counted. */
 static enum status
-engine_commit(struct log_thread *c, bool *is_more, struct problem *why)
+commit_acts(struct log_thread *t, bool *is_more, struct problem *why)
 {
-    const struct acts *acts = &c->acts;
+    const struct acts *acts = &t->sequencer.acts;
     const struct commit commit = {acts->at_us, acts->all, acts->n};
     int64_t began_us = clock_steady_us();
-    enum status rc = c->engine->ops->commit(c->engine, &commit, is_more, why);
+    enum status rc = t->engine->ops->commit(t->engine, &commit, is_more, why);
 
-    c->committed_us = clock_steady_us();
+    t->committed_us = clock_steady_us();
     if (acts->n_of[ACT_BATCH] > 0)
-        metrics_observe_us(METRIC_COMMIT_TIME, c->committed_us - began_us);
+        metrics_observe_us(METRIC_COMMIT_TIME, t->committed_us - began_us);
     if (rc) {
         metrics_add(METRIC_COMMITS_FAILED, 1);
         return rc;
@@ -82,48 +67,51 @@ engine_commit(struct log_thread *c, bool *is_more, struct problem *why)
 
 /* Places the announcement of the round, behind all else. */
 static enum status
-tell(struct log_thread *c)
+place_announcement(struct log_thread *t)
 {
     enum status rc = STATUS_OK;
 
-    if (c->acts.n > 0 && c->options->on_acts)
-        rc = c->options->on_acts(c->acts.all, c->acts.n, &c->told,
-                                 c->options->user);
-    return !rc && c->told ? sequencer_place(c, c->told) : rc;
+    if (t->sequencer.acts.n > 0 && t->options->on_acts)
+        rc = t->options->on_acts(t->sequencer.acts.all, t->sequencer.acts.n,
+                                 &t->announcement, t->options->user);
+    return !rc && t->announcement
+               ? sequencer_place(&t->sequencer, t->announcement)
+               : rc;
 }
 
-/* The last post of a round: its set was left out by conclude, so that nobody
- * hears of what those who answer the posts before it have not taken in yet. */
+/* Publishes and answers the announcement, the last post of the round.
+ * conclude_round left its set out: no reader gets the announcement before the
+ * owners of all other posts have their answers. */
 static void
-conclude_told(struct log_thread *c, enum status rc, const struct problem *why)
+conclude_announcement(struct log_thread *t, enum status rc,
+                      const struct problem *why)
 {
-    struct post *told = c->told;
+    struct post *post = t->announcement;
 
-    if (!told)
+    if (!post)
         return;
-    c->told = NULL;
-    told->status = rc;
-    told->why = *why;
+    t->announcement = NULL;
+    post->status = rc;
+    post->why = *why;
     if (!rc)
-        publish_set(c, told->set);
-    told->done(told);
+        publish_set(t, post->set);
+    post->done(post);
 }
 
 /* Commits what the round placed, and makes it visible to everybody, or undoes
  * it. *is_more: there are old batches to forget. */
 static enum status
-conclude(struct log_thread *c, enum status rc, bool *is_more,
-         struct problem *why)
+conclude_round(struct log_thread *t, enum status rc, bool *is_more,
+               struct problem *why)
 {
-    bool has_ended = c->acts.n_of[ACT_LIST_END] > 0;
+    bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
     struct list *node, *after;
 
     if (rc) {
         rc = problem_memory(why);
     } else {
-        list_foreach (node, after, &c->touched)
-            sequencer_finish(list_entry(node, struct log_set, touched));
-        rc = engine_commit(c, is_more, why);
+        sequencer_finish(&t->sequencer);
+        rc = commit_acts(t, is_more, why);
     }
     if (rc == STATUS_IO) {
         /* Nobody knows whether it is kept. No answer may go out and nothing be
@@ -132,39 +120,39 @@ conclude(struct log_thread *c, enum status rc, bool *is_more,
              diag_text("error", why->text));
         _exit(1);
     }
-    list_foreach (node, after, &c->touched) {
+    if (rc)
+        sequencer_revert(&t->sequencer);
+    list_foreach (node, after, &t->sequencer.touched) {
         struct log_set *set = list_entry(node, struct log_set, touched);
 
-        if (rc)
-            revert_set(set);
-        else if (!c->told || set != c->told->set)
-            publish_set(c, set);
+        if (!t->announcement || set != t->announcement->set)
+            publish_set(t, set);
     }
     if (!rc && has_ended)
-        c->options->on_closed(c->options->user);
-    acts_clear(&c->acts);
+        t->options->on_closed(t->options->user);
+    acts_clear(&t->sequencer.acts);
     return rc;
 }
 
 /* Does any post wait for a round? */
 static bool
-is_waiting(struct log_thread *c)
+has_waiting_posts(struct log_thread *t)
 {
     bool is;
 
-    pthread_mutex_lock(&c->mutex);
-    is = !list_is_empty(&c->queue);
-    pthread_mutex_unlock(&c->mutex);
-    return is || !list_is_empty(&c->waiting);
+    pthread_mutex_lock(&t->mutex);
+    is = !list_is_empty(&t->queue);
+    pthread_mutex_unlock(&t->mutex);
+    return is || !list_is_empty(&t->waiting);
 }
 
 /* Moves what was submitted to the waiting posts. */
 static void
-take(struct log_thread *c)
+take_queue(struct log_thread *t)
 {
-    pthread_mutex_lock(&c->mutex);
-    list_move(&c->waiting, &c->queue);
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_lock(&t->mutex);
+    list_move(&t->waiting, &t->queue);
+    pthread_mutex_unlock(&t->mutex);
 }
 
 #define NEARLY_FULL "the disk is nearly full"
@@ -173,7 +161,7 @@ take(struct log_thread *c)
  * go on.
  */
 static void
-refuse(struct post *post)
+refuse_for_room(struct post *post)
 {
     post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
 }
@@ -183,7 +171,7 @@ refuse(struct post *post)
  * are a fault of the post itself and STATUS_GONE, after which the owner places
  * it anew. */
 static void
-answer(struct post *post)
+answer_post(struct post *post)
 {
     if (post->line && post->status && post->status != STATUS_INVALID &&
         post->status != STATUS_GONE)
@@ -193,7 +181,7 @@ answer(struct post *post)
 
 /* What a post takes of the engine's room. */
 static uint64_t
-room_for(const struct post *post)
+room_for_post(const struct post *post)
 {
     return post->kind == POST_CHANGES
                ? post->bytes.size + post->n_fragments * FRAGMENT_STAMP_MAX
@@ -202,7 +190,7 @@ room_for(const struct post *post)
 
 /* What a post comes to before it is placed: a repeat needs no room. */
 static enum idempotency_verdict
-judge(struct log_thread *c, struct post *post, uint64_t room)
+judge_post(struct log_thread *t, struct post *post, uint64_t room)
 {
     enum idempotency_verdict verdict = IDEMPOTENCY_NEW;
 
@@ -216,9 +204,10 @@ judge(struct log_thread *c, struct post *post, uint64_t room)
         return IDEMPOTENCY_SETTLED;
     }
     if (post->key.size > 0)
-        verdict = idempotency_judge(&c->acts, c->engine, post);
-    if (verdict == IDEMPOTENCY_NEW && (room == 0 || room_for(post) > room)) {
-        refuse(post);
+        verdict = idempotency_judge(&t->sequencer.acts, t->engine, post);
+    if (verdict == IDEMPOTENCY_NEW &&
+        (room == 0 || room_for_post(post) > room)) {
+        refuse_for_room(post);
         verdict = IDEMPOTENCY_SETTLED;
     }
     if (verdict == IDEMPOTENCY_NEW && post->prepare) {
@@ -238,26 +227,26 @@ weight_of(const struct post *post)
 }
 
 static void
-count_round(const struct log_thread *c, size_t n_posts, size_t n_entries)
+count_round(const struct log_thread *t, size_t n_posts, size_t n_entries)
 {
     metrics_add(METRIC_POSTS, (int64_t)n_posts);
     metrics_add(METRIC_ENTRIES, (int64_t)n_entries);
     metrics_set(METRIC_TAIL,
-                (int64_t)(c->tails->bytes +
-                          atomic_load_explicit(&c->tails->forms,
+                (int64_t)(t->tails->bytes +
+                          atomic_load_explicit(&t->tails->forms,
                                                memory_order_relaxed)));
 }
 
 /* Logs one line when the log begins to refuse posts, and one when it accepts
  * posts again. Both have one level: a log with the first has the second. */
 static void
-report_refusal(struct log_thread *c, const char *error)
+report_refusal(struct log_thread *t, const char *error)
 {
-    bool is_refusing = c->is_full || c->has_failed;
+    bool is_refusing = t->is_full || t->has_failed;
 
-    if (is_refusing == c->is_refusing)
+    if (is_refusing == t->is_refusing)
         return;
-    c->is_refusing = is_refusing;
+    t->is_refusing = is_refusing;
     if (is_refusing)
         DIAG(DIAG_WARNING, "log", "posts are refused",
              diag_text("error", error));
@@ -268,31 +257,31 @@ report_refusal(struct log_thread *c, const char *error)
 /* Asks the engine how much room posts have, and remembers for others whether
  * there is any. */
 static uint64_t
-look_for_room(struct log_thread *c)
+look_for_room(struct log_thread *t)
 {
     uint64_t room =
-        c->engine->ops->room ? c->engine->ops->room(c->engine) : UINT64_MAX;
+        t->engine->ops->room ? t->engine->ops->room(t->engine) : UINT64_MAX;
 
-    atomic_store_explicit(&c->has_room, room > 0, memory_order_relaxed);
+    atomic_store_explicit(&t->has_room, room > 0, memory_order_relaxed);
     metrics_set(METRIC_LOG_ROOM, room > 0);
     if (room == 0)
-        c->is_full = true;
+        t->is_full = true;
     else if (room >= WELL_BYTES)
-        c->is_full = false;
-    report_refusal(c, NEARLY_FULL);
+        t->is_full = false;
+    report_refusal(t, NEARLY_FULL);
     return room;
 }
 
 /* A round was written, or was not. One without posts proves nothing. */
 static void
-note_outcome(struct log_thread *c, enum status rc, bool has_posts,
+note_outcome(struct log_thread *t, enum status rc, bool has_posts,
              const struct problem *why)
 {
     if (rc)
-        c->has_failed = true;
+        t->has_failed = true;
     else if (has_posts)
-        c->has_failed = false;
-    report_refusal(c, why->text);
+        t->has_failed = false;
+    report_refusal(t, why->text);
 }
 
 /* The set ended before this post. The owner may post to a new one. */
@@ -301,7 +290,7 @@ refuse_removed(struct post *post)
 {
     post->status = problem(&post->why, STATUS_GONE, "the set %s was removed",
                            post->set->name);
-    answer(post);
+    answer_post(post);
 }
 
 /* True if `post` has to wait for the next round, because this one has touched
@@ -314,9 +303,9 @@ must_wait(const struct post *post)
            (post->set->draft.is_removed || post->prepare);
 }
 
-/* One round; *is_more as by conclude. */
+/* One round; *is_more as by conclude_round. */
 static void
-commit_round(struct log_thread *c, bool *is_more)
+commit_round(struct log_thread *t, bool *is_more)
 {
     struct list round, *node, *after;
     struct problem why = {""};
@@ -325,12 +314,13 @@ commit_round(struct log_thread *c, bool *is_more)
     size_t bytes = 0, n_posts = 0, n_entries = 0;
 
     list_init(&round);
-    c->acts.at_us = clock_now_us();
-    room = look_for_room(c);
-    while (!rc && bytes < ROUND_BYTES && !list_is_empty(&c->waiting)) {
-        struct post *post = list_entry(c->waiting.next, struct post, node);
+    t->sequencer.acts.at_us = clock_now_us();
+    room = look_for_room(t);
+    while (!rc && bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
+        struct post *post = list_entry(t->waiting.next, struct post, node);
 
-        if (must_wait(post) || (taken > 0 && room_for(post) >= room - taken))
+        if (must_wait(post) ||
+            (taken > 0 && room_for_post(post) >= room - taken))
             break;
         list_remove(&post->node);
         if (post->set && post->set->draft.is_removed) {
@@ -338,11 +328,11 @@ commit_round(struct log_thread *c, bool *is_more)
             continue;
         }
         bytes += weight_of(post);
-        switch (judge(c, post, room - taken)) {
+        switch (judge_post(t, post, room - taken)) {
         case IDEMPOTENCY_NEW:
             list_append(&round, &post->node);
-            taken += room_for(post);
-            rc = sequencer_place(c, post);
+            taken += room_for_post(post);
+            rc = sequencer_place(&t->sequencer, post);
             n_posts += post->kind == POST_CHANGES;
             n_entries += post->n_fragments;
             break;
@@ -350,16 +340,16 @@ commit_round(struct log_thread *c, bool *is_more)
             list_append(&round, &post->node);
             break;
         case IDEMPOTENCY_SETTLED:
-            answer(post);
+            answer_post(post);
             break;
         }
     }
     if (!rc)
-        rc = tell(c);
-    rc = conclude(c, rc, is_more, &why);
-    note_outcome(c, rc, !list_is_empty(&round), &why);
+        rc = place_announcement(t);
+    rc = conclude_round(t, rc, is_more, &why);
+    note_outcome(t, rc, !list_is_empty(&round), &why);
     if (!rc)
-        count_round(c, n_posts, n_entries);
+        count_round(t, n_posts, n_entries);
     list_foreach (node, after, &round) {
         struct post *post = list_entry(node, struct post, node);
 
@@ -370,114 +360,114 @@ commit_round(struct log_thread *c, bool *is_more)
         }
         if (!rc && post->kind == POST_SETTINGS)
             post->set->limits = post->limits; /* from the next round on */
-        answer(post);
+        answer_post(post);
     }
-    conclude_told(c, rc, &why);
+    conclude_announcement(t, rc, &why);
 }
 
 /* Waits a little for company, unless the log is ending. */
 static void
-linger(struct log_thread *c)
+linger_for_company(struct log_thread *t)
 {
-    int64_t us = c->options->linger_us;
+    int64_t us = t->options->linger_us;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
     bool is_ending;
 
-    pthread_mutex_lock(&c->mutex);
-    is_ending = c->is_ending;
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_lock(&t->mutex);
+    is_ending = t->is_ending;
+    pthread_mutex_unlock(&t->mutex);
     if (us > 0 && !is_ending)
         nanosleep(&pause, NULL);
 }
 
 static void
-log_thread_run(struct thread *t)
+run_log_thread(struct thread *thread)
 {
-    struct log_thread *c = t->user;
+    struct log_thread *t = thread->user;
     bool is_more = true;
 
-    while (thread_wait(t, is_more ? 0 : LOOK_US)) {
-        if (is_waiting(c)) {
+    while (thread_wait(thread, is_more ? 0 : LOOK_US)) {
+        if (has_waiting_posts(t)) {
             do {
-                linger(c);
-                take(c);
-                commit_round(c, &is_more);
-                c->engine->ops->tidy(c->engine);
-            } while (is_waiting(c));
+                linger_for_company(t);
+                take_queue(t);
+                commit_round(t, &is_more);
+                t->engine->ops->tidy(t->engine);
+            } while (has_waiting_posts(t));
         } else {
             struct problem why = {""};
 
-            (void)look_for_room(c);
-            c->acts.at_us = clock_now_us();
-            if (is_more && conclude(c, STATUS_OK, &is_more, &why))
+            (void)look_for_room(t);
+            t->sequencer.acts.at_us = clock_now_us();
+            if (is_more && conclude_round(t, STATUS_OK, &is_more, &why))
                 is_more = false; /* again after the next post */
         }
-        c->engine->ops->tidy(c->engine);
+        t->engine->ops->tidy(t->engine);
     }
-    while (is_waiting(c)) {
-        take(c);
-        commit_round(c, &is_more);
+    while (has_waiting_posts(t)) {
+        take_queue(t);
+        commit_round(t, &is_more);
     }
 }
 
 enum status
-log_thread_start(struct log_thread *c, struct problem *why)
+log_thread_start(struct log_thread *t, struct problem *why)
 {
-    pthread_mutex_init(&c->mutex, NULL);
-    list_init(&c->queue);
-    list_init(&c->touched);
-    list_init(&c->waiting);
-    atomic_init(&c->is_owed_a_wake, false);
-    atomic_init(&c->has_room, true);
-    return thread_start(&c->thread, "log", log_thread_run, c, why);
+    pthread_mutex_init(&t->mutex, NULL);
+    list_init(&t->queue);
+    sequencer_init(&t->sequencer, t->engine, t->options, &t->tails->forms);
+    list_init(&t->waiting);
+    atomic_init(&t->is_owed_a_wake, false);
+    atomic_init(&t->has_room, true);
+    return thread_start(&t->thread, "log", run_log_thread, t, why);
 }
 
 enum status
-log_thread_submit(struct log_thread *c, struct post *post, bool wake)
+log_thread_submit(struct log_thread *t, struct post *post, bool wake)
 {
     enum status rc = STATUS_OK;
 
-    pthread_mutex_lock(&c->mutex);
-    if (c->is_ending)
+    pthread_mutex_lock(&t->mutex);
+    if (t->is_ending)
         rc = STATUS_STOPPED;
     else
-        list_append(&c->queue, &post->node);
-    pthread_mutex_unlock(&c->mutex);
+        list_append(&t->queue, &post->node);
+    pthread_mutex_unlock(&t->mutex);
     if (!rc && wake)
-        thread_wake(&c->thread);
+        thread_wake(&t->thread);
     else if (!rc)
-        atomic_store(&c->is_owed_a_wake, true);
+        atomic_store(&t->is_owed_a_wake, true);
     return rc;
 }
 
 void
-log_thread_submit_again(struct log_thread *c, struct post *post)
+log_thread_submit_again(struct log_thread *t, struct post *post)
 {
-    list_prepend(&c->waiting, &post->node);
+    list_prepend(&t->waiting, &post->node);
 }
 
 void
-log_thread_wake(struct log_thread *c)
+log_thread_wake(struct log_thread *t)
 {
     /* A look first: most turns of most loops have nothing to say. */
-    if (atomic_load_explicit(&c->is_owed_a_wake, memory_order_relaxed) &&
-        atomic_exchange(&c->is_owed_a_wake, false))
-        thread_wake(&c->thread);
+    if (atomic_load_explicit(&t->is_owed_a_wake, memory_order_relaxed) &&
+        atomic_exchange(&t->is_owed_a_wake, false))
+        thread_wake(&t->thread);
 }
 
 void
-log_thread_stop(struct log_thread *c)
+log_thread_stop(struct log_thread *t)
 {
-    if (!c->thread.is_running)
+    if (!t->thread.is_running)
         return;
-    pthread_mutex_lock(&c->mutex);
-    c->is_ending = true; /* from here on the queue only shrinks */
-    pthread_mutex_unlock(&c->mutex);
-    thread_stop(&c->thread);
+    pthread_mutex_lock(&t->mutex);
+    t->is_ending = true; /* from here on the queue only shrinks */
+    pthread_mutex_unlock(&t->mutex);
+    thread_stop(&t->thread);
 }
 
 void
-log_thread_fini(struct log_thread *c)
+log_thread_fini(struct log_thread *t)
 {
-    acts_fini(&c->acts);
+    acts_fini(&t->sequencer.acts);
 }

@@ -31,9 +31,9 @@
 
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/log/acts.h"
 #include "broker/log/engine.h"
 #include "broker/log/log.h"
+#include "broker/log/sequencer.h"
 #include "broker/log/tail.h"
 
 struct log_thread {
@@ -64,27 +64,26 @@ struct log_thread {
 
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */
-    struct list touched;  /* of sets */
     struct list waiting;  /* posts of later rounds */
-    struct acts acts;
-    struct post *told; /* its announcement, the last of its posts; or NULL */
+    struct sequencer sequencer;
+    struct post *announcement; /* the last of its posts; or NULL */
 };
 
 /* Starts the log thread; the other fields are set. */
-MUST_CHECK enum status log_thread_start(struct log_thread *c,
+MUST_CHECK enum status log_thread_start(struct log_thread *t,
                                         struct problem *why);
 
 /* See log_submit, log_submit_later, log_submit_again and log_wake. */
-MUST_CHECK enum status log_thread_submit(struct log_thread *c,
+MUST_CHECK enum status log_thread_submit(struct log_thread *t,
                                          struct post *post, bool wake);
-void log_thread_submit_again(struct log_thread *c, struct post *post);
-void log_thread_wake(struct log_thread *c);
+void log_thread_submit_again(struct log_thread *t, struct post *post);
+void log_thread_wake(struct log_thread *t);
 
 /* Takes no more posts, commits and answers the queued ones, ends the thread.
  * Harmless if it never started, or has stopped. */
-void log_thread_stop(struct log_thread *c);
+void log_thread_stop(struct log_thread *t);
 
 /* After log_thread_stop. */
-void log_thread_fini(struct log_thread *c);
+void log_thread_fini(struct log_thread *t);
 
 #endif

@@ -28,34 +28,35 @@ random_epoch(char to[EPOCH_SIZE + 1])
 
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses
- * the id (revert_set in log_thread.c), and the next birth gets it: nobody else
+ * the id (revert_set), and the next birth gets it: nobody else
  * has seen it. */
 static enum status
-give_birth(struct log_thread *c, struct log_set *set, struct post *post)
+give_birth(struct sequencer *s, struct log_set *set, struct post *post)
 {
     struct act act = {.kind = ACT_BIRTH};
 
     if (random_epoch(act.birth.epoch))
         return STATUS_MEMORY;
-    act.birth.created_us = c->acts.at_us;
+    act.birth.created_us = s->acts.at_us;
     head_start(&set->draft, act.birth.epoch, act.birth.created_us);
     if (set->start_list)
         head_number_lists(&set->draft, set->start_list);
     act.birth.start_list = set->draft.start_list;
     set->id =
-        c->engine->ops->next_id(c->engine) + (uint32_t)c->acts.n_of[ACT_BIRTH];
+        s->engine->ops->next_id(s->engine) + (uint32_t)s->acts.n_of[ACT_BIRTH];
     post->is_birth = true;
-    return acts_add(&c->acts, set, &act);
+    return acts_add(&s->acts, set, &act);
 }
 
 static const struct list_limits *
-limits_of(const struct log_thread *c, const struct log_set *set)
+limits_of(const struct sequencer *s, const struct log_set *set)
 {
-    return set->limits.entries ? &set->limits : &c->options->limits;
+    return set->limits.entries ? &set->limits : &s->options->limits;
 }
 
-void
-sequencer_finish(struct log_set *set)
+/* Ends the batch that is being filled, if any. */
+static void
+finish_batch(struct log_set *set)
 {
     struct batch *b = set->filling;
 
@@ -69,7 +70,7 @@ sequencer_finish(struct log_set *set)
 }
 
 static enum status
-begin_batch(struct log_thread *c, struct log_set *set)
+begin_batch(struct sequencer *s, struct log_set *set)
 {
     struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
     struct act act = {.kind = ACT_BATCH};
@@ -78,7 +79,7 @@ begin_batch(struct log_thread *c, struct log_set *set)
         return STATUS_MEMORY;
     set->made = made;
     set->filling = batch_new(set->draft.last, set->draft.last_us,
-                             &set->draft.digest, &c->tails->forms);
+                             &set->draft.digest, s->forms);
     if (!set->filling)
         return STATUS_MEMORY;
     if (set->n_made == 0)
@@ -86,14 +87,14 @@ begin_batch(struct log_thread *c, struct log_set *set)
     made[set->n_made++] = set->filling;
     act.entries.batch = set->filling;
     act.entries.commit_after = set->draft.commit_after;
-    return acts_add(&c->acts, set, &act);
+    return acts_add(&s->acts, set, &act);
 }
 
 /* Ends the open list, which is not empty. Its header is made now and stored
  * with the end, so that no later setting or version can change a closed list.
  */
 static enum status
-end_list(struct log_thread *c, struct log_set *set)
+end_list(struct sequencer *s, struct log_set *set)
 {
     struct act act = {
         .kind = ACT_LIST_END,
@@ -102,17 +103,17 @@ end_list(struct log_thread *c, struct log_set *set)
     };
     struct buf header;
 
-    sequencer_finish(set);
+    finish_batch(set);
     act.list_end.info = head_end_list(&set->draft);
     buf_init(&header, DOCUMENT_FRAME_MAX);
-    c->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
-                          c->options->user);
+    s->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
+                          s->options->user);
     if (header.failed) {
         buf_fini(&header);
         return STATUS_MEMORY;
     }
     act.list_end.header = buf_slice(&header);
-    return acts_add(&c->acts, set, &act);
+    return acts_add(&s->acts, set, &act);
 }
 
 /*
@@ -129,20 +130,20 @@ event_time(const struct head *head, int64_t source_us, int64_t now_us)
 }
 
 static enum status
-place(struct log_thread *c, struct log_set *set, const char *bytes,
-      const struct fragment *f, size_t expected)
+place_entry(struct sequencer *s, struct log_set *set, const char *bytes,
+            const struct fragment *f, size_t expected)
 {
-    int64_t now_us = c->acts.at_us;
+    int64_t now_us = s->acts.at_us;
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
     int64_t us = event_time(&set->draft, f->datetime_us, now_us);
 
-    if (head_must_end_list(&set->draft, limits_of(c, set), size) &&
-        end_list(c, set))
+    if (head_must_end_list(&set->draft, limits_of(s, set), size) &&
+        end_list(s, set))
         return STATUS_MEMORY;
     if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
-        sequencer_finish(set);
+        finish_batch(set);
     if (!set->filling) {
-        if (begin_batch(c, set) ||
+        if (begin_batch(s, set) ||
             batch_reserve(
                 set->filling,
                 expected < BATCH_BYTES_MAX ? expected : BATCH_BYTES_MAX, 16))
@@ -158,40 +159,40 @@ place(struct log_thread *c, struct log_set *set, const char *bytes,
     set->draft.last++;
     set->draft.last_us = us;
     set->draft.list_bytes += set->filling->size - before;
-    if (head_list_is_full(&set->draft, limits_of(c, set)))
-        return end_list(c, set);
+    if (head_list_is_full(&set->draft, limits_of(s, set)))
+        return end_list(s, set);
     return STATUS_OK;
 }
 
 static enum status
-place_changes(struct log_thread *c, struct post *post)
+place_changes(struct sequencer *s, struct post *post)
 {
     struct log_set *set = post->set;
     size_t at = 0;
     enum status rc = STATUS_OK;
 
     if (!set->draft.exists)
-        rc = give_birth(c, set, post);
+        rc = give_birth(s, set, post);
     post->first = set->draft.last + 1;
     for (size_t i = 0; !rc && i < post->n_fragments; i++) {
         /* The part of the post for this batch, for one allocation. */
         size_t expected = post->bytes.size - at +
                           (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
 
-        rc =
-            place(c, set, post->bytes.data + at, &post->fragments[i], expected);
+        rc = place_entry(s, set, post->bytes.data + at, &post->fragments[i],
+                         expected);
         at += post->fragments[i].size;
     }
     post->last = set->draft.last;
     post->last_us = set->draft.last_us;
     memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
     if (!rc && post->key.size > 0)
-        rc = idempotency_add(&c->acts, post);
+        rc = idempotency_add(&s->acts, post);
     return rc;
 }
 
 static enum status
-place_close(struct log_thread *c, struct post *post)
+place_close(struct sequencer *s, struct post *post)
 {
     const struct head *draft = &post->set->draft;
     uint64_t wanted = post->list;
@@ -201,22 +202,22 @@ place_close(struct log_thread *c, struct post *post)
         (wanted && wanted != draft->list))
         return STATUS_OK;
     post->list = draft->list;
-    return end_list(c, post->set);
+    return end_list(s, post->set);
 }
 
 static enum status
-place_settings(struct log_thread *c, struct post *post)
+place_settings(struct sequencer *s, struct post *post)
 {
     struct log_set *set = post->set;
     const struct act act = {
         .kind = ACT_SETTINGS,
-        .settings = {post->settings, c->acts.at_us},
+        .settings = {post->settings, s->acts.at_us},
     };
 
-    if (!set->draft.exists && give_birth(c, set, post))
+    if (!set->draft.exists && give_birth(s, set, post))
         return STATUS_MEMORY;
-    set->draft.changed_us = c->acts.at_us;
-    return acts_add(&c->acts, set, &act);
+    set->draft.changed_us = s->acts.at_us;
+    return acts_add(&s->acts, set, &act);
 }
 
 /* The last number that was given, to a list or a generation. */
@@ -345,20 +346,60 @@ place_act(struct acts *acts, const struct post *post)
     return STATUS_OK;
 }
 
+void
+sequencer_init(struct sequencer *s, struct engine *engine,
+               const struct log_options *options, atomic_size_t *forms)
+{
+    *s = (struct sequencer){
+        .engine = engine, .options = options, .forms = forms};
+    list_init(&s->touched);
+}
+
 enum status
-sequencer_place(struct log_thread *c, struct post *post)
+sequencer_place(struct sequencer *s, struct post *post)
 {
     if (post->set && list_is_empty(&post->set->touched))
-        list_append(&c->touched, &post->set->touched);
+        list_append(&s->touched, &post->set->touched);
     switch (post->kind) {
     case POST_CHANGES:
-        return place_changes(c, post);
+        return place_changes(s, post);
     case POST_CLOSE:
-        return place_close(c, post);
+        return place_close(s, post);
     case POST_SETTINGS:
-        return place_settings(c, post);
+        return place_settings(s, post);
     case POST_ACT:
-        return place_act(&c->acts, post);
+        return place_act(&s->acts, post);
     }
     return STATUS_OK;
+}
+
+void
+sequencer_finish(struct sequencer *s)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &s->touched)
+        finish_batch(list_entry(node, struct log_set, touched));
+}
+
+static void
+revert_set(struct log_set *set)
+{
+    list_remove(&set->touched);
+    for (size_t i = 0; i < set->n_made; i++)
+        batch_unref(set->made[i]);
+    set->n_made = 0;
+    set->filling = NULL;
+    tail_head(&set->tail, &set->draft);
+    if (!set->draft.exists)
+        set->id = 0;
+}
+
+void
+sequencer_revert(struct sequencer *s)
+{
+    struct list *node, *after;
+
+    list_foreach (node, after, &s->touched)
+        revert_set(list_entry(node, struct log_set, touched));
 }

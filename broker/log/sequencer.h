@@ -1,19 +1,46 @@
 /*
- * sequencer.h - places a post into the round: assigns seqs, times, batches and
- * lists to its entries, and makes the acts of other posts.
+ * sequencer.h - turns the posts of a round into acts: gives entries their seqs,
+ * times, batches and lists, new sets their ids, and trash the time when it is
+ * due.
  *
- * On the log thread, as a part of log_thread.c, which makes the round durable
- * and visible, or undoes all placed posts.
+ * Each set has a draft of its head (log_set.h), which the posts of a round move
+ * on. Nothing of it is durable or visible before the log thread has committed
+ * the acts and published the drafts; sequencer_revert undoes all of it.
+ *
+ * The log thread's.
  */
 #ifndef BROKER_LOG_SEQUENCER_H
 #define BROKER_LOG_SEQUENCER_H
 
-#include "broker/log/log_thread.h"
+#include <stdatomic.h>
 
-/* Places one post, of any kind. STATUS_MEMORY: the round fails. */
-MUST_CHECK enum status sequencer_place(struct log_thread *c, struct post *post);
+#include "base/list.h"
+#include "broker/log/acts.h"
+#include "broker/log/engine.h"
+#include "broker/log/log.h"
+#include "broker/log/post.h"
+#include "proto/status.h"
 
-/* Ends the batch that is being filled, if any. */
-void sequencer_finish(struct log_set *set);
+struct sequencer {
+    struct engine *engine;             /* gives ids */
+    const struct log_options *options; /* limits of lists, their headers */
+    atomic_size_t *forms;              /* account of new batches */
+    struct list touched;               /* sets of the round */
+    struct acts acts;                  /* of the round */
+};
+
+/* All pointers are lent. */
+void sequencer_init(struct sequencer *s, struct engine *engine,
+                    const struct log_options *options, atomic_size_t *forms);
+
+/* Places one post, of any kind, behind the others of the round. STATUS_MEMORY:
+ * the round fails. */
+MUST_CHECK enum status sequencer_place(struct sequencer *s, struct post *post);
+
+/* Completes the batches of the round: nothing is placed any more. */
+void sequencer_finish(struct sequencer *s);
+
+/* Returns all sets of the round to their published heads. */
+void sequencer_revert(struct sequencer *s);
 
 #endif
