@@ -57,7 +57,7 @@ write_root(struct buf *text, const char *url, const struct set *set)
     };
 
     for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
-        const struct channel *c = &links_channels[i];
+        const struct channel_link *c = &links_channels[i];
 
         targets[i] = link_to(url, c->kind, set->name, NULL, 0);
         links[head.n_links++] = (struct document_link){

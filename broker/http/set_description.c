@@ -148,7 +148,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
         add_generations(to, set, (enum generation_kind)kind,
                         &head->generations[kind]);
     add_topics(to, set);
-    for (const struct channel *c = links_channels; c->rel; c++)
+    for (const struct channel_link *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
     add_mqtt_links(to, set);
     BUF_ADD(to, "]");

@@ -127,20 +127,20 @@ add_links(struct attempt *a, const struct subscription *s)
 
 static enum status
 add_signatures(struct attempt *a, const struct subscription *s,
-               const struct shared_body *body, const char *id)
+               const struct shared_message *body, const char *id)
 {
     int64_t now_s = clock_now_us() / 1000000;
     char signature[SIGNATURE_SIZE], webhook[WEBHOOK_SIGNATURE_SIZE];
 
     if (!s->signer)
         return STATUS_OK;
-    if (signer_sign(s->signer, shared_body_slice(body), signature))
+    if (signer_sign(s->signer, shared_message_slice(body), signature))
         return STATUS_MEMORY;
     add(a, "X-Hub-Signature: ", signature);
     if (!signer_is_webhook(s->signer))
         return STATUS_OK;
     if (signer_sign_webhook(s->signer, slice_of(id), now_s,
-                            shared_body_slice(body), webhook))
+                            shared_message_slice(body), webhook))
         return STATUS_MEMORY;
     add(a, "webhook-id: ", id);
     buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
@@ -165,7 +165,7 @@ point(struct attempt *a)
 
 enum status
 attempt_make(struct attempt **result, const struct subscription *s,
-             const struct shared_body *body)
+             const struct shared_message *body)
 {
     struct attempt *a = calloc(1, sizeof(*a));
     char id[DELIVERY_ID_SIZE];
@@ -175,7 +175,7 @@ attempt_make(struct attempt **result, const struct subscription *s,
     if (!a)
         return STATUS_MEMORY;
     buf_init(&a->text, HEADERS_MAX);
-    attempt_id(id, s, body->after, body->last);
+    attempt_id(id, s, body->wish.after, body->last);
     add(a, "Content-Type: ", body->type);
     add_links(a, s);
     add(a, "Tidings-Delivery: ", id);

@@ -31,7 +31,6 @@
 #include <stdint.h>
 
 #include "broker/calls/caller.h"
-#include "broker/hub/bodies.h"
 #include "broker/hub/subscription.h"
 #include "proto/buf.h"
 #include "proto/status.h"
@@ -60,7 +59,7 @@ void attempt_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
 /* Makes the headers to send with the body. STATUS_MEMORY. */
 MUST_CHECK enum status attempt_make(struct attempt **attempt,
                                     const struct subscription *s,
-                                    const struct shared_body *body);
+                                    const struct shared_message *body);
 void attempt_free(struct attempt *attempt); /* NULL is allowed */
 
 enum attempt_outcome {

@@ -8,6 +8,35 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/framework.h"
 
+/* The figure counts a body once, however many deliveries hold it. */
+static void
+measure_bodies(const struct deliveries *all)
+{
+    metrics_set(METRIC_HUB_BODY_BYTES, (int64_t)all->messages.held_bytes);
+}
+
+void
+delivery_hold(struct delivery *d, struct shared_message *body)
+{
+    struct deliveries *all = d->s->hub->deliveries;
+
+    shared_messages_hold(&all->messages, body, d->call.is_suspect);
+    measure_bodies(all);
+    d->body = body;
+}
+
+static void
+release_body(struct delivery *d)
+{
+    struct deliveries *all = d->s->hub->deliveries;
+
+    if (!d->body)
+        return;
+    shared_messages_release(&all->messages, d->body, d->call.is_suspect);
+    measure_bodies(all);
+    d->body = NULL;
+}
+
 /* Releases everything that a delivery holds; the end of the turn frees it. */
 void
 delivery_end(struct delivery *d)
@@ -17,9 +46,7 @@ delivery_end(struct delivery *d)
 
     if (d->is_going)
         metrics_add(METRIC_HUB_IN_FLIGHT, -1);
-    if (d->body)
-        bodies_release(&all->bodies, d->body, d->call.is_suspect);
-    d->body = NULL;
+    release_body(d);
     attempt_free(d->attempt);
     d->attempt = NULL;
     list_remove(&d->node);
@@ -188,7 +215,7 @@ is_anybody_waiting(const struct deliveries *all)
 {
     for (int is_suspect = 0; is_suspect < 2; is_suspect++)
         if (!list_is_empty(&all->starving[is_suspect]) ||
-            !list_is_empty(&all->loads.queued[is_suspect]))
+            !list_is_empty(&all->messages.queued[is_suspect]))
             return true;
     return false;
 }
@@ -300,6 +327,29 @@ deliver_unkept(struct hub *hub)
 }
 
 static void
+work(struct shared_messages *messages, struct job *job)
+{
+    struct deliveries *all = list_entry(messages, struct deliveries, messages);
+
+    caller_work(all->hub->caller, job);
+}
+
+static bool
+is_stopping(struct shared_messages *messages)
+{
+    return hub_is_stopping(
+        list_entry(messages, struct deliveries, messages)->hub);
+}
+
+static const struct shared_calls calls = {
+    .part = "hub",
+    .make = topic_make,
+    .work = work,
+    .is_stopping = is_stopping,
+    .loaded = prepare_loaded,
+};
+
+static void
 wake_hub(struct watcher *watcher)
 {
     hub_wake(list_entry(watcher, struct hub, watcher));
@@ -314,8 +364,8 @@ deliver_open(struct hub *hub, struct problem *why)
         return problem_memory(why);
     all->hub = hub;
     watcher_init(&hub->watcher, wake_hub);
-    bodies_init(&all->bodies, registry_config(hub->registry)->hub_body_bytes);
-    loads_init(&all->loads, hub, &all->bodies, prepare_loaded, all);
+    shared_messages_init(&all->messages, &calls,
+                         registry_config(hub->registry)->hub_body_bytes);
     list_init(&all->starving[false]);
     list_init(&all->starving[true]);
     list_init(&all->fixed);
@@ -333,8 +383,7 @@ deliver_close(struct hub *hub)
     if (!all)
         return;
     free_ended(all);
-    loads_fini(&all->loads);
-    bodies_fini(&all->bodies);
+    shared_messages_fini(&all->messages);
     free(all);
     hub->deliveries = NULL;
 }

@@ -10,8 +10,9 @@
  * The range of a delivery is fixed when its turn comes (so that all waiting
  * entries go out merged), and kept before the first try: every later try, also
  * after a crash, sends the same bytes under the same ID. All subscriptions at
- * the same position share a body (bodies.h). A subscription that backs off
- * holds none: its body is made again when the turn of the retry comes.
+ * the same position share a body (readers/shared_messages.h). A subscription
+ * that backs off holds none: its body is made again when the turn of the retry
+ * comes.
  *
  * hub.db does not store `reached`, the position up to which a filter passes
  * nothing: it only saves work. After a restart the worker pool searches that

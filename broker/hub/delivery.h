@@ -20,9 +20,8 @@
 #include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/attempt.h"
-#include "broker/hub/bodies.h"
 #include "broker/hub/inside.h"
-#include "broker/hub/loads.h"
+#include "broker/readers/shared_messages.h"
 
 /* Pause after a failure of our own: of a disk, or no memory. */
 #define DELIVERY_PAUSE_US ((int64_t)1000000)
@@ -34,8 +33,7 @@
 
 struct deliveries {
     struct hub *hub;
-    struct bodies bodies;
-    struct loads loads;
+    struct shared_messages messages; /* their bodies */
     struct list starving[2]; /* deliveries whose turn has come, but there is no
                                 room for bodies: healthy ones, suspects */
     struct list fixed;       /* deliveries whose ranges this turn has written */
@@ -62,12 +60,15 @@ struct delivery {
     struct list node;
     struct subscription *s;
     struct call call;
-    struct shared_body *body; /* held, as call.is_suspect says; or NULL */
+    struct shared_message *body; /* held, as call.is_suspect says; or NULL */
     struct attempt *attempt;
     bool is_going;
 };
 
 /* deliver.c */
+
+/* Holds a body for the delivery. */
+void delivery_hold(struct delivery *d, struct shared_message *body);
 
 /* Releases everything that a delivery holds; the end of the turn frees it. */
 void delivery_end(struct delivery *d);
@@ -95,9 +96,9 @@ enum call_turn prepare_send(struct delivery *d);
 void prepare_tell(struct caller *caller, struct delivery *d,
                   enum call_turn turn);
 
-/* loads.on_load for the deliveries of `user`. */
-void prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
-                    struct list *waiters, void *user);
+/* shared_calls.loaded for deliveries. */
+void prepare_loaded(struct shared_messages *messages,
+                    const struct shared_loaded *loaded);
 
 /* Retries the deliveries that wait for room, healthy ones first, while there is
  * room. */

@@ -16,7 +16,7 @@
  *     command            requests of other threads
  *     topic              messages of a set, of framework (events), of a relay
  *     hub_db             hub.db: what survives a crash
- *     deliver            prepare, bodies, loads, attempt, outcome
+ *     deliver            prepare, attempt, outcome
  *     subscription       callback, terms, cursor; found by id, and by pairs
  *     verification       a request until it is confirmed; denials
  *     external_hubs      other hubs that a set names
@@ -33,7 +33,7 @@
  *     deliver.c  deliver_wake    those that rest in it are due: each asks the
  *                                caller for a turn (calls/caller.h)
  *     prepare.c  prepare_call    has its turn: the body is found, or made, or
- *     loads.c    work            worker: read from disk
+ *     topic.c    topic_make      worker: read from disk
  *     prepare.c  fix             its range is written,
  *     hub.c      end_turn        and kept, with all of this turn;
  *     deliver.c  deliver_turn    then it goes:

@@ -76,7 +76,7 @@ give_up(struct subscription *s, uint64_t entries)
 /* Measures the time from the commit to the 2xx. Entries from before the
  * subscription say nothing about our speed, and are not measured. */
 static void
-observe(const struct subscription *s, const struct shared_body *body)
+observe(const struct subscription *s, const struct shared_message *body)
 {
     int64_t age_us = clock_now_us() - s->created_us;
     int64_t took_us = clock_steady_us() - body->committed_us;
@@ -117,6 +117,30 @@ outcome_look_at_form(struct subscription *s)
         return;
     s->range_last = 0;
     hub_db_put_range(s->hub->db, s->id, s->after, 0);
+}
+
+/* Counts <url> elements: one per entry. User text in a message is escaped. */
+static uint64_t
+count_urls(const struct shared_message *body)
+{
+    const char *at = body->data, *end = body->data + body->size;
+    uint64_t n = 0;
+
+    while ((at = memmem(at, (size_t)(end - at), "<url>", 5))) {
+        at += 5;
+        n++;
+    }
+    return n;
+}
+
+/* Counts the entries of the body: all that it covers, or with a filter those
+ * that pass. */
+static uint64_t
+count_entries(const struct shared_message *body)
+{
+    if (body->filter_id != 0 || body->wish.channel.kind == TOPIC_FRAMEWORK)
+        return body->size > 0 ? count_urls(body) : 0;
+    return body->last - body->wish.after;
 }
 
 /* After a failure: sets the next try, or gives up. */
@@ -162,7 +186,7 @@ outcome_done(struct call *call)
     if (outcome == ATTEMPT_DELIVERED)
         observe(s, d->body);
     else if (d->body) /* a call may fail before its turn comes */
-        entries = shared_body_entries(d->body);
+        entries = count_entries(d->body);
     delivery_end(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         delivery_pause(s, DELIVERY_PAUSE_US);

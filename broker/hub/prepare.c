@@ -21,16 +21,16 @@ leave_for(struct delivery *d, int64_t pause_us)
     return leave(d);
 }
 
-static struct topic_wish
+static struct shared_wish
 wish_of(const struct subscription *s)
 {
-    return (struct topic_wish){
+    return (struct shared_wish){
+        .channel = topic_channel(s->topic),
         .after = s->after,
         .upto = s->range_last ? s->range_last : UINT64_MAX,
         .filter = s->filter,
         .reached = s->reached,
         .is_plain = s->terms.is_simple,
-        .patience = LOG_MEMORY,
     };
 }
 
@@ -41,7 +41,7 @@ prepare_send(struct delivery *d)
     if (attempt_make(&d->attempt, d->s, d->body))
         return leave_for(d, DELIVERY_PAUSE_US);
     d->call.headers = d->attempt->headers;
-    d->call.body = shared_body_slice(d->body);
+    d->call.body = shared_message_slice(d->body);
     d->is_going = true;
     metrics_add(METRIC_HUB_IN_FLIGHT, 1);
     if (d->s->failures == 0)
@@ -65,14 +65,13 @@ fix(struct delivery *d)
 }
 
 static enum call_turn
-load(struct delivery *d, struct topic_wish wish)
+load(struct delivery *d, const struct shared_wish *wish)
 {
     struct deliveries *all = d->s->hub->deliveries;
 
-    wish.patience = LOG_DISK;
     list_remove(&d->node);
-    if (loads_begin(&all->loads, d->s->topic, &wish, d->call.is_suspect,
-                    &d->node))
+    if (shared_messages_load(&all->messages, wish, d->call.is_suspect,
+                             &d->node))
         return leave_for(d, DELIVERY_PAUSE_US);
     return CALL_LATER;
 }
@@ -83,13 +82,16 @@ static enum call_turn
 pass_over(struct delivery *d, uint64_t last)
 {
     struct subscription *s = d->s;
+    struct shared_wish wish;
     uint64_t head;
 
     if (last > s->reached)
         s->reached = last;
     if (topic_head(s->topic, &head) && s->reached < head &&
-        s->topic->kind != TOPIC_RELAY)
-        return load(d, wish_of(s));
+        s->topic->kind != TOPIC_RELAY) {
+        wish = wish_of(s);
+        return load(d, &wish);
+    }
     leave(d);
     delivery_go_on(s);
     return CALL_NOT;
@@ -97,13 +99,12 @@ pass_over(struct delivery *d, uint64_t last)
 
 /* Takes a body that serves the delivery's wish. */
 static enum call_turn
-take(struct delivery *d, struct shared_body *body)
+take(struct delivery *d, struct shared_message *body)
 {
     struct subscription *s = d->s;
-    struct deliveries *all = s->hub->deliveries;
 
     if (body->size == 0 && s->range_last == 0) {
-        if (body->is_full && body->last == body->start)
+        if (body->is_full && body->last == shared_wish_start(&body->wish))
             return leave_for(
                 d, DELIVERY_PAUSE_US); /* more exists, but none was read */
         return pass_over(d, body->last);
@@ -120,8 +121,7 @@ take(struct delivery *d, struct shared_body *body)
         s->range_last = 0;
         return leave_for(d, DELIVERY_PAUSE_US);
     }
-    bodies_hold(&all->bodies, body, d->call.is_suspect);
-    d->body = body;
+    delivery_hold(d, body);
     return fix(d);
 }
 
@@ -146,8 +146,8 @@ advance(struct delivery *d)
 {
     struct subscription *s = d->s;
     struct deliveries *all = s->hub->deliveries;
-    struct topic_wish wish = wish_of(s);
-    struct shared_body *body;
+    struct shared_wish wish = wish_of(s);
+    struct shared_message *body;
     enum call_turn turn;
     struct problem why = {""};
     uint64_t head, last = 0;
@@ -159,16 +159,16 @@ advance(struct delivery *d)
         return leave_for(d, 60 * DELIVERY_PAUSE_US);
     if (!topic_head(s->topic, &head))
         return leave_for(d, DELIVERY_PAUSE_US);
-    body = bodies_find(&all->bodies, s->topic, &wish, head);
-    if (!bodies_have_room(&all->bodies, body, d->call.is_suspect)) {
+    body = shared_messages_find(&all->messages, &wish, head);
+    if (!shared_messages_have_room(&all->messages, body, d->call.is_suspect)) {
         if (body)
-            bodies_settle(&all->bodies, body);
+            shared_messages_settle(&all->messages, body);
         return delivery_wait_in(&all->starving[d->call.is_suspect], d);
     }
     if (!body) {
-        rc = shared_body_make(&body, s->topic, &wish, &last, &why);
+        rc = shared_messages_make(&all->messages, &body, &wish, &last, &why);
         if (rc == STATUS_AGAIN)
-            return load(d, wish);
+            return load(d, &wish);
         if (rc && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
             DIAG(DIAG_ERROR, "hub", "cannot read for a subscription",
                  diag_number("id", s->id),
@@ -177,10 +177,10 @@ advance(struct delivery *d)
                  diag_text("error", why.text));
         if (rc)
             return not_read(d, rc, last);
-        bodies_adopt(&all->bodies, body);
+        shared_messages_adopt(&all->messages, body);
     }
     turn = take(d, body);
-    bodies_settle(&all->bodies, body);
+    shared_messages_settle(&all->messages, body);
     return turn;
 }
 
@@ -200,32 +200,34 @@ prepare_tell(struct caller *caller, struct delivery *d, enum call_turn turn)
 
 /* Continues the deliveries that waited for a load. */
 void
-prepare_loaded(struct shared_body *body, enum status rc, uint64_t last,
-               struct list *waiters, void *user)
+prepare_loaded(struct shared_messages *messages,
+               const struct shared_loaded *loaded)
 {
-    struct deliveries *all = user;
+    struct deliveries *all = list_entry(messages, struct deliveries, messages);
     struct caller *caller = all->hub->caller;
+    struct shared_message *body = loaded->message;
 
     if (body)
-        bodies_adopt(&all->bodies, body);
-    while (!list_is_empty(waiters)) {
-        struct delivery *d = list_entry(waiters->next, struct delivery, node);
-        struct topic_wish wish = wish_of(d->s);
+        shared_messages_adopt(messages, body);
+    while (!list_is_empty(loaded->waiters)) {
+        struct delivery *d =
+            list_entry(loaded->waiters->next, struct delivery, node);
+        struct shared_wish wish = wish_of(d->s);
 
         list_remove(&d->node);
         if (!body)
-            prepare_tell(caller, d, not_read(d, rc, last));
-        else if (!shared_body_serves(body, d->s->topic, &wish))
+            prepare_tell(caller, d, not_read(d, loaded->status, loaded->last));
+        else if (!shared_message_serves(body, &wish))
             prepare_tell(caller, d,
                          advance(d)); /* its terms have changed meanwhile */
         else if (d->call.is_suspect &&
-                 !bodies_have_room(&all->bodies, body, true))
+                 !shared_messages_have_room(messages, body, true))
             delivery_wait_in(&all->starving[true], d);
         else
             prepare_tell(caller, d, take(d, body));
     }
     if (body)
-        bodies_settle(&all->bodies, body);
+        shared_messages_settle(messages, body);
 }
 
 /* Retries the deliveries that wait for room, healthy ones first, while there is
@@ -237,12 +239,12 @@ prepare_starving(struct deliveries *all)
         struct list *list = &all->starving[is_suspect];
 
         while (!list_is_empty(list) &&
-               bodies_have_room(&all->bodies, NULL, is_suspect)) {
+               shared_messages_have_room(&all->messages, NULL, is_suspect)) {
             struct delivery *d = list_entry(list->next, struct delivery, node);
 
             list_remove(&d->node);
             prepare_tell(all->hub->caller, d, advance(d));
         }
     }
-    loads_go_on(&all->loads);
+    shared_messages_go_on(&all->messages);
 }

@@ -1,12 +1,14 @@
 #include "broker/hub/topic.h"
 
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "broker/hub/framework.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
+#include "broker/log/batch.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 #include "broker/sets/message.h"
@@ -17,7 +19,10 @@
 /* The most bytes of a URL in its normal form: an escape takes three for one. */
 #define COMPARABLE_MAX ((size_t)3 * WEBSUB_URL_MAX)
 
-#define XML "application/xml"
+/* A message may exceed --message-bytes a little if one entry is that large; so
+ * may a relay's document. A range that was fixed under another limit is at most
+ * as long as any message may be. */
+#define BODY_MAX ((size_t)256 << 20)
 
 /* News */
 
@@ -319,16 +324,58 @@ topic_write_hub(struct buf *to, const struct topic *topic)
 
 /* Reading */
 
-/* Looks up the head of the topic's log. Returns false if the set is gone; a
+struct channel
+topic_channel(const struct topic *topic)
+{
+    struct channel channel = {
+        .kind = topic->kind,
+        .set = topic->set,
+        .source = topic->relay,
+        .end = topic->is_ending ? topic->end : UINT64_MAX,
+    };
+
+    memcpy(channel.epoch, topic->epoch, sizeof(channel.epoch));
+    return channel;
+}
+
+/* Looks up the head of the channel's log. Returns false if the set is gone; a
  * framework topic ends with its set. */
 static bool
-look_at_head(const struct topic *topic, struct head *head)
+look_at_head(const struct channel *channel, struct head *head)
 {
-    bool exists = log_head(topic->set->log, head);
+    bool exists = log_head(channel->set->log, head);
 
-    if (topic->kind == TOPIC_FRAMEWORK)
-        log_head(registry_framework(topic->set->registry), head);
+    if (channel->kind == TOPIC_FRAMEWORK)
+        log_head(registry_framework(channel->set->registry), head);
     return exists;
+}
+
+static bool
+channel_head(const struct channel *channel, uint64_t *last)
+{
+    const struct relay *relay = channel->source;
+    struct head head;
+
+    if (channel->end != UINT64_MAX) {
+        *last = channel->end;
+        return true;
+    }
+    if (channel->kind == TOPIC_RELAY) {
+        *last = relay->last;
+        return relay->state != RELAY_GONE;
+    }
+    if (!look_at_head(channel, &head))
+        return false;
+    *last = head.last;
+    return true;
+}
+
+bool
+topic_head(const struct topic *topic, uint64_t *last)
+{
+    const struct channel channel = topic_channel(topic);
+
+    return channel_head(&channel, last);
 }
 
 /* The removal's event was committed with the removal, and is the set's last:
@@ -343,36 +390,18 @@ topic_end(struct topic *topic)
     watched_mark(&topic->watched);
 }
 
-bool
-topic_head(const struct topic *topic, uint64_t *last)
-{
-    struct head head;
-
-    if (topic->is_ending) {
-        *last = topic->end;
-        return true;
-    }
-    if (topic->kind == TOPIC_RELAY) {
-        *last = topic->relay->last;
-        return topic->relay->state != RELAY_GONE;
-    }
-    if (!look_at_head(topic, &head))
-        return false;
-    *last = head.last;
-    return true;
-}
-
 enum status
 topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
             struct problem *why)
 {
+    const struct channel channel = topic_channel(topic);
     struct head head = {.exists = true};
 
     if (topic->kind == TOPIC_RELAY) {
         memcpy(head.epoch, topic->epoch, sizeof(head.epoch));
         head.last = topic->relay->last;
         head.earliest = topic->relay->earliest;
-    } else if (!look_at_head(topic, &head)) {
+    } else if (!look_at_head(&channel, &head)) {
         return problem(why, STATUS_NOT_FOUND, "there is no set %s",
                        topic->set->name);
     }
@@ -380,63 +409,103 @@ topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
 }
 
 static enum status
-read_relay(const struct topic *topic, const struct topic_wish *wish,
-           struct buf *to, const char **content_type, uint64_t *last,
-           struct problem *why)
+read_relay(struct shared_message *message, struct buf *to, struct problem *why)
 {
-    size_t before = to->size;
-    enum status rc =
-        relay_read(topic->relay, wish->after, to, content_type, why);
+    struct relay *relay = message->wish.channel.source;
+    uint64_t after = message->wish.after;
+    const char *type = "";
+    enum status rc = relay_read(relay, after, to, &type, why);
 
     if (rc == STATUS_GONE)
-        *last = topic->relay->earliest;
+        message->last = relay->earliest;
     else
-        *last = wish->after +
-                (to->size > before || wish->after < topic->relay->last);
+        message->last = after + (to->size > 0 || after < relay->last);
+    snprintf(message->type, sizeof(message->type), "%s", type);
     return rc;
 }
 
 /* Reads from a set. A fixed range is written whole, whatever the limit is now:
  * it was within the limit of its time. */
 static enum status
-read_set(const struct topic *topic, const struct topic_wish *wish,
-         struct buf *to, uint64_t *last, struct problem *why)
+read_set(struct shared_message *message, enum log_patience patience,
+         struct buf *to, struct problem *why)
 {
+    const struct shared_wish *wish = &message->wish;
+    const struct channel *channel = &wish->channel;
     bool is_fixed = wish->upto != UINT64_MAX;
-    uint64_t end = topic->is_ending ? topic->end : UINT64_MAX;
     struct message_wish content = {
-        .set = topic->set,
+        .set = channel->set,
         .form = MESSAGE_XML,
         .after = wish->after,
-        .upto = wish->upto < end ? wish->upto : end,
-        .filter = topic->kind == TOPIC_CHANGES ? wish->filter : NULL,
+        .upto = wish->upto < channel->end ? wish->upto : channel->end,
+        .filter = channel->kind == TOPIC_CHANGES ? wish->filter : NULL,
         .reached = wish->reached,
         .is_silent = true,
-        .max_bytes = is_fixed
-                         ? SIZE_MAX
-                         : registry_config(topic->set->registry)->message_bytes,
-        .patience = wish->patience,
-        .is_framework = topic->kind == TOPIC_FRAMEWORK,
+        .max_bytes =
+            is_fixed ? SIZE_MAX
+                     : registry_config(channel->set->registry)->message_bytes,
+        .patience = patience,
+        .is_framework = channel->kind == TOPIC_FRAMEWORK,
         .is_plain = wish->is_plain,
     };
     struct head head;
-    enum status rc = message_write(to, &content, last, why);
+    enum status rc = message_write(to, &content, &message->last, why);
 
+    snprintf(message->type, sizeof(message->type), "application/xml");
     if (rc != STATUS_GONE)
         return rc;
-    if (!look_at_head(topic, &head) && topic->kind != TOPIC_FRAMEWORK)
+    if (!look_at_head(channel, &head) && channel->kind != TOPIC_FRAMEWORK)
         return STATUS_NOT_FOUND; /* `why` says that the set was removed */
-    *last = head.earliest;
+    message->last = head.earliest;
     return STATUS_GONE;
 }
 
+/* The commit time of the first entry of the message. 0: the entry is not in
+ * memory, or the message is a relay's, which has no batches. */
+static int64_t
+commit_time(const struct shared_wish *wish)
+{
+    const struct set *set = wish->channel.set;
+    struct batch *b = NULL;
+    struct log_set *log;
+    int64_t us = 0;
+
+    if (wish->channel.kind == TOPIC_RELAY)
+        return 0;
+    log = wish->channel.kind == TOPIC_FRAMEWORK
+              ? registry_framework(set->registry)
+              : set->log;
+    if (!log_read(registry_log(set->registry), log, shared_wish_start(wish),
+                  LOG_MEMORY, &b, NULL) &&
+        b)
+        us = b->committed_us;
+    batch_unref(b);
+    return us;
+}
+
 enum status
-topic_read(const struct topic *topic, const struct topic_wish *wish,
-           struct buf *to, const char **content_type, uint64_t *last,
+topic_make(struct shared_message *message, enum log_patience patience,
            struct problem *why)
 {
-    if (topic->kind == TOPIC_RELAY)
-        return read_relay(topic, wish, to, content_type, last, why);
-    *content_type = XML;
-    return read_set(topic, wish, to, last, why);
+    const struct shared_wish *wish = &message->wish;
+    uint64_t head = 0;
+    struct buf text;
+    enum status rc;
+
+    buf_init(&text, BODY_MAX);
+    channel_head(&wish->channel, &head); /* before reading: see is_full */
+    rc = wish->channel.kind == TOPIC_RELAY
+             ? read_relay(message, &text, why)
+             : read_set(message, patience, &text, why);
+    if (!rc && text.failed)
+        rc = problem_memory(why);
+    if (rc) {
+        buf_fini(&text);
+        return rc;
+    }
+    message->is_full = wish->upto == UINT64_MAX && message->last < head;
+    message->committed_us = text.size > 0 ? commit_time(wish) : 0;
+    message->data = text.data; /* taken over */
+    message->size = text.size;
+    return STATUS_OK;
 }

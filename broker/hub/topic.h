@@ -21,8 +21,8 @@
 
 #include "base/list.h"
 #include "broker/hub/id_table.h"
+#include "broker/readers/shared_messages.h"
 #include "broker/readers/watch.h"
-#include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/position.h"
@@ -112,26 +112,15 @@ MUST_CHECK enum status topic_judge(const struct topic *topic,
                                    struct slice position, uint64_t *after,
                                    struct problem *why);
 
-/* The message that a subscription wants. */
-struct topic_wish {
-    uint64_t after;
-    uint64_t upto; /* the end of a fixed range; UINT64_MAX: as much as there
-                      is */
-    const struct filter_class *filter; /* of TOPIC_CHANGES; or NULL */
-    uint64_t reached;
-    bool is_plain; /* without navigation links */
-    enum log_patience patience;
-};
+/* The topic as a channel of shared messages. */
+struct channel topic_channel(const struct topic *topic);
 
-/* Appends the message after `after`, and sets *last to its end. `to` stays
- * empty if the filter passes nothing up to *last, or at the head (*last =
- * after). Sets *content_type (lent as long as `to` is used). STATUS_AGAIN
- * (LOG_MEMORY); STATUS_GONE: no longer retained, *last is the earliest seq that
- * can be read after. Workers may call it (LOG_DISK), but not for a relay:
- * hub.db has its documents, which the delivery thread reads at once. */
-MUST_CHECK enum status topic_read(const struct topic *topic,
-                                  const struct topic_wish *wish, struct buf *to,
-                                  const char **content_type, uint64_t *last,
+/* Makes a message of a topic's channel: shared_calls.make. It is empty if the
+ * filter passes nothing up to message->last, or at the head. Workers may call
+ * it, but not for a relay: hub.db has its documents, which the delivery thread
+ * reads at once. */
+MUST_CHECK enum status topic_make(struct shared_message *message,
+                                  enum log_patience patience,
                                   struct problem *why);
 
 #endif

@@ -22,7 +22,7 @@ static const char *const paths[] = {
     [LINK_FRAMEWORK_NOTIFICATIONS] = "/framework-notifications",
 };
 
-const struct channel links_channels[] = {
+const struct channel_link links_channels[] = {
     {"urn:tidings:1:memory", LINK_CHANGES, "application/json"},
     {"urn:tidings:1:stream", LINK_STREAM, NULL}, /* WebSocket */
     {"urn:tidings:1:events", LINK_STREAM, "text/event-stream"},

@@ -90,14 +90,14 @@ struct link_text link_to_generations_part(const char *public_url,
 
 /* The channels of a set's changes beside its documents. The Capability List and
  * the set's JSON name them, so that no client has to build a path (R-353). */
-struct channel {
+struct channel_link {
     const char *rel; /* an absolute URI */
     enum link_kind kind;
     const char *type; /* media type; NULL: no single type */
 };
 
 /* In links.c, one row each; a row with rel NULL is the end. */
-extern const struct channel links_channels[];
+extern const struct channel_link links_channels[];
 
 /* Appends the URL of the change memory after seq `number`, with the text of a
  * filter (may be empty). */

@@ -135,39 +135,75 @@ TEST(judges_positions)
     topic_release(topic);
 }
 
-static uint64_t
-read_topic(const struct topic *topic, struct topic_wish wish, struct buf *text)
+/* The message for `wish`; its owner frees `data`. */
+static struct shared_message
+read_topic(const struct topic *topic, struct shared_wish wish)
 {
-    const char *type;
-    uint64_t last;
+    struct shared_message message = {.wish = wish};
 
-    buf_clear(text);
-    wish.upto = UINT64_MAX;
-    wish.patience = LOG_DISK;
-    assert_int_equal(topic_read(topic, &wish, text, &type, &last, NULL),
-                     STATUS_OK);
-    assert_string_equal(type, "application/xml");
-    return last;
+    message.wish.channel = topic_channel(topic);
+    assert_int_equal(topic_make(&message, LOG_DISK, NULL), STATUS_OK);
+    assert_string_equal(message.type, "application/xml");
+    return message;
+}
+
+static bool
+has_links(const struct shared_message *message)
+{
+    return memmem(message->data, message->size, "rs:ln", 5) != NULL;
+}
+
+static struct shared_wish
+all_after(uint64_t after)
+{
+    return (struct shared_wish){.after = after, .upto = UINT64_MAX};
 }
 
 /* a reader may ask for changes without links. */
 TEST(reads_a_message_with_or_without_links)
 {
+    struct shared_wish plain = all_after(0);
+    struct shared_message message;
     struct topic *topic;
-    struct buf text;
 
     post(3);
     topic = find(SETS_URL "/sets/demo/notifications");
-    buf_init(&text, SIZE_MAX);
-    assert_int_equal(read_topic(topic, (struct topic_wish){.after = 0}, &text),
-                     3);
-    assert_non_null(memmem(text.data, text.size, "rs:ln", 5));
-    read_topic(topic, (struct topic_wish){.is_plain = true}, &text);
-    assert_null(memmem(text.data, text.size, "rs:ln", 5));
-    assert_int_equal(read_topic(topic, (struct topic_wish){.after = 3}, &text),
-                     3);
-    assert_int_equal(text.size, 0);
-    buf_fini(&text);
+    message = read_topic(topic, all_after(0));
+    assert_int_equal(message.last, 3);
+    assert_true(has_links(&message));
+    free(message.data);
+    plain.is_plain = true;
+    message = read_topic(topic, plain);
+    assert_false(has_links(&message));
+    free(message.data);
+    message = read_topic(topic, all_after(3));
+    assert_int_equal(message.last, 3);
+    assert_int_equal(message.size, 0);
+    free(message.data);
+    topic_release(topic);
+}
+
+/* R-306, R-307: the hub drops a message and makes it again: it has the same
+ * bytes, also if sources have posted meanwhile. */
+TEST(reads_the_same_whenever_it_reads)
+{
+    struct shared_message first, again;
+    struct shared_wish range = all_after(1);
+    struct topic *topic;
+
+    post(3);
+    post(3);
+    topic = find(SETS_URL "/sets/demo/notifications");
+    first = read_topic(topic, all_after(1));
+    assert_int_equal(first.last, 6);
+    post(3);
+    range.upto = 6;
+    again = read_topic(topic, range);
+    assert_int_equal(again.last, 6);
+    assert_true(slice_equal(shared_message_slice(&first),
+                            shared_message_slice(&again)));
+    free(first.data);
+    free(again.data);
     topic_release(topic);
 }
 

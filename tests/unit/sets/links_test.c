@@ -72,9 +72,9 @@ TEST(names_the_lists_of_a_part_of_the_archive)
 /* relations of our own are absolute URIs, each once. */
 TEST(names_every_channel_once)
 {
-    for (const struct channel *c = links_channels; c->rel; c++) {
+    for (const struct channel_link *c = links_channels; c->rel; c++) {
         assert_memory_equal(c->rel, "urn:tidings:1:", 14);
-        for (const struct channel *d = links_channels; d < c; d++)
+        for (const struct channel_link *d = links_channels; d < c; d++)
             assert_string_not_equal(c->rel, d->rel);
     }
     assert_string_equal(links_channels[0].rel, "urn:tidings:1:memory");

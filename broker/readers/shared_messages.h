@@ -1,0 +1,207 @@
+/*
+ * shared_messages.h - messages that are made once for all readers of a thread
+ * at the same position. A message is never changed, and is shared while a
+ * reader holds it.
+ *
+ *     find --> none --> make --> adopt --> hold ... release --> idle --> freed
+ *      |                  |                 ^                    |
+ *      |                  +-- AGAIN: load --+  (worker pool)     |
+ *      +---------------------- found -------+--------------------+
+ *
+ * The channel, the filter, the form and the covered range (after, last]
+ * determine the bytes of a message, so a released message can be made again. If
+ * a filter passes nothing of a part of the log, the message is empty: it is not
+ * sent, and its `last` says how far that part reaches.
+ *
+ * Memory: held messages count. A new message is made while their bytes are
+ * below `max_bytes`; so one message, or the messages being loaded at that
+ * moment, may exceed it. Suspects (readers whose last try failed) may hold at
+ * most half of it: however many of them hang, the others have room (W-092). A
+ * few messages that nobody holds are kept for readers that reach the same
+ * position a little later.
+ *
+ * Loads: a message whose entries are not in memory, or take long to search, is
+ * made on the worker pool. Readers with the same wish share one load; a load
+ * that no reader waits for any more is not begun. At most
+ * SHARED_MESSAGES_LOADS run at once: the rest of the worker pool stays free for
+ * documents when all readers are behind. A load begins when there is room for
+ * its message. A load that only suspects wait for begins when there is no
+ * other.
+ *
+ * One thread owns all of it, except that `make` runs on the worker pool.
+ */
+#ifndef BROKER_READERS_SHARED_MESSAGES_H
+#define BROKER_READERS_SHARED_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/job.h"
+#include "base/list.h"
+#include "broker/log/log.h"
+#include "broker/sets/filters.h"
+#include "broker/sets/registry.h"
+#include "proto/position.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Limits of the messages that are kept although nobody holds them. */
+#define SHARED_MESSAGES_KEPT       32
+#define SHARED_MESSAGES_KEPT_BYTES ((size_t)4 << 20)
+
+#define SHARED_MESSAGES_LOADS   2
+#define SHARED_MESSAGES_BUCKETS 512
+
+/* What a message is read from. A value, because a load may outlive the topic
+ * of its readers; sets live as long as the registry. */
+struct channel {
+    unsigned kind;              /* the owner's */
+    struct set *set;            /* or NULL: the owner's `source` */
+    void *source;               /* for `make` */
+    char epoch[EPOCH_SIZE + 1]; /* tells two sources apart */
+    uint64_t end;               /* the last entry that is ever read; UINT64_MAX:
+                                   there is none */
+};
+
+/* The message that a reader wants. */
+struct shared_wish {
+    struct channel channel;
+    uint64_t after; /* covers the entries after this one ... */
+    uint64_t upto;  /* ... to exactly this one; UINT64_MAX: as many as fit */
+    struct filter_class *filter; /* lent; NULL: all pass */
+    uint64_t reached; /* beyond `after`: none up to this one passes */
+    bool is_plain;    /* no links lead away from it */
+};
+
+struct shared_message {
+    struct list node;        /* in its bucket */
+    struct list idle;        /* in messages->idle, least recently held first; or
+                                alone */
+    struct shared_wish wish; /* its filter may be gone: compare filter_id */
+    uint64_t filter_id;      /* 0: none */
+
+    /* `make` sets these. */
+    uint64_t last;        /* the last entry it covers */
+    bool is_full;         /* it ended at the size limit, not at the head */
+    int64_t committed_us; /* commit time of its first entry (batch.h); 0:
+                             unknown */
+    char type[128];       /* Content-Type */
+    char *data;
+    size_t size; /* 0: nothing is sent */
+
+    unsigned holders[2]; /* counts of healthy holders and of suspects */
+    unsigned guards;     /* callers that are about to hold it */
+};
+
+struct shared_messages;
+
+/* What a load has come to. The callee takes `message`, or it is NULL, and
+ * `status` and `last` are those of `make`. `waiters` holds the nodes of
+ * shared_messages_load that their owners have not removed; the callee empties
+ * it. */
+struct shared_loaded {
+    struct shared_message *message;
+    enum status status;
+    uint64_t last;
+    struct list *waiters;
+};
+
+/* What the owner provides. */
+struct shared_calls {
+    const char *part; /* of log lines */
+
+    /* Makes the message of message->wish. The owner's thread gives LOG_MEMORY,
+     * a worker LOG_DISK. STATUS_AGAIN (LOG_MEMORY): a load must make it.
+     * STATUS_GONE: no longer retained; `last` is the earliest seq that can be
+     * read after. STATUS_NOT_FOUND: the channel is gone. */
+    enum status (*make)(struct shared_message *message,
+                        enum log_patience patience, struct problem *why);
+
+    void (*work)(struct shared_messages *messages, struct job *job);
+    bool (*is_stopping)(struct shared_messages *messages); /* begins no load */
+    void (*loaded)(struct shared_messages *messages,
+                   const struct shared_loaded *loaded);
+};
+
+struct shared_messages {
+    const struct shared_calls *calls;
+    struct list buckets[SHARED_MESSAGES_BUCKETS];
+    struct list idle;
+    unsigned n_idle;
+    size_t idle_bytes;
+    size_t held_bytes, suspect_bytes; /* held by anybody; held by suspects */
+    size_t max_bytes;
+
+    struct list queued[2]; /* loads for a healthy reader; for suspects only */
+    struct list running;
+    unsigned n_running;
+};
+
+void shared_messages_init(struct shared_messages *messages,
+                          const struct shared_calls *calls, size_t max_bytes);
+
+/* No message is held, and no load runs any more. */
+void shared_messages_fini(struct shared_messages *messages);
+
+/* Finds an existing message for a wish and guards it; NULL if there is none.
+ * One that ended before `least`, and not at the size limit, lacks newer entries
+ * and does not serve, unless the wish says where it ends. */
+struct shared_message *shared_messages_find(struct shared_messages *messages,
+                                            const struct shared_wish *wish,
+                                            uint64_t least);
+
+/* Makes a message from memory. *last and the errors are those of `make`. */
+MUST_CHECK enum status shared_messages_make(struct shared_messages *messages,
+                                            struct shared_message **message,
+                                            const struct shared_wish *wish,
+                                            uint64_t *last,
+                                            struct problem *why);
+
+/* Adds a new message, with a guard. */
+void shared_messages_adopt(struct shared_messages *messages,
+                           struct shared_message *message);
+
+/* Ends the guard: from now on only its holders keep the message. */
+void shared_messages_settle(struct shared_messages *messages,
+                            struct shared_message *message);
+
+/* True if the message serves this wish. */
+bool shared_message_serves(const struct shared_message *message,
+                           const struct shared_wish *wish);
+
+/* True if one more message (NULL: a new one) may be held. */
+bool shared_messages_have_room(const struct shared_messages *messages,
+                               const struct shared_message *message,
+                               bool is_suspect);
+
+void shared_messages_hold(struct shared_messages *messages,
+                          struct shared_message *message, bool is_suspect);
+void shared_messages_release(struct shared_messages *messages,
+                             struct shared_message *message, bool is_suspect);
+
+/* Makes a message on the worker pool, and appends `waiter` to the list of its
+ * waiters, from which the owner may remove it at any time. STATUS_MEMORY. */
+MUST_CHECK enum status shared_messages_load(struct shared_messages *messages,
+                                            const struct shared_wish *wish,
+                                            bool is_suspect,
+                                            struct list *waiter);
+
+/* Begins the loads that may run: after messages were released. */
+void shared_messages_go_on(struct shared_messages *messages);
+
+/* The entry behind which a reader begins to search. */
+static inline uint64_t
+shared_wish_start(const struct shared_wish *wish)
+{
+    return wish->reached > wish->after ? wish->reached : wish->after;
+}
+
+static inline struct slice
+shared_message_slice(const struct shared_message *message)
+{
+    return (struct slice){message->data, message->size};
+}
+
+#endif

@@ -1,0 +1,532 @@
+#include "broker/readers/shared_messages.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+#define BUDGET ((size_t)64 << 10)
+
+/* A log without bytes: entries 1 to `head`, each of `weight` bytes. The worker
+ * pool holds its jobs until a test runs them. */
+static struct world {
+    struct shared_messages messages;
+    uint64_t head;
+    uint64_t most;    /* entries of a message */
+    uint64_t on_disk; /* entries up to here are not in memory */
+    uint64_t passing; /* nothing up to here passes a filter */
+    size_t weight;
+    enum status status; /* of `make`, if not STATUS_OK */
+    unsigned n_made;
+
+    struct job *jobs[8];
+    unsigned n_jobs;
+    bool is_stopping;
+    bool has_no_memory; /* for a job: it ends at once */
+
+    unsigned n_loaded, n_waiters;
+    struct shared_loaded loaded; /* the last; its message may be freed */
+    uint64_t loaded_after[8];    /* in order */
+} w;
+
+static uint64_t
+lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum status
+make(struct shared_message *message, enum log_patience patience,
+     struct problem *why)
+{
+    const struct shared_wish *wish = &message->wish;
+    uint64_t start = shared_wish_start(wish);
+
+    (void)why;
+    if (patience == LOG_MEMORY && start < w.on_disk)
+        return STATUS_AGAIN;
+    w.n_made++;
+    message->last = lesser(lesser(wish->upto, w.head), start + w.most);
+    if (w.status)
+        return w.status;
+    message->is_full = wish->upto == UINT64_MAX && message->last < w.head;
+    if (!wish->filter || message->last > w.passing)
+        message->size = (size_t)(message->last - wish->after) * w.weight;
+    message->data = calloc(1, message->size + 1);
+    assert_non_null(message->data);
+    return STATUS_OK;
+}
+
+static void
+work(struct shared_messages *messages, struct job *job)
+{
+    assert_ptr_equal(messages, &w.messages);
+    if (w.has_no_memory) {
+        job->work(job);
+        job->done(job);
+        return;
+    }
+    assert_true(w.n_jobs < 8);
+    w.jobs[w.n_jobs++] = job;
+}
+
+static void
+run_job(void)
+{
+    struct job *job = w.jobs[0];
+
+    assert_true(w.n_jobs > 0);
+    memmove(w.jobs, w.jobs + 1, --w.n_jobs * sizeof(*w.jobs));
+    job->work(job);
+    job->done(job);
+}
+
+static bool
+is_stopping(struct shared_messages *messages)
+{
+    (void)messages;
+    return w.is_stopping;
+}
+
+static void
+on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
+{
+    w.n_loaded++;
+    w.loaded = *loaded;
+    while (!list_is_empty(loaded->waiters)) {
+        list_remove(loaded->waiters->next);
+        w.n_waiters++;
+    }
+    if (!loaded->message)
+        return;
+    w.loaded_after[w.n_loaded - 1] = loaded->message->wish.after;
+    shared_messages_adopt(messages, loaded->message);
+    shared_messages_settle(messages, loaded->message);
+}
+
+static const struct shared_calls calls = {
+    .part = "test",
+    .make = make,
+    .work = work,
+    .is_stopping = is_stopping,
+    .loaded = on_loaded,
+};
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    w = (struct world){.most = UINT64_MAX / 2, .weight = 1};
+    shared_messages_init(&w.messages, &calls, BUDGET);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(w.messages.held_bytes, 0);
+    assert_int_equal(w.messages.suspect_bytes, 0);
+    shared_messages_fini(&w.messages);
+    assert_int_equal(w.messages.n_idle, 0);
+    assert_int_equal(w.messages.idle_bytes, 0);
+    return 0;
+}
+
+static struct shared_wish
+wish_for(uint64_t after, uint64_t upto)
+{
+    return (struct shared_wish){
+        .channel = {.epoch = "0123456789abcdef", .end = UINT64_MAX},
+        .after = after,
+        .upto = upto,
+    };
+}
+
+static struct shared_message *
+made_for(const struct shared_wish *wish)
+{
+    struct shared_message *message;
+    uint64_t last;
+
+    assert_int_equal(
+        shared_messages_make(&w.messages, &message, wish, &last, NULL),
+        STATUS_OK);
+    assert_int_equal(last, message->last);
+    shared_messages_adopt(&w.messages, message);
+    return message;
+}
+
+static struct shared_message *
+made(uint64_t after, uint64_t upto)
+{
+    struct shared_wish wish = wish_for(after, upto);
+
+    return made_for(&wish);
+}
+
+static void
+settle(struct shared_message *message)
+{
+    shared_messages_settle(&w.messages, message);
+}
+
+static struct shared_message *
+found_for(const struct shared_wish *wish)
+{
+    struct shared_message *message =
+        shared_messages_find(&w.messages, wish, w.head);
+
+    if (message)
+        settle(message);
+    return message;
+}
+
+static struct shared_message *
+found(uint64_t after, uint64_t upto)
+{
+    struct shared_wish wish = wish_for(after, upto);
+
+    return found_for(&wish);
+}
+
+FIXTURE(set_up, tear_down);
+
+/* Messages */
+
+/* An unheld message is found for a while; but not one that lacks newer entries,
+ * except by a reader that wants that very range. */
+TEST(are_found_as_long_as_they_serve)
+{
+    struct shared_message *message;
+
+    w.head = 3;
+    message = made(0, UINT64_MAX);
+    settle(message);
+    assert_ptr_equal(found(0, UINT64_MAX), message);
+    assert_null(found(1, UINT64_MAX));
+    w.head = 4;
+    assert_null(found(0, UINT64_MAX));
+    assert_ptr_equal(found(0, 3), message);
+    assert_null(found(0, 2));
+}
+
+/* A full message serves also when there is more behind it. */
+TEST(are_found_where_they_are_full)
+{
+    struct shared_message *message;
+
+    w.head = 20;
+    w.most = 10;
+    message = made(0, UINT64_MAX);
+    assert_int_equal(message->last, 10);
+    settle(message);
+    assert_ptr_equal(found(0, UINT64_MAX), message);
+}
+
+/* All that determines the bytes tells two messages apart. */
+TEST(are_found_for_the_same_bytes_only)
+{
+    struct filter_class filters[2] = {{.id = 1}, {.id = 2}};
+    struct shared_wish wish = wish_for(0, UINT64_MAX), other;
+    struct shared_message *message;
+    struct set set;
+
+    w.head = 3;
+    wish.filter = &filters[0];
+    message = made_for(&wish);
+    settle(message);
+    assert_ptr_equal(found_for(&wish), message);
+
+    other = wish;
+    other.channel.kind = 1;
+    assert_null(found_for(&other));
+    other = wish;
+    other.channel.set = &set;
+    assert_null(found_for(&other));
+    other = wish;
+    other.channel.epoch[0] = 'f';
+    assert_null(found_for(&other));
+    other = wish;
+    other.is_plain = true;
+    assert_null(found_for(&other));
+    other = wish;
+    other.filter = &filters[1];
+    assert_null(found_for(&other));
+    filters[1].id = 1; /* an address says nothing: the id does */
+    assert_ptr_equal(found_for(&other), message);
+}
+
+/* An empty message serves every reader that begins to search at its place,
+ * wherever the last message of the reader ended. */
+TEST(serve_all_that_search_there_if_they_are_empty)
+{
+    struct filter_class filter = {.id = 1};
+    struct shared_wish wish = wish_for(2, UINT64_MAX);
+    struct shared_message *message;
+
+    w.head = w.passing = 9;
+    wish.filter = &filter;
+    wish.reached = 5;
+    message = made_for(&wish);
+    assert_int_equal(message->size, 0);
+    settle(message);
+    wish.after = 4;
+    assert_ptr_equal(found_for(&wish), message);
+    wish.after = wish.reached = 5;
+    assert_ptr_equal(found_for(&wish), message);
+    wish.reached = 6;
+    assert_null(found_for(&wish));
+}
+
+/* A reader finds a message and makes others before it holds the first: the
+ * first stays. */
+TEST(stay_while_they_are_looked_at)
+{
+    struct shared_message *message;
+    struct shared_wish wish = wish_for(0, 1);
+
+    w.head = SHARED_MESSAGES_KEPT + 2;
+    settle(made(0, 1));
+    message = shared_messages_find(&w.messages, &wish, 0);
+    assert_non_null(message);
+    shared_messages_hold(&w.messages, message, false); /* another reader */
+    shared_messages_release(&w.messages, message, false);
+    for (uint64_t after = 1; after < w.head; after++)
+        settle(made(after, after + 1));
+    assert_ptr_equal(found(0, 1), message);
+    settle(message);
+}
+
+/* W-092: a held message counts once, for suspects too. Suspects may hold up to
+ * a half, and share messages that they hold already. */
+TEST(count_while_they_are_held)
+{
+    struct shared_messages *all = &w.messages;
+    struct shared_message *a, *b;
+
+    all->max_bytes = 40000;
+    w.weight = 20000;
+    w.head = 2;
+    a = made(0, 1);
+    b = made(1, 2);
+    assert_int_equal(all->held_bytes, 0);
+
+    shared_messages_hold(all, a, false);
+    shared_messages_hold(all, a, false);
+    assert_int_equal(all->held_bytes, a->size);
+    assert_int_equal(all->suspect_bytes, 0);
+    assert_true(shared_messages_have_room(all, NULL, true));
+    shared_messages_hold(all, a, true);
+    assert_int_equal(all->held_bytes, a->size);
+    assert_int_equal(all->suspect_bytes, a->size);
+    assert_false(shared_messages_have_room(all, NULL, true));
+    assert_false(shared_messages_have_room(all, b, true));
+    assert_true(shared_messages_have_room(all, a, true));
+    assert_true(shared_messages_have_room(all, NULL, false));
+    shared_messages_hold(all, b, false);
+    assert_false(shared_messages_have_room(all, NULL, false));
+    assert_true(shared_messages_have_room(all, b, false));
+
+    shared_messages_release(all, a, false);
+    shared_messages_release(all, a, false);
+    assert_int_equal(all->held_bytes, a->size + b->size);
+    shared_messages_release(all, a, true);
+    shared_messages_release(all, b, false);
+    settle(a);
+    settle(b);
+}
+
+/* The number and the bytes of unheld messages are limited. */
+TEST(are_not_kept_for_long)
+{
+    w.head = 2 * SHARED_MESSAGES_KEPT;
+    for (unsigned i = 0; i < w.head; i++)
+        settle(made(i, i + 1));
+    assert_int_equal(w.messages.n_idle, SHARED_MESSAGES_KEPT);
+    assert_null(found(0, 1));
+    assert_non_null(found(w.head - 1, w.head));
+    w.weight = SHARED_MESSAGES_KEPT_BYTES / 4;
+    for (unsigned i = 0; i < 8; i++)
+        settle(made(i, i + 1));
+    assert_int_equal(w.messages.n_idle, 4);
+    assert_int_equal(w.messages.idle_bytes, SHARED_MESSAGES_KEPT_BYTES);
+}
+
+/* Loads */
+
+struct reader {
+    struct list node;
+};
+
+/* Has a reader wait for a message from the disk; a new one has a node in no
+ * list. */
+static void
+load(struct reader *reader, uint64_t after, bool is_suspect)
+{
+    struct shared_wish wish = wish_for(after, UINT64_MAX);
+
+    list_init(&reader->node);
+    assert_int_equal(
+        shared_messages_load(&w.messages, &wish, is_suspect, &reader->node),
+        STATUS_OK);
+}
+
+/* Begins as many loads as may run at once. */
+static void
+load_all_that_may_run(struct reader *readers)
+{
+    for (uint64_t i = 0; i < SHARED_MESSAGES_LOADS; i++)
+        load(&readers[i], 100 + i, false);
+    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
+}
+
+TEST(readers_with_the_same_wish_share_a_load)
+{
+    struct shared_wish wish = wish_for(0, UINT64_MAX);
+    struct shared_message *message;
+    struct reader readers[3];
+    uint64_t last;
+
+    w.head = w.on_disk = 9;
+    assert_int_equal(
+        shared_messages_make(&w.messages, &message, &wish, &last, NULL),
+        STATUS_AGAIN);
+    load(&readers[0], 0, false);
+    load(&readers[1], 0, false); /* the load runs */
+    load(&readers[2], 1, false);
+    assert_int_equal(w.n_jobs, 2);
+    run_job();
+    assert_int_equal(w.n_loaded, 1);
+    assert_int_equal(w.n_waiters, 2);
+    assert_int_equal(w.loaded.status, STATUS_OK);
+    assert_ptr_equal(found(0, UINT64_MAX), w.loaded.message);
+    run_job();
+    assert_int_equal(w.n_waiters, 3);
+    assert_int_equal(w.n_made, 2);
+}
+
+/* However many readers are behind, few loads run at once, and no load for a
+ * reader that has gone. */
+TEST(a_load_without_readers_is_not_begun)
+{
+    struct reader readers[SHARED_MESSAGES_LOADS + 2];
+    struct reader *gone = &readers[SHARED_MESSAGES_LOADS], *next = gone + 1;
+
+    w.head = w.on_disk = 200;
+    load_all_that_may_run(readers);
+    load(gone, 1, false);
+    load(next, 2, false);
+    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
+    list_remove(&gone->node);
+    list_remove(&readers[0].node); /* runs, and ends for nobody */
+    run_job();
+    assert_int_equal(w.n_waiters, 0);
+    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
+    while (w.n_jobs > 0)
+        run_job();
+    assert_int_equal(w.n_loaded, SHARED_MESSAGES_LOADS + 1);
+    assert_int_equal(w.n_made, SHARED_MESSAGES_LOADS + 1);
+    assert_null(found(1, UINT64_MAX));
+}
+
+/* W-092: a suspect waits behind every healthy reader, and for room of its own;
+ * a load that a healthy reader also wants is healthy. */
+TEST(loads_of_suspects_come_last)
+{
+    struct reader readers[SHARED_MESSAGES_LOADS], suspects[2], healthy[2];
+    const uint64_t *after = w.loaded_after + SHARED_MESSAGES_LOADS;
+    struct shared_message *held;
+
+    w.head = w.on_disk = 200;
+    load_all_that_may_run(readers);
+    load(&suspects[0], 1, true);
+    load(&suspects[1], 2, true);
+    load(&healthy[0], 3, false);
+    load(&healthy[1], 2, false);
+    while (w.n_jobs > 0)
+        run_job();
+    assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 4);
+    assert_int_equal(after[0], 3);
+    assert_int_equal(after[1], 2);
+    assert_int_equal(after[2], 1);
+
+    w.on_disk = 0;
+    w.weight = BUDGET / 2;
+    held = made(0, 1);
+    shared_messages_hold(&w.messages, held, true);
+    settle(held);
+    w.on_disk = 200;
+    load(&suspects[0], 4, true);
+    assert_int_equal(w.n_jobs, 0);
+    load(&healthy[0], 5, false);
+    assert_int_equal(w.n_jobs, 1);
+    run_job();
+    shared_messages_release(&w.messages, held, true);
+    shared_messages_go_on(&w.messages);
+    run_job();
+    assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 6);
+}
+
+/* A load begins when there is room for its message. */
+TEST(loads_wait_for_room)
+{
+    struct shared_message *held;
+    struct reader reader;
+
+    w.head = 2;
+    w.weight = BUDGET;
+    held = made(0, 1);
+    shared_messages_hold(&w.messages, held, false);
+    settle(held);
+    w.on_disk = 2;
+    load(&reader, 1, false);
+    assert_int_equal(w.n_jobs, 0);
+    shared_messages_release(&w.messages, held, false);
+    shared_messages_go_on(&w.messages);
+    run_job();
+    assert_int_equal(w.n_waiters, 1);
+}
+
+TEST(a_load_that_fails_says_why)
+{
+    struct reader reader;
+
+    w.head = w.on_disk = 7;
+    w.status = STATUS_GONE;
+    load(&reader, 0, false);
+    run_job();
+    assert_null(w.loaded.message);
+    assert_int_equal(w.loaded.status, STATUS_GONE);
+    assert_int_equal(w.loaded.last, 7);
+    assert_int_equal(w.n_waiters, 1);
+}
+
+/* A job may end within the call that begins it. */
+TEST(loads_go_on_without_memory_for_a_job)
+{
+    struct reader readers[SHARED_MESSAGES_LOADS], more[3];
+
+    w.head = w.on_disk = 200;
+    load_all_that_may_run(readers);
+    for (uint64_t i = 0; i < 3; i++)
+        load(&more[i], i, false);
+    w.has_no_memory = true;
+    while (w.n_jobs > 0)
+        run_job();
+    assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 3);
+}
+
+/* The end of the owner waits for the loads that run, and for no other. */
+TEST(no_load_begins_at_the_end)
+{
+    struct reader readers[SHARED_MESSAGES_LOADS], last;
+
+    w.head = w.on_disk = 200;
+    load_all_that_may_run(readers);
+    load(&last, 1, false);
+    w.is_stopping = true;
+    while (w.n_jobs > 0)
+        run_job();
+    assert_int_equal(w.n_loaded, SHARED_MESSAGES_LOADS);
+    list_remove(&last.node);
+}
