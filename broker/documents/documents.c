@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/path_pattern.h"
-#include "proto/datetime.h"
 
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
  * generation or a set, "{last}" for the last one of several, or the number of a
@@ -131,29 +130,4 @@ documents_find(struct slice path, struct document_found *found)
         if (row_matches(&documents[i], path, found))
             return STATUS_OK;
     return STATUS_NOT_FOUND;
-}
-
-void
-document_close(struct document *document)
-{
-    if (document->body)
-        document->body->free(document->body);
-    if (document->gzip)
-        document->gzip->free(document->gzip);
-    document->body = document->gzip = NULL;
-}
-
-enum status
-document_of_text(struct document *document, struct buf *text,
-                 struct problem *why)
-{
-    struct digest tag;
-
-    digest_start(&tag, buf_slice(text));
-    *document = (struct document){
-        .body = body_of_buf(text),
-        .tag = tag,
-        .modified_us = DATETIME_NONE,
-    };
-    return document->body ? STATUS_OK : problem_memory(why);
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "broker/archive/renewal.h"
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
@@ -94,7 +95,7 @@ on_answered(struct task *task)
     if (rq && rc == STATUS_NOT_FOUND)
         answer_incomplete(rq, &b->order);
     else if (rq && rc && rc != STATUS_AGAIN)
-        routes_answer_failure(rq, rc, &b->order.why, NULL, NULL);
+        answers_failure(rq, rc, &b->order.why, NULL, NULL);
     else if (rq)
         answer_built(rq, b);
     free(b);
@@ -125,7 +126,7 @@ on_end(struct request *rq)
     if (archiver_order(b->archiver, &b->order)) {
         free(b);
         problem_set(&why, "the broker is ending");
-        routes_answer_failure(rq, STATUS_STOPPED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_STOPPED, &why, NULL, NULL);
     }
 }
 
@@ -147,7 +148,7 @@ post(struct http *http, struct request *rq, const struct route_target *target,
     struct building *b = calloc(1, sizeof(*b));
 
     if (!b) {
-        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     b->archiver = http->archiver;

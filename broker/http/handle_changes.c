@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "broker/base/metrics.h"
+#include "broker/http/answers.h"
 #include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -72,7 +73,7 @@ refuse(struct request *rq, struct posting *p, enum status rc,
     post_answer_count_rejected(rc);
     request_set_user(rq, NULL);
     posting_free(p);
-    routes_answer_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why, NULL, NULL);
 }
 
 /* Hands the ingest to the log, after the end of the body. */

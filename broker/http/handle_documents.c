@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "broker/documents/documents.h"
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
@@ -181,14 +182,14 @@ answer_document(struct request *rq, struct opening *o)
     if (add_body(&r, document, &verdict))
         request_answer(rq, &r);
     else
-        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
 }
 
 static void
 answer(struct request *rq, struct opening *o)
 {
     if (o->status) {
-        routes_answer_failure(rq, o->status, &o->why, NULL, NULL);
+        answers_failure(rq, o->status, &o->why, NULL, NULL);
         return;
     }
     answer_document(rq, o);
@@ -222,7 +223,7 @@ open_later(struct request *rq, const struct opening *asked)
     struct opening *o = malloc(sizeof(*o));
 
     if (!o) {
-        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     *o = *asked;
@@ -287,7 +288,7 @@ handle_documents_get(struct http *http, struct request *rq,
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
-        o.wish.set = routes_set(http, rq, target->name, &o.wish.head);
+        o.wish.set = answers_find_set(http, rq, target->name, &o.wish.head);
         if (!o.wish.set)
             return;
     }

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "broker/http/answers.h"
 #include "broker/http/hub_request.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -29,7 +30,7 @@ read_form(struct request *rq, struct hub_request *a)
     if (rc)
         hub_request_refuse(rq, a, rc, &why);
     else if (a->command->kind == COMMAND_PUBLISH &&
-             routes_may_publish(a->http, &why))
+             answers_may_publish(a->http, &why))
         hub_request_refuse_as(rq, a, 403, &why);
     else
         hub_request_submit(rq, a);
@@ -124,7 +125,7 @@ receive_notification(struct http *http, struct request *rq, struct slice type,
     struct hub_request *a;
     enum status rc;
 
-    if (routes_may_publish(http, &why)) {
+    if (answers_may_publish(http, &why)) {
         request_answer_problem(rq, 403, &why, NULL, NULL);
         return;
     }

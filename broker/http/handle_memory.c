@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "broker/documents/change_memory.h"
+#include "broker/http/answers.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -84,8 +85,8 @@ answer_memory(struct request *rq, const struct reading *r)
 
         /* If the set was removed meanwhile, there is no position to restart
          * at. */
-        routes_answer_failure(rq, r->status, &r->why,
-                              exists ? r->wish.set : NULL, &head);
+        answers_failure(rq, r->status, &r->why, exists ? r->wish.set : NULL,
+                        &head);
         return;
     }
     response_init(&answer, 200, r->type);
@@ -120,10 +121,11 @@ on_resumed(struct request *rq, void *user)
     struct set *set = NULL;
 
     if (rq) /* answers if the set was removed */
-        set = routes_set(r->http, rq, slice_of(r->wish.set->name), &r->head);
+        set = answers_find_set(r->http, rq, slice_of(r->wish.set->name),
+                               &r->head);
     if (set && set != r->wish.set) {
         problem_set(&r->why, "the set was removed, and made again");
-        routes_answer_failure(rq, STATUS_GONE, &r->why, set, &r->head);
+        answers_failure(rq, STATUS_GONE, &r->why, set, &r->head);
     }
     if (set != r->wish.set) {
         reading_free(r);
@@ -283,7 +285,7 @@ handle_memory_get(struct http *http, struct request *rq,
     int64_t wait_us = 0;
 
     if (!r) {
-        routes_answer_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
+        answers_failure(rq, STATUS_MEMORY, NULL, NULL, NULL);
         return;
     }
     r->http = http;

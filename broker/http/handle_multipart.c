@@ -6,6 +6,7 @@
 #include "broker/archive/archiver.h"
 #include "broker/archive/multipart_post.h"
 #include "broker/base/metrics.h"
+#include "broker/http/answers.h"
 #include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -93,7 +94,7 @@ discard_done(struct job *job)
         post_answer_count_rejected(c->rc);
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
-        routes_answer_failure(rq, c->rc, &c->why, NULL, NULL);
+        answers_failure(rq, c->rc, &c->why, NULL, NULL);
     }
     consigning_free(c);
 }

@@ -10,6 +10,7 @@
 #include "broker/archive/content_check.h"
 #include "broker/archive/uploads.h"
 #include "broker/base/metrics.h"
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/decoding.h"
@@ -137,7 +138,7 @@ discard_done(struct job *job)
         request_set_user(rq, NULL);
         request_resume(rq); /* drains the rest of the body */
         count_rejected(response_status_of(p->rc));
-        routes_answer_failure(rq, p->rc, &p->why, NULL, NULL);
+        answers_failure(rq, p->rc, &p->why, NULL, NULL);
     }
     putting_free(p);
 }
@@ -224,7 +225,7 @@ static void
 answer_failed(struct request *rq, const struct upload_outcome *o)
 {
     count_rejected(response_status_of(o->status));
-    routes_answer_failure(rq, o->status, &o->why, NULL, NULL);
+    answers_failure(rq, o->status, &o->why, NULL, NULL);
 }
 
 static void
@@ -578,7 +579,7 @@ handle_resources_put(struct http *http, struct request *rq,
     enum status rc;
 
     if (!p) {
-        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
         return;
     }
     p->http = http;

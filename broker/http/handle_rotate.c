@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/log/post.h"
 #include "broker/net/response.h"
@@ -52,7 +53,7 @@ on_answered(struct task *task)
     struct request *rq = ticket_request(c->ticket);
 
     if (rq && c->post.status)
-        routes_answer_failure(rq, c->post.status, &c->post.why, NULL, NULL);
+        answers_failure(rq, c->post.status, &c->post.why, NULL, NULL);
     else if (rq)
         answer_closed(rq, c);
     free(c);
@@ -87,7 +88,7 @@ on_end(struct request *rq)
         if (rc == STATUS_STOPPED)
             problem_set(&why, "the broker is ending");
         free(c);
-        routes_answer_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why, NULL, NULL);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/http/set_description.h"
 #include "broker/net/response.h"
@@ -54,7 +55,7 @@ answer_set(struct request *rq, unsigned status, const struct set *set,
     buf_init(&text, DESCRIPTION_MAX);
     set_description_set(&text, set, head);
     if (text.failed) {
-        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
         buf_fini(&text);
         return;
     }
@@ -108,7 +109,7 @@ on_answered(struct task *task)
         if (post->status == STATUS_CONFLICT) {
             answer_conflict(rq, p->alteration);
         } else if (post->status) {
-            routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+            answers_failure(rq, post->status, &post->why, NULL, NULL);
         } else {
             log_head(p->alteration->set->log, &head);
             answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
@@ -134,7 +135,7 @@ refuse(struct request *rq, struct putting *p, enum status rc,
 {
     request_set_user(rq, NULL);
     putting_free(p);
-    routes_answer_failure(rq, rc, why, NULL, NULL);
+    answers_failure(rq, rc, why, NULL, NULL);
 }
 
 static void
@@ -158,7 +159,7 @@ may_put(struct putting *p, const struct alter_wish *wish, struct problem *why)
         !alter_read(p->http->registry, wish, &settings, NULL) && settings.peers;
 
     settings_fini(&settings);
-    return !names_peers || !routes_may_publish(p->http, why);
+    return !names_peers || !answers_may_publish(p->http, why);
 }
 
 static void
@@ -249,7 +250,7 @@ handle_set_put(struct http *http, struct request *rq,
     enum status rc = read_yes(rq, "new", &is_new, &why);
 
     if (rc)
-        routes_answer_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why, NULL, NULL);
     else
         receive_settings(http, rq, target,
                          is_new ? ALTER_CREATE : ALTER_REPLACE);
@@ -278,7 +279,7 @@ on_removed(struct task *task)
     struct response r;
 
     if (rq && post->status) {
-        routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+        answers_failure(rq, post->status, &post->why, NULL, NULL);
     } else if (rq) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
@@ -311,7 +312,7 @@ begin_removal(struct request *rq, struct set *set)
     }
     if (rc) {
         free(d);
-        routes_answer_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why, NULL, NULL);
     }
 }
 
@@ -368,7 +369,7 @@ handle_sets_get(struct http *http, struct request *rq,
         (is_bad || (after.size > 0 && !set_name_is_valid(after)))) {
         problem_set(&why, "after: \"%s\" is not the name of a set",
                     problem_quote(after).text);
-        routes_answer_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
+        answers_failure(rq, STATUS_MALFORMED, &why, NULL, NULL);
         return;
     }
     page = malloc(sizeof(*page));
@@ -379,7 +380,7 @@ handle_sets_get(struct http *http, struct request *rq,
         write_page(&text, http, page, n, is_more);
     }
     if (!page || text.failed) {
-        routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
+        answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "no-cache");
@@ -387,7 +388,7 @@ handle_sets_get(struct http *http, struct request *rq,
         if (r.body)
             request_answer(rq, &r);
         else
-            routes_answer_failure(rq, problem_memory(&why), &why, NULL, NULL);
+            answers_failure(rq, problem_memory(&why), &why, NULL, NULL);
     }
     free(page);
     buf_fini(&text);

@@ -1,6 +1,7 @@
 /*
  * handle_stream.c - hands a connection to push.
  */
+#include "broker/http/answers.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -113,7 +114,7 @@ handle_stream_get(struct http *http, struct request *rq,
         request_answer(rq, &r);
     } else if ((rc = wanted_transport(rq, &wish, &why)) ||
                (rc = read_wish(rq, &target->head, &wish, &why))) {
-        routes_answer_failure(rq, rc, &why, NULL, NULL);
+        answers_failure(rq, rc, &why, NULL, NULL);
     } else if (request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
         eventsource_head(&r);

@@ -1,7 +1,7 @@
 #include "broker/http/post_answer.h"
 
 #include "broker/base/metrics.h"
-#include "broker/http/routes.h"
+#include "broker/http/answers.h"
 #include "broker/net/response.h"
 #include "proto/json.h"
 
@@ -78,7 +78,7 @@ post_answer_answer(struct request *rq, const struct ingest *ingest)
     if (post->status)
         post_answer_count_rejected(post->status);
     if (rq && post->status)
-        routes_answer_failure(rq, post->status, &post->why, NULL, NULL);
+        answers_failure(rq, post->status, &post->why, NULL, NULL);
     else if (rq)
         answer_posted(rq, ingest_set(ingest), post);
 }

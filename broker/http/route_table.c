@@ -290,6 +290,12 @@ _Static_assert(REQUEST_TARGET_MAX == 8192 && REQUEST_FIELD_MAX == 8192 &&
                    REQUEST_FIELDS_MAX == 100 && REQUEST_HEAD_MAX == 16384,
                "the refusals above say so");
 
+const char *
+route_method(enum method method)
+{
+    return method == METHOD_GET ? "GET, HEAD" : method_name(method);
+}
+
 static const char *
 own_status(const struct route *route, unsigned status)
 {

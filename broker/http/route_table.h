@@ -56,7 +56,7 @@ struct route {
     handler_fn *handler;
     enum route_of of;
     bool is_publisher;      /* only for clients that may publish
-                               (routes_may_publish) */
+                               (answers_may_publish) */
     bool is_stream;         /* a WebSocket may begin here */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
@@ -72,6 +72,9 @@ extern const size_t route_table_size;
 
 /* The row of all documents. */
 extern const struct route route_documents;
+
+/* The methods of a row: for GET "GET, HEAD". */
+const char *route_method(enum method method);
 
 /* True if the handler of the route, or the router by its row, may answer with
  * this status. */

@@ -6,16 +6,10 @@
 #include "base/path_pattern.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
+#include "broker/http/answers.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
 #include "broker/sets/alteration.h"
-#include "broker/sets/positions.h"
-
-const char *
-route_method(enum method method)
-{
-    return method == METHOD_GET ? "GET, HEAD" : method_name(method);
-}
 
 static void
 allow(struct route_found *found, enum method method)
@@ -68,6 +62,16 @@ refuse(struct request *rq, const struct route *route, unsigned status,
     request_answer_problem(rq, status, why, accept, NULL);
 }
 
+/* The Content-Type without its parameters; empty: none. */
+static struct slice
+media_type_of(struct request *rq)
+{
+    struct slice type = {NULL, 0};
+
+    request_header(rq, "content-type", &type);
+    return slice_trimmed(slice_take(&type, ';'));
+}
+
 static bool
 names_type(const char *types, struct slice type)
 {
@@ -89,7 +93,7 @@ static const struct route_body *
 find_body(const struct route *route, struct request *rq)
 {
     const struct route_body *body = route->bodies;
-    struct slice type = routes_media_type(rq);
+    struct slice type = media_type_of(rq);
 
     if (!body->types || (body->is_optional && !request_has_body(rq)))
         return body;
@@ -103,7 +107,7 @@ static void
 refuse_type(struct request *rq, const struct route *route)
 {
     const struct route_body *body = route->bodies;
-    struct slice type = routes_media_type(rq);
+    struct slice type = media_type_of(rq);
     bool has_two = body[1].types != NULL;
     struct problem why = {""};
     struct response r;
@@ -178,7 +182,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
     case OF_NOTHING:
         break;
     case OF_SET:
-        target->set = routes_set(http, rq, target->name, &target->head);
+        target->set = answers_find_set(http, rq, target->name, &target->head);
         return target->set != NULL;
     case OF_NEW_SET:
         is_good = !alter_check_name(target->name, &why);
@@ -213,7 +217,7 @@ routes_run(struct http *http, struct request *rq,
     struct problem why = {""};
 
     request_expect(rq, may_answer, route);
-    if (route->is_publisher && routes_may_publish(http, &why)) {
+    if (route->is_publisher && answers_may_publish(http, &why)) {
         refuse(rq, route, 403, &why, NULL);
         return;
     }
@@ -246,64 +250,4 @@ routes_answer_options(struct request *rq, const struct route_found *found)
     if (found->patch) /* RFC 5789 section 3.1 */
         response_header(&r, "Accept-Patch", "%s", found->patch->bodies->types);
     request_answer(rq, &r);
-}
-
-/* For handlers */
-
-struct set *
-routes_set(struct http *http, struct request *rq, struct slice name,
-           struct head *head)
-{
-    bool was_removed;
-    struct set *set = registry_look(http->registry, name, head, &was_removed);
-    struct problem why = {""};
-
-    if (set)
-        return set;
-    if (was_removed) {
-        problem_set(&why, "the set \"%s\" was removed",
-                    problem_quote(name).text);
-        request_answer_problem(rq, 410, &why, NULL, NULL);
-    } else {
-        problem_set(&why, "there is no set \"%s\"", problem_quote(name).text);
-        request_answer_problem(rq, 404, &why, NULL, NULL);
-    }
-    return NULL;
-}
-
-struct slice
-routes_media_type(struct request *rq)
-{
-    struct slice type = {NULL, 0};
-
-    request_header(rq, "content-type", &type);
-    return slice_trimmed(slice_take(&type, ';'));
-}
-
-enum status
-routes_may_publish(const struct http *http, struct problem *why)
-{
-    if (http->is_open)
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "publishing to the hub, relays, and sets with an "
-                   "upstreamTopic or hubs are for a broker that only its own "
-                   "machine can reach; this one was started with "
-                   "--insecure-open");
-}
-
-void
-routes_answer_failure(struct request *rq, enum status rc,
-                      const struct problem *why, const struct set *set,
-                      const struct head *head)
-{
-    struct buf members;
-
-    buf_init(&members, 4096);
-    if (rc == STATUS_GONE && set && head)
-        positions_members(set, head, &members);
-    request_answer_problem(rq, response_status_of(rc), why, NULL,
-                           members.size && !members.failed ? members.data
-                                                           : NULL);
-    buf_fini(&members);
 }

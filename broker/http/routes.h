@@ -1,5 +1,5 @@
 /*
- * routes.h - finds the handler of a request; functions for handlers.
+ * routes.h - finds the handler of a request.
  *
  * The rows are in route_table.c. The router checks the request against its row
  * before it calls the handler.
@@ -70,30 +70,7 @@ void routes_find(enum method method, struct slice path,
 void routes_run(struct http *http, struct request *rq,
                 const struct route_found *found);
 
-/* The methods of a row: for GET "GET, HEAD". */
-const char *route_method(enum method method);
-
 /* Answers OPTIONS: 204, with the methods of the path. */
 void routes_answer_options(struct request *rq, const struct route_found *found);
-
-/* Finds the set of that name, with its head. If it does not exist answers 404,
- * or 410 if it was removed, and returns NULL. */
-struct set *routes_set(struct http *http, struct request *rq, struct slice name,
-                       struct head *head);
-
-/* The Content-Type without its parameters; empty: none. During on_request. */
-struct slice routes_media_type(struct request *rq);
-
-/* Checks that anyone may publish to the hub, and register relays. There are no
- * tokens, so only on an open broker (W-124). Else the answer is 403, with
- * `why`. */
-MUST_CHECK enum status routes_may_publish(const struct http *http,
-                                          struct problem *why);
-
-/* Answers a failure with its HTTP status; for STATUS_GONE with the members that
- * name a position to continue at. `set` and `head` may be NULL. */
-void routes_answer_failure(struct request *rq, enum status rc,
-                           const struct problem *why, const struct set *set,
-                           const struct head *head);
 
 #endif

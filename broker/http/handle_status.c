@@ -1,11 +1,18 @@
 /*
- * handle_health.c - whether the process answers, and whether it takes posts.
+ * handle_status.c - the state of the broker, for operators: whether the process
+ * answers, whether it takes posts, its metrics for Prometheus, and its bridges
+ * to MQTT brokers.
  */
 #include <inttypes.h>
 
+#include "broker/base/metrics.h"
+#include "broker/base/process_metrics.h"
+#include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "proto/json.h"
+
+/* Health */
 
 void
 handle_health_get(struct http *http, struct request *rq,
@@ -111,4 +118,49 @@ handle_ready_get(struct http *http, struct request *rq,
     r.text = buf_slice(&text);
     request_answer(rq, &r);
     buf_fini(&text);
+}
+
+/* Metrics */
+
+/* Some 20 KB; the rows are bounded, see metrics.h. */
+#define METRICS_TEXT_MAX ((size_t)1 << 20)
+
+/* process_measure reads /proc. */
+static void
+write_metrics(struct http *http, struct buf *to)
+{
+    metrics_set(METRIC_BUILD_INFO, 1);
+    registry_measure(http->registry);
+    push_measure(http->push);
+    bridges_measure(http->bridges);
+    process_measure();
+    metrics_write(to);
+}
+
+void
+handle_metrics_get(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    (void)target;
+    answers_text(http, rq, METRICS_TYPE, METRICS_TEXT_MAX, write_metrics);
+}
+
+/* Bridges */
+
+/* BRIDGES_MAX of them, each with two reasons that are all escapes. */
+#define BRIDGES_TEXT_MAX ((size_t)1 << 18)
+
+/* On a worker, because each bridge looks at the heads of all its sets. */
+static void
+write_bridges(struct http *http, struct buf *to)
+{
+    bridges_write(http->bridges, to);
+}
+
+void
+handle_bridges_get(struct http *http, struct request *rq,
+                   const struct route_target *target)
+{
+    (void)target;
+    answers_text(http, rq, "application/json", BRIDGES_TEXT_MAX, write_bridges);
 }

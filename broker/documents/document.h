@@ -1,0 +1,86 @@
+/*
+ * document.h - a document, and the request for it.
+ *
+ *     document_wish --document_open_fn--> document --> body, read by pieces
+ */
+#ifndef BROKER_DOCUMENTS_DOCUMENT_H
+#define BROKER_DOCUMENTS_DOCUMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/log/log.h"
+#include "broker/net/body.h"
+#include "broker/sets/registry.h"
+#include "proto/buf.h"
+#include "proto/digest.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* The form of a document. Most have only XML. */
+enum document_form {
+    DOCUMENT_XML,
+    DOCUMENT_PLAIN, /* a Sitemap without ResourceSync's elements */
+    DOCUMENT_HTML   /* a page for people */
+};
+
+/* A request for a document. */
+struct document_wish {
+    struct registry *registry;
+    struct set *set;  /* NULL for documents of the whole Source */
+    struct head head; /* the set's head at one moment: the document is of that
+                         moment */
+    enum generation_kind kind; /* for documents that are built in generations */
+    uint64_t number; /* of a Change List, generation or set; or the first of
+                        several */
+    uint64_t last;   /* the last of several; the part of a generation */
+    enum document_form form;
+    uint64_t page; /* of DOCUMENT_HTML, from 1 on */
+    enum log_patience patience;
+};
+
+#define DOCUMENT_COVERED_MAX 900
+
+/* A document that was opened. Its receiver reads its bodies, or closes them
+ * unread. They cost next to nothing before the first piece is requested. */
+struct document {
+    struct body *body; /* uncompressed */
+    struct body *gzip; /* compressed; NULL: none */
+
+    /* Two documents of one address with the same tag have the same bytes,
+     * whichever process made them. The tag says nothing about the bytes of
+     * `gzip`. */
+    struct digest tag;
+
+    /* A whole second since which the document is final; every copy of an
+     * earlier state is older. DATETIME_NONE: not known, or it still changes.
+     * (The time of an event does not serve: a source may set it, and a list
+     * changes once more when it closes.) */
+    int64_t modified_us;
+    bool is_final;      /* it never changes again */
+    bool may_be_packed; /* it has a gzip, or will have one */
+
+    /* Other Capability Lists that cover it, beside its own set's: the value of
+     * a Link header; "": none. */
+    char covered_by[DOCUMENT_COVERED_MAX];
+};
+
+/* Frees the bodies that nobody reads. */
+void document_close(struct document *document);
+
+/* Makes a document of the bytes in `text`, and empties it. Its tag is their
+ * digest. */
+MUST_CHECK enum status document_of_text(struct document *document,
+                                        struct buf *text, struct problem *why);
+
+/* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
+ * LOG_DISK; STATUS_NOT_FOUND. */
+typedef enum status document_open_fn(const struct document_wish *wish,
+                                     struct document *document,
+                                     struct problem *why);
+
+/* Appends links to the value of the Link header, ", " between them. */
+typedef void document_links_fn(struct buf *to,
+                               const struct document_wish *wish);
+
+#endif
