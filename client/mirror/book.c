@@ -1,16 +1,32 @@
 /*
- * book.c - the database of a mirror: tables, statements, transactions, sets.
+ * book.c - the database of a mirror: what the mirror wants, and what it has.
  *
- * To change a table, raise VERSION and move the old one's rows in `prepare`.
+ *     book_told --> members --+--> settle --> resources.todo
+ *     book_have, book_lost ---+      the best member's description, against the
+ *                                    noted file
+ *
+ * To change a table, add a step.
  */
+#include "client/mirror/book.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "client/mirror/book_inside.h"
+#include "base/db.h"
+#include "proto/buf.h"
+#include "proto/change.h"
+#include "proto/datetime.h"
+#include "proto/digest.h"
 
-#define VERSION 1
+/* Most bytes that one resource lends. */
+#define LENT_MAX (16 * 1024 * 1024)
+
+#define HOUR_US    INT64_C(3600000000)
+#define HOURS_KEPT 48
+
+/* The removal does not count. */
+#define NO_HOUR INT64_MIN
 
 /*
  * resources  one row for each resource that is wanted or has a file. todo: enum
@@ -24,7 +40,7 @@
  * A loc is a BLOB, so that SQLite compares bytes. DATETIME_NONE is INT64_MIN,
  * LENGTH_NONE -1.
  */
-static const char schema[] =
+static const char *const steps[] = {
     "CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;"
     "CREATE TABLE sources (n INTEGER PRIMARY KEY, url TEXT UNIQUE);"
     "CREATE TABLE sets (id INTEGER PRIMARY KEY, url TEXT UNIQUE,"
@@ -39,8 +55,8 @@ static const char schema[] =
     " generation INTEGER, version INTEGER, when_us INTEGER, lastmod INTEGER,"
     " hash BLOB, length INTEGER, type BLOB, encoding BLOB, links BLOB,"
     " PRIMARY KEY (resource, set_id)) WITHOUT ROWID;"
-    "CREATE TABLE hours (hour INTEGER PRIMARY KEY, n INTEGER, n_of INTEGER);"
-    "PRAGMA user_version = 1;";
+    "CREATE TABLE hours (hour INTEGER PRIMARY KEY, n INTEGER, n_of INTEGER);",
+};
 
 #define RESOURCE                                                     \
     "SELECT id, loc, path, todo, left_run, expected, have,"          \
@@ -50,14 +66,47 @@ static const char schema[] =
     "SELECT version, when_us, lastmod, hash, length, type, encoding," \
     " links, set_id FROM members "
 
+enum book_sql {
+    SQL_COUNT,
+    SQL_STATE,
+    SQL_STATE_PUT,
+    SQL_SOURCE_ADD,
+    SQL_SOURCE,
+    SQL_SET,
+    SQL_SET_ADD,
+    SQL_SET_NEXT,
+    SQL_SET_REACH,
+    SQL_SET_GENERATION,
+    SQL_SET_NEW_GENERATION,
+    SQL_RESOURCE_ADD,
+    SQL_RESOURCE_GONE,
+    SQL_RESOURCE_TODO,
+    SQL_RESOURCE_EXPECT,
+    SQL_RESOURCE_DOUBT,
+    SQL_RESOURCE_HAVE,
+    SQL_RESOURCE_LOST,
+    SQL_RESOURCE_LEAVE,
+    SQL_MEMBER,
+    SQL_MEMBER_PUT,
+    SQL_MEMBER_GONE,
+    SQL_MEMBER_OLD,
+    SQL_MEMBER_NEXT,
+    SQL_LOOK,
+    SQL_FIND,
+    SQL_FIND_PATH,
+    SQL_NEXT,
+    SQL_WALK,
+    SQL_BEST,
+    SQL_HOUR_ADD,
+    SQL_HOUR_MOST,
+    SQL_HOUR_OLD,
+    N_SQL
+};
+
 static const char *const sql[N_SQL] = {
-    [SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [SQL_COMMIT] = "COMMIT",
-    [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_COUNT_HAVE] = "SELECT count(*), total(have), total(have_size * have)"
-                       " FROM resources",
-    [SQL_COUNT_TODO] = "SELECT count(*), total(bytes) FROM resources"
-                       " WHERE todo = ?1",
+    [SQL_COUNT] = "SELECT count(*), total(have), total(have_size * have),"
+                  " total(todo = 1), total(bytes * (todo = 1)),"
+                  " total(todo = 2) FROM resources",
     [SQL_STATE] = "SELECT value FROM state WHERE name = ?1",
     [SQL_STATE_PUT] = "INSERT OR REPLACE INTO state VALUES (?1, ?2)",
     [SQL_SOURCE_ADD] = "INSERT OR IGNORE INTO sources (url) VALUES (?1)",
@@ -118,86 +167,111 @@ static const char *const sql[N_SQL] = {
     [SQL_HOUR_OLD] = "DELETE FROM hours WHERE hour < ?1",
 };
 
+/* synchronous=FULL: a position is on the disk when a commit returns. */
+static const struct db_kind kind = {
+    .name = "the state of the mirror",
+    .mode = DB_OWN,
+    .steps = steps,
+    .n_steps = 1,
+    .sql = sql,
+    .n_sql = N_SQL,
+};
+
+struct book {
+    struct db db;
+    bool is_writing;
+    int64_t run;     /* number of this run: is_left counts in it alone */
+    int64_t version; /* the last one that the book assigned */
+    struct book_counts counts;
+    struct book_counts counts_before; /* of the open transaction */
+    int64_t version_before;
+    int64_t set; /* the set with `generation`; 0: none */
+    int64_t generation;
+    int64_t hour_first, hour_last; /* with removals in this transaction */
+    bool has_hours;
+    struct buf lent; /* text and hashes of the last resource or URL */
+    struct problem trouble;
+};
+
 /* Steps of the database */
 
-bool
-book_fail(struct book *book)
+/* Ends a step: true if it went well. */
+static bool
+end_step(struct book *book, enum status rc)
 {
-    int code = sqlite3_errcode(book->db);
-
-    if (code == SQLITE_NOMEM)
-        problem_memory(&book->trouble);
-    else if (code == SQLITE_FULL)
+    if (rc == STATUS_BUSY)
         problem(&book->trouble, STATUS_IO,
-                "the state of the mirror cannot be written: no room on "
-                "the disk; all that was done is kept, make room and run "
-                "it again");
-    else
-        problem(&book->trouble, STATUS_IO, "the state of the mirror: %s",
-                sqlite3_errmsg(book->db));
-    return false;
+                "the state of the mirror cannot be written: no room on the "
+                "disk; all that was done is kept, make room and run it again");
+    return !rc;
 }
 
-bool
-book_step(struct book *book, enum book_sql which, bool *has_row)
+static sqlite3_stmt *
+statement(const struct book *book, enum book_sql which)
 {
-    int rc = sqlite3_step(book->statements[which]);
+    return book->db.statements[which];
+}
 
-    if (has_row)
-        *has_row = rc == SQLITE_ROW;
-    if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+/* Runs a statement to its next row or its end. */
+static bool
+step_to_row(struct book *book, enum book_sql which, bool *has_row)
+{
+    if (end_step(book, db_step(&book->db, statement(book, which), has_row, NULL,
+                               &book->trouble)))
         return true;
-    book_fail(book);
-    sqlite3_reset(book->statements[which]);
+    sqlite3_reset(statement(book, which));
     return false;
 }
 
-void
-book_done(struct book *book, enum book_sql which)
+/* Runs it to its end, without rows. */
+static bool
+run_statement(struct book *book, enum book_sql which)
 {
-    sqlite3_reset(book->statements[which]);
-    sqlite3_clear_bindings(book->statements[which]);
+    return end_step(
+        book, db_run(&book->db, statement(book, which), NULL, &book->trouble));
 }
 
-bool
-book_run(struct book *book, enum book_sql which)
+static void
+bind_number(struct book *book, enum book_sql which, int n, int64_t value)
 {
-    bool is_good = book_step(book, which, NULL);
-
-    book_done(book, which);
-    return is_good;
+    sqlite3_bind_int64(statement(book, which), n, value);
 }
 
-void
-book_bind(struct book *book, enum book_sql which, int n, int64_t value)
+static void
+bind_bytes(struct book *book, enum book_sql which, int n, struct slice bytes)
 {
-    sqlite3_bind_int64(book->statements[which], n, value);
+    db_bind_bytes(statement(book, which), n, bytes);
 }
 
-void
-book_bind_bytes(struct book *book, enum book_sql which, int n,
-                struct slice bytes)
+static void
+bind_text(struct book *book, enum book_sql which, int n, const char *text)
 {
-    sqlite3_bind_blob64(book->statements[which], n,
-                        bytes.size > 0 ? bytes.data : "", bytes.size,
-                        SQLITE_STATIC);
+    db_bind_text(statement(book, which), n, slice_of(text));
 }
 
-void
-book_lend(struct book *book, struct book_lending *lending, struct slice *slice,
-          sqlite3_stmt *s, int column)
-{
-    const void *data = sqlite3_column_blob(s, column);
+/* Columns that are copied into `lent`. */
+struct lending {
+    struct slice *slices[8];
+    size_t at[8];
+    size_t n;
+};
 
-    *slice = (struct slice){NULL, (size_t)sqlite3_column_bytes(s, column)};
+/* Copies a column; end_lending sets `*slice`, when all columns are there. */
+static void
+lend_column(struct book *book, struct lending *lending, struct slice *slice,
+            sqlite3_stmt *s, int column)
+{
+    struct slice bytes = db_column(s, column);
+
+    *slice = (struct slice){NULL, bytes.size};
     lending->at[lending->n] = book->lent.size;
     lending->slices[lending->n++] = slice;
-    buf_add(&book->lent, data, slice->size);
+    buf_add(&book->lent, bytes.data, bytes.size);
     buf_add(&book->lent, "", 1);
 }
 
-bool
-book_lend_end(struct book *book, const struct book_lending *lending)
+static bool
+end_lending(struct book *book, const struct lending *lending)
 {
     if (book->lent.failed) {
         problem_memory(&book->trouble);
@@ -208,54 +282,7 @@ book_lend_end(struct book *book, const struct book_lending *lending)
     return true;
 }
 
-static void
-bind_text(struct book *book, enum book_sql which, int n, const char *text)
-{
-    sqlite3_bind_text(book->statements[which], n, text, -1, SQLITE_STATIC);
-}
-
 /* Opening */
-
-static bool
-execute(struct book *book, const char *text)
-{
-    return sqlite3_exec(book->db, text, NULL, NULL, NULL) == SQLITE_OK ||
-           book_fail(book);
-}
-
-/* FULL: a position is on the disk when a commit returns. */
-static bool
-prepare(struct book *book)
-{
-    sqlite3_stmt *s = NULL;
-    int version = -1;
-
-    if (!execute(book, "PRAGMA locking_mode = EXCLUSIVE;"
-                       "PRAGMA journal_mode = WAL;"
-                       "PRAGMA synchronous = FULL"))
-        return false;
-    if (sqlite3_prepare_v2(book->db, "PRAGMA user_version", -1, &s, NULL) ==
-            SQLITE_OK &&
-        sqlite3_step(s) == SQLITE_ROW)
-        version = sqlite3_column_int(s, 0);
-    sqlite3_finalize(s);
-    if (version < 0)
-        return book_fail(book);
-    if (version > VERSION) {
-        problem(&book->trouble, STATUS_IO,
-                "the state of the mirror is of a newer tidings");
-        return false;
-    }
-    /* In one transaction: a crash leaves a new database, or a whole one. */
-    if (version == 0 && (!execute(book, "BEGIN IMMEDIATE") ||
-                         !execute(book, schema) || !execute(book, "COMMIT")))
-        return false;
-    for (int i = 0; i < N_SQL; i++)
-        if (sqlite3_prepare_v3(book->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                               &book->statements[i], NULL))
-            return book_fail(book);
-    return true;
-}
 
 static bool
 read_state(struct book *book, const char *name, int64_t *value)
@@ -263,11 +290,11 @@ read_state(struct book *book, const char *name, int64_t *value)
     bool has_row;
 
     bind_text(book, SQL_STATE, 1, name);
-    if (!book_step(book, SQL_STATE, &has_row))
+    if (!step_to_row(book, SQL_STATE, &has_row))
         return false;
     if (has_row)
-        *value = sqlite3_column_int64(book->statements[SQL_STATE], 0);
-    book_done(book, SQL_STATE);
+        *value = sqlite3_column_int64(statement(book, SQL_STATE), 0);
+    db_reset(statement(book, SQL_STATE));
     return true;
 }
 
@@ -275,35 +302,26 @@ static bool
 write_state(struct book *book, const char *name, int64_t value)
 {
     bind_text(book, SQL_STATE_PUT, 1, name);
-    book_bind(book, SQL_STATE_PUT, 2, value);
-    return book_run(book, SQL_STATE_PUT);
+    bind_number(book, SQL_STATE_PUT, 2, value);
+    return run_statement(book, SQL_STATE_PUT);
 }
 
 static bool
-count(struct book *book)
+count_all(struct book *book)
 {
     struct book_counts *c = &book->counts;
-    sqlite3_stmt *all = book->statements[SQL_COUNT_HAVE];
-    sqlite3_stmt *s = book->statements[SQL_COUNT_TODO];
+    sqlite3_stmt *s = statement(book, SQL_COUNT);
+    bool row;
 
-    if (!book_step(book, SQL_COUNT_HAVE, NULL))
+    if (!step_to_row(book, SQL_COUNT, &row))
         return false;
-    c->n_resources = (uint64_t)sqlite3_column_int64(all, 0);
-    c->n_have = (uint64_t)sqlite3_column_double(all, 1);
-    c->bytes_have = (uint64_t)sqlite3_column_double(all, 2);
-    book_done(book, SQL_COUNT_HAVE);
-    for (int todo = BOOK_FETCH; todo <= BOOK_REMOVE; todo++) {
-        book_bind(book, SQL_COUNT_TODO, 1, todo);
-        if (!book_step(book, SQL_COUNT_TODO, NULL))
-            return false;
-        if (todo == BOOK_FETCH) {
-            c->n_fetch = (uint64_t)sqlite3_column_int64(s, 0);
-            c->bytes_wanted = (uint64_t)sqlite3_column_double(s, 1);
-        } else {
-            c->n_remove = (uint64_t)sqlite3_column_int64(s, 0);
-        }
-        book_done(book, SQL_COUNT_TODO);
-    }
+    c->n_resources = (uint64_t)sqlite3_column_int64(s, 0);
+    c->n_have = (uint64_t)sqlite3_column_double(s, 1);
+    c->bytes_have = (uint64_t)sqlite3_column_double(s, 2);
+    c->n_fetch = (uint64_t)sqlite3_column_double(s, 3);
+    c->bytes_wanted = (uint64_t)sqlite3_column_double(s, 4);
+    c->n_remove = (uint64_t)sqlite3_column_double(s, 5);
+    db_reset(s);
     return true;
 }
 
@@ -330,15 +348,11 @@ book_open(const char *dir, const char *name, struct problem *why)
         problem_memory(why);
         return NULL;
     }
-    buf_init(&book->lent, BOOK_LENT_MAX);
+    buf_init(&book->lent, LENT_MAX);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         problem(&book->trouble, STATUS_IO, "%s: the path is too long", dir);
-    else if (sqlite3_open_v2(path, &book->db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                 SQLITE_OPEN_NOMUTEX,
-                             NULL) != SQLITE_OK)
-        book_fail(book);
-    else if (prepare(book) && count(book) && begin_run(book))
+    else if (!db_open_kind(&book->db, &kind, path, &book->trouble) &&
+             count_all(book) && begin_run(book))
         return book;
     *why = book->trouble;
     book_close(book);
@@ -350,9 +364,7 @@ book_close(struct book *book)
 {
     if (!book)
         return;
-    for (int i = 0; i < N_SQL; i++)
-        sqlite3_finalize(book->statements[i]);
-    sqlite3_close(book->db); /* rolls back what is open */
+    db_close(&book->db);
     buf_fini(&book->lent);
     free(book);
 }
@@ -377,7 +389,7 @@ book_begin(struct book *book)
     book->counts_before = book->counts;
     book->version_before = book->version;
     book->has_hours = false;
-    book->is_writing = book_run(book, SQL_BEGIN);
+    book->is_writing = end_step(book, db_begin(&book->db, &book->trouble));
     return book->is_writing;
 }
 
@@ -387,7 +399,7 @@ book_commit(struct book *book)
     if (book->version != book->version_before &&
         !write_state(book, "version", book->version))
         return false;
-    if (!book_run(book, SQL_COMMIT))
+    if (!end_step(book, db_end(&book->db, STATUS_OK, &book->trouble)))
         return false;
     book->is_writing = false;
     return true;
@@ -398,9 +410,7 @@ book_rollback(struct book *book)
 {
     if (!book->is_writing)
         return;
-    /* After some errors SQLite has rolled back by itself. */
-    if (!sqlite3_get_autocommit(book->db))
-        book_run(book, SQL_ROLLBACK);
+    db_rollback(&book->db);
     book->is_writing = false;
     book->counts = book->counts_before;
     book->version = book->version_before;
@@ -413,20 +423,20 @@ bool
 book_add_source(struct book *book, const char *url)
 {
     bind_text(book, SQL_SOURCE_ADD, 1, url);
-    return book_run(book, SQL_SOURCE_ADD);
+    return run_statement(book, SQL_SOURCE_ADD);
 }
 
 /* Lends a text of a row, and ends the statement. */
 static bool
 lend_text(struct book *book, enum book_sql which, int column, const char **text)
 {
-    struct book_lending lending = {.n = 0};
+    struct lending lending = {.n = 0};
     struct slice slice;
 
     buf_clear(&book->lent);
-    book_lend(book, &lending, &slice, book->statements[which], column);
-    book_done(book, which);
-    if (!book_lend_end(book, &lending))
+    lend_column(book, &lending, &slice, statement(book, which), column);
+    db_reset(statement(book, which));
+    if (!end_lending(book, &lending))
         return false;
     *text = slice.data;
     return true;
@@ -437,13 +447,13 @@ book_source(struct book *book, unsigned n, const char **url)
 {
     bool has_row;
 
-    book_bind(book, SQL_SOURCE, 1, n);
-    if (!book_step(book, SQL_SOURCE, &has_row))
+    bind_number(book, SQL_SOURCE, 1, n);
+    if (!step_to_row(book, SQL_SOURCE, &has_row))
         return false;
     *url = "";
     if (has_row)
         return lend_text(book, SQL_SOURCE, 0, url);
-    book_done(book, SQL_SOURCE);
+    db_reset(statement(book, SQL_SOURCE));
     return true;
 }
 
@@ -451,25 +461,24 @@ bool
 book_set(struct book *book, const char *url, int64_t *set,
          char position[TD_POSITION_SIZE])
 {
-    sqlite3_stmt *s = book->statements[SQL_SET];
+    sqlite3_stmt *s = statement(book, SQL_SET);
     bool has_row;
 
     bind_text(book, SQL_SET, 1, url);
-    if (!book_step(book, SQL_SET, &has_row))
+    if (!step_to_row(book, SQL_SET, &has_row))
         return false;
     position[0] = '\0';
     if (has_row) {
         *set = sqlite3_column_int64(s, 0);
-        snprintf(position, TD_POSITION_SIZE, "%s",
-                 (const char *)sqlite3_column_text(s, 1));
+        db_text(s, 1, position, TD_POSITION_SIZE);
     }
-    book_done(book, SQL_SET);
+    db_reset(statement(book, SQL_SET));
     if (has_row)
         return true;
     bind_text(book, SQL_SET_ADD, 1, url);
-    if (!book_run(book, SQL_SET_ADD))
+    if (!run_statement(book, SQL_SET_ADD))
         return false;
-    *set = sqlite3_last_insert_rowid(book->db);
+    *set = sqlite3_last_insert_rowid(book->db.handle);
     return true;
 }
 
@@ -477,21 +486,579 @@ bool
 book_next_set(struct book *book, int64_t after, int64_t *set, const char **url,
               bool *is_found)
 {
-    book_bind(book, SQL_SET_NEXT, 1, after);
-    if (!book_step(book, SQL_SET_NEXT, is_found))
+    bind_number(book, SQL_SET_NEXT, 1, after);
+    if (!step_to_row(book, SQL_SET_NEXT, is_found))
         return false;
     if (*is_found) {
-        *set = sqlite3_column_int64(book->statements[SQL_SET_NEXT], 0);
+        *set = sqlite3_column_int64(statement(book, SQL_SET_NEXT), 0);
         return lend_text(book, SQL_SET_NEXT, 1, url);
     }
-    book_done(book, SQL_SET_NEXT);
+    db_reset(statement(book, SQL_SET_NEXT));
     return true;
 }
 
 bool
 book_reach(struct book *book, int64_t set, const char *position)
 {
-    book_bind(book, SQL_SET_REACH, 1, set);
+    bind_number(book, SQL_SET_REACH, 1, set);
     bind_text(book, SQL_SET_REACH, 2, position);
-    return book_run(book, SQL_SET_REACH);
+    return run_statement(book, SQL_SET_REACH);
+}
+
+/* Resources */
+
+/* Reads the wanted state, from the set with the latest description. */
+static bool
+read_best(struct book *book, struct book_resource *r, struct lending *lending)
+{
+    sqlite3_stmt *s = statement(book, SQL_BEST);
+    bool has_row;
+    int64_t length;
+
+    r->version = 0;
+    r->when_us = r->lastmod_us = DATETIME_NONE;
+    r->length = LENGTH_NONE;
+    r->hash = r->type = r->encoding = r->links = (struct slice){"", 0};
+    bind_number(book, SQL_BEST, 1, r->id);
+    if (!step_to_row(book, SQL_BEST, &has_row))
+        return false;
+    r->is_wanted = has_row;
+    if (has_row) {
+        r->version = sqlite3_column_int64(s, 0);
+        r->when_us = sqlite3_column_int64(s, 1);
+        r->lastmod_us = sqlite3_column_int64(s, 2);
+        lend_column(book, lending, &r->hash, s, 3);
+        length = sqlite3_column_int64(s, 4);
+        r->length = length < 0 ? LENGTH_NONE : (uint64_t)length;
+        lend_column(book, lending, &r->type, s, 5);
+        lend_column(book, lending, &r->encoding, s, 6);
+        lend_column(book, lending, &r->links, s, 7);
+    }
+    db_reset(statement(book, SQL_BEST));
+    return true;
+}
+
+/* Runs a statement that selects a row of resources; adds the wanted state. */
+static bool
+read_resource(struct book *book, enum book_sql which, struct book_resource *r,
+              bool *is_found)
+{
+    sqlite3_stmt *s = statement(book, which);
+    struct lending lending = {.n = 0};
+
+    if (!step_to_row(book, which, is_found))
+        return false;
+    if (!*is_found) {
+        db_reset(statement(book, which));
+        return true;
+    }
+    buf_clear(&book->lent);
+    r->id = sqlite3_column_int64(s, 0);
+    lend_column(book, &lending, &r->loc, s, 1);
+    db_text(s, 2, r->path, sizeof(r->path));
+    r->todo = (enum book_todo)sqlite3_column_int(s, 3);
+    r->is_left = sqlite3_column_int64(s, 4) == book->run;
+    r->is_expected = sqlite3_column_int(s, 5);
+    r->is_there = sqlite3_column_int(s, 6);
+    r->have_version = sqlite3_column_int64(s, 7);
+    lend_column(book, &lending, &r->have_hash, s, 8);
+    r->have_lastmod_us = sqlite3_column_int64(s, 9);
+    r->have_mark.size = (uint64_t)sqlite3_column_int64(s, 10);
+    r->have_mark.mtime_ns = sqlite3_column_int64(s, 11);
+    r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
+    r->left_version = sqlite3_column_int64(s, 13);
+    db_reset(statement(book, which));
+    return read_best(book, r, &lending) && end_lending(book, &lending);
+}
+
+bool
+book_look(struct book *book, int64_t id, struct book_resource *resource,
+          bool *is_found)
+{
+    bind_number(book, SQL_LOOK, 1, id);
+    return read_resource(book, SQL_LOOK, resource, is_found);
+}
+
+bool
+book_find(struct book *book, struct slice loc, struct book_resource *resource,
+          bool *is_found)
+{
+    bind_bytes(book, SQL_FIND, 1, loc);
+    return read_resource(book, SQL_FIND, resource, is_found);
+}
+
+bool
+book_find_path(struct book *book, const char *path,
+               struct book_resource *resource, bool *is_found)
+{
+    bind_text(book, SQL_FIND_PATH, 1, path);
+    return read_resource(book, SQL_FIND_PATH, resource, is_found);
+}
+
+bool
+book_next(struct book *book, enum book_todo todo, int64_t after_id,
+          struct book_resource *resource, bool *is_found)
+{
+    bind_number(book, SQL_NEXT, 1, todo);
+    bind_number(book, SQL_NEXT, 2, after_id);
+    bind_number(book, SQL_NEXT, 3, book->run);
+    return read_resource(book, SQL_NEXT, resource, is_found);
+}
+
+bool
+book_walk(struct book *book, struct slice after_loc,
+          struct book_resource *resource, bool *is_found)
+{
+    bind_bytes(book, SQL_WALK, 1, after_loc);
+    return read_resource(book, SQL_WALK, resource, is_found);
+}
+
+static int64_t
+sql_of_length(uint64_t length)
+{
+    return length > INT64_MAX ? -1 : (int64_t)length;
+}
+
+static uint64_t
+length_of_sql(int64_t length)
+{
+    return length < 0 ? LENGTH_NONE : (uint64_t)length;
+}
+
+bool
+book_is_same(const struct book_resource *resource, struct slice hash,
+             uint64_t length)
+{
+    bool has_common;
+
+    return resource->is_there &&
+           hashes_agree(hash, resource->have_hash, &has_common) && has_common &&
+           (length == LENGTH_NONE || length == resource->have_mark.size);
+}
+
+/* True if the noted file is the wanted one. `trusts_times`: without digests,
+ * the same lastmod will do. */
+static bool
+is_right(const struct book_resource *resource, bool trusts_times)
+{
+    bool has_common;
+
+    if (!resource->is_there)
+        return false;
+    if (resource->version == resource->have_version ||
+        book_is_same(resource, resource->hash, resource->length))
+        return true;
+    hashes_agree(resource->hash, resource->have_hash, &has_common);
+    return !has_common && trusts_times &&
+           resource->lastmod_us != DATETIME_NONE &&
+           resource->lastmod_us == resource->have_lastmod_us &&
+           (resource->length == LENGTH_NONE ||
+            resource->length == resource->have_mark.size);
+}
+
+/* The work of a resource */
+
+/* Adds `n` removals (-1: takes one back) to this hour of event time. */
+static bool
+count_removal(struct book *book, int64_t hour, int n)
+{
+    if (!book->has_hours || hour < book->hour_first)
+        book->hour_first = hour;
+    if (!book->has_hours || hour > book->hour_last)
+        book->hour_last = hour;
+    book->has_hours = true;
+    bind_number(book, SQL_HOUR_OLD, 1, hour - HOURS_KEPT);
+    bind_number(book, SQL_HOUR_ADD, 1, hour);
+    bind_number(book, SQL_HOUR_ADD, 2, n);
+    bind_number(book, SQL_HOUR_ADD, 3, (int64_t)book->counts.n_have);
+    return run_statement(book, SQL_HOUR_OLD) &&
+           run_statement(book, SQL_HOUR_ADD);
+}
+
+bool
+book_removals(struct book *book, uint64_t *n, uint64_t *n_of)
+{
+    sqlite3_stmt *s = statement(book, SQL_HOUR_MOST);
+    bool has_row;
+
+    *n = *n_of = 0;
+    if (!book->has_hours)
+        return true;
+    bind_number(book, SQL_HOUR_MOST, 1, book->hour_first);
+    bind_number(book, SQL_HOUR_MOST, 2, book->hour_last);
+    if (!step_to_row(book, SQL_HOUR_MOST, &has_row))
+        return false;
+    if (has_row) {
+        *n = (uint64_t)sqlite3_column_int64(s, 0);
+        *n_of = (uint64_t)sqlite3_column_int64(s, 1);
+        book->hour_first = book->hour_last = sqlite3_column_int64(s, 2);
+    }
+    db_reset(statement(book, SQL_HOUR_MOST));
+    return true;
+}
+
+static uint64_t *
+count_of(struct book *book, enum book_todo todo)
+{
+    return todo == BOOK_FETCH    ? &book->counts.n_fetch
+           : todo == BOOK_REMOVE ? &book->counts.n_remove
+                                 : NULL;
+}
+
+/* Replaces a resource's old state by its new one in the counts. */
+static void
+recount(struct book *book, enum book_todo was, uint64_t bytes_were,
+        enum book_todo is, uint64_t bytes_are)
+{
+    if (count_of(book, was))
+        --*count_of(book, was);
+    if (count_of(book, is))
+        ++*count_of(book, is);
+    book->counts.bytes_wanted += bytes_are;
+    book->counts.bytes_wanted -= bytes_were;
+}
+
+static uint64_t
+bytes_of(const struct book_resource *resource, enum book_todo todo)
+{
+    return todo == BOOK_FETCH && resource->length != LENGTH_NONE
+               ? resource->length
+               : 0;
+}
+
+/* Computes the work of a resource after a change of it, and deletes the
+ * resource if no set has it and there is no file. `trusts_times`: the same
+ * lastmod means the same content, unless a change said otherwise. `hour`: of
+ * the change that may remove it, or NO_HOUR. */
+static bool
+settle(struct book *book, int64_t id, bool trusts_times, int64_t hour)
+{
+    struct book_resource r;
+    enum book_todo todo = BOOK_NOTHING;
+    int64_t have_version;
+    uint64_t bytes_were;
+    bool is_left;
+    bool is_found;
+
+    if (!book_look(book, id, &r, &is_found) || !is_found)
+        return is_found;
+    have_version = r.have_version;
+    bytes_were = r.bytes;
+    if (!r.is_wanted)
+        todo = r.is_there || r.is_expected ? BOOK_REMOVE : BOOK_NOTHING;
+    else if (is_right(&r, trusts_times && r.todo != BOOK_FETCH))
+        have_version = r.version;
+    else
+        todo = BOOK_FETCH;
+
+    /* A resource stays given up until it has a new version. */
+    is_left = r.is_left && todo == BOOK_FETCH && r.left_version == r.version;
+    if (r.is_left && !is_left)
+        book->counts.n_left--;
+    recount(book, r.todo, bytes_were, todo, bytes_of(&r, todo));
+    if (hour != NO_HOUR && r.is_there &&
+        (todo == BOOK_REMOVE) != (r.todo == BOOK_REMOVE) &&
+        !count_removal(book, hour, todo == BOOK_REMOVE ? 1 : -1))
+        return false;
+    if (!r.is_wanted && todo == BOOK_NOTHING) {
+        book->counts.n_resources--;
+        bind_number(book, SQL_RESOURCE_GONE, 1, id);
+        return run_statement(book, SQL_RESOURCE_GONE);
+    }
+    bind_number(book, SQL_RESOURCE_TODO, 1, id);
+    bind_number(book, SQL_RESOURCE_TODO, 2, todo);
+    bind_number(book, SQL_RESOURCE_TODO, 3, (int64_t)bytes_of(&r, todo));
+    bind_number(book, SQL_RESOURCE_TODO, 4, is_left ? book->run : 0);
+    bind_number(book, SQL_RESOURCE_TODO, 5, have_version);
+    return run_statement(book, SQL_RESOURCE_TODO);
+}
+
+/* Descriptions */
+
+static bool
+generation_of(struct book *book, int64_t set)
+{
+    bool has_row;
+
+    if (book->set == set)
+        return true;
+    bind_number(book, SQL_SET_GENERATION, 1, set);
+    if (!step_to_row(book, SQL_SET_GENERATION, &has_row))
+        return false;
+    book->generation =
+        sqlite3_column_int64(statement(book, SQL_SET_GENERATION), 0);
+    book->set = set;
+    db_reset(statement(book, SQL_SET_GENERATION));
+    return true;
+}
+
+static bool
+add_resource(struct book *book, struct slice loc, int64_t *id)
+{
+    char path[RESOURCE_PATH_MAX + 1];
+
+    if (!resource_path_write(path, loc)) {
+        problem_memory(&book->trouble);
+        return false;
+    }
+    bind_bytes(book, SQL_RESOURCE_ADD, 1, loc);
+    bind_text(book, SQL_RESOURCE_ADD, 2, path);
+    bind_number(book, SQL_RESOURCE_ADD, 3, DATETIME_NONE);
+    if (!run_statement(book, SQL_RESOURCE_ADD))
+        return false;
+    book->counts.n_resources++;
+    *id = sqlite3_last_insert_rowid(book->db.handle);
+    return true;
+}
+
+/* True if the set repeats its last description: a download under way then need
+ * not begin anew. */
+static bool
+is_repeat(const struct book_telling *was, const struct book_telling *is)
+{
+    if (!slice_equal(was->hash, is->hash) || was->length != is->length)
+        return false;
+    return was->hash.size > 0 ||
+           (is->is_baseline && was->lastmod_us == is->lastmod_us &&
+            (is->lastmod_us != DATETIME_NONE ||
+             (is->when_us != DATETIME_NONE && was->when_us == is->when_us)));
+}
+
+static void
+read_telling(struct book *book, struct lending *lending, struct book_telling *t,
+             sqlite3_stmt *s, int first)
+{
+    t->when_us = sqlite3_column_int64(s, first);
+    t->lastmod_us = sqlite3_column_int64(s, first + 1);
+    lend_column(book, lending, &t->hash, s, first + 2);
+    t->length = length_of_sql(sqlite3_column_int64(s, first + 3));
+    lend_column(book, lending, &t->type, s, first + 4);
+    lend_column(book, lending, &t->encoding, s, first + 5);
+    lend_column(book, lending, &t->links, s, first + 6);
+}
+
+/* Reads the set's last description; `*version` 0: there is none. */
+static bool
+was_told(struct book *book, int64_t id, int64_t set, struct book_telling *was,
+         int64_t *version)
+{
+    sqlite3_stmt *s = statement(book, SQL_MEMBER);
+    struct lending lending = {.n = 0};
+    bool has_row;
+
+    *version = 0;
+    bind_number(book, SQL_MEMBER, 1, id);
+    bind_number(book, SQL_MEMBER, 2, set);
+    if (!step_to_row(book, SQL_MEMBER, &has_row))
+        return false;
+    if (has_row) {
+        *version = sqlite3_column_int64(s, 0);
+        buf_clear(&book->lent);
+        read_telling(book, &lending, was, s, 1);
+    }
+    db_reset(statement(book, SQL_MEMBER));
+    return !has_row || end_lending(book, &lending);
+}
+
+static bool
+put_member(struct book *book, int64_t id, int64_t set, int64_t version,
+           const struct book_telling *t)
+{
+    enum book_sql which = SQL_MEMBER_PUT;
+
+    bind_number(book, which, 1, id);
+    bind_number(book, which, 2, set);
+    bind_number(book, which, 3, book->generation);
+    bind_number(book, which, 4, version);
+    bind_number(book, which, 5, t->when_us);
+    bind_number(book, which, 6, t->lastmod_us);
+    bind_bytes(book, which, 7, t->hash);
+    bind_number(book, which, 8, sql_of_length(t->length));
+    bind_bytes(book, which, 9, t->type);
+    bind_bytes(book, which, 10, t->encoding);
+    bind_bytes(book, which, 11, t->links);
+    return run_statement(book, which);
+}
+
+static bool
+remove_member(struct book *book, int64_t id, int64_t set)
+{
+    bind_number(book, SQL_MEMBER_GONE, 1, id);
+    bind_number(book, SQL_MEMBER_GONE, 2, set);
+    return run_statement(book, SQL_MEMBER_GONE);
+}
+
+bool
+book_told(struct book *book, int64_t set, const struct book_telling *telling,
+          int64_t *id)
+{
+    struct book_resource r;
+    struct book_telling was;
+    int64_t version;
+    bool is_found;
+    bool is_left;
+    int64_t hour = telling->is_baseline || telling->when_us == DATETIME_NONE
+                       ? NO_HOUR
+                       : telling->when_us / HOUR_US;
+
+    *id = 0;
+    if (!generation_of(book, set) ||
+        !book_find(book, telling->loc, &r, &is_found))
+        return false;
+    if (telling->is_deleted) {
+        if (!is_found)
+            return true;
+        *id = r.id;
+        return remove_member(book, r.id, set) && settle(book, r.id, true, hour);
+    }
+    is_left = is_found && r.is_left;
+    if (is_found)
+        *id = r.id;
+    else if (!add_resource(book, telling->loc, id))
+        return false;
+    if (!was_told(book, *id, set, &was, &version))
+        return false;
+    if (!version || !is_repeat(&was, telling) ||
+        (is_left && !telling->is_baseline))
+        version = ++book->version;
+    return put_member(book, *id, set, version, telling) &&
+           settle(book, *id, telling->is_baseline, hour);
+}
+
+bool
+book_next_told(struct book *book, int64_t set, int64_t after_id, int64_t *id,
+               struct book_telling *telling, bool *is_found)
+{
+    sqlite3_stmt *s = statement(book, SQL_MEMBER_NEXT);
+    struct lending lending = {.n = 0};
+
+    bind_number(book, SQL_MEMBER_NEXT, 1, set);
+    bind_number(book, SQL_MEMBER_NEXT, 2, after_id);
+    if (!step_to_row(book, SQL_MEMBER_NEXT, is_found))
+        return false;
+    if (*is_found) {
+        *telling = (struct book_telling){.is_baseline = true};
+        *id = sqlite3_column_int64(s, 0);
+        buf_clear(&book->lent);
+        lend_column(book, &lending, &telling->loc, s, 1);
+        read_telling(book, &lending, telling, s, 2);
+    }
+    db_reset(statement(book, SQL_MEMBER_NEXT));
+    return !*is_found || end_lending(book, &lending);
+}
+
+/* Baselines */
+
+bool
+book_baseline_begin(struct book *book, int64_t set)
+{
+    book->set = 0;
+    bind_number(book, SQL_SET_NEW_GENERATION, 1, set);
+    return run_statement(book, SQL_SET_NEW_GENERATION);
+}
+
+bool
+book_baseline_end(struct book *book, int64_t set, uint64_t *n_remove)
+{
+    uint64_t before = book->counts.n_remove;
+    int64_t id = 0;
+    bool has_row;
+
+    if (!generation_of(book, set))
+        return false;
+    for (;;) {
+        bind_number(book, SQL_MEMBER_OLD, 1, set);
+        bind_number(book, SQL_MEMBER_OLD, 2, book->generation);
+        bind_number(book, SQL_MEMBER_OLD, 3, id);
+        if (!step_to_row(book, SQL_MEMBER_OLD, &has_row))
+            return false;
+        if (has_row)
+            id = sqlite3_column_int64(statement(book, SQL_MEMBER_OLD), 0);
+        db_reset(statement(book, SQL_MEMBER_OLD));
+        if (!has_row)
+            break;
+        if (!remove_member(book, id, set) || !settle(book, id, true, NO_HOUR))
+            return false;
+    }
+    *n_remove = book->counts.n_remove - before;
+    return true;
+}
+
+/* Noting */
+
+bool
+book_expect(struct book *book, int64_t id)
+{
+    bind_number(book, SQL_RESOURCE_EXPECT, 1, id);
+    return run_statement(book, SQL_RESOURCE_EXPECT);
+}
+
+bool
+book_doubt(struct book *book, int64_t id)
+{
+    bind_number(book, SQL_RESOURCE_DOUBT, 1, id);
+    bind_number(book, SQL_RESOURCE_DOUBT, 2, DATETIME_NONE);
+    return run_statement(book, SQL_RESOURCE_DOUBT);
+}
+
+bool
+book_have(struct book *book, int64_t id, int64_t version, struct slice hash,
+          int64_t lastmod_us, const struct shelf_mark *mark)
+{
+    enum book_sql which = SQL_RESOURCE_HAVE;
+    struct book_resource was;
+    bool is_found;
+    bool was_there;
+
+    if (!book_look(book, id, &was, &is_found))
+        return false;
+    was_there = is_found && was.is_there;
+    bind_number(book, which, 1, id);
+    bind_number(book, which, 2, version);
+    bind_bytes(book, which, 3, hash);
+    bind_number(book, which, 4, lastmod_us);
+    bind_number(book, which, 5, (int64_t)mark->size);
+    bind_number(book, which, 6, mark->mtime_ns);
+    if (!run_statement(book, which))
+        return false;
+    book->counts.n_have += !was_there;
+    book->counts.bytes_have += mark->size;
+    book->counts.bytes_have -= was_there ? was.have_mark.size : 0;
+    return settle(book, id, false, NO_HOUR);
+}
+
+bool
+book_lost(struct book *book, int64_t id)
+{
+    struct book_resource r;
+    bool is_found;
+
+    if (!book_look(book, id, &r, &is_found) || !is_found)
+        return is_found;
+    /* If it is wanted, a file at its path was ours. */
+    bind_number(book, SQL_RESOURCE_LOST, 1, id);
+    bind_number(book, SQL_RESOURCE_LOST, 2, r.is_wanted);
+    if (!run_statement(book, SQL_RESOURCE_LOST))
+        return false;
+    book->counts.n_have -= r.is_there;
+    book->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
+    book->counts.n_left -= r.is_left;
+    return settle(book, id, false, NO_HOUR);
+}
+
+bool
+book_leave(struct book *book, int64_t id)
+{
+    struct book_resource r;
+    bool is_found;
+
+    if (!book_look(book, id, &r, &is_found) || !is_found)
+        return is_found;
+    if (r.todo != BOOK_FETCH || r.is_left)
+        return true;
+    bind_number(book, SQL_RESOURCE_LEAVE, 1, id);
+    bind_number(book, SQL_RESOURCE_LEAVE, 2, book->run);
+    bind_number(book, SQL_RESOURCE_LEAVE, 3, r.version);
+    book->counts.n_left++;
+    return run_statement(book, SQL_RESOURCE_LEAVE);
 }
