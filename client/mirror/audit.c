@@ -1,14 +1,15 @@
 /*
- * audit.c - td_audit: reads the present state of the source into a book of its
- * own, which exists during the audit alone, and compares the mirror with it.
+ * audit.c - td_audit: reads the present state of the source into a database of
+ * its own, which exists during the audit alone, and compares the mirror with
+ * it.
  *
- *     source --> sync_run_source --> .tidings/audit.db --+--> compare -->
- * findings .tidings/mirror.db, files --------------------+
+ *     source --> sync_run_source --> .tidings/audit.db --+--> compare
+ *                       .tidings/mirror.db, files -------+       --> findings
  *
  * A source whose history was cut and that has no list cannot send its whole
- * state: then the audit takes the mirror's own book, and the changes since.
+ * state: then the audit takes the mirror's own database, and the changes since.
  *
- * Repair: copies the source's book into the mirror's, set by set, as a
+ * Repair: copies the source's database into the mirror's, set by set, as a
  * baseline; then makes the files agree, as in any sync.
  */
 #include <inttypes.h>
@@ -35,9 +36,9 @@ struct audit {
 };
 
 static bool
-fail_book(struct audit *a, const struct book *book)
+fail_db(struct audit *a, const struct mirror_db *db)
 {
-    problem(&a->why, STATUS_IO, "%s", book_trouble(book));
+    problem(&a->why, STATUS_IO, "%s", mirror_db_trouble(db));
     return false;
 }
 
@@ -52,7 +53,7 @@ on_asking(const struct td_sync_event *event, void *user)
         a->options->on_event(event, a->options->user);
 }
 
-/* Removes the book of an audit that did not end. */
+/* Removes the database of an audit that did not end. */
 static void
 remove_old(const struct shelf *shelf)
 {
@@ -68,37 +69,38 @@ remove_old(const struct shelf *shelf)
 /* Copies the resources of a set from `from` to `to`, as one baseline: `to`
  * loses those that `from` lacks. */
 static bool
-retell(struct audit *a, struct book *from, struct book *to, const char *url,
-       int64_t to_set)
+retell(struct audit *a, struct mirror_db *from, struct mirror_db *to,
+       const char *url, int64_t to_set)
 {
     char position[TD_POSITION_SIZE];
-    struct book_telling telling;
+    struct mirror_db_description description;
     int64_t from_set = 0;
     int64_t id = 0;
     int64_t ignored;
     uint64_t n;
     bool is_found;
 
-    if (!book_set(from, url, &from_set, position))
-        return fail_book(a, from);
-    if (!book_baseline_begin(to, to_set))
-        return fail_book(a, to);
+    if (!mirror_db_set(from, url, &from_set, position))
+        return fail_db(a, from);
+    if (!mirror_db_baseline_begin(to, to_set))
+        return fail_db(a, to);
     for (;;) {
-        if (!book_next_told(from, from_set, id, &id, &telling, &is_found))
-            return fail_book(a, from);
+        if (!mirror_db_next_description(from, from_set, id, &id, &description,
+                                        &is_found))
+            return fail_db(a, from);
         if (!is_found)
             break;
-        if (!book_told(to, to_set, &telling, &ignored))
-            return fail_book(a, to);
+        if (!mirror_db_describe(to, to_set, &description, &ignored))
+            return fail_db(a, to);
     }
-    return (book_baseline_end(to, to_set, &n) &&
-            book_reach(to, to_set, position)) ||
-           fail_book(a, to);
+    return (mirror_db_baseline_end(to, to_set, &n) &&
+            mirror_db_set_position(to, to_set, position)) ||
+           fail_db(a, to);
 }
 
-/* Calls `fn` for each set of a book. */
+/* Calls `fn` for each set of a database. */
 static bool
-each_set(struct audit *a, struct book *book,
+each_set(struct audit *a, struct mirror_db *db,
          bool (*fn)(struct audit *a, const char *url, int64_t set))
 {
     int64_t set = 0;
@@ -109,8 +111,8 @@ each_set(struct audit *a, struct book *book,
         char *copy;
         bool is_good;
 
-        if (!book_next_set(book, set, &set, &url, &is_found))
-            return fail_book(a, book);
+        if (!mirror_db_next_set(db, set, &set, &url, &is_found))
+            return fail_db(a, db);
         if (!is_found)
             return true;
         copy = strdup(url);
@@ -134,8 +136,8 @@ is_mine(struct audit *a, const char *url, bool *is)
     bool is_found = true;
 
     for (*is = false; is_found && !*is;) {
-        if (!book_next_set(a->mine.book, set, &set, &mine, &is_found))
-            return fail_book(a, a->mine.book);
+        if (!mirror_db_next_set(a->mine.db, set, &set, &mine, &is_found))
+            return fail_db(a, a->mine.db);
         *is = is_found && !strcmp(mine, url);
     }
     return true;
@@ -151,8 +153,8 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
     int64_t ignored;
     bool is;
 
-    if (!book_set(a->theirs.book, url, &ignored, position))
-        return fail_book(a, a->theirs.book);
+    if (!mirror_db_set(a->theirs.db, url, &ignored, position))
+        return fail_db(a, a->theirs.db);
     if (!is_mine(a, url, &is))
         return false;
     if (position[0] || !is)
@@ -163,7 +165,7 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
              url);
     mirror_tell(&a->mine, TD_SYNC_TROUBLE,
                 &(struct td_sync_event){.set = url, .why = text});
-    return retell(a, a->mine.book, a->theirs.book, url, theirs);
+    return retell(a, a->mine.db, a->theirs.db, url, theirs);
 }
 
 /* Asks a source. */
@@ -176,14 +178,14 @@ ask(struct audit *a, const char *url)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
-    if (!book_begin(a->theirs.book))
-        return fail_book(a, a->theirs.book);
-    if (!each_set(a, a->theirs.book, tell_own)) {
-        book_rollback(a->theirs.book);
+    if (!mirror_db_begin(a->theirs.db))
+        return fail_db(a, a->theirs.db);
+    if (!each_set(a, a->theirs.db, tell_own)) {
+        mirror_db_rollback(a->theirs.db);
         return false;
     }
-    if (!book_commit(a->theirs.book))
-        return fail_book(a, a->theirs.book);
+    if (!mirror_db_commit(a->theirs.db))
+        return fail_db(a, a->theirs.db);
     if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
     return !a->why.rc;
@@ -196,16 +198,16 @@ check_source(struct audit *a, const char *url)
 {
     const char *source;
 
-    if (!book_source(a->mine.book, 1, &source))
-        return fail_book(a, a->mine.book);
+    if (!mirror_db_source(a->mine.db, 1, &source))
+        return fail_db(a, a->mine.db);
     if (source[0]) {
         problem(&a->why, STATUS_INVALID,
                 "the mirror is one of several sources, which are audited "
                 "together: give no URL");
         return false;
     }
-    if (!book_source(a->mine.book, 0, &source))
-        return fail_book(a, a->mine.book);
+    if (!mirror_db_source(a->mine.db, 0, &source))
+        return fail_db(a, a->mine.db);
     if (strcmp(source, url) != 0)
         problem(&a->why, STATUS_INVALID,
                 "the mirror is of %.800s, not of %.800s", source, url);
@@ -220,8 +222,8 @@ ask_sources(struct audit *a, const char *url)
     char *copy;
     bool is_good;
 
-    if (!book_source(a->mine.book, 0, &source))
-        return fail_book(a, a->mine.book);
+    if (!mirror_db_source(a->mine.db, 0, &source))
+        return fail_db(a, a->mine.db);
     if (!source[0]) {
         problem(&a->why, STATUS_IO,
                 "the mirror was never filled; tidings sync "
@@ -231,8 +233,8 @@ ask_sources(struct audit *a, const char *url)
     if (url)
         return check_source(a, url) && ask(a, url);
     for (unsigned n = 0;; n++) {
-        if (!book_source(a->mine.book, n, &source))
-            return fail_book(a, a->mine.book);
+        if (!mirror_db_source(a->mine.db, n, &source))
+            return fail_db(a, a->mine.db);
         if (!source[0])
             return true;
         copy = strdup(source);
@@ -251,18 +253,18 @@ ask_sources(struct audit *a, const char *url)
 static bool
 note_position(struct audit *a)
 {
-    struct book *book = a->theirs.book;
+    struct mirror_db *db = a->theirs.db;
     const char *url;
     char copy[4096];
     int64_t set = 0;
     bool is_found;
 
-    if (!book_next_set(book, 0, &set, &url, &is_found))
-        return fail_book(a, book);
+    if (!mirror_db_next_set(db, 0, &set, &url, &is_found))
+        return fail_db(a, db);
     if (!is_found)
         return true;
     snprintf(copy, sizeof(copy), "%s", url);
-    return book_set(book, copy, &set, a->result.position) || fail_book(a, book);
+    return mirror_db_set(db, copy, &set, a->result.position) || fail_db(a, db);
 }
 
 static bool
@@ -272,15 +274,15 @@ add_set(struct audit *a, const char *url, int64_t theirs)
     int64_t mine;
 
     (void)theirs;
-    return book_set(a->mine.book, url, &mine, position) ||
-           fail_book(a, a->mine.book);
+    return mirror_db_set(a->mine.db, url, &mine, position) ||
+           fail_db(a, a->mine.db);
 }
 
 /* Copies a set of the mirror; one that the source lacks becomes empty. */
 static bool
 retell_mine(struct audit *a, const char *url, int64_t mine)
 {
-    return retell(a, a->theirs.book, a->mine.book, url, mine);
+    return retell(a, a->theirs.db, a->mine.db, url, mine);
 }
 
 /* Writes lost files and the source's state in one transaction. */
@@ -289,18 +291,18 @@ rewrite(struct audit *a, const struct comparison *c)
 {
     const char *at = c->lost.data;
 
-    if (!book_begin(a->mine.book))
-        return fail_book(a, a->mine.book);
+    if (!mirror_db_begin(a->mine.db))
+        return fail_db(a, a->mine.db);
     for (size_t i = 0; i < c->lost.size; i += sizeof(int64_t)) {
         int64_t id;
 
         memcpy(&id, at + i, sizeof(id));
-        if (!book_lost(a->mine.book, id))
-            return fail_book(a, a->mine.book);
+        if (!mirror_db_note_loss(a->mine.db, id))
+            return fail_db(a, a->mine.db);
     }
-    return each_set(a, a->theirs.book, add_set) &&
-           each_set(a, a->mine.book, retell_mine) &&
-           (book_commit(a->mine.book) || fail_book(a, a->mine.book));
+    return each_set(a, a->theirs.db, add_set) &&
+           each_set(a, a->mine.db, retell_mine) &&
+           (mirror_db_commit(a->mine.db) || fail_db(a, a->mine.db));
 }
 
 static uint64_t
@@ -312,7 +314,7 @@ n_findings(const struct td_audit_result *r)
 static bool
 repair(struct audit *a, const struct comparison *c)
 {
-    const struct book_counts *counts = book_counts(a->mine.book);
+    const struct mirror_db_counts *counts = mirror_db_counts(a->mine.db);
     const char *path = c->strays.data;
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
@@ -327,7 +329,7 @@ repair(struct audit *a, const struct comparison *c)
         return false;
     }
     if (!rewrite(a, c)) {
-        book_rollback(a->mine.book);
+        mirror_db_rollback(a->mine.db);
         return false;
     }
     for (size_t i = 0; i < c->strays.size; i += strlen(path + i) + 1)
@@ -344,8 +346,8 @@ compare_and_repair(struct audit *a)
 {
     struct comparison c = {.client = a->client,
                            .shelf = a->mine.shelf,
-                           .mine = a->mine.book,
-                           .theirs = a->theirs.book,
+                           .mine = a->mine.db,
+                           .theirs = a->theirs.db,
                            .options = a->options,
                            .result = &a->result};
     bool is_good = compare(&c);
@@ -376,12 +378,14 @@ open_all(struct audit *a, const char *dir)
     a->mine.shelf = shelf_open(dir, false, &a->why);
     if (!a->mine.shelf)
         return false;
-    a->mine.book = book_open(shelf_state(a->mine.shelf), "mirror.db", &a->why);
-    if (!a->mine.book)
+    a->mine.db =
+        mirror_db_open(shelf_state(a->mine.shelf), "mirror.db", &a->why);
+    if (!a->mine.db)
         return false;
     remove_old(a->mine.shelf);
-    a->theirs.book = book_open(shelf_state(a->mine.shelf), AUDIT_NAME, &a->why);
-    return a->theirs.book != NULL;
+    a->theirs.db =
+        mirror_db_open(shelf_state(a->mine.shelf), AUDIT_NAME, &a->why);
+    return a->theirs.db != NULL;
 }
 
 enum td_status
@@ -406,10 +410,10 @@ td_audit(struct td_client *client, const char *url, const char *dir,
         problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) && note_position(&a))
         compare_and_repair(&a);
-    book_close(a.theirs.book);
+    mirror_db_close(a.theirs.db);
     if (a.mine.shelf)
         remove_old(a.mine.shelf);
-    book_close(a.mine.book);
+    mirror_db_close(a.mine.db);
     shelf_close(a.mine.shelf);
     mirror_fini(&a.theirs);
     mirror_fini(&a.mine);

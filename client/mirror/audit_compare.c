@@ -1,8 +1,8 @@
 /*
  * audit_compare.c - compares a mirror with its source.
  *
- * Walks two books in order of loc, as a merge does. A book lends a loc only
- * until its next call: the walk compares copies.
+ * Walks two databases in order of loc, as a merge does. A database lends a loc
+ * only until its next call: the walk compares copies.
  */
 #include "client/mirror/audit_compare.h"
 
@@ -20,9 +20,9 @@
 #define LISTS_MAX (1024u * 1024 * 1024)
 
 static bool
-fail_book(struct comparison *c, const struct book *book)
+fail_db(struct comparison *c, const struct mirror_db *db)
 {
-    problem(&c->why, STATUS_IO, "%s", book_trouble(book));
+    problem(&c->why, STATUS_IO, "%s", mirror_db_trouble(db));
     return false;
 }
 
@@ -77,7 +77,7 @@ sha256_of(struct slice hash)
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If c->why is set, the comparison was stopped. */
 static const char *
-corruption(struct comparison *c, const struct book_resource *mine,
+corruption(struct comparison *c, const struct mirror_db_resource *mine,
            enum shelf_found found, const struct shelf_mark *mark, char *text)
 {
     char digest[SHELF_DIGEST_SIZE];
@@ -114,7 +114,8 @@ corruption(struct comparison *c, const struct book_resource *mine,
 
 /* NULL if the mirror's file is the source's present one; else says why not. */
 static const char *
-staleness(const struct book_resource *mine, const struct book_resource *theirs)
+staleness(const struct mirror_db_resource *mine,
+          const struct mirror_db_resource *theirs)
 {
     bool has_common;
 
@@ -127,14 +128,14 @@ staleness(const struct book_resource *mine, const struct book_resource *theirs)
     if (theirs->lastmod_us != DATETIME_NONE &&
         theirs->lastmod_us != mine->have_lastmod_us)
         return "it was modified at the source";
-    if (mine->todo == BOOK_FETCH || theirs->when_us > mine->when_us)
+    if (mine->todo == MIRROR_DB_FETCH || theirs->when_us > mine->when_us)
         return "it was changed at the source";
     return NULL;
 }
 
 /* Lists a resource to be fetched again. */
 static bool
-lose(struct comparison *c, const struct book_resource *mine)
+lose(struct comparison *c, const struct mirror_db_resource *mine)
 {
     buf_add(&c->lost, &mine->id, sizeof(mine->id));
     return !c->lost.failed || no_memory(c);
@@ -142,8 +143,8 @@ lose(struct comparison *c, const struct book_resource *mine)
 
 static bool
 compare_file(struct comparison *c, const char *loc,
-             const struct book_resource *mine,
-             const struct book_resource *theirs)
+             const struct mirror_db_resource *mine,
+             const struct mirror_db_resource *theirs)
 {
     struct shelf_mark mark;
     char text[TEXT_SIZE];
@@ -165,12 +166,12 @@ compare_file(struct comparison *c, const char *loc,
     return lose(c, mine);
 }
 
-/* Compares one resource; NULL: missing in that book. */
+/* Compares one resource; NULL: missing in that database. */
 static bool
-compare_one(struct comparison *c, const struct book_resource *mine,
-            const struct book_resource *theirs)
+compare_one(struct comparison *c, const struct mirror_db_resource *mine,
+            const struct mirror_db_resource *theirs)
 {
-    const struct book_resource *known = mine ? mine : theirs;
+    const struct mirror_db_resource *known = mine ? mine : theirs;
     char loc[LOC_SIZE];
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(known->loc));
@@ -199,12 +200,12 @@ order_of(struct slice a, struct slice b)
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* Takes the lower loc of the two books each time. */
+/* Takes the lower loc of the two databases each time. */
 static bool
-compare_books(struct comparison *c)
+compare_databases(struct comparison *c)
 {
-    struct book_resource mine;
-    struct book_resource theirs;
+    struct mirror_db_resource mine;
+    struct mirror_db_resource theirs;
     char at[LOC_SIZE] = "";
     struct slice after = {at, 0};
 
@@ -215,10 +216,10 @@ compare_books(struct comparison *c)
 
         if (!go_on(c))
             return false;
-        if (!book_walk(c->mine, after, &mine, &has_mine))
-            return fail_book(c, c->mine);
-        if (!book_walk(c->theirs, after, &theirs, &has_theirs))
-            return fail_book(c, c->theirs);
+        if (!mirror_db_walk(c->mine, after, &mine, &has_mine))
+            return fail_db(c, c->mine);
+        if (!mirror_db_walk(c->theirs, after, &theirs, &has_theirs))
+            return fail_db(c, c->theirs);
         if (!has_mine && !has_theirs)
             return true;
         order = !has_mine     ? 1
@@ -240,12 +241,12 @@ compare_books(struct comparison *c)
     }
 }
 
-/* Reports a file of DIR that is in no book. */
+/* Reports a file of DIR that is in no database. */
 static bool
 on_file(const char *path, enum shelf_found what, void *user)
 {
     struct comparison *c = user;
-    struct book_resource mine;
+    struct mirror_db_resource mine;
     bool is_found;
 
     (void)what;
@@ -253,8 +254,8 @@ on_file(const char *path, enum shelf_found what, void *user)
         return false;
     if (strlen(path) > RESOURCE_PATH_MAX)
         is_found = false;
-    else if (!book_find_path(c->mine, path, &mine, &is_found))
-        return fail_book(c, c->mine);
+    else if (!mirror_db_find_path(c->mine, path, &mine, &is_found))
+        return fail_db(c, c->mine);
     /* The path of a resource without a noted file: that resource has its own
      * finding, and its download will take or move the file. */
     if (is_found)
@@ -269,7 +270,7 @@ compare(struct comparison *c)
 {
     buf_init(&c->lost, LISTS_MAX);
     buf_init(&c->strays, LISTS_MAX);
-    if (!compare_books(c))
+    if (!compare_databases(c))
         return false;
     if (shelf_walk(c->shelf, on_file, c))
         return go_on(c);

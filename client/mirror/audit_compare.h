@@ -1,9 +1,9 @@
 /*
  * audit_compare.h - compares a mirror with its source.
  *
- *     book of the mirror --+
+ *     database of the mirror --+
  *                          +-- by loc --> findings
- *     book of the source --+
+ *     database of the source --+
  *     files in DIR ---------- by path --> files without a resource
  */
 #ifndef CLIENT_MIRROR_AUDIT_COMPARE_H
@@ -14,8 +14,8 @@
 struct comparison {
     struct td_client *client;
     struct shelf *shelf;
-    struct book *mine;
-    struct book *theirs;
+    struct mirror_db *mine;
+    struct mirror_db *theirs;
     const struct td_audit_options *options;
     struct buf lost;    /* int64_t each: resources of `mine` whose file is
                            missing or changed */

@@ -1,6 +1,6 @@
 /*
- * duplicate_links.h - the links `duplicate` of a resource, as the book keeps
- * them: a line each.
+ * duplicate_links.h - the links `duplicate` of a resource, as the database
+ * keeps them: a line each.
  *
  *     PRI LENGTH HREF HASH\n
  *

@@ -104,9 +104,9 @@ fail_memory(struct mirror *m)
 }
 
 static bool
-fail_book(struct mirror *m)
+fail_db(struct mirror *m)
 {
-    mirror_fail_book(m);
+    mirror_fail_db(m);
     return false;
 }
 
@@ -131,7 +131,8 @@ has_sha256(struct slice hash)
 }
 
 static struct item *
-add(struct items *items, enum item_kind kind, const struct book_resource *r)
+add(struct items *items, enum item_kind kind,
+    const struct mirror_db_resource *r)
 {
     struct item *item;
 
@@ -157,7 +158,7 @@ add(struct items *items, enum item_kind kind, const struct book_resource *r)
 }
 
 bool
-file_commit_add(struct file_commit *g, const struct book_resource *r,
+file_commit_add(struct file_commit *g, const struct mirror_db_resource *r,
                 bool is_there)
 {
     struct item *item = add(&g->gathered, is_there ? THERE : COME, r);
@@ -289,16 +290,16 @@ static bool
 clear_item(struct file_commit *g, struct item *item)
 {
     struct mirror *m = g->m;
-    struct book_resource r;
+    struct mirror_db_resource r;
     bool is_found;
 
-    if (!book_look(m->book, item->id, &r, &is_found))
-        return fail_book(m);
-    if (!is_found || r.todo != BOOK_FETCH || r.version != item->version)
+    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+        return fail_db(m);
+    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
-    return mirror_write(m) && (book_doubt(m->book, item->id) || fail_book(m));
+    return mirror_write(m) && (mirror_db_doubt(m->db, item->id) || fail_db(m));
 }
 
 static bool
@@ -332,14 +333,15 @@ static bool
 remove_some(struct file_commit *g)
 {
     struct mirror *m = g->m;
-    struct book_resource r = {.id = 0};
+    struct mirror_db_resource r = {.id = 0};
     struct problem why = {.text = ""};
     bool is_found;
 
     problem_clear(&why);
-    for (int n = 0; n < REMOVALS && book_counts(m->book)->n_remove > 0; n++) {
-        if (!book_next(m->book, BOOK_REMOVE, r.id, &r, &is_found))
-            return fail_book(m);
+    for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
+         n++) {
+        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
+            return fail_db(m);
         if (!is_found)
             return true;
         if (shelf_remove(m->shelf, r.path, &why)) {
@@ -366,41 +368,42 @@ list_directories(struct file_commit *g)
     return true;
 }
 
-/* The book */
+/* The database */
 
 static bool
 note(struct file_commit *g, const struct item *item)
 {
     struct mirror *m = g->m;
     struct td_sync_event event = {.path = item->path};
-    struct book_resource r;
+    struct mirror_db_resource r;
     struct buf hash;
     char loc[LOC_SIZE];
     bool is_good;
     bool is_found;
 
-    if (!book_look(m->book, item->id, &r, &is_found))
-        return fail_book(m);
+    if (!mirror_db_get(m->db, item->id, &r, &is_found))
+        return fail_db(m);
     if (!is_found)
         return true;
-    /* The next call of the book takes back what it lent. */
+    /* The next call of the database takes back what it lent. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     event.loc = loc;
     if (item->kind == GONE) {
-        is_good = book_lost(m->book, item->id);
+        is_good = mirror_db_note_loss(m->db, item->id);
     } else {
         buf_init(&hash, HASH_MAX);
         buf_add_text(&hash, item->hash);
         buf_add_text(&hash, item->hash[0] && item->digest[0] ? " " : "");
         buf_add_text(&hash, item->digest);
         event.bytes = item->mark.size;
-        is_good = !hash.failed &&
-                  book_have(m->book, item->id, item->version, buf_slice(&hash),
-                            item->lastmod_us, &item->mark);
+        is_good =
+            !hash.failed && mirror_db_note_file(m->db, item->id, item->version,
+                                                buf_slice(&hash),
+                                                item->lastmod_us, &item->mark);
         buf_fini(&hash);
     }
     if (!is_good)
-        return fail_book(m);
+        return fail_db(m);
     m->n_done++;
     if (item->kind != THERE)
         mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,
@@ -467,7 +470,7 @@ void
 file_commit_start(struct file_commit *g)
 {
     if (g->step != IDLE ||
-        (!g->gathered.n && !book_counts(g->m->book)->n_remove))
+        (!g->gathered.n && !mirror_db_counts(g->m->db)->n_remove))
         return;
     g->items = g->gathered;
     g->gathered = (struct items){NULL, 0, 0};

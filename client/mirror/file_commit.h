@@ -5,26 +5,26 @@
  *                                        |
  *           files: sync the bytes of each to the disk       other threads
  *                                        |
- *           book: delete the notes of replaced files        the loop
+ *           database: delete the notes of replaced files    the loop
  *           names: rename each to its path, or remove it    the loop
  *                                        |
  *           directories: sync all above them                other threads
  *                                        |
- *           book: note all, in one commit                   the loop
+ *           database: note all, in one commit               the loop
  *                                        |
  *                                        +--> on_out; then the next may begin
  *
  * The order is the promise: a crash at any point leaves the old file or the
- * whole new one at a path, and the book never notes a file that is not on the
- * disk. Whoever adds a file calls book_expect in a transaction that is
- * committed, or about to be: after a crash between names and book, the book
- * knows which files may be ours.
+ * whole new one at a path, and the database never notes a file that is not on
+ * the disk. Whoever adds a file calls mirror_db_expect in a transaction that is
+ * committed, or about to be: after a crash between names and database, the
+ * database knows which files may be ours.
  *
- * Feeds may change the book meanwhile. If a newer version of a resource came
- * before its file gets its name, the group drops the file, and the mirror
+ * Feeds may change the database meanwhile. If a newer version of a resource
+ * came before its file gets its name, the group drops the file, and the mirror
  * fetches the new one. Afterwards the group notes the file with its own
- * version, even if a newer one came. The resource stays in the book until then:
- * only a group notes removals, and there is one at a time.
+ * version, even if a newer one came. The resource stays in the database until
+ * then: only a group notes removals, and there is one at a time.
  *
  * A sync costs a commit of the file system's journal and a flush of the disk's
  * cache, whatever the size of the file; syncs that wait at the same time share
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 #include "client/dumps/download.h"
-#include "client/mirror/book.h"
+#include "client/mirror/mirror_db.h"
 
 struct file_commit;
 struct mirror;
@@ -63,10 +63,10 @@ void file_commit_name(char to[DOWNLOAD_NAME_MAX], int64_t id, int64_t version);
  * file_commit_name, or is at its path already (`is_there`). False: mirror_fail
  * was called. */
 bool file_commit_add(struct file_commit *group,
-                     const struct book_resource *resource, bool is_there);
+                     const struct mirror_db_resource *resource, bool is_there);
 
-/* Begins with the added files, and with some of the book's removals. Not while
- * a group is under way. */
+/* Begins with the added files, and with some of the database's removals. Not
+ * while a group is under way. */
 void file_commit_start(struct file_commit *group);
 
 /* Blocks until all added files are done; begins no further removals. False:

@@ -1,5 +1,5 @@
 /*
- * file_sync.c - makes the files agree with the book.
+ * file_sync.c - makes the files agree with the database.
  */
 #include "client/mirror/file_sync.h"
 
@@ -39,7 +39,7 @@ struct flight {
     int64_t id; /* 0: free */
     int64_t version;
     bool has_come;  /* the group has it */
-    uint64_t bytes; /* of its file, which the book has not noted yet */
+    uint64_t bytes; /* of its file, which the database has not noted yet */
 };
 
 struct file_sync {
@@ -58,7 +58,7 @@ struct file_sync {
     size_t enough;
     bool has_more;     /* the last look ended before it had seen all */
     bool has_strays;   /* files in incoming/ may be there without a flight */
-    bool has_changed;  /* the book changed since the last search for them */
+    bool has_changed;  /* the database changed since the last search for them */
     int64_t tidied_ms; /* the time of that search */
     struct flight flights[FLIGHTS];
     size_t n_flights;
@@ -70,7 +70,7 @@ static void
 note_kept(struct file_sync *w)
 {
     w->m->client->room.kept =
-        book_counts(w->m->book)->bytes_have + w->bytes_come;
+        mirror_db_counts(w->m->db)->bytes_have + w->bytes_come;
 }
 
 /* Ends the run for lack of room, and keeps the files that came before. */
@@ -110,7 +110,7 @@ flight_of(struct file_sync *w, int64_t id)
 }
 
 static struct flight *
-begin_flight(struct file_sync *w, const struct book_resource *r)
+begin_flight(struct file_sync *w, const struct mirror_db_resource *r)
 {
     for (size_t i = 0; i < FLIGHTS; i++)
         if (!w->flights[i].id) {
@@ -134,15 +134,15 @@ end_flight(struct file_sync *w, struct flight *flight)
 
 /* Gives a resource up, and reports the reason. */
 static bool
-leave(struct file_sync *w, const struct book_resource *r, const char *why)
+leave(struct file_sync *w, const struct mirror_db_resource *r, const char *why)
 {
     struct mirror *m = w->m;
     char loc[4 * 2048 + 1];
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
     w->has_strays = true; /* its partial file, for the next run */
-    if (!book_leave(m->book, r->id)) {
-        mirror_fail_book(m);
+    if (!mirror_db_give_up(m->db, r->id)) {
+        mirror_fail_db(m);
         return false;
     }
     mirror_tell(
@@ -169,7 +169,7 @@ on_done(const struct downloads_result *result, void *user)
     struct mirror *m = w->m;
     struct flight *flight = flight_of(w, (int64_t)result->id);
     int64_t version = flight ? flight->version : 0;
-    struct book_resource r;
+    struct mirror_db_resource r;
     bool is_found;
 
     file_sync_poke(w);
@@ -181,18 +181,18 @@ on_done(const struct downloads_result *result, void *user)
     }
     if (m->is_over || !mirror_write(m))
         return;
-    if (!book_look(m->book, (int64_t)result->id, &r, &is_found)) {
-        mirror_fail_book(m);
+    if (!mirror_db_get(m->db, (int64_t)result->id, &r, &is_found)) {
+        mirror_fail_db(m);
         return;
     }
-    if (is_found && r.todo == BOOK_FETCH && r.version == version &&
+    if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version &&
         !result->why.rc) {
         flight->has_come = note_come(w, flight, result->bytes) &&
                            file_commit_add(w->group, &r, false);
         return;
     }
     end_flight(w, flight);
-    if (!is_found || r.todo != BOOK_FETCH || r.version != version)
+    if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != version)
         download_forget(shelf_incoming(m->shelf), result->file);
     else
         leave(w, &r, result->why.text);
@@ -210,7 +210,7 @@ on_out(int64_t id, void *user)
 }
 
 bool
-file_sync_take(struct file_sync *w, const struct book_resource *r,
+file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
                const char *file, bool *is_taken)
 {
     struct mirror *m = w->m;
@@ -228,8 +228,8 @@ file_sync_take(struct file_sync *w, const struct book_resource *r,
         mirror_fail(m, &why);
         return false;
     }
-    if (!r->is_expected && !book_expect(m->book, r->id)) {
-        mirror_fail_book(m);
+    if (!r->is_expected && !mirror_db_expect(m->db, r->id)) {
+        mirror_fail_db(m);
         return false;
     }
     flight->has_come =
@@ -266,16 +266,17 @@ drop_overtaken(struct file_sync *w)
     w->enough = DOWNLOADS_ROOM;
     for (size_t i = 0; i < FLIGHTS; i++) {
         struct flight *flight = &w->flights[i];
-        struct book_resource r;
+        struct mirror_db_resource r;
         bool is_found;
 
         if (!flight->id || flight->has_come)
             continue;
-        if (!book_look(m->book, flight->id, &r, &is_found)) {
-            mirror_fail_book(m);
+        if (!mirror_db_get(m->db, flight->id, &r, &is_found)) {
+            mirror_fail_db(m);
             return false;
         }
-        if (is_found && r.todo == BOOK_FETCH && r.version == flight->version)
+        if (is_found && r.todo == MIRROR_DB_FETCH &&
+            r.version == flight->version)
             continue;
         downloads_drop(w->downloads, (uint64_t)flight->id);
         file_commit_name(name, flight->id, flight->version);
@@ -289,7 +290,7 @@ drop_overtaken(struct file_sync *w)
 
 /* True if the resource is longer than the downloads allow. */
 static bool
-is_too_long(const struct file_sync *w, const struct book_resource *r)
+is_too_long(const struct file_sync *w, const struct mirror_db_resource *r)
 {
     uint64_t most = w->m->client->room.limits.max_file_bytes;
 
@@ -298,7 +299,8 @@ is_too_long(const struct file_sync *w, const struct book_resource *r)
 
 /* Gives a resource to the downloads. *is_taken false: not now. */
 static bool
-fetch_one(struct file_sync *w, const struct book_resource *r, bool *is_taken)
+fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
+          bool *is_taken)
 {
     struct downloads_link links[DOWNLOADS_LOOKED_AT_MAX];
     struct slice rest = r->links;
@@ -353,13 +355,13 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
     for (int n = 0;
          n < LOOKS && *n_ids < room && w->n_flights + *n_ids < DOWNLOADS_ROOM;
          n++) {
-        struct book_resource r;
+        struct mirror_db_resource r;
         bool is_found;
         bool is_there = false;
         bool is_taken = false;
 
-        if (!book_next(m->book, BOOK_FETCH, w->from, &r, &is_found)) {
-            mirror_fail_book(m);
+        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found)) {
+            mirror_fail_db(m);
             return false;
         }
         if (!is_found) {
@@ -382,8 +384,8 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
             return false;
         if (is_there)
             continue;
-        if (!r.is_expected && !book_expect(m->book, r.id)) {
-            mirror_fail_book(m);
+        if (!r.is_expected && !mirror_db_expect(m->db, r.id)) {
+            mirror_fail_db(m);
             return false;
         }
         ids[(*n_ids)++] = r.id;
@@ -407,14 +409,15 @@ fetch_some(struct file_sync *w)
     if (!expect_some(w, ids, &n_ids) || !mirror_settle(m))
         return false;
     for (size_t i = 0; i < n_ids; i++) {
-        struct book_resource r;
+        struct mirror_db_resource r;
         bool is_found;
 
-        if (!book_look(m->book, ids[i], &r, &is_found)) {
-            mirror_fail_book(m);
+        if (!mirror_db_get(m->db, ids[i], &r, &is_found)) {
+            mirror_fail_db(m);
             return false;
         }
-        if (is_found && r.todo == BOOK_FETCH && !fetch_one(w, &r, &is_taken))
+        if (is_found && r.todo == MIRROR_DB_FETCH &&
+            !fetch_one(w, &r, &is_taken))
             return false;
         is_full = is_full || !is_taken;
     }
@@ -426,7 +429,7 @@ fetch_some(struct file_sync *w)
 bool
 file_sync_is_idle(const struct file_sync *w)
 {
-    const struct book_counts *c = book_counts(w->m->book);
+    const struct mirror_db_counts *c = mirror_db_counts(w->m->db);
 
     return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
@@ -437,7 +440,8 @@ file_sync_is_idle(const struct file_sync *w)
  * decides, as the last bytes may not be on the disk. A file with a note goes to
  * the downloads, which read it a part at a time. */
 static bool
-is_whole(struct file_sync *w, const struct book_resource *r, const char *name)
+is_whole(struct file_sync *w, const struct mirror_db_resource *r,
+         const char *name)
 {
     int fd = shelf_incoming(w->m->shelf);
     struct digest_check *digests = digest_check_new(r->hash, r->length);
@@ -452,7 +456,8 @@ is_whole(struct file_sync *w, const struct book_resource *r, const char *name)
 }
 
 static void
-take_whole(struct file_sync *w, const struct book_resource *r, const char *name)
+take_whole(struct file_sync *w, const struct mirror_db_resource *r,
+           const char *name)
 {
     char whole[DOWNLOAD_NAME_MAX];
     struct flight *flight;
@@ -474,8 +479,8 @@ is_in_flight(struct file_sync *w, int64_t id, int64_t version)
 }
 
 /* Searches incoming/ for files without a flight, left by an earlier run or by a
- * resource that was given up. Removes those that the book does not want, and
- * takes whole ones if `takes`. False: mirror_fail was called. */
+ * resource that was given up. Removes those that the database does not want,
+ * and takes whole ones if `takes`. False: mirror_fail was called. */
 static bool
 tidy(struct file_sync *w, bool takes)
 {
@@ -493,7 +498,7 @@ tidy(struct file_sync *w, bool takes)
     w->has_strays = w->has_changed = false;
     w->tidied_ms = clock_steady_ms();
     while (is_good && (entry = readdir(dir))) {
-        struct book_resource r;
+        struct mirror_db_resource r;
         int64_t id = 0;
         int64_t version = 0;
         bool is_found = false;
@@ -503,9 +508,9 @@ tidy(struct file_sync *w, bool takes)
         if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
             if (is_in_flight(w, id, version))
                 continue;
-            is_good = book_look(w->m->book, id, &r, &is_found);
+            is_good = mirror_db_get(w->m->db, id, &r, &is_found);
         }
-        if (is_found && r.todo == BOOK_FETCH && r.version == version) {
+        if (is_found && r.todo == MIRROR_DB_FETCH && r.version == version) {
             w->has_strays = true;
             if (takes)
                 take_whole(w, &r, entry->d_name);
@@ -515,7 +520,7 @@ tidy(struct file_sync *w, bool takes)
     }
     closedir(dir);
     if (!is_good)
-        mirror_fail_book(w->m);
+        mirror_fail_db(w->m);
     return is_good;
 }
 
@@ -533,7 +538,7 @@ on_turn(void *user)
 {
     struct file_sync *w = user;
     struct mirror *m = w->m;
-    const struct book_counts *c = book_counts(m->book);
+    const struct mirror_db_counts *c = mirror_db_counts(m->db);
     bool is_idle;
 
     w->is_due = false;
@@ -587,7 +592,8 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     }
     downloads_watch(w->downloads, on_again);
     note_kept(w);
-    (void)tidy(w, true); /* where the book cannot be read, the run is over */
+    (void)tidy(w,
+               true); /* where the database cannot be read, the run is over */
     return w;
 }
 

@@ -1,8 +1,8 @@
 /*
- * file_sync.h - makes the files agree with the book: fetches wanted resources,
- * removes others.
+ * file_sync.h - makes the files agree with the database: fetches wanted
+ * resources, removes others.
  *
- *     book_next --> expected, committed --> downloads --> file_commit.h
+ *     mirror_db_next --> expected, committed --> downloads --> file_commit.h
  *                                              +--> left, for this run
  *
  * A timer does it a little at a time: feeds go on meanwhile. If a change
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct book_resource;
+struct mirror_db_resource;
 struct mirror;
 struct file_sync;
 
@@ -35,7 +35,7 @@ void file_sync_hold(struct file_sync *work, bool holds);
  * already. *is_taken false: a download is under way, and the caller keeps the
  * file. Inside mirror_write; false: mirror_fail was called. */
 bool file_sync_take(struct file_sync *work,
-                    const struct book_resource *resource, const char *file,
+                    const struct mirror_db_resource *resource, const char *file,
                     bool *is_taken);
 
 /* Makes room for a file of file_sync_take; may block, and commit the

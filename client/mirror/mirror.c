@@ -49,14 +49,14 @@ mirror_fail(struct mirror *m, const struct problem *why)
 }
 
 void
-mirror_fail_book(struct mirror *m)
+mirror_fail_db(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
     problem_clear(&why);
-    book_rollback(m->book);
+    mirror_db_rollback(m->db);
     m->has_writes = false;
-    problem(&why, STATUS_IO, "%s", book_trouble(m->book));
+    problem(&why, STATUS_IO, "%s", mirror_db_trouble(m->db));
     mirror_fail(m, &why);
 }
 
@@ -81,9 +81,9 @@ mirror_write(struct mirror *m)
         return true;
     if (!mirror_has_room(m))
         return false;
-    m->has_writes = book_begin(m->book);
+    m->has_writes = mirror_db_begin(m->db);
     if (!m->has_writes)
-        mirror_fail_book(m);
+        mirror_fail_db(m);
     return m->has_writes;
 }
 
@@ -92,8 +92,8 @@ mirror_settle(struct mirror *m)
 {
     if (!m->has_writes)
         return true;
-    if (!book_commit(m->book)) {
-        mirror_fail_book(m);
+    if (!mirror_db_commit(m->db)) {
+        mirror_fail_db(m);
         return false;
     }
     m->has_writes = false;
@@ -105,7 +105,7 @@ mirror_settle(struct mirror *m)
 static void
 count(const struct mirror *m, struct td_sync_event *event)
 {
-    const struct book_counts *c = book_counts(m->book);
+    const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
     event->n_wanted = c->n_fetch - c->n_left;
     event->n_done = m->n_done;

@@ -1,14 +1,14 @@
 /*
  * mirror.h - what the parts of a running mirror share.
  *
- *     sync_run.c   source --> sets --> feeds                   whom to follow
- *     set_sync.c  followers --> book                          what to have
- *     file_sync.c  book --> downloads                          what to fetch
- *     file_commit.c downloads, removals --> shelf --> book      what is on disk
+ *     sync_run.c    source --> sets --> feeds                  whom to follow
+ *     set_sync.c    followers --> database                     what to have
+ *     file_sync.c   database --> downloads                     what to fetch
+ *     file_commit.c downloads, removals --> shelf, database    what is on disk
  *     way.c   what was at a path before
  *     sync_api.c  td_sync    audit.c  td_audit
  *
- * Writing in the book: feeds commit each message with its position. Other
+ * Writing in the database: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
  * transaction: mirror_write opens it, mirror_settle commits it. Code that
  * begins its own transaction calls mirror_settle first.
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "client/lib/client.h"
-#include "client/mirror/book.h"
+#include "client/mirror/mirror_db.h"
 #include "client/mirror/shelf.h"
 #include "proto/buf.h"
 
@@ -33,14 +33,14 @@ struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
     struct shelf *shelf;                   /* NULL: an audit's, no files */
-    struct book *book;
+    struct mirror_db *db;
     struct file_sync *work; /* NULL: nothing is fetched or removed */
     struct timer *progress;
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
     uint64_t bytes_done; /* without those of downloads */
     bool has_writes;     /* mirror_write's transaction is open */
-    bool has_news;       /* a feed changed the book since work looked */
+    bool has_news;       /* a feed changed the database since work looked */
     bool is_over;        /* the run has ended */
     struct problem why;  /* why it ended */
 };
@@ -52,11 +52,12 @@ void mirror_defaults(struct td_sync_options *to,
 /* False: no memory, and `why` says so. */
 bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
-void mirror_fini(struct mirror *m); /* shelf, book and work are the caller's */
+void
+mirror_fini(struct mirror *m); /* shelf, database and work are the caller's */
 
 /* Ends the run; the first call sets the reason. */
 void mirror_fail(struct mirror *m, const struct problem *why);
-void mirror_fail_book(struct mirror *m);
+void mirror_fail_db(struct mirror *m);
 
 /* True if there is room for the state and for files on their way. False:
  * mirror_fail was called. */
@@ -79,7 +80,7 @@ bool mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of);
 /* Clears the path of a resource without a noted file. A file with the right
  * digest and length sets *is_there; without a digest from the source none is
  * right. One that may be ours stays; all else moves to found/. */
-bool mirror_make_way(struct mirror *m, const struct book_resource *resource,
-                     bool *is_there);
+bool mirror_make_way(struct mirror *m,
+                     const struct mirror_db_resource *resource, bool *is_there);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * set_sync.c - follows one set into the book.
+ * set_sync.c - follows one set into the database.
  */
 #include "client/mirror/set_sync.h"
 
@@ -56,10 +56,10 @@ time_of(const char *text)
     return text && !datetime_read_any(slice_of(text), &us) ? us : DATETIME_NONE;
 }
 
-/* Converts a change for the book. False: no memory. */
+/* Converts a change for the database. False: no memory. */
 static bool
 telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
-           struct book_telling *t)
+           struct mirror_db_description *t)
 {
     buf_clear(&f->hash);
     buf_clear(&f->links);
@@ -68,7 +68,7 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
     duplicate_links_write(&f->links, c);
-    *t = (struct book_telling){
+    *t = (struct mirror_db_description){
         .loc = slice_of(c->loc),
         .is_baseline = is_baseline,
         .is_deleted =
@@ -86,25 +86,25 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
-/* Gives a file of a dump, with checked digests, to work, unless the book wants
- * another one, has it already, or it is too large. */
+/* Gives a file of a dump, with checked digests, to work, unless the database
+ * wants another one, has it already, or it is too large. */
 static bool
 take_file(struct set_sync *f, const struct td_change *c, int64_t id)
 {
     struct mirror *m = f->m;
     uint64_t max_file = m->client->room.limits.max_file_bytes;
-    struct book_resource r;
+    struct mirror_db_resource r;
     bool is_found;
     bool is_there = false;
     bool is_taken;
 
     if (!file_sync_make_room(m->work))
         return false;
-    if (!book_look(m->book, id, &r, &is_found)) {
-        mirror_fail_book(m);
+    if (!mirror_db_get(m->db, id, &r, &is_found)) {
+        mirror_fail_db(m);
         return false;
     }
-    if (!is_found || r.todo != BOOK_FETCH || r.length != c->length ||
+    if (!is_found || r.todo != MIRROR_DB_FETCH || r.length != c->length ||
         !slice_equal(r.hash, buf_slice(&f->hash)) ||
         (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
@@ -121,7 +121,7 @@ static bool
 tell(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
     struct mirror *m = f->m;
-    struct book_telling t;
+    struct mirror_db_description t;
     struct problem why = {.text = ""};
     int64_t id;
 
@@ -135,12 +135,12 @@ tell(struct set_sync *f, const struct td_change *c, bool is_baseline)
         mirror_fail(m, &why);
         return false;
     }
-    if (!book_told(m->book, f->set, &t, &id)) {
-        mirror_fail_book(m);
+    if (!mirror_db_describe(m->db, f->set, &t, &id)) {
+        mirror_fail_db(m);
         return false;
     }
     if (source_limits_check_resources(
-            &m->client->room, book_counts(m->book)->n_resources, &why)) {
+            &m->client->room, mirror_db_counts(m->db)->n_resources, &why)) {
         mirror_fail(m, &why);
         return false;
     }
@@ -176,7 +176,7 @@ reach(struct set_sync *f, const char *position)
 {
     if (!position)
         return true;
-    return book_reach(f->m->book, f->set, position);
+    return mirror_db_set_position(f->m->db, f->set, position);
 }
 
 /* Each returns false where the feed, or all, is to end. */
@@ -184,7 +184,7 @@ reach(struct set_sync *f, const char *position)
 static bool
 on_changes(struct set_sync *f, const struct td_message *message)
 {
-    struct book *book = f->m->book;
+    struct mirror_db *db = f->m->db;
     uint64_t n;
     uint64_t n_of;
     uint64_t n_before;
@@ -192,35 +192,36 @@ on_changes(struct set_sync *f, const struct td_message *message)
     for (size_t i = 0; i < message->n_changes; i++)
         if (!tell(f, &message->changes[i], false))
             return false;
-    if (!book_removals(book, &n, &n_of) || !reach(f, message->position)) {
-        mirror_fail_book(f->m);
+    if (!mirror_db_removals(db, &n, &n_of) || !reach(f, message->position)) {
+        mirror_fail_db(f->m);
         return false;
     }
     if (!mirror_is_too_much(f->m, n, n_of))
         return true;
-    book_rollback(book);
-    if (book_removals(book, &n_before, &(uint64_t){0}))
+    mirror_db_rollback(db);
+    if (mirror_db_removals(db, &n_before, &(uint64_t){0}))
         refuse(f, n, n_of, n_before, "in one hour");
     else
-        mirror_fail_book(f->m);
+        mirror_fail_db(f->m);
     return false;
 }
 
 static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
-    struct book *book = f->m->book;
+    struct mirror_db *db = f->m->db;
     uint64_t n_of;
     uint64_t n;
 
-    if (!book_baseline_end(book, f->set, &n) || !reach(f, message->position)) {
-        mirror_fail_book(f->m);
+    if (!mirror_db_baseline_end(db, f->set, &n) ||
+        !reach(f, message->position)) {
+        mirror_fail_db(f->m);
         return false;
     }
-    n_of = book_counts(book)->n_have;
+    n_of = mirror_db_counts(db)->n_have;
     if (!mirror_is_too_much(f->m, n, n_of))
         return true;
-    book_rollback(book);
+    mirror_db_rollback(db);
     refuse(f, n, n_of, 0, "the new baseline of");
     return false;
 }
@@ -230,9 +231,9 @@ apply(struct set_sync *f, const struct td_message *message)
 {
     switch (message->kind) {
     case TD_BASELINE_BEGIN:
-        if (book_baseline_begin(f->m->book, f->set))
+        if (mirror_db_baseline_begin(f->m->db, f->set))
             return true;
-        mirror_fail_book(f->m);
+        mirror_fail_db(f->m);
         return false;
     case TD_BASELINE:
         for (size_t i = 0; i < message->n_changes; i++)
@@ -257,16 +258,16 @@ keep(struct set_sync *f, const struct td_message *message)
         return apply(f, message);
     if (!mirror_settle(m) || !mirror_has_room(m))
         return false;
-    if (!book_begin(m->book)) {
-        mirror_fail_book(m);
+    if (!mirror_db_begin(m->db)) {
+        mirror_fail_db(m);
         return false;
     }
     if (!apply(f, message)) {
-        book_rollback(m->book);
+        mirror_db_rollback(m->db);
         return false;
     }
-    if (!book_commit(m->book)) {
-        mirror_fail_book(m);
+    if (!mirror_db_commit(m->db)) {
+        mirror_fail_db(m);
         return false;
     }
     return true;
@@ -438,8 +439,8 @@ set_sync_open(struct mirror *m, const char *url, bool until_caught_up,
     buf_init(&f->links, TEXT_MAX);
     if (!f->url || !f->quiet)
         goto fail;
-    if (!book_set(m->book, url, &f->set, f->position)) {
-        problem(why, STATUS_IO, "%s", book_trouble(m->book));
+    if (!mirror_db_set(m->db, url, &f->set, f->position)) {
+        problem(why, STATUS_IO, "%s", mirror_db_trouble(m->db));
         goto fail;
     }
     if (m->shelf && !m->options->has_no_dumps) {

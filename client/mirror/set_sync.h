@@ -1,5 +1,5 @@
 /*
- * set_sync.h - one set, followed into the book.
+ * set_sync.h - one set, followed into the database.
  *
  *     set_sync_open --> messages, a transaction each --> on_end
  *          +------> set_sync_close                  at any moment
@@ -20,17 +20,17 @@ struct set_sync;
 struct mirror;
 
 struct set_sync_events {
-    /* The book or the feed's position has changed. */
+    /* The database or the feed's position has changed. */
     void (*on_news)(struct set_sync *feed, void *user);
 
-    /* The feed ended by itself. STATUS_OK: the book has every change of the
+    /* The feed ended by itself. STATUS_OK: the database has every change of the
      * source. The caller of set_sync_open closes it, at any time after. */
     void (*on_end)(struct set_sync *feed, const struct problem *why,
                    void *user);
     void *user;
 };
 
-/* Follows the set at `url`, from the position in the book. NULL: `why` says
+/* Follows the set at `url`, from the position in the database. NULL: `why` says
  * why. */
 struct set_sync *set_sync_open(struct mirror *m, const char *url,
                                bool until_caught_up,
@@ -48,7 +48,7 @@ bool set_sync_is_behind(const struct set_sync *feed);
 /* True if the source said that no more changes exist for now. */
 bool set_sync_is_current(const struct set_sync *feed);
 
-/* The number of the feed's set in the book. */
+/* The number of the feed's set in the database. */
 int64_t set_sync_set(const struct set_sync *feed);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *     DIR/HOST/...            the resources, at paths of resource_path.h
  *     DIR/.tidings/lock       one process at a time
- *     DIR/.tidings/mirror.db  wanted resources, noted files (book.h)
+ *     DIR/.tidings/mirror.db  wanted resources, noted files (mirror_db.h)
  *     DIR/.tidings/incoming/  downloads under way
  *     DIR/.tidings/scratch/N/ packages of dumps, of a set
  *     DIR/.tidings/list-N.db  the last list of a set that has no history

@@ -21,7 +21,7 @@ is_url(const char *url, struct problem *why)
 static enum status
 judge(const struct mirror *m, struct problem *why)
 {
-    const struct book_counts *c = book_counts(m->book);
+    const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
     if (why->rc || !c->n_left)
         return why->rc;
@@ -56,13 +56,13 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     m.shelf = shelf_open(dir, true, &why);
     if (!m.shelf)
         goto out;
-    m.book = book_open(shelf_state(m.shelf), "mirror.db", &why);
-    if (!m.book)
+    m.db = mirror_db_open(shelf_state(m.shelf), "mirror.db", &why);
+    if (!m.db)
         goto out;
     sync_run_source(&m, url, filled.until_caught_up, &why);
     judge(&m, &why);
 out:
-    book_close(m.book);
+    mirror_db_close(m.db);
     shelf_close(m.shelf);
     mirror_fini(&m);
     rc = why.rc;

@@ -1,5 +1,5 @@
 /*
- * sync_run.c - follows all sets of a source into the book.
+ * sync_run.c - follows all sets of a source into the database.
  */
 #include "client/mirror/sync_run.h"
 
@@ -90,7 +90,7 @@ on_turn(void *user)
     if (m->work)
         file_sync_hold(m->work, is_behind);
     is_idle = !m->work || file_sync_is_idle(m->work);
-    if (is_idle && !is_behind && !book_counts(m->book)->n_left)
+    if (is_idle && !is_behind && !mirror_db_counts(m->db)->n_left)
         tell_caught_up(run);
     /* All sets have ended, or failed. */
     if (source_sets_is_over(run->tour) && is_idle)
@@ -213,12 +213,12 @@ tell_of_lost_sets(struct run *run)
     int64_t set = 0;
     bool is_there;
 
-    if (!book_source(m->book, 1, &url))
+    if (!mirror_db_source(m->db, 1, &url))
         return false;
     if (url[0] || source_sets_misses(run->tour))
         return true;
     for (;;) {
-        if (!book_next_set(m->book, set, &set, &url, &is_there))
+        if (!mirror_db_next_set(m->db, set, &set, &url, &is_there))
             return false;
         if (!is_there)
             return true;
@@ -241,8 +241,8 @@ on_found(void *user)
     struct run *run = user;
     struct mirror *m = run->m;
 
-    if (!book_add_source(m->book, run->url) || !tell_of_lost_sets(run)) {
-        mirror_fail_book(m);
+    if (!mirror_db_add_source(m->db, run->url) || !tell_of_lost_sets(run)) {
+        mirror_fail_db(m);
         return false;
     }
     if (m->work)

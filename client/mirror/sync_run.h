@@ -1,5 +1,5 @@
 /*
- * sync_run.h - follows all sets of a source into the book, until there is a
+ * sync_run.h - follows all sets of a source into the database, until there is a
  * reason to end.
  *
  *     discovery --> feeds of sets -+--> all caught up, nothing left to do: end
@@ -8,11 +8,11 @@
  *
  * While it follows, it looks again from time to time (td_sync_options.poll_ms)
  * and follows new sets, too. A set that the source names and nobody can read
- * has failed. sync_run_source notes the source in the book once it has answered
- * as one.
+ * has failed. sync_run_source notes the source in the database once it has
+ * answered as one.
  *
- * Blocks. With m->work the files follow the book; without (an audit), only the
- * book changes.
+ * Blocks. With m->work the files follow the database; without (an audit), only
+ * the database changes.
  */
 #ifndef CLIENT_MIRROR_SYNC_RUN_H
 #define CLIENT_MIRROR_SYNC_RUN_H
@@ -25,7 +25,8 @@
 enum status sync_run_source(struct mirror *m, const char *url,
                             bool until_caught_up, struct problem *why);
 
-/* Only does the work that the book has. STATUS_OK: nothing is left to do. */
+/* Only does the work that the database has. STATUS_OK: nothing is left to do.
+ */
 enum status sync_run_work(struct mirror *m, struct problem *why);
 
 #endif

@@ -22,7 +22,7 @@ fail_file(struct mirror *m, const char *what, const char *path)
 
 /* True if the file matches the source's digest and length. */
 static bool
-is_right(struct mirror *m, const struct book_resource *r)
+is_right(struct mirror *m, const struct mirror_db_resource *r)
 {
     struct digest_check *digests = digest_check_new(r->hash, r->length);
     struct problem why = {""};
@@ -38,7 +38,8 @@ is_right(struct mirror *m, const struct book_resource *r)
 }
 
 bool
-mirror_make_way(struct mirror *m, const struct book_resource *r, bool *is_there)
+mirror_make_way(struct mirror *m, const struct mirror_db_resource *r,
+                bool *is_there)
 {
     char where[SHELF_WHERE_SIZE] = "";
     char text[2 * RESOURCE_PATH_MAX];

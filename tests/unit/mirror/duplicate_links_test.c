@@ -1,5 +1,5 @@
 /*
- * links_test.c - duplicates, into the book and back.
+ * duplicate_links_test.c - duplicates, into the database and back.
  */
 #include "client/mirror/duplicate_links.h"
 

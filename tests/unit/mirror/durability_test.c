@@ -25,21 +25,22 @@ on_out(int64_t id, void *user)
 static void
 add_file(struct mirror *m, struct file_commit *group)
 {
-    struct book_telling telling = {.loc = slice_of(LOC),
-                                   .when_us = 1,
-                                   .lastmod_us = DATETIME_NONE,
-                                   .length = LENGTH_NONE};
+    struct mirror_db_description description = {.loc = slice_of(LOC),
+                                                .when_us = 1,
+                                                .lastmod_us = DATETIME_NONE,
+                                                .length = LENGTH_NONE};
     char position[TD_POSITION_SIZE], name[DOWNLOAD_NAME_MAX];
-    struct book_resource r;
+    struct mirror_db_resource r;
     int64_t set, id;
     bool is_found;
 
-    assert_true(book_set(m->book, "http://example.com/sets/a", &set, position));
-    assert_true(book_begin(m->book));
-    assert_true(book_told(m->book, set, &telling, &id));
-    assert_true(book_expect(m->book, id));
-    assert_true(book_commit(m->book));
-    assert_true(book_look(m->book, id, &r, &is_found));
+    assert_true(
+        mirror_db_set(m->db, "http://example.com/sets/a", &set, position));
+    assert_true(mirror_db_begin(m->db));
+    assert_true(mirror_db_describe(m->db, set, &description, &id));
+    assert_true(mirror_db_expect(m->db, id));
+    assert_true(mirror_db_commit(m->db));
+    assert_true(mirror_db_get(m->db, id, &r, &is_found));
     file_commit_name(name, r.id, r.version);
     tempdir_write(shelf_incoming(m->shelf), name, "text");
     assert_true(file_commit_add(group, &r, false));
@@ -61,8 +62,8 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_true(mirror_init(&m, td_open(), &options));
     m.shelf = shelf_open(dir, true, &why);
     assert_non_null(m.shelf);
-    m.book = book_open(shelf_state(m.shelf), "mirror.db", &why);
-    assert_non_null(m.book);
+    m.db = mirror_db_open(shelf_state(m.shelf), "mirror.db", &why);
+    assert_non_null(m.db);
     group = file_commit_new(&m, on_out, &is_out);
     assert_non_null(group);
     add_file(&m, group);
@@ -76,7 +77,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m"));
     file_commit_free(group);
-    book_close(m.book);
+    mirror_db_close(m.db);
     shelf_close(m.shelf);
     mirror_fini(&m);
     td_close(m.client);

@@ -61,12 +61,12 @@ set_stage(void **state)
     assert_true(mirror_init(&s.m, td_open(), &s.options));
     s.m.shelf = shelf_open(dir, true, &s.why);
     assert_non_null(s.m.shelf);
-    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
-    assert_non_null(s.m.book);
+    s.m.db = mirror_db_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.db);
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
     assert_true(
-        book_set(s.m.book, "http://example.com/sets/a", &s.set, position));
+        mirror_db_set(s.m.db, "http://example.com/sets/a", &s.set, position));
     return 0;
 }
 
@@ -75,7 +75,7 @@ clear_stage(void **state)
 {
     (void)state;
     file_commit_free(s.group);
-    book_close(s.m.book);
+    mirror_db_close(s.m.db);
     shelf_close(s.m.shelf);
     mirror_fini(&s.m);
     td_close(s.m.client);
@@ -97,19 +97,19 @@ static int64_t
 tell_hash(unsigned n, bool is_deleted, const char *hash)
 {
     char loc[64];
-    struct book_telling t = {.is_deleted = is_deleted,
-                             .when_us = ++s.now_us,
-                             .lastmod_us = DATETIME_NONE,
-                             .hash = slice_of(hash),
-                             .length = LENGTH_NONE};
+    struct mirror_db_description t = {.is_deleted = is_deleted,
+                                      .when_us = ++s.now_us,
+                                      .lastmod_us = DATETIME_NONE,
+                                      .hash = slice_of(hash),
+                                      .length = LENGTH_NONE};
     int64_t id;
 
     snprintf(loc, sizeof(loc), "https://h/d%u/%u.txt", n / 100, n);
     t.loc = slice_of(loc);
     assert_true(mirror_settle(&s.m));
-    assert_true(book_begin(s.m.book));
-    assert_true(book_told(s.m.book, s.set, &t, &id));
-    assert_true(book_commit(s.m.book));
+    assert_true(mirror_db_begin(s.m.db));
+    assert_true(mirror_db_describe(s.m.db, s.set, &t, &id));
+    assert_true(mirror_db_commit(s.m.db));
     return id;
 }
 
@@ -119,15 +119,15 @@ tell(unsigned n, bool is_deleted)
     return tell_hash(n, is_deleted, "");
 }
 
-static struct book_resource
+static struct mirror_db_resource
 look(int64_t id)
 {
-    struct book_resource r;
+    struct mirror_db_resource r;
     bool is_found;
 
-    assert_true(book_look(s.m.book, id, &r, &is_found));
+    assert_true(mirror_db_get(s.m.db, id, &r, &is_found));
     if (!is_found)
-        r = (struct book_resource){.id = 0};
+        r = (struct mirror_db_resource){.id = 0};
     return r;
 }
 
@@ -135,14 +135,14 @@ look(int64_t id)
 static void
 come(int64_t id, const char *text)
 {
-    struct book_resource r = look(id);
+    struct mirror_db_resource r = look(id);
     char name[DOWNLOAD_NAME_MAX];
 
-    assert_int_equal(r.todo, BOOK_FETCH);
+    assert_int_equal(r.todo, MIRROR_DB_FETCH);
     file_commit_name(name, r.id, r.version);
     tempdir_write(shelf_incoming(s.m.shelf), name, text);
     assert_true(mirror_write(&s.m));
-    assert_true(book_expect(s.m.book, r.id));
+    assert_true(mirror_db_expect(s.m.db, r.id));
     r = look(id);
     assert_true(file_commit_add(s.group, &r, false));
 }
@@ -162,7 +162,7 @@ turn(unsigned n_out)
 static void
 assert_nothing_incoming(void)
 {
-    struct book_resource r = {.id = 0};
+    struct mirror_db_resource r = {.id = 0};
     char name[DOWNLOAD_NAME_MAX];
 
     for (r.id = 1; r.id < 4; r.id++)
@@ -188,16 +188,16 @@ TEST(many_are_put_and_noted_together)
     turn(N);
 
     assert_int_equal(s.n_written, N);
-    assert_int_equal(book_counts(s.m.book)->n_have, N);
-    assert_int_equal(book_counts(s.m.book)->n_fetch, 0);
+    assert_int_equal(mirror_db_counts(s.m.db)->n_have, N);
+    assert_int_equal(mirror_db_counts(s.m.db)->n_fetch, 0);
     assert_false(s.m.has_writes);
     for (unsigned n = 0; n < N; n++) {
-        struct book_resource r = look(ids[n]);
+        struct mirror_db_resource r = look(ids[n]);
 
         assert_file(s.home.fd, path_of(n), "text");
         assert_true(r.is_there);
         assert_int_equal(r.have_mark.size, 4);
-        /* The source stated no digest: the book has ours. */
+        /* The source stated no digest: the database has ours. */
         assert_true(
             shelf_digest(s.m.shelf, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
@@ -219,17 +219,17 @@ TEST(what_was_overtaken_before_it_has_a_name_is_dropped)
     assert_int_equal(s.n_written, 0);
     assert_no_file(s.home.fd, path_of(1));
     assert_no_file(s.home.fd, path_of(2));
-    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
     assert_false(look(a).is_there);
     assert_nothing_incoming();
 
     come(a, "new");
     turn(4);
     assert_file(s.home.fd, path_of(1), "new");
-    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_int_equal(look(a).todo, MIRROR_DB_NOTHING);
 }
 
-/* Turns until the file has its name; the book may not know yet. */
+/* Turns until the file has its name; the database may not know yet. */
 static void
 turn_to_the_name(unsigned n)
 {
@@ -252,11 +252,11 @@ TEST(what_is_overtaken_after_it_has_a_name_is_noted_as_what_it_is)
 
     assert_true(look(a).is_there);
     assert_int_equal(look(a).have_version, version);
-    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
     come(a, "new");
     turn(2);
     assert_file(s.home.fd, path_of(1), "new");
-    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_int_equal(look(a).todo, MIRROR_DB_NOTHING);
 }
 
 TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
@@ -267,14 +267,14 @@ TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
     turn_to_the_name(1);
     tell(1, true);
     turn(1);
-    assert_int_equal(look(a).todo, BOOK_REMOVE);
+    assert_int_equal(look(a).todo, MIRROR_DB_REMOVE);
 
     turn(2);
     assert_no_file(s.home.fd, path_of(1));
     assert_no_file(s.home.fd, "m/h");
     assert_int_equal(look(a).id, 0);
     assert_int_equal(s.n_deleted, 1);
-    assert_int_equal(book_counts(s.m.book)->n_have, 0);
+    assert_int_equal(mirror_db_counts(s.m.db)->n_have, 0);
 }
 
 /* It comes back before its removal is noted: the file is not there. */
@@ -292,7 +292,7 @@ TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
     turn(2);
 
     assert_false(look(a).is_there);
-    assert_int_equal(look(a).todo, BOOK_FETCH);
+    assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
     come(a, "new");
     turn(3);
     assert_file(s.home.fd, path_of(1), "new");
@@ -302,13 +302,13 @@ TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
 {
     int64_t a = tell(1, false);
     int64_t b = tell(2, false);
-    struct book_resource r;
+    struct mirror_db_resource r;
 
     come(a, "old");
     turn(1);
     assert_true(mirror_write(&s.m));
-    assert_true(book_lost(s.m.book, a));
-    assert_true(book_expect(s.m.book, b));
+    assert_true(mirror_db_note_loss(s.m.db, a));
+    assert_true(mirror_db_expect(s.m.db, b));
     tempdir_write(s.home.fd, path_of(2), "also");
     r = look(a);
     assert_true(file_commit_add(s.group, &r, true));
@@ -318,9 +318,9 @@ TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
     turn(3);
 
     assert_true(look(a).is_there);
-    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_int_equal(look(a).todo, MIRROR_DB_NOTHING);
     assert_false(look(b).is_there);
-    assert_int_equal(look(b).todo, BOOK_FETCH);
+    assert_int_equal(look(b).todo, MIRROR_DB_FETCH);
 }
 
 TEST(finishing_waits_for_all_that_was_added)
@@ -344,7 +344,7 @@ TEST(finishing_waits_for_all_that_was_added)
     assert_int_equal(s.n_out, 20);
 }
 
-/* The run ends between names and book, and the source goes back to what was
+/* The run ends between names and database, and the source goes back to what was
  * there before. */
 TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
 {
@@ -365,23 +365,23 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
     } while (mark.size != 5);
     assert_int_equal(s.n_out, 1);
     file_commit_free(s.group);
-    book_close(s.m.book);
-    s.m.book = book_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
-    assert_non_null(s.m.book);
+    mirror_db_close(s.m.db);
+    s.m.db = mirror_db_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    assert_non_null(s.m.db);
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
 
     assert_int_equal(tell_hash(1, false, digest), a);
-    assert_int_equal(look(a).todo, BOOK_FETCH);
-    assert_int_equal(book_counts(s.m.book)->n_have, 1);
+    assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
+    assert_int_equal(mirror_db_counts(s.m.db)->n_have, 1);
     come(a, "old");
     turn(2);
     assert_file(s.home.fd, path_of(1), "old");
-    assert_int_equal(look(a).todo, BOOK_NOTHING);
+    assert_int_equal(look(a).todo, MIRROR_DB_NOTHING);
 }
 
 /* Freeing the group at any moment leaves no thread at work and no note in the
- * book. */
+ * database. */
 TEST(is_freed_at_any_moment)
 {
     int64_t ids[50];

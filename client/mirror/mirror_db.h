@@ -1,0 +1,216 @@
+/*
+ * mirror_db.h - the resources that a mirror wants and those that it has, in
+ * SQLite.
+ *
+ *     messages --> mirror_db_describe,                  wanted state,
+ *                  mirror_db_set_position               and a position
+ *
+ *     mirror_db_next --> fetch --> mirror_db_note_file  files on disk
+ *                    --> remove -> mirror_db_note_loss
+ *
+ * The argument why a crash at any moment does no harm:
+ *
+ *   - One transaction stores the resources of a message and the position behind
+ *     it. A crash before its commit leaves the old position: the source sends
+ *     the message again. The database stores a wanted state, not a
+ *     list of steps: the same message twice gives the same state.
+ *   - Each start computes the work anew: the difference between the wanted
+ *     state and the noted files. The mirror syncs a file, renames it to its
+ *     path, then notes it. A crash between the last two leaves a file without a
+ *     note: `is_expected`, committed before the download began, marks it as
+ *     possibly ours. The next run keeps it if length and digests are right, and
+ *     replaces it otherwise. Before a rename replaces a file, mirror_db_doubt
+ *     deletes the note of the old one: no note describes the wrong file.
+ *   - The mirror removes a file, then notes the removal. After a crash between
+ *     the two it removes a missing file, which is no error.
+ *
+ * A resource may be in several sets. The mirror wants it as long as one of
+ * them has it. The set with the latest message in event time describes it.
+ *
+ * A baseline has a generation. Its resources are wanted at once. At its end, in
+ * the transaction with the position, the database forgets the resources of the
+ * set that the baseline did not repeat. A broken-off baseline leaves only
+ * wanted resources: the source has them.
+ *
+ * Transactions are the caller's: mirror_db_begin, then writing, then
+ * mirror_db_commit or mirror_db_rollback. Every function that returns false has
+ * set a sentence (mirror_db_trouble); after it, only mirror_db_rollback and
+ * mirror_db_close make sense. One thread.
+ */
+#ifndef CLIENT_MIRROR_MIRROR_DB_H
+#define CLIENT_MIRROR_MIRROR_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/mirror/resource_path.h"
+#include "client/mirror/shelf.h"
+#include "client/tidings.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+
+struct mirror_db;
+
+/* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
+struct mirror_db *mirror_db_open(const char *dir, const char *name,
+                                 struct problem *why);
+
+/* Undoes what was not committed. NULL is allowed. */
+void mirror_db_close(struct mirror_db *db);
+
+const char *mirror_db_trouble(const struct mirror_db *db);
+
+bool mirror_db_begin(struct mirror_db *db);
+bool mirror_db_commit(struct mirror_db *db);
+void mirror_db_rollback(struct mirror_db *db);
+
+/* Numbers of resources; kept up to date, open transaction included. */
+struct mirror_db_counts {
+    uint64_t n_resources;  /* wanted, or there */
+    uint64_t n_have;       /* files that are there */
+    uint64_t bytes_have;   /* of these */
+    uint64_t n_fetch;      /* to be fetched, including n_left */
+    uint64_t n_remove;     /* to be removed */
+    uint64_t n_left;       /* to be fetched, given up for this run */
+    uint64_t bytes_wanted; /* of n_fetch, where the source sent a length */
+};
+
+const struct mirror_db_counts *mirror_db_counts(const struct mirror_db *db);
+
+/* Sources and sets */
+
+/* Notes that the mirror is one of `url`. */
+bool mirror_db_add_source(struct mirror_db *db, const char *url);
+
+/* The n-th source, from 0, in the order in which they were added; "" behind the
+ * last. Lent until the next call. */
+bool mirror_db_source(struct mirror_db *db, unsigned n, const char **url);
+
+/* Finds the set `url`, or makes it. `position`: "" if there is none yet. */
+bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
+                   char position[TD_POSITION_SIZE]);
+
+/* The next set by number; 0: the first. `url` is lent until the next call. */
+bool mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
+                        const char **url, bool *is_found);
+
+/* Sets the position of a set, behind the messages of this transaction. */
+bool mirror_db_set_position(struct mirror_db *db, int64_t set,
+                            const char *position);
+
+/* Wanted state */
+
+/* A source's description of a resource. Missing fields: empty slices,
+ * LENGTH_NONE, DATETIME_NONE. */
+struct mirror_db_description {
+    struct slice loc;
+    bool is_deleted;
+    bool is_baseline; /* it is so; else it became so */
+    int64_t when_us;  /* event time */
+    int64_t lastmod_us;
+    struct slice hash; /* normalised list */
+    uint64_t length;
+    struct slice type;
+    struct slice encoding;
+    struct slice links; /* duplicate_links.h */
+};
+
+/* `*id`: of the resource; 0: it is not wanted and was not. */
+bool mirror_db_describe(struct mirror_db *db, int64_t set,
+                        const struct mirror_db_description *description,
+                        int64_t *id);
+
+/* The next resource of `set` by id, as the set described it. Lent until the
+ * next call. */
+bool mirror_db_next_description(struct mirror_db *db, int64_t set,
+                                int64_t after_id, int64_t *id,
+                                struct mirror_db_description *description,
+                                bool *is_found);
+
+/* Begins a baseline: until its end, `set` only has what is added. */
+bool mirror_db_baseline_begin(struct mirror_db *db, int64_t set);
+
+/* Ends it. `*n_remove`: how many files the mirror has to remove for it. */
+bool mirror_db_baseline_end(struct mirror_db *db, int64_t set,
+                            uint64_t *n_remove);
+
+/* Finds the hour of event time with the most removals by changes, not by
+ * baselines, among the hours of the open transaction. `*n`: removals, 0 if
+ * there were none. `*n_of`: the most files that the mirror had in that hour.
+ * Call it before the commit. After mirror_db_rollback, a second call returns
+ * the removals of that hour that remain. */
+bool mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of);
+
+/* Files and work */
+
+enum mirror_db_todo { MIRROR_DB_NOTHING, MIRROR_DB_FETCH, MIRROR_DB_REMOVE };
+
+struct mirror_db_resource {
+    int64_t id;
+    struct slice loc; /* terminated */
+    char path[RESOURCE_PATH_MAX + 1];
+    enum mirror_db_todo todo;
+    uint64_t bytes; /* as counted in bytes_wanted */
+    bool is_left;   /* given up for this run */
+    int64_t left_version;
+    bool is_expected; /* the file that may be there is ours */
+
+    bool is_wanted;
+    int64_t version; /* of the last description; higher is later */
+    int64_t when_us;
+    int64_t lastmod_us;
+    struct slice hash;
+    uint64_t length;
+    struct slice type;
+    struct slice encoding;
+    struct slice links;
+
+    bool is_there;
+    int64_t have_version;
+    struct slice have_hash; /* the source's, and our sha-256 if it lacks one */
+    int64_t have_lastmod_us;
+    struct shelf_mark have_mark;
+};
+
+/* `*resource` points into the database until the next call of any of these. Not
+ * found: *is_found is false. */
+bool mirror_db_get(struct mirror_db *db, int64_t id,
+                   struct mirror_db_resource *resource, bool *is_found);
+bool mirror_db_find(struct mirror_db *db, struct slice loc,
+                    struct mirror_db_resource *resource, bool *is_found);
+bool mirror_db_find_path(struct mirror_db *db, const char *path,
+                         struct mirror_db_resource *resource, bool *is_found);
+
+/* The next resource by id with this `todo`, without those given up. */
+bool mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo,
+                    int64_t after_id, struct mirror_db_resource *resource,
+                    bool *is_found);
+
+/* The next resource by loc, in byte order; empty: the first. */
+bool mirror_db_walk(struct mirror_db *db, struct slice after_loc,
+                    struct mirror_db_resource *resource, bool *is_found);
+
+/* True if hash and length match the file that the database notes. */
+bool mirror_db_is_same(const struct mirror_db_resource *resource,
+                       struct slice hash, uint64_t length);
+
+/* Notes that a file that may appear at its path is ours. */
+bool mirror_db_expect(struct mirror_db *db, int64_t id);
+
+/* Deletes the note of the file, which is about to be replaced: until
+ * mirror_db_note_file or mirror_db_note_loss it equals no other. */
+bool mirror_db_doubt(struct mirror_db *db, int64_t id);
+
+/* Notes the file: it is there, with the content of version `version`. */
+bool mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
+                         struct slice hash, int64_t lastmod_us,
+                         const struct shelf_mark *mark);
+
+/* Notes that the file is missing or changed: the resource is fetched again, or
+ * forgotten if no set has it. */
+bool mirror_db_note_loss(struct mirror_db *db, int64_t id);
+
+/* Gives the resource up until the next run or a new version. */
+bool mirror_db_give_up(struct mirror_db *db, int64_t id);
+
+#endif
