@@ -404,6 +404,21 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
     return rc;
 }
 
+void
+log_view_open(struct log_set *set, uint64_t after, uint64_t upto,
+              size_t max_bytes, struct log_view *view)
+{
+    tail_view(&set->tail, after, upto, max_bytes, view);
+}
+
+void
+log_view_close(struct log_view *view)
+{
+    for (size_t i = 0; i < view->n; i++)
+        batch_unref(view->batches[i]);
+    view->n = 0;
+}
+
 enum status
 log_read(struct log *log, struct log_set *set, uint64_t after,
          enum log_patience patience, struct batch **batch, struct problem *why)

@@ -185,6 +185,25 @@ enum log_patience {
     LOG_DISK    /* may block */
 };
 
+/* Most batches of a view: a full message of usual commits. */
+#define LOG_VIEW_BATCHES 64
+
+/* A set's log at one moment, as far as memory has it. */
+struct log_view {
+    struct head head;
+    struct batch *batches[LOG_VIEW_BATCHES]; /* references; consecutive, the
+                                                first has entry `after` + 1 */
+    size_t n; /* 0: `after` is not before the head, or not in memory */
+};
+
+/* Copies the head, and takes the batches of the entries after `after` up to
+ * `upto`, under one hold of the set's lock. After the first, it takes no batch
+ * once they have `max_bytes` of fragments. The caller closes the view. Any
+ * thread. */
+void log_view_open(struct log_set *set, uint64_t after, uint64_t upto,
+                   size_t max_bytes, struct log_view *view);
+void log_view_close(struct log_view *view);
+
 /* Sets `*batch` to a batch that holds entry `after` + 1 of `set`, or to NULL at
  * the head. The caller owns one reference (batch_unref). The answer comes from
  * memory, the store or a closed list; callers cannot tell which. STATUS_GONE:

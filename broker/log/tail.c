@@ -155,9 +155,16 @@ at(const struct tail *t, size_t n)
     return t->ring[(t->start + n) % t->capacity];
 }
 
-/* Returns the batch of the ring with `seq`: the first one that ends at or after
- * it. The mutex is held, the ring is not empty and does not begin after it. */
-static struct batch *
+/* True if the ring has entry `after` + 1. The mutex is held. */
+static bool
+has_next(const struct tail *t, uint64_t after)
+{
+    return after < t->head.last && t->count > 0 && at(t, 0)->first <= after + 1;
+}
+
+/* Returns the number of the batch with `seq`, which the ring has: the first one
+ * that ends at or after it. The mutex is held. */
+static size_t
 search(const struct tail *t, uint64_t seq)
 {
     size_t low = 0, high = t->count - 1;
@@ -170,7 +177,7 @@ search(const struct tail *t, uint64_t seq)
         else
             high = middle;
     }
-    return at(t, low);
+    return low;
 }
 
 struct batch *
@@ -180,10 +187,42 @@ tail_find(struct tail *t, uint64_t after, uint64_t *last)
 
     pthread_mutex_lock(&t->mutex);
     *last = t->head.last;
-    if (after < *last && t->count > 0 && t->ring[t->start]->first <= after + 1)
-        found = batch_ref(search(t, after + 1));
+    if (has_next(t, after))
+        found = batch_ref(at(t, search(t, after + 1)));
     pthread_mutex_unlock(&t->mutex);
     return found;
+}
+
+/* Adds batches to the view from the one with entry `after` + 1 on. The mutex is
+ * held. */
+static void
+view_batches(const struct tail *t, uint64_t after, uint64_t upto,
+             size_t max_bytes, struct log_view *view)
+{
+    size_t bytes = 0;
+
+    for (size_t i = search(t, after + 1); i < t->count; i++) {
+        struct batch *b = at(t, i);
+
+        if (b->first > upto || view->n == LOG_VIEW_BATCHES ||
+            (view->n > 0 && bytes >= max_bytes))
+            return;
+        view->batches[view->n++] = batch_ref(b);
+        bytes +=
+            b->first > after ? b->size : batch_slice(b, after, b->last).size;
+    }
+}
+
+void
+tail_view(struct tail *t, uint64_t after, uint64_t upto, size_t max_bytes,
+          struct log_view *view)
+{
+    view->n = 0;
+    pthread_mutex_lock(&t->mutex);
+    view->head = t->head;
+    if (after < upto && has_next(t, after))
+        view_batches(t, after, upto, max_bytes, view);
+    pthread_mutex_unlock(&t->mutex);
 }
 
 struct batch *

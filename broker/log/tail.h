@@ -24,6 +24,7 @@
 #include "broker/log/head.h"
 #include "proto/status.h"
 
+struct log_view;
 struct watch;
 
 struct tail {
@@ -64,6 +65,10 @@ void tail_head(struct tail *t, struct head *head);
 /* The batch that holds entry `after` + 1, with a reference, or NULL; *last is
  * the head's last at that moment. Any thread. */
 struct batch *tail_find(struct tail *t, uint64_t after, uint64_t *last);
+
+/* See log_view_open. Any thread. */
+void tail_view(struct tail *t, uint64_t after, uint64_t upto, size_t max_bytes,
+               struct log_view *view);
 
 /* The first batch that ends later than `us`, with a reference, or NULL: no
  * batch here does, or earlier ones could. Any thread. */

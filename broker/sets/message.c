@@ -44,6 +44,8 @@ struct assembly {
     uint64_t last;     /* ... and has come up to this one ... */
     struct batch *end; /* ... which this batch has; NULL: nowhere yet */
     int64_t start_us;  /* T(start), if end is there */
+    struct log_view view;
+    size_t n_viewed; /* batches of the view that it has looked at */
 };
 
 static enum status
@@ -131,12 +133,39 @@ has_scanned_enough(const struct assembly *a)
                                                        : SCAN_DISK_BYTES);
 }
 
+/* Takes another view of the log: one is enough for most messages. */
+static void
+look_at_log(struct assembly *a, uint64_t upto)
+{
+    log_view_close(&a->view);
+    log_view_open(channel_log(a->wish), a->last, upto,
+                  a->filter ? SCAN_MEMORY_BYTES : a->wish->max_bytes, &a->view);
+    a->n_viewed = 0;
+}
+
+/* Sets *b to the next batch, with a reference, or to NULL at the head. */
+static enum status
+next_batch(struct assembly *a, struct batch **b, struct problem *why)
+{
+    const struct message_wish *wish = a->wish;
+
+    *b = NULL;
+    if (a->last == a->view.head.last)
+        return STATUS_OK;
+    if (a->n_viewed > 0 && a->n_viewed == a->view.n)
+        look_at_log(a, wish->upto);
+    if (a->n_viewed == a->view.n)
+        return log_read(registry_log(wish->set->registry), channel_log(wish),
+                        a->last, wish->patience, b, why);
+    *b = batch_ref(a->view.batches[a->n_viewed++]);
+    return STATUS_OK;
+}
+
 /* Collects the batches that the message is made of. */
 static enum status
 gather(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
-    struct log *log = registry_log(wish->set->registry);
     bool is_full = false;
     enum status rc = STATUS_OK;
 
@@ -146,7 +175,7 @@ gather(struct assembly *a, struct problem *why)
            !has_scanned_enough(a)) {
         struct batch *b;
 
-        rc = log_read(log, channel_log(wish), a->last, wish->patience, &b, why);
+        rc = next_batch(a, &b, why);
         if (rc || !b)
             break;
         rc = add_batch(a, b, &is_full, why);
@@ -265,9 +294,10 @@ batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
 
 /* T(seq) and d(seq). */
 static enum status
-look_up(const struct message_wish *wish, const struct head *head, uint64_t seq,
-        int64_t *us, struct digest *digest, struct problem *why)
+look_up(const struct assembly *a, uint64_t seq, int64_t *us,
+        struct digest *digest, struct problem *why)
 {
+    const struct head *head = &a->view.head;
     struct batch *b;
     enum status rc;
 
@@ -283,26 +313,13 @@ look_up(const struct message_wish *wish, const struct head *head, uint64_t seq,
     }
     /* Entry `seq` itself may be the last that is no longer retained; the batch
      * of the next one tells as well. */
-    rc = batch_of(wish, seq == head->earliest ? seq + 1 : seq, &b, why);
+    rc = batch_of(a->wish, seq == head->earliest ? seq + 1 : seq, &b, why);
     if (rc)
         return rc;
     *us = batch_time(b, seq);
     *digest = batch_digest(b, seq);
     batch_unref(b);
     return STATUS_OK;
-}
-
-/* A reader that retention has left behind is told so, also while the entries
- * can still be had: where one ends there is the same for all (R-345). One that
- * has looked further than its last message, and found nothing that passes,
- * misses nothing; only T(after) must still be known (cover). */
-static enum status
-check_retained(const struct head *head, uint64_t start, struct problem *why)
-{
-    if (start >= head->earliest)
-        return STATUS_OK;
-    return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                   (unsigned long long)start + 1);
 }
 
 /* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
@@ -340,20 +357,19 @@ end_digest(const struct assembly *a)
 
 /* What a message covers that ends where `a` does. */
 static enum status
-cover(const struct assembly *a, const struct head *head, struct coverage *c,
-      struct problem *why)
+cover(const struct assembly *a, struct coverage *c, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
     enum status rc = STATUS_OK;
 
-    *c = coverage_at(wish->set, head);
+    *c = coverage_at(wish->set, &a->view.head);
     c->after = wish->after;
     c->last = a->last;
     if (a->end) {
         c->until_us = batch_time(a->end, c->last);
         c->digest = end_digest(a);
     } else {
-        rc = look_up(wish, head, c->last, &c->until_us, &c->digest, why);
+        rc = look_up(a, c->last, &c->until_us, &c->digest, why);
     }
     if (c->after == c->last)
         c->from_us = c->until_us;
@@ -391,17 +407,39 @@ assembly_of(const struct message_wish *wish)
         .wish = wish, .filter = wish->filter, .start = start, .last = start};
 }
 
-/* The head of a set that is there. */
+/* Looks at the log of a set that is there.
+ *
+ * A reader that retention has left behind is told so, also while the entries
+ * can still be had: where one ends there is the same for all (R-345). One that
+ * has looked further than its last message, and found nothing that passes,
+ * misses nothing; only T(after) must still be known (cover). */
 static enum status
-look_at_set(const struct message_wish *wish, struct head *head,
-            struct problem *why)
+begin_message(struct assembly *a, uint64_t upto, struct problem *why)
 {
-    if (log_head(channel_log(wish), head))
-        return STATUS_OK;
+    const struct head *head = &a->view.head;
+
+    look_at_log(a, upto);
     if (head->is_removed)
         return problem(why, STATUS_GONE, "the set %s was removed",
-                       wish->set->name);
-    return problem(why, STATUS_NOT_FOUND, "no such set");
+                       a->wish->set->name);
+    if (!head->exists)
+        return problem(why, STATUS_NOT_FOUND, "no such set");
+    if (a->start < head->earliest)
+        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
+                       (unsigned long long)a->start + 1);
+    return STATUS_OK;
+}
+
+static void
+end_message(struct assembly *a)
+{
+    for (size_t i = 0; i < a->n_parts; i++) {
+        batch_unref(a->parts[i].selection.batch);
+        selection_fini(&a->parts[i].selection);
+    }
+    free(a->parts);
+    batch_unref(a->end);
+    log_view_close(&a->view);
 }
 
 enum status
@@ -411,31 +449,25 @@ message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
     struct assembly a = assembly_of(wish);
     struct filter_class channel;
     struct coverage c;
-    struct head head;
-    enum status rc = look_at_set(wish, &head, why);
+    enum status rc = STATUS_OK;
 
-    if (!rc && wish->is_framework) {
+    if (wish->is_framework) {
         rc = channel_filter(&channel, wish->set->name, why);
         a.filter = &channel;
     }
     if (!rc)
-        rc = check_retained(&head, a.start, why);
+        rc = begin_message(&a, wish->upto, why);
     if (!rc)
         rc = gather(&a, why);
     *last = a.last;
     if (!rc && (a.n_parts > 0 || !wish->is_silent)) {
-        rc = cover(&a, &head, &c, why);
+        rc = cover(&a, &c, why);
         if (!rc)
             rc = write_all(to, &a, &c, why);
         if (!rc && wish->covered)
             *wish->covered = c;
     }
-    for (size_t i = 0; i < a.n_parts; i++) {
-        batch_unref(a.parts[i].selection.batch);
-        selection_fini(&a.parts[i].selection);
-    }
-    free(a.parts);
-    batch_unref(a.end);
+    end_message(&a);
     return rc;
 }
 
@@ -445,16 +477,15 @@ message_heartbeat(struct buf *to, const struct message_wish *wish,
 {
     struct assembly a = assembly_of(wish);
     struct coverage c;
-    struct head head;
-    enum status rc = look_at_set(wish, &head, why);
+    enum status rc = begin_message(&a, a.last, why);
 
     if (!rc)
-        rc = check_retained(&head, a.start, why);
-    if (!rc)
-        rc = cover(&a, &head, &c, why);
-    if (rc)
-        return rc;
-    c.now_us = clock_now_us();
-    c.heartbeat_us = registry_config(wish->set->registry)->heartbeat_us;
-    return write_all(to, &a, &c, why);
+        rc = cover(&a, &c, why);
+    if (!rc) {
+        c.now_us = clock_now_us();
+        c.heartbeat_us = registry_config(wish->set->registry)->heartbeat_us;
+        rc = write_all(to, &a, &c, why);
+    }
+    end_message(&a);
+    return rc;
 }

@@ -130,6 +130,70 @@ TEST(finds_the_batch_that_holds_any_entry)
     assert_found(f, &f->a.tail, BATCHES * EACH + 1, NONE);
 }
 
+/* log.h: a view is the head and the batches from a position on, within its
+ * limits: the first batch in any case. */
+TEST(shows_the_head_with_the_batches_after_a_position)
+{
+    static const struct {
+        uint64_t after, upto;
+        size_t n_bytes; /* so many full batches' bytes */
+        size_t first, n;
+    } rows[] = {
+        {0, UINT64_MAX, BATCHES, 0, BATCHES},
+        {1, UINT64_MAX, BATCHES, 0, BATCHES}, /* in the middle of a batch */
+        {EACH, UINT64_MAX, BATCHES, 1, BATCHES - 1},
+        {0, 2 * EACH, BATCHES, 0, 2},
+        {1, 2 * EACH + 1, BATCHES, 0, 3},
+        {0, UINT64_MAX, 3, 0, 3},
+        {1, UINT64_MAX, 3, 0, 4}, /* entry 1 does not count */
+        {0, UINT64_MAX, 0, 0, 1},
+        {BATCHES * EACH - 1, UINT64_MAX, BATCHES, BATCHES - 1, 1},
+        {BATCHES * EACH, UINT64_MAX, BATCHES, 0, 0}, /* the head */
+        {BATCHES * EACH + 1, UINT64_MAX, BATCHES, 0, 0},
+        {4, 4, BATCHES, 1, 0},
+    };
+    struct fixture *f = *state;
+    struct log_view view;
+
+    log_view_open(&f->a, 0, UINT64_MAX, SIZE_MAX, &view);
+    assert_false(view.head.exists);
+    assert_int_equal(view.n, 0);
+    publish(f, &f->a.tail, 0, BATCHES);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        log_view_open(&f->a, rows[i].after, rows[i].upto,
+                      rows[i].n_bytes * f->batches[0]->size, &view);
+        assert_memory_equal(&view.head, &f->head, sizeof(f->head));
+        if (view.n != rows[i].n)
+            fail_msg("row %zu: %zu batches", i, view.n);
+        for (size_t k = 0; k < view.n; k++)
+            assert_ptr_equal(view.batches[k], f->batches[rows[i].first + k]);
+        log_view_close(&view);
+    }
+}
+
+/* log.h: a view has so many batches at most, and lends them like any other
+ * reader; of what the tail has released it shows nothing. */
+TEST(shows_so_many_batches_at_most)
+{
+    struct fixture *f = *state;
+    struct batch *batches[LOG_VIEW_BATCHES + 3];
+    struct log_view view;
+
+    posts_chain(batches, LOG_VIEW_BATCHES + 3, EACH);
+    f->head.last = batches[LOG_VIEW_BATCHES + 2]->last;
+    tail_publish(&f->all, &f->a.tail, batches, LOG_VIEW_BATCHES + 3, &f->head);
+    log_view_open(&f->a, EACH, UINT64_MAX, SIZE_MAX, &view);
+    assert_int_equal(view.n, LOG_VIEW_BATCHES);
+    assert_ptr_equal(view.batches[0], batches[1]);
+    tail_empty(&f->all, &f->a.tail);
+    assert_int_equal(batch_time(view.batches[0], EACH + 1),
+                     POSTS_TIME(EACH + 1));
+    log_view_close(&view);
+    log_view_open(&f->a, EACH, UINT64_MAX, SIZE_MAX, &view);
+    assert_int_equal(view.head.last, f->head.last);
+    assert_int_equal(view.n, 0);
+}
+
 /* A reference that was found keeps its batch after the tail has released it. */
 TEST(lends_batches_that_outlive_the_tail)
 {
@@ -262,6 +326,20 @@ sleep_until_woken(struct reader *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
+/* True if the batches of a view are consecutive and end at its head, or it has
+ * none. */
+static bool
+is_of_one_moment(const struct log_view *view, uint64_t after)
+{
+    for (size_t i = 0; i < view->n; i++) {
+        if (view->batches[i]->first > after + 1 ||
+            view->batches[i]->last <= after)
+            return false;
+        after = view->batches[i]->last;
+    }
+    return view->n == 0 || after == view->head.last;
+}
+
 /* Reads all published entries, and skips released ones. */
 static void *
 follow(void *user)
@@ -270,9 +348,14 @@ follow(void *user)
 
     log_watch(&r->f->a, &r->watch);
     while (r->after < BATCHES * EACH) {
+        struct log_view view;
         uint64_t last;
-        struct batch *b = tail_find(&r->f->a.tail, r->after, &last);
+        struct batch *b;
 
+        log_view_open(&r->f->a, r->after, UINT64_MAX, SIZE_MAX, &view);
+        r->is_wrong |= !is_of_one_moment(&view, r->after);
+        log_view_close(&view);
+        b = tail_find(&r->f->a.tail, r->after, &last);
         if (b) {
             r->is_wrong |= b->first > r->after + 1 || b->last <= r->after ||
                            batch_time(b, b->last) != POSTS_TIME(b->last);
