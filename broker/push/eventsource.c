@@ -1,11 +1,12 @@
 #include "broker/push/eventsource.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "broker/net/response.h"
+#include "broker/push/wire.h"
 #include "proto/json.h"
+#include "proto/position.h"
 
 /* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "fff8\r\n"
  * and "\r\n". */
@@ -22,79 +23,62 @@
 /* Most bytes of the last event, with the reason why a stream ends. */
 #define ENDING_MAX 8192
 
-/* Appends `parts`, one after the other, as they are. */
-static void
-add_plain(struct buf *to, const struct slice *parts, size_t n)
+static size_t
+write_chunk_header(char *to, size_t payload, bool is_first, bool is_last)
 {
-    for (size_t i = 0; i < n; i++)
-        buf_add_slice(to, parts[i]);
+    (void)is_first;
+    (void)is_last;
+    return stream_chunk_header(to, payload);
 }
 
-/* Appends `parts`, which are not all empty, as chunks. All but the last are as
- * large as possible, so a position in the bytes determines its chunk. */
+static const struct framing chunked = {PAYLOAD_MAX, write_chunk_header,
+                                       STREAM_CHUNK_END};
+static const struct framing plain = {SIZE_MAX, NULL, ""};
+
 static void
-add_chunked(struct buf *to, const struct slice *parts, size_t n)
+add_text(struct buf *to, const struct framing *framing, struct slice text)
 {
-    size_t total = 0, from = 0;
+    struct wire wire;
 
-    for (size_t i = 0; i < n; i++)
-        total += parts[i].size;
-    while (total > 0) {
-        char header[STREAM_CHUNK_HEADER_MAX];
-        size_t left = total < PAYLOAD_MAX ? total : PAYLOAD_MAX;
-
-        total -= left;
-        buf_add(to, header, stream_chunk_header(header, left));
-        while (left > 0) {
-            size_t rest = parts->size - from;
-            size_t size = rest < left ? rest : left;
-
-            buf_add(to, parts->data + from, size);
-            left -= size;
-            from += size;
-            if (from == parts->size) {
-                parts++;
-                from = 0;
-            }
-        }
-        BUF_ADD(to, STREAM_CHUNK_END);
-    }
+    wire_begin(&wire, to, framing, text.size);
+    wire_add(&wire, text);
 }
 
-typedef void add_fn(struct buf *to, const struct slice *parts, size_t n);
-
+/* A line end within the message would end the data. Our JSON has only the one
+ * at its end; a second one ends the event. */
 static void
-wrap(struct buf *to, struct slice message, const struct envelope *envelope,
-     add_fn *add)
+add_event(struct buf *to, const struct framing *framing,
+          const struct message *message)
 {
-    char head[EVENT_HEAD_MAX];
-    struct slice parts[] = {{head, 0}, message, SLICE("\n\n")};
+    const struct coverage *c = &message->covered;
+    char position[POSITION_MAX], head[EVENT_HEAD_MAX];
+    struct slice part = {head, 0};
+    struct wire wire;
 
-    /* A line end within the message would end the data. Our JSON has only the
-     * one at its end. */
-    if (message.size > 0 && message.data[message.size - 1] == '\n')
-        parts[1].size--;
-    assert(!memchr(parts[1].data, '\n', parts[1].size));
-    assert(!memchr(parts[1].data, '\r', parts[1].size));
-
-    parts[0].size = (size_t)snprintf(
-        head, sizeof(head), "id: %s\nevent: %s\ndata: ", envelope->position,
-        envelope->is_heartbeat ? "heartbeat" : "changes");
-    add(to, parts, 3);
+    position_write(position, c->epoch, c->last);
+    part.size = (size_t)snprintf(
+        head, sizeof(head), "id: %s\nevent: %s\ndata: ", position,
+        c->now_us == DATETIME_NONE ? "changes" : "heartbeat");
+    wire_begin(&wire, to, framing, part.size + message->size + 1);
+    wire_add(&wire, part);
+    wire_add_message(&wire, message);
+    wire_add(&wire, SLICE("\n"));
 }
 
 void
-eventsource_wrap_chunked(struct buf *to, struct slice message,
-                         const struct envelope *envelope)
+eventsource_wrap_chunked(struct buf *to, const struct message *message,
+                         struct deflater *deflater)
 {
-    wrap(to, message, envelope, add_chunked);
+    (void)deflater;
+    add_event(to, &chunked, message);
 }
 
 void
-eventsource_wrap_plain(struct buf *to, struct slice message,
-                       const struct envelope *envelope)
+eventsource_wrap_plain(struct buf *to, const struct message *message,
+                       struct deflater *deflater)
 {
-    wrap(to, message, envelope, add_plain);
+    (void)deflater;
+    add_event(to, &plain, message);
 }
 
 /* no-store: each answer to the same request differs, and would fill a cache.
@@ -115,14 +99,14 @@ eventsource_accept(struct request *rq, const struct stream_terms *terms,
     struct response r;
     struct buf opening;
     char retry[40];
-    struct slice part = {retry, 0};
+    struct slice line = {retry, 0};
 
     (void)terms;
-    part.size = (size_t)snprintf(
+    line.size = (size_t)snprintf(
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
     buf_init(&opening, 2 * sizeof(retry));
-    (request_is_1_0(rq) ? add_plain : add_chunked)(&opening, &part, 1);
+    add_text(&opening, request_is_1_0(rq) ? &plain : &chunked, line);
     eventsource_head(&r);
     request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
     buf_fini(&opening);
@@ -151,13 +135,12 @@ event_of(unsigned code)
  * become a part of it; so there the answer ends without its last chunk, and the
  * client sees that it is cut off. */
 static void
-end(struct stream *stream, const struct ending *ending, add_fn *add,
-    const char *last)
+end_stream(struct stream *stream, const struct ending *ending,
+           const struct framing *framing, const char *last)
 {
     bool is_gone = ending->code == CLOSE_POSITION_GONE;
     const char *event = event_of(ending->code);
     struct buf text, wire;
-    struct slice part;
 
     if (ending->is_within) {
         stream_end(stream, NULL, 0);
@@ -170,8 +153,7 @@ end(struct stream *stream, const struct ending *ending, add_fn *add,
     buf_add_format(&text, "event: %s\ndata: {\"detail\":", event);
     json_string(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
-    part = buf_slice(&text);
-    add(&wire, &part, 1);
+    add_text(&wire, framing, buf_slice(&text));
     buf_add_slice(&wire, slice_of(last));
     if (text.failed || wire.failed)
         wire.size = 0;
@@ -183,11 +165,11 @@ end(struct stream *stream, const struct ending *ending, add_fn *add,
 void
 eventsource_close_chunked(struct stream *stream, const struct ending *ending)
 {
-    end(stream, ending, add_chunked, STREAM_CHUNK_LAST);
+    end_stream(stream, ending, &chunked, STREAM_CHUNK_LAST);
 }
 
 void
 eventsource_close_plain(struct stream *stream, const struct ending *ending)
 {
-    end(stream, ending, add_plain, "");
+    end_stream(stream, ending, &plain, "");
 }

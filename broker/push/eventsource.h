@@ -30,7 +30,7 @@
  * request with it by 204: in HTML that means "do not connect again".
  *
  * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
- * at most STREAM_FRAME_MAX bytes as in websocket.h.
+ * at most STREAM_FRAME_MAX bytes: see wire.h.
  */
 #ifndef BROKER_PUSH_EVENTSOURCE_H
 #define BROKER_PUSH_EVENTSOURCE_H

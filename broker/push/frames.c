@@ -3,12 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/position.h"
-
-/* A message may exceed --message-bytes a little if one entry is that large; the
- * limits of an entry bound its JSON form. */
-#define MESSAGE_MAX ((size_t)64 << 20)
-
 void
 frames_init(struct frames *frames)
 {
@@ -25,8 +19,8 @@ frames_fini(struct frames *frames)
 }
 
 static enum status
-compose(struct buf *message, const struct frame_wish *wish,
-        enum log_patience patience, uint64_t *last, struct problem *why)
+open_message(struct message *message, const struct frame_wish *wish,
+             enum log_patience patience, struct problem *why)
 {
     struct message_wish content = {
         .set = wish->set,
@@ -38,33 +32,16 @@ compose(struct buf *message, const struct frame_wish *wish,
         .is_silent = wish->filter != NULL,
         .max_bytes = registry_config(wish->set->registry)->message_bytes,
         .patience = patience,
+        .is_heartbeat = wish->is_heartbeat,
     };
-
     enum status rc = STATUS_OK;
 
-    if (!wish->is_heartbeat)
-        return message_write(message, &content, last, why);
-    if (wish->has_since) {
+    if (wish->is_heartbeat && wish->has_since) {
         rc = log_since(registry_log(wish->set->registry), wish->set->log,
                        wish->since_us, patience, &content.after, why);
         content.reached = content.after;
     }
-    *last = content.reached > content.after ? content.reached : content.after;
-    return rc ? rc : message_heartbeat(message, &content, why);
-}
-
-/* Puts the transport's envelope around the message. */
-static void
-wrap(struct buf *wire, const struct frame_wish *wish, struct slice message,
-     uint64_t last, struct deflater *deflater)
-{
-    char position[POSITION_MAX];
-    struct envelope envelope = {position, wish->is_heartbeat, deflater};
-    struct head head;
-
-    log_head(wish->set->log, &head);
-    position_write(position, head.epoch, last);
-    wish->transport->wrap(wire, message, &envelope);
+    return rc ? rc : message_open(message, &content, why);
 }
 
 /* The entry behind which a reader begins to search. */
@@ -74,23 +51,35 @@ start_of(const struct frame_wish *wish)
     return wish->reached > wish->after ? wish->reached : wish->after;
 }
 
-/* When the first entry of a message was committed, or the first entry that was
- * searched for it (passed-over entries do not count). 0: unknown, because it is
- * no longer in memory. */
-static int64_t
-commit_time(const struct frame_wish *wish, uint64_t last)
+static enum status
+make_frame(struct frame **result, const struct frame_wish *wish,
+           const struct message *message, struct deflater *deflater,
+           struct problem *why)
 {
-    struct batch *b = NULL;
-    int64_t us = 0;
+    struct frame *frame = calloc(1, sizeof(*frame));
+    struct buf wire;
 
-    if (wish->is_heartbeat || last == start_of(wish) ||
-        log_read(registry_log(wish->set->registry), wish->set->log,
-                 start_of(wish), LOG_MEMORY, &b, NULL))
-        return 0;
-    if (b)
-        us = b->committed_us;
-    batch_unref(b);
-    return us;
+    if (!frame)
+        return problem_memory(why);
+    buf_init(&wire, SIZE_MAX);
+    if (message->size > 0)
+        wish->transport->wrap(&wire, message, deflater);
+    if (wire.failed) {
+        buf_fini(&wire);
+        free(frame);
+        return problem_memory(why);
+    }
+    *frame = (struct frame){
+        .owners = 1,
+        .wish = *wish,
+        .filter_id = wish->filter ? wish->filter->id : 0,
+        .last = message->last,
+        .committed_us = message->committed_us,
+        .size = wire.size,
+        .data = wire.data, /* taken over */
+    };
+    *result = frame;
+    return STATUS_OK;
 }
 
 enum status
@@ -98,45 +87,18 @@ frame_make(struct frame **result, const struct frame_wish *wish,
            enum log_patience patience, struct deflater *deflater,
            struct problem *why)
 {
-    struct frame *frame = NULL;
-    struct buf message, wire;
-    uint64_t last;
-    enum status rc;
+    struct message message;
+    enum status rc = open_message(&message, wish, patience, why);
 
-    buf_init(&message, MESSAGE_MAX);
-    buf_init(&wire, MESSAGE_MAX);
-    rc = compose(&message, wish, patience, &last, why);
     if (rc)
-        goto out;
-    /* The message was made in vain, but only once: later wishes find the
-     * read. */
+        return rc;
+    /* Later wishes find the read. */
     if (wish->transport->is_deflated && patience == LOG_MEMORY &&
-        message.size > DEFLATER_AT_ONCE) {
+        message.size > DEFLATER_AT_ONCE)
         rc = STATUS_AGAIN;
-        goto out;
-    }
-    if (message.size > 0)
-        wrap(&wire, wish, buf_slice(&message), last, deflater);
-    frame = calloc(1, sizeof(*frame));
-    if (!frame || wire.failed) {
-        free(frame);
-        rc = problem_memory(why);
-        goto out;
-    }
-    frame->owners = 1;
-    frame->wish = *wish;
-    frame->filter_id = wish->filter ? wish->filter->id : 0;
-    frame->last = last;
-    frame->committed_us = commit_time(wish, last);
-    frame->size = wire.size;
-    frame->data = wire.data;
-    wire.data = NULL;
-    wire.size = wire.capacity = 0;
-    *result = frame;
-
-out:
-    buf_fini(&message);
-    buf_fini(&wire);
+    else
+        rc = make_frame(result, wish, &message, deflater, why);
+    message_close(&message);
     return rc;
 }
 

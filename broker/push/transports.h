@@ -17,13 +17,6 @@
 struct deflater;
 struct transport;
 
-/* The data for a transport's envelope around a message. */
-struct envelope {
-    const char *position; /* after the message */
-    bool is_heartbeat;
-    struct deflater *deflater; /* lent */
-};
-
 /* Why a stream ends. The codes are those of RFC 6455 section 7.4, and two of
  * our own. */
 #define CLOSE_GOING_AWAY    1001
@@ -43,10 +36,11 @@ struct ending {
 typedef void accept_fn(struct request *rq, const struct stream_terms *terms,
                        const struct stream_handlers *handlers, void *user);
 
-/* Appends a message in its form on the wire. transports_piece cuts it into the
- * pieces that may be written at once. */
-typedef void wrap_fn(struct buf *to, struct slice message,
-                     const struct envelope *envelope);
+/* Appends a message, which is not empty, in its form on the wire. `deflater` is
+ * lent; only a transport that `is_deflated` uses it. transports_piece cuts the
+ * bytes into the pieces that may be written at once. */
+typedef void wrap_fn(struct buf *to, const struct message *message,
+                     struct deflater *deflater);
 
 /* Sends the reason, as far as possible, and ends the stream. */
 typedef void close_fn(struct stream *stream, const struct ending *ending);

@@ -2,6 +2,7 @@
 
 #include "broker/net/stream.h"
 #include "broker/push/deflater.h"
+#include "broker/push/wire.h"
 
 /* A frame of more than 65,535 payload bytes would have a longer header: the
  * payload of a full frame is STREAM_FRAME_MAX without a header of 4 bytes. */
@@ -14,47 +15,54 @@ websocket_accept(struct request *rq, const struct stream_terms *terms,
     request_accept_stream(rq, terms, handlers, user);
 }
 
-/* Appends the frames of a message; adds `bits` to the first byte. */
-static void
-wrap(struct buf *to, struct slice message, uint8_t bits)
+static size_t
+write_header(char *to, size_t payload, bool is_first, bool is_last)
 {
-    bool is_first = true;
+    return stream_frame_header((uint8_t *)to, payload, is_first, is_last);
+}
 
-    do {
-        size_t size =
-            message.size < PAYLOAD_MAX ? message.size : (size_t)PAYLOAD_MAX;
-        uint8_t header[STREAM_FRAME_HEADER_MAX];
-        size_t header_size =
-            stream_frame_header(header, size, is_first, size == message.size);
+static size_t
+write_header_deflated(char *to, size_t payload, bool is_first, bool is_last)
+{
+    size_t size = write_header(to, payload, is_first, is_last);
 
-        header[0] |= is_first ? bits : 0;
-        buf_add(to, header, header_size);
-        buf_add(to, message.data, size);
-        message.data += size;
-        message.size -= size;
-        is_first = false;
-    } while (message.size > 0);
+    if (is_first)
+        to[0] |= STREAM_FRAME_DEFLATED;
+    return size;
+}
+
+static const struct framing plain = {PAYLOAD_MAX, write_header, ""};
+static const struct framing deflated = {PAYLOAD_MAX, write_header_deflated, ""};
+
+/* The message contains everything. */
+void
+websocket_wrap(struct buf *to, const struct message *message,
+               struct deflater *deflater)
+{
+    struct wire wire;
+
+    (void)deflater;
+    wire_begin(&wire, to, &plain, message->size);
+    wire_add_message(&wire, message);
 }
 
 void
-websocket_wrap(struct buf *to, struct slice message,
-               const struct envelope *envelope)
+websocket_wrap_deflated(struct buf *to, const struct message *message,
+                        struct deflater *deflater)
 {
-    (void)envelope; /* the message contains everything */
-    wrap(to, message, 0);
-}
+    struct buf text, packed;
+    struct wire wire;
 
-void
-websocket_wrap_deflated(struct buf *to, struct slice message,
-                        const struct envelope *envelope)
-{
-    struct buf packed;
-
-    buf_init(&packed, SIZE_MAX);
-    if (deflater_pack(envelope->deflater, message, &packed))
-        wrap(to, buf_slice(&packed), STREAM_FRAME_DEFLATED);
-    else
-        wrap(to, message, 0);
+    buf_init(&text, MESSAGE_MAX);
+    buf_init(&packed, MESSAGE_MAX);
+    message_copy(message, &text);
+    if (!text.failed && deflater_pack(deflater, buf_slice(&text), &packed)) {
+        wire_begin(&wire, to, &deflated, packed.size);
+        wire_add(&wire, buf_slice(&packed));
+    } else {
+        websocket_wrap(to, message, NULL);
+    }
+    buf_fini(&text);
     buf_fini(&packed);
 }
 

@@ -4,8 +4,7 @@
  * A message goes out as one WebSocket message in frames of at most
  * STREAM_FRAME_MAX bytes, headers included. So a client that reads slowly
  * leaves at most the rest of one frame in the connection's memory, and pongs
- * can go between frames. All frames but the last have exactly that size, so a
- * position in the bytes determines its frame.
+ * can go between frames.
  */
 #ifndef BROKER_PUSH_WEBSOCKET_H
 #define BROKER_PUSH_WEBSOCKET_H

@@ -27,16 +27,16 @@
 /* A message being put together */
 
 /* The entries of one batch in it. */
-struct part {
+struct message_part {
     struct selection selection;
     size_t from, n; /* entries of the selection */
 };
 
 struct assembly {
     const struct message_wish *wish;
+    struct message *message;
     const struct filter_class *filter; /* the reader's, or the channel's */
-    struct part *parts;
-    size_t n_parts, capacity;
+    size_t capacity;                   /* of the message's parts */
     size_t bytes;
     size_t n_entries;
     size_t scanned;    /* bytes of fragments that were looked at */
@@ -44,30 +44,32 @@ struct assembly {
     uint64_t last;     /* ... and has come up to this one ... */
     struct batch *end; /* ... which this batch has; NULL: nowhere yet */
     int64_t start_us;  /* T(start), if end is there */
-    struct log_view view;
+    struct log_view *view;
     size_t n_viewed; /* batches of the view that it has looked at */
 };
 
 static enum status
-add_part(struct assembly *a, const struct part *part)
+add_part(struct assembly *a, const struct message_part *part)
 {
-    if (a->n_parts == a->capacity) {
+    struct message *m = a->message;
+
+    if (m->n_parts == a->capacity) {
         size_t n = a->capacity ? a->capacity * 4 : 16;
-        struct part *parts = realloc(a->parts, n * sizeof(*parts));
+        struct message_part *parts = realloc(m->parts, n * sizeof(*parts));
 
         if (!parts)
             return STATUS_MEMORY;
-        a->parts = parts;
+        m->parts = parts;
         a->capacity = n;
     }
-    a->parts[a->n_parts++] = *part;
+    m->parts[m->n_parts++] = *part;
     return STATUS_OK;
 }
 
 /* Takes as many entries of a batch as the message's limits allow, at least one
  * in all. Returns the seq before the next entry that passes. */
 static uint64_t
-fill(struct assembly *a, struct part *part, uint64_t whole)
+fill(struct assembly *a, struct message_part *part, uint64_t whole)
 {
     const struct selection *s = &part->selection;
     bool is_json = a->wish->form == MESSAGE_JSON;
@@ -94,7 +96,7 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
           struct problem *why)
 {
     const struct message_wish *wish = a->wish;
-    struct part part = {.from = 0};
+    struct message_part part = {.from = 0};
     uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
     enum status rc =
         selection_make(&part.selection, b, a->filter, wish->form, why);
@@ -112,8 +114,10 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
     if (rc || last == a->last)
         return rc;
 
-    if (!a->end)
+    if (!a->end) {
         a->start_us = batch_time(b, a->start);
+        a->message->committed_us = b->committed_us;
+    }
     batch_unref(a->end);
     a->end = batch_ref(b);
     a->last = last;
@@ -137,9 +141,9 @@ has_scanned_enough(const struct assembly *a)
 static void
 look_at_log(struct assembly *a, uint64_t upto)
 {
-    log_view_close(&a->view);
+    log_view_close(a->view);
     log_view_open(channel_log(a->wish), a->last, upto,
-                  a->filter ? SCAN_MEMORY_BYTES : a->wish->max_bytes, &a->view);
+                  a->filter ? SCAN_MEMORY_BYTES : a->wish->max_bytes, a->view);
     a->n_viewed = 0;
 }
 
@@ -150,14 +154,14 @@ next_batch(struct assembly *a, struct batch **b, struct problem *why)
     const struct message_wish *wish = a->wish;
 
     *b = NULL;
-    if (a->last == a->view.head.last)
+    if (a->last == a->view->head.last)
         return STATUS_OK;
-    if (a->n_viewed > 0 && a->n_viewed == a->view.n)
+    if (a->n_viewed > 0 && a->n_viewed == a->view->n)
         look_at_log(a, wish->upto);
-    if (a->n_viewed == a->view.n)
+    if (a->n_viewed == a->view->n)
         return log_read(registry_log(wish->set->registry), channel_log(wish),
                         a->last, wish->patience, b, why);
-    *b = batch_ref(a->view.batches[a->n_viewed++]);
+    *b = batch_ref(a->view->batches[a->n_viewed++]);
     return STATUS_OK;
 }
 
@@ -170,8 +174,8 @@ gather(struct assembly *a, struct problem *why)
     enum status rc = STATUS_OK;
 
     a->bytes = ENVELOPE_MAX;
-    while (a->last < wish->upto && a->n_parts < MERGE_MAX && !is_full &&
-           (a->n_entries == 0 || a->bytes < wish->max_bytes) &&
+    while (a->last < wish->upto && a->message->n_parts < MERGE_MAX &&
+           !is_full && (a->n_entries == 0 || a->bytes < wish->max_bytes) &&
            !has_scanned_enough(a)) {
         struct batch *b;
 
@@ -235,8 +239,8 @@ page_links_fini(struct page_links *links)
 }
 
 static void
-open_message(struct buf *to, const struct message_wish *wish,
-             const struct coverage *c)
+add_header(struct buf *to, const struct message_wish *wish,
+           const struct coverage *c)
 {
     struct page_links page;
 
@@ -269,7 +273,7 @@ open_message(struct buf *to, const struct message_wish *wish,
 }
 
 static void
-close_message(struct buf *to, enum message_form form)
+add_footer(struct buf *to, enum message_form form)
 {
     if (form == MESSAGE_JSON)
         json_message_end(to);
@@ -297,7 +301,7 @@ static enum status
 look_up(const struct assembly *a, uint64_t seq, int64_t *us,
         struct digest *digest, struct problem *why)
 {
-    const struct head *head = &a->view.head;
+    const struct head *head = &a->view->head;
     struct batch *b;
     enum status rc;
 
@@ -362,7 +366,7 @@ cover(const struct assembly *a, struct coverage *c, struct problem *why)
     const struct message_wish *wish = a->wish;
     enum status rc = STATUS_OK;
 
-    *c = coverage_at(wish->set, &a->view.head);
+    *c = coverage_at(wish->set, &a->view->head);
     c->after = wish->after;
     c->last = a->last;
     if (a->end) {
@@ -380,43 +384,51 @@ cover(const struct assembly *a, struct coverage *c, struct problem *why)
     return rc;
 }
 
+/* Puts header, entries and footer into one row. */
 static enum status
-write_all(struct buf *to, const struct assembly *a, const struct coverage *c,
-          struct problem *why)
+add_slices(struct message *m, const struct message_wish *wish,
+           struct problem *why)
 {
-    enum message_form form = a->wish->form;
+    size_t max = 2, header;
+    struct slice *slices;
 
-    open_message(to, a->wish, c);
-    for (size_t i = 0; i < a->n_parts; i++) {
-        const struct part *part = &a->parts[i];
-
-        if (i > 0 && form == MESSAGE_JSON)
-            BUF_ADD(to, ",");
-        selection_write(to, &part->selection, part->from, part->n);
+    buf_init(&m->around, MESSAGE_MAX);
+    add_header(&m->around, wish, &m->covered);
+    header = m->around.size;
+    add_footer(&m->around, wish->form);
+    for (size_t i = 0; i < m->n_parts; i++)
+        max += selection_n_slices(&m->parts[i].selection, m->parts[i].n);
+    slices = malloc(max * sizeof(*slices));
+    if (!slices || m->around.failed) {
+        free(slices);
+        return problem_memory(why);
     }
-    close_message(to, form);
-    return to->failed ? problem_memory(why) : STATUS_OK;
-}
+    m->slices = slices;
+    slices[m->n_slices++] = (struct slice){m->around.data, header};
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const struct message_part *part = &m->parts[i];
 
-static struct assembly
-assembly_of(const struct message_wish *wish)
-{
-    uint64_t start = wish->reached > wish->after ? wish->reached : wish->after;
-
-    return (struct assembly){
-        .wish = wish, .filter = wish->filter, .start = start, .last = start};
+        m->n_slices +=
+            selection_slices(&part->selection, part->from, part->n,
+                             i + 1 < m->n_parts, slices + m->n_slices);
+    }
+    slices[m->n_slices++] =
+        (struct slice){m->around.data + header, m->around.size - header};
+    for (size_t i = 0; i < m->n_slices; i++)
+        m->size += slices[i].size;
+    return m->size > MESSAGE_MAX ? problem_memory(why) : STATUS_OK;
 }
 
 /* Looks at the log of a set that is there.
  *
- * A reader that retention has left behind is told so, also while the entries
- * can still be had: where one ends there is the same for all (R-345). One that
- * has looked further than its last message, and found nothing that passes,
- * misses nothing; only T(after) must still be known (cover). */
+ * A reader that retention has left behind gets STATUS_GONE, also while the
+ * entries can still be had: where one ends there is the same for all (R-345).
+ * One that has looked further than its last message, and found nothing that
+ * passes, misses nothing; only T(after) must still be known (cover). */
 static enum status
 begin_message(struct assembly *a, uint64_t upto, struct problem *why)
 {
-    const struct head *head = &a->view.head;
+    const struct head *head = &a->view->head;
 
     look_at_log(a, upto);
     if (head->is_removed)
@@ -430,62 +442,94 @@ begin_message(struct assembly *a, uint64_t upto, struct problem *why)
     return STATUS_OK;
 }
 
-static void
-end_message(struct assembly *a)
+/* Finds the entries, and says what the message covers. */
+static enum status
+assemble(struct assembly *a, struct problem *why)
 {
-    for (size_t i = 0; i < a->n_parts; i++) {
-        batch_unref(a->parts[i].selection.batch);
-        selection_fini(&a->parts[i].selection);
+    const struct message_wish *wish = a->wish;
+    struct message *m = a->message;
+    enum status rc =
+        begin_message(a, wish->is_heartbeat ? a->last : wish->upto, why);
+
+    if (!rc && !wish->is_heartbeat)
+        rc = gather(a, why);
+    m->last = a->last;
+    if (rc || (m->n_parts == 0 && wish->is_silent && !wish->is_heartbeat))
+        return rc;
+    rc = cover(a, &m->covered, why);
+    if (!rc && wish->is_heartbeat) {
+        m->covered.now_us = clock_now_us();
+        m->covered.heartbeat_us =
+            registry_config(wish->set->registry)->heartbeat_us;
     }
-    free(a->parts);
-    batch_unref(a->end);
-    log_view_close(&a->view);
+    return rc ? rc : add_slices(m, wish, why);
+}
+
+enum status
+message_open(struct message *m, const struct message_wish *wish,
+             struct problem *why)
+{
+    uint64_t start = wish->reached > wish->after ? wish->reached : wish->after;
+    struct filter_class channel;
+    struct log_view view;
+    struct assembly a = {.wish = wish,
+                         .message = m,
+                         .filter = wish->filter,
+                         .start = start,
+                         .last = start,
+                         .view = &view};
+    enum status rc = STATUS_OK;
+
+    *m = (struct message){.last = start};
+    view.n = 0;
+    if (wish->is_framework) {
+        rc = channel_filter(&channel, wish->set->name, why);
+        a.filter = &channel;
+    }
+    if (!rc)
+        rc = assemble(&a, why);
+    log_view_close(&view);
+    batch_unref(a.end);
+    if (rc)
+        message_close(m);
+    return rc;
+}
+
+void
+message_close(struct message *m)
+{
+    for (size_t i = 0; i < m->n_parts; i++) {
+        batch_unref(m->parts[i].selection.batch);
+        selection_fini(&m->parts[i].selection);
+    }
+    free(m->parts);
+    free(m->slices);
+    buf_fini(&m->around);
+}
+
+void
+message_copy(const struct message *m, struct buf *to)
+{
+    buf_room(to, m->size);
+    for (size_t i = 0; i < m->n_slices; i++)
+        buf_add_slice(to, m->slices[i]);
 }
 
 enum status
 message_write(struct buf *to, const struct message_wish *wish, uint64_t *last,
               struct problem *why)
 {
-    struct assembly a = assembly_of(wish);
-    struct filter_class channel;
-    struct coverage c;
-    enum status rc = STATUS_OK;
+    struct message m;
+    enum status rc = message_open(&m, wish, why);
 
-    if (wish->is_framework) {
-        rc = channel_filter(&channel, wish->set->name, why);
-        a.filter = &channel;
+    *last = m.last;
+    if (rc)
+        return rc;
+    if (m.size > 0) {
+        message_copy(&m, to);
+        if (wish->covered)
+            *wish->covered = m.covered;
     }
-    if (!rc)
-        rc = begin_message(&a, wish->upto, why);
-    if (!rc)
-        rc = gather(&a, why);
-    *last = a.last;
-    if (!rc && (a.n_parts > 0 || !wish->is_silent)) {
-        rc = cover(&a, &c, why);
-        if (!rc)
-            rc = write_all(to, &a, &c, why);
-        if (!rc && wish->covered)
-            *wish->covered = c;
-    }
-    end_message(&a);
-    return rc;
-}
-
-enum status
-message_heartbeat(struct buf *to, const struct message_wish *wish,
-                  struct problem *why)
-{
-    struct assembly a = assembly_of(wish);
-    struct coverage c;
-    enum status rc = begin_message(&a, a.last, why);
-
-    if (!rc)
-        rc = cover(&a, &c, why);
-    if (!rc) {
-        c.now_us = clock_now_us();
-        c.heartbeat_us = registry_config(wish->set->registry)->heartbeat_us;
-        rc = write_all(to, &a, &c, why);
-    }
-    end_message(&a);
-    return rc;
+    message_close(&m);
+    return to->failed ? problem_memory(why) : STATUS_OK;
 }

@@ -47,6 +47,10 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
+/* Most bytes of a message. --message-bytes is less, but a message may exceed
+ * it: with one large entry, or made again after the option became smaller. */
+#define MESSAGE_MAX ((size_t)256 << 20)
+
 enum message_form {
     MESSAGE_XML,
     MESSAGE_JSON,
@@ -69,28 +73,53 @@ struct message_wish {
     bool is_framework; /* of the set's framework channel instead: below */
     bool is_plain;     /* no links lead away from it; XML */
 
+    /* A heartbeat instead (R-309: quiet differs from dead): it covers `after`
+     * up to `reached` (`after` itself, if that is larger), no entries, the
+     * clock, the interval. It is never silent. */
+    bool is_heartbeat;
+
     /* What the message before it covered, up to `after`: lent, saves adding up
      * digests from the beginning of a batch; NULL: not known. */
     const struct coverage *before;
-    struct coverage *covered; /* is set if something is appended; or NULL */
+    struct coverage *covered; /* message_write sets it if it appends; or NULL */
 };
 
-/* Appends the message that covers as much as it may hold, and sets *last to the
- * last entry it covers: `after` itself at the head of the log, where it has no
- * entries. With a filter it looks at so much of the log at most, not to keep
- * others waiting: then it may cover a part that nothing passes, with no entry;
- * if it is to be silent there, nothing is appended, and the next wish goes on
- * with `reached` = *last. STATUS_AGAIN: not without waiting for a disk;
- * STATUS_GONE as by log_read. */
+/* A message: `size` bytes in slices that follow each other, most of them lent
+ * from batches. So its size is known before anybody copies a byte, and a
+ * transport copies each byte once, to where it belongs. */
+struct message {
+    uint64_t last;        /* of the entries it covers, or has looked through */
+    int64_t committed_us; /* of the first of these: see batch.h; or 0 */
+    size_t size;          /* 0: it is silent, and has nothing of what follows */
+    struct coverage covered;
+    struct slice *slices;
+    size_t n_slices;
+
+    /* What the slices lend from. */
+    struct buf around; /* header and footer */
+    struct message_part *parts;
+    size_t n_parts;
+};
+
+/* Makes the message that covers as much as it may hold, up to message->last. At
+ * the head of the log that is `after` itself, and the message has no entries.
+ * With a filter it looks at a bounded part of the log, not to keep other
+ * readers waiting: if nothing of that part passes, the message has no entries.
+ * A silent one is then empty, and the next wish continues with `reached` =
+ * last. The caller closes the message; after a failure there is nothing to
+ * close. STATUS_AGAIN: not without waiting for a disk; STATUS_GONE as by
+ * log_read. */
+MUST_CHECK enum status message_open(struct message *message,
+                                    const struct message_wish *wish,
+                                    struct problem *why);
+void message_close(struct message *message);
+
+/* Appends its bytes; the caller checks for failure. */
+void message_copy(const struct message *message, struct buf *to);
+
+/* Does all three: appends the message, if it is not silent, and sets *last. */
 MUST_CHECK enum status message_write(struct buf *to,
                                      const struct message_wish *wish,
                                      uint64_t *last, struct problem *why);
-
-/* Appends a heartbeat: it covers the wish's `after` up to `reached` (`after`
- * itself, if that is larger), no entries, the clock, the interval (R-309: quiet
- * can be told from dead). */
-MUST_CHECK enum status message_heartbeat(struct buf *to,
-                                         const struct message_wish *wish,
-                                         struct problem *why);
 
 #endif

@@ -288,14 +288,28 @@ selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
     return low;
 }
 
-void
-selection_write(struct buf *to, const struct selection *s, size_t i, size_t n)
+size_t
+selection_n_slices(const struct selection *s, size_t n)
 {
-    size_t step = s->is_dense ? n : 1;
+    return s->is_dense ? 1 : n;
+}
+
+size_t
+selection_slices(const struct selection *s, size_t i, size_t n,
+                 bool is_followed, struct slice *to)
+{
+    size_t step = s->is_dense ? n : 1, n_slices = 0;
 
     for (size_t k = 0; k < n; k += step) {
-        if (k > 0 && s->json)
-            BUF_ADD(to, ",");
-        buf_add_slice(to, bytes_of(s, i + k, step));
+        struct slice bytes = bytes_of(s, i + k, step);
+        struct slice *before = n_slices > 0 ? &to[n_slices - 1] : NULL;
+
+        if (k + step < n || is_followed)
+            bytes.size += separator_size(s); /* it stands behind each entry */
+        if (before && before->data + before->size == bytes.data)
+            before->size += bytes.size;
+        else
+            to[n_slices++] = bytes;
     }
+    return n_slices;
 }

@@ -60,8 +60,13 @@ uint64_t selection_seq(const struct selection *s, size_t i);
 size_t selection_fit(const struct selection *s, size_t i, size_t max,
                      size_t room, size_t *size);
 
-/* Appends `n` entries from `i` on, separators between them. */
-void selection_write(struct buf *to, const struct selection *s, size_t i,
-                     size_t n);
+/* How many slices `n` entries have at most. */
+size_t selection_n_slices(const struct selection *s, size_t n);
+
+/* Sets `to` to the bytes of `n` entries from `i` on, lent, separators between
+ * them and, if `is_followed`, behind them. Returns how many slices it needed.
+ */
+size_t selection_slices(const struct selection *s, size_t i, size_t n,
+                        bool is_followed, struct slice *to);
 
 #endif

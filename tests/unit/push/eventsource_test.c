@@ -1,10 +1,10 @@
 #include "broker/push/eventsource.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/test.h"
-
-static const struct envelope news = {"0123456789abcdef-7", false};
+#include "tests/unit/push/cut_message.h"
 
 /* Takes the body of a chunked answer apart (RFC 9112 section 7.1), from `at`
  * on; returns where the next chunk begins. */
@@ -32,22 +32,26 @@ take_chunk(struct slice wire, size_t at, struct buf *to)
     return at + 2 + size + 2;
 }
 
-/* Wraps a message of `size` bytes in chunks; checks every one, and that they
- * hold the event. Returns how many there are. */
+/* Wraps a message of `size` bytes, its line end included, in chunks; checks
+ * every one, and that they hold the event. Returns how many there are. */
 static unsigned
-assert_chunked(size_t size)
+assert_cut_and_chunked(size_t size, size_t piece)
 {
-    struct buf message, wire, plain, event;
+    struct message message;
+    struct buf text, wire, plain, event;
     unsigned n = 0;
 
-    buf_init(&message, SIZE_MAX);
+    buf_init(&text, SIZE_MAX);
     buf_init(&wire, SIZE_MAX);
     buf_init(&plain, SIZE_MAX);
     buf_init(&event, SIZE_MAX);
-    for (size_t i = 0; i < size; i++)
-        buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
-    eventsource_wrap_chunked(&wire, buf_slice(&message), &news);
-    eventsource_wrap_plain(&plain, buf_slice(&message), &news);
+    for (size_t i = 1; i < size; i++)
+        buf_add(&text, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
+    BUF_ADD(&text, "\n");
+    message = cut_message(buf_slice(&text), piece);
+    eventsource_wrap_chunked(&wire, &message, NULL);
+    eventsource_wrap_plain(&plain, &message, NULL);
+    free(message.slices);
     assert_false(wire.failed);
     for (size_t at = 0; at < wire.size; n++) {
         struct slice told = transports_piece(buf_slice(&wire), at);
@@ -58,10 +62,22 @@ assert_chunked(size_t size)
         at = next;
     }
     assert_true(slice_equal(buf_slice(&event), buf_slice(&plain)));
-    buf_fini(&message);
+    buf_fini(&text);
     buf_fini(&wire);
     buf_fini(&plain);
     buf_fini(&event);
+    return n;
+}
+
+/* The same, whatever the slices are. */
+static unsigned
+assert_chunked(size_t size)
+{
+    static const size_t pieces[] = {1000, 65527, 65528, 65529};
+    unsigned n = assert_cut_and_chunked(size, size);
+
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++)
+        assert_int_equal(assert_cut_and_chunked(size, pieces[i]), n);
     return n;
 }
 
@@ -69,10 +85,12 @@ assert_chunked(size_t size)
  * an empty line. */
 TEST(writes_a_message_as_an_event)
 {
+    struct message news = cut_message(SLICE("{\"changes\":[]}\n"), 3);
     struct buf wire;
 
     buf_init(&wire, 1000);
-    eventsource_wrap_plain(&wire, SLICE("{\"changes\":[]}\n"), &news);
+    eventsource_wrap_plain(&wire, &news, NULL);
+    free(news.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
                                    "event: changes\n"
@@ -85,11 +103,13 @@ TEST(writes_a_message_as_an_event)
  * again after it loses nothing. */
 TEST(writes_a_heartbeat_with_its_position)
 {
-    static const struct envelope quiet = {"0123456789abcdef-7", true};
+    struct message quiet = cut_message(SLICE("{}\n"), 3);
     struct buf wire;
 
+    quiet.covered.now_us = 1;
     buf_init(&wire, 1000);
-    eventsource_wrap_plain(&wire, SLICE("{}\n"), &quiet);
+    eventsource_wrap_plain(&wire, &quiet, NULL);
+    free(quiet.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
                                    "event: heartbeat\n"
@@ -102,7 +122,7 @@ TEST(writes_a_heartbeat_with_its_position)
 TEST(cuts_an_event_into_full_chunks_and_a_rest)
 {
     const size_t around =
-        strlen("id: 0123456789abcdef-7\nevent: changes\ndata: \n\n");
+        strlen("id: 0123456789abcdef-7\nevent: changes\ndata: \n");
     const size_t full = STREAM_FRAME_MAX - strlen("fff8\r\n\r\n");
 
     assert_int_equal(assert_chunked(1), 1);

@@ -112,19 +112,18 @@ TEST(holds_the_message_as_it_goes_out)
                                          .max_bytes = 1 << 20};
     struct frame_wish wish = wish_for("resourcesync.xml", 2, 4);
     struct frame *frame = make(&wish);
-    struct buf message, wire;
-    uint64_t last;
+    struct message message;
+    struct buf wire;
 
-    buf_init(&message, SIZE_MAX);
     buf_init(&wire, SIZE_MAX);
     assert_int_equal(frame->last, 4);
     assert_int_equal(frame->owners, 1);
-    assert_int_equal(message_write(&message, &content, &last, NULL), STATUS_OK);
-    websocket_wrap(&wire, buf_slice(&message), NULL);
+    assert_int_equal(message_open(&message, &content, NULL), STATUS_OK);
+    websocket_wrap(&wire, &message, NULL);
     assert_int_equal(frame->size, wire.size);
     assert_memory_equal(frame->data, wire.data, wire.size);
     frame_unref(frame);
-    buf_fini(&message);
+    message_close(&message);
     buf_fini(&wire);
 }
 

@@ -1,11 +1,13 @@
 #include "broker/push/websocket.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/net/stream.h"
 #include "broker/push/deflater.h"
 #include "tests/support/gzip.h"
 #include "tests/test.h"
+#include "tests/unit/push/cut_message.h"
 
 /* A frame, read as RFC 6455 section 5.2 says. */
 struct frame {
@@ -67,10 +69,20 @@ assert_frames(struct slice wire, unsigned reserved, struct buf *to)
     return n;
 }
 
-/* Wraps a message of `size` bytes; checks its frames, and that they hold the
- * message. Returns how many there are. */
+static void
+wrap(struct buf *wire, wrap_fn *way, struct slice text, size_t piece,
+     struct deflater *deflater)
+{
+    struct message message = cut_message(text, piece);
+
+    way(wire, &message, deflater);
+    free(message.slices);
+}
+
+/* Wraps a message of `size` bytes in slices of `piece` bytes; checks its
+ * frames, and that they hold the message. Returns how many there are. */
 static unsigned
-assert_wrapped(size_t size)
+assert_cut_and_wrapped(size_t size, size_t piece)
 {
     struct buf message, wire, unwrapped;
     unsigned n;
@@ -80,13 +92,25 @@ assert_wrapped(size_t size)
     buf_init(&unwrapped, SIZE_MAX);
     for (size_t i = 0; i < size; i++)
         buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
-    websocket_wrap(&wire, buf_slice(&message), NULL);
+    wrap(&wire, websocket_wrap, buf_slice(&message), piece, NULL);
     assert_false(wire.failed);
     n = assert_frames(buf_slice(&wire), 0, &unwrapped);
     assert_true(slice_equal(buf_slice(&unwrapped), buf_slice(&message)));
     buf_fini(&message);
     buf_fini(&wire);
     buf_fini(&unwrapped);
+    return n;
+}
+
+/* The same, whatever the slices are. */
+static unsigned
+assert_wrapped(size_t size)
+{
+    static const size_t pieces[] = {1000, 65531, 65532, 65533};
+    unsigned n = assert_cut_and_wrapped(size, size);
+
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++)
+        assert_int_equal(assert_cut_and_wrapped(size, pieces[i]), n);
     return n;
 }
 
@@ -111,28 +135,31 @@ TEST(heads_a_short_message_by_its_size)
     assert_int_equal(assert_wrapped(65531), 1);
 }
 
-/* A message of nothing is one frame of nothing. */
-TEST(wraps_an_empty_message)
-{
-    struct buf wire;
-
-    buf_init(&wire, 100);
-    websocket_wrap(&wire, (struct slice){"", 0}, NULL);
-    assert_int_equal(wire.size, 2);
-    assert_memory_equal(wire.data, "\x81\0", 2);
-    buf_fini(&wire);
-}
-
 /* Frames are appended: earlier bytes stay. */
 TEST(appends_to_what_is_there)
 {
     struct buf wire;
 
     buf_init(&wire, 100);
-    websocket_wrap(&wire, SLICE("one"), NULL);
-    websocket_wrap(&wire, SLICE("two"), NULL);
+    wrap(&wire, websocket_wrap, SLICE("one"), 3, NULL);
+    wrap(&wire, websocket_wrap, SLICE("two"), 2, NULL);
     assert_int_equal(wire.size, 10);
     assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
+    buf_fini(&wire);
+}
+
+/* wire.h: a failure shows in the buffer. */
+TEST(fails_without_room)
+{
+    struct buf wire;
+
+    buf_init(&wire, 100);
+    wrap(&wire, websocket_wrap, SLICE("0123456789"), 3, NULL);
+    assert_false(wire.failed);
+    buf_fini(&wire);
+    buf_init(&wire, 11);
+    wrap(&wire, websocket_wrap, SLICE("0123456789"), 3, NULL);
+    assert_true(wire.failed);
     buf_fini(&wire);
 }
 
@@ -145,7 +172,6 @@ TEST(marks_a_compressed_message_on_its_first_frame)
         unsigned reserved, n_frames;
     } rows[] = {{100, 0, 1}, {DEFLATER_LEAST, 0x40, 1}, {400000, 0x40, 3}};
     struct deflater deflater;
-    const struct envelope envelope = {"", false, &deflater};
 
     deflater_init(&deflater);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -159,7 +185,8 @@ TEST(marks_a_compressed_message_on_its_first_frame)
             x = x * 1664525 + 1013904223;
             buf_add(&message, &"0123456789abcdef"[x >> 29], 1);
         }
-        websocket_wrap_deflated(&wire, buf_slice(&message), &envelope);
+        wrap(&wire, websocket_wrap_deflated, buf_slice(&message), 5000,
+             &deflater);
         assert_int_equal(
             assert_frames(buf_slice(&wire), rows[i].reserved, &payload),
             rows[i].n_frames);

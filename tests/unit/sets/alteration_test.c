@@ -306,7 +306,8 @@ TEST(a_reader_of_a_removed_set_hears_so)
     buf_init(&text, 1 << 20);
     assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
     assert_string_equal(why.text, "the set demo was removed");
-    assert_int_equal(message_heartbeat(&text, &wish, &why), STATUS_GONE);
+    wish.is_heartbeat = true;
+    assert_int_equal(message_write(&text, &wish, &last, &why), STATUS_GONE);
     assert_int_equal(text.size, 0);
     buf_fini(&text);
     for (bool is_done = false; !is_done;)

@@ -66,41 +66,45 @@ write_on(struct set *set, enum message_form form, uint64_t after,
     return write_part(set, form, after, UINT64_MAX, max_bytes, LOG_DISK);
 }
 
-enum status
-try_part(struct set *set, enum message_form form, uint64_t after, uint64_t upto,
-         enum log_patience patience)
+static enum status
+try_wish(const struct message_wish *wish)
 {
-    const struct message_wish wish = {
-        .set = set,
-        .form = form,
-        .after = after,
-        .upto = upto,
-        .max_bytes = MIB,
-        .patience = patience,
-    };
     uint64_t last;
     enum status rc;
 
     buf_clear(&text);
-    rc = message_write(&text, &wish, &last, NULL);
+    rc = message_write(&text, wish, &last, NULL);
     if (rc)
         assert_int_equal(text.size, 0);
     return rc;
 }
 
 enum status
+try_part(struct set *set, enum message_form form, uint64_t after, uint64_t upto,
+         enum log_patience patience)
+{
+    return try_wish(&(struct message_wish){
+        .set = set,
+        .form = form,
+        .after = after,
+        .upto = upto,
+        .max_bytes = MIB,
+        .patience = patience,
+    });
+}
+
+enum status
 try_heartbeat(struct set *set, enum message_form form, uint64_t seq,
               enum log_patience patience)
 {
-    const struct message_wish wish = {
-        .set = set, .form = form, .after = seq, .patience = patience};
-    enum status rc;
-
-    buf_clear(&text);
-    rc = message_heartbeat(&text, &wish, NULL);
-    if (rc)
-        assert_int_equal(text.size, 0);
-    return rc;
+    return try_wish(&(struct message_wish){
+        .set = set,
+        .form = form,
+        .after = seq,
+        .upto = UINT64_MAX,
+        .patience = patience,
+        .is_heartbeat = true,
+    });
 }
 
 struct coverage
