@@ -84,8 +84,7 @@ batch_append(struct batch *b, struct slice fragments,
         struct fragment_view view;
 
         if (fragment_view(rest, &view) || view.seq != b->last + 1)
-            return problem(why, STATUS_IO,
-                           "what is kept of entry %llu is damaged",
+            return problem(why, STATUS_IO, "the stored entry %llu is damaged",
                            (unsigned long long)(b->last + 1));
         if (batch_reserve(b, 0, 1))
             return problem_memory(why);

@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/store/checkpoint.h"
+#include "broker/store/store_batches.h"
 #include "broker/store/store_check.h"
-#include "broker/store/store_debts.h"
 #include "broker/store/store_generations.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
@@ -21,10 +21,6 @@
 
 /* As db_open makes them. */
 #define PAGE_BYTES 16384
-
-/* Forgotten at most in one commit. */
-#define FORGET_BYTES 1000000
-#define FORGET_ROWS  256
 
 /*
  * With less free room the log refuses posts, so that acts that free room still
@@ -79,12 +75,6 @@ enum write_statement {
     W_BEGIN,
     W_COMMIT,
     W_ROLLBACK,
-    W_BATCH,
-    W_END,
-    W_FILED,
-    W_FORGETTABLE,
-    W_FORGET,
-    W_FILED_UP_TO,
     W_FREE_PAGES,
     W_STATEMENTS
 };
@@ -93,39 +83,24 @@ static const char *const write_sql[W_STATEMENTS] = {
     [W_BEGIN] = "BEGIN IMMEDIATE",
     [W_COMMIT] = "COMMIT",
     [W_ROLLBACK] = "ROLLBACK",
-    [W_BATCH] = "INSERT INTO batches(set_id, first, last, before_us, last_us,"
-                " list, list_bytes, before, digest, body, accepted_us,"
-                " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [W_END] = "INSERT INTO lists(set_id, " LIST_COLUMNS ", header,"
-              " commit_after) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
-    [W_FILED] = "UPDATE lists SET filed = 1, marks = ?3"
-                " WHERE set_id = ?1 AND number = ?2",
-    [W_FORGETTABLE] = "SELECT id, length(body) FROM batches WHERE set_id = ?1"
-                      " AND last <= ?2 ORDER BY first LIMIT ?3",
-    [W_FORGET] = "DELETE FROM batches WHERE id = ?",
-    [W_FILED_UP_TO] =
-        "SELECT coalesce((SELECT after FROM lists WHERE set_id = ?1 AND"
-        " filed = 0 ORDER BY number LIMIT 1), (SELECT last FROM lists"
-        " WHERE set_id = ?1 ORDER BY number DESC LIMIT 1), 0)",
     [W_FREE_PAGES] = "PRAGMA freelist_count",
 };
 
 struct store {
-    struct engine engine;
+    struct store_queries queries; /* the engine, and its readers */
     char path[4200];
     int dir_fd;
 
     /* The log thread's. */
     struct db db;
     sqlite3_stmt *statements[W_STATEMENTS];
+    struct store_batches batches;
     struct store_sets sets;
     int64_t plenty_until_us; /* of disk space */
     uint64_t room;           /* as of the last look at it */
     struct store_generations generations;
-    struct store_debts debts;
 
     struct store_keys keys;
-    struct store_readers readers;
 
     struct checkpoint checkpoint;
 };
@@ -136,108 +111,16 @@ store_of(struct engine *engine)
     return (struct store *)(void *)engine;
 }
 
-static void
-bind_blob(sqlite3_stmt *s, int n, const void *bytes, size_t size)
-{
-    /* SQLITE_STATIC: the bytes outlive the step, which comes next. */
-    sqlite3_bind_blob64(s, n, size ? bytes : "", size, SQLITE_STATIC);
-}
-
-static void
-bind_digest(sqlite3_stmt *s, int n, const struct digest *digest)
-{
-    bind_blob(s, n, digest->bytes, DIGEST_SIZE);
-}
-
 /* Committing */
 
 static enum status
-insert_batch(struct store *s, const struct act *act, int64_t at_us,
-             struct problem *why)
+apply_filed(struct store *s, const struct act *act, struct problem *why)
 {
-    sqlite3_stmt *q = s->statements[W_BATCH];
-    const struct batch *b = act->entries.batch;
+    enum status rc = store_batches_file_list(&s->batches, act, why);
 
-    store_bind_u64(q, 1, act->set_id);
-    store_bind_u64(q, 2, b->first);
-    store_bind_u64(q, 3, b->last);
-    sqlite3_bind_int64(q, 4, b->before_us);
-    sqlite3_bind_int64(q, 5, b->last_us);
-    store_bind_u64(q, 6, b->list);
-    store_bind_u64(q, 7, b->list_bytes);
-    bind_digest(q, 8, &b->before);
-    bind_digest(q, 9, &b->digest);
-    bind_blob(q, 10, b->bytes, b->size);
-    sqlite3_bind_int64(q, 11, at_us);
-    store_bind_u64(q, 12, act->entries.commit_after);
-    return db_run(&s->db, q, "store a batch", why);
-}
-
-static enum status
-insert_list(struct store *s, const struct act *act, struct problem *why)
-{
-    sqlite3_stmt *q = s->statements[W_END];
-    const struct list_info *info = &act->list_end.info;
-
-    store_bind_u64(q, 1, act->set_id);
-    store_bind_u64(q, 2, info->number);
-    store_bind_u64(q, 3, info->after);
-    store_bind_u64(q, 4, info->last);
-    sqlite3_bind_int64(q, 5, info->from_us);
-    sqlite3_bind_int64(q, 6, info->until_us);
-    store_bind_u64(q, 7, info->bytes);
-    bind_digest(q, 8, &info->before);
-    bind_digest(q, 9, &info->digest);
-    bind_blob(q, 10, act->list_end.header.data, act->list_end.header.size);
-    store_bind_u64(q, 11, act->list_end.commit_after);
-    return db_run(&s->db, q, "store the end of a list", why);
-}
-
-static enum status
-update_filed(struct store *s, const struct act *act, struct problem *why)
-{
-    sqlite3_stmt *q = s->statements[W_FILED];
-    struct slice marks = act->filed.marks;
-    enum status rc;
-
-    store_bind_u64(q, 1, act->set_id);
-    store_bind_u64(q, 2, act->filed.list);
-    bind_blob(q, 3, marks.data, marks.size);
-    rc = db_run(&s->db, q, "store that a list is filed", why);
-    if (!rc)
-        rc = store_sets_file_bytes(&s->sets, act->set_id, act->filed.file_bytes,
-                                   why);
-    return rc;
-}
-
-/* Deletes a slice of the batches of a set up to `upto`; *is_paid: nothing was
- * left. */
-static enum status
-forget_slice(void *user, uint32_t set, uint64_t upto, bool *is_paid,
-             struct problem *why)
-{
-    struct store *s = user;
-    sqlite3_stmt *q = s->statements[W_FORGETTABLE];
-    sqlite3_int64 ids[FORGET_ROWS];
-    size_t n = 0, bytes = 0;
-    bool row = false;
-    enum status rc;
-
-    store_bind_u64(q, 1, set);
-    store_bind_u64(q, 2, upto);
-    store_bind_u64(q, 3, FORGET_ROWS);
-    while (!(rc = db_step(&s->db, q, &row, "find old batches", why)) && row &&
-           (n == 0 || bytes < FORGET_BYTES)) {
-        ids[n++] = sqlite3_column_int64(q, 0);
-        bytes += (size_t)sqlite3_column_int64(q, 1);
-    }
-    sqlite3_reset(q);
-    *is_paid = n == 0;
-    for (size_t i = 0; !rc && i < n; i++) {
-        sqlite3_bind_int64(s->statements[W_FORGET], 1, ids[i]);
-        rc = db_run(&s->db, s->statements[W_FORGET], "forget a batch", why);
-    }
-    return rc;
+    return rc ? rc
+              : store_sets_file_bytes(&s->sets, act->set_id,
+                                      act->filed.file_bytes, why);
 }
 
 static enum status
@@ -257,9 +140,9 @@ apply_act(struct store *s, const struct act *act, int64_t at_us,
     case ACT_BIRTH:
         return store_sets_birth(&s->sets, act, why);
     case ACT_BATCH:
-        return insert_batch(s, act, at_us, why);
+        return store_batches_add(&s->batches, act, at_us, why);
     case ACT_LIST_END:
-        return insert_list(s, act, why);
+        return store_batches_end_list(&s->batches, act, why);
     case ACT_KEY:
         return store_keys_add(&s->keys, &act->key, at_us, why);
     case ACT_SETTINGS:
@@ -273,9 +156,9 @@ apply_act(struct store *s, const struct act *act, int64_t at_us,
     case ACT_UNARCHIVED:
         return store_generations_unarchive(&s->generations, act, why);
     case ACT_FILED:
-        return update_filed(s, act, why);
+        return apply_filed(s, act, why);
     case ACT_PURGED:
-        return store_sets_purge(&s->sets, act, forget_slice, s, why);
+        return store_sets_purge(&s->sets, act, &s->batches, why);
     case ACT_SWEPT:
         return store_generations_swept(&s->generations, act, why);
     case ACT_KINDS:
@@ -297,30 +180,7 @@ apply(struct store *s, const struct commit *commit, bool *is_paid,
 
     for (size_t i = 0; !rc && i < commit->n; i++)
         rc = apply_act(s, &commit->acts[i], commit->at_us, why);
-    if (!rc && s->debts.n > 0)
-        rc = forget_slice(s, s->debts.all[0].set, s->debts.all[0].upto, is_paid,
-                          why);
-    return rc;
-}
-
-/* Notes which rows of a set can be forgotten: those up to its first list
- * without a file, even if later lists have files. */
-static enum status
-note_filed(struct store *s, uint32_t set, struct problem *why)
-{
-    sqlite3_stmt *q = s->statements[W_FILED_UP_TO];
-    uint64_t upto = 0;
-    bool row = false;
-    enum status rc;
-
-    store_bind_u64(q, 1, set);
-    rc = db_step(&s->db, q, &row, "read the filed lists", why);
-    if (!rc && row)
-        upto = store_column_u64(q, 0);
-    sqlite3_reset(q);
-    if (!rc && upto > 0 && store_debts_add(&s->debts, set, upto))
-        rc = problem_memory(why);
-    return rc;
+    return rc ? rc : store_batches_pay(&s->batches, is_paid, why);
 }
 
 /* How many bytes a commit may have while the disk has so many free. It needs
@@ -376,12 +236,13 @@ note_commit(struct store *s, const struct commit *commit, bool is_paid)
 
     store_keys_committed(&s->keys);
     if (is_paid)
-        store_debts_drop(&s->debts);
+        store_batches_paid(&s->batches);
     for (size_t i = 0; i < commit->n; i++) {
         const struct act *act = &commit->acts[i];
 
         n_births += act->kind == ACT_BIRTH;
-        if (act->kind == ACT_FILED && note_filed(s, act->set_id, &why))
+        if (act->kind == ACT_FILED &&
+            store_batches_note_filed(&s->batches, act->set_id, &why))
             DIAG(DIAG_WARNING, "log", "old batches stay",
                  diag_text("error", why.text));
     }
@@ -396,7 +257,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     bool is_paid = false;
     enum status rc;
 
-    *is_more = s->debts.n > 0;
+    *is_more = s->batches.n_debts > 0;
     rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
@@ -417,7 +278,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     }
 
     note_commit(s, commit, is_paid);
-    *is_more = s->debts.n > 0;
+    *is_more = s->batches.n_debts > 0;
     return STATUS_OK;
 }
 
@@ -440,78 +301,6 @@ store_tidy(struct engine *engine)
     checkpoint_complete(&store_of(engine)->checkpoint);
 }
 
-/* Reading: any thread */
-
-static enum status
-store_read(struct engine *engine, uint32_t set, uint64_t after,
-           struct batch **batch, struct problem *why)
-{
-    return store_readers_read(&store_of(engine)->readers, set, after, batch,
-                              why);
-}
-
-static enum status
-store_lists(struct engine *engine, uint32_t set, uint64_t number,
-            struct list_info *lists, size_t *n, struct problem *why)
-{
-    return store_readers_lists(&store_of(engine)->readers, set, number, lists,
-                               n, why);
-}
-
-static enum status
-store_list(struct engine *engine, uint32_t set, uint64_t number,
-           struct list_info *info, struct buf *header, struct problem *why)
-{
-    return store_readers_list(&store_of(engine)->readers, set, number, info,
-                              header, why);
-}
-
-static enum status
-store_list_of(struct engine *engine, uint32_t set, uint64_t seq,
-              struct list_info *info, struct buf *marks, struct problem *why)
-{
-    return store_readers_list_of(&store_of(engine)->readers, set, seq, info,
-                                 marks, why);
-}
-
-static enum status
-store_seek(struct engine *engine, uint32_t set, const struct list_info *info,
-           uint64_t offset, struct list_place *place, struct problem *why)
-{
-    return store_readers_seek(&store_of(engine)->readers, set, info, offset,
-                              place, why);
-}
-
-static enum status
-store_unfiled(struct engine *engine, uint32_t *set, struct list_info *info,
-              struct buf *header, struct problem *why)
-{
-    return store_readers_unfiled(&store_of(engine)->readers, set, info, header,
-                                 why);
-}
-
-static enum status
-store_trash(struct engine *engine, int64_t now_us, struct engine_trash *trash,
-            struct problem *why)
-{
-    return store_readers_trash(&store_of(engine)->readers, now_us, trash, why);
-}
-
-static enum status
-store_generations(struct engine *engine, uint32_t set,
-                  struct generation_page *page, struct problem *why)
-{
-    return store_readers_generations(&store_of(engine)->readers, set, page,
-                                     why);
-}
-
-static enum status
-store_due(struct engine *engine, int64_t now_us, struct due_generation *due,
-          struct problem *why)
-{
-    return store_readers_due(&store_of(engine)->readers, now_us, due, why);
-}
-
 /* Starting and ending */
 
 /* Passes on a loaded set, and notes which of its rows can be forgotten. */
@@ -527,7 +316,9 @@ on_loaded(const struct engine_set *set, void *user, struct problem *why)
     struct loading *l = user;
     enum status rc = l->on_set(set, l->user, why);
 
-    return rc || set->removed_us ? rc : note_filed(l->store, set->id, why);
+    return rc || set->removed_us
+               ? rc
+               : store_batches_note_filed(&l->store->batches, set->id, why);
 }
 
 static enum status
@@ -546,15 +337,15 @@ store_close(struct engine *engine)
     struct store *s = store_of(engine);
 
     checkpoint_stop(&s->checkpoint);
-    store_readers_fini(&s->readers);
+    store_queries_fini(&s->queries);
     store_finalize(s->statements, W_STATEMENTS);
     store_keys_close(&s->keys);
     store_sets_fini(&s->sets);
+    store_batches_fini(&s->batches);
     store_generations_fini(&s->generations);
     db_close(&s->db);
     if (s->dir_fd >= 0)
         close(s->dir_fd);
-    store_debts_fini(&s->debts);
     free(s);
 }
 
@@ -572,15 +363,15 @@ static const struct engine_ops store_ops = {
     .next_id = store_next_id,
     .commit = store_commit,
     .tidy = store_tidy,
-    .read = store_read,
-    .lists = store_lists,
-    .list = store_list,
-    .list_of = store_list_of,
-    .seek = store_seek,
-    .unfiled = store_unfiled,
-    .trash = store_trash,
-    .generations = store_generations,
-    .due = store_due,
+    .read = store_queries_read,
+    .lists = store_queries_lists,
+    .list = store_queries_list,
+    .list_of = store_queries_list_of,
+    .seek = store_queries_seek,
+    .unfiled = store_queries_unfiled,
+    .trash = store_queries_trash,
+    .generations = store_queries_generations,
+    .due = store_queries_due,
     .close = store_close,
 };
 
@@ -601,6 +392,8 @@ open_database(struct store *s, const char *dir, struct problem *why)
         rc = store_prepare(&s->db, s->statements, write_sql, W_STATEMENTS, why);
     if (!rc)
         rc = store_keys_open(&s->keys, &s->db, why);
+    if (!rc)
+        rc = store_batches_init(&s->batches, &s->db, why);
     if (!rc)
         rc = store_sets_init(&s->sets, &s->db, why);
     if (!rc)
@@ -626,8 +419,8 @@ store_check_dir(const char *dir, struct problem *why)
 }
 
 enum status
-store_open(struct engine **engine, const char *dir,
-           atomic_size_t *forms_account, struct problem *why)
+store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
+           struct problem *why)
 {
     struct store *s = calloc(1, sizeof(*s));
     struct problem reason = {""};
@@ -635,10 +428,10 @@ store_open(struct engine **engine, const char *dir,
 
     if (!s)
         return problem_memory(why);
-    s->engine.ops = &store_ops;
+    s->queries.engine.ops = &store_ops;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name_database(s->path, sizeof(s->path), dir);
-    store_readers_init(&s->readers, s->path, forms_account);
+    store_queries_init(&s->queries, s->path, forms);
 
     if (s->dir_fd < 0) {
         problem_errno(why, "cannot open", dir);
@@ -653,9 +446,9 @@ store_open(struct engine **engine, const char *dir,
             problem_set(why, "%s: %s", s->path, reason.text);
     }
     if (rc) {
-        store_close(&s->engine);
+        store_close(&s->queries.engine);
         return rc;
     }
-    *engine = &s->engine;
+    *engine = &s->queries.engine;
     return STATUS_OK;
 }

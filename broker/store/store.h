@@ -18,8 +18,7 @@
  * before it returns, which settles the rest of a failed COMMIT.
  */
 MUST_CHECK enum status store_open(struct engine **engine, const char *dir,
-                                  atomic_size_t *forms_account,
-                                  struct problem *why);
+                                  atomic_size_t *forms, struct problem *why);
 
 /* Checks that store_open could use the directory, which exists. Writes
  * nothing. */

@@ -47,10 +47,8 @@ static const char *const read_sql[R_STATEMENTS] = {
                " ORDER BY due_us, id LIMIT 1"),
 };
 
-struct reader_connection {
-    struct db db;
-    sqlite3_stmt *statements[R_STATEMENTS];
-};
+static const struct db_kind readers = {
+    .mode = DB_READER, .sql = read_sql, .n_sql = R_STATEMENTS};
 
 enum status
 store_prepare(struct db *db, sqlite3_stmt **statements, const char *const *sql,
@@ -129,61 +127,66 @@ store_column_generation(sqlite3_stmt *s)
     };
 }
 
-static void
-connection_free(struct reader_connection *c)
+static struct store_queries *
+queries_of(struct engine *engine)
 {
-    if (!c)
-        return;
-    store_finalize(c->statements, R_STATEMENTS);
-    db_close(&c->db);
-    free(c);
+    return (struct store_queries *)(void *)engine;
 }
 
-static struct reader_connection *
-connection_take(struct store_readers *r, struct problem *why)
+static void
+free_connection(struct db *db)
 {
-    struct reader_connection *c = NULL;
+    if (!db)
+        return;
+    db_close(db);
+    free(db);
+}
 
-    pthread_mutex_lock(&r->mutex);
-    if (r->n_idle > 0)
-        c = r->idle[--r->n_idle];
-    pthread_mutex_unlock(&r->mutex);
-    if (c)
-        return c;
+static struct db *
+take_connection(struct engine *engine, struct problem *why)
+{
+    struct store_queries *s = queries_of(engine);
+    struct db *db = NULL;
 
-    c = calloc(1, sizeof(*c));
-    if (!c) {
+    pthread_mutex_lock(&s->mutex);
+    if (s->n_idle > 0)
+        db = s->idle[--s->n_idle];
+    pthread_mutex_unlock(&s->mutex);
+    if (db)
+        return db;
+
+    db = calloc(1, sizeof(*db));
+    if (!db) {
         problem_memory(why);
         return NULL;
     }
-    if (db_open(&c->db, r->path, DB_READER, why) ||
-        store_prepare(&c->db, c->statements, read_sql, R_STATEMENTS, why)) {
-        connection_free(c);
+    if (db_open_kind(db, &readers, s->path, why)) {
+        free(db);
         return NULL;
     }
-    return c;
+    return db;
 }
 
 /* Gives a connection back. Its statement is reset: no reader may hold up a
  * checkpoint. */
 static void
-connection_give(struct store_readers *r, struct reader_connection *c,
-                sqlite3_stmt *q)
+give_connection(struct engine *engine, struct db *db, sqlite3_stmt *q)
 {
-    sqlite3_reset(q);
-    sqlite3_clear_bindings(q);
-    pthread_mutex_lock(&r->mutex);
-    if (r->n_idle < STORE_READERS_MAX) {
-        r->idle[r->n_idle++] = c;
-        c = NULL;
+    struct store_queries *s = queries_of(engine);
+
+    db_reset(q);
+    pthread_mutex_lock(&s->mutex);
+    if (s->n_idle < STORE_QUERIES_MAX) {
+        s->idle[s->n_idle++] = db;
+        db = NULL;
     }
-    pthread_mutex_unlock(&r->mutex);
-    connection_free(c);
+    pthread_mutex_unlock(&s->mutex);
+    free_connection(db);
 }
 
 /* Adds the batch of the row at hand to `*b`, which begins with the first. */
 static enum status
-add_row(struct store_readers *r, sqlite3_stmt *q, struct batch **b,
+add_row(struct engine *engine, sqlite3_stmt *q, struct batch **b,
         struct problem *why)
 {
     struct digest digest = store_column_digest(q, 5);
@@ -192,7 +195,7 @@ add_row(struct store_readers *r, sqlite3_stmt *q, struct batch **b,
         struct digest before = store_column_digest(q, 4);
 
         *b = batch_new(store_column_u64(q, 0) - 1, sqlite3_column_int64(q, 2),
-                       &before, r->forms_account);
+                       &before, queries_of(engine)->forms);
         if (!*b)
             return problem_memory(why);
     }
@@ -200,22 +203,22 @@ add_row(struct store_readers *r, sqlite3_stmt *q, struct batch **b,
 }
 
 enum status
-store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
+store_queries_read(struct engine *engine, uint32_t set, uint64_t after,
                    struct batch **batch, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     struct batch *b = NULL;
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
     *batch = NULL;
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_BATCHES];
+    q = db->statements[R_BATCHES];
     store_bind_u64(q, 1, set);
     store_bind_u64(q, 2, after + 1);
-    while (!(rc = db_step(&c->db, q, &row, "read the log", why)) && row) {
+    while (!(rc = db_step(db, q, &row, "read the log", why)) && row) {
         /* The first row may end before what is asked for (the rest has gone to
          * a closed list), or begin after it (the same). */
         if (!b && (store_column_u64(q, 1) <= after ||
@@ -225,16 +228,16 @@ store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
             (store_column_u64(q, 0) != b->last + 1 ||
              b->size + (size_t)sqlite3_column_bytes(q, 6) > BATCH_BYTES_MAX))
             break;
-        rc = add_row(r, q, &b, why);
+        rc = add_row(engine, q, &b, why);
         if (rc)
             break;
     }
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     /* Checks the batch before a reader gets it, and before a file keeps it for
      * ever. */
     if (!rc && b && !batch_is_genuine(b))
         rc = problem(why, STATUS_IO,
-                     "what is kept of entries %llu to %llu is damaged",
+                     "the stored entries %llu to %llu are damaged",
                      (unsigned long long)b->first, (unsigned long long)b->last);
     if (rc) {
         batch_unref(b);
@@ -245,144 +248,158 @@ store_readers_read(struct store_readers *r, uint32_t set, uint64_t after,
 }
 
 enum status
-store_readers_lists(struct store_readers *r, uint32_t set, uint64_t number,
+store_queries_lists(struct engine *engine, uint32_t set, uint64_t number,
                     struct list_info *lists, size_t *n, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     size_t max = *n;
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
     *n = 0;
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_LISTS];
+    q = db->statements[R_LISTS];
     store_bind_u64(q, 1, set);
     store_bind_u64(q, 2, number);
     store_bind_u64(q, 3, max);
-    while (!(rc = db_step(&c->db, q, &row, "read the lists", why)) && row)
+    while (!(rc = db_step(db, q, &row, "read the lists", why)) && row)
         lists[(*n)++] = store_column_list(q);
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     return rc;
 }
 
-/* Runs a statement that gives one list, and `extra` in the column after it;
- * with `set` it is the unfiled one of the smallest row after `a`. */
+/* Steps to the only list that `q` finds; `extra` gets the column after it. */
 static enum status
-one_list(struct store_readers *r, enum read_statement statement, uint64_t a,
-         uint64_t b, struct list_info *info, struct buf *extra, uint32_t *set,
-         struct problem *why)
+find_list(struct db *db, sqlite3_stmt *q, struct list_info *info,
+          struct buf *extra, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
-    sqlite3_stmt *q;
     bool row = false;
-    enum status rc;
+    enum status rc = db_step(db, q, &row, "read a list", why);
 
-    if (!c)
-        return STATUS_IO;
-    q = c->statements[statement];
-    store_bind_u64(q, 1, a);
-    if (!set)
-        store_bind_u64(q, 2, b);
-    rc = db_step(&c->db, q, &row, "read a list", why);
     if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "no such list");
-    if (!rc) {
-        *info = store_column_list(q);
-        if (extra) {
-            buf_add_slice(extra, db_column(q, 9));
-            if (extra->failed)
-                rc = problem_memory(why);
-        }
-        if (set) {
-            *set = (uint32_t)store_column_u64(q, 10);
-            r->unfiled_after = *set;
-        }
-    }
-    connection_give(r, c, q);
-    return rc;
+        return problem(why, STATUS_NOT_FOUND, "no such list");
+    if (rc)
+        return rc;
+    *info = store_column_list(q);
+    if (!extra)
+        return STATUS_OK;
+    buf_add_slice(extra, db_column(q, 9));
+    return extra->failed ? problem_memory(why) : STATUS_OK;
 }
 
 enum status
-store_readers_list(struct store_readers *r, uint32_t set, uint64_t number,
+store_queries_list(struct engine *engine, uint32_t set, uint64_t number,
                    struct list_info *info, struct buf *header,
                    struct problem *why)
 {
-    return one_list(r, R_LIST, set, number, info, header, NULL, why);
+    struct db *db = take_connection(engine, why);
+    sqlite3_stmt *q;
+    enum status rc;
+
+    if (!db)
+        return STATUS_IO;
+    q = db->statements[R_LIST];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, number);
+    rc = find_list(db, q, info, header, why);
+    give_connection(engine, db, q);
+    return rc;
 }
 
 enum status
-store_readers_list_of(struct store_readers *r, uint32_t set, uint64_t seq,
+store_queries_list_of(struct engine *engine, uint32_t set, uint64_t seq,
                       struct list_info *info, struct buf *marks,
                       struct problem *why)
 {
-    enum status rc = one_list(r, R_LIST_OF, set, seq, info, marks, NULL, why);
+    struct db *db = take_connection(engine, why);
+    sqlite3_stmt *q;
+    enum status rc;
 
+    if (!db)
+        return STATUS_IO;
+    q = db->statements[R_LIST_OF];
+    store_bind_u64(q, 1, set);
+    store_bind_u64(q, 2, seq);
+    rc = find_list(db, q, info, marks, why);
+    give_connection(engine, db, q);
     if (!rc && (info->after >= seq || !info->is_filed))
         rc = problem(why, STATUS_NOT_FOUND, "no such list");
     return rc;
 }
 
 enum status
-store_readers_seek(struct store_readers *r, uint32_t set,
+store_queries_seek(struct engine *engine, uint32_t set,
                    const struct list_info *info, uint64_t offset,
                    struct list_place *place, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_SEEK];
+    q = db->statements[R_SEEK];
     store_bind_u64(q, 1, set);
     store_bind_u64(q, 2, info->after);
     store_bind_u64(q, 3, info->last);
     store_bind_u64(q, 4, offset);
-    rc = db_step(&c->db, q, &row, "read the log", why);
+    rc = db_step(db, q, &row, "read the log", why);
     if (!rc && row) {
         place->after = store_column_u64(q, 0);
         place->at = store_column_u64(q, 1);
     }
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     return rc;
 }
 
+/* Sets take turns, so that a list that cannot be filed does not hold up other
+ * sets; within a set, lists are filed in order. */
 enum status
-store_readers_unfiled(struct store_readers *r, uint32_t *set,
+store_queries_unfiled(struct engine *engine, uint32_t *set,
                       struct list_info *info, struct buf *header,
                       struct problem *why)
 {
-    enum status rc =
-        one_list(r, R_UNFILED, r->unfiled_after, 0, info, header, set, why);
+    struct store_queries *s = queries_of(engine);
+    struct db *db = take_connection(engine, why);
+    sqlite3_stmt *q;
+    enum status rc;
 
-    /* Sets take turns, so that a list that cannot be filed does not hold up
-     * other sets; within a set, lists are filed in order. */
-    if (rc == STATUS_NOT_FOUND && r->unfiled_after > 0) {
-        r->unfiled_after = 0;
-        rc = one_list(r, R_UNFILED, 0, 0, info, header, set, why);
+    if (!db)
+        return STATUS_IO;
+    q = db->statements[R_UNFILED];
+    store_bind_u64(q, 1, s->unfiled_after);
+    rc = find_list(db, q, info, header, why);
+    if (rc == STATUS_NOT_FOUND && s->unfiled_after > 0) {
+        db_reset(q);
+        store_bind_u64(q, 1, 0);
+        rc = find_list(db, q, info, header, why);
+        s->unfiled_after = 0;
     }
+    if (!rc)
+        *set = s->unfiled_after = (uint32_t)store_column_u64(q, 10);
+    give_connection(engine, db, q);
     return rc;
 }
 
 enum status
-store_readers_trash(struct store_readers *r, int64_t now_us,
+store_queries_trash(struct engine *engine, int64_t now_us,
                     struct engine_trash *trash, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_TRASH];
+    q = db->statements[R_TRASH];
     sqlite3_bind_int64(q, 1, now_us);
     sqlite3_bind_int64(q, 2, trash->due_us);
     store_bind_u64(q, 3, trash->id);
-    rc = db_step(&c->db, q, &row, "read what may go", why);
+    rc = db_step(db, q, &row, "read what may go", why);
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "nothing may go");
     if (!rc) {
@@ -395,50 +412,50 @@ store_readers_trash(struct store_readers *r, int64_t now_us,
         trash->is_whole = sqlite3_column_int(q, 5) != 0;
         trash->due_us = sqlite3_column_int64(q, 6);
     }
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     return rc;
 }
 
 enum status
-store_readers_generations(struct store_readers *r, uint32_t set,
+store_queries_generations(struct engine *engine, uint32_t set,
                           struct generation_page *page, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     size_t max = page->n;
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
     page->n = 0;
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_GENERATIONS];
+    q = db->statements[R_GENERATIONS];
     store_bind_u64(q, 1, set);
     sqlite3_bind_int(q, 2, (int)page->kind);
     store_bind_u64(q, 3, page->from);
     store_bind_u64(q, 4, max);
-    while (!(rc = db_step(&c->db, q, &row, "read the generations", why)) && row)
+    while (!(rc = db_step(db, q, &row, "read the generations", why)) && row)
         page->all[page->n++] = store_column_generation(q);
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     return rc;
 }
 
 enum status
-store_readers_due(struct store_readers *r, int64_t now_us,
+store_queries_due(struct engine *engine, int64_t now_us,
                   struct due_generation *due, struct problem *why)
 {
-    struct reader_connection *c = connection_take(r, why);
+    struct db *db = take_connection(engine, why);
     sqlite3_stmt *q;
     bool row = false;
     enum status rc;
 
-    if (!c)
+    if (!db)
         return STATUS_IO;
-    q = c->statements[R_DUE];
+    q = db->statements[R_DUE];
     sqlite3_bind_int64(q, 1, now_us);
     sqlite3_bind_int64(q, 2, due->due_us);
     store_bind_u64(q, 3, due->id);
-    rc = db_step(&c->db, q, &row, "read the generations", why);
+    rc = db_step(db, q, &row, "read the generations", why);
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "nothing is due");
     if (!rc) {
@@ -449,24 +466,23 @@ store_readers_due(struct store_readers *r, int64_t now_us,
         due->number = store_column_u64(q, 3);
         due->due_us = sqlite3_column_int64(q, 4);
     }
-    connection_give(r, c, q);
+    give_connection(engine, db, q);
     return rc;
 }
 
 void
-store_readers_init(struct store_readers *r, const char *path,
-                   atomic_size_t *forms_account)
+store_queries_init(struct store_queries *s, const char *path,
+                   atomic_size_t *forms)
 {
-    memset(r, 0, sizeof(*r));
-    r->path = path;
-    r->forms_account = forms_account;
-    pthread_mutex_init(&r->mutex, NULL);
+    s->path = path;
+    s->forms = forms;
+    pthread_mutex_init(&s->mutex, NULL);
 }
 
 void
-store_readers_fini(struct store_readers *r)
+store_queries_fini(struct store_queries *s)
 {
-    while (r->n_idle > 0)
-        connection_free(r->idle[--r->n_idle]);
-    pthread_mutex_destroy(&r->mutex);
+    while (s->n_idle > 0)
+        free_connection(s->idle[--s->n_idle]);
+    pthread_mutex_destroy(&s->mutex);
 }

@@ -21,61 +21,61 @@
 
 /* Connections kept for the next reader: as many as the worker pool has threads,
  * and more. */
-#define STORE_READERS_MAX 16
+#define STORE_QUERIES_MAX 16
 
-struct store_readers {
-    const char *path;
-    atomic_size_t *forms_account;
+/* The first member of struct store. */
+struct store_queries {
+    struct engine engine;
+    const char *path;      /* of tidings.db */
+    atomic_size_t *forms;  /* account of new batches */
     pthread_mutex_t mutex; /* guards the next two */
-    struct reader_connection *idle[STORE_READERS_MAX];
+    struct db *idle[STORE_QUERIES_MAX];
     size_t n_idle;
-    uint64_t unfiled_after; /* the set that store_readers_unfiled gave last */
+    uint32_t unfiled_after; /* the set that store_queries_unfiled gave last */
 };
 
-void store_readers_init(struct store_readers *r, const char *path,
-                        atomic_size_t *forms_account);
-void store_readers_fini(struct store_readers *r);
+/* Both pointers are lent. */
+void store_queries_init(struct store_queries *s, const char *path,
+                        atomic_size_t *forms);
+void store_queries_fini(struct store_queries *s);
 
-/* See struct engine_ops. `header` and `marks` may be NULL. */
-MUST_CHECK enum status store_readers_read(struct store_readers *r, uint32_t set,
+/* Operations of struct engine_ops. `header` and `marks` may be NULL. */
+MUST_CHECK enum status store_queries_read(struct engine *engine, uint32_t set,
                                           uint64_t after, struct batch **batch,
                                           struct problem *why);
-MUST_CHECK enum status store_readers_lists(struct store_readers *r,
-                                           uint32_t set, uint64_t number,
+MUST_CHECK enum status store_queries_lists(struct engine *engine, uint32_t set,
+                                           uint64_t number,
                                            struct list_info *lists, size_t *n,
                                            struct problem *why);
-MUST_CHECK enum status store_readers_list(struct store_readers *r, uint32_t set,
+MUST_CHECK enum status store_queries_list(struct engine *engine, uint32_t set,
                                           uint64_t number,
                                           struct list_info *info,
                                           struct buf *header,
                                           struct problem *why);
-MUST_CHECK enum status store_readers_list_of(struct store_readers *r,
+MUST_CHECK enum status store_queries_list_of(struct engine *engine,
                                              uint32_t set, uint64_t seq,
                                              struct list_info *info,
                                              struct buf *marks,
                                              struct problem *why);
-MUST_CHECK enum status store_readers_seek(struct store_readers *r, uint32_t set,
+MUST_CHECK enum status store_queries_seek(struct engine *engine, uint32_t set,
                                           const struct list_info *info,
                                           uint64_t offset,
                                           struct list_place *place,
                                           struct problem *why);
-MUST_CHECK enum status store_readers_unfiled(struct store_readers *r,
+MUST_CHECK enum status store_queries_unfiled(struct engine *engine,
                                              uint32_t *set,
                                              struct list_info *info,
                                              struct buf *header,
                                              struct problem *why);
-
-MUST_CHECK enum status store_readers_trash(struct store_readers *r,
+MUST_CHECK enum status store_queries_trash(struct engine *engine,
                                            int64_t now_us,
                                            struct engine_trash *trash,
                                            struct problem *why);
-
-MUST_CHECK enum status store_readers_generations(struct store_readers *r,
+MUST_CHECK enum status store_queries_generations(struct engine *engine,
                                                  uint32_t set,
                                                  struct generation_page *page,
                                                  struct problem *why);
-MUST_CHECK enum status store_readers_due(struct store_readers *r,
-                                         int64_t now_us,
+MUST_CHECK enum status store_queries_due(struct engine *engine, int64_t now_us,
                                          struct due_generation *due,
                                          struct problem *why);
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "broker/store/store_batches.h"
 #include "broker/store/store_generations.h"
 #include "broker/store/store_queries.h"
 
@@ -154,7 +155,7 @@ store_sets_retirement(struct store_sets *s, const struct act *act,
 
 enum status
 store_sets_purge(struct store_sets *s, const struct act *act,
-                 store_forget_fn *forget, void *user, struct problem *why)
+                 struct store_batches *batches, struct problem *why)
 {
     sqlite3_stmt *q = s->statements[S_TRASH_OF];
     bool row = false, is_whole = false, is_paid = true;
@@ -177,7 +178,7 @@ store_sets_purge(struct store_sets *s, const struct act *act,
     sqlite3_bind_int(q, 3, is_whole);
     rc = db_run(s->db, q, "forget lists", why);
     if (!rc && is_whole)
-        rc = forget(user, set, INT64_MAX, &is_paid, why);
+        rc = store_batches_forget(batches, set, INT64_MAX, &is_paid, why);
     q = s->statements[S_TRASH_STEP];
     store_bind_u64(q, 1, act->purged.trash);
     store_bind_u64(q, 2, act->purged.upto + 1);
@@ -217,6 +218,22 @@ store_sets_file_bytes(struct store_sets *s, uint32_t set, uint64_t bytes,
 
 /* Loading */
 
+enum { L_SETS, L_LIST, L_BATCH, L_FIRST, L_STATEMENTS };
+
+static const char *const load_sql[L_STATEMENTS] = {
+    [L_SETS] =
+        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
+        " start_list, first_list, earliest FROM sets ORDER BY name",
+    [L_LIST] =
+        "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
+        " ORDER BY number DESC LIMIT 1",
+    [L_BATCH] = "SELECT last, last_us, list_bytes, digest, first, commit_after"
+                " FROM batches WHERE set_id = ? ORDER BY first DESC LIMIT 1",
+    [L_FIRST] = "SELECT coalesce(accepted_us, last_us) FROM batches"
+                " WHERE set_id = ? AND first > ?"
+                " ORDER BY first LIMIT 1",
+};
+
 /* A commit_after as it is kept, or `otherwise` in a row of an earlier version,
  * which did not keep it. */
 static uint64_t
@@ -229,10 +246,10 @@ column_commit(sqlite3_stmt *q, int n, uint64_t otherwise)
 /* The head that the last rows of a set lead to: the last batch, or, when that
  * has gone to a file, the last closed list. */
 static enum status
-load_head(struct store_sets *s, sqlite3_stmt *list, sqlite3_stmt *batch,
-          sqlite3_stmt *first, uint32_t id, struct head *head,
-          struct problem *why)
+load_head(struct store_sets *s, sqlite3_stmt *const q[L_STATEMENTS],
+          uint32_t id, struct head *head, struct problem *why)
 {
+    sqlite3_stmt *list = q[L_LIST], *batch = q[L_BATCH], *first = q[L_FIRST];
     bool row = false;
     enum status rc;
 
@@ -314,43 +331,34 @@ enum status
 store_sets_load(struct store_sets *s, struct store_generations *generations,
                 engine_set_fn *on_set, void *user, struct problem *why)
 {
-    sqlite3_stmt *q[4] = {NULL};
-    static const char *const load_sql[4] = {
-        "SELECT id, name, epoch, created_us, settings, changed_us, file_bytes,"
-        " start_list, first_list, earliest FROM sets ORDER BY name",
-        "SELECT " LIST_COLUMNS ", commit_after FROM lists WHERE set_id = ?"
-        " ORDER BY number DESC LIMIT 1",
-        "SELECT last, last_us, list_bytes, digest, first, commit_after"
-        " FROM batches WHERE set_id = ? ORDER BY first DESC LIMIT 1",
-        "SELECT coalesce(accepted_us, last_us) FROM batches"
-        " WHERE set_id = ? AND first > ?"
-        " ORDER BY first LIMIT 1",
-    };
+    sqlite3_stmt *q[L_STATEMENTS] = {NULL};
     bool row = false;
-    enum status rc = store_prepare(s->db, q, load_sql, 4, why);
+    enum status rc = store_prepare(s->db, q, load_sql, L_STATEMENTS, why);
 
-    while (!rc && !(rc = db_step(s->db, q[0], &row, "read the sets", why)) &&
+    while (!rc &&
+           !(rc = db_step(s->db, q[L_SETS], &row, "read the sets", why)) &&
            row) {
-        struct engine_set set = {.id = (uint32_t)store_column_u64(q[0], 0)};
+        struct engine_set set = {.id =
+                                     (uint32_t)store_column_u64(q[L_SETS], 0)};
         char epoch[EPOCH_SIZE + 1];
 
-        copy_epoch(epoch, db_column(q[0], 2));
-        head_start(&set.head, epoch, sqlite3_column_int64(q[0], 3));
-        head_number_lists(&set.head, store_column_u64(q[0], 7));
-        if (store_column_u64(q[0], 8))
-            set.head.first_list = store_column_u64(q[0], 8);
-        set.head.earliest = store_column_u64(q[0], 9);
-        set.head.changed_us = sqlite3_column_int64(q[0], 5);
-        set.head.file_bytes = store_column_u64(q[0], 6);
-        rc = load_head(s, q[1], q[2], q[3], set.id, &set.head, why);
+        copy_epoch(epoch, db_column(q[L_SETS], 2));
+        head_start(&set.head, epoch, sqlite3_column_int64(q[L_SETS], 3));
+        head_number_lists(&set.head, store_column_u64(q[L_SETS], 7));
+        if (store_column_u64(q[L_SETS], 8))
+            set.head.first_list = store_column_u64(q[L_SETS], 8);
+        set.head.earliest = store_column_u64(q[L_SETS], 9);
+        set.head.changed_us = sqlite3_column_int64(q[L_SETS], 5);
+        set.head.file_bytes = store_column_u64(q[L_SETS], 6);
+        rc = load_head(s, q, set.id, &set.head, why);
         if (!rc)
             rc = store_generations_load(generations, set.id,
                                         set.head.generations, why);
-        set.name = (const char *)sqlite3_column_text(q[0], 1);
-        set.settings = db_column(q[0], 4);
+        set.name = (const char *)sqlite3_column_text(q[L_SETS], 1);
+        set.settings = db_column(q[L_SETS], 4);
         if (!rc)
             rc = on_set(&set, user, why);
     }
-    store_finalize(q, 4);
+    store_finalize(q, L_STATEMENTS);
     return rc ? rc : load_tombstones(s, on_set, user, why);
 }

@@ -46,6 +46,7 @@
 
 enum { STORE_SETS_STATEMENTS = 12 };
 
+struct store_batches;
 struct store_generations;
 
 struct store_sets {
@@ -82,15 +83,11 @@ MUST_CHECK enum status store_sets_retirement(struct store_sets *s,
 /* Notes that a transaction with `n` births was committed. */
 void store_sets_committed(struct store_sets *s, size_t n);
 
-/* Forgets the rows of the lists whose files are gone, and of a removed set some
- * batches as well: `forget` deletes a slice of those up to a seq, and tells
- * whether none was left. */
-typedef enum status store_forget_fn(void *user, uint32_t set, uint64_t upto,
-                                    bool *is_paid, struct problem *why);
-
+/* Forgets the rows of the lists whose files are gone, and a slice of the
+ * batches of a removed set. */
 MUST_CHECK enum status store_sets_purge(struct store_sets *s,
                                         const struct act *act,
-                                        store_forget_fn *forget, void *user,
+                                        struct store_batches *batches,
                                         struct problem *why);
 MUST_CHECK enum status store_sets_file_bytes(struct store_sets *s, uint32_t set,
                                              uint64_t bytes,

@@ -161,16 +161,16 @@ TEST(refuses_bytes_that_are_not_the_entries_that_follow)
     assert_non_null(broken);
     /* The first is missing; the last is cut; one is doubled; no XML at all. */
     assert_damaged(made, batch_slice(made, 1, 4),
-                   "what is kept of entry 1 is damaged");
+                   "the stored entry 1 is damaged");
     assert_damaged(made, (struct slice){all.data, all.size - 1},
-                   "what is kept of entry 4 is damaged");
+                   "the stored entry 4 is damaged");
     memcpy(broken, all.data, all.size);
     broken[batch_slice(made, 0, 2).size] = '>';
     assert_damaged(made, (struct slice){broken, all.size},
-                   "what is kept of entry 3 is damaged");
+                   "the stored entry 3 is damaged");
     memset(broken, 0, all.size);
     assert_damaged(made, (struct slice){broken, all.size},
-                   "what is kept of entry 1 is damaged");
+                   "the stored entry 1 is damaged");
     free(broken);
     batch_unref(made);
 }

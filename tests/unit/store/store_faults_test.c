@@ -258,7 +258,7 @@ TEST(says_which_entry_is_damaged)
     change(w, "UPDATE batches SET body = substr(body, 2) WHERE first = 11");
     assert_int_equal(ENGINE(w, read, w->set, 10, &b, &why), STATUS_IO);
     assert_null(b);
-    assert_string_equal(why.text, "what is kept of entry 11 is damaged");
+    assert_string_equal(why.text, "the stored entry 11 is damaged");
     assert_int_equal(ENGINE(w, read, w->set, 20, &b, NULL), 0);
     batch_unref(b);
 }
