@@ -31,6 +31,8 @@ struct batch_cache {
     struct list flights;
     size_t bytes, max;
     const atomic_size_t *forms;
+    batch_cache_load_fn *load;
+    void *user;
 };
 
 static struct list *
@@ -41,13 +43,14 @@ bucket_of(struct batch_cache *cache, const struct log_set *set)
 }
 
 static size_t
-weight(const struct kept *kept)
+weight_of(const struct kept *kept)
 {
     return batch_weight(kept->batch) + sizeof(*kept);
 }
 
 struct batch_cache *
-batch_cache_new(size_t max_bytes, const atomic_size_t *forms)
+batch_cache_new(size_t max_bytes, const atomic_size_t *forms,
+                batch_cache_load_fn *load, void *user)
 {
     struct batch_cache *cache = calloc(1, sizeof(*cache));
 
@@ -61,15 +64,17 @@ batch_cache_new(size_t max_bytes, const atomic_size_t *forms)
         list_init(&cache->buckets[i]);
     cache->max = max_bytes;
     cache->forms = forms;
+    cache->load = load;
+    cache->user = user;
     return cache;
 }
 
 static void
-drop(struct batch_cache *cache, struct kept *kept)
+drop_batch(struct batch_cache *cache, struct kept *kept)
 {
     list_remove(&kept->node);
     list_remove(&kept->bucket_node);
-    cache->bytes -= weight(kept);
+    cache->bytes -= weight_of(kept);
     batch_unref(kept->batch);
     free(kept);
 }
@@ -80,7 +85,7 @@ batch_cache_free(struct batch_cache *cache)
     if (!cache)
         return;
     while (!list_is_empty(&cache->kept))
-        drop(cache, list_entry(cache->kept.next, struct kept, node));
+        drop_batch(cache, list_entry(cache->kept.next, struct kept, node));
     pthread_cond_destroy(&cache->landed);
     pthread_mutex_destroy(&cache->mutex);
     free(cache);
@@ -88,7 +93,7 @@ batch_cache_free(struct batch_cache *cache)
 
 /* The mutex is held. */
 static struct batch *
-find(struct batch_cache *cache, const struct log_set *set, uint64_t after)
+find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after)
 {
     struct list *node, *next;
 
@@ -123,7 +128,7 @@ is_flying(const struct batch_cache *cache, const struct log_set *set,
 
 /* The mutex is held. Without memory the cache does not keep the batch. */
 static void
-keep(struct batch_cache *cache, struct log_set *set, struct batch *batch)
+keep_batch(struct batch_cache *cache, struct log_set *set, struct batch *batch)
 {
     struct kept *kept = malloc(sizeof(*kept));
 
@@ -132,24 +137,24 @@ keep(struct batch_cache *cache, struct log_set *set, struct batch *batch)
     *kept = (struct kept){.set = set, .batch = batch_ref(batch)};
     list_prepend(&cache->kept, &kept->node);
     list_prepend(bucket_of(cache, set), &kept->bucket_node);
-    cache->bytes += weight(kept);
+    cache->bytes += weight_of(kept);
     while (cache->bytes +
                    atomic_load_explicit(cache->forms, memory_order_relaxed) >
                cache->max &&
            cache->kept.prev != &kept->node)
-        drop(cache, list_entry(cache->kept.prev, struct kept, node));
+        drop_batch(cache, list_entry(cache->kept.prev, struct kept, node));
 }
 
 enum status
 batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
-                 batch_cache_load_fn *load, void *user, struct batch **batch,
-                 struct problem *why)
+                 struct batch **batch, struct problem *why)
 {
     struct flight flight = {.set = set, .after = after};
     enum status rc;
 
     pthread_mutex_lock(&cache->mutex);
-    while (!(*batch = find(cache, set, after)) && is_flying(cache, set, after))
+    while (!(*batch = find_batch(cache, set, after)) &&
+           is_flying(cache, set, after))
         pthread_cond_wait(&cache->landed, &cache->mutex);
     if (*batch) {
         pthread_mutex_unlock(&cache->mutex);
@@ -158,12 +163,12 @@ batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
     list_append(&cache->flights, &flight.node);
     pthread_mutex_unlock(&cache->mutex);
 
-    rc = load(user, set, after, batch, why);
+    rc = cache->load(cache->user, set, after, batch, why);
 
     pthread_mutex_lock(&cache->mutex);
     list_remove(&flight.node);
     if (!rc && *batch)
-        keep(cache, set, *batch);
+        keep_batch(cache, set, *batch);
     pthread_cond_broadcast(&cache->landed);
     pthread_mutex_unlock(&cache->mutex);
     return rc;

@@ -92,16 +92,9 @@ mark_of(struct slice marks, size_t n)
 }
 
 void
-list_file_stem(char to[LIST_FILE_STEM_MAX], uint64_t number)
-{
-    snprintf(to, LIST_FILE_STEM_MAX, "%012" PRIu64 ".xml", number);
-}
-
-void
 list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number)
 {
-    list_file_stem(to, number);
-    strcat(to, ".gz");
+    snprintf(to, LIST_FILE_NAME_MAX, "%012" PRIu64 ".xml.gz", number);
 }
 
 uint64_t
@@ -179,9 +172,11 @@ end_block(struct writer *w, struct buf *marks, uint64_t seq, int64_t us,
 /* Writes the entries, in blocks that end where batches do: there the digest is
  * known, and need not be made again. */
 static enum status
-write_entries(struct writer *w, const struct list_info *info,
-              list_file_source_fn *source, void *user, struct buf *marks)
+write_entries(struct writer *w, struct list_file *file,
+              list_file_source_fn *source, void *user)
 {
+    const struct list_info *info = &file->info;
+    struct buf *marks = &file->marks;
     uint64_t after = info->after, block_begins = w->plain;
     enum status rc = end_block(w, marks, after, info->from_us, &info->before);
 
@@ -212,13 +207,13 @@ write_entries(struct writer *w, const struct list_info *info,
 }
 
 static enum status
-write_list(struct writer *w, const struct list_info *info, struct slice header,
-           list_file_source_fn *source, void *user, struct buf *marks)
+write_list(struct writer *w, struct list_file *file, struct slice header,
+           list_file_source_fn *source, void *user)
 {
     enum status rc = compress_slice(w, header, Z_NO_FLUSH);
 
     if (!rc)
-        rc = write_entries(w, info, source, user, marks);
+        rc = write_entries(w, file, source, user);
     if (!rc)
         rc = compress_slice(w, document_footer_of(DOCUMENT_URLSET), Z_FINISH);
     if (!rc)
@@ -227,18 +222,17 @@ write_list(struct writer *w, const struct list_info *info, struct slice header,
 }
 
 enum status
-list_file_write(int dir_fd, const struct list_info *info, struct slice header,
-                list_file_source_fn *source, void *user, struct buf *marks,
-                struct problem *why)
+list_file_write(struct list_file *file, struct slice header,
+                list_file_source_fn *source, void *user, struct problem *why)
 {
     struct writer w = {.why = why};
     gz_header plain_header = {.os = 255}; /* no time, no name, no system */
     char name[LIST_FILE_NAME_MAX];
     enum status rc;
 
-    list_file_name(name, info->number);
+    list_file_name(name, file->info.number);
     buf_init(&w.out, 2 * (size_t)STEP_BYTES);
-    rc = file_begin(&w.file, dir_fd, name, why);
+    rc = file_begin(&w.file, file->dir_fd, name, why);
     if (rc)
         goto out;
     if (deflateInit2(&w.z, LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
@@ -249,15 +243,15 @@ list_file_write(int dir_fd, const struct list_info *info, struct slice header,
     }
     deflateSetHeader(&w.z, &plain_header);
 
-    rc = write_list(&w, info, header, source, user, marks);
-    if (!rc && marks->failed)
+    rc = write_list(&w, file, header, source, user);
+    if (!rc && file->marks.failed)
         rc = problem_memory(why);
     if (rc)
         file_abandon(&w.file);
     else
         rc = file_finish(&w.file, why);
     if (!rc)
-        rc = file_sync_dir(dir_fd, why);
+        rc = file_sync_dir(file->dir_fd, why);
     deflateEnd(&w.z);
 
 out:
@@ -266,8 +260,10 @@ out:
 }
 
 void
-list_file_seek(struct slice marks, uint64_t offset, struct list_place *place)
+list_file_seek(const struct list_file *file, uint64_t offset,
+               struct list_place *place)
 {
+    struct slice marks = buf_slice(&file->marks);
     size_t n_marks = marks.size / MARK_SIZE, low = 0, high;
     uint64_t header;
 
@@ -350,10 +346,9 @@ out:
 enum status
 list_file_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 {
-    char name[LIST_FILE_STEM_MAX + 3];
+    char name[LIST_FILE_NAME_MAX];
 
-    list_file_stem(name, number);
-    strcat(name, ".gz");
+    list_file_name(name, number);
     *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
         return STATUS_OK;
@@ -362,10 +357,10 @@ list_file_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 }
 
 enum status
-list_file_read(int dir_fd, const struct list_info *info, struct slice marks,
-               uint64_t after, atomic_size_t *forms_account,
-               struct batch **batch, struct problem *why)
+list_file_read(const struct list_file *file, uint64_t after,
+               atomic_size_t *forms, struct batch **batch, struct problem *why)
 {
+    struct slice marks = buf_slice(&file->marks);
     size_t n_marks = marks.size / MARK_SIZE, n;
     char name[LIST_FILE_NAME_MAX];
     struct buf plain;
@@ -374,7 +369,7 @@ list_file_read(int dir_fd, const struct list_info *info, struct slice marks,
     enum status rc;
     int fd = -1;
 
-    list_file_name(name, info->number);
+    list_file_name(name, file->info.number);
     buf_init(&plain, BLOCK_BYTES + BATCH_BYTES_MAX);
     if (n_marks < 2) {
         rc = problem(why, STATUS_IO, "list %s has no marks", name);
@@ -384,13 +379,13 @@ list_file_read(int dir_fd, const struct list_info *info, struct slice marks,
     from = mark_of(marks, n);
     to = mark_of(marks, n + 1);
 
-    rc = list_file_open(dir_fd, info->number, &fd, why);
+    rc = list_file_open(file->dir_fd, file->info.number, &fd, why);
     if (rc)
         goto out;
     rc = inflate_block(fd, name, &from, &to, &plain, why);
     if (rc)
         goto out;
-    b = batch_new(from.after, from.after_us, &from.digest, forms_account);
+    b = batch_new(from.after, from.after_us, &from.digest, forms);
     rc = b ? batch_append(b, buf_slice(&plain), &to.digest, why)
            : problem_memory(why);
     /* Inflate alone would let some damage pass. */

@@ -21,45 +21,51 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-/* "000000000001.xml" and a NUL; larger numbers have more digits. */
-#define LIST_FILE_STEM_MAX 32
+/* The file of a closed list. */
+struct list_file {
+    int dir_fd; /* of its open folder */
+    struct list_info info;
+    struct buf marks; /* at most LIST_FILE_MARKS_MAX */
+};
 
-/* The name of a Change List in its folder and in its URL. */
-void list_file_stem(char to[LIST_FILE_STEM_MAX], uint64_t number);
+/* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
+#define LIST_FILE_MARKS_MAX 65536
+
+/* "000000000001.xml.gz" and a NUL; larger numbers have more digits. */
+#define LIST_FILE_NAME_MAX 35
+
+/* The name of the file in its folder; without ".gz" it is the name of the
+ * Change List in its URL (R-382). */
+void list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number);
 
 /* Gives the entries after `after`, in order, in batches that begin there. */
 typedef enum status list_file_source_fn(void *user, uint64_t after,
                                         struct batch **batch,
                                         struct problem *why);
 
-/* Writes the file of list `info` into the open directory `dir_fd`, and appends
- * its marks. On disk when it returns, the directory's entry too (R-149). */
-MUST_CHECK enum status list_file_write(int dir_fd, const struct list_info *info,
+/* Writes the file, and appends its marks. On disk when it returns, the
+ * directory's entry too (R-149). */
+MUST_CHECK enum status list_file_write(struct list_file *file,
                                        struct slice header,
                                        list_file_source_fn *source, void *user,
-                                       struct buf *marks, struct problem *why);
+                                       struct problem *why);
 
-/* The name of its file. */
-#define LIST_FILE_NAME_MAX (LIST_FILE_STEM_MAX + 3)
-
-void list_file_name(char to[LIST_FILE_NAME_MAX], uint64_t number);
-
-/* The size of a list's file in `dir_fd`; 0 if there is none. */
+/* The size of the file of list `number` in `dir_fd`; 0 if there is none. */
 uint64_t list_file_size(int dir_fd, uint64_t number);
 
-/* Opens the file of list `number` in `dir_fd`; the caller closes it. */
+/* Opens it; the caller closes it. */
 MUST_CHECK enum status list_file_open(int dir_fd, uint64_t number, int *fd,
                                       struct problem *why);
 
 /* Sets *place to the beginning of the block that holds byte `offset` of the
  * list's fragments; leaves it alone if there are no marks. */
-void list_file_seek(struct slice marks, uint64_t offset,
+void list_file_seek(const struct list_file *file, uint64_t offset,
                     struct list_place *place);
 
-/* Reads the block of the file in `dir_fd` that holds entry `after` + 1. */
-MUST_CHECK enum status list_file_read(int dir_fd, const struct list_info *info,
-                                      struct slice marks, uint64_t after,
-                                      atomic_size_t *forms_account,
+/* Reads the block that holds entry `after` + 1. `forms` counts the bytes of the
+ * forms that the batch keeps. */
+MUST_CHECK enum status list_file_read(const struct list_file *file,
+                                      uint64_t after, atomic_size_t *forms,
                                       struct batch **batch,
                                       struct problem *why);
 

@@ -23,9 +23,6 @@
  * largest. */
 #define CACHE_BYTES ((size_t)32 << 20)
 
-/* Marks of one list: 64 bytes each 128 KiB of at most 50 MB, and some. */
-#define MARKS_MAX 65536
-
 struct log {
     struct log_options options;
     char dir[4096];
@@ -104,127 +101,7 @@ log_head(struct log_set *set, struct head *head)
     return head->exists;
 }
 
-/* Opening and closing */
-
-static enum status
-on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
-{
-    struct log *log = user;
-    struct log_set *set;
-
-    if (loaded->removed_us)
-        return log->options.on_removed
-                   ? log->options.on_removed(loaded->name, loaded->head.list,
-                                             loaded->removed_us,
-                                             log->options.user)
-                   : STATUS_OK;
-    set = set_new(log, loaded->name, NULL);
-
-    if (set) {
-        set->id = loaded->id;
-        atomic_store_explicit(&set->public_id, loaded->id,
-                              memory_order_relaxed);
-        set->draft = set->tail.head = loaded->head;
-        if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
-            atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
-        set->owner = log->options.on_set(set, loaded->settings, &set->limits,
-                                         log->options.user);
-    }
-    if (!set || !set->owner)
-        return problem_memory(why);
-    return STATUS_OK;
-}
-
-enum status
-log_open(struct log **result, const struct log_options *options,
-         struct problem *why)
-{
-    struct log *log = calloc(1, sizeof(*log));
-    enum status rc;
-
-    if (!log)
-        return problem_memory(why);
-    log->options = *options;
-    snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
-    log->lock = -1;
-    list_init(&log->sets);
-    pthread_mutex_init(&log->mutex, NULL);
-    tails_init(&log->tails, options->tail_bytes);
-    atomic_init(&log->disk_forms, 0);
-    atomic_init(&log->is_ending, false);
-
-    rc = file_make_dirs(log->dir, why);
-    if (!rc)
-        rc = file_lock(log->dir, &log->lock, why);
-    if (!rc)
-        rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
-                                      why);
-    if (!rc)
-        rc = log->engine->ops->load(log->engine, on_loaded, log, why);
-    if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms)))
-        rc = problem_memory(why);
-    if (!rc) {
-        log->log_thread.engine = log->engine;
-        log->log_thread.tails = &log->tails;
-        log->log_thread.options = &log->options;
-        rc = log_thread_start(&log->log_thread, why);
-    }
-    if (rc) {
-        log_close(log);
-        return rc;
-    }
-    *result = log;
-    return STATUS_OK;
-}
-
-enum status
-log_check(const char *dir, struct problem *why)
-{
-    enum status rc = file_check_dir(dir, why);
-
-    return rc ? rc : file_check_lock(dir, why);
-}
-
-const atomic_bool *
-log_ending(const struct log *log)
-{
-    return &log->is_ending;
-}
-
-void
-log_stop(struct log *log)
-{
-    /* First: a thread with long work may give it up while the rest is
-     * committed. */
-    atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
-    log_thread_stop(&log->log_thread);
-}
-
-void
-log_close(struct log *log)
-{
-    if (!log)
-        return;
-    log_thread_stop(&log->log_thread);
-    log_thread_fini(&log->log_thread);
-    batch_cache_free(log->cache);
-    while (!list_is_empty(&log->sets)) {
-        struct log_set *set = list_entry(log->sets.next, struct log_set, node);
-
-        list_remove(&set->node);
-        tail_fini(&set->tail);
-        free(set->made);
-        free(set);
-    }
-    if (log->engine)
-        log->engine->ops->close(log->engine);
-    if (log->lock >= 0)
-        file_unlock(log->lock);
-    free(log->by_id);
-    tails_fini(&log->tails);
-    pthread_mutex_destroy(&log->mutex);
-    free(log);
-}
+/* Writing */
 
 enum status
 log_submit(struct log *log, struct post *post)
@@ -345,22 +222,19 @@ static enum status
 read_closed(struct log *log, struct log_set *set, uint64_t after,
             struct batch **batch, struct problem *why)
 {
-    struct list_info info;
-    struct buf marks;
-    int dir_fd = -1;
+    struct list_file file = {.dir_fd = -1};
     enum status rc;
 
-    buf_init(&marks, MARKS_MAX);
-    rc = log->engine->ops->list_of(log->engine, set->id, after + 1, &info,
-                                   &marks, why);
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
+    rc = log->engine->ops->list_of(log->engine, set->id, after + 1, &file.info,
+                                   &file.marks, why);
     if (!rc)
-        rc = log_folder(log, set, LOG_CHANGES, false, &dir_fd, why);
+        rc = log_folder(log, set, LOG_CHANGES, false, &file.dir_fd, why);
     if (!rc)
-        rc = list_file_read(dir_fd, &info, buf_slice(&marks), after,
-                            &log->disk_forms, batch, why);
-    if (dir_fd >= 0)
-        close(dir_fd);
-    buf_fini(&marks);
+        rc = list_file_read(&file, after, &log->disk_forms, batch, why);
+    if (file.dir_fd >= 0)
+        close(file.dir_fd);
+    buf_fini(&file.marks);
     return rc;
 }
 
@@ -435,7 +309,7 @@ log_read(struct log *log, struct log_set *set, uint64_t after,
                        after, last);
     if (patience == LOG_MEMORY)
         return STATUS_AGAIN;
-    return batch_cache_read(log->cache, set, after, read_disk, log, batch, why);
+    return batch_cache_read(log->cache, set, after, batch, why);
 }
 
 void
@@ -489,21 +363,20 @@ enum status
 log_seek(struct log *log, struct log_set *set, const struct list_info *info,
          uint64_t offset, struct list_place *place, struct problem *why)
 {
-    struct list_info filed = {.after = UINT64_MAX};
-    struct buf marks;
+    struct list_file file = {.info = {.after = UINT64_MAX}};
     enum status rc = STATUS_OK;
 
     *place = (struct list_place){info->after, 0};
-    buf_init(&marks, MARKS_MAX);
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     if (info->last > info->after)
-        rc = log->engine->ops->list_of(log->engine, set->id, info->last, &filed,
-                                       &marks, NULL);
-    if (!rc && filed.after == info->after)
-        list_file_seek(buf_slice(&marks), offset, place);
+        rc = log->engine->ops->list_of(log->engine, set->id, info->last,
+                                       &file.info, &file.marks, NULL);
+    if (!rc && file.info.after == info->after)
+        list_file_seek(&file, offset, place);
     else if (rc == STATUS_NOT_FOUND)
         rc = log->engine->ops->seek(log->engine, set->id, info, offset, place,
                                     why);
-    buf_fini(&marks);
+    buf_fini(&file.marks);
     return rc;
 }
 
@@ -537,14 +410,14 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
 
 /* Reports the file of a list and its size to the log. */
 static enum status
-submit_filed(struct log *log, struct log_set *set, int dir_fd, uint64_t number,
-             struct slice marks, struct problem *why)
+submit_filed(struct log *log, struct log_set *set, const struct list_file *file,
+             struct problem *why)
 {
     const struct act act = {
         .kind = ACT_FILED,
-        .filed = {.list = number,
-                  .marks = marks,
-                  .bytes = list_file_size(dir_fd, number)},
+        .filed = {.list = file->info.number,
+                  .marks = buf_slice(&file->marks),
+                  .bytes = list_file_size(file->dir_fd, file->info.number)},
     };
 
     return log_act(log, set, &act, 0, why);
@@ -595,16 +468,15 @@ enum status
 log_file_list(struct log *log, bool *is_done, struct problem *why)
 {
     struct filing filing = {.log = log};
-    struct list_info info;
-    struct buf header, marks;
+    struct list_file file = {.dir_fd = -1};
+    struct buf header;
     uint32_t id;
-    int dir_fd = -1;
     enum status rc;
 
     *is_done = false;
     buf_init(&header, DOCUMENT_FRAME_MAX);
-    buf_init(&marks, MARKS_MAX);
-    rc = log->engine->ops->unfiled(log->engine, &id, &info, &header, why);
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
+    rc = log->engine->ops->unfiled(log->engine, &id, &file.info, &header, why);
     if (rc == STATUS_NOT_FOUND) {
         *is_done = true;
         rc = STATUS_OK;
@@ -618,13 +490,12 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
         *is_done = true;
         goto out;
     }
-    rc = log_folder(log, filing.set, LOG_CHANGES, true, &dir_fd, why);
+    rc = log_folder(log, filing.set, LOG_CHANGES, true, &file.dir_fd, why);
     if (!rc)
-        rc = list_file_write(dir_fd, &info, buf_slice(&header), next_of_list,
-                             &filing, &marks, why);
+        rc = list_file_write(&file, buf_slice(&header), next_of_list, &filing,
+                             why);
     if (!rc)
-        rc = submit_filed(log, filing.set, dir_fd, info.number,
-                          buf_slice(&marks), why);
+        rc = submit_filed(log, filing.set, &file, why);
     if (rc == STATUS_GONE) {
         rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
         goto out;
@@ -632,13 +503,13 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         DIAG(DIAG_DEBUG, "log", "a list is filed",
              diag_text("set", filing.set->name),
-             diag_number("list", info.number));
+             diag_number("list", file.info.number));
 
 out:
-    if (dir_fd >= 0)
-        close(dir_fd);
+    if (file.dir_fd >= 0)
+        close(file.dir_fd);
     buf_fini(&header);
-    buf_fini(&marks);
+    buf_fini(&file.marks);
     return rc;
 }
 
@@ -744,4 +615,127 @@ enum status
 log_due(struct log *log, struct due_generation *due, struct problem *why)
 {
     return log->engine->ops->due(log->engine, clock_now_us(), due, why);
+}
+
+/* Opening and closing */
+
+static enum status
+on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
+{
+    struct log *log = user;
+    struct log_set *set;
+
+    if (loaded->removed_us)
+        return log->options.on_removed
+                   ? log->options.on_removed(loaded->name, loaded->head.list,
+                                             loaded->removed_us,
+                                             log->options.user)
+                   : STATUS_OK;
+    set = set_new(log, loaded->name, NULL);
+
+    if (set) {
+        set->id = loaded->id;
+        atomic_store_explicit(&set->public_id, loaded->id,
+                              memory_order_relaxed);
+        set->draft = set->tail.head = loaded->head;
+        if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
+            atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
+        set->owner = log->options.on_set(set, loaded->settings, &set->limits,
+                                         log->options.user);
+    }
+    if (!set || !set->owner)
+        return problem_memory(why);
+    return STATUS_OK;
+}
+
+enum status
+log_open(struct log **result, const struct log_options *options,
+         struct problem *why)
+{
+    struct log *log = calloc(1, sizeof(*log));
+    enum status rc;
+
+    if (!log)
+        return problem_memory(why);
+    log->options = *options;
+    snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
+    log->lock = -1;
+    list_init(&log->sets);
+    pthread_mutex_init(&log->mutex, NULL);
+    tails_init(&log->tails, options->tail_bytes);
+    atomic_init(&log->disk_forms, 0);
+    atomic_init(&log->is_ending, false);
+
+    rc = file_make_dirs(log->dir, why);
+    if (!rc)
+        rc = file_lock(log->dir, &log->lock, why);
+    if (!rc)
+        rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
+                                      why);
+    if (!rc)
+        rc = log->engine->ops->load(log->engine, on_loaded, log, why);
+    if (!rc && !(log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms,
+                                              read_disk, log)))
+        rc = problem_memory(why);
+    if (!rc) {
+        log->log_thread.engine = log->engine;
+        log->log_thread.tails = &log->tails;
+        log->log_thread.options = &log->options;
+        rc = log_thread_start(&log->log_thread, why);
+    }
+    if (rc) {
+        log_close(log);
+        return rc;
+    }
+    *result = log;
+    return STATUS_OK;
+}
+
+enum status
+log_check(const char *dir, struct problem *why)
+{
+    enum status rc = file_check_dir(dir, why);
+
+    return rc ? rc : file_check_lock(dir, why);
+}
+
+const atomic_bool *
+log_ending(const struct log *log)
+{
+    return &log->is_ending;
+}
+
+void
+log_stop(struct log *log)
+{
+    /* First: a thread with long work may give it up while the rest is
+     * committed. */
+    atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
+    log_thread_stop(&log->log_thread);
+}
+
+void
+log_close(struct log *log)
+{
+    if (!log)
+        return;
+    log_thread_stop(&log->log_thread);
+    log_thread_fini(&log->log_thread);
+    batch_cache_free(log->cache);
+    while (!list_is_empty(&log->sets)) {
+        struct log_set *set = list_entry(log->sets.next, struct log_set, node);
+
+        list_remove(&set->node);
+        tail_fini(&set->tail);
+        free(set->made);
+        free(set);
+    }
+    if (log->engine)
+        log->engine->ops->close(log->engine);
+    if (log->lock >= 0)
+        file_unlock(log->lock);
+    free(log->by_id);
+    tails_fini(&log->tails);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
 }

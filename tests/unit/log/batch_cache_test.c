@@ -32,42 +32,6 @@ static const atomic_size_t no_forms;
 /* More than the cache needs besides a batch, less than a batch. */
 #define KEPT_MAX 100
 
-static int
-setup(void **state)
-{
-    struct disk *disk = calloc(1, sizeof(*disk));
-
-    assert_non_null(disk);
-    disk->cache = batch_cache_new(1 << 20, &no_forms);
-    posts_chain(disk->batches, BATCHES, EACH);
-    pthread_mutex_init(&disk->mutex, NULL);
-    pthread_cond_init(&disk->changed, NULL);
-    *state = disk;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    struct disk *disk = *state;
-
-    batch_cache_free(disk->cache);
-    for (size_t i = 0; i < BATCHES; i++)
-        batch_unref(disk->batches[i]);
-    pthread_cond_destroy(&disk->changed);
-    pthread_mutex_destroy(&disk->mutex);
-    free(disk);
-    return 0;
-}
-
-/* A cache of another size. */
-static void
-resize(struct disk *disk, size_t bytes)
-{
-    batch_cache_free(disk->cache);
-    disk->cache = batch_cache_new(bytes, &no_forms);
-}
-
 static enum status
 load(void *user, struct log_set *set, uint64_t after, struct batch **batch,
      struct problem *why)
@@ -97,15 +61,50 @@ load(void *user, struct log_set *set, uint64_t after, struct batch **batch,
     return STATUS_OK;
 }
 
+static int
+setup(void **state)
+{
+    struct disk *disk = calloc(1, sizeof(*disk));
+
+    assert_non_null(disk);
+    disk->cache = batch_cache_new(1 << 20, &no_forms, load, disk);
+    posts_chain(disk->batches, BATCHES, EACH);
+    pthread_mutex_init(&disk->mutex, NULL);
+    pthread_cond_init(&disk->changed, NULL);
+    *state = disk;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    struct disk *disk = *state;
+
+    batch_cache_free(disk->cache);
+    for (size_t i = 0; i < BATCHES; i++)
+        batch_unref(disk->batches[i]);
+    pthread_cond_destroy(&disk->changed);
+    pthread_mutex_destroy(&disk->mutex);
+    free(disk);
+    return 0;
+}
+
+/* A cache of another size. */
+static void
+resize(struct disk *disk, size_t bytes)
+{
+    batch_cache_free(disk->cache);
+    disk->cache = batch_cache_new(bytes, &no_forms, load, disk);
+}
+
 /* Reads and asserts what comes. */
 static void
 read_one(struct disk *disk, struct log_set *set, uint64_t after)
 {
     struct batch *b;
 
-    assert_int_equal(
-        batch_cache_read(disk->cache, set, after, load, disk, &b, NULL),
-        STATUS_OK);
+    assert_int_equal(batch_cache_read(disk->cache, set, after, &b, NULL),
+                     STATUS_OK);
     assert_ptr_equal(b, disk->batches[after / EACH]);
     batch_unref(b);
 }
@@ -177,16 +176,15 @@ TEST(keeps_neither_failures_nor_nothing)
     struct disk *disk = *state;
 
     disk->failures = 1;
-    assert_int_equal(
-        batch_cache_read(disk->cache, &disk->a, 0, load, disk, &b, &why),
-        STATUS_IO);
+    assert_int_equal(batch_cache_read(disk->cache, &disk->a, 0, &b, &why),
+                     STATUS_IO);
     assert_string_equal(why.text, "the disk is broken");
     read_one(disk, &disk->a, 0);
     assert_int_equal(disk->reads, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(batch_cache_read(disk->cache, &disk->a, BATCHES * EACH,
-                                          load, disk, &b, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            batch_cache_read(disk->cache, &disk->a, BATCHES * EACH, &b, NULL),
+            STATUS_OK);
         assert_null(b);
     }
     assert_int_equal(disk->reads, 4);
@@ -198,9 +196,8 @@ TEST(lends_batches_that_outlive_it)
     struct batch *b;
     struct disk *disk = *state;
 
-    assert_int_equal(
-        batch_cache_read(disk->cache, &disk->a, 0, load, disk, &b, NULL),
-        STATUS_OK);
+    assert_int_equal(batch_cache_read(disk->cache, &disk->a, 0, &b, NULL),
+                     STATUS_OK);
     teardown(state);
     assert_int_equal(b->last, EACH);
     batch_unref(b);
@@ -229,8 +226,7 @@ ask(void *user)
     a->disk->arriving++;
     pthread_cond_broadcast(&a->disk->changed);
     pthread_mutex_unlock(&a->disk->mutex);
-    a->rc = batch_cache_read(a->disk->cache, a->set, a->after, load, a->disk,
-                             &a->got, NULL);
+    a->rc = batch_cache_read(a->disk->cache, a->set, a->after, &a->got, NULL);
     return NULL;
 }
 

@@ -23,22 +23,21 @@ TEST(a_closed_list_is_on_the_disk_before_its_rows_may_go)
 {
     struct problem why = {""};
     struct batch *batch;
-    struct list_info info = {.number = 7, .last = 3};
-    struct buf marks;
+    struct list_file file = {.dir_fd = tempdir_fd(state),
+                             .info = {.number = 7, .last = 3}};
 
     posts_chain(&batch, 1, 3);
-    info.before = batch->before;
-    info.digest = batch->digest;
-    info.from_us = POSTS_TIME(0);
-    info.until_us = POSTS_TIME(3);
-    buf_init(&marks, 65536);
+    file.info.before = batch->before;
+    file.info.digest = batch->digest;
+    file.info.from_us = POSTS_TIME(0);
+    file.info.until_us = POSTS_TIME(3);
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     syncs_begin();
 
-    if (list_file_write(tempdir_fd(state), &info, SLICE("<urlset>\n"), source,
-                        &batch, &marks, &why))
+    if (list_file_write(&file, SLICE("<urlset>\n"), source, &batch, &why))
         fail_msg("%s", why.text);
 
     assert_true(syncs_keep_file(tempdir_fd(state), "000000000007.xml.gz"));
-    buf_fini(&marks);
+    buf_fini(&file.marks);
     batch_unref(batch);
 }

@@ -26,8 +26,7 @@ struct chain {
     size_t n;
     uint64_t missing; /* the source does not have this entry; 0: has all */
     const struct rlimit *gives_room; /* the source lets files be as large */
-    struct list_info info;
-    struct buf marks;
+    struct list_file file;
 };
 
 static int
@@ -37,7 +36,8 @@ chain_setup(void **state)
 
     assert_non_null(c);
     tempdir_open(&c->dir);
-    buf_init(&c->marks, 65536);
+    c->file.dir_fd = c->dir.fd;
+    buf_init(&c->file.marks, LIST_FILE_MARKS_MAX);
     *state = c;
     return 0;
 }
@@ -55,7 +55,7 @@ chain_teardown(void **state)
     struct chain *c = *state;
 
     chain_empty(c);
-    buf_fini(&c->marks);
+    buf_fini(&c->file.marks);
     tempdir_close(&c->dir);
     free(c);
     return 0;
@@ -132,11 +132,12 @@ list_of(const struct chain *c, uint64_t after, uint64_t last)
 static void
 add_fragments(struct buf *to, const struct chain *c)
 {
-    uint64_t after = c->info.after;
+    uint64_t after = c->file.info.after;
 
-    while (after < c->info.last) {
+    while (after < c->file.info.last) {
         struct batch *b = chain_find(c, after);
-        uint64_t upto = b->last < c->info.last ? b->last : c->info.last;
+        uint64_t upto =
+            b->last < c->file.info.last ? b->last : c->file.info.last;
 
         buf_add_slice(to, batch_slice(b, after, upto));
         after = upto;
@@ -174,10 +175,9 @@ write_list(struct chain *c, uint64_t after, uint64_t last)
 {
     struct problem why = {""};
 
-    c->info = list_of(c, after, last);
-    buf_clear(&c->marks);
-    if (list_file_write(c->dir.fd, &c->info, HEADER, source, c, &c->marks,
-                        &why))
+    c->file.info = list_of(c, after, last);
+    buf_clear(&c->file.marks);
+    if (list_file_write(&c->file, HEADER, source, c, &why))
         fail_msg("%s", why.text);
 }
 
@@ -185,21 +185,20 @@ static enum status
 read_list(struct chain *c, uint64_t after, struct batch **b,
           struct problem *why)
 {
-    return list_file_read(c->dir.fd, &c->info, buf_slice(&c->marks), after,
-                          NULL, b, why);
+    return list_file_read(&c->file, after, NULL, b, why);
 }
 
 /* zero-padded, and never cut. */
 TEST(names_lists_by_twelve_digits_or_more)
 {
-    char name[LIST_FILE_STEM_MAX];
+    char name[LIST_FILE_NAME_MAX];
 
-    list_file_stem(name, 7);
-    assert_string_equal(name, "000000000007.xml");
-    list_file_stem(name, 999999999999);
-    assert_string_equal(name, "999999999999.xml");
-    list_file_stem(name, UINT64_MAX);
-    assert_string_equal(name, "18446744073709551615.xml");
+    list_file_name(name, 7);
+    assert_string_equal(name, "000000000007.xml.gz");
+    list_file_name(name, 999999999999);
+    assert_string_equal(name, "999999999999.xml.gz");
+    list_file_name(name, UINT64_MAX);
+    assert_string_equal(name, "18446744073709551615.xml.gz");
 }
 
 FIXTURE(chain_setup, chain_teardown);
@@ -244,13 +243,15 @@ TEST(writes_one_gzip_member_that_holds_the_document)
 static void
 assert_reads_back(struct chain *c)
 {
-    for (uint64_t after = c->info.after; after < c->info.last; after++) {
+    for (uint64_t after = c->file.info.after; after < c->file.info.last;
+         after++) {
         struct digest a, d = digest_at(c, after + 1);
         struct batch *b, *was = chain_find(c, after);
 
         assert_int_equal(read_list(c, after, &b, NULL), STATUS_OK);
         assert_in_range(after + 1, b->first, b->last);
-        assert_true(b->first > c->info.after && b->last <= c->info.last);
+        assert_true(b->first > c->file.info.after &&
+                    b->last <= c->file.info.last);
         assert_int_equal(batch_time(b, after + 1), POSTS_TIME(after + 1));
         assert_int_equal(batch_time(b, b->first - 1), POSTS_TIME(b->first - 1));
         assert_true(slice_equal(batch_slice(b, after, after + 1),
@@ -327,11 +328,11 @@ TEST(writes_the_same_bytes_again)
     write_list(c, 0, 2400);
     a = read_file(c, &first);
     buf_init(&marks, 65536);
-    buf_add_slice(&marks, buf_slice(&c->marks));
+    buf_add_slice(&marks, buf_slice(&c->file.marks));
     write_list(c, 0, 2400);
     b = read_file(c, &second);
     assert_true(slice_equal(a, b));
-    assert_true(slice_equal(buf_slice(&marks), buf_slice(&c->marks)));
+    assert_true(slice_equal(buf_slice(&marks), buf_slice(&c->file.marks)));
     free(first);
     free(second);
     buf_fini(&marks);
@@ -346,18 +347,16 @@ TEST(leaves_nothing_behind_when_an_entry_is_missing)
 
     chain_fill(c, 4, 100, 0);
     c->missing = 201;
-    c->info = list_of(c, 0, 400);
-    assert_int_equal(list_file_write(c->dir.fd, &c->info, HEADER, source, c,
-                                     &c->marks, &why),
+    c->file.info = list_of(c, 0, 400);
+    assert_int_equal(list_file_write(&c->file, HEADER, source, c, &why),
                      STATUS_IO);
     assert_string_equal(why.text, "entry 201 is missing");
     assert_no_file(c->dir.fd, NAME);
     assert_no_file(c->dir.fd, NAME ".new");
 
     tempdir_write(c->dir.fd, NAME, "old");
-    buf_clear(&c->marks);
-    assert_int_equal(list_file_write(c->dir.fd, &c->info, HEADER, source, c,
-                                     &c->marks, NULL),
+    buf_clear(&c->file.marks);
+    assert_int_equal(list_file_write(&c->file, HEADER, source, c, NULL),
                      STATUS_IO);
     assert_file(c->dir.fd, NAME, "old");
 }
@@ -386,22 +385,20 @@ TEST(writes_a_large_list_in_steps)
 
     fill_with_noise(noise, sizeof(noise));
     chain_fill(c, 4, 100, 0);
-    c->info = list_of(c, 0, 400);
-    if (list_file_write(c->dir.fd, &c->info, header, source, c, &c->marks,
-                        &why))
+    c->file.info = list_of(c, 0, 400);
+    if (list_file_write(&c->file, header, source, c, &why))
         fail_msg("%s", why.text);
     assert_true(list_file_size(c->dir.fd, 7) > sizeof(noise));
     assert_reads_back(c);
     assert_int_equal(unlinkat(c->dir.fd, NAME, 0), 0);
 
-    buf_clear(&c->marks);
+    buf_clear(&c->file.marks);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
     limit = (struct rlimit){sizeof(noise) / 2, was.rlim_max};
     c->gives_room = &was;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(list_file_write(c->dir.fd, &c->info, header, source, c,
-                                     &c->marks, &why),
+    assert_int_equal(list_file_write(&c->file, header, source, c, &why),
                      STATUS_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     assert_string_equal(why.text, "cannot write " NAME ": File too large");
@@ -432,10 +429,10 @@ TEST(says_which_file_cannot_be_read)
     write_list(c, 0, 400);
     packed = read_file(c, &bytes);
 
-    size = c->marks.size;
-    c->marks.size = 0;
+    size = c->file.marks.size;
+    c->file.marks.size = 0;
     assert_unreadable(c, "list " NAME " has no marks");
-    c->marks.size = size;
+    c->file.marks.size = size;
     write_file(c, (struct slice){bytes, packed.size / 2});
     assert_unreadable(c, NAME " is damaged");
     write_file(c, SLICE(""));

@@ -201,38 +201,36 @@ source(void *user, uint64_t after, struct batch **batch, struct problem *why)
  * start forgets. */
 TEST(forgets_after_a_crash_what_the_file_holds)
 {
-    struct list_info info;
-    struct buf marks, kept;
     struct world *w = *state;
+    struct list_file file = {.dir_fd = w->dir.fd}, kept = file;
 
     world_open(w, 20, 100);
     commit_batches(w, 0, 20);
-    info = list_of(w, 1, 0, 15);
-    commit_end(w, &info, "header");
-    buf_init(&marks, 65536);
-    buf_init(&kept, 65536);
-    assert_int_equal(list_file_write(w->dir.fd, &info, SLICE("header"), source,
-                                     w, &marks, NULL),
+    file.info = list_of(w, 1, 0, 15);
+    commit_end(w, &file.info, "header");
+    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
+    buf_init(&kept.marks, LIST_FILE_MARKS_MAX);
+    assert_int_equal(list_file_write(&file, SLICE("header"), source, w, NULL),
                      STATUS_OK);
-    commit_filed(w, 1, buf_slice(&marks));
+    commit_filed(w, 1, buf_slice(&file.marks));
 
     reopen(w);
     assert_int_equal(w->head.last, 2000);
     assert_int_equal(w->head.list, 2);
     assert_int_equal(read_on(w, 0), 2000);
-    assert_int_equal(ENGINE(w, list_of, w->set, 700, &info, &kept, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        ENGINE(w, list_of, w->set, 700, &kept.info, &kept.marks, NULL),
+        STATUS_OK);
     for (uint64_t after = 0; after < 1500; after += 61) {
-        struct batch *row, *file;
+        struct batch *row, *block;
 
         assert_int_equal(source(w, after, &row, NULL), STATUS_OK);
-        assert_int_equal(list_file_read(w->dir.fd, &info, buf_slice(&kept),
-                                        after, NULL, &file, NULL),
+        assert_int_equal(list_file_read(&kept, after, NULL, &block, NULL),
                          STATUS_OK);
         assert_true(slice_equal(batch_slice(row, after, after + 1),
-                                batch_slice(file, after, after + 1)));
+                                batch_slice(block, after, after + 1)));
         batch_unref(row);
-        batch_unref(file);
+        batch_unref(block);
     }
 
     forget_all(w);
@@ -240,8 +238,8 @@ TEST(forgets_after_a_crash_what_the_file_holds)
     assert_int_equal(read_on(w, 1500), 2000);
     reopen(w);
     assert_int_equal(w->head.last, 2000);
-    buf_fini(&marks);
-    buf_fini(&kept);
+    buf_fini(&file.marks);
+    buf_fini(&kept.marks);
 }
 
 /* The identity of the WAL: its header, which changes when it begins anew. */
