@@ -24,11 +24,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/db.h"
+#include "base/random.h"
 #include "broker/base/diag.h"
 #include "proto/buf.h"
 
@@ -44,8 +44,6 @@ static const char *const steps[] = {
     " bridge TEXT NOT NULL, filter TEXT NOT NULL, PRIMARY KEY(bridge, filter))"
     " WITHOUT ROWID;",
 };
-
-#define N_STEPS ((int)(sizeof(steps) / sizeof(steps[0])))
 
 enum statement {
     FIND_BRIDGE,
@@ -72,13 +70,20 @@ static const char *const sql[STATEMENTS] = {
     [END_FILTER] = "DELETE FROM filters WHERE bridge=? AND filter=?",
 };
 
+static const struct db_kind kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    .sql = sql,
+    .n_sql = STATEMENTS,
+};
+
 /* The most bytes of one difference. */
 #define DIFFERENCE_MAX 10
 
 struct mqtt_db {
     pthread_mutex_t mutex; /* protects all below */
     struct db db;
-    sqlite3_stmt *statements[STATEMENTS];
     bool is_full;     /* synchronous */
     bool is_doubtful; /* a write has failed: begin_wal_anew */
     struct buf ends;  /* encoded ends, to write */
@@ -100,7 +105,7 @@ mqtt_db_check(const char *dir, struct problem *why)
     char path[4200];
 
     name_database(path, sizeof(path), dir);
-    return db_check(path, N_STEPS, why);
+    return db_check(path, kind.n_steps, why);
 }
 
 enum status
@@ -115,17 +120,13 @@ mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
     name_database(path, sizeof(path), dir);
-    rc = db_check(path, N_STEPS, why);
+    rc = db_check(path, kind.n_steps, why);
     if (!rc)
-        rc = db_open(&m->db, path, DB_SMALL, why);
+        rc = db_open_kind(&m->db, &kind, path, why);
     if (!rc && m->db.is_exposed)
         DIAG(DIAG_WARNING, "bridge", "other users may open a database",
              diag_text("file", path));
-    if (!rc)
-        rc = db_migrate(&m->db, steps, N_STEPS, why);
-    m->is_full = true; /* the setting of db_open */
-    for (int i = 0; !rc && i < STATEMENTS; i++)
-        rc = db_prepare(&m->db, &m->statements[i], sql[i], why);
+    m->is_full = true; /* the setting of DB_SMALL */
     if (rc) {
         mqtt_db_close(m);
         return rc;
@@ -139,8 +140,6 @@ mqtt_db_close(struct mqtt_db *m)
 {
     if (!m)
         return;
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(m->statements[i]);
     db_close(&m->db);
     buf_fini(&m->ends);
     free(m->read);
@@ -148,28 +147,11 @@ mqtt_db_close(struct mqtt_db *m)
     free(m);
 }
 
-/* Statements */
-
-static void
-bind_text(sqlite3_stmt *s, int at, struct slice text)
-{
-    sqlite3_bind_text(s, at, text.size > 0 ? text.data : "", (int)text.size,
-                      SQLITE_STATIC);
-}
-
-/* Looks for one row; reset_statement resets *s. */
+/* Looks for one row; db_reset resets *s. */
 static enum status
 read_row(struct mqtt_db *m, sqlite3_stmt *s, bool *row, struct problem *why)
 {
     return db_step(&m->db, s, row, "read mqtt.db", why);
-}
-
-/* Resets a statement, and forgets the values lent to it. */
-static void
-reset_statement(sqlite3_stmt *s)
-{
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
 }
 
 static enum status
@@ -177,7 +159,7 @@ run_write(struct mqtt_db *m, sqlite3_stmt *s, struct problem *why)
 {
     enum status rc = db_run(&m->db, s, "write mqtt.db", why);
 
-    sqlite3_clear_bindings(s);
+    db_reset(s);
     return rc;
 }
 
@@ -211,18 +193,14 @@ begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
         if (!rc)
             m->is_full = is_firm;
     }
-    return rc ? rc : db_exec(&m->db, "BEGIN IMMEDIATE", why);
+    return rc ? rc : db_begin(&m->db, why);
 }
 
-/* Commits if `rc` is STATUS_OK, else rolls back. */
 static enum status
 end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
 {
-    if (!rc)
-        rc = db_exec(&m->db, "COMMIT", why);
+    rc = db_end(&m->db, rc, why);
     m->is_doubtful |= rc == STATUS_IO;
-    if (rc && !sqlite3_get_autocommit(m->db.handle))
-        sqlite3_exec(m->db.handle, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
@@ -233,7 +211,7 @@ write_one(struct mqtt_db *m, sqlite3_stmt *s, bool is_firm, struct problem *why)
     enum status rc = begin_transaction(m, is_firm, why);
 
     if (rc)
-        sqlite3_clear_bindings(s);
+        db_reset(s);
     else
         rc = end_transaction(m, run_write(m, s, why), why);
     return rc;
@@ -257,17 +235,17 @@ static enum status
 find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             bool *is_there, struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[FIND_BRIDGE];
+    sqlite3_stmt *s = m->db.statements[FIND_BRIDGE];
     enum status rc;
 
-    bind_text(s, 1, slice_of(name));
+    db_bind_text(s, 1, slice_of(name));
     rc = read_row(m, s, is_there, why);
     if (!rc && *is_there) {
         rc = copy_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, db_column(s, 0),
                        why);
         row->since_us = sqlite3_column_int64(s, 1);
     }
-    reset_statement(s);
+    db_reset(s);
     return rc;
 }
 
@@ -275,17 +253,15 @@ static enum status
 make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[PUT_BRIDGE];
-    uint32_t random;
+    sqlite3_stmt *s = m->db.statements[PUT_BRIDGE];
 
-    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+    if (!random_hex(row->identity, sizeof(row->identity))) {
         problem_errno(why, "no random number for", name);
         return STATUS_IO;
     }
-    snprintf(row->identity, sizeof(row->identity), "%08x", (unsigned)random);
     row->since_us = clock_now_us();
-    bind_text(s, 1, slice_of(name));
-    bind_text(s, 2, slice_of(row->identity));
+    db_bind_text(s, 1, slice_of(name));
+    db_bind_text(s, 2, slice_of(row->identity));
     sqlite3_bind_int64(s, 3, row->since_us);
     return write_one(m, s, true, why);
 }
@@ -386,13 +362,13 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[READ_LANES];
+    sqlite3_stmt *s = m->db.statements[READ_LANES];
     struct lane_row row;
     bool is_there;
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    bind_text(s, 1, slice_of(bridge));
+    db_bind_text(s, 1, slice_of(bridge));
     while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
         rc = read_lane(m, s, &row, why);
         if (!rc)
@@ -400,7 +376,7 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
         if (rc)
             break;
     }
-    reset_statement(s);
+    db_reset(s);
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
@@ -409,7 +385,7 @@ static enum status
 keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
           struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[PUT_LANE];
+    sqlite3_stmt *s = m->db.statements[PUT_LANE];
     uint64_t at = row->acked;
 
     buf_clear(&m->ends);
@@ -419,12 +395,11 @@ keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
     }
     if (m->ends.failed)
         return problem_memory(why);
-    bind_text(s, 1, slice_of(bridge));
-    bind_text(s, 2, row->set);
-    bind_text(s, 3, slice_of(row->epoch));
+    db_bind_text(s, 1, slice_of(bridge));
+    db_bind_text(s, 2, row->set);
+    db_bind_text(s, 3, slice_of(row->epoch));
     sqlite3_bind_int64(s, 4, (sqlite3_int64)row->acked);
-    sqlite3_bind_blob(s, 5, m->ends.size > 0 ? m->ends.data : "",
-                      (int)m->ends.size, SQLITE_STATIC);
+    db_bind_bytes(s, 5, buf_slice(&m->ends));
     return run_write(m, s, why);
 }
 
@@ -452,12 +427,12 @@ static enum status
 write_of_bridge(struct mqtt_db *m, enum statement which, const char *bridge,
                 struct slice what, bool is_firm, struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[which];
+    sqlite3_stmt *s = m->db.statements[which];
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    bind_text(s, 1, slice_of(bridge));
-    bind_text(s, 2, what);
+    db_bind_text(s, 1, slice_of(bridge));
+    db_bind_text(s, 2, what);
     rc = write_one(m, s, is_firm, why);
     pthread_mutex_unlock(&m->mutex);
     return rc;
@@ -491,18 +466,18 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
                 enum status (*fn)(const char *filter, void *user), void *user,
                 struct problem *why)
 {
-    sqlite3_stmt *s = m->statements[READ_FILTERS];
+    sqlite3_stmt *s = m->db.statements[READ_FILTERS];
     bool is_there;
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
-    bind_text(s, 1, slice_of(bridge));
+    db_bind_text(s, 1, slice_of(bridge));
     while (!(rc = read_row(m, s, &is_there, why)) && is_there) {
         rc = read_filter(s, fn, user, why);
         if (rc)
             break;
     }
-    reset_statement(s);
+    db_reset(s);
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
