@@ -37,8 +37,8 @@ page_free(struct body *body)
 /* Reserves room for the page. A reader that can wait repeats the request, so
  * its refusal does not count. */
 static enum status
-take(struct page *p, uint64_t n, const struct memory_wish *wish,
-     struct problem *why)
+take_text(struct page *p, uint64_t n, const struct memory_wish *wish,
+          struct problem *why)
 {
     if (!wish->is_silent)
         return holding_add(&p->holding, n, why);
@@ -77,11 +77,11 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     holding_init(&p->holding, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */
-    rc = take(p, message.max_bytes, wish, why);
+    rc = take_text(p, message.max_bytes, wish, why);
     if (!rc)
         rc = message_write(&p->text, &message, &page->last, why);
     if (!rc && p->text.capacity > p->holding.n)
-        rc = take(p, p->text.capacity - p->holding.n, wish, why);
+        rc = take_text(p, p->text.capacity - p->holding.n, wish, why);
     else if (!rc)
         holding_release(&p->holding, p->holding.n - p->text.capacity);
     page->body = NULL;

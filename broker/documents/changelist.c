@@ -73,7 +73,7 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
         if (rc == STATUS_AGAIN)
             return BODY_WAITS;
         if (rc || !b) {
-            DIAG(DIAG_ERROR, "documents", "a list breaks off",
+            DIAG(DIAG_ERROR, "documents", "cannot read a list to its end",
                  diag_text("set", log_set_name(l->set)),
                  diag_text("error", why.text));
             return BODY_FAILED;

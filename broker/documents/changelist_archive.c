@@ -132,7 +132,7 @@ write_part(struct buf *text, const struct index *x, uint64_t *next)
 }
 
 static enum status
-fill(struct pieces *pieces)
+fill_index(struct pieces *pieces)
 {
     struct index *x = (struct index *)(void *)pieces;
     enum status rc = STATUS_OK;
@@ -235,7 +235,7 @@ open_index(const struct document_wish *wish, struct document *document,
     x = calloc(1, sizeof(*x));
     if (!x)
         return problem_memory(why);
-    pieces_init(&x->pieces, fill, index_free, true);
+    pieces_init(&x->pieces, fill_index, index_free, true);
     x->document = *wish;
     x->parts = parts_now(wish);
     x->first = wish->head.first_list;

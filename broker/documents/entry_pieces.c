@@ -3,7 +3,7 @@
 #include "proto/vocab.h"
 
 static enum body_result
-next(struct body *body, bool may_block, struct slice *piece)
+next_piece(struct body *body, bool may_block, struct slice *piece)
 {
     struct pieces *p = (struct pieces *)(void *)body;
 
@@ -22,7 +22,7 @@ next(struct body *body, bool may_block, struct slice *piece)
 }
 
 static void
-end(struct body *body)
+free_pieces(struct body *body)
 {
     struct pieces *p = (struct pieces *)(void *)body;
 
@@ -34,8 +34,8 @@ void
 pieces_init(struct pieces *p, enum status (*fill)(struct pieces *pieces),
             void (*free)(struct pieces *pieces), bool blocks)
 {
-    p->body.next = next;
-    p->body.free = end;
+    p->body.next = next_piece;
+    p->body.free = free_pieces;
     buf_init(&p->text, DOCUMENT_BYTES_MAX);
     p->fill = fill;
     p->free = free;

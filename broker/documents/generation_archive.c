@@ -125,7 +125,7 @@ open_generations(const struct document_wish *wish, uint64_t first,
     rc = write_generations(&text, wish, first, last, &n, why);
     document_footer(&text, DOCUMENT_URLSET);
     if (!rc && n == 0)
-        rc = problem(why, STATUS_NOT_FOUND, "none of these is kept");
+        rc = problem(why, STATUS_NOT_FOUND, "the broker keeps none of these");
     if (!rc)
         rc = document_of_text(document, &text, why);
     buf_fini(&text);
@@ -204,7 +204,7 @@ generation_archive_open(const struct document_wish *wish,
 
     if (all->n_archived == 0)
         return problem(why, STATUS_NOT_FOUND,
-                       "nothing of this kind is kept of this set");
+                       "the broker keeps nothing of this kind of this set");
     return parts_now(wish).has_index
                ? open_index(wish, document, why)
                : open_generations(wish, all->first_archived, all->last,

@@ -92,7 +92,7 @@ read_lists(const struct listing *l, struct list_info *infos, size_t *n)
 }
 
 static enum status
-fill(struct pieces *pieces)
+fill_listing(struct pieces *pieces)
 {
     struct listing *l = (struct listing *)(void *)pieces;
     struct list_info infos[PIECES_STEP];
@@ -176,7 +176,7 @@ listing_open(const struct listing_wish *wish, struct document *document,
     l = calloc(1, sizeof(*l));
     if (!l)
         return problem_memory(why);
-    pieces_init(&l->pieces, fill, listing_free, true);
+    pieces_init(&l->pieces, fill_listing, listing_free, true);
     l->document = *wish->document;
     l->root = wish->root;
     l->next = wish->first;

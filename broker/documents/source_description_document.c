@@ -22,7 +22,7 @@ struct picked {
 };
 
 static bool
-pick(struct set *set, const struct head *head, void *user)
+pick_set(struct set *set, const struct head *head, void *user)
 {
     struct picked *p = user;
     uint64_t number = log_set_number(set->log);
@@ -96,7 +96,7 @@ add_entry(struct description *d, const struct set *set, struct digest *all)
  * from the measured and tagged ones. Then the answer is cut off, and the client
  * asks again. */
 static enum status
-fill(struct pieces *pieces)
+fill_description(struct pieces *pieces)
 {
     struct description *d = (struct description *)(void *)pieces;
     size_t end = d->picked.n - d->next < PIECES_STEP ? d->picked.n
@@ -175,10 +175,10 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     if (!d)
         return problem_memory(why);
     text = &d->pieces.text;
-    pieces_init(&d->pieces, fill, description_free, false);
+    pieces_init(&d->pieces, fill_description, description_free, false);
     d->public_url = registry_public_url(wish->registry);
     d->picked = (struct picked){.from = from, .upto = upto};
-    registry_each(wish->registry, pick, &d->picked);
+    registry_each(wish->registry, pick_set, &d->picked);
     if (d->picked.n == 0 && upto != UINT64_MAX) {
         d->pieces.body.free(&d->pieces.body);
         return no_part(why);
@@ -252,7 +252,7 @@ open_index(const struct document_wish *wish, const struct parts *parts,
     enum status rc;
 
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    registry_each(wish->registry, pick, &picked);
+    registry_each(wish->registry, pick_set, &picked);
     write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
     if (picked.n > 0)
         write_parts(&text, wish, parts, &picked);

@@ -67,8 +67,8 @@ on_committed(struct ingest *ingest, void *user)
 }
 
 static void
-refuse(struct request *rq, struct posting *p, enum status rc,
-       const struct problem *why)
+refuse_post(struct request *rq, struct posting *p, enum status rc,
+            const struct problem *why)
 {
     post_answer_count_rejected(rc);
     request_set_user(rq, NULL);
@@ -78,7 +78,7 @@ refuse(struct request *rq, struct posting *p, enum status rc,
 
 /* Hands the ingest to the log, after the end of the body. */
 static void
-finish(struct request *rq, struct posting *p)
+finish_post(struct request *rq, struct posting *p)
 {
     struct problem why = {""};
     enum status rc;
@@ -88,11 +88,11 @@ finish(struct request *rq, struct posting *p)
     request_set_user(rq, NULL); /* the log owns it now */
     rc = ingest_end(p->ingest, on_committed, p, &why);
     if (rc)
-        refuse(rq, p, rc, &why);
+        refuse_post(rq, p, rc, &why);
 }
 
 static void
-go_on(struct request *rq, struct posting *p)
+continue_post(struct request *rq, struct posting *p)
 {
     if (p->is_behind)
         return;
@@ -101,7 +101,7 @@ go_on(struct request *rq, struct posting *p)
         p->rq = rq;
         service_post(request_service(rq), &p->task);
     } else if (p->is_whole) {
-        finish(rq, p);
+        finish_post(rq, p);
     }
 }
 
@@ -119,9 +119,9 @@ on_behind(struct task *task)
     }
     rc = ingest_catch_up(p->ingest, &why);
     if (rc)
-        refuse(p->rq, p, rc, &why);
+        refuse_post(p->rq, p, rc, &why);
     else
-        go_on(p->rq, p);
+        continue_post(p->rq, p);
 }
 
 static void
@@ -132,9 +132,9 @@ on_data(struct request *rq, struct slice bytes)
     enum status rc = ingest_feed(p->ingest, bytes, &why);
 
     if (rc)
-        refuse(rq, p, rc, &why);
+        refuse_post(rq, p, rc, &why);
     else
-        go_on(rq, p);
+        continue_post(rq, p);
 }
 
 static void
@@ -143,7 +143,7 @@ on_end(struct request *rq)
     struct posting *p = request_user(rq);
 
     p->is_whole = true;
-    go_on(rq, p);
+    continue_post(rq, p);
 }
 
 static void
@@ -157,7 +157,7 @@ on_post_gone(struct request *rq)
 static void
 on_broken(struct request *rq, enum status rc, const struct problem *why)
 {
-    refuse(rq, request_user(rq), rc, why);
+    refuse_post(rq, request_user(rq), rc, why);
 }
 
 static const struct request_handlers post_handlers = {

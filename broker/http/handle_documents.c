@@ -116,12 +116,13 @@ add_body(struct response *r, struct document *document,
 }
 
 static void
-refuse(struct request *rq, struct response *r, const struct document *document)
+refuse_document(struct request *rq, struct response *r,
+                const struct document *document)
 {
     struct problem why = {""};
 
     if (r->status == 406)
-        problem_set(&why, "this document is not there compressed, and "
+        problem_set(&why, "this document is not available compressed, and "
                           "Accept-Encoding refuses identity");
     else if (r->status == 412)
         problem_set(&why, "the document is not the one that If-Match or "
@@ -161,7 +162,7 @@ answer_document(struct request *rq, struct opening *o)
         response_header(&r, "Content-Range", "bytes */%llu",
                         (unsigned long long)validators.size);
     if (verdict.status >= 400) {
-        refuse(rq, &r, document);
+        refuse_document(rq, &r, document);
         return;
     }
     add_validators(&r, document, verdict.is_gzip ? gzip_etag : etag);
@@ -186,7 +187,7 @@ answer_document(struct request *rq, struct opening *o)
 }
 
 static void
-answer(struct request *rq, struct opening *o)
+answer_opening(struct request *rq, struct opening *o)
 {
     if (o->status) {
         answers_failure(rq, o->status, &o->why, NULL, NULL);
@@ -211,7 +212,7 @@ open_done(struct job *job)
     struct request *rq = ticket_request(o->ticket);
 
     if (rq)
-        answer(rq, o);
+        answer_opening(rq, o);
     else if (!o->status)
         document_close(&o->document);
     free(o);
@@ -303,5 +304,5 @@ handle_documents_get(struct http *http, struct request *rq,
     if (o.status == STATUS_AGAIN)
         open_later(rq, &o);
     else
-        answer(rq, &o);
+        answer_opening(rq, &o);
 }

@@ -162,7 +162,7 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
  * When a large post wakes a crowd there is no room for all pages at the same
  * time: a request with time left waits for room, too. */
 static void
-end(struct request *rq, struct reading *r)
+end_reading(struct request *rq, struct reading *r)
 {
     if (r->status == STATUS_BUSY && r->wish.is_silent) {
         wait_on(rq, r, r->head.last, ROOM_WAIT_US);
@@ -186,7 +186,7 @@ read_done(struct job *job)
     struct request *rq = ticket_request(r->ticket);
 
     if (rq) {
-        end(rq, r);
+        end_reading(rq, r);
         return;
     }
     if (!r->status && r->page.body)
@@ -268,7 +268,7 @@ read_or_wait(struct request *rq, struct reading *r)
     r->wish.patience = LOG_MEMORY;
     r->status = memory_open(&r->wish, &r->page, &r->why);
     if (r->status != STATUS_AGAIN) {
-        end(rq, r);
+        end_reading(rq, r);
         return;
     }
     r->ticket = request_ticket(rq);

@@ -111,7 +111,7 @@ discard(struct consigning *c)
 
 /* Refuses it; waits for a job at work. */
 static void
-refuse(struct consigning *c, enum status rc, const struct problem *why)
+refuse_post(struct consigning *c, enum status rc, const struct problem *why)
 {
     c->is_over = true;
     c->rc = rc;
@@ -164,7 +164,7 @@ commit(struct consigning *c)
     if (rc) {
         if (rq)
             request_set_user(rq, c);
-        refuse(c, rc, &why);
+        refuse_post(c, rc, &why);
     } else {
         log_wake(registry_log(c->http->registry));
     }
@@ -183,7 +183,7 @@ read_work(struct job *job)
         c->job_rc = multipart_post_end(c->consignment, &c->job_why);
 }
 
-static void go_on(struct consigning *c);
+static void continue_post(struct consigning *c);
 
 static void
 read_done(struct job *job)
@@ -195,21 +195,21 @@ read_done(struct job *job)
     if (c->is_over)
         discard(c);
     else if (c->job_rc)
-        refuse(c, c->job_rc, &c->job_why);
+        refuse_post(c, c->job_rc, &c->job_why);
     else if (c->is_last)
         commit(c);
     else
-        go_on(c);
+        continue_post(c);
 }
 
 /* Does the next step, unless a job is at work. */
 static void
-go_on(struct consigning *c)
+continue_post(struct consigning *c)
 {
     struct problem why = PROBLEM_MEMORY;
 
     if (c->arrived.failed) {
-        refuse(c, STATUS_MEMORY, &why);
+        refuse_post(c, STATUS_MEMORY, &why);
     } else if (c->is_whole || c->arrived.size >= BLOCK_BYTES) {
         struct buf empty = c->block;
 
@@ -234,7 +234,7 @@ on_data(struct request *rq, struct slice bytes)
         return;
     buf_add_slice(&c->arrived, bytes);
     if (!c->is_out)
-        go_on(c);
+        continue_post(c);
     else if (c->arrived.size >= BLOCK_BYTES)
         request_pause(rq);
 }
@@ -246,7 +246,7 @@ on_end(struct request *rq)
 
     c->is_whole = true;
     if (!c->is_out)
-        go_on(c);
+        continue_post(c);
 }
 
 static void
@@ -272,7 +272,7 @@ on_broken(struct request *rq, enum status rc, const struct problem *why)
     struct consigning *c = request_user(rq);
 
     if (!c->is_over)
-        refuse(c, rc, why);
+        refuse_post(c, rc, why);
 }
 
 static const struct request_handlers handlers = {
@@ -283,8 +283,8 @@ static const struct request_handlers handlers = {
 };
 
 static enum status
-begin(struct consigning *c, struct request *rq, struct slice name,
-      struct problem *why)
+begin_post(struct consigning *c, struct request *rq, struct slice name,
+           struct problem *why)
 {
     struct registry *registry = c->http->registry;
     struct slice type = {NULL, 0};
@@ -320,7 +320,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         c->rq = rq;
         buf_init(&c->arrived, BLOCK_MAX);
         buf_init(&c->block, BLOCK_MAX);
-        rc = begin(c, rq, target->name, &why);
+        rc = begin_post(c, rq, target->name, &why);
     }
     if (rc) {
         post_answer_count_rejected(rc);

@@ -12,8 +12,8 @@
 
 /* NULL: the request was answered. */
 static struct hub_request *
-ask(struct http *http, struct request *rq, const struct route_target *target,
-    enum command_kind kind)
+ask_hub(struct http *http, struct request *rq,
+        const struct route_target *target, enum command_kind kind)
 {
     struct hub_request *a = hub_request_new(http, rq, kind, 0);
 
@@ -38,7 +38,7 @@ void
 handle_relay_get(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_SHOW);
+    struct hub_request *a = ask_hub(http, rq, target, COMMAND_RELAY_SHOW);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -55,7 +55,7 @@ void
 handle_relay_put(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_PUT);
+    struct hub_request *a = ask_hub(http, rq, target, COMMAND_RELAY_PUT);
 
     if (!a)
         return;
@@ -67,7 +67,7 @@ void
 handle_relay_delete(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, COMMAND_RELAY_REMOVE);
+    struct hub_request *a = ask_hub(http, rq, target, COMMAND_RELAY_REMOVE);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);

@@ -85,7 +85,7 @@ struct putting {
     struct upload_outcome outcome;
 };
 
-static void go_on(struct putting *p);
+static void continue_upload(struct putting *p);
 
 /* Called before the answer (clients.h), when nothing is left on the disk. */
 static void
@@ -155,7 +155,7 @@ discard(struct putting *p)
 
 /* Refuses it; waits for a task or a job at work. */
 static void
-refuse(struct putting *p, enum status rc, const struct problem *why)
+refuse_upload(struct putting *p, enum status rc, const struct problem *why)
 {
     p->is_over = true;
     p->rc = rc;
@@ -333,11 +333,11 @@ write_done(struct job *job)
     } else if (p->is_over) {
         discard(p);
     } else if (p->job_rc) {
-        refuse(p, p->job_rc, &p->job_why);
+        refuse_upload(p, p->job_rc, &p->job_why);
     } else {
         block_clear(&p->block);
         buf_clear(&p->digests);
-        go_on(p);
+        continue_upload(p);
     }
 }
 
@@ -384,14 +384,14 @@ on_behind(struct task *task)
     }
     rc = decoding_catch_up(&p->decoding, &why);
     if (rc)
-        refuse(p, rc, &why);
+        refuse_upload(p, rc, &why);
     else
-        go_on(p);
+        continue_upload(p);
 }
 
 /* Does the next step, unless a task or a job is at work. */
 static void
-go_on(struct putting *p)
+continue_upload(struct putting *p)
 {
     struct problem why = {""};
     enum status rc = STATUS_OK;
@@ -405,7 +405,7 @@ go_on(struct putting *p)
         buf_clear(&p->waiting);
     }
     if (rc) {
-        refuse(p, rc, &why);
+        refuse_upload(p, rc, &why);
     } else if (p->block.bytes.size >= BLOCK_BYTES) {
         write_block(p);
     } else if (decoding_is_behind(&p->decoding)) {
@@ -419,7 +419,7 @@ go_on(struct putting *p)
         rc = decoding_end(&p->decoding, &why);
         p->is_last = true;
         if (rc)
-            refuse(p, rc, &why);
+            refuse_upload(p, rc, &why);
         else
             write_block(p);
     }
@@ -440,9 +440,9 @@ on_data(struct request *rq, struct slice bytes)
     }
     rc = decoding_feed(&p->decoding, bytes, &why);
     if (rc)
-        refuse(p, rc, &why);
+        refuse_upload(p, rc, &why);
     else
-        go_on(p);
+        continue_upload(p);
 }
 
 static void
@@ -452,7 +452,7 @@ on_end(struct request *rq)
 
     p->is_whole = true;
     if (!p->is_over)
-        go_on(p);
+        continue_upload(p);
 }
 
 static void
@@ -474,7 +474,7 @@ on_broken(struct request *rq, enum status rc, const struct problem *why)
     struct putting *p = request_user(rq);
 
     if (!p->is_over)
-        refuse(p, rc, why);
+        refuse_upload(p, rc, why);
 }
 
 static const struct request_handlers handlers = {
@@ -543,8 +543,8 @@ reserve(struct putting *p, struct request *rq, struct problem *why)
 }
 
 static enum status
-begin(struct putting *p, struct request *rq, struct slice name, uint64_t max,
-      struct problem *why)
+begin_upload(struct putting *p, struct request *rq, struct slice name,
+             uint64_t max, struct problem *why)
 {
     struct registry *registry = p->http->registry;
     struct slice coding;
@@ -588,7 +588,7 @@ handle_resources_put(struct http *http, struct request *rq,
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
     buf_init(&p->waiting, WAITING_MAX);
-    rc = begin(p, rq, target->name, target->body_max, &why);
+    rc = begin_upload(p, rq, target->name, target->body_max, &why);
     if (rc) {
         putting_free(p);
         count_rejected(response_status_of(rc));

@@ -130,8 +130,8 @@ on_altered(struct alteration *alteration, void *user)
 }
 
 static void
-refuse(struct request *rq, struct putting *p, enum status rc,
-       const struct problem *why)
+refuse_change(struct request *rq, struct putting *p, enum status rc,
+              const struct problem *why)
 {
     request_set_user(rq, NULL);
     putting_free(p);
@@ -146,7 +146,7 @@ on_data(struct request *rq, struct slice bytes)
 
     buf_add_slice(&p->body, bytes);
     if (p->body.failed)
-        refuse(rq, p, STATUS_MEMORY, &why);
+        refuse_change(rq, p, STATUS_MEMORY, &why);
 }
 
 /* True if the client may name hubs. They receive notifications without having
@@ -182,7 +182,7 @@ on_end(struct request *rq)
     request_set_user(rq, NULL); /* the log owns it now */
     rc = alter_settings(p->http->registry, &wish, on_altered, p, &why);
     if (rc)
-        refuse(rq, p, rc, &why);
+        refuse_change(rq, p, rc, &why);
 }
 
 static void
@@ -229,7 +229,7 @@ receive_settings(struct http *http, struct request *rq,
         rc = p ? STATUS_OK : STATUS_MEMORY;
     }
     if (rc) {
-        refuse(rq, p, rc, &why);
+        refuse_change(rq, p, rc, &why);
         return;
     }
     p->http = http;

@@ -31,8 +31,8 @@ read_id(struct slice text, uint64_t *id)
 /* Makes a command about the set or relay of the path; NULL: the request was
  * answered. */
 static struct hub_request *
-ask(struct http *http, struct request *rq, const struct route_target *target,
-    enum command_kind kind, size_t max)
+ask_hub(struct http *http, struct request *rq,
+        const struct route_target *target, enum command_kind kind, size_t max)
 {
     struct hub_request *a = hub_request_new(http, rq, kind, max);
     struct problem why = {""};
@@ -55,7 +55,7 @@ handle_subscriptions_get(struct http *http, struct request *rq,
                          const struct route_target *target)
 {
     struct hub_request *a =
-        ask(http, rq, target, COMMAND_LIST, request_query(rq).size);
+        ask_hub(http, rq, target, COMMAND_LIST, request_query(rq).size);
     struct problem why = {""};
     struct slice after, callback;
     bool is_bad;
@@ -85,7 +85,7 @@ void
 handle_subscription_get(struct http *http, struct request *rq,
                         const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, COMMAND_SHOW, 0);
+    struct hub_request *a = ask_hub(http, rq, target, COMMAND_SHOW, 0);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -95,7 +95,7 @@ void
 handle_subscription_delete(struct http *http, struct request *rq,
                            const struct route_target *target)
 {
-    struct hub_request *a = ask(http, rq, target, COMMAND_END, 0);
+    struct hub_request *a = ask_hub(http, rq, target, COMMAND_END, 0);
 
     if (a)
         hub_request_receive(rq, a, target->body_max);
@@ -106,7 +106,7 @@ handle_redeliver_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
     struct hub_request *a =
-        ask(http, rq, target, COMMAND_REDELIVER, request_query(rq).size);
+        ask_hub(http, rq, target, COMMAND_REDELIVER, request_query(rq).size);
     struct problem why = {""};
     struct slice after;
     bool is_bad;

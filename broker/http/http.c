@@ -131,7 +131,7 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
             authority_of(origin),
             authority_of(slice_of(registry_public_url(http->registry)))))
         return true;
-    problem_set(why, "requests from pages of \"%s\" are not let in",
+    problem_set(why, "requests from pages of \"%s\" are not allowed",
                 problem_quote(origin).text);
     return false;
 }

@@ -16,11 +16,11 @@ post_answer_check_publisher(struct request *rq, struct problem *why)
 
     if (!request_header(rq, "tidings-delivery", &delivery))
         return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "this is what a hub delivers (Tidings-Delivery \"%s\"), not "
-                   "what a Source posts: a set takes in another topic as its "
-                   "upstreamTopic",
-                   problem_quote(delivery).text);
+    return problem(
+        why, STATUS_INVALID,
+        "a hub delivers this (Tidings-Delivery \"%s\"), and posts are "
+        "for Sources: give the set that topic as its upstreamTopic",
+        problem_quote(delivery).text);
 }
 
 enum status

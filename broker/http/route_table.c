@@ -118,7 +118,7 @@ const struct route route_table[] = {
                  .coding = "gzip"}},
      .statuses = {{200, JSON},
                   {400, "a parameter or the body is malformed"},
-                  {409, "another request tells the resources of this set; or "
+                  {409, "another request posts the resources of this set; or "
                         "more than `max-delete` percent would be deleted"},
                   {410, GONE},
                   {415, "also a charset other than UTF-8"},

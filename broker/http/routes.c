@@ -12,7 +12,7 @@
 #include "broker/sets/alteration.h"
 
 static void
-allow(struct route_found *found, enum method method)
+allow_method(struct route_found *found, enum method method)
 {
     if (found->allow[0])
         strcat(found->allow, ", ");
@@ -32,7 +32,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 
         if (!path_pattern_match(route->path, path, holes))
             continue;
-        allow(found, route->method);
+        allow_method(found, route->method);
         if (route->method == METHOD_PATCH)
             found->patch = route;
         if (route->method == wanted) {
@@ -43,7 +43,7 @@ routes_find(enum method method, struct slice path, struct route_found *found)
     }
     if (found->allow[0] || documents_find(path, &document))
         return;
-    allow(found, METHOD_GET);
+    allow_method(found, METHOD_GET);
     if (wanted == METHOD_GET) {
         found->route = &route_documents;
         found->name = document.set;
@@ -54,8 +54,8 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 
 /* `accept` names the codings that the route accepts. */
 static void
-refuse(struct request *rq, const struct route *route, unsigned status,
-       const struct problem *why, const char *accept)
+refuse_request(struct request *rq, const struct route *route, unsigned status,
+               const struct problem *why, const char *accept)
 {
     if (route->rejected)
         metrics_add_label(route->rejected, metrics_code(status), 1);
@@ -147,14 +147,15 @@ check_body(struct request *rq, const struct route *route,
     if (body->needs_length && request_has_body(rq) && !size) {
         problem_set(&why, "this body has to announce its length "
                           "(Content-Length)");
-        refuse(rq, route, 411, &why, NULL);
+        refuse_request(rq, route, 411, &why, NULL);
     } else if (body->types && request_header(rq, "content-encoding", &coding) &&
                !reads_coding(body, coding)) {
         problem_set(&why, "the body is read %s, not in \"%s\"",
                     body->coding ? "as it is, or in gzip"
                                  : "without a Content-Encoding",
                     problem_quote(coding).text);
-        refuse(rq, route, 415, &why, body->coding ? body->coding : "identity");
+        refuse_request(rq, route, 415, &why,
+                       body->coding ? body->coding : "identity");
     } else if (size > max) {
         problem_set(&why,
                     "the body has at most %" PRIu64 " bytes%s%s%s, not "
@@ -162,7 +163,7 @@ check_body(struct request *rq, const struct route *route,
                     max, body->option ? " (" : "",
                     body->option ? body->option : "", body->option ? ")" : "",
                     size);
-        refuse(rq, route, 413, &why, NULL);
+        refuse_request(rq, route, 413, &why, NULL);
     } else {
         return true;
     }
@@ -197,7 +198,7 @@ check_name(struct http *http, struct request *rq, const struct route *route,
         break;
     }
     if (!is_good)
-        refuse(rq, route, 404, &why, NULL);
+        refuse_request(rq, route, 404, &why, NULL);
     return is_good;
 }
 
@@ -218,7 +219,7 @@ routes_run(struct http *http, struct request *rq,
 
     request_expect(rq, may_answer, route);
     if (route->is_publisher && answers_may_publish(http, &why)) {
-        refuse(rq, route, 403, &why, NULL);
+        refuse_request(rq, route, 403, &why, NULL);
         return;
     }
     if (!check_name(http, rq, route, &target))

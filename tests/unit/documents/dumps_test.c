@@ -167,7 +167,7 @@ TEST(the_archive_has_all_in_order)
     dumping_open(&d, state);
     d.sets.config.index_lists = 4;
     assert_missing(&d, generation_archive_open, 0, 0, STATUS_NOT_FOUND,
-                   "nothing of this kind is kept of this set");
+                   "the broker keeps nothing of this kind of this set");
     lists(&d, 4);
     dumping_read(&d, generation_archive_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/rs:md[@capability='changedump-archive']",
