@@ -448,8 +448,8 @@ ELSEWHERE = {
     "PUT /sets/{set}/resources": {410: "e2e/resources_others"},
     "POST /hub": {
         429: "e2e/hub_http",
-        502: "unit/hub/foreign",
-        504: "unit/hub/foreign",
+        502: "unit/hub/foreign_source",
+        504: "unit/hub/foreign_source",
     },
     "POST /sets/{set}/subscribe": {422: "e2e/hub_hostile", 429: "e2e/hub_http"},
     "DELETE /relays/{relay}": {409: "unit/hub/relay"},
