@@ -103,8 +103,12 @@ struct watch_db {
 static bool
 step_to_row(struct watch_db *state, int which, bool *has_row)
 {
-    return !db_step(&state->db, state->db.statements[which], has_row, NULL,
-                    &state->why);
+    sqlite3_stmt *s = state->db.statements[which];
+    enum status rc = db_step(&state->db, s, has_row, NULL, &state->why);
+
+    if (rc)
+        db_reset(s);
+    return !rc;
 }
 
 static bool
