@@ -55,14 +55,14 @@ on_asking(const struct td_sync_event *event, void *user)
 
 /* Removes the database of an audit that did not end. */
 static void
-remove_old(const struct shelf *shelf)
+remove_old(const struct mirror_dir *dir)
 {
     static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
     char path[PATH_MAX];
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (snprintf(path, sizeof(path), "%s/" AUDIT_NAME "%s",
-                     shelf_state(shelf), ends[i]) < (int)sizeof(path))
+                     mirror_dir_state(dir), ends[i]) < (int)sizeof(path))
             unlink(path);
 }
 
@@ -333,7 +333,7 @@ repair(struct audit *a, const struct comparison *c)
         return false;
     }
     for (size_t i = 0; i < c->strays.size; i += strlen(path + i) + 1)
-        if (shelf_set_aside(a->mine.shelf, path + i, NULL, &a->why))
+        if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
             return false;
     sync_run_work(&a->mine, &a->why);
     n_open = counts->n_fetch + counts->n_remove;
@@ -345,7 +345,7 @@ static bool
 compare_and_repair(struct audit *a)
 {
     struct comparison c = {.client = a->client,
-                           .shelf = a->mine.shelf,
+                           .dir = a->mine.dir,
                            .mine = a->mine.db,
                            .theirs = a->theirs.db,
                            .options = a->options,
@@ -375,16 +375,16 @@ open_all(struct audit *a, const char *dir)
         problem_memory(&a->why);
         return false;
     }
-    a->mine.shelf = shelf_open(dir, false, &a->why);
-    if (!a->mine.shelf)
+    a->mine.dir = mirror_dir_open(dir, false, &a->why);
+    if (!a->mine.dir)
         return false;
     a->mine.db =
-        mirror_db_open(shelf_state(a->mine.shelf), "mirror.db", &a->why);
+        mirror_db_open(mirror_dir_state(a->mine.dir), "mirror.db", &a->why);
     if (!a->mine.db)
         return false;
-    remove_old(a->mine.shelf);
+    remove_old(a->mine.dir);
     a->theirs.db =
-        mirror_db_open(shelf_state(a->mine.shelf), AUDIT_NAME, &a->why);
+        mirror_db_open(mirror_dir_state(a->mine.dir), AUDIT_NAME, &a->why);
     return a->theirs.db != NULL;
 }
 
@@ -411,10 +411,10 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     else if (open_all(&a, dir) && ask_sources(&a, url) && note_position(&a))
         compare_and_repair(&a);
     mirror_db_close(a.theirs.db);
-    if (a.mine.shelf)
-        remove_old(a.mine.shelf);
+    if (a.mine.dir)
+        remove_old(a.mine.dir);
     mirror_db_close(a.mine.db);
-    shelf_close(a.mine.shelf);
+    mirror_dir_close(a.mine.dir);
     mirror_fini(&a.theirs);
     mirror_fini(&a.mine);
     if (result)

@@ -78,14 +78,15 @@ sha256_of(struct slice hash)
  * TEXT_SIZE bytes. If c->why is set, the comparison was stopped. */
 static const char *
 corruption(struct comparison *c, const struct mirror_db_resource *mine,
-           enum shelf_found found, const struct shelf_mark *mark, char *text)
+           enum mirror_dir_found found, const struct mirror_dir_mark *mark,
+           char *text)
 {
-    char digest[SHELF_DIGEST_SIZE];
+    char digest[MIRROR_DIR_DIGEST_SIZE];
     struct slice had = sha256_of(mine->have_hash);
 
-    if (found == SHELF_OTHER)
+    if (found == MIRROR_DIR_OTHER)
         return "something else is in its place";
-    if (found == SHELF_FAILED) {
+    if (found == MIRROR_DIR_FAILED) {
         snprintf(text, TEXT_SIZE, "it cannot be looked at: %s",
                  strerror(errno));
         return text;
@@ -100,7 +101,7 @@ corruption(struct comparison *c, const struct mirror_db_resource *mine,
         return mark->mtime_ns == mine->have_mark.mtime_ns
                    ? NULL
                    : "it was changed since it was written";
-    if (!shelf_digest(c->shelf, mine->path, go_on, c, digest)) {
+    if (!mirror_dir_digest(c->dir, mine->path, go_on, c, digest)) {
         snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
         return text;
     }
@@ -146,12 +147,12 @@ compare_file(struct comparison *c, const char *loc,
              const struct mirror_db_resource *mine,
              const struct mirror_db_resource *theirs)
 {
-    struct shelf_mark mark;
+    struct mirror_dir_mark mark;
     char text[TEXT_SIZE];
-    enum shelf_found found = shelf_look(c->shelf, mine->path, &mark);
+    enum mirror_dir_found found = mirror_dir_look(c->dir, mine->path, &mark);
     const char *why = staleness(mine, theirs);
 
-    if (found == SHELF_NOTHING) {
+    if (found == MIRROR_DIR_NOTHING) {
         find(c, TD_MISSING, loc, mine->path, "its file is not there");
         return lose(c, mine);
     }
@@ -243,7 +244,7 @@ compare_databases(struct comparison *c)
 
 /* Reports a file of DIR that is in no database. */
 static bool
-on_file(const char *path, enum shelf_found what, void *user)
+on_file(const char *path, enum mirror_dir_found what, void *user)
 {
     struct comparison *c = user;
     struct mirror_db_resource mine;
@@ -272,7 +273,7 @@ compare(struct comparison *c)
     buf_init(&c->strays, LISTS_MAX);
     if (!compare_databases(c))
         return false;
-    if (shelf_walk(c->shelf, on_file, c))
+    if (mirror_dir_walk(c->dir, on_file, c))
         return go_on(c);
     if (!c->why.rc)
         problem(&c->why, STATUS_IO, "cannot read the mirror: %s",

@@ -13,7 +13,7 @@
 
 struct comparison {
     struct td_client *client;
-    struct shelf *shelf;
+    struct mirror_dir *dir;
     struct mirror_db *mine;
     struct mirror_db *theirs;
     const struct td_audit_options *options;

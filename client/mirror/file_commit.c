@@ -41,9 +41,9 @@ struct item {
     int64_t version;
     int64_t lastmod_us;
     char *path;
-    char *hash;                     /* the source's */
-    char digest[SHELF_DIGEST_SIZE]; /* ours, if it needs one; "" before */
-    struct shelf_mark mark;
+    char *hash;                          /* the source's */
+    char digest[MIRROR_DIR_DIGEST_SIZE]; /* ours, if it needs one; "" before */
+    struct mirror_dir_mark mark;
 };
 
 struct items {
@@ -165,7 +165,8 @@ file_commit_add(struct file_commit *g, const struct mirror_db_resource *r,
 
     if (!item)
         return fail_memory(g->m);
-    if (is_there && shelf_look(g->m->shelf, r->path, &item->mark) != SHELF_FILE)
+    if (is_there &&
+        mirror_dir_look(g->m->dir, r->path, &item->mark) != MIRROR_DIR_FILE)
         item->is_dropped = true; /* work looks at it again */
     return true;
 }
@@ -179,18 +180,18 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
 {
     char in_incoming[DOWNLOAD_NAME_MAX];
     const char *name = in_incoming;
-    int fd = shelf_incoming(g->m->shelf);
+    int fd = mirror_dir_incoming(g->m->dir);
 
     if (item->is_dropped)
         return;
     file_commit_name(in_incoming, item->id, item->version);
     if (item->kind == THERE)
-        fd = shelf_directory(g->m->shelf, item->path, &name);
+        fd = mirror_dir_directory(g->m->dir, item->path, &name);
     if (item->kind == THERE &&
         (fd < 0 || faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW)))
         item->is_dropped = true; /* the file is gone */
-    else if (!shelf_sync_file(fd, name, why) && item->needs_digest &&
-             !shelf_digest_file(fd, name, item->digest))
+    else if (!mirror_dir_sync_file(fd, name, why) && item->needs_digest &&
+             !mirror_dir_digest_file(fd, name, item->digest))
         problem(why, STATUS_IO, "cannot read %s: %s", item->path,
                 strerror(errno));
     if (item->kind == THERE && fd >= 0)
@@ -210,7 +211,7 @@ do_shares(struct file_commit *g)
         if (g->step == FILES)
             sync_file(g, &g->items.all[i], &why);
         else
-            shelf_sync_directory(g->m->shelf, g->directories.all[i], &why);
+            mirror_dir_sync_directory(g->m->dir, g->directories.all[i], &why);
     }
     if (!why.rc)
         return;
@@ -279,7 +280,7 @@ end_threads(struct file_commit *g)
 /* Names */
 
 static bool
-is_mark(const struct shelf_mark *a, const struct shelf_mark *b)
+is_mark(const struct mirror_dir_mark *a, const struct mirror_dir_mark *b)
 {
     return a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
@@ -306,7 +307,7 @@ static bool
 name_item(struct file_commit *g, struct item *item)
 {
     struct mirror *m = g->m;
-    struct shelf_mark mark;
+    struct mirror_dir_mark mark;
     struct problem why = {.text = ""};
     char name[DOWNLOAD_NAME_MAX];
 
@@ -315,17 +316,17 @@ name_item(struct file_commit *g, struct item *item)
     if (item->kind == THERE) {
         item->is_dropped =
             item->is_dropped ||
-            shelf_look(m->shelf, item->path, &mark) != SHELF_FILE ||
+            mirror_dir_look(m->dir, item->path, &mark) != MIRROR_DIR_FILE ||
             !is_mark(&mark, &item->mark);
         return true;
     }
     if (!item->is_dropped &&
-        shelf_put(m->shelf, shelf_incoming(m->shelf), name, item->path,
-                  item->lastmod_us, &item->mark, &why)) {
+        mirror_dir_put(m->dir, mirror_dir_incoming(m->dir), name, item->path,
+                       item->lastmod_us, &item->mark, &why)) {
         mirror_fail(m, &why);
         return false;
     }
-    download_forget(shelf_incoming(m->shelf), name);
+    download_forget(mirror_dir_incoming(m->dir), name);
     return true;
 }
 
@@ -344,7 +345,7 @@ remove_some(struct file_commit *g)
             return fail_db(m);
         if (!is_found)
             return true;
-        if (shelf_remove(m->shelf, r.path, &why)) {
+        if (mirror_dir_remove(m->dir, r.path, &why)) {
             mirror_fail(m, &why);
             return false;
         }

@@ -44,7 +44,6 @@ struct flight {
 
 struct file_sync {
     struct mirror *m;
-    struct downloads *downloads;
     struct file_commit *group;
     void (*on_idle)(void *user);
     void *user;
@@ -130,6 +129,58 @@ end_flight(struct file_sync *w, struct flight *flight)
     note_kept(w);
 }
 
+/* The way of a file */
+
+/* True if the file matches the source's digest and length. */
+static bool
+is_right_file(struct mirror *m, const struct mirror_db_resource *r)
+{
+    struct digest_check *digests = digest_check_new(r->hash, r->length);
+    struct problem why = {""};
+    const char *name;
+    int fd = mirror_dir_directory(m->dir, r->path, &name);
+    bool is = digests && digest_check_has_any(digests) && fd >= 0 &&
+              !digests_file(digests, fd, name, UINT64_MAX, &why);
+
+    if (fd >= 0)
+        close(fd);
+    digest_check_free(digests);
+    return is;
+}
+
+bool
+file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
+                   bool *is_there)
+{
+    char where[MIRROR_DIR_WHERE_SIZE] = "";
+    char text[2 * RESOURCE_PATH_MAX];
+    struct mirror_dir_mark mark;
+    struct problem why = {.text = ""};
+    enum mirror_dir_found found = mirror_dir_look(m->dir, r->path, &mark);
+
+    *is_there = found == MIRROR_DIR_FILE && is_right_file(m, r);
+    if (*is_there)
+        return true;
+    if (found == MIRROR_DIR_FAILED) {
+        problem_errno(&why, "cannot look at", r->path);
+        mirror_fail(m, &why);
+        return false;
+    }
+    if (found == MIRROR_DIR_OTHER ||
+        (found == MIRROR_DIR_FILE && !r->is_expected)) {
+        if (mirror_dir_set_aside(m->dir, r->path, where, &why)) {
+            mirror_fail(m, &why);
+            return false;
+        }
+        snprintf(text, sizeof(text),
+                 "%s was in the way, not written by this mirror; it is now %s",
+                 r->path, where);
+        mirror_tell(m, TD_SYNC_TROUBLE,
+                    &(struct td_sync_event){.path = r->path, .why = text});
+    }
+    return true;
+}
+
 /* Results of downloads */
 
 /* Gives a resource up, and reports the reason. */
@@ -193,7 +244,7 @@ on_done(const struct downloads_result *result, void *user)
     }
     end_flight(w, flight);
     if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != version)
-        download_forget(shelf_incoming(m->shelf), result->file);
+        download_forget(mirror_dir_incoming(m->dir), result->file);
     else
         leave(w, &r, result->why.text);
 }
@@ -222,7 +273,7 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
     if (!flight)
         return true;
     file_commit_name(name, r->id, r->version);
-    if (file && renameat(AT_FDCWD, file, shelf_incoming(m->shelf), name)) {
+    if (file && renameat(AT_FDCWD, file, mirror_dir_incoming(m->dir), name)) {
         problem_clear(&why);
         problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
         mirror_fail(m, &why);
@@ -278,9 +329,9 @@ drop_overtaken(struct file_sync *w)
         if (is_found && r.todo == MIRROR_DB_FETCH &&
             r.version == flight->version)
             continue;
-        downloads_drop(w->downloads, (uint64_t)flight->id);
+        downloads_drop(w->m->downloads, (uint64_t)flight->id);
         file_commit_name(name, flight->id, flight->version);
-        download_forget(shelf_incoming(m->shelf), name);
+        download_forget(mirror_dir_incoming(m->dir), name);
         end_flight(w, flight);
     }
     return true;
@@ -323,7 +374,7 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
            duplicate_links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
     file_commit_name(name, r->id, r->version);
-    rc = downloads_add(w->downloads, &want);
+    rc = downloads_add(w->m->downloads, &want);
     *is_taken = !rc;
     if (rc == STATUS_MEMORY) {
         problem_memory(&why);
@@ -341,7 +392,7 @@ static bool
 expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
 {
     struct mirror *m = w->m;
-    size_t room = downloads_room(w->downloads);
+    size_t room = downloads_room(w->m->downloads);
     int64_t began = w->from;
     bool is_full = false;
 
@@ -372,13 +423,13 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
         w->from = r.id;
         if (flight_of(w, r.id))
             continue;
-        if (downloads_is_full_for(w->downloads, r.loc)) {
+        if (downloads_is_full_for(w->m->downloads, r.loc)) {
             is_full = true;
             continue;
         }
         if (!mirror_write(m))
             return false;
-        if (!r.is_there && !mirror_make_way(m, &r, &is_there))
+        if (!r.is_there && !file_sync_make_way(m, &r, &is_there))
             return false;
         if (is_there && !file_sync_take(w, &r, NULL, &is_taken))
             return false;
@@ -443,7 +494,7 @@ static bool
 is_whole(struct file_sync *w, const struct mirror_db_resource *r,
          const char *name)
 {
-    int fd = shelf_incoming(w->m->shelf);
+    int fd = mirror_dir_incoming(w->m->dir);
     struct digest_check *digests = digest_check_new(r->hash, r->length);
     struct problem why = {""};
     bool is;
@@ -484,7 +535,7 @@ is_in_flight(struct file_sync *w, int64_t id, int64_t version)
 static bool
 tidy(struct file_sync *w, bool takes)
 {
-    int fd = openat(shelf_incoming(w->m->shelf), ".",
+    int fd = openat(mirror_dir_incoming(w->m->dir), ".",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -584,16 +635,15 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     w->enough = DOWNLOADS_ROOM;
     w->turn = timer_new(m->client->loop, on_turn, w);
     w->group = file_commit_new(m, on_out, w);
-    w->downloads =
-        downloads_new(m->client, &limits, shelf_incoming(m->shelf), on_done, w);
-    if (!w->turn || !w->group || !w->downloads) {
+    w->m->downloads = downloads_new(m->client, &limits,
+                                    mirror_dir_incoming(m->dir), on_done, w);
+    if (!w->turn || !w->group || !w->m->downloads) {
         file_sync_free(w);
         return NULL;
     }
-    downloads_watch(w->downloads, on_again);
+    downloads_watch(w->m->downloads, on_again);
     note_kept(w);
-    (void)tidy(w,
-               true); /* where the database cannot be read, the run is over */
+    (void)tidy(w, true); /* if the database cannot be read, the run is over */
     return w;
 }
 
@@ -602,7 +652,8 @@ file_sync_free(struct file_sync *w)
 {
     if (!w)
         return;
-    downloads_free(w->downloads);
+    downloads_free(w->m->downloads);
+    w->m->downloads = NULL;
     file_commit_free(w->group);
     timer_free(w->turn);
     free(w);
@@ -623,10 +674,4 @@ file_sync_hold(struct file_sync *w, bool holds)
     if (w->is_held && !holds)
         file_sync_poke(w);
     w->is_held = holds;
-}
-
-uint64_t
-file_sync_bytes(const struct file_sync *w)
-{
-    return downloads_bytes(w->downloads);
 }

@@ -48,7 +48,11 @@ bool file_sync_finish(struct file_sync *work);
 
 bool file_sync_is_idle(const struct file_sync *work);
 
-/* Bytes that were downloaded. */
-uint64_t file_sync_bytes(const struct file_sync *work);
+/* Clears the path of a resource without a noted file. A file with the right
+ * digest and length sets *is_there; without a digest from the source none is
+ * right. One that may be ours stays; all else moves to found/. */
+bool file_sync_make_way(struct mirror *m,
+                        const struct mirror_db_resource *resource,
+                        bool *is_there);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
+#include "client/downloads/downloads.h"
 #include "client/lib/pause.h"
 #include "client/listing/listing.h"
-#include "client/mirror/file_sync.h"
 
 #define PROGRESS_MS 250
 
@@ -66,8 +66,8 @@ mirror_has_room(struct mirror *m)
     struct problem why = {.text = ""};
 
     problem_clear(&why);
-    if (!m->shelf ||
-        !source_limits_look(&m->client->room, shelf_incoming(m->shelf),
+    if (!m->dir ||
+        !source_limits_look(&m->client->room, mirror_dir_incoming(m->dir),
                             WRITE_BYTES, &why))
         return true;
     mirror_fail(m, &why);
@@ -111,7 +111,7 @@ count(const struct mirror *m, struct td_sync_event *event)
     event->n_done = m->n_done;
     event->n_failed = c->n_left;
     event->bytes_done =
-        m->bytes_done + (m->work ? file_sync_bytes(m->work) : 0);
+        m->bytes_done + (m->downloads ? downloads_bytes(m->downloads) : 0);
     event->bytes_wanted = c->bytes_wanted;
 }
 

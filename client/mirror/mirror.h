@@ -4,9 +4,8 @@
  *     sync_run.c    source --> sets --> feeds                  whom to follow
  *     set_sync.c    followers --> database                     what to have
  *     file_sync.c   database --> downloads                     what to fetch
- *     file_commit.c downloads, removals --> shelf, database    what is on disk
- *     way.c   what was at a path before
- *     sync_api.c  td_sync    audit.c  td_audit
+ *     file_commit.c downloads, removals --> files, database    what is on disk
+ *     sync_api.c    td_sync    audit.c  td_audit
  *
  * Writing in the database: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
@@ -24,17 +23,19 @@
 
 #include "client/lib/client.h"
 #include "client/mirror/mirror_db.h"
-#include "client/mirror/shelf.h"
+#include "client/mirror/mirror_dir.h"
 #include "proto/buf.h"
 
+struct downloads;
 struct file_sync;
 
 struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
-    struct shelf *shelf;                   /* NULL: an audit's, no files */
+    struct mirror_dir *dir;                /* NULL: an audit's, no files */
     struct mirror_db *db;
-    struct file_sync *work; /* NULL: nothing is fetched or removed */
+    struct file_sync *work;      /* NULL: nothing is fetched or removed */
+    struct downloads *downloads; /* of `work` */
     struct timer *progress;
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
@@ -52,8 +53,9 @@ void mirror_defaults(struct td_sync_options *to,
 /* False: no memory, and `why` says so. */
 bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
-void
-mirror_fini(struct mirror *m); /* shelf, database and work are the caller's */
+
+/* The directory, the database and the work are the caller's. */
+void mirror_fini(struct mirror *m);
 
 /* Ends the run; the first call sets the reason. */
 void mirror_fail(struct mirror *m, const struct problem *why);
@@ -74,13 +76,5 @@ void mirror_tell(struct mirror *m, enum td_sync_what what,
 /* True if a removal of `n` of `n_of` files is too much; fewer than 100 never
  * are. */
 bool mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of);
-
-/* Files */
-
-/* Clears the path of a resource without a noted file. A file with the right
- * digest and length sets *is_there; without a digest from the source none is
- * right. One that may be ours stays; all else moves to found/. */
-bool mirror_make_way(struct mirror *m,
-                     const struct mirror_db_resource *resource, bool *is_there);
 
 #endif

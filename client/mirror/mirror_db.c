@@ -1013,7 +1013,7 @@ mirror_db_doubt(struct mirror_db *db, int64_t id)
 bool
 mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                     struct slice hash, int64_t lastmod_us,
-                    const struct shelf_mark *mark)
+                    const struct mirror_dir_mark *mark)
 {
     enum mirror_db_sql which = SQL_RESOURCE_HAVE;
     struct mirror_db_resource was;

@@ -43,8 +43,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
-#include "client/mirror/shelf.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -169,7 +169,7 @@ struct mirror_db_resource {
     int64_t have_version;
     struct slice have_hash; /* the source's, and our sha-256 if it lacks one */
     int64_t have_lastmod_us;
-    struct shelf_mark have_mark;
+    struct mirror_dir_mark have_mark;
 };
 
 /* `*resource` points into the database until the next call of any of these. Not
@@ -204,7 +204,7 @@ bool mirror_db_doubt(struct mirror_db *db, int64_t id);
 /* Notes the file: it is there, with the content of version `version`. */
 bool mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
                          struct slice hash, int64_t lastmod_us,
-                         const struct shelf_mark *mark);
+                         const struct mirror_dir_mark *mark);
 
 /* Notes that the file is missing or changed: the resource is fetched again, or
  * forgotten if no set has it. */

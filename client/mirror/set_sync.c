@@ -109,7 +109,7 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
         (max_file && c->length != LENGTH_NONE && c->length > max_file))
         return true;
     if (!mirror_write(m) ||
-        (!r.is_there && !mirror_make_way(m, &r, &is_there)) ||
+        (!r.is_there && !file_sync_make_way(m, &r, &is_there)) ||
         !file_sync_take(m->work, &r, is_there ? NULL : c->file, &is_taken))
         return false;
     if (is_taken && !is_there)
@@ -443,12 +443,12 @@ set_sync_open(struct mirror *m, const char *url, bool until_caught_up,
         problem(why, STATUS_IO, "%s", mirror_db_trouble(m->db));
         goto fail;
     }
-    if (m->shelf && !m->options->has_no_dumps) {
-        f->scratch = shelf_make_scratch(m->shelf, f->set, why);
+    if (m->dir && !m->options->has_no_dumps) {
+        f->scratch = mirror_dir_make_scratch(m->dir, f->set, why);
         if (!f->scratch)
             goto fail;
     }
-    if (m->shelf && !(f->listing = shelf_listing(m->shelf, f->set)))
+    if (m->dir && !(f->listing = mirror_dir_listing(m->dir, f->set)))
         goto fail;
     timer_start(f->quiet, QUIET_MS);
     if (!follow(f, until_caught_up, why))

@@ -53,17 +53,17 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         why = m.why;
         goto out;
     }
-    m.shelf = shelf_open(dir, true, &why);
-    if (!m.shelf)
+    m.dir = mirror_dir_open(dir, true, &why);
+    if (!m.dir)
         goto out;
-    m.db = mirror_db_open(shelf_state(m.shelf), "mirror.db", &why);
+    m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
     if (!m.db)
         goto out;
     sync_run_source(&m, url, filled.until_caught_up, &why);
     judge(&m, &why);
 out:
     mirror_db_close(m.db);
-    shelf_close(m.shelf);
+    mirror_dir_close(m.dir);
     mirror_fini(&m);
     rc = why.rc;
     if (rc)

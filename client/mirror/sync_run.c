@@ -276,9 +276,9 @@ init(struct run *run)
 
     run->begun_ms = clock_steady_ms();
     run->tour = source_sets_start(m->client, &plan, &events, run);
-    if (m->shelf && run->tour)
+    if (m->dir && run->tour)
         m->work = file_sync_new(m, on_idle, run);
-    return run->tour && (m->work || !m->shelf);
+    return run->tour && (m->work || !m->dir);
 }
 
 static void

@@ -42,7 +42,7 @@ add_file(struct mirror *m, struct file_commit *group)
     assert_true(mirror_db_commit(m->db));
     assert_true(mirror_db_get(m->db, id, &r, &is_found));
     file_commit_name(name, r.id, r.version);
-    tempdir_write(shelf_incoming(m->shelf), name, "text");
+    tempdir_write(mirror_dir_incoming(m->dir), name, "text");
     assert_true(file_commit_add(group, &r, false));
 }
 
@@ -60,9 +60,9 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
 
     snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
     assert_true(mirror_init(&m, td_open(), &options));
-    m.shelf = shelf_open(dir, true, &why);
-    assert_non_null(m.shelf);
-    m.db = mirror_db_open(shelf_state(m.shelf), "mirror.db", &why);
+    m.dir = mirror_dir_open(dir, true, &why);
+    assert_non_null(m.dir);
+    m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
     assert_non_null(m.db);
     group = file_commit_new(&m, on_out, &is_out);
     assert_non_null(group);
@@ -78,7 +78,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_true(syncs_keep_directory(tempdir_fd(state), "m"));
     file_commit_free(group);
     mirror_db_close(m.db);
-    shelf_close(m.shelf);
+    mirror_dir_close(m.dir);
     mirror_fini(&m);
     td_close(m.client);
 }

@@ -59,9 +59,9 @@ set_stage(void **state)
     snprintf(dir, sizeof(dir), "%s/m", s.home.path);
     s.options = (struct td_sync_options){.on_event = on_event};
     assert_true(mirror_init(&s.m, td_open(), &s.options));
-    s.m.shelf = shelf_open(dir, true, &s.why);
-    assert_non_null(s.m.shelf);
-    s.m.db = mirror_db_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    s.m.dir = mirror_dir_open(dir, true, &s.why);
+    assert_non_null(s.m.dir);
+    s.m.db = mirror_db_open(mirror_dir_state(s.m.dir), "mirror.db", &s.why);
     assert_non_null(s.m.db);
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
@@ -76,7 +76,7 @@ clear_stage(void **state)
     (void)state;
     file_commit_free(s.group);
     mirror_db_close(s.m.db);
-    shelf_close(s.m.shelf);
+    mirror_dir_close(s.m.dir);
     mirror_fini(&s.m);
     td_close(s.m.client);
     tempdir_close(&s.home);
@@ -140,7 +140,7 @@ come(int64_t id, const char *text)
 
     assert_int_equal(r.todo, MIRROR_DB_FETCH);
     file_commit_name(name, r.id, r.version);
-    tempdir_write(shelf_incoming(s.m.shelf), name, text);
+    tempdir_write(mirror_dir_incoming(s.m.dir), name, text);
     assert_true(mirror_write(&s.m));
     assert_true(mirror_db_expect(s.m.db, r.id));
     r = look(id);
@@ -168,7 +168,7 @@ assert_nothing_incoming(void)
     for (r.id = 1; r.id < 4; r.id++)
         for (r.version = 1; r.version < 9; r.version++) {
             file_commit_name(name, r.id, r.version);
-            assert_no_file(shelf_incoming(s.m.shelf), name);
+            assert_no_file(mirror_dir_incoming(s.m.dir), name);
         }
 }
 
@@ -178,7 +178,7 @@ TEST(many_are_put_and_noted_together)
 {
     enum { N = 300 };
 
-    char digest[SHELF_DIGEST_SIZE];
+    char digest[MIRROR_DIR_DIGEST_SIZE];
     int64_t ids[N];
 
     for (unsigned n = 0; n < N; n++) {
@@ -199,7 +199,7 @@ TEST(many_are_put_and_noted_together)
         assert_int_equal(r.have_mark.size, 4);
         /* The source stated no digest: the database has ours. */
         assert_true(
-            shelf_digest(s.m.shelf, path_of(n) + 2, NULL, NULL, digest));
+            mirror_dir_digest(s.m.dir, path_of(n) + 2, NULL, NULL, digest));
         assert_true(slice_is(r.have_hash, digest));
     }
     assert_nothing_incoming();
@@ -348,25 +348,25 @@ TEST(finishing_waits_for_all_that_was_added)
  * there before. */
 TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
 {
-    char digest[SHELF_DIGEST_SIZE];
-    struct shelf_mark mark;
+    char digest[MIRROR_DIR_DIGEST_SIZE];
+    struct mirror_dir_mark mark;
     int64_t a = tell(1, false);
 
     come(a, "old");
     turn(1);
-    assert_true(shelf_digest(s.m.shelf, path_of(1) + 2, NULL, NULL, digest));
+    assert_true(mirror_dir_digest(s.m.dir, path_of(1) + 2, NULL, NULL, digest));
     tell(1, false);
     come(a, "other");
     file_commit_start(s.group);
     do {
         assert_int_equal(handle_loop_service(s.m.client->loop), STATUS_OK);
-        assert_int_equal(shelf_look(s.m.shelf, path_of(1) + 2, &mark),
-                         SHELF_FILE);
+        assert_int_equal(mirror_dir_look(s.m.dir, path_of(1) + 2, &mark),
+                         MIRROR_DIR_FILE);
     } while (mark.size != 5);
     assert_int_equal(s.n_out, 1);
     file_commit_free(s.group);
     mirror_db_close(s.m.db);
-    s.m.db = mirror_db_open(shelf_state(s.m.shelf), "mirror.db", &s.why);
+    s.m.db = mirror_db_open(mirror_dir_state(s.m.dir), "mirror.db", &s.why);
     assert_non_null(s.m.db);
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);

@@ -165,7 +165,7 @@ is_known(unsigned n)
 static inline void
 have(int64_t id)
 {
-    struct shelf_mark mark = {.size = 3, .mtime_ns = 7};
+    struct mirror_dir_mark mark = {.size = 3, .mtime_ns = 7};
     struct mirror_db_resource r;
     char hash[100];
 

@@ -102,7 +102,7 @@ TEST(fetches_nothing_that_it_has_already)
 /* A file that a change overtook during its fetch is not the wanted one. */
 TEST(knows_what_was_overtaken)
 {
-    struct shelf_mark mark = {.size = 3};
+    struct mirror_dir_mark mark = {.size = 3};
     struct mirror_db_resource r;
     int64_t id = told(1, ONE);
     int64_t version;

@@ -1,0 +1,727 @@
+/*
+ * mirror_dir.c - the directory of a mirror.
+ */
+#include "client/mirror/mirror_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "client/mirror/resource_path.h"
+#include "proto/datetime.h"
+
+#define FOUND_MAX 1000000
+
+#define MIRROR_DIR_STATE_UPPER ".TIDINGS"
+
+#define READ_BYTES 65536
+
+/* Our own paths are below these limits; a deeper tree counts as one object. */
+#define WALK_DEPTH_MAX 500
+#define WALK_PATH_MAX  4096
+
+struct mirror_dir {
+    char *state;
+    int dir_fd;
+    int state_fd;
+    int lock_fd;
+    int incoming_fd;
+    int found_fd;     /* -1: not used yet */
+    unsigned n_found; /* the last number tried there */
+};
+
+/* Opening */
+
+static enum status
+fail(struct problem *why, const char *what, const char *where)
+{
+    if (errno == ENOSPC || errno == EDQUOT)
+        return problem(why, STATUS_IO,
+                       "%s %s: %s; all that was done is kept, make room "
+                       "and run it again",
+                       what, where, strerror(errno));
+    if (errno == EXDEV)
+        return problem(why, STATUS_IO,
+                       "%s %s: it is on another file system than the "
+                       "mirror's " MIRROR_DIR_STATE,
+                       what, where);
+    return problem(why, STATUS_IO, "%s %s: %s", what, where, strerror(errno));
+}
+
+/* Opens the directory `name` of a directory, but no link; -1: errno. */
+static int
+open_in(int dir_fd, const char *name)
+{
+    return openat(dir_fd, name,
+                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Opens a directory, which it makes if it is missing. */
+static int
+make_in(int dir_fd, const char *name)
+{
+    int fd = open_in(dir_fd, name);
+
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    if (mkdirat(dir_fd, name, 0777) && errno != EEXIST)
+        return -1;
+    return open_in(dir_fd, name);
+}
+
+/* The same for a directory of the state; syncs a new one to the disk. */
+static int
+make_state_in(int dir_fd, const char *name)
+{
+    int fd = open_in(dir_fd, name);
+
+    if (fd >= 0)
+        return fd;
+    fd = make_in(dir_fd, name);
+    if (fd >= 0 && fsync(dir_fd)) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    return fd;
+}
+
+/* Not file_lock: users may share a mirror, so the umask decides who may lock
+ * it.
+ */
+static bool
+take_lock(struct mirror_dir *home, const char *dir, struct problem *why)
+{
+    home->lock_fd = openat(home->state_fd, "lock",
+                           O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (home->lock_fd < 0)
+        fail(why, "cannot open the lock of the mirror", dir);
+    else if (!flock(home->lock_fd, LOCK_EX | LOCK_NB))
+        return true;
+    else if (errno == EWOULDBLOCK)
+        problem(why, STATUS_IO,
+                "another process (tidings sync or audit) works on the "
+                "mirror %s",
+                dir);
+    else
+        fail(why, "cannot lock the mirror", dir);
+    return false;
+}
+
+/* True if the file system ignores case: two resources might share a file. */
+static bool
+is_blind_for_case(const struct mirror_dir *home)
+{
+    struct stat lower;
+    struct stat upper;
+
+    return !fstat(home->state_fd, &lower) &&
+           !fstatat(home->dir_fd, MIRROR_DIR_STATE_UPPER, &upper, 0) &&
+           lower.st_dev == upper.st_dev && lower.st_ino == upper.st_ino;
+}
+
+static bool
+open_all(struct mirror_dir *home, const char *dir, bool is_new,
+         struct problem *why)
+{
+    if (is_new && mkdir(dir, 0777) && errno != EEXIST) {
+        fail(why, "cannot make the directory", dir);
+        return false;
+    }
+    home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (home->dir_fd < 0) {
+        fail(why, "cannot open the directory", dir);
+        return false;
+    }
+    home->state_fd = is_new ? make_state_in(home->dir_fd, MIRROR_DIR_STATE)
+                            : open_in(home->dir_fd, MIRROR_DIR_STATE);
+    if (home->state_fd < 0 && errno == ENOENT) {
+        problem(why, STATUS_IO,
+                "%s is no mirror: it has no " MIRROR_DIR_STATE
+                "; tidings sync makes one",
+                dir);
+        return false;
+    }
+    if (home->state_fd < 0) {
+        fail(why, "cannot use " MIRROR_DIR_STATE " of", dir);
+        return false;
+    }
+    if (is_blind_for_case(home)) {
+        problem(why, STATUS_IO,
+                "%s is on a file system that does not tell upper-case from "
+                "lower-case names: /A.txt and /a.txt would be one file",
+                dir);
+        return false;
+    }
+    if (!take_lock(home, dir, why))
+        return false;
+    home->incoming_fd = make_state_in(home->state_fd, "incoming");
+    if (home->incoming_fd < 0)
+        fail(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
+    return home->incoming_fd >= 0;
+}
+
+struct mirror_dir *
+mirror_dir_open(const char *dir, bool is_new, struct problem *why)
+{
+    struct mirror_dir *home = calloc(1, sizeof(*home));
+
+    if (!home) {
+        problem_memory(why);
+        return NULL;
+    }
+    home->dir_fd = home->state_fd = home->lock_fd = -1;
+    home->incoming_fd = home->found_fd = -1;
+    if (asprintf(&home->state, "%s/" MIRROR_DIR_STATE, dir) < 0)
+        home->state = NULL;
+    if (!home->state)
+        problem_memory(why);
+    else if (open_all(home, dir, is_new, why))
+        return home;
+    mirror_dir_close(home);
+    return NULL;
+}
+
+static void
+close_one(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void
+mirror_dir_close(struct mirror_dir *home)
+{
+    if (!home)
+        return;
+    close_one(home->found_fd);
+    close_one(home->incoming_fd);
+    close_one(home->lock_fd);
+    close_one(home->state_fd);
+    close_one(home->dir_fd);
+    free(home->state);
+    free(home);
+}
+
+const char *
+mirror_dir_state(const struct mirror_dir *home)
+{
+    return home->state;
+}
+
+char *
+mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
+                        struct problem *why)
+{
+    char number[24];
+    char *path = NULL;
+    int above = make_state_in(home->state_fd, "scratch");
+    int fd = -1;
+
+    snprintf(number, sizeof(number), "%" PRId64, set);
+    if (above >= 0)
+        fd = make_state_in(above, number);
+    if (fd < 0) {
+        fail(why, "cannot make scratch/ in", home->state);
+    } else if (asprintf(&path, "%s/scratch/%s", home->state, number) < 0) {
+        problem_memory(why);
+        path = NULL;
+    }
+    close_one(fd);
+    close_one(above);
+    return path;
+}
+
+char *
+mirror_dir_listing(const struct mirror_dir *home, int64_t set)
+{
+    char *path;
+
+    return asprintf(&path, "%s/list-%" PRId64 ".db", home->state, set) < 0
+               ? NULL
+               : path;
+}
+
+int
+mirror_dir_incoming(const struct mirror_dir *home)
+{
+    return home->incoming_fd;
+}
+
+/* Going down a path */
+
+/* Takes the next directory of a path off `*rest` into `name`. False: `*rest` is
+ * the file's name. */
+static bool
+next_directory(const char **rest, char name[RESOURCE_PATH_NAME_MAX + 1])
+{
+    size_t size = strcspn(*rest, "/");
+
+    if (!(*rest)[size] || size > RESOURCE_PATH_NAME_MAX)
+        return false;
+    memcpy(name, *rest, size);
+    name[size] = '\0';
+    *rest += size + 1;
+    return true;
+}
+
+/* Opens the directory of `path` and sets `*rest` to its last name. `makes`:
+ * makes missing directories. -1: errno; with ELOOP, ENOTDIR `blocked` is the
+ * name of the obstacle and `*parent_fd` the directory that it is in. */
+static int
+descend(const struct mirror_dir *home, const char *path, const char **rest,
+        bool makes, int *parent_fd, char blocked[RESOURCE_PATH_NAME_MAX + 1])
+{
+    int fd = fcntl(home->dir_fd, F_DUPFD_CLOEXEC, 0);
+
+    *rest = path;
+    while (fd >= 0 && next_directory(rest, blocked)) {
+        int next = makes ? make_in(fd, blocked) : open_in(fd, blocked);
+        int saved = errno;
+
+        if (next < 0 && parent_fd && (saved == ENOTDIR || saved == ELOOP)) {
+            *parent_fd = fd;
+            errno = saved;
+            return -1;
+        }
+        close(fd);
+        errno = saved;
+        fd = next;
+    }
+    return fd;
+}
+
+int
+mirror_dir_directory(const struct mirror_dir *home, const char *path,
+                     const char **name)
+{
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
+
+    return descend(home, path, name, false, NULL, blocked);
+}
+
+static void
+mark_of(const struct stat *st, struct mirror_dir_mark *mark)
+{
+    mark->size = (uint64_t)st->st_size;
+    mark->mtime_ns =
+        (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static bool
+is_in_the_way(int error)
+{
+    return error == ENOTDIR || error == ELOOP;
+}
+
+enum mirror_dir_found
+mirror_dir_look(const struct mirror_dir *home, const char *path,
+                struct mirror_dir_mark *mark)
+{
+    enum mirror_dir_found found = MIRROR_DIR_FAILED;
+    const char *name;
+    struct stat st;
+    int fd = mirror_dir_directory(home, path, &name);
+
+    if (fd < 0)
+        return is_in_the_way(errno) ? MIRROR_DIR_OTHER
+               : errno == ENOENT    ? MIRROR_DIR_NOTHING
+                                    : MIRROR_DIR_FAILED;
+    if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) {
+        found = S_ISREG(st.st_mode) ? MIRROR_DIR_FILE : MIRROR_DIR_OTHER;
+        mark_of(&st, mark);
+    } else if (errno == ENOENT) {
+        found = MIRROR_DIR_NOTHING;
+    }
+    close(fd);
+    return found;
+}
+
+/* Reading */
+
+static bool
+digest_of(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on, void *user,
+          char to[MIRROR_DIR_DIGEST_SIZE])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    unsigned char bytes[READ_BYTES];
+    bool is_good = false;
+    ssize_t n = -1;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int fd = openat(dir_fd, name,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd < 0 || !context || !EVP_DigestInit_ex(context, EVP_sha256(), NULL))
+        goto out;
+    while ((n = read(fd, bytes, sizeof(bytes)))) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || !EVP_DigestUpdate(context, bytes, (size_t)n) ||
+            (go_on && !go_on(user)))
+            goto out;
+    }
+    if (!EVP_DigestFinal_ex(context, digest, &size))
+        goto out;
+    strcpy(to, "sha-256:");
+    for (unsigned i = 0; i < size; i++)
+        snprintf(to + 8 + 2 * i, 3, "%02x", digest[i]);
+    is_good = true;
+out:
+    EVP_MD_CTX_free(context);
+    if (fd >= 0)
+        close(fd);
+    return is_good;
+}
+
+bool
+mirror_dir_digest_file(int dir_fd, const char *name,
+                       char to[MIRROR_DIR_DIGEST_SIZE])
+{
+    return digest_of(dir_fd, name, NULL, NULL, to);
+}
+
+bool
+mirror_dir_digest(const struct mirror_dir *home, const char *path,
+                  mirror_dir_go_on_fn *go_on, void *user,
+                  char to[MIRROR_DIR_DIGEST_SIZE])
+{
+    const char *name;
+    int fd = mirror_dir_directory(home, path, &name);
+    bool is_good;
+
+    if (fd < 0)
+        return false;
+    is_good = digest_of(fd, name, go_on, user, to);
+    close(fd);
+    return is_good;
+}
+
+struct walk {
+    mirror_dir_walk_fn *fn;
+    void *user;
+    char path[WALK_PATH_MAX];
+    size_t size;
+    unsigned depth;
+};
+
+static bool walk_directory(struct walk *walk, int fd);
+
+/* Visits `name` of the directory `fd`; walk->path ends with it. */
+static bool
+walk_one(struct walk *walk, int fd, const char *name)
+{
+    struct stat st;
+    int below;
+
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT;
+    if (!S_ISDIR(st.st_mode))
+        return walk->fn(walk->path,
+                        S_ISREG(st.st_mode) ? MIRROR_DIR_FILE
+                                            : MIRROR_DIR_OTHER,
+                        walk->user);
+    if (walk->depth >= WALK_DEPTH_MAX)
+        return walk->fn(walk->path, MIRROR_DIR_OTHER, walk->user);
+    below = open_in(fd, name);
+    return below >= 0 && walk_directory(walk, below);
+}
+
+/* Visits the entries of `fd`, and closes it. */
+static bool
+walk_directory(struct walk *walk, int fd)
+{
+    DIR *dir = fdopendir(fd);
+    size_t size = walk->size;
+    bool is_good = true;
+    struct dirent *entry;
+
+    if (!dir) {
+        close(fd);
+        return false;
+    }
+    walk->depth++;
+    while (is_good && (errno = 0, entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        int n;
+
+        if (!strcmp(name, ".") || !strcmp(name, "..") ||
+            (walk->depth == 1 && !strcmp(name, MIRROR_DIR_STATE)))
+            continue;
+        n = snprintf(walk->path + size, sizeof(walk->path) - size, "%s%s",
+                     size ? "/" : "", name);
+        if (n < 0 || (size_t)n >= sizeof(walk->path) - size) {
+            errno = ENAMETOOLONG;
+            is_good = false;
+            break;
+        }
+        walk->size = size + (size_t)n;
+        is_good = walk_one(walk, dirfd(dir), name);
+    }
+    is_good = is_good && errno == 0;
+    walk->size = size;
+    walk->path[size] = '\0';
+    walk->depth--;
+    closedir(dir);
+    return is_good;
+}
+
+bool
+mirror_dir_walk(struct mirror_dir *home, mirror_dir_walk_fn *fn, void *user)
+{
+    struct walk walk = {.fn = fn, .user = user};
+    int fd = openat(home->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd >= 0 && walk_directory(&walk, fd);
+}
+
+/* Obstacles */
+
+/* Opens found/, and makes the next folder in it. */
+static int
+make_found(struct mirror_dir *home, unsigned *number)
+{
+    char name[16];
+
+    if (home->found_fd < 0)
+        home->found_fd = make_state_in(home->state_fd, "found");
+    if (home->found_fd < 0)
+        return -1;
+    while (home->n_found < FOUND_MAX) {
+        snprintf(name, sizeof(name), "%u", ++home->n_found);
+        if (!mkdirat(home->found_fd, name, 0777)) {
+            *number = home->n_found;
+            return open_in(home->found_fd, name);
+        }
+        if (errno != EEXIST)
+            return -1;
+    }
+    errno = ENOSPC;
+    return -1;
+}
+
+/* Moves the object `name` of `dir_fd`, of any kind, to found/. */
+static enum status
+move_aside(struct mirror_dir *home, int dir_fd, const char *name,
+           char where[MIRROR_DIR_WHERE_SIZE], struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    unsigned number = 0;
+    int fd = make_found(home, &number);
+
+    if (fd < 0 || renameat(dir_fd, name, fd, name) || fsync(fd) ||
+        fsync(home->found_fd) || fsync(dir_fd))
+        rc = fail(why, "cannot move out of the mirror's way:", name);
+    else if (where)
+        snprintf(where, MIRROR_DIR_WHERE_SIZE, MIRROR_DIR_STATE "/found/%u/%s",
+                 number, name);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+enum status
+mirror_dir_set_aside(struct mirror_dir *home, const char *path,
+                     char where[MIRROR_DIR_WHERE_SIZE], struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
+    const char *name;
+    struct stat st;
+    int parent_fd = -1;
+    int fd = descend(home, path, &name, false, &parent_fd, blocked);
+
+    if (parent_fd >= 0) {
+        fd = parent_fd;
+        name = blocked;
+    }
+    if (fd < 0)
+        return errno == ENOENT ? STATUS_OK : fail(why, "cannot look at", path);
+    if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        rc = move_aside(home, fd, name, where, why);
+    else if (errno != ENOENT)
+        rc = fail(why, "cannot look at", path);
+    close(fd);
+    return rc;
+}
+
+/* Opens the directory of `path`; makes it, and moves obstacles away. */
+static int
+make_way(struct mirror_dir *home, const char *path, const char **name,
+         struct problem *why)
+{
+    char blocked[RESOURCE_PATH_NAME_MAX + 1];
+    int fd;
+
+    for (;;) {
+        int parent_fd = -1;
+        enum status rc;
+
+        fd = descend(home, path, name, true, &parent_fd, blocked);
+        if (fd >= 0)
+            return fd;
+        if (parent_fd < 0) {
+            fail(why, "cannot make the directory of", path);
+            return -1;
+        }
+        /* Each turn moves one obstacle away. */
+        rc = move_aside(home, parent_fd, blocked, NULL, why);
+        close(parent_fd);
+        if (rc)
+            return -1;
+    }
+}
+
+/* To the disk */
+
+/* A new descriptor will do: fsync is about the file, and reports to it earlier
+ * write errors that no descriptor has reported yet. */
+enum status
+mirror_dir_sync_file(int dir_fd, const char *name, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    int fd = openat(dir_fd, name,
+                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd < 0 || fsync(fd))
+        rc = fail(why, "cannot write", name);
+    close_one(fd);
+    return rc;
+}
+
+enum status
+mirror_dir_sync_directory(const struct mirror_dir *home, const char *path,
+                          struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    const char *name;
+    int fd = mirror_dir_directory(home, path, &name);
+    int above = fd;
+
+    if (fd >= 0 && name[0]) {
+        fd = open_in(above, name);
+        if (fd < 0) {
+            int saved = errno;
+
+            close(above);
+            errno = saved;
+        } else {
+            close(above);
+        }
+    }
+    /* If it is no directory now, it has none of our files. */
+    if (fd < 0 && errno != ENOENT && !is_in_the_way(errno))
+        rc = fail(why, "cannot look at", path);
+    if (fd >= 0 && fsync(fd))
+        rc = fail(why, "cannot write the directory", path);
+    close_one(fd);
+    return rc;
+}
+
+/* Putting and removing */
+
+static bool
+set_time(int from_fd, const char *name, int64_t lastmod_us)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
+    int64_t seconds = lastmod_us / 1000000;
+    int64_t rest = lastmod_us % 1000000;
+
+    if (rest < 0) {
+        seconds--;
+        rest += 1000000;
+    }
+    times[1] = (struct timespec){(time_t)seconds, (long)rest * 1000};
+    return !utimensat(from_fd, name, times, AT_SYMLINK_NOFOLLOW);
+}
+
+enum status
+mirror_dir_put(struct mirror_dir *home, int from_fd, const char *name,
+               const char *path, int64_t lastmod_us,
+               struct mirror_dir_mark *mark, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    const char *to;
+    struct stat st;
+    int fd = make_way(home, path, &to, why);
+
+    if (fd < 0)
+        return why->rc;
+    if (!fstatat(fd, to, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode)) {
+        rc = move_aside(home, fd, to, NULL, why);
+        if (rc)
+            goto out;
+    }
+    /* If the file system cannot store the time, that is no failure. */
+    if (lastmod_us != DATETIME_NONE)
+        set_time(from_fd, name, lastmod_us);
+    if (renameat(from_fd, name, fd, to) ||
+        fstatat(fd, to, &st, AT_SYMLINK_NOFOLLOW))
+        rc = fail(why, "cannot write", path);
+    else
+        mark_of(&st, mark);
+out:
+    close(fd);
+    return rc;
+}
+
+/* Removes the directories above `path` from the lowest on, as long as they are
+ * empty; foreign files keep theirs. */
+static void
+remove_empty(const struct mirror_dir *home, const char *path)
+{
+    char above[RESOURCE_PATH_MAX + 1];
+    char *slash;
+
+    snprintf(above, sizeof(above), "%s", path);
+    while ((slash = strrchr(above, '/'))) {
+        const char *name;
+        bool is_gone;
+        int fd;
+
+        *slash = '\0';
+        fd = mirror_dir_directory(home, above, &name);
+        if (fd < 0)
+            return;
+        is_gone = !unlinkat(fd, name, AT_REMOVEDIR);
+        close(fd);
+        if (!is_gone)
+            return;
+    }
+}
+
+enum status
+mirror_dir_remove(struct mirror_dir *home, const char *path,
+                  struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    const char *name;
+    struct stat st;
+    int fd = mirror_dir_directory(home, path, &name);
+
+    if (fd < 0)
+        return errno == ENOENT || is_in_the_way(errno)
+                   ? STATUS_OK
+                   : fail(why, "cannot look at", path);
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) {
+        if (errno != ENOENT)
+            rc = fail(why, "cannot look at", path);
+    } else if (S_ISREG(st.st_mode) && unlinkat(fd, name, 0)) {
+        rc = fail(why, "cannot remove", path);
+    }
+    close(fd);
+    if (!rc)
+        remove_empty(home, path);
+    return rc;
+}
