@@ -2,7 +2,6 @@
  * follow.c - tidings follow: a line, or a command, for each change.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "client/cli/follow_callback.h"
 #include "client/cli/follow_state.h"
 #include "client/cli/run_command.h"
+#include "client/cli/signals.h"
 
 struct follow {
     struct follow_args args;
@@ -30,17 +30,7 @@ struct follow {
  * connection is back by then. */
 #define AWAY_MS 1000
 
-/* For the signal handler, which has no argument for it. */
 static struct td_client *followed;
-static volatile sig_atomic_t is_interrupted;
-
-static void
-on_signal(int number)
-{
-    (void)number;
-    is_interrupted = 1;
-    td_stop(followed);
-}
 
 /* Messages */
 
@@ -103,9 +93,9 @@ run_command(struct follow *f, const struct td_message *message,
         snprintf(seq, sizeof(seq), "%llu", (unsigned long long)change->seq);
         e.seq = change->seq ? seq : NULL;
     }
-    is_good = execute(&e, &is_interrupted);
+    is_good = execute(&e);
     free(line);
-    if (!is_good && !is_interrupted)
+    if (!is_good && !signals_came())
         f->code = EXIT_FAILED;
     return is_good;
 }
@@ -276,17 +266,6 @@ follow_all(struct follow *f)
     return code == EXIT_GONE && f->n_sets > 1 ? EXIT_FAILED : code;
 }
 
-static void
-catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = on_signal};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
-}
-
 static enum exit_code
 run(const struct arguments *arguments)
 {
@@ -302,7 +281,8 @@ run(const struct arguments *arguments)
     f.args.how.on_trouble = on_trouble;
     if (isatty(STDERR_FILENO))
         f.args.how.on_progress = on_progress;
-    catch_signals();
+    signals_stop_client(followed);
+    signals_ignore_pipe();
     code = f.args.callback_listen ? follow_one(&f) : follow_all(&f);
     clear_progress(&f);
     if (code == EXIT_GOOD)

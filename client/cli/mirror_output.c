@@ -4,40 +4,29 @@
 #include "client/cli/mirror_output.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* For the signal handler, which has no argument for it. */
-static struct td_client *stopped;
-
-static void
-on_signal(int number)
-{
-    (void)number;
-    td_stop(stopped);
-}
+#include "client/cli/signals.h"
 
 struct td_client *
 mirror_output_open(const struct arguments *arguments, const char *url,
                    enum exit_code *code)
 {
-    struct sigaction stop = {.sa_handler = on_signal};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct td_client *client;
 
     if (!url && arguments->n_headers) {
         *code = bad_usage("--header needs the URL of the source, too: it goes "
                           "to no other server");
         return NULL;
     }
-    stopped = open_client(arguments, url, code);
-    if (!stopped)
+    client = open_client(arguments, url, code);
+    if (!client)
         return NULL;
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
-    return stopped;
+    signals_stop_client(client);
+    signals_ignore_pipe();
+    return client;
 }
 
 static bool

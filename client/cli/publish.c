@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/limit_options.h"
+#include "client/cli/signals.h"
 
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
@@ -454,16 +454,6 @@ print_full(const struct td_full_receipt *receipt)
     putchar('\n');
 }
 
-/* For the signal handler, which has no argument for it. */
-static struct td_client *publishing;
-
-static void
-on_signal(int number)
-{
-    (void)number;
-    td_stop(publishing);
-}
-
 static void
 on_member(const char *path, const char *value, void *user)
 {
@@ -505,16 +495,13 @@ static enum exit_code
 post_full_often(struct td_client *client, const char *set_url, const char *from,
                 const struct td_full_options *plan, unsigned every_ms)
 {
-    struct sigaction stops = {.sa_handler = on_signal};
     char known[TD_KNOWN_SIZE] = "";
     struct td_full_options how = *plan;
     char position[TD_POSITION_SIZE] = "";
     unsigned pause_ms = 0;
     bool is_first = true;
 
-    publishing = client;
-    sigaction(SIGINT, &stops, NULL);
-    sigaction(SIGTERM, &stops, NULL);
+    signals_stop_client(client);
     how.known = known;
     for (;;) {
         struct td_full_receipt receipt;
@@ -574,6 +561,7 @@ post_full(const struct arguments *arguments)
     if (every_ms) {
         code = post_full_often(client, set_url, given[OPTION_FULL], &how,
                                every_ms);
+        signals_end();
     } else {
         code =
             exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],

@@ -14,16 +14,17 @@
  * compares all resources; a repeat after a crash finds no more differences.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/limit_options.h"
 #include "client/cli/mirror_output.h"
+#include "client/cli/signals.h"
 #include "client/relay/post_search.h"
 #include "client/relay/relay_db.h"
 #include "client/relay/relay_entry.h"
@@ -91,15 +92,13 @@ struct relay {
 static const char made_anew[] =
     "the target was made anew: what was relayed before is not in it";
 
-/* For the signal handler, which has no argument for it. */
-static struct relay *relayed;
-
 static void
-on_signal(int number)
+stop_relay(void *user)
 {
-    (void)number;
-    td_stop(relayed->source);
-    td_stop(relayed->target);
+    struct relay *r = user;
+
+    td_stop(r->source);
+    td_stop(r->target);
 }
 
 /* Ends the relay. */
@@ -699,7 +698,6 @@ static enum exit_code
 run(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    struct sigaction stops = {.sa_handler = on_signal};
     struct relay r = {.limits = &arguments->limits,
                       .keeps_links = given[OPTION_KEEP_LINKS] != NULL};
     struct problem why = {.text = ""};
@@ -740,13 +738,10 @@ run(const struct arguments *arguments)
     if (r.source)
         r.target = open_target(arguments, &r.code);
     if (r.target) {
-        relayed = &r;
-        sigaction(SIGINT, &stops, NULL);
-        sigaction(SIGTERM, &stops, NULL);
+        signals_begin(stop_relay, &r);
         relay(&r, given[OPTION_AFTER] ? given[OPTION_AFTER] : "0",
               given[OPTION_UNTIL] != NULL);
-        signal(SIGINT, SIG_IGN);
-        signal(SIGTERM, SIG_IGN);
+        signals_end();
     }
     td_close(r.source);
     td_close(r.target);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/signals.h"
 
 extern char **environ;
 
@@ -166,7 +167,7 @@ say_failed(const struct execution *e, int status)
 }
 
 bool
-execute(const struct execution *e, const volatile sig_atomic_t *is_interrupted)
+execute(const struct execution *e)
 {
     char **environment = environment_new(e);
     int ends[2];
@@ -190,7 +191,7 @@ execute(const struct execution *e, const volatile sig_atomic_t *is_interrupted)
     if (pid < 0)
         return false;
     status = await(pid);
-    if (status && !*is_interrupted)
+    if (status && !signals_came())
         say_failed(e, status);
     return status == 0;
 }

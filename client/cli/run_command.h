@@ -9,7 +9,6 @@
 #ifndef CLIENT_CLI_RUN_COMMAND_H
 #define CLIENT_CLI_RUN_COMMAND_H
 
-#include <signal.h>
 #include <stdbool.h>
 
 #include "client/tidings.h"
@@ -26,9 +25,8 @@ struct execution {
     size_t size;
 };
 
-/* Runs it and waits for its end. False: it failed; prints the reason unless
- * `*is_interrupted`. */
-bool execute(const struct execution *execution,
-             const volatile sig_atomic_t *is_interrupted);
+/* Runs it and waits for its end. False: it failed; prints the reason, unless a
+ * signal ends the program (signals_came). */
+bool execute(const struct execution *execution);
 
 #endif

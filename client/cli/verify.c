@@ -5,13 +5,13 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "client/cli/find_sets.h"
+#include "client/cli/signals.h"
 
 #define PATTERN_SIZE 4096
 
@@ -28,18 +28,6 @@ struct verify {
     bool is_verbose;
     struct td_client *client;
 };
-
-/* For the signal handler, which has no argument for it. */
-static struct td_client *verified;
-static volatile sig_atomic_t is_interrupted;
-
-static void
-on_signal(int number)
-{
-    (void)number;
-    is_interrupted = 1;
-    td_stop(verified);
-}
 
 static void
 put_member(const char *name, const char *value)
@@ -169,7 +157,7 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
         snprintf(path, sizeof(path), "%s/changes", sets->gl_pathv[i]);
         if (!is_there(path))
             continue;
-        if (is_interrupted) {
+        if (signals_came()) {
             say("stopped before %s", path);
             return EXIT_FAILED;
         }
@@ -190,7 +178,7 @@ verify_source(struct verify *v, const char *url)
     enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
 
     for (size_t i = 0; !code && i < sets.n; i++) {
-        if (is_interrupted) {
+        if (signals_came()) {
             say("stopped before %s", sets.urls[i]);
             result = EXIT_FAILED;
             break;
@@ -241,7 +229,6 @@ verify(struct verify *v, const char *where)
 static enum exit_code
 run(const struct arguments *arguments)
 {
-    struct sigaction stop = {.sa_handler = on_signal};
     struct verify v = {
         .is_json = arguments->options[OPTION_JSON] != NULL,
         .is_verbose = arguments->options[OPTION_VERBOSE] != NULL,
@@ -254,15 +241,12 @@ run(const struct arguments *arguments)
     v.client = open_client(arguments, arguments->operands[0], &code);
     if (!v.client)
         return code;
-    verified = v.client;
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
+    signals_stop_client(v.client);
     if (is_url(arguments->operands[0]))
         code = verify_source(&v, arguments->operands[0]);
     else
         code = verify(&v, arguments->operands[0]);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    signals_end();
     td_close(v.client);
     return code;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/signals.h"
 #include "client/watch/file_uri.h"
 
 enum {
@@ -32,26 +33,10 @@ static const struct option_row options[] = {
     {NULL, NULL, NULL},
 };
 
-/* For the signal handler, which has no argument for it. */
-static struct watch *watched;
-
 static void
-on_signal(int number)
+stop_watch(void *user)
 {
-    (void)number;
-    watch_stop(watched);
-}
-
-static void
-catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = on_signal};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); /* the write fails, too */
-    sigaction(SIGIO, &ignore, NULL);   /* of a lease: filehash.h */
+    watch_stop(user);
 }
 
 /* Prints a line for whoever waits for it; without a reader, the watch still
@@ -83,14 +68,16 @@ on_warning(const char *text, void *user)
 static enum exit_code
 watch(const struct watch_options *how)
 {
+    struct watch *watched = watch_new(how);
     enum watch_end end;
 
-    watched = watch_new(how);
     if (!watched) {
         say("no memory or descriptors left");
         return EXIT_FAILED;
     }
-    catch_signals();
+    signals_begin(stop_watch, watched);
+    signals_ignore_pipe();
+    signal(SIGIO, SIG_IGN); /* of a lease: file_digest.h */
     end = watch_run(watched);
     if (end != WATCH_GOOD)
         say("%s", watch_trouble(watched));
