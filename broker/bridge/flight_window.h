@@ -1,10 +1,10 @@
 /*
  * flight_window.h - messages that are published and not finished.
  *
- *   flight_window_add --> (kept in mqtt.db) --> flight_window_sent -->
- * flight_window_take |              by its mid
- *                                              +--> in flight      |
- *                                                                  +--> done
+ *     flight_window_add     a message is made, and mqtt.db notes its end
+ *     flight_window_sent    it is in flight, found by its mid
+ *     flight_window_take    it is acknowledged
+ *     flight_window_release it and all earlier ones of its set are done
  *
  * The window counts two things. In flight are messages that the MQTT broker has
  * not acknowledged: `max` messages, FLIGHT_WINDOW_BYTES. Held are all flights,

@@ -268,7 +268,7 @@ static bool
 is_no_post(const struct inbound *in, const struct mqtt_received *message)
 {
     return message->payload.size == 0 ||
-           topic_is_told(in->config->prefix, message->topic) ||
+           topic_is_own(in->config->prefix, message->topic) ||
            slice_starts(message->payload, JSON_PROBLEM_START);
 }
 

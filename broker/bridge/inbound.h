@@ -1,9 +1,9 @@
 /*
  * inbound.h - messages of an MQTT broker become posts.
  *
- *   received ... --> held --> ingest ... --> committed --> acknowledged
- *                     ^                          |
- *                     +-- no room now: again ----+
+ *   received ... --> inbox --> ingest ... --> committed --> acknowledged
+ *                      ^                          |
+ *                      +-- no room now: again ----+
  *
  * The client hands all messages of a round to the log together, and writes only
  * when the log has answered for all of them: first the acknowledgements (QoS

@@ -157,11 +157,11 @@ lane_row(const struct lane *lane)
 }
 
 void
-lane_tell(struct lane *lane, uint64_t upto, const struct digest *digest)
+lane_note_made(struct lane *lane, uint64_t upto, const struct digest *digest)
 {
-    lane->told_upto = upto;
-    lane->told_digest = *digest;
-    lane->has_told_digest = true;
+    lane->made_upto = upto;
+    lane->made_digest = *digest;
+    lane->has_made_digest = true;
     if (upto > lane->begun)
         lane->begun = upto;
 }
@@ -182,9 +182,9 @@ lane_pass(struct lane *lane, uint64_t upto)
         lane->n_begun++;
     if (upto > lane->begun)
         lane->begun = upto;
-    if (upto > lane->told_upto) {
-        lane->told_upto = upto;
-        lane->has_told_digest = false;
+    if (upto > lane->made_upto) {
+        lane->made_upto = upto;
+        lane->has_made_digest = false;
     }
 }
 
@@ -192,8 +192,8 @@ void
 lane_rewind(struct lane *lane)
 {
     flight_window_orphan(&lane->out->window, &lane->flights);
-    lane->begun = lane->told_upto = lane_acked(lane);
-    lane->has_told_digest = false;
+    lane->begun = lane->made_upto = lane_acked(lane);
+    lane->has_made_digest = false;
     lane->n_begun = 0;
 }
 

@@ -2,13 +2,13 @@
  * lane.h - a set's cursor in a bridge: its acknowledged position, the messages
  * on their way behind it, and the messages to repeat.
  *
- *     acked       told       begun                  the set's head
+ *     acked       made       begun                  the set's head
  *       |          |           |                          |
  *   ----+----------+-----------+------+------+------------+
  *       |<----- ends[0 .. n_begun) -->|<- ends[n_begun .. n) : of messages that
  *       |     messages in flight      |   were begun before, and are made again
  *
- * `begun` moves when a message is made. `told` follows it if the bridge
+ * `begun` moves to the end of the last message. `made` follows it if the bridge
  * publishes each change as a message, too. `acked` moves when all messages up
  * to an end are acknowledged. After the end of a connection or the refusal of a
  * message the lane goes back to `acked`. mqtt.db keeps `ends` with it, so
@@ -78,13 +78,13 @@ struct lane {
     int64_t resume_us; /* steady: end of the pause */
 
     _Atomic(uint64_t) acked; /* relaxed: reports read it */
-    uint64_t begun, told_upto;
-    struct digest told_digest; /* d(told_upto), if it is known */
+    uint64_t begun, made_upto;
+    struct digest made_digest; /* d(made_upto), if it is known */
 
     char epoch[EPOCH_SIZE + 1];
     uint8_t reason; /* of the MQTT broker's refusal; 0: none; under
                        out->mutex */
-    bool has_told_digest;
+    bool has_made_digest;
     bool is_there; /* the last look at all sets found it */
     bool is_kept;  /* mqtt.db has a row */
     struct lane_position position;
@@ -118,7 +118,8 @@ MUST_CHECK enum status lane_begin(struct lane *lane, uint64_t last,
 
 /* Notes that messages for all entries up to `upto` were made; `digest` is
  * d(upto). */
-void lane_tell(struct lane *lane, uint64_t upto, const struct digest *digest);
+void lane_note_made(struct lane *lane, uint64_t upto,
+                    const struct digest *digest);
 
 /* Notes that everything up to `upto` is acknowledged. */
 void lane_move(struct lane *lane, uint64_t upto);

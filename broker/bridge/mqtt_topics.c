@@ -64,7 +64,7 @@ topic_rejected(const char *prefix)
 }
 
 bool
-topic_is_told(const char *prefix, const char *topic)
+topic_is_own(const char *prefix, const char *topic)
 {
     return !strcmp(topic, topic_status(prefix).text) ||
            !strcmp(topic, topic_rejected(prefix).text) ||

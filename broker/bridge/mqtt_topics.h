@@ -33,6 +33,6 @@ struct topic_name topic_rejected(const char *prefix);
 
 /* True if a bridge with that prefix itself publishes position, status or
  * rejections on the topic. */
-bool topic_is_told(const char *prefix, const char *topic);
+bool topic_is_own(const char *prefix, const char *topic);
 
 #endif

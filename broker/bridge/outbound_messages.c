@@ -54,8 +54,8 @@ pass_over_large(struct lane *lane, uint64_t seq, uint64_t where, size_t size,
 static enum status
 pass_over_gone(struct lane *lane, struct problem *why)
 {
-    bool is_within = lane->told_upto < lane->begun; /* a notification */
-    uint64_t after = is_within ? lane->told_upto : lane->begun, upto;
+    bool is_within = lane->made_upto < lane->begun; /* a notification */
+    uint64_t after = is_within ? lane->made_upto : lane->begun, upto;
     struct head head;
 
     if (!log_head(lane->set->log, &head)) {
@@ -98,9 +98,9 @@ write_payload(struct lane *lane, struct message_wish *wish,
               struct outbound_message *made, struct problem *why)
 {
     struct outbound *out = lane->out;
-    const struct coverage before = {.last = lane->told_upto,
-                                    .has_digest = lane->has_told_digest,
-                                    .digest = lane->told_digest};
+    const struct coverage before = {.last = lane->made_upto,
+                                    .has_digest = lane->has_made_digest,
+                                    .digest = lane->made_digest};
     const struct coverage *covered = wish->covered;
     enum status rc;
 
@@ -140,10 +140,10 @@ add_message(struct lane *lane, struct outbound_message *made, uint64_t where,
     return STATUS_OK;
 }
 
-/* Makes a notification of the entries behind `begun`. *is_told: there were
+/* Makes a notification of the entries behind `begun`. *is_made: there were
  * some. */
 static enum status
-make_notification(struct reading *r, bool *is_told, struct problem *why)
+make_notification(struct reading *r, bool *is_made, struct problem *why)
 {
     struct lane *lane = r->lane;
     struct outbound *out = lane->out;
@@ -157,26 +157,26 @@ make_notification(struct reading *r, bool *is_told, struct problem *why)
         .max_bytes = end != UINT64_MAX || room < usual ? room : usual,
         .covered = &r->covered,
     };
-    bool is_new, tells_changes = out->config->publish & BRIDGE_CHANGES;
+    bool is_new, wants_changes = out->config->publish & BRIDGE_CHANGES;
     enum status rc = write_payload(lane, &wish, &made, why);
 
-    *is_told = !rc && made.last > made.after;
-    if (!*is_told)
+    *is_made = !rc && made.last > made.after;
+    if (!*is_made)
         return rc;
     if (made.size > room) {
         forget_payload(out, made.offset);
         return pass_over_large(lane, made.last, made.last, made.size, room,
                                why);
     }
-    rc = add_message(lane, &made, tells_changes ? 0 : made.last, why);
+    rc = add_message(lane, &made, wants_changes ? 0 : made.last, why);
     if (rc)
         return rc;
     if (lane_begin(lane, made.last, &is_new)) {
         lane_rewind(lane); /* drops the messages of this turn, too */
         return problem_memory(why);
     }
-    if (!tells_changes)
-        lane_tell(lane, made.last, &r->covered.digest);
+    if (!wants_changes)
+        lane_note_made(lane, made.last, &r->covered.digest);
     if (is_new) {
         lane_note(lane);
         out->unkept.must_keep = true;
@@ -196,14 +196,14 @@ find_batch(struct reading *r, uint64_t seq, struct problem *why)
                     seq - 1, LOG_DISK, &r->batch, why);
 }
 
-/* Makes a message of the change behind `told_upto`. */
+/* Makes a message of the change behind `made_upto`. */
 static enum status
-make_change(struct reading *r, bool *is_told, struct problem *why)
+make_change(struct reading *r, bool *is_made, struct problem *why)
 {
     struct lane *lane = r->lane;
     struct outbound *out = lane->out;
     struct outbound_message made = {.is_change = true};
-    uint64_t seq = lane->told_upto + 1,
+    uint64_t seq = lane->made_upto + 1,
              where = seq < lane->begun ? 0 : seq; /* 0 within a notification */
     struct message_wish wish = {
         .after = seq - 1,
@@ -215,8 +215,8 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     size_t room;
     enum status rc = find_batch(r, seq, why);
 
-    *is_told = !rc && r->batch;
-    if (!*is_told)
+    *is_made = !rc && r->batch;
+    if (!*is_made)
         return rc;
     entry = &r->batch->entries[seq - r->batch->first];
     made.kind = fragment_kind(r->batch->bytes + entry->offset, entry->stamp);
@@ -231,20 +231,20 @@ make_change(struct reading *r, bool *is_told, struct problem *why)
     rc = add_message(lane, &made, where, why);
     if (rc)
         return rc;
-    lane_tell(lane, seq, &r->covered.digest);
+    lane_note_made(lane, seq, &r->covered.digest);
     return STATUS_OK;
 }
 
 static enum status
-make_next(struct reading *r, bool *is_told, struct problem *why)
+make_next(struct reading *r, bool *is_made, struct problem *why)
 {
     const struct lane *lane = r->lane;
-    bool tells_notifications =
+    bool wants_notifications =
         lane->out->config->publish & BRIDGE_NOTIFICATIONS;
 
-    if (tells_notifications && lane->told_upto == lane->begun)
-        return make_notification(r, is_told, why);
-    return make_change(r, is_told, why);
+    if (wants_notifications && lane->made_upto == lane->begun)
+        return make_notification(r, is_made, why);
+    return make_change(r, is_made, why);
 }
 
 static bool
