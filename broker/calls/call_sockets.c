@@ -134,7 +134,7 @@ begin_watching(struct watch *w, struct shard *shard, int events)
 {
     w->shard = shard;
     if (!w->has_poll &&
-        uv_poll_init(&shard->caller->loop, &w->poll, w->watched))
+        uv_poll_init(loop_uv(shard->caller->loop), &w->poll, w->watched))
         return;
     w->poll.data = w;
     w->has_poll = true;

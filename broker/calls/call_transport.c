@@ -90,9 +90,9 @@ set_due(struct shard *shard)
 }
 
 static void
-on_timer(uv_timer_t *timer)
+on_alarm(struct alarm *alarm)
 {
-    set_due(timer->data);
+    set_due(list_entry(alarm, struct shard, alarm));
 }
 
 static int
@@ -101,11 +101,12 @@ on_time(CURLM *multi, long wait_ms, void *user)
     struct shard *shard = user;
 
     (void)multi;
-    uv_timer_stop(&shard->timer);
+    loop_clear_alarm(shard->caller->loop, &shard->alarm);
     if (wait_ms == 0)
         set_due(shard);
     else if (wait_ms > 0)
-        uv_timer_start(&shard->timer, on_timer, (uint64_t)wait_ms, 0);
+        loop_set_alarm(shard->caller->loop, &shard->alarm,
+                       clock_steady_us() + (int64_t)wait_ms * 1000);
     return 0;
 }
 
@@ -127,8 +128,7 @@ shard_open(struct caller *caller, struct shard *shard)
         curl_multi_cleanup(multi);
         return false;
     }
-    uv_timer_init(&caller->loop, &shard->timer);
-    shard->timer.data = shard;
+    shard->alarm.ring = on_alarm;
     shard->multi = multi;
     return true;
 }
@@ -468,12 +468,8 @@ call_transport_fini(struct caller *caller)
         call_transfer_free(list_entry(node, struct call_transfer, node));
     }
     for (unsigned i = 0; i < g->n_shards; i++) {
-        struct shard *shard = &g->shards[i];
-
-        if (!shard->multi)
-            continue;
-        curl_multi_cleanup(shard->multi); /* closes its connections */
-        uv_close((uv_handle_t *)&shard->timer, NULL);
+        if (g->shards[i].multi)
+            curl_multi_cleanup(g->shards[i].multi); /* closes its connections */
     }
     watching_fini(g);
 }

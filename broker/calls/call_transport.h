@@ -1,14 +1,12 @@
 /*
  * call_transport.h - the parts of a caller. For the files named here only.
- * Everything belongs to the caller's thread, except the members under "Other
- * threads".
+ * Everything belongs to the caller's thread.
  *
  *     call_queue.c     hosts with waiting calls, and their turns
  *     call_transport.c   calls that are under way: libcurl
  *     call_transfer.c  one of them (call_transfer.h)
  *     call_sockets.c  their descriptors
- *     alarms.c    timers
- *     caller.c    the thread: its loop, its mailbox, its life
+ *     caller.c    the thread: its loop, its life
  *
  * The states of a call:
  *
@@ -26,16 +24,14 @@
 #ifndef BROKER_CALLS_CALL_TRANSPORT_H
 #define BROKER_CALLS_CALL_TRANSPORT_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
 #include <curl/curl.h>
 
-#include "base/jobs.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/thread.h"
 #include "broker/calls/caller.h"
 
@@ -79,8 +75,8 @@ struct turns {
 /* One multi handle, and libcurl's requests to the loop. */
 struct shard {
     struct caller *caller;
-    CURLM *multi; /* NULL: not needed yet */
-    uv_timer_t timer;
+    CURLM *multi;        /* NULL: not needed yet */
+    struct alarm alarm;  /* the time that libcurl asked for */
     struct list due;     /* in calling.due: its time has come */
     struct list touched; /* in calling.touched: may have results */
 };
@@ -103,33 +99,14 @@ struct call_transport {
     size_t n_watches;
 };
 
-struct alarms {
-    struct alarm *first;
-    uv_timer_t timer;
-    int64_t due_us; /* of the timer, if it is active */
-    bool is_ringing;
-};
-
 struct caller {
     struct caller_options options;
     struct thread thread;
-    uv_loop_t loop;
-    uv_async_t async;
-    uv_prepare_t prepare;
-    uv_idle_t idle; /* active: the loop must not sleep */
+    struct loop *loop;
     struct turns turns;
     struct call_transport calling;
-    struct alarms alarms;
-    struct jobs jobs;
-    bool is_cut; /* at the end: no call goes on, none begins */
-
-    /* Other threads */
-
-    atomic_bool is_wanted; /* caller_wake has asked, on_wake not yet run */
-    pthread_mutex_t mutex; /* protects all below */
-    struct list mailbox;
-    bool is_ending;
-    bool is_ended; /* the async handle must not be used any more */
+    struct task end; /* posted by caller_stop */
+    bool is_cut;     /* at the end: no call goes on, none begins */
 };
 
 /* call_queue.c */
@@ -196,12 +173,5 @@ void watching_fini(struct call_transport *calling);
 /* For libcurl: CURLMOPT_SOCKETFUNCTION; `user` is the shard. */
 int call_transport_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
                              void *socket_user);
-
-/* alarms.c */
-
-void alarms_init(struct caller *caller);
-
-/* Cancels all alarms. */
-void alarms_fini(struct caller *caller);
 
 #endif

@@ -4,7 +4,7 @@
  * A caller is one thread with a loop (libuv), on which thousands of calls are
  * under way at once over kept-alive connections (libcurl, several multi handles
  * by host: with one alone the cost of a call grows with their number). The user
- * lives on that thread, too: on_start, on_wake, timers and jobs run on it, and
+ * lives on that thread, too: on_begin, on_wake, alarms and jobs run on it, and
  * all functions here are called on it unless they say "any thread".
  *
  * The cost of a call is limited: by a deadline over all of it (a trickling
@@ -50,8 +50,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/job.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "proto/buf.h"
 #include "proto/network_address.h"
 #include "proto/problem.h"
@@ -212,29 +212,15 @@ void caller_go(struct caller *caller, struct call *call, bool ready);
  * neither. */
 void caller_cancel(struct caller *caller, struct call *call);
 
-/* Timers */
-
-/* A member of its owner's struct; all zero before its first use. */
-struct alarm {
-    void (*ring)(struct alarm *alarm);
-
-    /* The caller's own. */
-    int64_t at_us;
-    struct alarm *child, *next, *prev;
-    bool is_set;
-};
-
-/* Rings once at `at_us` (steady clock) or soon after, never before this has
- * returned; if set again, only the last time counts. Tens of thousands may be
- * set at once; needs no memory. */
+/* Alarms, as loop_set_alarm (base/loop.h). */
 void caller_set_alarm(struct caller *caller, struct alarm *alarm,
                       int64_t at_us);
 void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
 
 /* Jobs */
 
-/* Runs job->work, which may block, on the worker pool, then job->done here
- * (job.h). Always calls `done`. */
+/* Runs job->work, which may block, on the worker pool, then job->done here.
+ * Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
 
 /* Counts the calls under way and those that wait for their turn. */

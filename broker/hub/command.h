@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/job.h"
+#include "base/loop.h"
 #include "proto/buf.h"
 #include "proto/change_filter.h"
 #include "proto/problem.h"

@@ -601,8 +601,8 @@ open_new(struct connection *c, int *fd, const struct sockaddr *peer)
 
     if (!rc)
         rc = find_descriptor(c, fd);
-    if (!rc &&
-        !socket_open(&c->socket, &s->loop, *fd, s->server->tls, on_ready))
+    if (!rc && !socket_open(&c->socket, loop_uv(s->loop), *fd, s->server->tls,
+                            on_ready))
         rc = STATUS_MEMORY;
     return rc;
 }

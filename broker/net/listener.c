@@ -224,7 +224,7 @@ pause_accepting(struct service *service)
 static void
 accept_some(uv_poll_t *poll, int status, int events)
 {
-    struct service *service = poll->loop->data;
+    struct service *service = poll->data;
     int listener = service->listeners.fds[poll - service->listeners.polls];
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 
@@ -280,10 +280,11 @@ listeners_open(struct service *service, const struct addresses *addresses,
                 close(fd);
             return STATUS_IO;
         }
-        if (uv_poll_init(&service->loop, &l->polls[i], fd)) {
+        if (uv_poll_init(loop_uv(service->loop), &l->polls[i], fd)) {
             close(fd);
             return problem_memory(why);
         }
+        l->polls[i].data = service;
         l->fds[l->n++] = fd;
     }
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -145,7 +145,7 @@ server_stop_accepting(struct server *server)
 {
     atomic_store(&server->is_stopping, true);
     for (unsigned i = 0; i < server->n_services; i++)
-        service_poke(&server->services[i]);
+        service_wake(&server->services[i]);
 }
 
 unsigned

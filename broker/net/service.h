@@ -2,26 +2,24 @@
  * service.h - one service thread: its loop and its data.
  *
  * For this folder only. Everything in a struct service belongs to its thread,
- * except the members under "Other threads".
+ * but service_end writes the end before it posts it.
  *
- *     uv_loop --+-- poll         listeners, connections
- *               +-- async        wakes, posted tasks, the end
- *               +-- prepare      before each sleep: what was put off, the end
- *               +-- check        after each round: what was put off
- *               +-- timer        once a second: deadlines
- *               +-- worker pool  service_work
+ *     loop --+-- descriptors  listeners, connections
+ *            +-- on_wake      service_wake, the end of accepting
+ *            +-- tasks        service_post, the end
+ *            +-- on_turn      before each sleep: what was put off, the end
+ *            +-- alarms       once a second: deadlines; on_tick; later wakes
+ *            +-- worker pool  service_work
  */
 #ifndef BROKER_NET_SERVICE_H
 #define BROKER_NET_SERVICE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
-#include "base/jobs.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/thread.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/listener.h"
@@ -52,14 +50,10 @@ struct service {
     unsigned number;
     struct thread thread;
 
-    uv_loop_t loop;
-    uv_async_t async;
-    uv_prepare_t prepare;
-    uv_check_t check;
-    uv_timer_t timer;
-    uv_timer_t end_timer;  /* for the end of the wait */
-    uv_timer_t tick_timer; /* on_tick */
-    uv_timer_t wake_timer; /* service_wake_later */
+    struct loop *loop;   /* NULL: not made */
+    struct alarm second; /* connection_check */
+    struct alarm tick;   /* on_tick */
+    struct alarm wake;   /* service_wake_later */
     struct listeners listeners;
 
     /* Each connection is in one of these: those that wait for a request,
@@ -73,10 +67,12 @@ struct service {
     /* Connections that the end waits for: connection_set_busy. */
     unsigned n_busy;
 
-    struct jobs jobs;
-    bool has_loop;  /* the loop and its handles were made */
-    bool is_ending; /* service_end was called; see service.c, "The end" */
-    bool is_cut;    /* at the end: all connections have been killed */
+    atomic_bool is_end_asked; /* service_end; see service.c, "The end" */
+    struct task end;          /* posted by it */
+    struct alarm late_end;    /* the end of the wait, at cut_at_us */
+    int64_t cut_at_us;        /* steady clock */
+    bool is_ending;
+    bool is_cut; /* at the end: all connections have been killed */
 
     struct slot *slots; /* the first one is never used */
     uint32_t n_slots;
@@ -87,15 +83,6 @@ struct service {
     char scratch[SCRATCH_SIZE];
     struct request_head head; /* of the request in on_request */
     char input[INPUT_SIZE];   /* bytes of one read */
-
-    /* Other threads */
-
-    atomic_bool is_wanted; /* service_wake has asked, on_wake not yet run */
-    pthread_mutex_t mutex; /* protects all below */
-    struct list mailbox;
-    bool is_ended; /* the async handle must not be used any more */
-    bool is_end_asked;
-    int64_t cut_at_us; /* steady clock: the latest end */
 };
 
 struct server {
@@ -124,7 +111,7 @@ MUST_CHECK enum status service_start(struct service *service,
                                      struct problem *why);
 
 /* Lets the thread end, at `cut_at_us` at the latest. Runs earlier tasks first,
- * and waits for the requests that they start. */
+ * and waits for the requests that they start. A second call does nothing. */
 void service_end(struct service *service, int64_t cut_at_us);
 
 /* Waits for the end of the thread. */
@@ -135,8 +122,5 @@ void service_fini(struct service *service);
 
 /* The Date header of this second; lent until the next call. */
 const char *service_date(struct service *service);
-
-/* Wakes the service's loop. Any thread. */
-void service_poke(struct service *service);
 
 #endif

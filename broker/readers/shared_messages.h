@@ -37,8 +37,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/job.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"

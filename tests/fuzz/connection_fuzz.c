@@ -98,7 +98,7 @@ static struct world {
     struct buf input;  /* the bytes that the client sends */
     size_t n_sent;     /* of it */
     struct buf got;    /* the bytes that the client has read */
-    struct job *job;   /* that the worker pool has to do; or NULL */
+    uv_work_t *job;    /* that the worker pool has to do; or NULL */
     unsigned n_bodies; /* of answers, not freed yet */
 
     unsigned n_asked;
@@ -184,24 +184,29 @@ tcp_peer(int fd, struct sockaddr_storage *peer)
     FUZZ_ASSERT(address_read("192.0.2.1", peer));
 }
 
-void
-jobs_work(struct jobs *jobs, struct job *job)
+/* libuv's worker pool. */
+int
+uv_queue_work(uv_loop_t *loop, uv_work_t *job, uv_work_cb work,
+              uv_after_work_cb done)
 {
-    (void)jobs;
+    (void)loop;
     FUZZ_ASSERT(!world.job);
+    job->work_cb = work;
+    job->after_work_cb = done;
     world.job = job;
+    return 0;
 }
 
 static bool
 run_job(void)
 {
-    struct job *job = world.job;
+    uv_work_t *job = world.job;
 
     if (!job)
         return false;
     world.job = NULL;
-    job->work(job);
-    job->done(job);
+    job->work_cb(job);
+    job->after_work_cb(job, 0);
     return true;
 }
 
@@ -558,8 +563,8 @@ set_up(void)
     clients_init(server->clients, 100);
     service = &server->services[0];
     FUZZ_ASSERT(!service_init(service, server, 0, &nowhere, &why));
-    uv_timer_stop(&service->timer);
-    uv_timer_stop(&service->tick_timer);
+    loop_clear_alarm(service->loop, &service->second);
+    loop_clear_alarm(service->loop, &service->tick);
 }
 
 static void
@@ -637,7 +642,7 @@ turn(void)
             has_moved = true;
         }
     }
-    uv_run(&service->loop, UV_RUN_NOWAIT);
+    uv_run(loop_uv(service->loop), UV_RUN_NOWAIT);
     return receive() || has_moved;
 }
 

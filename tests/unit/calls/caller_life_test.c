@@ -1,5 +1,5 @@
-/* The thread of a caller: its beginning and end, tasks from other threads,
- * jobs, and descriptors. Alarms: caller_alarms_test.c. */
+/* The thread of a caller: its beginning and end, and descriptors. Tasks, jobs,
+ * alarms: tests/unit/base/loop_test.c. */
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -152,92 +152,6 @@ TEST(calls_of_every_state_are_cut_at_the_end)
         assert_int_equal(waiting[i].place, 0);
 }
 
-/* Wakes and tasks of other threads */
-
-static atomic_uint n_made, n_seen;
-
-static void
-on_wake(struct caller *caller, void *user)
-{
-    (void)caller;
-    (void)user;
-    atomic_store(&n_seen, atomic_load(&n_made));
-    if (atomic_load(&n_seen) == 4000)
-        sem_post(&all_done);
-}
-
-static void *
-make_and_wake(void *user)
-{
-    (void)user;
-    for (unsigned i = 0; i < 1000; i++) {
-        atomic_fetch_add(&n_made, 1);
-        caller_wake(called.caller);
-    }
-    return NULL;
-}
-
-TEST(no_wake_is_lost)
-{
-    struct caller_options options = {
-        .connections = 1, .host_connections = 1, .on_wake = on_wake};
-    pthread_t threads[4];
-
-    n_made = 0;
-    called_open_with(&options, "");
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, make_and_wake, NULL),
-                         0);
-    for (unsigned i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    called_wait(&all_done);
-}
-
-static struct numbered {
-    struct task task;
-    unsigned thread, number;
-} posted[4][500];
-
-static unsigned next_of[4], n_posted;
-
-static void
-run_numbered(struct task *task)
-{
-    struct numbered *n = list_entry(task, struct numbered, task);
-
-    assert_int_equal(n->number, next_of[n->thread]++);
-    if (++n_posted == 2000)
-        sem_post(&all_done);
-}
-
-static void *
-post_numbered(void *user)
-{
-    struct numbered *all = user;
-
-    for (unsigned i = 0; i < 500; i++)
-        caller_post(called.caller, &all[i].task);
-    return NULL;
-}
-
-TEST(tasks_run_in_the_order_of_their_thread)
-{
-    pthread_t threads[4];
-
-    called_open(1, 1, "");
-    n_posted = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        next_of[i] = 0;
-        for (unsigned k = 0; k < 500; k++)
-            posted[i][k] = (struct numbered){{.run = run_numbered}, i, k};
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, post_numbered, posted[i]), 0);
-    }
-    for (unsigned i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    called_wait(&all_done);
-}
-
 /* A call that begins at the end of a turn goes on without a further push. */
 static struct trial started_by_turn;
 static bool is_started;
@@ -261,48 +175,6 @@ TEST(a_call_started_at_the_end_of_a_turn_is_made)
     called_open_with(&options, LOOPBACK);
     trial_wait(&started_by_turn);
     assert_int_equal(started_by_turn.call.status, 200);
-}
-
-/* Jobs */
-
-static struct busy {
-    struct job job;
-    pthread_t worker;
-} busy[50];
-
-static unsigned n_busy;
-
-static void
-work_busy(struct job *job)
-{
-    list_entry(job, struct busy, job)->worker = pthread_self();
-}
-
-static void
-done_busy(struct job *job)
-{
-    assert_false(pthread_equal(list_entry(job, struct busy, job)->worker,
-                               pthread_self()));
-    if (++n_busy == 50)
-        sem_post(&all_done);
-}
-
-static void
-start_busy_now(void *user)
-{
-    (void)user;
-    for (unsigned i = 0; i < 50; i++) {
-        busy[i].job = (struct job){work_busy, done_busy};
-        caller_work(called.caller, &busy[i].job);
-    }
-}
-
-TEST(jobs_are_done_elsewhere_and_told_here)
-{
-    n_busy = 0;
-    called_open(1, 1, "");
-    called_do(start_busy_now, NULL);
-    called_wait(&all_done);
 }
 
 /* Descriptors */

@@ -1,0 +1,89 @@
+/*
+ * loop.h - the loop of a thread: runs what its descriptors, its alarms and
+ * other threads cause, one after the other, on libuv.
+ *
+ *     loop_post ----> mailbox ----> task->run  --+
+ *     loop_wake ------------------> on_wake    --+
+ *     loop_work ----> worker pool > job->done  --+--> on_turn --> sleeps
+ *     loop_set_alarm -------------> alarm->ring -+
+ *     descriptors (loop_uv) ---------------------+
+ *
+ *     running --loop_end--> ending --mailbox empty, no jobs--> loop_run returns
+ *
+ * Threads: a loop belongs to the thread that runs it, and all functions are
+ * called on it unless they say "any thread". Before loop_run and after it the
+ * thread that made the loop owns it.
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/alarms.h"
+#include "base/list.h"
+
+struct loop;
+struct uv_loop_s;
+
+/* A task that another thread posts; a member of its owner's struct. */
+struct task {
+    struct list node;
+    void (*run)(struct task *task); /* may free it */
+};
+
+/* `work`, which may block, runs on the worker pool, then `done` on the loop. A
+ * member of its owner's struct. */
+struct job {
+    void (*work)(struct job *job);
+    void (*done)(struct job *job); /* may free it */
+};
+
+struct loop_calls {
+    /* After loop_wake. NULL: nothing to do. */
+    void (*on_wake)(void *user);
+
+    /* Before each sleep, after everything else of the turn. Returns true if
+     * there is more to do: then the loop looks at its descriptors without
+     * sleeping, and calls it again. NULL: nothing to do. */
+    bool (*on_turn)(void *user);
+};
+
+/* Makes a loop, which calls back with `user`. NULL: no memory, or no
+ * descriptors. */
+struct loop *loop_new(const struct loop_calls *calls, void *user);
+
+/* Frees the loop, after it has run tasks that were posted after the end.
+ * Before, the user closes its own handles (uv_close); their callbacks run in
+ * here. Returns false if one is still open, a mistake: then the loop is not
+ * freed. NULL is allowed. */
+bool loop_free(struct loop *loop);
+
+/* Returns after loop_end. */
+void loop_run(struct loop *loop);
+
+/* Lets loop_run return: as soon as all posted tasks have run, and all jobs have
+ * called `done`. From now on no alarm rings. May be repeated. */
+void loop_end(struct loop *loop);
+
+/* The loop of libuv, for descriptors of the user. */
+struct uv_loop_s *loop_uv(struct loop *loop);
+
+/* Makes on_wake run soon. Any thread. Several calls may cause one on_wake, but
+ * each is followed by one, which sees everything that its thread did before. */
+void loop_wake(struct loop *loop);
+
+/* Runs task->run on the loop. Any thread; in order per posting thread. */
+void loop_post(struct loop *loop, struct task *task);
+
+/* Runs job->work on the worker pool, then job->done here. Always calls `done`:
+ * without memory both run at once, in here. */
+void loop_work(struct loop *loop, struct job *job);
+
+/* Rings once at `at_us` (steady clock) or soon after, never before this has
+ * returned; if set again, only the last time counts. Needs no memory, cannot
+ * fail. An alarm that is always due leaves descriptors their share. */
+void loop_set_alarm(struct loop *loop, struct alarm *alarm, int64_t at_us);
+void loop_clear_alarm(struct loop *loop, struct alarm *alarm);
+
+#endif
