@@ -10,31 +10,13 @@
  * than half, that of the unproven only while they hold less than a quarter. So
  * however many of both hang, a quarter is left to the sound calls.
  */
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "base/clock.h"
-#include "broker/calls/call_transport.h"
+#include "broker/calls/caller_state.h"
 #include "proto/buf.h"
 #include "proto/websub.h"
-
-/* The most turns of a round: each may cost a body. */
-#define TURNS_AT_ONCE 256
 
 /* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290
 #define KEY_MAX       300
-
-void
-call_fail(struct call *call, enum call_failure failure, const char *format, ...)
-{
-    va_list args;
-
-    call->failure = failure;
-    va_start(args, format);
-    vsnprintf(call->why, sizeof(call->why), format, args);
-    va_end(args);
-}
 
 /* Hosts */
 
@@ -104,10 +86,10 @@ hash_of(const char *key)
 }
 
 static struct host *
-host_of(struct turns *t, const char *key)
+host_of(struct call_queue *q, const char *key)
 {
     uint32_t hash = hash_of(key);
-    struct host **bucket = &t->hosts[hash % HOST_BUCKETS], *host = *bucket;
+    struct host **bucket = &q->hosts[hash % HOST_BUCKETS], *host = *bucket;
 
     while (host && (host->hash != hash || strcmp(host->key, key) != 0))
         host = host->next;
@@ -138,9 +120,9 @@ first_waiting(const struct host *host)
 }
 
 static void
-drop_if_unused(struct turns *t, struct host *host)
+drop_if_unused(struct call_queue *q, struct host *host)
 {
-    struct host **at = &t->hosts[host->hash % HOST_BUCKETS];
+    struct host **at = &q->hosts[host->hash % HOST_BUCKETS];
 
     if (host->n_held > 0 || first_waiting(host))
         return;
@@ -151,25 +133,23 @@ drop_if_unused(struct turns *t, struct host *host)
 }
 
 static bool
-has_room(const struct turns *t, const struct host *host, enum kind kind)
+has_room(const struct call_queue *q, const struct host *host, enum kind kind)
 {
-    return is_within(t->host_connections, host->n_held, host->n_held_of, kind);
+    return is_within(q->host_connections, host->n_held, host->n_held_of, kind);
 }
 
 /* Puts a host into the rings that it belongs to, after each change. */
 static void
-place(struct turns *t, struct host *host)
+place_host(struct call_queue *q, struct host *host)
 {
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        if (list_is_empty(&host->waiting[kind]) || !has_room(t, host, kind))
+        if (list_is_empty(&host->waiting[kind]) || !has_room(q, host, kind))
             list_remove(&host->turns[kind]);
         else if (list_is_empty(&host->turns[kind]))
-            list_append(&t->rings[kind], &host->turns[kind]);
+            list_append(&q->rings[kind], &host->turns[kind]);
     }
-    drop_if_unused(t, host);
+    drop_if_unused(q, host);
 }
-
-/* Turns */
 
 static enum kind
 kind_of(const struct call *call)
@@ -178,287 +158,131 @@ kind_of(const struct call *call)
 }
 
 static bool
-is_due(const struct turns *t, enum kind kind)
+is_kind_due(const struct call_queue *q, enum kind kind)
 {
-    return !list_is_empty(&t->rings[kind]) &&
-           is_within(t->connections, t->n_held, t->n_held_of, kind);
+    return !list_is_empty(&q->rings[kind]) &&
+           is_within(q->connections, q->n_held, q->n_held_of, kind);
 }
 
-/* Returns the kind whose turn it is, beginning with t->next; KINDS: none. */
+/* Returns the kind whose turn it is, beginning with q->next; KINDS: none. */
 static enum kind
-due_kind(const struct turns *t)
+due_kind(const struct call_queue *q)
 {
     for (unsigned i = 0; i < KINDS; i++) {
-        enum kind kind = (t->next + i) % KINDS;
+        enum kind kind = (q->next + i) % KINDS;
 
-        if (is_due(t, kind))
+        if (is_kind_due(q, kind))
             return kind;
     }
     return KINDS;
 }
 
-bool
-turns_are_due(const struct turns *t)
-{
-    return due_kind(t) != KINDS || !list_is_empty(&t->failed);
-}
-
-/* Takes out the call whose turn it is; NULL: none. */
-static struct call *
-next_call(struct turns *t)
-{
-    enum kind kind = due_kind(t);
-    struct host *host;
-    struct call *call;
-
-    if (kind == KINDS)
-        return NULL;
-    t->next = (kind + 1) % KINDS;
-
-    host = list_entry(list_first(&t->rings[kind]), struct host, turns[kind]);
-    call = list_entry(list_first(&host->waiting[kind]), struct call, node);
-    list_remove(&host->turns[kind]);
-    list_remove(&call->node);
-    list_append(&t->held, &call->node);
-    call->state = CALL_HELD;
-    t->n_waiting--;
-    t->n_held++;
-    t->n_held_of[kind]++;
-    host->n_held++;
-    host->n_held_of[kind]++;
-    place(t, host);
-    return call;
-}
+/* The queue */
 
 void
-turns_release(struct caller *caller, struct call *call)
+call_queue_init(struct call_queue *q, unsigned connections,
+                unsigned host_connections)
 {
-    struct turns *t = &caller->turns;
-    struct host *host = call->host;
-    enum kind kind = kind_of(call);
-
-    list_remove(&call->node);
-    call->state = CALL_IDLE;
-    call->host = NULL;
-    t->n_held--;
-    t->n_held_of[kind]--;
-    host->n_held--;
-    host->n_held_of[kind]--;
-    place(t, host);
+    q->connections = connections ? connections : 1;
+    q->host_connections = host_connections ? host_connections : 1;
+    list_init(&q->held);
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        list_init(&q->rings[kind]);
 }
 
-/* `done` is called at the end of the turn, never from within caller_start. */
-static void
-set_failed(struct turns *t, struct call *call)
+enum call_failure
+call_queue_add(struct call_queue *q, struct call *call)
 {
-    call->state = CALL_FAILED;
-    list_append(&t->failed, &call->node);
-}
-
-static void
-begin(struct caller *caller, struct call *call)
-{
-    if (call_transport_begin(caller, call)) {
-        call->state = CALL_GOING;
-        return;
-    }
-    turns_release(caller, call);
-    set_failed(&caller->turns, call);
-}
-
-static void
-go(struct caller *caller, struct call *call)
-{
-    struct turns *t = &caller->turns;
-    enum call_turn turn = CALL_READY;
-
-    call->began_us = clock_steady_us();
-    if (call->prepare) {
-        t->preparing = call;
-        turn = call->prepare(call);
-        if (!t->preparing)
-            return; /* cancelled, perhaps freed */
-        t->preparing = NULL;
-    }
-    if (turn == CALL_READY)
-        begin(caller, call);
-    else if (turn == CALL_NOT)
-        turns_release(caller, call);
-}
-
-void
-turns_give(struct caller *caller)
-{
-    struct call *call;
-
-    for (unsigned i = 0;
-         i < TURNS_AT_ONCE && (call = next_call(&caller->turns)); i++)
-        go(caller, call);
-}
-
-void
-turns_tell_failed(struct caller *caller)
-{
-    struct list failed, *node;
-
-    list_init(&failed);
-    list_move(&failed, &caller->turns.failed);
-    while ((node = list_first(&failed))) {
-        struct call *call = list_entry(node, struct call, node);
-
-        list_remove(node);
-        call->state = CALL_IDLE;
-        call->done(call); /* which may free it */
-    }
-}
-
-/* For users */
-
-static void
-clear_outcome(struct call *call)
-{
-    call->failure = CALL_BROKEN;
-    call->status = 0;
-    call->retry_after_us = 0;
-    call->answer = (struct slice){NULL, 0};
-    call->is_cut = false;
-    call->content_type = call->etag = call->last_modified = call->links =
-        call->answer;
-    call->final_url = NULL;
-    call->why[0] = '\0';
-    call->took_us = 0;
-}
-
-void
-caller_start(struct caller *caller, struct call *call)
-{
-    struct turns *t = &caller->turns;
     struct host *host = NULL;
     struct buf key;
+    bool is_url;
 
-    clear_outcome(call);
-    list_init(&call->node);
-    call->handle = NULL;
-    call->host = NULL;
-    call->state = CALL_IDLE;
-    if (caller->is_cut)
-        return;
     buf_init(&key, KEY_MAX);
-    if (!write_key(&key, call->url))
-        call_fail(call, CALL_REFUSED, "the URL is none that can be called");
-    else if (!(host = host_of(t, key.data)))
-        call_fail(call, CALL_MEMORY, NO_MEMORY);
+    is_url = write_key(&key, call->url);
+    if (is_url)
+        host = host_of(q, key.data);
     buf_fini(&key);
-    if (!host) {
-        set_failed(t, call);
-        return;
-    }
+    if (!host)
+        return is_url ? CALL_MEMORY : CALL_REFUSED;
+
     call->host = host;
     call->kind = call->is_unproven  ? UNPROVEN
                  : call->is_suspect ? SUSPECT
                                     : SOUND;
     call->state = CALL_WAITING;
     list_append(&host->waiting[kind_of(call)], &call->node);
-    t->n_waiting++;
-    place(t, host);
-}
-
-static void
-go_on(struct caller *caller, struct call *call, bool ready)
-{
-    call->began_us = clock_steady_us();
-    if (ready)
-        begin(caller, call);
-    else
-        turns_release(caller, call);
+    q->n_waiting++;
+    place_host(q, host);
+    return CALL_ANSWERED;
 }
 
 void
-caller_go(struct caller *caller, struct call *call, bool ready)
+call_queue_remove(struct call_queue *q, struct call *call)
 {
-    if (call->state == CALL_GOING && ready)
-        call_transport_taken(caller, call);
-    else if (call->state == CALL_GOING)
-        caller_cancel(caller, call);
-    else if (call->state == CALL_HELD)
-        go_on(caller, call, ready); /* else it was cut */
+    struct host *host = call->host;
+
+    list_remove(&call->node);
+    call->state = CALL_IDLE;
+    call->host = NULL;
+    q->n_waiting--;
+    place_host(q, host);
+}
+
+bool
+call_queue_is_due(const struct call_queue *q)
+{
+    return due_kind(q) != KINDS;
+}
+
+struct call *
+call_queue_take(struct call_queue *q)
+{
+    enum kind kind = due_kind(q);
+    struct host *host;
+    struct call *call;
+
+    if (kind == KINDS)
+        return NULL;
+    q->next = (kind + 1) % KINDS;
+
+    host = list_entry(list_first(&q->rings[kind]), struct host, turns[kind]);
+    call = list_entry(list_first(&host->waiting[kind]), struct call, node);
+    list_remove(&host->turns[kind]);
+    list_remove(&call->node);
+    list_append(&q->held, &call->node);
+    call->state = CALL_HELD;
+    q->n_waiting--;
+    q->n_held++;
+    q->n_held_of[kind]++;
+    host->n_held++;
+    host->n_held_of[kind]++;
+    place_host(q, host);
+    return call;
 }
 
 void
-caller_cancel(struct caller *caller, struct call *call)
+call_queue_release(struct call_queue *q, struct call *call)
 {
-    struct turns *t = &caller->turns;
+    struct host *host = call->host;
+    enum kind kind = kind_of(call);
 
-    if (t->preparing == call)
-        t->preparing = NULL;
-    switch ((enum call_state)call->state) {
-    case CALL_IDLE:
-        break;
-    case CALL_FAILED:
-        list_remove(&call->node);
-        call->state = CALL_IDLE;
-        break;
-    case CALL_WAITING: {
-        struct host *host = call->host;
-
-        list_remove(&call->node);
-        call->state = CALL_IDLE;
-        call->host = NULL;
-        t->n_waiting--;
-        place(t, host);
-        break;
-    }
-    case CALL_GOING:
-        call_transport_stop(caller, call);
-        turns_release(caller, call);
-        break;
-    case CALL_HELD:
-        turns_release(caller, call);
-        break;
-    }
+    list_remove(&call->node);
+    call->state = CALL_IDLE;
+    call->host = NULL;
+    q->n_held--;
+    q->n_held_of[kind]--;
+    host->n_held--;
+    host->n_held_of[kind]--;
+    place_host(q, host);
 }
 
 void
-caller_count(const struct caller *caller, unsigned *under_way,
-             unsigned *waiting)
+call_queue_clear(struct call_queue *q)
 {
-    *under_way = caller->turns.n_held;
-    *waiting = caller->turns.n_waiting;
-}
-
-/* Life */
-
-void
-turns_init(struct turns *t, unsigned connections, unsigned host_connections)
-{
-    t->connections = connections ? connections : 1;
-    t->host_connections = host_connections ? host_connections : 1;
-    list_init(&t->held);
-    list_init(&t->failed);
-    for (unsigned kind = 0; kind < KINDS; kind++)
-        list_init(&t->rings[kind]);
-}
-
-static void
-cancel_all(struct caller *caller, struct list *calls)
-{
-    struct list *node;
-
-    while ((node = list_first(calls)))
-        caller_cancel(caller, list_entry(node, struct call, node));
-}
-
-void
-turns_cut(struct caller *caller)
-{
-    struct turns *t = &caller->turns;
-
-    cancel_all(caller, &t->failed);
-    cancel_all(caller, &t->held);
     for (size_t i = 0; i < HOST_BUCKETS; i++) {
         /* A host is freed with its last call. */
-        while (t->hosts[i])
-            caller_cancel(caller, list_entry(first_waiting(t->hosts[i]),
-                                             struct call, node));
+        while (q->hosts[i])
+            call_queue_remove(
+                q, list_entry(first_waiting(q->hosts[i]), struct call, node));
     }
 }

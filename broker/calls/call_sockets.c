@@ -7,7 +7,7 @@
  * notices that when it looks for a connection.
  *
  * A connection may be cut before it has connected. Then libcurl (7.88) closes
- * its descriptor without calling_close_socket, and only afterwards ends the
+ * its descriptor without call_sockets_close, and only afterwards ends the
  * watch (CURL_POLL_REMOVE). By then the number may belong to another thread, or
  * to the call's next address, which libcurl believes to be watched already.
  * libuv aborts the process if it cannot watch a descriptor. So until a
@@ -27,12 +27,21 @@
 
 #include "broker/base/diag.h"
 #include "broker/calls/call_transfer.h"
-#include "broker/calls/call_transport.h"
+#include "broker/calls/caller_state.h"
+
+void
+shard_touch(struct shard *shard)
+{
+    struct call_transport *g = &shard->caller->transport;
+
+    if (list_is_empty(&shard->touched))
+        list_append(&g->touched, &shard->touched);
+}
 
 /* A descriptor that libcurl watches. */
 struct watch {
     uv_poll_t poll;
-    struct call_transport *calling;
+    struct call_transport *transport;
     struct shard *shard;
     int fd;
     int watched;  /* the same, or a duplicate until it has answered */
@@ -81,7 +90,7 @@ watch_free(struct watch *w)
 {
     int duplicate = w->watched != w->fd ? w->watched : -1;
 
-    w->calling->watches[w->fd] = NULL;
+    w->transport->watches[w->fd] = NULL;
     if (w->has_poll)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else
@@ -101,14 +110,14 @@ watch_new(struct call_transport *g, int fd)
         return NULL;
     if (*at)
         watch_free(*at);
-    w->calling = g;
+    w->transport = g;
     w->fd = w->watched = fd;
     *at = w;
     return w;
 }
 
 void
-watching_fini(struct call_transport *g)
+call_sockets_fini(struct call_transport *g)
 {
     for (size_t i = 0; i < g->n_watches; i++)
         if (g->watches[i])
@@ -146,7 +155,7 @@ begin_watching(struct watch *w, struct shard *shard, int events)
 static void
 end_duplicate(struct watch *w)
 {
-    struct call_transport *g = w->calling;
+    struct call_transport *g = w->transport;
     struct shard *shard = w->shard;
     int fd = w->fd, wanted = w->wanted;
 
@@ -181,15 +190,15 @@ on_event(uv_poll_t *poll, int status, int events)
             end_duplicate(w);
     }
     curl_multi_socket_action(shard->multi, fd, flags, &running);
-    call_transport_touch(shard); /* the watch may be freed */
+    shard_touch(shard); /* the watch may be freed */
 }
 
 int
-call_transport_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
-                         void *socket_user)
+call_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *user,
+                   void *socket_user)
 {
     struct shard *shard = user;
-    struct call_transport *g = &shard->caller->calling;
+    struct call_transport *g = &shard->caller->transport;
     struct watch *w = watch_of(g, fd);
 
     (void)easy;
@@ -216,7 +225,7 @@ call_transport_on_socket(CURL *easy, curl_socket_t fd, int what, void *user,
 static int
 open_watched(struct shard *shard, const struct curl_sockaddr *address)
 {
-    struct call_transport *g = &shard->caller->calling;
+    struct call_transport *g = &shard->caller->transport;
     int fd = socket(address->family,
                     address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     address->protocol);
@@ -260,8 +269,8 @@ may_be_called(const struct call_transfer *t, const struct sockaddr *address)
 /* Judges the address before each request: libcurl may reuse a connection of
  * another call, to an address that this call must not reach. */
 int
-calling_is_connected(void *transfer, char *address, char *local, int port,
-                     int local_port)
+call_sockets_judge(void *transfer, char *address, char *local, int port,
+                   int local_port)
 {
     struct call_transfer *t = transfer;
     struct sockaddr_storage of;
@@ -278,8 +287,8 @@ calling_is_connected(void *transfer, char *address, char *local, int port,
 
 /* Judges the very address that libcurl then connects to. */
 curl_socket_t
-calling_open_socket(void *transfer, curlsocktype purpose,
-                    struct curl_sockaddr *address)
+call_sockets_open(void *transfer, curlsocktype purpose,
+                  struct curl_sockaddr *address)
 {
     struct call_transfer *t = transfer;
     const void *in = address->family == AF_INET6
@@ -308,9 +317,9 @@ calling_open_socket(void *transfer, curlsocktype purpose,
 }
 
 int
-calling_close_socket(void *caller, curl_socket_t fd)
+call_sockets_close(void *caller, curl_socket_t fd)
 {
-    struct watch *w = watch_of(&((struct caller *)caller)->calling, fd);
+    struct watch *w = watch_of(&((struct caller *)caller)->transport, fd);
 
     if (w)
         watch_free(w);

@@ -1,11 +1,13 @@
 #include "broker/calls/call_transfer.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/calls/call_transport.h"
+#include "broker/calls/caller_state.h"
 #include "proto/httpdate.h"
 
 /* The sizes of reads, and of writes of a body that is too long to be sent with
@@ -21,10 +23,28 @@
  * commas between them. */
 #define LINKS_MAX (2 * CALL_HEAD_MAX)
 
+void
+call_fail(struct call *call, enum call_failure failure, const char *format, ...)
+{
+    va_list args;
+
+    call->failure = failure;
+    va_start(args, format);
+    vsnprintf(call->why, sizeof(call->why), format, args);
+    va_end(args);
+}
+
+void
+call_transfer_set_to_report(struct call_transfer *t)
+{
+    list_remove(&t->node);
+    list_append(&t->caller->transport.to_report, &t->node);
+}
+
 /* Callbacks of libcurl */
 
 static void
-hear(struct call_transfer *t)
+note_heard(struct call_transfer *t)
 {
     if (t->call->stall_us)
         t->heard_us = clock_steady_us();
@@ -58,7 +78,7 @@ on_long_body(struct call_transfer *t, const char *data, size_t size)
         return 0;
     }
     if (t->answer.size + size > CALL_PIECE_MAX) {
-        calling_piece(t);
+        call_transfer_set_to_report(t);
         return CURL_WRITEFUNC_PAUSE;
     }
     buf_add(&t->answer, data, size);
@@ -73,7 +93,7 @@ on_body(char *data, size_t one, size_t size, void *user)
     size_t room;
 
     (void)one;
-    hear(t);
+    note_heard(t);
     if (is_handed_over(t))
         return on_long_body(t, data, size);
     room = t->call->max_answer - t->answer.size;
@@ -93,7 +113,7 @@ on_header(char *data, size_t one, size_t size, void *user)
     long status = 0;
 
     (void)one;
-    hear(t);
+    note_heard(t);
     t->head_size += size;
     if (size > 5 && !memcmp(data, "HTTP/", 5)) {
         t->n_heads++;
@@ -134,11 +154,11 @@ set_constants(struct call_transfer *t)
     SET(HEADERDATA, t);
 
     /* The address. A look-up that hangs is left behind, and not waited for. */
-    SET(OPENSOCKETFUNCTION, calling_open_socket);
+    SET(OPENSOCKETFUNCTION, call_sockets_open);
     SET(OPENSOCKETDATA, t);
-    SET(PREREQFUNCTION, calling_is_connected);
+    SET(PREREQFUNCTION, call_sockets_judge);
     SET(PREREQDATA, t);
-    SET(CLOSESOCKETFUNCTION, calling_close_socket);
+    SET(CLOSESOCKETFUNCTION, call_sockets_close);
     SET(CLOSESOCKETDATA, t->caller);
     SET(PROXY, "");
     SET(NOPROXY, "*"); /* nor does a call read the environment */
@@ -156,12 +176,12 @@ set_constants(struct call_transfer *t)
     SET(PATH_AS_IS, 1L);
     SET(HTTP_CONTENT_DECODING, 0L);
 
-    /* All calls share the authorities: calling_trust. */
+    /* All calls share the authorities: call_trust_set. */
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CAINFO, NULL);
     SET(CAPATH, NULL);
-    SET(SSL_CTX_FUNCTION, calling_trust);
-    SET(SSL_CTX_DATA, t->caller);
+    SET(SSL_CTX_FUNCTION, call_trust_set);
+    SET(SSL_CTX_DATA, &t->caller->transport.trust);
 #undef SET
     return !rc;
 }
@@ -229,7 +249,7 @@ call_transfer_go_on(struct call_transfer *t)
     t->is_with_user = false;
     buf_clear(&t->answer);
     t->answer.max = CALL_PIECE_MAX; /* the user may have exchanged the buffer */
-    hear(t);
+    note_heard(t);
     if (!t->is_over)
         t->result = curl_easy_pause(t->easy, CURLPAUSE_CONT);
     return t->is_over || !t->result;
@@ -389,7 +409,7 @@ retry_after_us(struct slice value)
 }
 
 static void
-tell_answer(struct call_transfer *t)
+report_answer(struct call_transfer *t)
 {
     struct call *call = t->call;
     long status = 0;
@@ -410,14 +430,14 @@ tell_answer(struct call_transfer *t)
 }
 
 static void
-tell_refused(struct call_transfer *t)
+report_refused(struct call_transfer *t)
 {
     call_fail(t->call, CALL_REFUSED, "its address %s may not be called",
               t->refused);
 }
 
 static void
-tell_unconnected(struct call_transfer *t)
+report_unconnected(struct call_transfer *t)
 {
     struct call *call = t->call;
     long error = 0;
@@ -425,7 +445,7 @@ tell_unconnected(struct call_transfer *t)
     if (t->is_short) {
         call_fail(call, CALL_MEMORY, "no descriptor is left for it");
     } else if (t->refused[0] && t->n_opened == 0) {
-        tell_refused(t);
+        report_refused(t);
     } else {
         curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &error);
         call_fail(call, CALL_UNCONNECTED, "it cannot be connected to: %s",
@@ -434,7 +454,7 @@ tell_unconnected(struct call_transfer *t)
 }
 
 static void
-tell_timeout(struct call_transfer *t)
+report_timeout(struct call_transfer *t)
 {
     curl_off_t connected_us = 0;
 
@@ -451,7 +471,7 @@ tell_timeout(struct call_transfer *t)
 }
 
 static void
-tell_foreign(struct call_transfer *t)
+report_foreign(struct call_transfer *t)
 {
     call_fail(t->call, CALL_BROKEN, "the answer is not of HTTP/1");
 }
@@ -459,12 +479,12 @@ tell_foreign(struct call_transfer *t)
 /* Explains a transfer that stopped because its bytes were not taken, or could
  * not be kept. */
 static void
-tell_full(struct call_transfer *t)
+report_full(struct call_transfer *t)
 {
     if (t->answer.failed)
         call_fail(t->call, CALL_MEMORY, NO_MEMORY);
     else if (t->is_foreign)
-        tell_foreign(t);
+        report_foreign(t);
     else
         call_fail(t->call, CALL_BROKEN,
                   "the answer's headers are longer than %zu bytes",
@@ -472,32 +492,32 @@ tell_full(struct call_transfer *t)
 }
 
 static void
-tell_failure(struct call_transfer *t, CURLcode result)
+report_failure(struct call_transfer *t, CURLcode result)
 {
     struct call *call = t->call;
     curl_off_t first_us = 0;
 
     switch (result) {
     case CURLE_COULDNT_CONNECT:
-        tell_unconnected(t);
+        report_unconnected(t);
         break;
-    case CURLE_ABORTED_BY_CALLBACK: /* calling_is_connected */
-        tell_refused(t);
+    case CURLE_ABORTED_BY_CALLBACK: /* call_sockets_judge */
+        report_refused(t);
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
         call_fail(call, CALL_UNRESOLVED, "its host has no address");
         break;
     case CURLE_OPERATION_TIMEDOUT:
-        tell_timeout(t);
+        report_timeout(t);
         break;
     case CURLE_WRITE_ERROR:
-        tell_full(t);
+        report_full(t);
         break;
     case CURLE_OUT_OF_MEMORY:
         /* Includes a header that never ends. */
         curl_easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
         if (first_us > 0)
-            tell_full(t);
+            report_full(t);
         else
             call_fail(call, CALL_MEMORY, NO_MEMORY);
         break;
@@ -512,7 +532,7 @@ tell_failure(struct call_transfer *t, CURLcode result)
             call_fail(call, CALL_REFUSED,
                       "it redirects to a URL that is none that can be called");
         else
-            tell_foreign(t);
+            report_foreign(t);
         break;
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CERTPROBLEM:
@@ -549,7 +569,7 @@ tell_failure(struct call_transfer *t, CURLcode result)
 }
 
 void
-call_transfer_tell(struct call_transfer *t)
+call_transfer_report(struct call_transfer *t)
 {
     CURLcode result = t->result;
     struct call *call = t->call;
@@ -561,7 +581,7 @@ call_transfer_tell(struct call_transfer *t)
     if (!result && !t->has_head)
         call_fail(call, CALL_BROKEN, "the answer's head ended early");
     else if (!result || (result == CURLE_WRITE_ERROR && t->is_cut))
-        tell_answer(t);
+        report_answer(t);
     else
-        tell_failure(t, result);
+        report_failure(t, result);
 }

@@ -20,7 +20,7 @@ struct shard;
 #define CALL_TRANSFER_HEADERS 2
 
 struct call_transfer {
-    struct list node; /* in the list of spare ones, or in to_tell */
+    struct list node; /* in the list of spare ones, or in to_report */
     struct caller *caller;
     struct shard *shard;
     struct call *call;
@@ -62,7 +62,7 @@ MUST_CHECK bool call_transfer_set(struct call_transfer *transfer,
                                   struct call *call);
 
 /* Writes the outcome into the call: lent from the transfer. */
-void call_transfer_tell(struct call_transfer *transfer);
+void call_transfer_report(struct call_transfer *transfer);
 
 /* True if there is a piece to hand over, before anything else. */
 bool call_transfer_has_piece(const struct call_transfer *transfer);
@@ -74,18 +74,7 @@ bool call_transfer_go_on(struct call_transfer *transfer);
 /* Makes it ready for the next call: nothing is lent any more. */
 void call_transfer_clear(struct call_transfer *transfer);
 
-/* Called when the transfer has a full piece, and reads no more
- * (call_transport.c). */
-void calling_piece(struct call_transfer *transfer);
-
-/* Callbacks of libcurl: open a socket after judging its address; judge the
- * address of the connection that a request is about to use; close a socket
- * (call_sockets.c); set the trusted authorities (call_transport.c). */
-curl_socket_t calling_open_socket(void *transfer, curlsocktype purpose,
-                                  struct curl_sockaddr *address);
-int calling_is_connected(void *transfer, char *address, char *local, int port,
-                         int local_port);
-int calling_close_socket(void *caller, curl_socket_t fd);
-CURLcode calling_trust(CURL *easy, void *ssl_ctx, void *caller);
+/* Puts it on the list of those with a piece to hand over, or at their end. */
+void call_transfer_set_to_report(struct call_transfer *transfer);
 
 #endif

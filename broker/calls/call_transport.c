@@ -10,8 +10,6 @@
  * libcurl requests the time of its next call, and the descriptors to watch
  * (call_sockets.c).
  */
-#include "broker/calls/call_transport.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,12 +20,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/call_transfer.h"
+#include "broker/calls/caller_state.h"
 
 /* Calls at once for which one more shard is worth its memory, 40 KiB. */
 #define CALLS_OF_SHARD 16
@@ -71,22 +67,13 @@ kept_of_shard(const struct caller_options *options, unsigned n_shards)
     return (long)(kept / n_shards + options->host_connections);
 }
 
-void
-call_transport_touch(struct shard *shard)
-{
-    struct call_transport *g = &shard->caller->calling;
-
-    if (list_is_empty(&shard->touched))
-        list_append(&g->touched, &shard->touched);
-}
-
 /* Time */
 
 static void
 set_due(struct shard *shard)
 {
     if (list_is_empty(&shard->due))
-        list_append(&shard->caller->calling.due, &shard->due);
+        list_append(&shard->caller->transport.due, &shard->due);
 }
 
 static void
@@ -119,12 +106,12 @@ shard_open(struct caller *caller, struct shard *shard)
 
     if (!multi)
         return false;
-    if (curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION,
-                          call_transport_on_socket) ||
+    if (curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, call_sockets_watch) ||
         curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, shard) ||
         curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_time) ||
         curl_multi_setopt(multi, CURLMOPT_TIMERDATA, shard) ||
-        curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, caller->calling.kept)) {
+        curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS,
+                          caller->transport.kept)) {
         curl_multi_cleanup(multi);
         return false;
     }
@@ -137,16 +124,16 @@ shard_open(struct caller *caller, struct shard *shard)
 
 /* Releases the transfer of a call that is over, or never began. */
 static void
-put_back(struct caller *caller, struct call_transfer *t)
+put_back_transfer(struct caller *caller, struct call_transfer *t)
 {
     call_transfer_clear(t);
-    list_prepend(&caller->calling.spare, &t->node);
+    list_prepend(&caller->transport.spare, &t->node);
 }
 
 static struct call_transfer *
 take_spare(struct caller *caller)
 {
-    struct list *node = list_first(&caller->calling.spare);
+    struct list *node = list_first(&caller->transport.spare);
 
     if (!node)
         return call_transfer_new(caller);
@@ -162,13 +149,14 @@ watch_stall(struct caller *caller, struct call_transfer *t)
     t->heard_us = t->call->began_us;
     t->stall.ring = on_stall;
     if (t->call->stall_us)
-        caller_set_alarm(caller, &t->stall, t->heard_us + t->call->stall_us);
+        loop_set_alarm(caller->loop, &t->stall,
+                       t->heard_us + t->call->stall_us);
 }
 
 bool
 call_transport_begin(struct caller *caller, struct call *call)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
     const struct host *host = call->host;
     struct shard *shard = &g->shards[host->hash & (g->n_shards - 1)];
     struct call_transfer *t = NULL;
@@ -183,13 +171,13 @@ call_transport_begin(struct caller *caller, struct call *call)
         return false;
     }
     if (!call_transfer_set(t, call)) {
-        put_back(caller, t);
+        put_back_transfer(caller, t);
         return false;
     }
     t->shard = shard;
     if (curl_multi_add_handle(shard->multi, t->easy)) {
         call_fail(call, CALL_MEMORY, NO_MEMORY);
-        put_back(caller, t);
+        put_back_transfer(caller, t);
         return false;
     }
     call->handle = t;
@@ -200,45 +188,32 @@ call_transport_begin(struct caller *caller, struct call *call)
 void
 call_transport_stop(struct caller *caller, struct call *call)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
     struct call_transfer *t = call->handle;
 
     if (!t->is_over)
         curl_multi_remove_handle(t->shard->multi, t->easy);
     if (g->handed == t)
         g->handed = NULL;
-    caller_clear_alarm(caller, &t->stall);
+    loop_clear_alarm(caller->loop, &t->stall);
     list_remove(&t->node);
     call->handle = NULL;
-    put_back(caller, t);
+    put_back_transfer(caller, t);
 }
 
 /* Pieces and the end */
 
-static void
-set_to_tell(struct caller *caller, struct call_transfer *t)
-{
-    list_remove(&t->node);
-    list_append(&caller->calling.to_tell, &t->node);
-}
-
-void
-calling_piece(struct call_transfer *t)
-{
-    set_to_tell(t->caller, t);
-}
-
 /* The user gets the end after the last piece. */
 static void
-finish(struct caller *caller, struct call_transfer *t, CURLcode result)
+finish_transfer(struct caller *caller, struct call_transfer *t, CURLcode result)
 {
     /* The next call may use its connection. */
     curl_multi_remove_handle(t->shard->multi, t->easy);
-    caller_clear_alarm(caller, &t->stall);
+    loop_clear_alarm(caller->loop, &t->stall);
     t->is_over = true;
     t->result = result;
     if (!t->is_with_user)
-        set_to_tell(caller, t);
+        call_transfer_set_to_report(t);
 }
 
 static void
@@ -251,23 +226,23 @@ on_stall(struct alarm *alarm)
     if (t->is_with_user || !list_is_empty(&t->node))
         t->heard_us = now_us;
     if (t->heard_us + t->call->stall_us > now_us) {
-        caller_set_alarm(t->caller, alarm, t->heard_us + t->call->stall_us);
+        loop_set_alarm(t->caller->loop, alarm, t->heard_us + t->call->stall_us);
         return;
     }
     t->is_stalled = true;
-    finish(t->caller, t, CURLE_OPERATION_TIMEDOUT);
+    finish_transfer(t->caller, t, CURLE_OPERATION_TIMEDOUT);
 }
 
 static void
-tell_end(struct caller *caller, struct call_transfer *t)
+report_end(struct caller *caller, struct call_transfer *t)
 {
     struct call *call = t->call;
 
-    call_transfer_tell(t);
+    call_transfer_report(t);
     call->handle = NULL;
-    turns_release(caller, call);
+    call_queue_release(&caller->queue, call);
     call->done(call); /* which may free or start it; it lends from t */
-    put_back(caller, t);
+    put_back_transfer(caller, t);
 }
 
 void
@@ -278,15 +253,15 @@ call_transport_taken(struct caller *caller, struct call *call)
     if (!t->is_with_user)
         return;
     if (!call_transfer_go_on(t))
-        finish(caller, t, t->result);
+        finish_transfer(caller, t, t->result);
     else if (t->is_over)
-        set_to_tell(caller, t);
+        call_transfer_set_to_report(t);
 }
 
 static void
-hand_over(struct caller *caller, struct call_transfer *t)
+hand_over_piece(struct caller *caller, struct call_transfer *t)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
     struct call *call = t->call;
     enum call_turn turn;
 
@@ -298,36 +273,38 @@ hand_over(struct caller *caller, struct call_transfer *t)
     g->handed = NULL;
     if (turn == CALL_READY)
         call_transport_taken(caller, call);
-    else if (turn == CALL_NOT)
-        caller_cancel(caller, call);
+    else if (turn == CALL_NOT) {
+        call_transport_stop(caller, call);
+        call_queue_release(&caller->queue, call);
+    }
 }
 
 static void
-tell_all(struct caller *caller)
+report_transfers(struct caller *caller)
 {
-    struct list to_tell, *node;
+    struct list to_report, *node;
 
-    list_init(&to_tell);
-    list_move(&to_tell, &caller->calling.to_tell);
-    while ((node = list_first(&to_tell))) {
+    list_init(&to_report);
+    list_move(&to_report, &caller->transport.to_report);
+    while ((node = list_first(&to_report))) {
         struct call_transfer *t = list_entry(node, struct call_transfer, node);
 
         list_remove(node);
         if (call_transfer_has_piece(t))
-            hand_over(caller, t);
+            hand_over_piece(caller, t);
         else if (t->is_over)
-            tell_end(caller, t);
+            report_end(caller, t);
     }
 }
 
 /* Ends the calls that libcurl has finished. */
 static void
-finish_all(struct caller *caller)
+finish_transfers(struct caller *caller)
 {
     struct list touched, *node;
 
     list_init(&touched);
-    list_move(&touched, &caller->calling.touched);
+    list_move(&touched, &caller->transport.touched);
     while ((node = list_first(&touched))) {
         struct shard *shard = list_entry(node, struct shard, touched);
         CURLMsg *msg = NULL;
@@ -340,16 +317,17 @@ finish_all(struct caller *caller)
 
             /* The message is gone with the handle. */
             curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &transfer);
-            finish(caller, (struct call_transfer *)(void *)transfer, result);
+            finish_transfer(caller, (struct call_transfer *)(void *)transfer,
+                            result);
         }
     }
 }
 
 void
-call_transport_tell(struct caller *caller)
+call_transport_report(struct caller *caller)
 {
-    finish_all(caller);
-    tell_all(caller);
+    finish_transfers(caller);
+    report_transfers(caller);
 }
 
 void
@@ -358,7 +336,7 @@ call_transport_drive(struct caller *caller)
     struct list due, *node;
 
     list_init(&due);
-    list_move(&due, &caller->calling.due);
+    list_move(&due, &caller->transport.due);
     while ((node = list_first(&due))) {
         struct shard *shard = list_entry(node, struct shard, due);
         int running = 0;
@@ -366,7 +344,7 @@ call_transport_drive(struct caller *caller)
         list_remove(node);
         curl_multi_socket_action(shard->multi, CURL_SOCKET_TIMEOUT, 0,
                                  &running);
-        call_transport_touch(shard);
+        shard_touch(shard);
     }
 }
 
@@ -374,54 +352,7 @@ bool
 call_transport_is_due(const struct call_transport *g)
 {
     return !list_is_empty(&g->due) || !list_is_empty(&g->touched) ||
-           !list_is_empty(&g->to_tell);
-}
-
-/* Trust */
-
-/* The path of the authorities' file: libcurl's built-in one, unless the
- * environment names another. */
-static char *
-trusted_path(const struct curl_version_info_data *version)
-{
-    const char *path = getenv("SSL_CERT_FILE");
-
-    if (!path || !*path)
-        path = version->age >= CURLVERSION_SEVENTH ? version->cainfo : NULL;
-    if (!path)
-        path = X509_get_default_cert_file();
-    return slice_dup(slice_of(path));
-}
-
-/* Without the file the caller trusts no server. It is read before the first
- * HTTPS call: that takes some 20 ms, once, and some megabytes. */
-static struct x509_store_st *
-read_trusted(const char *path)
-{
-    X509_STORE *trusted = X509_STORE_new();
-
-    if (trusted && X509_STORE_load_locations(trusted, path, NULL) != 1) {
-        ERR_clear_error();
-        DIAG(DIAG_WARNING, "net",
-             "no certificates of authorities: nobody can be called by HTTPS",
-             diag_text("file", path));
-    }
-    return trusted;
-}
-
-/* In libcurl's own way every shard would read and keep the file. */
-CURLcode
-calling_trust(CURL *easy, void *ssl_ctx, void *caller)
-{
-    struct call_transport *g = &((struct caller *)caller)->calling;
-
-    (void)easy;
-    if (!g->trusted)
-        g->trusted = read_trusted(g->trusted_path);
-    if (!g->trusted)
-        return CURLE_OUT_OF_MEMORY;
-    SSL_CTX_set1_cert_store(ssl_ctx, g->trusted);
-    return CURLE_OK;
+           !list_is_empty(&g->to_report);
 }
 
 /* Life */
@@ -429,13 +360,13 @@ calling_trust(CURL *easy, void *ssl_ctx, void *caller)
 enum status
 call_transport_init(struct caller *caller, struct problem *why)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
     const struct curl_version_info_data *version = NULL;
 
     list_init(&g->due);
     list_init(&g->touched);
     list_init(&g->spare);
-    list_init(&g->to_tell);
+    list_init(&g->to_report);
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
         return problem(why, STATUS_IO, "libcurl cannot be used");
     g->has_curl = true;
@@ -453,14 +384,14 @@ call_transport_init(struct caller *caller, struct problem *why)
         list_init(&g->shards[i].due);
         list_init(&g->shards[i].touched);
     }
-    g->trusted_path = trusted_path(version);
-    return g->trusted_path ? STATUS_OK : problem_memory(why);
+    return call_trust_init(&g->trust, version) ? STATUS_OK
+                                               : problem_memory(why);
 }
 
 void
 call_transport_fini(struct caller *caller)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
     struct list *node;
 
     while ((node = list_first(&g->spare))) {
@@ -471,17 +402,16 @@ call_transport_fini(struct caller *caller)
         if (g->shards[i].multi)
             curl_multi_cleanup(g->shards[i].multi); /* closes its connections */
     }
-    watching_fini(g);
+    call_sockets_fini(g);
 }
 
 void
 call_transport_free(struct caller *caller)
 {
-    struct call_transport *g = &caller->calling;
+    struct call_transport *g = &caller->transport;
 
     free(g->watches);
-    free(g->trusted_path);
-    X509_STORE_free(g->trusted);
+    call_trust_fini(&g->trust);
     if (g->has_curl)
         curl_global_cleanup();
 }

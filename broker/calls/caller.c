@@ -2,8 +2,174 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/calls/call_transport.h"
+#include "broker/calls/caller_state.h"
+
+/* The most turns of a round: each may cost a body. */
+#define TURNS_AT_ONCE 256
+
+/* The states of a call */
+
+/* `done` is called at the end of the turn, never from within caller_start. */
+static void
+set_failed(struct caller *c, struct call *call)
+{
+    call->state = CALL_FAILED;
+    list_append(&c->failed, &call->node);
+}
+
+static void
+begin_call(struct caller *c, struct call *call)
+{
+    if (call_transport_begin(c, call)) {
+        call->state = CALL_GOING;
+        return;
+    }
+    call_queue_release(&c->queue, call);
+    set_failed(c, call);
+}
+
+/* Its turn has come. */
+static void
+prepare_call(struct caller *c, struct call *call)
+{
+    enum call_turn turn = CALL_READY;
+
+    call->began_us = clock_steady_us();
+    if (call->prepare) {
+        c->preparing = call;
+        turn = call->prepare(call);
+        if (!c->preparing)
+            return; /* cancelled, perhaps freed */
+        c->preparing = NULL;
+    }
+    if (turn == CALL_READY)
+        begin_call(c, call);
+    else if (turn == CALL_NOT)
+        call_queue_release(&c->queue, call);
+}
+
+static void
+prepare_calls(struct caller *c)
+{
+    struct call *call;
+
+    for (unsigned i = 0;
+         i < TURNS_AT_ONCE && (call = call_queue_take(&c->queue)); i++)
+        prepare_call(c, call);
+}
+
+static void
+report_failed(struct caller *c)
+{
+    struct list failed, *node;
+
+    list_init(&failed);
+    list_move(&failed, &c->failed);
+    while ((node = list_first(&failed))) {
+        struct call *call = list_entry(node, struct call, node);
+
+        list_remove(node);
+        call->state = CALL_IDLE;
+        call->done(call); /* which may free it */
+    }
+}
+
+static void
+clear_outcome(struct call *call)
+{
+    call->failure = CALL_BROKEN;
+    call->status = 0;
+    call->retry_after_us = 0;
+    call->answer = (struct slice){NULL, 0};
+    call->is_cut = false;
+    call->content_type = call->etag = call->last_modified = call->links =
+        call->answer;
+    call->final_url = NULL;
+    call->why[0] = '\0';
+    call->took_us = 0;
+}
+
+void
+caller_start(struct caller *caller, struct call *call)
+{
+    enum call_failure failure;
+
+    clear_outcome(call);
+    list_init(&call->node);
+    call->handle = NULL;
+    call->host = NULL;
+    call->state = CALL_IDLE;
+    if (caller->is_cut)
+        return;
+    failure = call_queue_add(&caller->queue, call);
+    if (!failure)
+        return;
+    call_fail(call, failure,
+              failure == CALL_MEMORY ? NO_MEMORY
+                                     : "the URL is none that can be called");
+    set_failed(caller, call);
+}
+
+void
+caller_go(struct caller *caller, struct call *call, bool ready)
+{
+    if (call->state != CALL_GOING && call->state != CALL_HELD)
+        return; /* it was cut */
+    if (!ready) {
+        caller_cancel(caller, call);
+    } else if (call->state == CALL_GOING) {
+        call_transport_taken(caller, call);
+    } else {
+        call->began_us = clock_steady_us();
+        begin_call(caller, call);
+    }
+}
+
+void
+caller_cancel(struct caller *caller, struct call *call)
+{
+    if (caller->preparing == call)
+        caller->preparing = NULL;
+    switch ((enum call_state)call->state) {
+    case CALL_IDLE:
+        break;
+    case CALL_FAILED:
+        list_remove(&call->node);
+        call->state = CALL_IDLE;
+        break;
+    case CALL_WAITING:
+        call_queue_remove(&caller->queue, call);
+        break;
+    case CALL_GOING:
+        call_transport_stop(caller, call);
+        call_queue_release(&caller->queue, call);
+        break;
+    case CALL_HELD:
+        call_queue_release(&caller->queue, call);
+        break;
+    }
+}
+
+void
+caller_count(const struct caller *caller, unsigned *under_way,
+             unsigned *waiting)
+{
+    *under_way = caller->queue.n_held;
+    *waiting = caller->queue.n_waiting;
+}
+
+static void
+cancel_all(struct caller *c, struct list *calls)
+{
+    struct list *node;
+
+    while ((node = list_first(calls)))
+        caller_cancel(c, list_entry(node, struct call, node));
+}
+
+/* Turns of the loop */
 
 /* At the end, which is a task: earlier ones run before it. */
 static void
@@ -12,7 +178,9 @@ cut_calls(struct task *task)
     struct caller *c = list_entry(task, struct caller, end);
 
     c->is_cut = true;
-    turns_cut(c);
+    cancel_all(c, &c->failed);
+    cancel_all(c, &c->queue.held);
+    call_queue_clear(&c->queue);
     loop_end(c->loop);
 }
 
@@ -25,13 +193,14 @@ on_turn(void *user)
 
     if (c->is_cut)
         return false;
-    call_transport_tell(c);
-    turns_tell_failed(c);
-    turns_give(c);
+    call_transport_report(c);
+    report_failed(c);
+    prepare_calls(c);
     call_transport_drive(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);
-    return call_transport_is_due(&c->calling) || turns_are_due(&c->turns);
+    return call_transport_is_due(&c->transport) ||
+           call_queue_is_due(&c->queue) || !list_is_empty(&c->failed);
 }
 
 static void
@@ -113,7 +282,8 @@ caller_open(struct caller **caller, const struct caller_options *options,
     if (!c)
         return problem_memory(why);
     c->options = *options;
-    turns_init(&c->turns, options->connections, options->host_connections);
+    list_init(&c->failed);
+    call_queue_init(&c->queue, options->connections, options->host_connections);
     rc = call_transport_init(c, why);
     if (!rc) {
         c->loop = loop_new(&calls, c);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "broker/calls/call_transport.h"
+#include "broker/calls/caller_state.h"
 #include "tests/test.h"
 #include "tests/unit/calls/called.h"
 
@@ -89,7 +89,7 @@ cut_at_once(struct caller *caller, void *user)
     caller_cancel(caller, &victim->call);
     memset(&victim->call, 0xee, sizeof(victim->call));
     victim = NULL;
-    count_stale(&caller->calling);
+    count_stale(&caller->transport);
     sem_post(&all_done);
 }
 

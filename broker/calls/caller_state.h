@@ -1,0 +1,208 @@
+/*
+ * caller_state.h - the parts of a caller. For the files named here only, each
+ * of which calls those above it. Everything belongs to the caller's thread.
+ *
+ *     call_queue.c      hosts with waiting calls, and their turns
+ *     call_trust.c      the certificate authorities
+ *     call_sockets.c    the descriptors of calls that are under way
+ *     call_transfer.c   one of these calls (call_transfer.h)
+ *     call_transport.c  all of them: libcurl
+ *     caller.c          the states of calls; the thread: its loop, its life
+ *
+ * The states of a call:
+ *
+ *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING --+
+ *      ^                        |               |                  |
+ *      +--done---- FAILED <-----+---------------+ no memory, URL   |
+ *      +--done-----------------------------------------------------+
+ *
+ * In HELD its prepare runs, or has returned CALL_LATER. In FAILED only `done`
+ * is left.
+ *
+ * The user is never called from within libcurl, nor while a call changes:
+ * results are reported before the loop sleeps.
+ */
+#ifndef BROKER_CALLS_CALLER_STATE_H
+#define BROKER_CALLS_CALLER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include <curl/curl.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/thread.h"
+#include "broker/calls/caller.h"
+
+#define SHARDS_MAX 64
+
+/* Hosts are few compared with calls; with 65,536 at once, eight share a
+ * bucket. */
+#define HOST_BUCKETS 8192
+
+enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
+
+/* Calls are of three kinds, which are counted and take turns separately. */
+enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
+
+/* "host:port", while there are calls to it. */
+struct host {
+    struct host *next; /* in its bucket */
+    uint32_t hash;
+    unsigned n_held;            /* calls that have had their turn */
+    unsigned n_held_of[KINDS];  /* the same by kind */
+    struct list waiting[KINDS]; /* of calls */
+    struct list
+        turns[KINDS]; /* in call_queue.rings, if one may have its turn */
+    char key[];
+};
+
+struct call_queue {
+    unsigned connections;
+    unsigned host_connections;
+    unsigned n_waiting;
+    unsigned n_held;
+    unsigned n_held_of[KINDS];
+    enum kind next;           /* the ring to look at first */
+    struct list rings[KINDS]; /* hosts: their node turns[kind] */
+    struct list held;         /* calls: HELD and GOING */
+    struct host *hosts[HOST_BUCKETS];
+};
+
+/* The authorities in the system's file. */
+struct call_trust {
+    char *path;
+    struct x509_store_st *authorities; /* OpenSSL's X509_STORE; NULL: not read
+                                          yet */
+};
+
+/* One multi handle, and libcurl's requests to the loop. */
+struct shard {
+    struct caller *caller;
+    CURLM *multi;        /* NULL: not needed yet */
+    struct alarm alarm;  /* the time that libcurl asked for */
+    struct list due;     /* in call_transport.due: its time has come */
+    struct list touched; /* in call_transport.touched: may have results */
+};
+
+struct call_transport {
+    bool has_curl;
+    unsigned n_shards; /* a power of two */
+    long kept;         /* connections that a shard keeps */
+    struct call_trust trust;
+    struct shard shards[SHARDS_MAX];
+    struct list due, touched;
+    struct list spare;     /* transfers for the next call */
+    struct list to_report; /* transfers with a piece to hand over, or at their
+                            end */
+    struct call_transfer
+        *handed;            /* its `take` runs; NULL: it was cancelled there */
+    struct watch **watches; /* by descriptor */
+    size_t n_watches;
+};
+
+struct caller {
+    struct caller_options options;
+    struct thread thread;
+    struct loop *loop;
+    struct call_queue queue;
+    struct list failed;     /* calls: FAILED */
+    struct call *preparing; /* its prepare runs; NULL: it was cancelled there */
+    struct call_transport transport;
+    struct task end; /* posted by caller_stop */
+    bool is_cut;     /* at the end: no call goes on, none begins */
+};
+
+/* call_queue.c */
+
+void call_queue_init(struct call_queue *queue, unsigned connections,
+                     unsigned host_connections);
+
+/* Makes a call WAITING. Returns 0, or why it cannot: CALL_REFUSED, CALL_MEMORY.
+ */
+MUST_CHECK enum call_failure call_queue_add(struct call_queue *queue,
+                                            struct call *call);
+
+/* Takes a WAITING call out; it is IDLE then. */
+void call_queue_remove(struct call_queue *queue, struct call *call);
+
+/* Takes out all WAITING calls. */
+void call_queue_clear(struct call_queue *queue);
+
+/* Returns the call whose turn it is; it is HELD then. NULL: none. */
+struct call *call_queue_take(struct call_queue *queue);
+
+/* True if call_queue_take would return one. */
+bool call_queue_is_due(const struct call_queue *queue);
+
+/* Gives back the turn of a call that is HELD or GOING; it is IDLE then. */
+void call_queue_release(struct call_queue *queue, struct call *call);
+
+/* call_trust.c */
+
+/* false: no memory. */
+MUST_CHECK bool call_trust_init(struct call_trust *trust,
+                                const struct curl_version_info_data *version);
+void call_trust_fini(struct call_trust *trust);
+
+/* For libcurl: CURLOPT_SSL_CTX_FUNCTION; `user` is the struct call_trust. */
+CURLcode call_trust_set(CURL *easy, void *ssl_ctx, void *user);
+
+/* call_sockets.c */
+
+/* Closes the rest, when libcurl has closed all its connections. */
+void call_sockets_fini(struct call_transport *transport);
+
+/* Marks a shard that may have results. */
+void shard_touch(struct shard *shard);
+
+/* For libcurl: CURLMOPT_SOCKETFUNCTION; `user` is the shard. */
+int call_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *user,
+                       void *socket_user);
+
+/* For libcurl: opens a socket after judging its address; judges the address of
+ * the connection that a request is about to use; closes a socket. */
+curl_socket_t call_sockets_open(void *transfer, curlsocktype purpose,
+                                struct curl_sockaddr *address);
+int call_sockets_judge(void *transfer, char *address, char *local, int port,
+                       int local_port);
+int call_sockets_close(void *caller, curl_socket_t fd);
+
+/* call_transfer.c, and call_transfer.h */
+
+/* Notes why a call has no answer. */
+void call_fail(struct call *call, enum call_failure failure, const char *format,
+               ...) __attribute__((format(printf, 3, 4)));
+
+/* call_transport.c */
+
+MUST_CHECK enum status call_transport_init(struct caller *caller,
+                                           struct problem *why);
+
+/* Frees everything; closes handles of the loop, which end in its next run. */
+void call_transport_fini(struct caller *caller);
+
+/* Frees what the last run of the loop still used. */
+void call_transport_free(struct caller *caller);
+
+/* Begins a call to its host. false: it failed, for the reason in the call. */
+MUST_CHECK bool call_transport_begin(struct caller *caller, struct call *call);
+
+/* Stops a call. */
+void call_transport_stop(struct caller *caller, struct call *call);
+
+/* Continues a call when the user has taken its piece. */
+void call_transport_taken(struct caller *caller, struct call *call);
+
+/* Hands over pieces, and calls `done` of finished calls. */
+void call_transport_report(struct caller *caller);
+
+/* Runs libcurl for shards that are due. */
+void call_transport_drive(struct caller *caller);
+
+/* True if one of these two has something to do. */
+bool call_transport_is_due(const struct call_transport *transport);
+
+#endif
