@@ -22,7 +22,7 @@ is_equal(const struct digest *a, const struct digest *b)
 
 /* The outcome of the first post with the key is that of `post`, too. */
 static void
-repeat(const struct act_key *first, struct post *post)
+answer_repeat(const struct act_key *first, struct post *post)
 {
     if (!is_equal(&first->entries, &post->entries)) {
         post->status =
@@ -52,12 +52,12 @@ idempotency_judge(const struct acts *acts, struct engine *engine,
         struct act_key stored;
 
         if (first) {
-            repeat(first, post);
+            answer_repeat(first, post);
             return IDEMPOTENCY_ROUND;
         }
         rc = engine->ops->find_key(engine, &id, &stored, &post->why);
         if (!rc)
-            repeat(&stored, post);
+            answer_repeat(&stored, post);
         else if (rc != STATUS_NOT_FOUND)
             post->status = rc;
     }

@@ -44,7 +44,7 @@ struct log {
 /* Sets */
 
 static struct log_set *
-set_new(struct log *log, const char *name, void *owner)
+new_set(struct log *log, const char *name, void *owner)
 {
     struct log_set *set = calloc(1, sizeof(*set));
 
@@ -63,13 +63,13 @@ set_new(struct log *log, const char *name, void *owner)
 struct log_set *
 log_set_new(struct log *log, const char *name, void *owner)
 {
-    return set_new(log, name, owner);
+    return new_set(log, name, owner);
 }
 
 struct log_set *
 log_set_again(struct log *log, const char *name, uint64_t list, void *owner)
 {
-    struct log_set *set = set_new(log, name, owner);
+    struct log_set *set = new_set(log, name, owner);
 
     if (set)
         set->start_list = list;
@@ -533,25 +533,25 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
     return log_act(log, set, &act, grace_us, why);
 }
 
-/* Is there a set of that name? */
+/* True if a set has that name now. */
 static bool
-is_there(struct log *log, const char *name)
+has_set(struct log *log, const char *name)
 {
     struct list *node, *after;
     struct head head;
-    bool is_there = false;
+    bool has = false;
 
     pthread_mutex_lock(&log->mutex);
     list_foreach (node, after, &log->sets) {
         struct log_set *set = list_entry(node, struct log_set, node);
 
         if (!strcmp(set->name, name) && log_head(set, &head)) {
-            is_there = true;
+            has = true;
             break;
         }
     }
     pthread_mutex_unlock(&log->mutex);
-    return is_there;
+    return has;
 }
 
 /* One step of one piece of trash. */
@@ -563,7 +563,7 @@ purge_step(struct log *log, const struct engine_trash *trash,
     /* A set of that name that begins from here on has no files yet: only this
      * thread would make them. */
     enum status rc = trash_files_unlink(
-        log->dir, trash, trash->is_whole && !is_there(log, trash->name),
+        log->dir, trash, trash->is_whole && !has_set(log, trash->name),
         &act.purged.upto, why);
 
     if (rc)
@@ -631,7 +631,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
                                              loaded->removed_us,
                                              log->options.user)
                    : STATUS_OK;
-    set = set_new(log, loaded->name, NULL);
+    set = new_set(log, loaded->name, NULL);
 
     if (set) {
         set->id = loaded->id;

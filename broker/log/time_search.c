@@ -54,7 +54,7 @@ narrow_by_lists(struct log *log, struct log_set *set, struct head *head,
         rc = find_list(log, set, head, low, &info, why);
     if (!rc && us < info.from_us && info.after > 0)
         return problem(why, STATUS_GONE,
-                       "what happened then is no longer retained");
+                       "the entries of that time are no longer retained");
     while (!rc && low + 1 < high) {
         uint64_t middle = low + (high - low) / 2;
 
@@ -72,8 +72,8 @@ narrow_by_lists(struct log *log, struct log_set *set, struct head *head,
 }
 
 static enum status
-search(struct log *log, struct log_set *set, int64_t us, struct span *span,
-       struct problem *why)
+search_batches(struct log *log, struct log_set *set, int64_t us,
+               struct span *span, struct problem *why)
 {
     while (span->after < span->last) {
         uint64_t middle = span->after + (span->last - span->after) / 2;
@@ -128,7 +128,7 @@ log_since(struct log *log, struct log_set *set, int64_t us,
         while (rc == STATUS_AGAIN);
     }
     if (!rc)
-        rc = search(log, set, us, &span, why);
+        rc = search_batches(log, set, us, &span, why);
     *seq = span.after;
     return rc;
 }

@@ -23,7 +23,7 @@
 
 /* Reports a failure; a busy database is none. */
 static void
-tell(struct db *db, int result)
+report_failure(struct db *db, int result)
 {
     struct problem why = {""};
     int kind = result & 0xff;
@@ -55,7 +55,7 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 }
 
 static void
-run(struct thread *t)
+run_checkpoints(struct thread *t)
 {
     struct checkpoint *c = t->user;
 
@@ -63,7 +63,7 @@ run(struct thread *t)
         int result = sqlite3_wal_checkpoint_v2(
             c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 
-        tell(&c->db, result);
+        report_failure(&c->db, result);
         metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
     }
@@ -88,7 +88,7 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     if (!rc)
         rc = db_open(&c->db, path, DB_WRITER, why);
     if (!rc)
-        rc = thread_start(&c->thread, "checkpoint", run, c, why);
+        rc = thread_start(&c->thread, "checkpoint", run_checkpoints, c, why);
     if (!rc)
         sqlite3_wal_hook(writer->handle, on_wal, c);
     return rc;
@@ -116,7 +116,7 @@ checkpoint_complete(struct checkpoint *c)
                          c->wal_bytes >= WAL_LONG_BYTES ? WAL_WAIT_MS : 0);
     result = sqlite3_wal_checkpoint_v2(c->writer->handle, NULL,
                                        SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    tell(c->writer, result);
+    report_failure(c->writer, result);
     sqlite3_busy_timeout(c->writer->handle, BUSY_MS);
 }
 

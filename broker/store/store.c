@@ -173,8 +173,8 @@ apply_act(struct store *s, const struct act *act, int64_t at_us,
  * removed set gets no more in the same commit. Trash and generations that go
  * are those of earlier commits. */
 static enum status
-apply(struct store *s, const struct commit *commit, bool *is_paid,
-      struct problem *why)
+apply_acts(struct store *s, const struct commit *commit, bool *is_paid,
+           struct problem *why)
 {
     enum status rc = store_keys_begin(&s->keys, commit->at_us, why);
 
@@ -261,7 +261,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
     rc = db_run(&s->db, s->statements[W_BEGIN], "begin a commit", why);
     if (rc)
         return STATUS_BUSY;
-    rc = apply(s, commit, &is_paid, why);
+    rc = apply_acts(s, commit, &is_paid, why);
     if (!rc) {
         rc = db_run(&s->db, s->statements[W_COMMIT], "commit", why);
         /* A COMMIT that returned an I/O error was there after a restart

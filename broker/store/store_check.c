@@ -47,8 +47,8 @@ check_beginning(const char *dir, const char *path, struct problem *why)
 
 /* The first column of the first row, a number or a text. */
 static enum status
-ask(struct db *db, const char *sql, long *number, char *text, size_t size,
-    struct problem *why)
+query_value(struct db *db, const char *sql, long *number, char *text,
+            size_t size, struct problem *why)
 {
     sqlite3_stmt *q = NULL;
     bool row = false;
@@ -71,20 +71,22 @@ check_database(struct db *db, off_t size, int n_steps, struct problem *why)
 {
     long version = 0, n_tables = 0;
     char verdict[300];
-    enum status rc = ask(db, "PRAGMA user_version", &version, NULL, 0, why);
+    enum status rc =
+        query_value(db, "PRAGMA user_version", &version, NULL, 0, why);
 
     if (!rc)
-        rc = ask(db, COUNT_TABLES, &n_tables, NULL, 0, why);
+        rc = query_value(db, COUNT_TABLES, &n_tables, NULL, 0, why);
     if (!rc && version == 0)
-        rc = ask(db, "SELECT count(*) FROM sqlite_schema", &n_tables, NULL, 0,
-                 why);
+        rc = query_value(db, "SELECT count(*) FROM sqlite_schema", &n_tables,
+                         NULL, 0, why);
     if (!rc && n_tables != (version == 0 ? 0 : N_TABLES))
         rc = problem(why, STATUS_IO, "it is the database of another program");
     if (!rc)
         rc = db_check_version(db, n_steps, why);
     if (rc || size > CHECKED_BYTES)
         return rc;
-    rc = ask(db, "PRAGMA quick_check(1)", NULL, verdict, sizeof(verdict), why);
+    rc = query_value(db, "PRAGMA quick_check(1)", NULL, verdict,
+                     sizeof(verdict), why);
     if (!rc && strcmp(verdict, "ok") != 0)
         rc = problem(why, STATUS_IO, "it is damaged: %.*s",
                      (int)strcspn(verdict, "\n"), verdict);

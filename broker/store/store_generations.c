@@ -132,7 +132,7 @@ store_generations_unarchive(struct store_generations *s, const struct act *act,
     sqlite3_bind_int(q, 2, (int)act->unarchived.kind);
     store_bind_u64(q, 3, act->unarchived.first_archived);
     sqlite3_bind_int64(q, 4, act->unarchived.due_us);
-    return db_run(s->db, q, "store what is archived", why);
+    return db_run(s->db, q, "store which generations are archived", why);
 }
 
 enum status

@@ -123,7 +123,7 @@ store_keys_has_room(const struct store_keys *k, size_t n, int64_t at_us)
 /* Swaps the tables; or, where the clock was set back, begins the time of the
  * current one anew. */
 static enum status
-swap(struct store_keys *k, int64_t now_us, struct problem *why)
+swap_tables(struct store_keys *k, int64_t now_us, struct problem *why)
 {
     struct store_keys_state *s = &k->next;
     sqlite3_stmt *save = k->statements[K_SAVE];
@@ -147,7 +147,8 @@ enum status
 store_keys_begin(struct store_keys *k, int64_t at_us, struct problem *why)
 {
     k->next = k->state;
-    return is_swap_due(&k->next, at_us, 0) ? swap(k, at_us, why) : STATUS_OK;
+    return is_swap_due(&k->next, at_us, 0) ? swap_tables(k, at_us, why)
+                                           : STATUS_OK;
 }
 
 /* store_keys_begin does not swap while there are no keys: then the first key
@@ -161,8 +162,9 @@ store_keys_add(struct store_keys *k, const struct act_key *key, int64_t at_us,
                struct problem *why)
 {
     sqlite3_stmt *q;
-    enum status rc =
-        is_swap_due(&k->next, at_us, 1) ? swap(k, at_us, why) : STATUS_OK;
+    enum status rc = is_swap_due(&k->next, at_us, 1)
+                         ? swap_tables(k, at_us, why)
+                         : STATUS_OK;
 
     if (rc)
         return rc;

@@ -399,9 +399,9 @@ store_queries_trash(struct engine *engine, int64_t now_us,
     sqlite3_bind_int64(q, 1, now_us);
     sqlite3_bind_int64(q, 2, trash->due_us);
     store_bind_u64(q, 3, trash->id);
-    rc = db_step(db, q, &row, "read what may go", why);
+    rc = db_step(db, q, &row, "read the trash", why);
     if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "nothing may go");
+        rc = problem(why, STATUS_NOT_FOUND, "no trash is due");
     if (!rc) {
         trash->id = (uint32_t)store_column_u64(q, 0);
         trash->set = (uint32_t)store_column_u64(q, 1);
@@ -457,7 +457,7 @@ store_queries_due(struct engine *engine, int64_t now_us,
     store_bind_u64(q, 3, due->id);
     rc = db_step(db, q, &row, "read the generations", why);
     if (!rc && !row)
-        rc = problem(why, STATUS_NOT_FOUND, "nothing is due");
+        rc = problem(why, STATUS_NOT_FOUND, "no generation is due");
     if (!rc) {
         due->id = store_column_u64(q, 0);
         snprintf(due->name, sizeof(due->name), "%.*s",

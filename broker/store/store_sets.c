@@ -110,7 +110,7 @@ insert_trash(struct store_sets *s, const struct act *act, uint64_t first,
     store_bind_u64(q, 4, last);
     sqlite3_bind_int(q, 5, act->kind == ACT_REMOVAL);
     sqlite3_bind_int64(q, 6, due_us);
-    return db_run(s->db, q, "store what may go", why);
+    return db_run(s->db, q, "store trash", why);
 }
 
 enum status
@@ -146,7 +146,7 @@ store_sets_retirement(struct store_sets *s, const struct act *act,
     store_bind_u64(q, 2, act->retirement.last + 1);
     store_bind_u64(q, 3, act->retirement.earliest);
     store_bind_u64(q, 4, act->retirement.file_bytes);
-    rc = db_run(s->db, q, "store what is retained", why);
+    rc = db_run(s->db, q, "store which lists are retained", why);
     if (rc)
         return rc;
     return insert_trash(s, act, act->retirement.first, act->retirement.last,
@@ -163,7 +163,7 @@ store_sets_purge(struct store_sets *s, const struct act *act,
     enum status rc;
 
     store_bind_u64(q, 1, act->purged.trash);
-    rc = db_step(s->db, q, &row, "read what may go", why);
+    rc = db_step(s->db, q, &row, "read the trash", why);
     if (!rc && row) {
         set = (uint32_t)store_column_u64(q, 0);
         is_whole = sqlite3_column_int(q, 1) != 0;
@@ -183,11 +183,11 @@ store_sets_purge(struct store_sets *s, const struct act *act,
     store_bind_u64(q, 1, act->purged.trash);
     store_bind_u64(q, 2, act->purged.upto + 1);
     if (!rc)
-        rc = db_run(s->db, q, "store what may go", why);
+        rc = db_run(s->db, q, "store trash", why);
     q = s->statements[S_TRASH_GONE];
     store_bind_u64(q, 1, act->purged.trash);
     if (!rc && is_paid)
-        rc = db_run(s->db, q, "store what has gone", why);
+        rc = db_run(s->db, q, "delete trash", why);
     return rc;
 }
 
