@@ -13,6 +13,8 @@
 #include "broker/hub/hub.h"
 #include "broker/log/log.h"
 #include "broker/net/server.h"
+#include "broker/posts/content_check.h"
+#include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/data_directory.h"
 #include "broker/sets/framework_events.h"
@@ -44,7 +46,9 @@ struct broker {
     struct registry *registry;
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
+    struct posts posts;
     struct archiver *archiver;
+    struct content_check content_check;
     _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
     struct hub *hub;
@@ -329,8 +333,8 @@ start_archiver(struct broker *b, struct problem *why)
  * - The address comes first: if it is in use, the start fails before it has
  *   touched or made a file.
  *
- * - The archive is next, without its thread, because it checks posts to sets
- *   that keep content, and hub and bridges post.
+ * - The archive is next, without its thread, and the checker of posts to sets
+ *   that keep content: hub and bridges post.
  *
  * - The hub starts when the server listens and the public URL is known:
  *   deliveries name it, and a callback may call back at once. (Until the last
@@ -356,8 +360,10 @@ open_floors(struct broker *b, const struct registry_options *sets,
         rc = server_check(net, why);
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
-    if (!rc)
+    if (!rc) {
         announcer_begin(b->announcer, b->registry);
+        posts_init(&b->posts, b->registry);
+    }
     if (!rc)
         rc =
             push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
@@ -378,9 +384,12 @@ open_floors(struct broker *b, const struct registry_options *sets,
     if (!rc)
         rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
     if (!rc)
-        rc = hub_open(&b->hub, b->registry, &b->callable, why);
+        rc = content_check_init(&b->content_check, &b->posts,
+                                archiver_contents(b->archiver), why);
     if (!rc)
-        rc = bridges_open(&b->bridges, b->registry, why);
+        rc = hub_open(&b->hub, &b->posts, &b->callable, why);
+    if (!rc)
+        rc = bridges_open(&b->bridges, &b->posts, why);
     return rc ? rc : start_archiver(b, why);
 }
 
@@ -432,6 +441,7 @@ broker_open(struct broker **broker, const struct config *config,
         broker_close(b);
         return rc;
     }
+    b->http.posts = &b->posts;
     b->http.archiver = b->archiver;
     b->http.hub = b->hub;
     b->http.bridges = b->bridges;
@@ -574,7 +584,8 @@ broker_url(const struct broker *b)
  * - The log commits and answers the posts that it has, also by the server's
  *   threads, and wakes the archive for closed lists.
  *
- * - The archive ends, so that no other thread opens files when the server ends.
+ * - The check of content and the archive end, so that no other thread opens
+ *   files when the server ends.
  *
  * - The server sends the answers, and ends.
  *
@@ -595,13 +606,16 @@ broker_close(struct broker *b)
         hub_stop(b->hub);
     if (b->registry)
         registry_stop(b->registry);
+    content_check_stop(&b->content_check);
     archiver_stop(b->archiver);
     server_close(b->server, FAREWELL_US);
+    content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);
     hub_close(b->hub);
     push_close(b->push);
     registry_close(b->registry);
+    posts_fini(&b->posts);
     announcer_free(b->announcer);
     while (b->brought) {
         struct brought *brought = b->brought;

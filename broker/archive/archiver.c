@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/archive/changedumps.h"
-#include "broker/archive/content_check.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/fetch_schedule.h"
 #include "broker/archive/generation.h"
@@ -31,7 +30,6 @@ struct archiver {
     struct fetch_schedule fetching;
     struct renewal renewal;
     struct changedumps changedumps;
-    struct content_check checking;
     struct registry *registry;
 };
 
@@ -132,8 +130,6 @@ archiver_open(struct archiver **archiver, struct registry *registry,
                                  &a->thread, why);
     if (!rc)
         list_chores(a);
-    if (!rc)
-        rc = content_check_init(&a->checking, registry, a->contents, why);
     if (rc)
         archiver_close(a);
     else
@@ -182,7 +178,6 @@ archiver_stop(struct archiver *a)
 {
     if (!a)
         return;
-    content_check_stop(&a->checking);
     thread_stop(&a->thread);
 }
 
@@ -191,7 +186,6 @@ archiver_close(struct archiver *a)
 {
     archiver_stop(a);
     if (a) {
-        content_check_fini(&a->checking);
         chores_end(&a->chores); /* if the thread never began */
         contents_free(a->contents);
         uploads_fini(&a->uploads);

@@ -17,10 +17,8 @@ struct contents;
 struct renewal_order;
 struct uploads;
 
-/* Opens everything but the thread itself. Call it before anybody can post: from
- * now on the checker looks for the content that posts describe
- * (content_check.h). `allowed`: the networks from which content may be fetched;
- * lent as long as the archiver lives. */
+/* Opens everything but the thread itself. `allowed`: the networks from which
+ * content may be fetched; lent as long as the archiver lives. */
 MUST_CHECK enum status archiver_open(struct archiver **archiver,
                                      struct registry *registry,
                                      const struct networks *allowed,

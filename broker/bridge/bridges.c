@@ -21,10 +21,11 @@ struct bridge {
 };
 
 struct bridges {
-    struct registry *registry;
-    struct mqtt_db *db;    /* NULL: there was no bridge yet */
-    pthread_mutex_t mutex; /* protects the next two; only their owner, the
-                              thread that opened, changes them */
+    struct posts *posts;
+    struct registry *registry; /* of the posts */
+    struct mqtt_db *db;        /* NULL: there was no bridge yet */
+    pthread_mutex_t mutex;     /* protects the next two; only their owner, the
+                                  thread that opened, changes them */
     struct bridge *all;
     size_t n;
     bool is_stopped;
@@ -110,7 +111,7 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
     if (config->out[0])
         rc = outbound_open(&bridge->out, b->registry, b->db, config, &inner);
     if (!rc && config->n_inputs > 0)
-        rc = inbound_open(&bridge->in, b->registry, b->db, config, &inner);
+        rc = inbound_open(&bridge->in, b->posts, b->db, config, &inner);
     if (!rc)
         return STATUS_OK;
     outbound_stop(bridge->out);
@@ -182,8 +183,7 @@ make(struct bridges *b, const struct bridging *next, struct problem *why)
 }
 
 enum status
-bridges_open(struct bridges **bridges, struct registry *registry,
-             struct problem *why)
+bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
 {
     struct bridges *b = calloc(1, sizeof(*b));
     enum status rc;
@@ -191,9 +191,10 @@ bridges_open(struct bridges **bridges, struct registry *registry,
     *bridges = NULL;
     if (!b)
         return problem_memory(why);
-    b->registry = registry;
+    b->posts = posts;
+    b->registry = posts->registry;
     pthread_mutex_init(&b->mutex, NULL);
-    rc = make(b, registry_bridging(registry), why);
+    rc = make(b, registry_bridging(b->registry), why);
     if (rc)
         bridges_close(b);
     else

@@ -62,6 +62,7 @@
 
 #include <stddef.h>
 
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -74,8 +75,7 @@ struct bridges;
  * be reached does not fail the start: the bridge tries again. All functions
  * below allow NULL. */
 MUST_CHECK enum status bridges_open(struct bridges **bridges,
-                                    struct registry *registry,
-                                    struct problem *why);
+                                    struct posts *posts, struct problem *why);
 
 /* Check that bridges_open can use the files that the configuration names, and
  * those in the data directory. Both write nothing. */

@@ -388,21 +388,20 @@ start_client(struct inbound *in, struct problem *why)
 }
 
 enum status
-inbound_open(struct inbound **opened, struct registry *registry,
-             struct mqtt_db *db, const struct bridge_config *config,
-             struct problem *why)
+inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
+             const struct bridge_config *config, struct problem *why)
 {
     struct inbound *in = calloc(1, sizeof(*in));
     enum status rc;
 
     if (!in)
         return problem_memory(why);
-    in->registry = registry;
+    in->registry = posts->registry;
     in->db = db;
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
     input_filters_init(&in->inputs, config, db);
-    rc = inbox_init(&in->inbox, registry, why);
+    rc = inbox_init(&in->inbox, posts, why);
     if (rc) {
         input_filters_fini(&in->inputs);
         pthread_mutex_destroy(&in->mutex);

@@ -30,16 +30,17 @@
 #include "broker/bridge/mqtt_db.h"
 #include "broker/config/bridge_config.h"
 #include "broker/mqtt/mqtt.h"
-#include "broker/sets/registry.h"
+#include "broker/posts/posts.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 struct inbound;
 
 /* Starts the client. `config` is lent until inbound_close. */
-MUST_CHECK enum status
-inbound_open(struct inbound **in, struct registry *registry, struct mqtt_db *db,
-             const struct bridge_config *config, struct problem *why);
+MUST_CHECK enum status inbound_open(struct inbound **in, struct posts *posts,
+                                    struct mqtt_db *db,
+                                    const struct bridge_config *config,
+                                    struct problem *why);
 /* Ends the client. A second call does nothing; NULL is allowed. */
 void inbound_stop(struct inbound *in);
 /* Calls inbound_stop, and frees. */

@@ -7,9 +7,9 @@
 #include "base/thread.h"
 
 enum status
-inbox_init(struct inbox *r, struct registry *registry, struct problem *why)
+inbox_init(struct inbox *r, struct posts *posts, struct problem *why)
 {
-    *r = (struct inbox){.registry = registry};
+    *r = (struct inbox){.posts = posts};
     list_init(&r->messages);
     errno = pthread_mutex_init(&r->mutex, NULL);
     if (errno)
@@ -112,13 +112,13 @@ hand_over(struct inbox *r)
         struct inbox_message *h = list_entry(node, struct inbox_message, node);
 
         count_pending(r, 1);
-        if (!inbox_message_begin(h, r->registry, &r->line, on_done, r))
+        if (!inbox_message_begin(h, r->posts, &r->line, on_done, r))
             continue;
         count_pending(r, -1);
         if (inbox_message_is_passing(h->rc))
             break;
     }
-    log_wake(registry_log(r->registry));
+    log_wake(registry_log(r->posts->registry));
 }
 
 /* Waits for the answers. The log always answers soon: after one fsync, or a

@@ -44,7 +44,7 @@
 #define INBOX_PAUSE_MAX_US 5000000
 
 struct inbox {
-    struct registry *registry;
+    struct posts *posts;
     struct list messages; /* struct inbox_message */
     size_t n, bytes;
     struct post_line line;
@@ -65,7 +65,7 @@ struct inbox {
     bool is_ending;
 };
 
-MUST_CHECK enum status inbox_init(struct inbox *r, struct registry *registry,
+MUST_CHECK enum status inbox_init(struct inbox *r, struct posts *posts,
                                   struct problem *why);
 void inbox_fini(struct inbox *r);
 

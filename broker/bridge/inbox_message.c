@@ -185,7 +185,7 @@ inbox_message_is_passing(enum status rc)
 }
 
 static enum status
-begin_ingest(struct inbox_message *h, struct registry *registry,
+begin_ingest(struct inbox_message *h, struct posts *posts,
              struct post_line *line, void (*on_done)(struct ingest *, void *),
              void *user)
 {
@@ -197,7 +197,7 @@ begin_ingest(struct inbox_message *h, struct registry *registry,
                        "with \"{\" or \"[\", unless its content type says that "
                        "it is another of %s",
                        formats_offered());
-    rc = ingest_begin(&h->ingest, registry, h->set, h->type, h->payload.size,
+    rc = ingest_begin(&h->ingest, posts, h->set, h->type, h->payload.size,
                       &h->why);
     if (rc)
         return rc;
@@ -221,16 +221,17 @@ is_alone(struct registry *registry)
 }
 
 enum status
-inbox_message_begin(struct inbox_message *h, struct registry *registry,
+inbox_message_begin(struct inbox_message *h, struct posts *posts,
                     struct post_line *line,
                     void (*on_done)(struct ingest *, void *), void *user)
 {
+    struct registry *registry = posts->registry;
     bool was_alone = is_alone(registry), was_made;
 
     if (h->rc && !inbox_message_is_passing(h->rc))
         return h->rc;
     h->why = (struct problem){""};
-    h->rc = begin_ingest(h, registry, line, on_done, user);
+    h->rc = begin_ingest(h, posts, line, on_done, user);
     if (!h->rc)
         return STATUS_OK;
     was_made = h->ingest != NULL; /* it failed while reading the payload */

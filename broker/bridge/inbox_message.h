@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "broker/config/bridge_config.h"
 #include "broker/mqtt/mqtt.h"
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "proto/idempotency_key.h"
 
 struct inbox_message {
@@ -49,7 +49,7 @@ void inbox_message_free(struct inbox_message *h); /* NULL is allowed */
 /* Makes the ingest, and hands it to the log, in the order of `line`. on_done is
  * that of ingest_end; it is not called on failure. */
 MUST_CHECK enum status inbox_message_begin(
-    struct inbox_message *h, struct registry *registry, struct post_line *line,
+    struct inbox_message *h, struct posts *posts, struct post_line *line,
     void (*on_done)(struct ingest *ingest, void *user), void *user);
 
 /* Frees the ingest, which the log has given back. */

@@ -9,7 +9,7 @@
 #include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 
 /* The ingest reads the body as it arrives; the answer comes back from the log
  * thread. If the connection breaks after the whole body has arrived, the
@@ -191,7 +191,7 @@ handle_changes_post(struct http *http, struct request *rq,
     else
         rc = post_answer_check_publisher(rq, &why);
     if (!rc)
-        rc = ingest_begin(&p->ingest, http->registry, target->name, type,
+        rc = ingest_begin(&p->ingest, http->posts, target->name, type,
                           request_content_length(rq), &why);
     if (!rc) {
         holding_init(&p->holding, registry_clients(http->registry),

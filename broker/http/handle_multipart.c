@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "broker/archive/archiver.h"
-#include "broker/archive/multipart_post.h"
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/post_answer.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "broker/posts/multipart_post.h"
 
 /* A block of this size goes to the worker pool at once. */
 #define BLOCK_BYTES ((size_t)512 << 10)
@@ -286,7 +286,6 @@ static enum status
 begin_post(struct consigning *c, struct request *rq, struct slice name,
            struct problem *why)
 {
-    struct registry *registry = c->http->registry;
     struct slice type = {NULL, 0};
     struct key key;
     enum status rc = post_answer_check_publisher(rq, why);
@@ -294,12 +293,19 @@ begin_post(struct consigning *c, struct request *rq, struct slice name,
     request_header(rq, "content-type", &type);
     if (!rc)
         rc = post_answer_key(rq, &key, why);
-    holding_init(&c->holding, registry_clients(registry), request_client(rq),
-                 CLIENT_POSTS);
-    if (!rc)
-        rc = multipart_post_begin(
-            &c->consignment, registry, archiver_contents(c->http->archiver),
-            name, type, request_content_length(rq), &c->holding, why);
+    holding_init(&c->holding, registry_clients(c->http->registry),
+                 request_client(rq), CLIENT_POSTS);
+    if (!rc) {
+        const struct multipart_plan plan = {
+            .contents = archiver_contents(c->http->archiver),
+            .set_name = name,
+            .content_type = type,
+            .size = request_content_length(rq),
+            .holding = &c->holding,
+        };
+
+        rc = multipart_post_begin(&c->consignment, c->http->posts, &plan, why);
+    }
     if (rc)
         return rc;
     multipart_post_set_key(c->consignment, &key);

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "broker/archive/archiver.h"
-#include "broker/archive/content_check.h"
 #include "broker/archive/uploads.h"
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "broker/sets/decoding.h"
+#include "broker/posts/content_check.h"
+#include "broker/posts/decoding.h"
 #include "broker/state/upload_file.h"
 #include "proto/json.h"
 #include "proto/number.h"
@@ -280,10 +280,15 @@ hand_over(struct putting *p)
 static enum status
 check_content(struct putting *p, struct problem *why)
 {
+    const struct content_block block = {
+        .set_name = slice_of(p->name),
+        .resources = &p->block,
+        .digests = (struct digest *)(void *)p->digests.data,
+        .first = p->n_checked + 1,
+    };
     enum status rc = content_check_resources(
-        p->http->registry, archiver_contents(p->http->archiver),
-        slice_of(p->name), &p->block, (struct digest *)(void *)p->digests.data,
-        p->n_checked + 1, &p->claim, why);
+        p->http->registry, archiver_contents(p->http->archiver), &block,
+        &p->claim, why);
 
     p->n_checked += p->block.n;
     return rc;

@@ -12,6 +12,7 @@
 #include "broker/bridge/bridges.h"
 #include "broker/hub/hub.h"
 #include "broker/net/request.h"
+#include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
 #include "proto/slice.h"
@@ -19,7 +20,8 @@
 struct http {
     struct registry *registry;
     struct push *push;
-    struct archiver *archiver; /* valid when is_ready is true */
+    struct posts *posts;       /* valid when is_ready is true */
+    struct archiver *archiver; /* likewise */
     struct hub *hub;           /* likewise */
     struct bridges *bridges;   /* likewise; NULL: no bridge is configured */
 
@@ -38,7 +40,7 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* Fills in everything except archiver, hub, bridges and is_ready. */
+/* Fills in everything except posts, archiver, hub, bridges and is_ready. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
                const char *listen_host);
 

@@ -5,7 +5,7 @@
 #define BROKER_HTTP_POST_ANSWER_H
 
 #include "broker/net/request.h"
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "proto/idempotency_key.h"
 #include "proto/problem.h"
 #include "proto/status.h"

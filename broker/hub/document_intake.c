@@ -5,7 +5,7 @@
 #include "broker/base/diag.h"
 #include "broker/hub/inside.h"
 #include "broker/net/response.h"
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 
 /*
  * A document. From begin_next until its job is done the worker owns it, except
@@ -218,7 +218,7 @@ feed_set(struct intake *in)
     struct registry *registry = f->hub->registry;
     struct problem *why = &in->why;
     enum status rc =
-        ingest_begin(&in->ingest, registry, slice_of(in->target.set->name),
+        ingest_begin(&in->ingest, f->hub->posts, slice_of(in->target.set->name),
                      slice_of(in->type), in->body.size, why);
 
     if (in->key.size == 0)

@@ -479,14 +479,15 @@ learn(struct hub *hub, struct problem *why)
 }
 
 static struct hub *
-hub_new(struct registry *registry, const struct networks *allowed)
+hub_new(struct posts *posts, const struct networks *allowed)
 {
     struct hub *hub = calloc(1, sizeof(*hub));
 
     if (!hub)
         return NULL;
-    hub->registry = registry;
-    hub->config = registry_config(registry);
+    hub->posts = posts;
+    hub->registry = posts->registry;
+    hub->config = registry_config(hub->registry);
     hub->allowed = allowed;
     if (!hub->config->insecure_open)
         networks_add_loopback(&hub->loopback);
@@ -504,10 +505,10 @@ hub_new(struct registry *registry, const struct networks *allowed)
 }
 
 enum status
-hub_open(struct hub **hub, struct registry *registry,
-         const struct networks *allowed, struct problem *why)
+hub_open(struct hub **hub, struct posts *posts, const struct networks *allowed,
+         struct problem *why)
 {
-    struct hub *h = hub_new(registry, allowed);
+    struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;
     struct caller_options options = {
         .name = "deliver",

@@ -50,6 +50,7 @@
 #include <stdint.h>
 
 #include "broker/hub/command.h"
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/network_address.h"
 #include "proto/problem.h"
@@ -61,7 +62,7 @@ struct hub;
  * where they were. `allowed` is lent. On an open broker (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
  * loopback, too. */
-MUST_CHECK enum status hub_open(struct hub **hub, struct registry *registry,
+MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 const struct networks *allowed,
                                 struct problem *why);
 

@@ -21,7 +21,8 @@
 #define HUB_TICK_US 1000000
 
 struct hub {
-    struct registry *registry;
+    struct posts *posts;
+    struct registry *registry; /* of the posts */
     const struct config *config;
     const struct networks *allowed;
     struct networks loopback; /* of an open broker; else empty */

@@ -48,13 +48,6 @@ struct registry {
     struct set *changed;            /* a chain, by set->next_changed */
     struct upstreams upstreams;
 
-    struct readers readers;
-    struct pending_keys running;
-
-    /* registry_set_checker */
-    enum status (*check)(struct ingest *ingest, void *user,
-                         struct problem *why);
-    void *check_user;
     struct filters filters;
     struct clients clients;
 };
@@ -448,8 +441,6 @@ registry_open(struct registry **registry,
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->settings_mutex, NULL);
     upstreams_init(&r->upstreams);
-    readers_init(&r->readers);
-    pending_keys_init(&r->running);
     limit_clients(&r->clients, config);
     filters_init(&r->filters, &r->clients);
     rc = log_open(&r->log, &log_options, why);
@@ -494,8 +485,6 @@ registry_close(struct registry *r)
     table_fini(&r->sets);
     filters_fini(&r->filters);
     clients_fini(&r->clients);
-    readers_fini(&r->readers);
-    pending_keys_fini(&r->running);
     upstreams_fini(&r->upstreams);
     pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
@@ -552,12 +541,6 @@ set_dir(const struct set *set, char dir[SET_DIR_MAX])
              set->registry->options.config->data, set->name);
 }
 
-struct readers *
-registry_readers(struct registry *r)
-{
-    return &r->readers;
-}
-
 enum content_mode
 registry_content(struct registry *r, struct slice name)
 {
@@ -568,38 +551,10 @@ registry_content(struct registry *r, struct slice name)
                : registry_config(r)->content;
 }
 
-struct pending_keys *
-registry_running(struct registry *r)
-{
-    return &r->running;
-}
-
 struct clients *
 registry_clients(struct registry *r)
 {
     return &r->clients;
-}
-
-void
-registry_set_checker(struct registry *r,
-                     enum status (*check)(struct ingest *ingest, void *user,
-                                          struct problem *why),
-                     void *user)
-{
-    r->check = check;
-    r->check_user = user;
-}
-
-bool
-registry_is_checked(struct registry *r, struct slice name)
-{
-    return r->check && registry_content(r, name) == CONTENT_INLINE;
-}
-
-enum status
-registry_check(struct registry *r, struct ingest *ingest, struct problem *why)
-{
-    return r->check(ingest, r->check_user, why);
 }
 
 struct filters *

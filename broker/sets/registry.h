@@ -29,9 +29,6 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
-#include "broker/sets/parser_pool.h"
-#include "broker/sets/pending_keys.h"
-#include "proto/input_formats.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -239,29 +236,9 @@ struct set *registry_next_changed(struct registry *registry, uint64_t *after);
 /* Takes over settings that were committed. Log thread. */
 void registry_set_settings(struct set *set, struct settings *settings);
 
-/* The cache of readers for posts. */
-struct readers *registry_readers(struct registry *registry);
-
-/* The posts with a key at work. */
-struct pending_keys *registry_running(struct registry *registry);
-
 /* The clients with their limits from the options. They live as long as the
  * registry. */
 struct clients *registry_clients(struct registry *registry);
-
-/* Sets the checker, which looks for the content of posts without parts
- * (ingest.h): `check` takes a post over, or fails. Before the first post. */
-struct ingest;
-void registry_set_checker(struct registry *registry,
-                          enum status (*check)(struct ingest *ingest,
-                                               void *user, struct problem *why),
-                          void *user);
-
-/* True if posts to the set of that name go to the checker. */
-bool registry_is_checked(struct registry *registry, struct slice name);
-MUST_CHECK enum status registry_check(struct registry *registry,
-                                      struct ingest *ingest,
-                                      struct problem *why);
 
 /* Updates the metrics of the memory for posts and of the number of sets. Any
  * thread. */

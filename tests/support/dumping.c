@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
 #include "proto/document_write.h"
@@ -34,7 +34,7 @@ dumping_begin(struct dumping *d)
     struct problem why = {""};
 
     sets_open(&d->sets);
-    registry_set_checker(d->sets.registry, accept_all, d);
+    posts_set_checker(&d->sets.posts, accept_all, d);
     state_fold_init(&d->folding, d->sets.registry);
     if (contents_new(&d->contents, d->sets.registry, &why))
         fail_msg("%s", why.text);

@@ -8,8 +8,8 @@
 #include "broker/archive/notes.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/state_fold.h"
+#include "broker/posts/ingest.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/ingest.h"
 #include "broker/store/store.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
@@ -46,12 +46,14 @@ sets_open(struct sets *s)
     if (registry_open(&s->registry, &options, &why))
         fail_msg("%s", why.text);
     announcer_begin(s->announcer, s->registry);
+    posts_init(&s->posts, s->registry);
 }
 
 void
 sets_close(struct sets *s)
 {
     registry_close(s->registry);
+    posts_fini(&s->posts);
     announcer_free(s->announcer);
     s->announcer = NULL;
     s->registry = NULL;
@@ -101,7 +103,7 @@ sets_post_body(struct sets *s, const char *name, const char *type,
     struct sets_outcome o = {STATUS_OK, {""}, 0, 0};
     struct ingest *in = NULL;
 
-    o.rc = ingest_begin(&in, s->registry, slice_of(name), slice_of(type),
+    o.rc = ingest_begin(&in, &s->posts, slice_of(name), slice_of(type),
                         body.size, &o.why);
     if (!o.rc)
         o.rc = feed(in, body, step, &o.why);

@@ -12,6 +12,7 @@
 
 #include "broker/config/config.h"
 #include "broker/log/post.h"
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -25,6 +26,7 @@ struct sets {
     char public_url[64]; /* SETS_URL */
     struct announcer *announcer;
     struct registry *registry;
+    struct posts posts;
 };
 
 /* The outcome of a post. */

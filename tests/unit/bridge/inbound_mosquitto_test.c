@@ -29,7 +29,7 @@ start(struct stage *s)
 
     sets_open(&s->sets);
     if (mqtt_db_open(&s->db, s->dir.path, &why) ||
-        inbound_open(&s->in, s->sets.registry, s->db, &s->config, &why))
+        inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
 }
 

@@ -36,7 +36,7 @@ in_stage_start(struct in_stage *s)
 
     sets_open(&s->sets);
     if (mqtt_db_open(&s->db, s->dir.path, &why) ||
-        inbound_open(&s->in, s->sets.registry, s->db, &s->config, &why))
+        inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
     quiet_mqtt_connect(false);
 }

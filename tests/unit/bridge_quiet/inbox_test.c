@@ -306,7 +306,7 @@ TEST(ends_in_a_pause)
     void *rc;
 
     taken = take_budget(s, 0);
-    assert_int_equal(inbox_init(&round, s->sets.registry, NULL), STATUS_OK);
+    assert_int_equal(inbox_init(&round, &s->sets.posts, NULL), STATUS_OK);
     round.on_settled = never;
     round.on_stuck = note;
     round.user = &is_stuck;
@@ -341,7 +341,7 @@ TEST(hands_its_messages_over_in_one_line)
     struct in_stage *s = *state;
     struct inbox round;
 
-    assert_int_equal(inbox_init(&round, s->sets.registry, NULL), STATUS_OK);
+    assert_int_equal(inbox_init(&round, &s->sets.posts, NULL), STATUS_OK);
     round.on_settled = settled;
     round.on_stuck = note;
     round.user = &is_stuck;

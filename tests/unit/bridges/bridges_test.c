@@ -106,12 +106,12 @@ outbound_state(struct outbound *out, struct mqtt_state *state)
 }
 
 enum status
-inbound_open(struct inbound **in, struct registry *registry, struct mqtt_db *db,
+inbound_open(struct inbound **in, struct posts *posts, struct mqtt_db *db,
              const struct bridge_config *config, struct problem *why)
 {
     enum status rc = STATUS_IO;
 
-    assert_non_null(registry);
+    assert_non_null(posts);
     assert_non_null(db);
     if (doubles.n_in_fails > 0)
         doubles.n_in_fails--;
@@ -204,7 +204,7 @@ open_all(void)
 {
     struct problem why = {""};
 
-    if (bridges_open(&s.bridges, s.sets.registry, &why))
+    if (bridges_open(&s.bridges, &s.sets.posts, &why))
         fail_msg("%s", why.text);
 }
 
@@ -278,7 +278,7 @@ TEST(one_that_cannot_be_opened_is_named_and_the_others_are_closed)
 
     doubles.fails_at = 3;
 
-    assert_int_equal(bridges_open(&s.bridges, s.sets.registry, &why),
+    assert_int_equal(bridges_open(&s.bridges, &s.sets.posts, &why),
                      STATUS_INVALID);
     assert_string_equal(why.text, "bridge b: it cannot be");
     assert_null(s.bridges);

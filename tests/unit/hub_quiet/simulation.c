@@ -27,7 +27,7 @@ simulation_reopen(void)
     static const struct networks allowed; /* lent */
     struct problem why = {""};
 
-    if (hub_open(&sim.hub, sim.sets.registry, &allowed, &why))
+    if (hub_open(&sim.hub, &sim.sets.posts, &allowed, &why))
         fail_msg("%s", why.text);
     quiet_turn();
 }

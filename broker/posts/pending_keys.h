@@ -16,8 +16,8 @@
  *
  * Any thread.
  */
-#ifndef BROKER_SETS_PENDING_KEYS_H
-#define BROKER_SETS_PENDING_KEYS_H
+#ifndef BROKER_POSTS_PENDING_KEYS_H
+#define BROKER_POSTS_PENDING_KEYS_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-#include "broker/archive/content_check.h"
+#include "broker/posts/content_check.h"
 
 #include <inttypes.h>
 
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "proto/fragment.h"
 
 static void
@@ -40,11 +40,12 @@ refuse_told(const struct ingest *ingest, const struct ingest_told *told,
 }
 
 static enum status
-check(struct content_check *c, struct ingest *ingest, struct problem *why)
+check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
 {
     size_t n;
     const struct ingest_told *told = ingest_told(ingest, &n);
-    struct set *set = registry_find(c->registry, ingest_set_name(ingest), NULL);
+    struct set *set =
+        registry_find(c->posts->registry, ingest_set_name(ingest), NULL);
     struct content_claim *claim = NULL;
     enum status rc = STATUS_OK;
 
@@ -86,15 +87,15 @@ answer_some(struct content_check *c)
         enum status rc;
 
         list_remove(node);
-        rc = check(c, ingest_of(node), &why);
+        rc = check_post(c, ingest_of(node), &why);
         ingest_check_end(ingest_of(node), rc, &why);
     }
-    log_wake(registry_log(c->registry));
+    log_wake(registry_log(c->posts->registry));
     return is_any;
 }
 
 static void
-run(struct thread *t)
+run_checks(struct thread *t)
 {
     while (thread_wait(t, -1))
         while (answer_some(t->user))
@@ -103,7 +104,7 @@ run(struct thread *t)
 
 /* Any thread. */
 static enum status
-take(struct ingest *ingest, void *user, struct problem *why)
+take_post(struct ingest *ingest, void *user, struct problem *why)
 {
     struct content_check *c = user;
     bool is_ending;
@@ -120,26 +121,26 @@ take(struct ingest *ingest, void *user, struct problem *why)
 }
 
 enum status
-content_check_init(struct content_check *c, struct registry *registry,
+content_check_init(struct content_check *c, struct posts *posts,
                    struct contents *contents, struct problem *why)
 {
-    c->registry = registry;
+    c->posts = posts;
     c->contents = contents;
     list_init(&c->list);
     pthread_mutex_init(&c->mutex, NULL);
-    if (thread_start(&c->thread, "checking", run, c, why)) {
+    if (thread_start(&c->thread, "checking", run_checks, c, why)) {
         pthread_mutex_destroy(&c->mutex);
-        c->registry = NULL;
+        c->posts = NULL;
         return STATUS_IO;
     }
-    registry_set_checker(registry, take, c);
+    posts_set_checker(posts, take_post, c);
     return STATUS_OK;
 }
 
 void
 content_check_stop(struct content_check *c)
 {
-    if (!c->registry)
+    if (!c->posts)
         return;
     pthread_mutex_lock(&c->mutex);
     c->is_ending = true;
@@ -153,9 +154,9 @@ void
 content_check_fini(struct content_check *c)
 {
     content_check_stop(c);
-    if (c->registry)
+    if (c->posts)
         pthread_mutex_destroy(&c->mutex);
-    c->registry = NULL;
+    c->posts = NULL;
 }
 
 /* Resources */
@@ -185,26 +186,27 @@ loc_of(const struct block *block, size_t i)
 
 enum status
 content_check_resources(struct registry *registry, struct contents *contents,
-                        struct slice set_name, const struct block *block,
-                        const struct digest *digests, uint64_t first,
+                        const struct content_block *block,
                         struct content_claim **claim, struct problem *why)
 {
-    struct set *set = registry_find(registry, set_name, NULL);
+    const struct block *resources = block->resources;
+    struct set *set = registry_find(registry, block->set_name, NULL);
     enum status rc = STATUS_OK;
 
-    if (block->n == 0)
+    if (resources->n == 0)
         return STATUS_OK;
     if (!*claim)
         rc = set ? contents_claim(contents, set, claim, why) : STATUS_GONE;
     if (rc == STATUS_GONE)
-        return refuse(set_name, digests, loc_of(block, 0), first, why);
-    for (size_t i = 0; !rc && i < block->n; i++) {
+        return refuse(block->set_name, block->digests, loc_of(resources, 0),
+                      block->first, why);
+    for (size_t i = 0; !rc && i < resources->n; i++) {
         uint64_t length;
 
-        rc = contents_find(*claim, &digests[i], &length, why);
+        rc = contents_find(*claim, &block->digests[i], &length, why);
         if (rc == STATUS_NOT_FOUND)
-            rc =
-                refuse(set_name, &digests[i], loc_of(block, i), first + i, why);
+            rc = refuse(block->set_name, &block->digests[i],
+                        loc_of(resources, i), block->first + i, why);
     }
     return rc;
 }

@@ -1,10 +1,10 @@
-#include "broker/archive/multipart_post.h"
+#include "broker/posts/multipart_post.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/archive/consigned.h"
+#include "broker/posts/consigned.h"
 #include "broker/sets/alteration.h"
 #include "proto/input_formats.h"
 #include "proto/multipart.h"
@@ -14,7 +14,8 @@
 #define RESERVE_STEP 65536
 
 struct multipart_post {
-    struct registry *registry;
+    struct posts *posts;
+    struct registry *registry; /* of the posts */
     struct contents *contents;
     char name[SET_NAME_MAX + 1];
     struct set *set; /* NULL: made at the end */
@@ -95,7 +96,7 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
                        "part 1 has the changes: its Content-ID is not the "
                        "start \"%s\" of the Content-Type",
                        problem_quote(slice_of(c->type.start)).text);
-    rc = ingest_begin(&c->ingest, c->registry, slice_of(c->name), type, 0, why);
+    rc = ingest_begin(&c->ingest, c->posts, slice_of(c->name), type, 0, why);
     if (!rc)
         rc = ingest_count_in(c->ingest, c->holding, why);
     if (!rc && c->key.size > 0)
@@ -138,8 +139,8 @@ on_entry(const struct change *change, void *user, struct problem *why)
 static enum status
 end_root(struct multipart_post *c, struct problem *why)
 {
-    struct readers *readers = registry_readers(c->registry);
-    struct reader *reader = readers_take(readers, c->format, on_entry, c);
+    struct parser_pool *pool = &c->posts->parsers;
+    struct reader *reader = parser_pool_take(pool, c->format, on_entry, c);
     enum status rc;
 
     c->is_root = false;
@@ -148,7 +149,7 @@ end_root(struct multipart_post *c, struct problem *why)
     rc = reader_feed(reader, buf_slice(&c->root), why);
     if (!rc)
         rc = reader_end(reader, why);
-    readers_give(readers, c->format, reader);
+    parser_pool_give(pool, c->format, reader);
     return rc ? rc : consigned_index(&c->list, why);
 }
 
@@ -245,41 +246,40 @@ refuse_set(struct slice name, struct problem *why)
 }
 
 enum status
-multipart_post_begin(struct multipart_post **consignment,
-                     struct registry *registry, struct contents *contents,
-                     struct slice set_name, struct slice content_type,
-                     uint64_t size, struct holding *holding,
-                     struct problem *why)
+multipart_post_begin(struct multipart_post **consignment, struct posts *posts,
+                     const struct multipart_plan *plan, struct problem *why)
 {
+    struct registry *registry = posts->registry;
     uint64_t max = registry_config(registry)->max_content;
     struct multipart_sink to = sink;
     struct multipart_type type;
     struct multipart_post *c;
-    enum status rc = alter_check_name(set_name, why);
+    enum status rc = alter_check_name(plan->set_name, why);
 
     if (!rc)
-        rc = multipart_read_type(content_type, &type, why);
+        rc = multipart_read_type(plan->content_type, &type, why);
     if (rc)
         return rc;
-    if (registry_content(registry, set_name) != CONTENT_INLINE)
-        return refuse_set(set_name, why);
-    if (size > max)
+    if (registry_content(registry, plan->set_name) != CONTENT_INLINE)
+        return refuse_set(plan->set_name, why);
+    if (plan->size > max)
         return problem(why, STATUS_TOO_LARGE,
                        "a post with its content has at most %" PRIu64
                        " bytes (--max-content), not %" PRIu64,
-                       max, size);
+                       max, plan->size);
     c = calloc(1, sizeof(*c));
     if (!c)
         return problem_memory(why);
+    c->posts = posts;
     c->registry = registry;
-    c->holding = holding;
-    holding_init(&c->disk, registry_clients(registry), holding->client,
+    c->holding = plan->holding;
+    holding_init(&c->disk, registry_clients(registry), plan->holding->client,
                  CLIENT_DISK);
-    c->contents = contents;
-    c->set = registry_find(registry, set_name, NULL);
-    memcpy(c->name, set_name.data, set_name.size);
+    c->contents = plan->contents;
+    c->set = registry_find(registry, plan->set_name, NULL);
+    memcpy(c->name, plan->set_name.data, plan->set_name.size);
     c->type = type;
-    c->size = size;
+    c->size = plan->size;
     to.user = c;
     multipart_init(&c->multipart, &c->type, &to);
     buf_init(&c->root, (size_t)registry_config(registry)->max_body);

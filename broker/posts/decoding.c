@@ -1,4 +1,4 @@
-#include "broker/sets/decoding.h"
+#include "broker/posts/decoding.h"
 
 #include <string.h>
 #include <strings.h>

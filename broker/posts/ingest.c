@@ -1,11 +1,11 @@
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
-#include "broker/sets/decoding.h"
 #include "proto/digest.h"
 #include "proto/fragment.h"
 #include "proto/input_formats.h"
@@ -20,7 +20,8 @@
 #define RESERVE_STEP 65536
 
 struct ingest {
-    struct registry *registry;
+    struct posts *posts;
+    struct registry *registry; /* of the posts */
     const struct format *format;
     struct reader *reader;
     struct decoding decoding;
@@ -217,10 +218,11 @@ on_change(const struct change *change, void *user, struct problem *why)
 }
 
 enum status
-ingest_begin(struct ingest **ingest, struct registry *registry,
-             struct slice set_name, struct slice content_type,
-             uint64_t content_length, struct problem *why)
+ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
+             struct slice content_type, uint64_t content_length,
+             struct problem *why)
 {
+    struct registry *registry = posts->registry;
     const struct config *config = registry_config(registry);
     const struct format *format;
     struct ingest *in;
@@ -242,13 +244,14 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     in = calloc(1, sizeof(*in));
     if (!in)
         return problem_memory(why);
+    in->posts = posts;
     in->registry = registry;
     holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
     in->holding = &in->own;
     in->format = format;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
-    in->is_checked = registry_is_checked(registry, set_name);
+    in->is_checked = posts_are_checked(posts, set_name);
     buf_init(&in->told, (size_t)config->ingest_bytes);
     in->post.kind = POST_CHANGES;
     /* A fragment can be a few times larger than the posted entry (five
@@ -263,8 +266,7 @@ ingest_begin(struct ingest **ingest, struct registry *registry,
     buf_clear(&in->post.bytes);
     rc = reserve(in, why);
     if (!rc) {
-        in->reader =
-            readers_take(registry_readers(registry), format, on_change, in);
+        in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
         if (!in->reader)
             rc = problem_memory(why);
         decoding_init(&in->decoding, in->reader);
@@ -332,7 +334,7 @@ take_key(struct ingest *in, struct problem *why)
 
     in->running.set = in->set_name;
     in->running.key = text;
-    if (!pending_keys_begin(registry_running(in->registry), &in->running))
+    if (!pending_keys_begin(&in->posts->keys, &in->running))
         return problem(why, STATUS_RUNNING,
                        "a post with the Idempotency-Key \"%s\" is at work",
                        problem_quote(text).text);
@@ -403,7 +405,7 @@ finish(struct ingest *in)
     release(in, in->post.status ? 0 : in->post.last);
     /* Before on_done: a source that repeats the post then does not find it
      * running. */
-    pending_keys_end(registry_running(in->registry), &in->running);
+    pending_keys_end(&in->posts->keys, &in->running);
     in->on_done(in, in->user);
 }
 
@@ -448,7 +450,7 @@ ingest_read_end(struct ingest *in, struct problem *why)
     if (rc)
         return rc;
     decoding_fini(&in->decoding);
-    readers_give(registry_readers(in->registry), in->format, in->reader);
+    parser_pool_give(&in->posts->parsers, in->format, in->reader);
     in->reader = NULL;
     in->is_read = true;
     return STATUS_OK;
@@ -484,7 +486,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     /* Posts of a line keep their order, so those without content to check take
      * this way, too. */
     if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
-        return registry_check(in->registry, in, why);
+        return in->posts->check(in, in->posts->check_user, why);
     return submit(in, why);
 }
 
@@ -585,9 +587,9 @@ ingest_free(struct ingest *in)
     if (!in)
         return;
     release(in, 0);
-    pending_keys_end(registry_running(in->registry), &in->running);
+    pending_keys_end(&in->posts->keys, &in->running);
     decoding_fini(&in->decoding);
-    readers_give(registry_readers(in->registry), in->format, in->reader);
+    parser_pool_give(&in->posts->parsers, in->format, in->reader);
     ingest_give_back(in);
     buf_fini(&in->post.bytes);
     buf_fini(&in->told);

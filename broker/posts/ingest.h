@@ -19,13 +19,14 @@
  * counts as it grows. (Its announced length does not count: a few connections
  * that announce much and send nothing would block all others.)
  */
-#ifndef BROKER_SETS_INGEST_H
-#define BROKER_SETS_INGEST_H
+#ifndef BROKER_POSTS_INGEST_H
+#define BROKER_POSTS_INGEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/log/post.h"
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/idempotency_key.h"
 #include "proto/problem.h"
@@ -37,10 +38,11 @@ struct ingest;
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_UNSUPPORTED: the broker
  * does not read that media type; STATUS_TOO_LARGE: over --max-body;
  * STATUS_BUSY: all posts together hold too much. */
-MUST_CHECK enum status
-ingest_begin(struct ingest **ingest, struct registry *registry,
-             struct slice set_name, struct slice content_type,
-             uint64_t content_length, struct problem *why);
+MUST_CHECK enum status ingest_begin(struct ingest **ingest, struct posts *posts,
+                                    struct slice set_name,
+                                    struct slice content_type,
+                                    uint64_t content_length,
+                                    struct problem *why);
 
 /* Counts the memory of the ingest in `holding`, of CLIENT_POSTS, from now on;
  * before, it counted only for all posts together. `holding` is lent until
@@ -87,9 +89,9 @@ void ingest_join(struct ingest *ingest, struct post_line *line);
  *
  * In a post to a set with CONTENT_INLINE, each created or updated entry carries
  * the SHA-256 of bytes that the set has already, or brings its bytes along
- * (broker/archive/multipart_post.h). Posts without ingest_fill go to the
- * checker of registry_set_checker, which looks for the bytes on a thread that
- * may wait for a disk:
+ * (multipart_post.h). Posts without ingest_fill go to the checker of
+ * posts_set_checker, which looks for the bytes on a thread that may wait for a
+ * disk:
  *
  *     ingest_end --> checker --ingest_told, ingest_hold--> ingest_check_end
  *                                                               |

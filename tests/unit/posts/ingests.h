@@ -2,10 +2,10 @@
  * ingests.h - posts to the set "demo", for tests of their acceptance and of
  * their memory meanwhile.
  */
-#ifndef TESTS_UNIT_SETS_INGESTS_H
-#define TESTS_UNIT_SETS_INGESTS_H
+#ifndef TESTS_UNIT_POSTS_INGESTS_H
+#define TESTS_UNIT_POSTS_INGESTS_H
 
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "proto/vocab.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"

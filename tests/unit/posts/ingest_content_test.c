@@ -5,7 +5,7 @@
 
 #include "tests/support/posts.h"
 #include "tests/test.h"
-#include "tests/unit/sets/ingests.h"
+#include "tests/unit/posts/ingests.h"
 
 #define SHA256(n) \
     "000000000000000000000000000000000000000000000000000000000000000" n
@@ -64,7 +64,7 @@ open_checked(void **state)
     s.config.content = CONTENT_INLINE;
     sets_open(&s);
     memset(&checker, 0, sizeof(checker));
-    registry_set_checker(s.registry, check, &checker);
+    posts_set_checker(&s.posts, check, &checker);
     return 0;
 }
 
@@ -151,7 +151,7 @@ TEST(an_entry_is_completed_before_it_is_kept)
 
     assert_int_equal(ingests_post(JSON, DELETED).rc, STATUS_OK);
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
     ingest_hold(in, sets_find(&s, "demo"), &checker, release);
@@ -198,7 +198,7 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
 
     assert_int_equal(ingests_post(JSON, DELETED).rc, STATUS_OK);
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
     ingest_hold(in, sets_find(&s, "demo"), &checker, release);
@@ -222,7 +222,7 @@ TEST(posts_of_a_line_are_all_looked_at)
     bool is_done = false;
 
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_join(in, &line);
     assert_int_equal(ingest_feed(in, SLICE(DELETED), NULL), STATUS_OK);

@@ -1,4 +1,4 @@
-#include "broker/archive/consigned.h"
+#include "broker/posts/consigned.h"
 
 #include <stdlib.h>
 #include <string.h>

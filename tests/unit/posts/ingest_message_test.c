@@ -6,7 +6,7 @@
 #include "broker/sets/message.h"
 #include "tests/support/describe.h"
 #include "tests/test.h"
-#include "tests/unit/sets/arrivals.h"
+#include "tests/unit/posts/arrivals.h"
 
 #define VIA "via:" EPOCH
 

@@ -2,7 +2,7 @@
  * content_check.h - checks posts without content to sets with CONTENT_INLINE:
  * does the set have all content that the entries describe?
  *
- *     ingest_end --> checking_take --> [its thread: contents_find] --> the log
+ *     ingest_end --> take_post --> [its thread: contents_find] --> the log
  *                                                             \--> refused
  *
  * Checks run on a thread of their own, because a thread that reads posts must
@@ -13,8 +13,8 @@
  * An upload of the complete set is checked while it arrives: the content of
  * each resource must be there (content_check_resources).
  */
-#ifndef BROKER_ARCHIVE_CONTENT_CHECK_H
-#define BROKER_ARCHIVE_CONTENT_CHECK_H
+#ifndef BROKER_POSTS_CONTENT_CHECK_H
+#define BROKER_POSTS_CONTENT_CHECK_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/contents.h"
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "broker/state/upload_file.h"
 #include "proto/digest.h"
@@ -29,7 +30,7 @@
 #include "proto/status.h"
 
 struct content_check {
-    struct registry *registry;
+    struct posts *posts; /* NULL: it has not begun */
     struct contents *contents;
     struct thread thread;
     pthread_mutex_t mutex;
@@ -37,14 +38,14 @@ struct content_check {
     bool is_ending;
 };
 
-/* Becomes the registry's checker. */
+/* Becomes the checker of the posts, and starts its thread. */
 MUST_CHECK enum status content_check_init(struct content_check *checking,
-                                          struct registry *registry,
+                                          struct posts *posts,
                                           struct contents *contents,
                                           struct problem *why);
 
 /* Answers the posts that it has, and takes no more. Harmless if it never began.
- * The registry may still call the checker. */
+ * Posts may still come to the checker, which refuses them. */
 void content_check_stop(struct content_check *checking);
 void content_check_fini(struct content_check *checking);
 
@@ -57,14 +58,20 @@ MUST_CHECK enum status content_check_digest(struct slice set_name,
                                             struct digest *digest,
                                             struct problem *why);
 
-/* Checks that the content of the resources of a block is there; `digests` has
- * one for each, `first` is the number of the first one. *claim is NULL before
- * the first block; then it claims the files found, until contents_end. The
- * caller calls contents_sync after the last block. May block. */
+/* Resources of an upload. Lends. */
+struct content_block {
+    struct slice set_name;
+    const struct block *resources;
+    const struct digest *digests; /* one of each resource */
+    uint64_t first;               /* the number of the first resource */
+};
+
+/* Checks that the content of the resources of a block is there. *claim is NULL
+ * before the first block; then it claims the files found, until contents_end.
+ * The caller calls contents_sync after the last block. May block. */
 MUST_CHECK enum status
 content_check_resources(struct registry *registry, struct contents *contents,
-                        struct slice set_name, const struct block *block,
-                        const struct digest *digests, uint64_t first,
+                        const struct content_block *block,
                         struct content_claim **claim, struct problem *why);
 
 #endif

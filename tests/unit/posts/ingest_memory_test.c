@@ -1,7 +1,7 @@
 /* The memory of a post on its way, and its release. */
 #include "tests/support/gzip.h"
 #include "tests/test.h"
-#include "tests/unit/sets/ingests.h"
+#include "tests/unit/posts/ingests.h"
 
 FIXTURE(stage_open, ingests_close);
 
@@ -16,16 +16,16 @@ TEST(judges_the_announced_length_at_once, stage_configure, ingests_close)
     s.config.ingest_bytes = 1500000;
     sets_open(&s);
     assert_int_equal(
-        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000001, &why),
+        ingest_begin(&b, &s.posts, SLICE("demo"), SLICE(JSON), 1000001, &why),
         STATUS_TOO_LARGE);
     assert_string_equal(why.text,
                         "a post has at most 1000000 bytes, not 1000001");
     assert_null(b);
     assert_int_equal(
-        ingest_begin(&a, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
+        ingest_begin(&a, &s.posts, SLICE("demo"), SLICE(JSON), 1000000, &why),
         STATUS_OK);
     assert_int_equal(
-        ingest_begin(&b, s.registry, SLICE("demo"), SLICE(JSON), 1000000, &why),
+        ingest_begin(&b, &s.posts, SLICE("demo"), SLICE(JSON), 1000000, &why),
         STATUS_OK);
     ingest_free(b);
     ingest_free(a);
@@ -43,7 +43,7 @@ TEST(grows_its_reservation_with_the_fragments, stage_configure, ingests_close)
     s.config.ingest_bytes = 1 << 20;
     sets_open(&s);
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, &why),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, &why),
         STATUS_OK);
     rc = ingest_feed(in, SLICE("[" ENTRY("0")), &why);
     while (!rc) {
@@ -66,7 +66,7 @@ begin_coded(const char *coding)
 {
     struct ingest *in = NULL;
 
-    assert_int_equal(ingest_begin(&in, s.registry, SLICE("demo"),
+    assert_int_equal(ingest_begin(&in, &s.posts, SLICE("demo"),
                                   SLICE("application/x-ndjson"), 0, NULL),
                      STATUS_OK);
     assert_int_equal(ingest_decode(in, slice_of(coding), NULL), STATUS_OK);
@@ -102,7 +102,7 @@ TEST(catches_up_with_gzip_in_steps, stage_configure, ingests_close)
     ingest_free(in);
 
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 0, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     assert_int_equal(ingest_decode(in, SLICE("br"), &why), STATUS_UNSUPPORTED);
     assert_string_equal(why.text, "a post is read as it is, or in gzip; not "
@@ -145,7 +145,7 @@ TEST(forgets_a_post_that_breaks_off)
 
     ingest_free(NULL);
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(XML), 5000, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(XML), 5000, NULL),
         STATUS_OK);
     assert_int_equal(
         ingest_feed(in, SLICE(XML_HEAD XML_ENTRY("1") "<url><lo"), NULL),

@@ -2,13 +2,13 @@
  * arrivals.h - messages of a broker of messages on their way into a set, step
  * by step, several at once if a test wants it so; or at one go.
  */
-#ifndef TESTS_UNIT_SETS_ARRIVALS_H
-#define TESTS_UNIT_SETS_ARRIVALS_H
+#ifndef TESTS_UNIT_POSTS_ARRIVALS_H
+#define TESTS_UNIT_POSTS_ARRIVALS_H
 
 #include <semaphore.h>
 #include <stdbool.h>
 
-#include "tests/unit/sets/ingests.h"
+#include "tests/unit/posts/ingests.h"
 
 /* Of a broker like this one. */
 #define EPOCH "0123456789abcdef"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/test.h"
-#include "tests/unit/sets/ingests.h"
+#include "tests/unit/posts/ingests.h"
 
 /* All fragments of the set; *last is its last seq. */
 static void
@@ -204,7 +204,7 @@ TEST(refuses_posts_when_the_log_is_ending)
 
     registry_stop(s.registry);
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 100, NULL),
         STATUS_OK);
     assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
     assert_int_equal(ingest_end(in, never, &is_called, &why), STATUS_STOPPED);
@@ -276,7 +276,7 @@ begin_with_key(const char *key, enum status *rc)
     struct key k;
 
     assert_int_equal(
-        ingest_begin(&in, s.registry, SLICE("demo"), SLICE(JSON), 100, NULL),
+        ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 100, NULL),
         STATUS_OK);
     assert_int_equal(key_read(slice_of(key), &k, NULL), STATUS_OK);
     *rc = ingest_set_key(in, &k, NULL);

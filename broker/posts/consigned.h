@@ -7,8 +7,8 @@
  *
  * One thread at a time.
  */
-#ifndef BROKER_ARCHIVE_CONSIGNED_H
-#define BROKER_ARCHIVE_CONSIGNED_H
+#ifndef BROKER_POSTS_CONSIGNED_H
+#define BROKER_POSTS_CONSIGNED_H
 
 #include <stddef.h>
 #include <stdint.h>

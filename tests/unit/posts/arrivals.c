@@ -1,4 +1,4 @@
-#include "tests/unit/sets/arrivals.h"
+#include "tests/unit/posts/arrivals.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ arrival_begin(struct arrival *a, const char *name, const char *type)
 {
     memset(a, 0, sizeof(*a));
     sem_init(&a->is_done, 0, 0);
-    assert_int_equal(ingest_begin(&a->ingest, s.registry, slice_of(name),
+    assert_int_equal(ingest_begin(&a->ingest, &s.posts, slice_of(name),
                                   slice_of(type), 0, &a->outcome.why),
                      STATUS_OK);
     ingest_take_message(a->ingest);

@@ -8,8 +8,8 @@
  *
  * One thread at a time.
  */
-#ifndef BROKER_SETS_DECODING_H
-#define BROKER_SETS_DECODING_H
+#ifndef BROKER_POSTS_DECODING_H
+#define BROKER_POSTS_DECODING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "broker/sets/pending_keys.h"
+#include "broker/posts/pending_keys.h"
 
 #include "base/clock.h"
 

@@ -5,7 +5,7 @@
 #include "broker/sets/alteration.h"
 #include "broker/store/store.h"
 #include "tests/test.h"
-#include "tests/unit/sets/arrivals.h"
+#include "tests/unit/posts/arrivals.h"
 
 #define MESSAGE(n) "{\"changes\":[" ENTRY(n) "],\"id\":\"k\"}"
 
@@ -174,6 +174,7 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     struct arrival held;
 
     assert_int_equal(registry_open(&s.registry, &options, NULL), STATUS_OK);
+    posts_init(&s.posts, s.registry);
     sem_init(&r.is_held, 0, 0);
     sem_init(&r.may_go, 0, 0);
     sets_post(&s, "demo", 1, 3);

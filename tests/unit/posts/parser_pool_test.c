@@ -1,4 +1,4 @@
-#include "broker/sets/parser_pool.h"
+#include "broker/posts/parser_pool.h"
 
 #include "tests/test.h"
 
@@ -23,25 +23,25 @@ TEST(keeps_readers_for_the_next_post)
     const struct format *xml = format_of(SLICE("application/xml"));
     struct reader *first, *second;
     unsigned n = 0, other = 0;
-    struct readers kept;
+    struct parser_pool kept;
 
-    readers_init(&kept);
-    first = readers_take(&kept, json, ignore, &n);
+    parser_pool_init(&kept);
+    first = parser_pool_take(&kept, json, ignore, &n);
     assert_non_null(first);
     assert_int_not_equal(reader_feed(first, SLICE("{]"), NULL), STATUS_OK);
-    readers_give(&kept, json, first);
+    parser_pool_give(&kept, json, first);
 
-    second = readers_take(&kept, xml, ignore, &n);
+    second = parser_pool_take(&kept, xml, ignore, &n);
     assert_ptr_not_equal(second, first);
-    assert_ptr_equal(readers_take(&kept, json, ignore, &other), first);
+    assert_ptr_equal(parser_pool_take(&kept, json, ignore, &other), first);
     assert_int_equal(reader_feed(first, SLICE(BODY), NULL), STATUS_OK);
     assert_int_equal(reader_end(first, NULL), STATUS_OK);
     assert_int_equal(other, 1);
     assert_int_equal(n, 0);
-    readers_give(&kept, json, first);
-    readers_give(&kept, xml, second);
-    readers_give(&kept, xml, NULL);
-    readers_fini(&kept);
+    parser_pool_give(&kept, json, first);
+    parser_pool_give(&kept, xml, second);
+    parser_pool_give(&kept, xml, NULL);
+    parser_pool_fini(&kept);
 }
 
 #define READERS 100
@@ -53,15 +53,15 @@ TEST(frees_readers_that_are_too_many)
     const struct format *json = format_of(SLICE("application/json"));
     struct reader *taken[READERS];
     unsigned n = 0;
-    struct readers kept;
+    struct parser_pool kept;
 
-    readers_init(&kept);
+    parser_pool_init(&kept);
     for (int i = 0; i < READERS; i++) {
-        taken[i] = readers_take(&kept, json, ignore, &n);
+        taken[i] = parser_pool_take(&kept, json, ignore, &n);
         for (int k = 0; k < i; k++)
             assert_ptr_not_equal(taken[i], taken[k]);
     }
     for (int i = 0; i < READERS; i++)
-        readers_give(&kept, json, taken[i]);
-    readers_fini(&kept);
+        parser_pool_give(&kept, json, taken[i]);
+    parser_pool_fini(&kept);
 }

@@ -34,14 +34,14 @@
  *
  * One thread at a time. All but begin and commit may block.
  */
-#ifndef BROKER_ARCHIVE_MULTIPART_POST_H
-#define BROKER_ARCHIVE_MULTIPART_POST_H
+#ifndef BROKER_POSTS_MULTIPART_POST_H
+#define BROKER_POSTS_MULTIPART_POST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "broker/archive/contents.h"
-#include "broker/sets/ingest.h"
+#include "broker/posts/ingest.h"
 #include "broker/sets/registry.h"
 #include "proto/idempotency_key.h"
 #include "proto/problem.h"
@@ -50,15 +50,22 @@
 
 struct multipart_post;
 
-/* `size`: of the whole body. STATUS_NOT_FOUND: no set can have that name;
- * STATUS_INVALID: it does not keep content inline; STATUS_UNSUPPORTED,
- * STATUS_MALFORMED: as multipart_read_type; STATUS_TOO_LARGE: over
- * --max-content; STATUS_LIMITED, STATUS_BUSY. `holding` is of CLIENT_POSTS, and
- * lent until multipart_post_discard. */
-MUST_CHECK enum status multipart_post_begin(
-    struct multipart_post **consignment, struct registry *registry,
-    struct contents *contents, struct slice set_name, struct slice content_type,
-    uint64_t size, struct holding *holding, struct problem *why);
+/* A post that begins. Lends. */
+struct multipart_plan {
+    struct contents *contents;
+    struct slice set_name, content_type;
+    uint64_t size;           /* of the whole body */
+    struct holding *holding; /* of CLIENT_POSTS; lent until
+                                multipart_post_discard */
+};
+
+/* STATUS_NOT_FOUND: no set can have that name; STATUS_INVALID: it does not keep
+ * content inline; STATUS_UNSUPPORTED, STATUS_MALFORMED: as multipart_read_type;
+ * STATUS_TOO_LARGE: over --max-content; STATUS_LIMITED, STATUS_BUSY. */
+MUST_CHECK enum status multipart_post_begin(struct multipart_post **consignment,
+                                            struct posts *posts,
+                                            const struct multipart_plan *plan,
+                                            struct problem *why);
 
 /* Sets the idempotency key, before the first byte (ingest_set_key). */
 void multipart_post_set_key(struct multipart_post *consignment,

@@ -1,0 +1,49 @@
+/*
+ * posts.h - what the posts of a broker share: the pool of parsers, the keys at
+ * work, and the checker of content.
+ *
+ *     socket, hub, MQTT --> ingest.h ----------------------------> the log
+ *                             |                                       ^
+ *                             +--> content_check.h (some sets) -------+
+ *     multipart/related --> multipart_post.h --> ingest.h
+ *
+ * Any thread.
+ */
+#ifndef BROKER_POSTS_POSTS_H
+#define BROKER_POSTS_POSTS_H
+
+#include <stdbool.h>
+
+#include "broker/posts/parser_pool.h"
+#include "broker/posts/pending_keys.h"
+#include "broker/sets/registry.h"
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct ingest;
+
+/* Takes a post over, or fails. Any thread. */
+typedef enum status posts_check_fn(struct ingest *ingest, void *user,
+                                   struct problem *why);
+
+struct posts {
+    struct registry *registry;
+    struct parser_pool parsers;
+    struct pending_keys keys;
+
+    posts_check_fn *check; /* NULL: posts are not checked */
+    void *check_user;
+};
+
+void posts_init(struct posts *posts, struct registry *registry);
+void posts_fini(struct posts *posts); /* after all posts; repeatable */
+
+/* Sets the checker, which looks for the content of posts without parts
+ * (ingest.h). Before the first post. */
+void posts_set_checker(struct posts *posts, posts_check_fn *check, void *user);
+
+/* True if posts to the set of that name go to the checker. */
+bool posts_are_checked(const struct posts *posts, struct slice name);
+
+#endif
