@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "client/websub/callback_inside.h"
 #include "proto/number.h"
 #include "proto/websub.h"
@@ -25,18 +25,6 @@
 
 /* Routes */
 
-static bool
-fill_token(char to[TOKEN_SIZE + 1])
-{
-    unsigned char bytes[TOKEN_BYTES];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-        return false;
-    for (size_t i = 0; i < TOKEN_BYTES; i++)
-        snprintf(to + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
 struct route *
 route_new(struct td_callback *callback, size_t max_bytes, route_fn *fn,
           void *user)
@@ -44,7 +32,7 @@ route_new(struct td_callback *callback, size_t max_bytes, route_fn *fn,
     struct route *route = calloc(1, sizeof(*route));
     char token[TOKEN_SIZE + 1];
 
-    if (!route || !fill_token(token)) {
+    if (!route || !random_hex(token, sizeof(token))) {
         free(route);
         return NULL;
     }
