@@ -4,7 +4,7 @@
 
 /* Takes the text before the next `separator` outside of quotes. */
 static struct slice
-take(struct slice *rest, char separator)
+take_part(struct slice *rest, char separator)
 {
     struct slice part = *rest;
     bool is_quoted = false;
@@ -45,7 +45,7 @@ static int
 weight_of(struct slice parameters)
 {
     while (parameters.size > 0) {
-        struct slice one = take(&parameters, ';');
+        struct slice one = take_part(&parameters, ';');
 
         if (one.size > 2 && !strncasecmp(one.data, "q=", 2))
             return read_weight((struct slice){one.data + 2, one.size - 2});
@@ -55,7 +55,7 @@ weight_of(struct slice parameters)
 
 /* How closely a range names an offer: 3 exactly, 2 its type, 1 all; 0 not. */
 static int
-closeness(struct slice range, const char *offer)
+closeness_of(struct slice range, const char *offer)
 {
     size_t type = strcspn(offer, "/") + 1;
 
@@ -82,9 +82,9 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
         int close = 0, weight = 0;
 
         while (rest.size > 0) {
-            struct slice parameters = take(&rest, ',');
-            struct slice range = take(&parameters, ';');
-            int found = closeness(range, offers[i]);
+            struct slice parameters = take_part(&rest, ',');
+            struct slice range = take_part(&parameters, ';');
+            int found = closeness_of(range, offers[i]);
             int here = found ? weight_of(parameters) : 0;
 
             /* What is named twice is as welcome as it ever is. */
@@ -105,9 +105,9 @@ bool
 accept_names(struct slice header, const char *type)
 {
     while (header.size > 0) {
-        struct slice parameters = take(&header, ',');
+        struct slice parameters = take_part(&header, ',');
 
-        if (closeness(take(&parameters, ';'), type) == 3 &&
+        if (closeness_of(take_part(&parameters, ';'), type) == 3 &&
             weight_of(parameters) > 0)
             return true;
     }

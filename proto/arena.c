@@ -22,7 +22,7 @@ arena_init(struct arena *arena, size_t max)
 }
 
 static void
-use(struct arena *arena, struct arena_block *block)
+use_block(struct arena *arena, struct arena_block *block)
 {
     arena->blocks = block;
     arena->at = block->bytes;
@@ -49,7 +49,7 @@ arena_clear(struct arena *arena)
         arena->blocks = older;
     }
     if (arena->blocks)
-        use(arena, arena->blocks);
+        use_block(arena, arena->blocks);
     else
         arena->at = arena->end = none;
     arena->used = 0;
@@ -68,7 +68,7 @@ arena_take_more(struct arena *arena, size_t size)
         return NULL;
     block->older = arena->blocks;
     block->size = capacity;
-    use(arena, block);
+    use_block(arena, block);
     arena->at += size;
     arena->used += size;
     return block->bytes;

@@ -138,7 +138,7 @@ escaped_of(const struct filter *f, const struct filter_value *value)
 }
 
 static char
-lower(char c)
+lower_letter(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -168,7 +168,7 @@ filter_add(struct filter *f, struct slice name, struct slice value,
                        row->name, FILTER_TEXT_MAX);
     for (size_t i = 0; i < value.size; i++)
         f->raw[new.at + i] =
-            kind == FILTER_TYPE ? lower(value.data[i]) : value.data[i];
+            kind == FILTER_TYPE ? lower_letter(value.data[i]) : value.data[i];
     new.size = (uint16_t)value.size;
     for (size_t i = 0; i < f->n[kind]; i++)
         if (slice_equal(raw_of(f, &f->values[kind][i]), raw_of(f, &new)))
@@ -185,7 +185,7 @@ filter_add(struct filter *f, struct slice name, struct slice value,
 /* Sealing */
 
 static int
-compare(struct slice a, struct slice b)
+compare_values(struct slice a, struct slice b)
 {
     size_t size = a.size < b.size ? a.size : b.size;
     int order = memcmp(a.data, b.data, size);
@@ -194,7 +194,7 @@ compare(struct slice a, struct slice b)
 }
 
 static void
-sort(struct filter *f, size_t kind)
+sort_values(struct filter *f, size_t kind)
 {
     struct filter_value *v = f->values[kind];
 
@@ -202,7 +202,8 @@ sort(struct filter *f, size_t kind)
         struct filter_value moved = v[i];
         size_t k = i;
 
-        for (; k > 0 && compare(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
+        for (; k > 0 &&
+               compare_values(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
              k--)
             v[k] = v[k - 1];
         v[k] = moved;
@@ -211,7 +212,7 @@ sort(struct filter *f, size_t kind)
 
 /* Does whatever `value` lets through pass `other`, too? */
 static bool
-includes(size_t kind, struct slice other, struct slice value)
+includes_value(size_t kind, struct slice other, struct slice value)
 {
     if (kind == FILTER_TYPE) {
         if (slice_is(other, "*/*"))
@@ -229,7 +230,7 @@ includes(size_t kind, struct slice other, struct slice value)
 /* Drops the values that another one includes. No two include each other:
  * filter_add takes none twice. */
 static void
-prune(struct filter *f, size_t kind)
+prune_values(struct filter *f, size_t kind)
 {
     struct filter_value *v = f->values[kind], kept[FILTER_VALUES_MAX];
     uint8_t n = 0;
@@ -238,8 +239,8 @@ prune(struct filter *f, size_t kind)
         bool is_needed = true;
 
         for (size_t k = 0; k < f->n[kind] && is_needed; k++)
-            is_needed =
-                k == i || !includes(kind, raw_of(f, &v[k]), raw_of(f, &v[i]));
+            is_needed = k == i || !includes_value(kind, raw_of(f, &v[k]),
+                                                  raw_of(f, &v[i]));
         if (is_needed)
             kept[n++] = v[i];
     }
@@ -284,8 +285,8 @@ filter_seal(struct filter *f, struct problem *why)
     f->text_size = 0;
     buf_init(&escaped, sizeof(f->escaped));
     for (size_t kind = 0; kind < FILTER_NAMES; kind++) {
-        sort(f, kind);
-        prune(f, kind);
+        sort_values(f, kind);
+        prune_values(f, kind);
         for (size_t i = 0; i < f->n[kind]; i++) {
             struct filter_value *v = &f->values[kind][i];
             struct slice raw = raw_of(f, v);
@@ -331,7 +332,8 @@ next_parameter(struct slice *rest, struct slice *name, struct slice *value)
 }
 
 static enum status
-decode(struct slice name, struct slice *value, char *to, struct problem *why)
+decode_value(struct slice name, struct slice *value, char *to,
+             struct problem *why)
 {
     long size = uri_decode(*value, to);
 
@@ -356,7 +358,7 @@ filter_parameter(struct slice query, const char *name, char *to,
     while (next_parameter(&query, &found, value))
         if (slice_is(found, name)) {
             *is_there = true;
-            return decode(found, value, to, why);
+            return decode_value(found, value, to, why);
         }
     return STATUS_OK;
 }
@@ -378,7 +380,7 @@ filter_read(struct filter *f, struct slice query, struct problem *why)
                          "%s: more than %d bytes of filters, percent-encoded",
                          row_of(name)->name, FILTER_TEXT_MAX);
         else
-            rc = decode(name, &value, decoded, why);
+            rc = decode_value(name, &value, decoded, why);
         if (!rc)
             rc = filter_add(f, name, value, why);
     }

@@ -52,7 +52,7 @@ date_of(unsigned days, unsigned *year, unsigned *month, unsigned *day)
 }
 
 static inline void
-put(char *to, unsigned number)
+put_number(char *to, unsigned number)
 {
     to[0] = (char)('0' + number / 10);
     to[1] = (char)('0' + number % 10);
@@ -70,16 +70,16 @@ datetime_write(char *to, int64_t us)
 
     date_of((unsigned)(since / SECOND_US / DAY_S), &year, &month, &day);
     memcpy(to, "0000-00-00T00:00:00.000000Z", DATETIME_SIZE);
-    put(to, year / 100);
-    put(to + 2, year % 100);
-    put(to + 5, month);
-    put(to + 8, day);
-    put(to + 11, seconds / 3600);
-    put(to + 14, seconds / 60 % 60);
-    put(to + 17, seconds % 60);
-    put(to + 20, decimals / 10000);
-    put(to + 22, decimals / 100 % 100);
-    put(to + 24, decimals % 100);
+    put_number(to, year / 100);
+    put_number(to + 2, year % 100);
+    put_number(to + 5, month);
+    put_number(to + 8, day);
+    put_number(to + 11, seconds / 3600);
+    put_number(to + 14, seconds / 60 % 60);
+    put_number(to + 17, seconds % 60);
+    put_number(to + 20, decimals / 10000);
+    put_number(to + 22, decimals / 100 % 100);
+    put_number(to + 24, decimals % 100);
 }
 
 size_t
@@ -102,7 +102,7 @@ datetime_write_short(char *to, int64_t us)
 
 /* The number that two digits make; -1 if they are none. */
 static inline int
-two(const char *p)
+two_digits(const char *p)
 {
     unsigned tens = (unsigned char)p[0] - '0';
     unsigned ones = (unsigned char)p[1] - '0';
@@ -122,8 +122,8 @@ read_zone(const char *p, size_t size, int *minutes)
         return *p == 'Z';
     if (size != 6 || (*p != '+' && *p != '-') || p[3] != ':')
         return false;
-    h = two(p + 1);
-    m = two(p + 4);
+    h = two_digits(p + 1);
+    m = two_digits(p + 4);
     if (h < 0 || m < 0 || m > 59 || h * 60 + m > OFFSET_MAX_MINUTES)
         return false;
     *minutes = *p == '+' ? h * 60 + m : -(h * 60 + m);
@@ -164,8 +164,8 @@ days_in_month(int year, int month)
 static bool
 read_time(const char *p, size_t size, bool is_complete, int64_t *us)
 {
-    int hour = two(p + 1);
-    int minute = two(p + 4);
+    int hour = two_digits(p + 1);
+    int minute = two_digits(p + 4);
     int second = 0;
     int decimals = 0;
     int offset;
@@ -176,7 +176,7 @@ read_time(const char *p, size_t size, bool is_complete, int64_t *us)
     p += 6;
     size -= 6;
     if (p[0] == ':' && size > 3) {
-        second = two(p + 1);
+        second = two_digits(p + 1);
         if (second < 0 || second > 59)
             return false;
         p += 3;
@@ -216,12 +216,12 @@ read_text(struct slice text, bool is_complete, int64_t *us)
 
     if (size < 17 && (is_complete || (size != 4 && size != 7 && size != 10)))
         return STATUS_INVALID;
-    century = two(p);
-    year = two(p + 2);
+    century = two_digits(p);
+    year = two_digits(p + 2);
     if (size > 4)
-        month = p[4] == '-' ? two(p + 5) : -1;
+        month = p[4] == '-' ? two_digits(p + 5) : -1;
     if (size > 7)
-        day = p[7] == '-' ? two(p + 8) : -1;
+        day = p[7] == '-' ? two_digits(p + 8) : -1;
     if (century < 0 || year < 0 || month < 1 || month > 12 || day < 1)
         return STATUS_INVALID;
     year += century * 100;

@@ -33,7 +33,8 @@ struct digest_check {
 };
 
 static bool
-tell(struct digest_check *d, struct slice name, struct slice digits)
+report_difference(struct digest_check *d, struct slice name,
+                  struct slice digits)
 {
     for (size_t i = 0; i < N_ALGORITHMS; i++) {
         struct told *told = &d->told[i];
@@ -59,7 +60,7 @@ digest_check_new(struct slice hash, uint64_t length)
         return NULL;
     d->length = length;
     while (hash_next(&hash, &name, &digits))
-        if (!tell(d, name, digits))
+        if (!report_difference(d, name, digits))
             goto failed;
     if (digest_check_reset(d))
         goto failed;

@@ -56,7 +56,7 @@ entry_common(struct entry *entry, struct link *link)
 }
 
 static char *
-take(struct entry *entry, size_t size, struct problem *why)
+take_room(struct entry *entry, size_t size, struct problem *why)
 {
     char *to = arena_take(&entry->arena, size);
 
@@ -69,7 +69,7 @@ enum status
 entry_copy(struct entry *entry, struct slice text, struct slice *copy,
            struct problem *why)
 {
-    char *to = take(entry, text.size, why);
+    char *to = take_room(entry, text.size, why);
 
     if (!to)
         return STATUS_INVALID;
@@ -115,7 +115,7 @@ entry_hash(struct entry *entry, struct slice text, struct slice *hash,
 enum status
 entry_tags(struct entry *entry, struct slice text, struct problem *why)
 {
-    char *to = take(entry, text.size, why);
+    char *to = take_room(entry, text.size, why);
     size_t size = 0;
 
     if (!to)

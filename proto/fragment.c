@@ -244,7 +244,7 @@ fragment_stamp(char *to, const char *bytes, const struct fragment *f,
 }
 
 static bool
-skip(struct slice *text, const char *literal, size_t size)
+skip_literal(struct slice *text, const char *literal, size_t size)
 {
     if (text->size < size || memcmp(text->data, literal, size))
         return false;
@@ -253,7 +253,7 @@ skip(struct slice *text, const char *literal, size_t size)
     return true;
 }
 
-#define SKIP(text, literal) skip((text), (literal), SIZE(literal))
+#define SKIP(text, literal) skip_literal((text), (literal), SIZE(literal))
 
 enum status
 fragment_view(struct slice text, struct fragment_view *view)
@@ -386,7 +386,7 @@ struct element {
 
 /* Sets *text to the text that fragment_write escaped. */
 static enum status
-unescape(struct entry *entry, struct slice escaped, struct slice *text)
+unescape_text(struct entry *entry, struct slice escaped, struct slice *text)
 {
     struct buf plain = {.capacity = escaped.size};
 
@@ -427,12 +427,12 @@ read_foreign(struct element *e, struct slice name, struct slice value)
     a.prefix = slice_take(&a.name, ':');
     if (slice_is(a.prefix, "xmlns")) {
         e->prefix = a.name;
-        return unescape(e->entry, value, &e->ns);
+        return unescape_text(e->entry, value, &e->ns);
     }
     a.ns = find_namespace(e, a.prefix);
     if (a.ns.size == 0)
         return STATUS_MALFORMED;
-    rc = unescape(e->entry, value, &a.value);
+    rc = unescape_text(e->entry, value, &a.value);
     return rc ? rc : entry_attribute(e->entry, e->common.attributes, &a, NULL);
 }
 
@@ -440,9 +440,9 @@ static enum status
 read_link_attribute(struct element *e, struct slice name, struct slice value)
 {
     if (slice_is(name, "rel"))
-        return unescape(e->entry, value, &e->link->rel);
+        return unescape_text(e->entry, value, &e->link->rel);
     if (slice_is(name, "href"))
-        return unescape(e->entry, value, &e->link->href);
+        return unescape_text(e->entry, value, &e->link->href);
     if (slice_is(name, "modified"))
         return datetime_read(value, &e->link->modified_us);
     if (slice_is(name, "pri"))
@@ -464,9 +464,9 @@ read_md_attribute(struct element *e, struct slice name, struct slice value)
     if (slice_is(name, "td:datetime"))
         return datetime_read(value, &change->source_us);
     if (slice_is(name, "td:tags"))
-        return unescape(e->entry, value, &change->tags);
+        return unescape_text(e->entry, value, &change->tags);
     if (slice_is(name, "capability"))
-        return unescape(e->entry, value, &change->capability);
+        return unescape_text(e->entry, value, &change->capability);
     return read_foreign(e, name, value);
 }
 
@@ -484,9 +484,9 @@ read_element(struct entry *entry, struct link *link, struct slice *rest)
         else if (slice_is(name, "length"))
             rc = entry_length(value, e.common.length, NULL);
         else if (slice_is(name, "type"))
-            rc = unescape(entry, value, e.common.type);
+            rc = unescape_text(entry, value, e.common.type);
         else if (slice_is(name, "encoding"))
-            rc = unescape(entry, value, e.common.encoding);
+            rc = unescape_text(entry, value, e.common.encoding);
         else if (link)
             rc = read_link_attribute(&e, name, value);
         else
@@ -502,10 +502,10 @@ take_text(struct slice *rest, struct slice open, struct slice close,
           struct slice *text)
 {
     *text = (struct slice){NULL, 0};
-    if (!skip(rest, open.data, open.size))
+    if (!skip_literal(rest, open.data, open.size))
         return true;
     *text = slice_take(rest, '<');
-    return skip(rest, close.data, close.size);
+    return skip_literal(rest, close.data, close.size);
 }
 
 #define TAKE_TEXT(rest, name, text) \
@@ -525,7 +525,7 @@ read_fragment(struct entry *entry, struct slice rest)
         !TAKE_TEXT(&rest, "priority", &change->priority) ||
         !SKIP(&rest, "<rs:md"))
         return STATUS_MALFORMED;
-    rc = unescape(entry, loc, &change->loc);
+    rc = unescape_text(entry, loc, &change->loc);
     if (!rc && lastmod.size > 0)
         rc = entry_lastmod(lastmod, change, NULL);
     if (!rc)

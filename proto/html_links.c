@@ -33,7 +33,7 @@ is_letter(char c)
 }
 
 static void
-skip(struct slice *rest, size_t size)
+skip_bytes(struct slice *rest, size_t size)
 {
     if (size > rest->size)
         size = rest->size;
@@ -45,7 +45,7 @@ static void
 skip_spaces(struct slice *rest)
 {
     while (rest->size > 0 && is_space(rest->data[0]))
-        skip(rest, 1);
+        skip_bytes(rest, 1);
 }
 
 /* Everything up to `end`, and `end`; all where there is none. */
@@ -55,12 +55,12 @@ skip_past(struct slice *rest, const char *end)
     while (rest->size > 0) {
         const char *at = memchr(rest->data, end[0], rest->size);
 
-        skip(rest, at ? (size_t)(at - rest->data) : rest->size);
+        skip_bytes(rest, at ? (size_t)(at - rest->data) : rest->size);
         if (slice_starts(*rest, end)) {
-            skip(rest, strlen(end));
+            skip_bytes(rest, strlen(end));
             return;
         }
-        skip(rest, 1);
+        skip_bytes(rest, 1);
     }
 }
 
@@ -133,7 +133,7 @@ take_number(struct slice *rest, struct buf *to)
     if (at < rest->size && rest->data[at] == ';')
         at++;
     add_character(to, c);
-    skip(rest, at);
+    skip_bytes(rest, at);
     return true;
 }
 
@@ -158,7 +158,7 @@ take_reference(struct slice *rest, struct buf *to)
     for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
         if (slice_starts(*rest, named[i].name)) {
             buf_add_text(to, named[i].means);
-            skip(rest, strlen(named[i].name));
+            skip_bytes(rest, strlen(named[i].name));
             return true;
         }
     return false;
@@ -166,7 +166,7 @@ take_reference(struct slice *rest, struct buf *to)
 
 /* The value without references and without white space around it. */
 static struct slice
-meaning(struct slice value, struct buf *to)
+unescape_value(struct slice value, struct buf *to)
 {
     struct slice text;
 
@@ -174,7 +174,7 @@ meaning(struct slice value, struct buf *to)
     while (value.size > 0) {
         if (value.data[0] != '&' || !take_reference(&value, to)) {
             buf_add(to, value.data, 1);
-            skip(&value, 1);
+            skip_bytes(&value, 1);
         }
     }
     text = buf_slice(to);
@@ -194,7 +194,7 @@ take_until(struct slice *rest, const char *ends)
     while (taken.size < rest->size && !is_space(rest->data[taken.size]) &&
            !memchr(ends, rest->data[taken.size], strlen(ends)))
         taken.size++;
-    skip(rest, taken.size);
+    skip_bytes(rest, taken.size);
     return taken;
 }
 
@@ -210,11 +210,11 @@ take_value(struct slice *rest)
     quote = rest->data[0];
     if (quote != '"' && quote != '\'')
         return take_until(rest, ">");
-    skip(rest, 1);
+    skip_bytes(rest, 1);
     value = (struct slice){rest->data, 0};
     while (value.size < rest->size && rest->data[value.size] != quote)
         value.size++;
-    skip(rest, value.size + 1);
+    skip_bytes(rest, value.size + 1);
     return value;
 }
 
@@ -228,18 +228,18 @@ take_tag(struct slice *rest, struct tag *tag)
         struct slice name = {rest->data, 1};
 
         if (rest->data[0] == '>') {
-            skip(rest, 1);
+            skip_bytes(rest, 1);
             return true;
         }
         if (rest->data[0] == '/' || is_space(rest->data[0])) {
-            skip(rest, 1);
+            skip_bytes(rest, 1);
             continue;
         }
-        skip(rest, 1); /* a "=" here is the name's */
+        skip_bytes(rest, 1); /* a "=" here is the name's */
         name.size += take_until(rest, "/>=").size;
         skip_spaces(rest);
         if (rest->size > 0 && rest->data[0] == '=') {
-            skip(rest, 1);
+            skip_bytes(rest, 1);
             value = take_value(rest);
         }
         /* Of two of a name the first counts. */
@@ -261,7 +261,7 @@ skip_comment(struct slice *rest)
     for (;;) {
         skip_past(rest, "--");
         while (slice_starts(*rest, "-"))
-            skip(rest, 1);
+            skip_bytes(rest, 1);
         if (rest->size == 0 || rest->data[0] == '>' ||
             slice_starts(*rest, "!>"))
             break;
@@ -274,11 +274,11 @@ static void
 skip_declaration(struct slice *rest)
 {
     if (slice_starts(*rest, "<!-->"))
-        skip(rest, 5);
+        skip_bytes(rest, 5);
     else if (slice_starts(*rest, "<!--->"))
-        skip(rest, 6);
+        skip_bytes(rest, 6);
     else if (slice_starts(*rest, "<!--")) {
-        skip(rest, 4);
+        skip_bytes(rest, 4);
         skip_comment(rest);
     } else {
         skip_past(rest, ">");
@@ -295,8 +295,8 @@ skip_raw(struct slice *rest, struct slice name)
     memcpy(end + 2, name.data, name.size);
     end[2 + name.size] = '\0';
     while (rest->size > 0 && !is_word_at(*rest, end))
-        skip(rest, 1);
-    skip(rest, 2);
+        skip_bytes(rest, 1);
+    skip_bytes(rest, 2);
     (void)take_tag(rest, &tag);
 }
 
@@ -307,10 +307,10 @@ skip_script(struct slice *rest)
     bool is_escaped = false, is_doubly = false;
     struct tag tag;
 
-    for (; rest->size > 0; skip(rest, 1)) {
+    for (; rest->size > 0; skip_bytes(rest, 1)) {
         if (!is_escaped && slice_starts(*rest, "<!--")) {
             is_escaped = true;
-            skip(rest, 1); /* "<!-->" is both its begin and its end */
+            skip_bytes(rest, 1); /* "<!-->" is both its begin and its end */
         } else if (is_escaped && slice_starts(*rest, "-->")) {
             is_escaped = is_doubly = false;
         } else if (is_escaped && !is_doubly && is_word_at(*rest, "<script")) {
@@ -321,7 +321,7 @@ skip_script(struct slice *rest)
             is_doubly = false;
         }
     }
-    skip(rest, 2);
+    skip_bytes(rest, 2);
     (void)take_tag(rest, &tag);
 }
 
@@ -337,7 +337,7 @@ is_one_of(struct slice name, const char *const *words)
 }
 
 static void
-tell(struct page *page, const struct tag *tag, bool is_base)
+report_link(struct page *page, const struct tag *tag, bool is_base)
 {
     struct html_link link = {.is_base = is_base};
 
@@ -346,8 +346,8 @@ tell(struct page *page, const struct tag *tag, bool is_base)
     if (tag->rel.size > VALUE_AS_IT_CAME_MAX ||
         tag->href.size > VALUE_AS_IT_CAME_MAX)
         return;
-    link.rel = meaning(tag->rel, &page->rel);
-    link.href = meaning(tag->href, &page->href);
+    link.rel = unescape_value(tag->rel, &page->rel);
+    link.href = unescape_value(tag->href, &page->href);
     if (page->rel.failed || page->href.failed)
         return;
     page->has_base = page->has_base || is_base;
@@ -376,9 +376,9 @@ on_begin(struct page *page, const struct tag *tag)
             skip_raw(&page->rest, tag->name);
         return !slice_is_word(tag->name, "plaintext");
     } else if (slice_is_word(tag->name, "link"))
-        tell(page, tag, false);
+        report_link(page, tag, false);
     else if (slice_is_word(tag->name, "base"))
-        tell(page, tag, true);
+        report_link(page, tag, true);
     else
         return is_one_of(tag->name, plain);
     return true;
@@ -400,7 +400,7 @@ on_end(struct page *page, const struct tag *tag)
 
 /* Goes on by one tag, comment or text; false: the head is over. */
 static bool
-step(struct page *page)
+step_tag(struct page *page)
 {
     struct slice *rest = &page->rest;
     bool is_end = slice_starts(*rest, "</");
@@ -410,11 +410,11 @@ step(struct page *page)
     if (rest->data[0] != '<') {
         bool is_text = !is_space(rest->data[0]);
 
-        skip(rest, 1);
+        skip_bytes(rest, 1);
         return !is_text || page->n_templates > 0;
     }
     if (rest->size > name && is_letter(rest->data[name])) {
-        skip(rest, name);
+        skip_bytes(rest, name);
         if (!take_tag(rest, &tag))
             return false;
         return is_end ? on_end(page, &tag) : on_begin(page, &tag);
@@ -423,7 +423,7 @@ step(struct page *page)
         skip_declaration(rest);
         return true;
     }
-    skip(rest, 1); /* "<" alone is text */
+    skip_bytes(rest, 1); /* "<" alone is text */
     return page->n_templates > 0;
 }
 
@@ -431,7 +431,7 @@ static void
 skip_mark(struct slice *rest)
 {
     if (slice_starts(*rest, "\xef\xbb\xbf"))
-        skip(rest, 3);
+        skip_bytes(rest, 3);
 }
 
 void
@@ -442,7 +442,7 @@ html_read(struct slice document, html_link_fn *on_link, void *user)
     buf_init(&page.rel, HTML_VALUE_MAX);
     buf_init(&page.href, HTML_VALUE_MAX);
     skip_mark(&page.rest);
-    while (page.rest.size > 0 && step(&page))
+    while (page.rest.size > 0 && step_tag(&page))
         ;
     buf_fini(&page.rel);
     buf_fini(&page.href);
@@ -460,7 +460,7 @@ html_is_page(struct slice document)
         if (is_word_at(rest, "<html"))
             return true;
         if (is_word_at(rest, doctype)) {
-            skip(&rest, sizeof(doctype) - 1);
+            skip_bytes(&rest, sizeof(doctype) - 1);
             skip_spaces(&rest);
             return is_word_at(rest, "html");
         }

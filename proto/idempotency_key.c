@@ -16,7 +16,7 @@ key_is_valid(struct slice text)
 }
 
 static bool
-add(struct key *key, char c)
+add_letter(struct key *key, char c)
 {
     if (key->size == KEY_SIZE_MAX || !is_visible(c))
         return false;
@@ -36,7 +36,7 @@ read_quoted(struct slice value, struct key *key)
             (++i == value.size ||
              (value.data[i] != '"' && value.data[i] != '\\')))
             return false;
-        if (!add(key, value.data[i++]))
+        if (!add_letter(key, value.data[i++]))
             return false;
     }
     return key->size > 0 && i + 1 == value.size;

@@ -5,7 +5,7 @@
 #include "proto/vocab.h"
 
 static void
-begin(struct reader *reader)
+begin_input(struct reader *reader)
 {
     reader->takes_any_capability = false;
     reader->takes_message = false;
@@ -38,7 +38,7 @@ reader_new(const struct format *format, enum reader_use use, size_t max_entries,
     reader->user = user;
     buf_init(&reader->pending, ENTRY_BYTES_MAX);
     entry_init(&reader->entry);
-    begin(reader);
+    begin_input(reader);
     reader->state = format->parser->open(reader);
     if (!reader->state) {
         reader_free(reader);
@@ -64,7 +64,7 @@ reader_reset(struct reader *reader, change_fn *on_change, void *user)
 {
     reader->on_change = on_change;
     reader->user = user;
-    begin(reader);
+    begin_input(reader);
     reader->rc = reader->parser->reset(reader->state);
 }
 
@@ -94,7 +94,7 @@ place_problem(struct reader *reader, enum status rc, struct problem *why)
 }
 
 static enum status
-feed(struct reader *reader, struct slice bytes, struct problem *why)
+feed_format(struct reader *reader, struct slice bytes, struct problem *why)
 {
     return place_problem(reader,
                          reader->parser->feed(reader->state, bytes, why), why);
@@ -126,12 +126,12 @@ reader_feed(struct reader *reader, struct slice bytes, struct problem *why)
     }
 
     if (pending->size > 0) {
-        rc = feed(reader, buf_slice(pending), why);
+        rc = feed_format(reader, buf_slice(pending), why);
         buf_clear(pending);
         if (rc)
             return rc;
     }
-    return feed(reader, bytes, why);
+    return feed_format(reader, bytes, why);
 }
 
 enum status
@@ -140,7 +140,7 @@ reader_end(struct reader *reader, struct problem *why)
     enum status rc = reader->rc;
 
     if (!rc && reader->pending.size > 0)
-        rc = feed(reader, buf_slice(&reader->pending), why);
+        rc = feed_format(reader, buf_slice(&reader->pending), why);
     if (rc)
         return rc;
     rc = place_problem(reader, reader->parser->end(reader->state, why), why);

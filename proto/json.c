@@ -10,7 +10,7 @@ static const unsigned char extra[256] = {
 };
 
 static char *
-escape(char *to, char c)
+escape_letter(char *to, char c)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -55,7 +55,7 @@ json_string(struct buf *to, struct slice text)
             char c = text.data[i];
 
             if (extra[(unsigned char)c])
-                p = escape(p, c);
+                p = escape_letter(p, c);
             else
                 *p++ = c;
         }

@@ -65,7 +65,7 @@ count_lines(struct slice text)
 }
 
 static enum status
-event(struct json_parse *json, enum json_event event, struct slice text)
+report_event(struct json_parse *json, enum json_event event, struct slice text)
 {
     json->since = 0;
     json->last = yajl_get_bytes_consumed(json->yajl);
@@ -76,19 +76,20 @@ event(struct json_parse *json, enum json_event event, struct slice text)
 static int
 on_other(void *data)
 {
-    return !event(data, JSON_OTHER, SLICE("null"));
+    return !report_event(data, JSON_OTHER, SLICE("null"));
 }
 
 static int
 on_boolean(void *data, int value)
 {
-    return !event(data, JSON_OTHER, value ? SLICE("true") : SLICE("false"));
+    return !report_event(data, JSON_OTHER,
+                         value ? SLICE("true") : SLICE("false"));
 }
 
 static int
 on_number(void *data, const char *text, size_t size)
 {
-    return !event(data, JSON_NUMBER, (struct slice){text, size});
+    return !report_event(data, JSON_NUMBER, (struct slice){text, size});
 }
 
 static inline uint64_t
@@ -123,7 +124,7 @@ static int
 text_event(struct json_parse *json, enum json_event kind, struct slice text)
 {
     if (is_xml_text(text))
-        return !event(json, kind, text);
+        return !report_event(json, kind, text);
     json->rc = problem(json->why, STATUS_INVALID,
                        "a character that XML cannot carry: \"%s\"",
                        problem_quote(text).text);
@@ -144,44 +145,44 @@ on_key(void *data, const unsigned char *text, size_t size)
 }
 
 static int
-down(struct json_parse *json, enum json_event kind)
+enter_value(struct json_parse *json, enum json_event kind)
 {
     if (++json->depth <= JSON_DEPTH_MAX)
-        return !event(json, kind, (struct slice){NULL, 0});
+        return !report_event(json, kind, (struct slice){NULL, 0});
     json->rc = problem(json->why, STATUS_INVALID, "nested deeper than %d",
                        JSON_DEPTH_MAX);
     return 0;
 }
 
 static int
-up(struct json_parse *json, enum json_event kind)
+leave_value(struct json_parse *json, enum json_event kind)
 {
     json->depth--;
-    return !event(json, kind, (struct slice){NULL, 0});
+    return !report_event(json, kind, (struct slice){NULL, 0});
 }
 
 static int
 on_object(void *data)
 {
-    return down(data, JSON_OBJECT);
+    return enter_value(data, JSON_OBJECT);
 }
 
 static int
 on_object_end(void *data)
 {
-    return up(data, JSON_OBJECT_END);
+    return leave_value(data, JSON_OBJECT_END);
 }
 
 static int
 on_array(void *data)
 {
-    return down(data, JSON_ARRAY);
+    return enter_value(data, JSON_ARRAY);
 }
 
 static int
 on_array_end(void *data)
 {
-    return up(data, JSON_ARRAY_END);
+    return leave_value(data, JSON_ARRAY_END);
 }
 
 static const yajl_callbacks callbacks = {
@@ -343,7 +344,7 @@ syntax_error(struct json_parse *json)
 }
 
 static void
-parse(struct json_parse *json)
+parse_some(struct json_parse *json)
 {
     struct slice piece = json->piece;
     yajl_status status;
@@ -387,7 +388,7 @@ json_parse_feed(struct json_parse *json, struct slice bytes,
             json->piece.size = PIECE_SIZE;
         bytes.data += json->piece.size;
         bytes.size -= json->piece.size;
-        parse(json);
+        parse_some(json);
     }
     json->why = NULL;
     return json->rc;

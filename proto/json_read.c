@@ -116,7 +116,7 @@ begin_change(struct json_read *j, struct problem *why)
  * member in common. A message of a later broker may begin with a member of
  * neither. */
 static enum status
-decide(struct json_read *j, struct slice name, struct problem *why)
+decide_member(struct json_read *j, struct slice name, struct problem *why)
 {
     if (find_member(PLACE_MESSAGE, NULL, name)) {
         j->level->place = PLACE_MESSAGE;
@@ -166,7 +166,7 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         return STATUS_OK;
     }
     if (level->place == PLACE_OBJECT) {
-        enum status rc = decide(j, name, why);
+        enum status rc = decide_member(j, name, why);
 
         if (rc || level->place == PLACE_OBJECT)
             return rc;
@@ -385,7 +385,7 @@ on_id(struct json_read *j, enum json_event event, struct slice text,
 
 /* Part of a value that is not looked at. */
 static void
-skip(struct json_read *j, enum json_event event)
+skip_value(struct json_read *j, enum json_event event)
 {
     if (event == JSON_OBJECT || event == JSON_ARRAY)
         j->skipped_depth++;
@@ -401,7 +401,7 @@ on_event(void *user, enum json_event event, struct slice text,
     struct json_read *j = user;
 
     if (j->is_skipping) {
-        skip(j, event);
+        skip_value(j, event);
         return STATUS_OK;
     }
     if (j->is_id)
@@ -432,7 +432,7 @@ json_close(void *state)
 }
 
 static void
-begin(struct json_read *j)
+begin_json(struct json_read *j)
 {
     j->level = j->levels;
     *j->level = (struct level){.place = PLACE_TOP};
@@ -452,7 +452,7 @@ json_open(struct reader *reader)
         return NULL;
     j->target.reader = reader;
     buf_init(&j->list, ENTRY_BYTES_MAX);
-    begin(j);
+    begin_json(j);
     j->parse = json_parse_new(on_event, j);
     if (!j->parse) {
         json_close(j);
@@ -474,7 +474,7 @@ json_reset(void *state)
 {
     struct json_read *j = state;
 
-    begin(j);
+    begin_json(j);
     return json_parse_reset(j->parse);
 }
 

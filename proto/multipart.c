@@ -25,8 +25,8 @@ enum state {
 
 /* A failure, with where it was seen. */
 static enum status
-refuse(const struct multipart *m, enum status rc, struct problem *why,
-       const char *what, struct slice quoted)
+refuse_part(const struct multipart *m, enum status rc, struct problem *why,
+            const char *what, struct slice quoted)
 {
     char where[48] = "";
 
@@ -93,7 +93,7 @@ take_value(struct slice *rest, char *to, size_t room)
 }
 
 static struct slice
-unbracketed(struct slice id)
+without_brackets(struct slice id)
 {
     if (id.size >= 2 && id.data[0] == '<' && id.data[id.size - 1] == '>')
         return (struct slice){id.data + 1, id.size - 2};
@@ -173,7 +173,7 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
                        MULTIPART_BOUNDARY_MAX,
                        problem_quote(slice_of(boundary)).text);
     memcpy(type->boundary, boundary, strlen(boundary) + 1);
-    start = unbracketed(slice_of(type->start));
+    start = without_brackets(slice_of(type->start));
     memmove(type->start, start.data, start.size);
     type->start[start.size] = '\0';
     return STATUS_OK;
@@ -198,7 +198,7 @@ line_size(struct slice lines)
 
 /* Removes the ends of line within a header; a CR alone is none, and stays. */
 static size_t
-unfold(char *line, size_t size)
+unfold_line(char *line, size_t size)
 {
     size_t n = 0;
 
@@ -235,14 +235,14 @@ read_header(struct multipart *m, struct slice line, struct multipart_part *part,
     struct slice name = slice_take(&value, ':');
 
     if (name.size == line.size || !token_is(name) || has_control(value))
-        return refuse(m, STATUS_MALFORMED, why, "this is no header", line);
+        return refuse_part(m, STATUS_MALFORMED, why, "this is no header", line);
     value = slice_trimmed(value);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (!slice_is_word(name, known[i].name))
             continue;
         if (known[i].to->data)
-            return refuse(m, STATUS_MALFORMED, why,
-                          "this header is there twice", name);
+            return refuse_part(m, STATUS_MALFORMED, why,
+                               "this header is there twice", name);
         *known[i].to = value;
     }
     return STATUS_OK;
@@ -261,19 +261,19 @@ begin_part(struct multipart *m, struct problem *why)
         size_t size = line_size(lines);
         char *line = m->headers.data + (lines.data - m->headers.data);
 
-        rc = read_header(m, (struct slice){line, unfold(line, size)}, &part,
-                         &encoding, why);
+        rc = read_header(m, (struct slice){line, unfold_line(line, size)},
+                         &part, &encoding, why);
         lines.data += size;
         lines.size -= size;
     }
     if (!rc && encoding.size > 0 && !slice_is_word(encoding, "binary") &&
         !slice_is_word(encoding, "8bit") && !slice_is_word(encoding, "7bit"))
-        rc = refuse(m, STATUS_UNSUPPORTED, why,
-                    "Content-Transfer-Encoding is binary, 8bit or 7bit, not",
-                    encoding);
+        rc = refuse_part(
+            m, STATUS_UNSUPPORTED, why,
+            "Content-Transfer-Encoding is binary, 8bit or 7bit, not", encoding);
     if (rc)
         return rc;
-    part.id = unbracketed(part.id);
+    part.id = without_brackets(part.id);
     m->state = STATE_BODY;
     m->matched = m->unseen = 2;
     return m->sink.begin(&part, m->sink.user, why);
@@ -289,8 +289,9 @@ read_headers(struct multipart *m, struct slice *bytes, struct problem *why)
 
         if (b->size + size > MULTIPART_HEADERS_MAX) {
             m->offset += MULTIPART_HEADERS_MAX - b->size;
-            return refuse(m, STATUS_TOO_LARGE, why,
-                          "its headers have more than 16384 bytes", nothing);
+            return refuse_part(m, STATUS_TOO_LARGE, why,
+                               "its headers have more than 16384 bytes",
+                               nothing);
         }
         buf_add(&m->headers, bytes->data, size);
         if (b->failed)
@@ -301,9 +302,9 @@ read_headers(struct multipart *m, struct slice *bytes, struct problem *why)
         if (!end)
             continue;
         if (b->size < 2 || b->data[b->size - 2] != '\r')
-            return refuse(m, STATUS_MALFORMED, why,
-                          "a line of its headers does not end with CR LF",
-                          nothing);
+            return refuse_part(m, STATUS_MALFORMED, why,
+                               "a line of its headers does not end with CR LF",
+                               nothing);
         if (b->size == 2 ||
             (b->size >= 4 && !memcmp(b->data + b->size - 4, "\r\n", 2)))
             return begin_part(m, why);
@@ -314,7 +315,8 @@ read_headers(struct multipart *m, struct slice *bytes, struct problem *why)
 /* Bodies */
 
 static enum status
-give(struct multipart *m, const char *data, size_t size, struct problem *why)
+give_bytes(struct multipart *m, const char *data, size_t size,
+           struct problem *why)
 {
     if (m->number == 0 || size == 0)
         return STATUS_OK;
@@ -325,7 +327,7 @@ give(struct multipart *m, const char *data, size_t size, struct problem *why)
 static enum status
 give_matched(struct multipart *m, struct problem *why)
 {
-    return give(m, m->delimiter + m->unseen, m->matched - m->unseen, why);
+    return give_bytes(m, m->delimiter + m->unseen, m->matched - m->unseen, why);
 }
 
 static enum status
@@ -367,7 +369,7 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
     }
     /* Holds back the matched bytes. */
     if (before == 0)
-        rc = give(m, from, (size_t)(at - from) - m->matched, why);
+        rc = give_bytes(m, from, (size_t)(at - from) - m->matched, why);
     bytes->data = at;
     bytes->size = (size_t)(end - at);
     m->offset += (uint64_t)(at - from);
@@ -415,9 +417,9 @@ read_delimited(struct multipart *m, char c, struct problem *why)
             return STATUS_OK;
         break;
     }
-    return refuse(m, STATUS_MALFORMED, why,
-                  "behind a boundary stands what does not end its line",
-                  (struct slice){&c, 1});
+    return refuse_part(m, STATUS_MALFORMED, why,
+                       "behind a boundary stands what does not end its line",
+                       (struct slice){&c, 1});
 }
 
 void
@@ -466,12 +468,13 @@ enum status
 multipart_end(struct multipart *m, struct problem *why)
 {
     if (m->state != STATE_CLOSED && m->state != STATE_EPILOGUE)
-        return refuse(m, STATUS_MALFORMED, why,
-                      m->number > 0 ? "the body ends before its last delimiter"
-                                    : "there is no line with the delimiter",
-                      (struct slice){m->delimiter + 2, m->size - 2});
+        return refuse_part(m, STATUS_MALFORMED, why,
+                           m->number > 0
+                               ? "the body ends before its last delimiter"
+                               : "there is no line with the delimiter",
+                           (struct slice){m->delimiter + 2, m->size - 2});
     if (m->number == 0)
-        return refuse(m, STATUS_MALFORMED, why, "the body has no part",
-                      nothing);
+        return refuse_part(m, STATUS_MALFORMED, why, "the body has no part",
+                           nothing);
     return STATUS_OK;
 }

@@ -75,7 +75,7 @@ ndjson_close(void *state)
 }
 
 static void
-begin(struct ndjson *n)
+begin_ndjson(struct ndjson *n)
 {
     n->bom = 0;
     n->line = 1;
@@ -90,7 +90,7 @@ ndjson_open(struct reader *reader)
     if (!n)
         return NULL;
     n->reader = reader;
-    begin(n);
+    begin_ndjson(n);
     n->json = json_parser.open(reader);
     if (!n->json) {
         ndjson_close(n);
@@ -104,7 +104,7 @@ ndjson_open(struct reader *reader)
 static enum status
 ndjson_reset(void *state)
 {
-    begin(state);
+    begin_ndjson(state);
     return STATUS_OK;
 }
 

@@ -115,7 +115,7 @@ mask_byte(unsigned length, unsigned i)
 
 /* "::/0" is all of IPv6 and none of IPv4; 0.0.0.0/0 is all of IPv4. */
 static bool
-contains(const struct network *network, const unsigned char address[16])
+contains_address(const struct network *network, const unsigned char address[16])
 {
     if (network->length < MAPPED_BITS && is_mapped(address))
         return false;
@@ -234,7 +234,7 @@ networks_latest(const struct networks *networks)
 }
 
 static void
-add(struct networks *networks, const char *text)
+add_network(struct networks *networks, const char *text)
 {
     struct network network;
 
@@ -246,8 +246,8 @@ add(struct networks *networks, const char *text)
 void
 networks_add_loopback(struct networks *networks)
 {
-    add(networks, "127.0.0.0/8");
-    add(networks, "::1");
+    add_network(networks, "127.0.0.0/8");
+    add_network(networks, "::1");
 }
 
 /* Judging */
@@ -256,7 +256,7 @@ static bool
 is_listed(const struct networks *networks, const unsigned char address[16])
 {
     for (unsigned i = 0; networks && i < networks->n; i++)
-        if (contains(&networks->all[i], address))
+        if (contains_address(&networks->all[i], address))
             return true;
     return false;
 }
@@ -267,7 +267,7 @@ reach_in(const struct reaching *all, size_t n, const unsigned char address[16],
          enum address_reach otherwise)
 {
     for (size_t i = 0; i < n; i++)
-        if (contains(&all[i].network, address))
+        if (contains_address(&all[i].network, address))
             return all[i].reach;
     return otherwise;
 }
@@ -276,7 +276,7 @@ reach_in(const struct reaching *all, size_t n, const unsigned char address[16],
     reach_in((all), sizeof(all) / sizeof((all)[0]), (address), (otherwise))
 
 static enum address_reach
-farther(enum address_reach a, enum address_reach b)
+farther_reach(enum address_reach a, enum address_reach b)
 {
     return a > b ? a : b;
 }
@@ -299,8 +299,9 @@ reach_of_ipv6(const struct networks *allowed, const unsigned char address[16])
     if (is_listed(allowed, address))
         return ADDRESS_PUBLIC;
     return REACH_IN(special_ipv6, address,
-                    contains(&global_unicast, address) ? ADDRESS_PUBLIC
-                                                       : ADDRESS_PRIVATE);
+                    contains_address(&global_unicast, address)
+                        ? ADDRESS_PUBLIC
+                        : ADDRESS_PRIVATE);
 }
 
 /* True for an interface identifier of ISATAP (RFC 5214 section 6.1). */
@@ -317,17 +318,17 @@ is_isatap(const unsigned char address[16])
 static enum address_reach
 reach_of_inner(const struct networks *allowed, const unsigned char address[16])
 {
-    if (contains(&teredo, address)) {
+    if (contains_address(&teredo, address)) {
         unsigned char client[4];
 
         for (unsigned i = 0; i < 4; i++)
             client[i] = address[12 + i] ^ 0xff;
-        return farther(reach_of_ipv4(allowed, address + 4),
-                       reach_of_ipv4(allowed, client));
+        return farther_reach(reach_of_ipv4(allowed, address + 4),
+                             reach_of_ipv4(allowed, client));
     }
-    if (contains(&sixtofour, address))
+    if (contains_address(&sixtofour, address))
         return reach_of_ipv4(allowed, address + 2);
-    if (contains(&translated, address) || is_isatap(address))
+    if (contains_address(&translated, address) || is_isatap(address))
         return reach_of_ipv4(allowed, address + 12);
     return ADDRESS_PUBLIC;
 }
@@ -366,8 +367,8 @@ address_reach(const struct networks *allowed, const struct sockaddr *address)
         return ADDRESS_LOOPBACK;
     if (is_mapped(bytes))
         return reach_of_ipv4(allowed, bytes + MAPPED_BYTES);
-    return farther(reach_of_ipv6(allowed, bytes),
-                   reach_of_inner(allowed, bytes));
+    return farther_reach(reach_of_ipv6(allowed, bytes),
+                         reach_of_inner(allowed, bytes));
 }
 
 bool

@@ -105,7 +105,7 @@ add_sendable(struct buf *to, struct slice url)
 
 /* What `href` means there, into `links->url`; false: it is too long. */
 static bool
-resolve(struct pagelinks *links, struct slice base, struct slice href)
+resolve_href(struct pagelinks *links, struct slice base, struct slice href)
 {
     buf_clear(&links->href);
     buf_clear(&links->url);
@@ -117,19 +117,19 @@ resolve(struct pagelinks *links, struct slice base, struct slice href)
 static void
 set_base(struct pagelinks *links, struct slice href)
 {
-    if (!resolve(links, buf_slice(&links->base), href))
+    if (!resolve_href(links, buf_slice(&links->base), href))
         return;
     buf_clear(&links->base);
     buf_add_slice(&links->base, buf_slice(&links->url));
 }
 
 static void
-tell(struct pagelinks *links, struct slice base, struct slice rel,
-     struct slice href)
+report_link(struct pagelinks *links, struct slice base, struct slice rel,
+            struct slice href)
 {
     struct pagelink link = {.rel = rel};
 
-    if (rel.size == 0 || href.size == 0 || !resolve(links, base, href))
+    if (rel.size == 0 || href.size == 0 || !resolve_href(links, base, href))
         return;
     link.href = buf_slice(&links->url);
     links->on_link(&link, links->user);
@@ -150,7 +150,7 @@ on_html_link(const struct html_link *link, void *user)
     struct pagelinks *links = user;
 
     if (!link->is_base)
-        tell(links, buf_slice(&links->base), link->rel, link->href);
+        report_link(links, buf_slice(&links->base), link->rel, link->href);
 }
 
 /* Feeds */
@@ -171,8 +171,8 @@ is_atom(const struct feed *feed, const struct xml_element *element,
 }
 
 static struct slice
-attribute(const struct feed *feed, const struct xml_element *element,
-          enum word name, xml_name ns)
+take_attribute(const struct feed *feed, const struct xml_element *element,
+               enum word name, xml_name ns)
 {
     for (size_t i = 0; i < element->n_attributes; i++)
         if (element->attributes[i].name == feed->names[name] &&
@@ -186,20 +186,21 @@ static void
 on_feed_link(struct feed *feed, const struct xml_element *element)
 {
     struct pagelinks *links = feed->links;
-    struct slice rel = attribute(feed, element, W_REL, NULL);
-    struct slice href = attribute(feed, element, W_HREF, NULL);
-    struct slice base = attribute(feed, element, W_BASE, feed->names[W_NS_XML]);
+    struct slice rel = take_attribute(feed, element, W_REL, NULL);
+    struct slice href = take_attribute(feed, element, W_HREF, NULL);
+    struct slice base =
+        take_attribute(feed, element, W_BASE, feed->names[W_NS_XML]);
     char *own;
 
     if (base.size == 0) {
-        tell(links, buf_slice(&links->base), rel, href);
+        report_link(links, buf_slice(&links->base), rel, href);
         return;
     }
-    if (!resolve(links, buf_slice(&links->base), base))
+    if (!resolve_href(links, buf_slice(&links->base), base))
         return;
     own = slice_dup(buf_slice(&links->url));
     if (own)
-        tell(links, slice_of(own), rel, href);
+        report_link(links, slice_of(own), rel, href);
     else
         links->is_full = true;
     free(own);
@@ -209,7 +210,8 @@ static enum status
 on_start(void *user, const struct xml_element *element, struct problem *why)
 {
     struct feed *feed = user;
-    struct slice base = attribute(feed, element, W_BASE, feed->names[W_NS_XML]);
+    struct slice base =
+        take_attribute(feed, element, W_BASE, feed->names[W_NS_XML]);
     bool is_root = feed->depth == 0;
     bool is_own = is_root;
 

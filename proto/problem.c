@@ -9,7 +9,7 @@
 
 /* U+0080 to U+009F are orders to a terminal, too. */
 static void
-clean(char *text, bool is_cut)
+clean_text(char *text, bool is_cut)
 {
     char *end = text + strlen(text);
 
@@ -30,7 +30,7 @@ clean(char *text, bool is_cut)
 }
 
 static void
-set(struct problem *why, const char *format, va_list arguments)
+set_text(struct problem *why, const char *format, va_list arguments)
 {
     int size;
 
@@ -39,7 +39,7 @@ set(struct problem *why, const char *format, va_list arguments)
     size = vsnprintf(why->text, sizeof(why->text), format, arguments);
     if (size < 0)
         why->text[0] = '\0';
-    clean(why->text, size >= (int)sizeof(why->text));
+    clean_text(why->text, size >= (int)sizeof(why->text));
 }
 
 void
@@ -48,7 +48,7 @@ problem_set(struct problem *why, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    set(why, format, arguments);
+    set_text(why, format, arguments);
     va_end(arguments);
 }
 
@@ -56,7 +56,7 @@ enum status
 problem_vset(struct problem *why, enum status rc, const char *format,
              va_list arguments)
 {
-    set(why, format, arguments);
+    set_text(why, format, arguments);
     if (why) {
         why->rc = rc;
         why->is_limit = false;
@@ -85,10 +85,10 @@ problem_prefix(struct problem *why, enum status rc, const char *format, ...)
         return rc;
     inner = *why;
     va_start(arguments, format);
-    set(why, format, arguments);
+    set_text(why, format, arguments);
     va_end(arguments);
     strncat(why->text, inner.text, sizeof(why->text) - strlen(why->text) - 1);
-    clean(why->text, true);
+    clean_text(why->text, true);
     why->rc = rc;
     return rc;
 }

@@ -48,8 +48,8 @@ static const struct slice nothing = {NULL, 0};
 
 /* Refuses the head. Quotes the front of `quoted`, unless it is `nothing`. */
 static enum status
-refuse(struct reading *r, unsigned status, const char *what,
-       struct slice quoted)
+refuse_head(struct reading *r, unsigned status, const char *what,
+            struct slice quoted)
 {
     r->head->refusal = status;
     if (quoted.data)
@@ -82,7 +82,7 @@ find_control(const char *data, size_t at, size_t stop)
 static enum status
 refuse_large(struct reading *r)
 {
-    return refuse(r, 431, "the head has more than 16,384 bytes", nothing);
+    return refuse_head(r, 431, "the head has more than 16,384 bytes", nothing);
 }
 
 /* Finds the end of the line at seen->line. STATUS_AGAIN: it has not arrived.
@@ -104,15 +104,17 @@ find_line(struct reading *r, struct slice bytes, struct request_seen *seen,
     if (at == bytes.size)
         return STATUS_AGAIN;
     if (bytes.data[at] == '\n')
-        return refuse(r, 400, "a line feed without a carriage return", nothing);
+        return refuse_head(r, 400, "a line feed without a carriage return",
+                           nothing);
     if (bytes.data[at] != '\r')
-        return refuse(r, 400, "a control character in the head", nothing);
+        return refuse_head(r, 400, "a control character in the head", nothing);
     if (at + 1 == REQUEST_HEAD_MAX)
         return refuse_large(r);
     if (at + 1 == bytes.size)
         return STATUS_AGAIN;
     if (bytes.data[at + 1] != '\n')
-        return refuse(r, 400, "a carriage return without a line feed", nothing);
+        return refuse_head(r, 400, "a carriage return without a line feed",
+                           nothing);
     *line = (struct slice){bytes.data + seen->line, at - seen->line};
     return STATUS_OK;
 }
@@ -149,7 +151,7 @@ static const unsigned char places[256] = {
 /* Returns how many bytes at the front of `text` may stand there, escapes of
  * another byte than NUL included. */
 static size_t
-span(struct slice text, unsigned char place)
+span_of(struct slice text, unsigned char place)
 {
     size_t i = 0;
 
@@ -213,8 +215,8 @@ read_target(struct reading *r, struct slice target)
         return STATUS_OK;
     }
     if (rest.data[0] != '/' && !take_authority(r, &rest))
-        return refuse(r, 400, "the target is no path", target);
-    size = span(rest, IN_PATH);
+        return refuse_head(r, 400, "the target is no path", target);
+    size = span_of(rest, IN_PATH);
     h->path = (struct slice){rest.data, size};
     if (size == 0) /* RFC 9110 section 4.2.3, RFC 9112 section 3.2.4 */
         h->path = is_options && rest.size == 0 ? SLICE("*") : SLICE("/");
@@ -222,14 +224,15 @@ read_target(struct reading *r, struct slice target)
         h->has_query = true;
         h->query = slice_from(rest, size + 1);
         rest = h->query;
-        size = span(rest, IN_QUERY);
+        size = span_of(rest, IN_QUERY);
     }
     if (size < rest.size)
-        return refuse(r, 400,
-                      rest.data[size] == '%'
-                          ? "the target has a bad escape"
-                          : "the target has a character that must be escaped",
-                      slice_from(rest, size));
+        return refuse_head(
+            r, 400,
+            rest.data[size] == '%'
+                ? "the target has a bad escape"
+                : "the target has a character that must be escaped",
+            slice_from(rest, size));
     return STATUS_OK;
 }
 
@@ -239,10 +242,10 @@ read_version(struct reading *r, struct slice version)
     if (version.size != VERSION_SIZE || !slice_starts(version, "HTTP/") ||
         version.data[6] != '.' || version.data[5] < '0' ||
         version.data[5] > '9' || version.data[7] < '0' || version.data[7] > '9')
-        return refuse(r, 400, "the request line does not end with a version",
-                      version);
+        return refuse_head(
+            r, 400, "the request line does not end with a version", version);
     if (version.data[5] != '1' || version.data[7] > '1')
-        return refuse(r, 505, "neither HTTP/1.0 nor HTTP/1.1", version);
+        return refuse_head(r, 505, "neither HTTP/1.0 nor HTTP/1.1", version);
     r->head->minor = (unsigned)(version.data[7] - '0');
     return STATUS_OK;
 }
@@ -254,10 +257,10 @@ read_method(struct reading *r, struct slice line)
 
     /* RFC 9112 section 3: 501 for one that is longer than all we know. */
     if (size > REQUEST_METHOD_MAX)
-        return refuse(r, 501, "the method has more than 32 bytes", line);
+        return refuse_head(r, 501, "the method has more than 32 bytes", line);
     if (size == 0 || size == line.size || line.data[size] != ' ')
-        return refuse(r, 400, "the request line does not begin with a method",
-                      line);
+        return refuse_head(
+            r, 400, "the request line does not begin with a method", line);
     r->head->method = (struct slice){line.data, size};
     return STATUS_OK;
 }
@@ -278,9 +281,10 @@ read_request_line(struct reading *r, struct slice line)
     if (rc)
         return rc;
     if (target.size == 0)
-        return refuse(r, 400, "the request line has no target", line);
+        return refuse_head(r, 400, "the request line has no target", line);
     if (target.size > REQUEST_TARGET_MAX)
-        return refuse(r, 414, "the target has more than 8,192 bytes", nothing);
+        return refuse_head(r, 414, "the target has more than 8,192 bytes",
+                           nothing);
     return read_target(r, target);
 }
 
@@ -291,7 +295,8 @@ refuse_long_line(struct reading *r, struct slice line)
     enum status rc = read_method(r, line);
 
     return rc ? rc
-              : refuse(r, 414, "the target has more than 8,192 bytes", nothing);
+              : refuse_head(r, 414, "the target has more than 8,192 bytes",
+                            nothing);
 }
 
 /* Fields */
@@ -304,15 +309,15 @@ read_field(struct reading *r, struct slice line)
     size_t size = token_size(line);
 
     if (slice_is_blank(line.data[0]))
-        return refuse(r, 400, "a folded field line", nothing);
+        return refuse_head(r, 400, "a folded field line", nothing);
     if (size > 0 && size < line.size && slice_is_blank(line.data[size]))
-        return refuse(r, 400, "white space behind the name of a field",
-                      slice_take(&line, ':'));
+        return refuse_head(r, 400, "white space behind the name of a field",
+                           slice_take(&line, ':'));
     if (size == 0 || size == line.size || line.data[size] != ':')
-        return refuse(r, 400, "a field line without a name and a colon",
-                      slice_take(&line, ':'));
+        return refuse_head(r, 400, "a field line without a name and a colon",
+                           slice_take(&line, ':'));
     if (h->n_fields == REQUEST_FIELDS_MAX)
-        return refuse(r, 431, "more than 100 fields", nothing);
+        return refuse_head(r, 431, "more than 100 fields", nothing);
     h->fields[h->n_fields++] = (struct request_field){
         .name = {line.data, size},
         .value = slice_trimmed(slice_from(line, size + 1)),
@@ -468,7 +473,7 @@ is_host(struct slice host)
         if (!take_bracketed(&host))
             return false;
     } else {
-        size_t size = span(host, IN_HOST);
+        size_t size = span_of(host, IN_HOST);
 
         if (size == 0)
             return false;
@@ -488,16 +493,16 @@ judge_host(struct reading *r, const struct meaning *m)
     struct request_head *h = r->head;
 
     if (m->n_hosts > 1)
-        return refuse(r, 400, "two Host fields", nothing);
+        return refuse_head(r, 400, "two Host fields", nothing);
     if (m->n_hosts == 0 && (h->minor == 1 || r->authority.size > 0))
-        return refuse(r, 400, "no Host field", nothing);
+        return refuse_head(r, 400, "no Host field", nothing);
     if (m->n_hosts == 1 && !is_host(h->host))
-        return refuse(r, 400, "Host is not a host and a port", h->host);
+        return refuse_head(r, 400, "Host is not a host and a port", h->host);
     if (r->authority.size > 0 &&
         (r->authority.size != h->host.size ||
          strncasecmp(r->authority.data, h->host.data, h->host.size)))
-        return refuse(r, 400, "the target is of another host than Host",
-                      r->authority);
+        return refuse_head(r, 400, "the target is of another host than Host",
+                           r->authority);
     return STATUS_OK;
 }
 
@@ -508,26 +513,27 @@ judge_body(struct reading *r, const struct meaning *m)
 
     if (m->n_codings > 0) {
         if (m->n_lengths > 0)
-            return refuse(r, 400, "Transfer-Encoding beside Content-Length",
-                          nothing);
+            return refuse_head(
+                r, 400, "Transfer-Encoding beside Content-Length", nothing);
         if (h->minor == 0)
-            return refuse(r, 400, "Transfer-Encoding in HTTP/1.0", nothing);
+            return refuse_head(r, 400, "Transfer-Encoding in HTTP/1.0",
+                               nothing);
         if (m->has_bad_coding || !m->is_last_chunked || m->n_chunked > 1)
-            return refuse(r, 400,
-                          "Transfer-Encoding does not end with one chunked",
-                          nothing);
+            return refuse_head(
+                r, 400, "Transfer-Encoding does not end with one chunked",
+                nothing);
         if (m->n_codings > 1)
-            return refuse(r, 501, "a transfer coding other than chunked",
-                          nothing);
+            return refuse_head(r, 501, "a transfer coding other than chunked",
+                               nothing);
         h->is_chunked = true;
     }
     if (m->n_lengths > 1)
-        return refuse(r, 400, "two Content-Length fields", nothing);
+        return refuse_head(r, 400, "two Content-Length fields", nothing);
     if (m->n_lengths == 1) {
         h->has_length = true;
         if (!number_read(m->length, &h->length) || h->length > INT64_MAX)
-            return refuse(r, 400, "Content-Length is not one plain number",
-                          m->length);
+            return refuse_head(r, 400, "Content-Length is not one plain number",
+                               m->length);
     }
     return STATUS_OK;
 }
@@ -535,7 +541,7 @@ judge_body(struct reading *r, const struct meaning *m)
 /* Works out what the fields mean for the connection, and refuses fields that
  * contradict each other. */
 static enum status
-judge(struct reading *r)
+judge_head(struct reading *r)
 {
     struct request_head *h = r->head;
     struct meaning m = {.length = nothing};
@@ -549,8 +555,8 @@ judge(struct reading *r)
     if (rc)
         return rc;
     if (m.has_unknown_expect)
-        return refuse(r, 417, "an expectation other than 100-continue",
-                      nothing);
+        return refuse_head(r, 417, "an expectation other than 100-continue",
+                           nothing);
 
     h->is_kept = !m.is_close && (h->minor == 1 || m.is_keep_alive);
     if (h->minor == 1) { /* RFC 9110 sections 7.8 and 10.1.1 */
@@ -566,7 +572,7 @@ judge(struct reading *r)
 
 /* Clears all but the fields, of which n_fields are valid. */
 static void
-clear(struct request_head *h)
+clear_head(struct request_head *h)
 {
     memset(h, 0, offsetof(struct request_head, fields));
 }
@@ -577,7 +583,7 @@ read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
 {
     struct request_head *h = r->head;
 
-    clear(h);
+    clear_head(h);
     h->n_fields = seen->n_fields;
     for (;;) {
         /* Only an empty line may stand before the request line. */
@@ -588,8 +594,9 @@ read_lines(struct reading *r, struct slice bytes, struct request_seen *seen)
                       is_first ? REQUEST_LINE_MAX : REQUEST_FIELD_MAX, &line);
 
         if (rc == STATUS_TOO_LARGE)
-            return is_first ? refuse_long_line(r, slice_from(bytes, seen->line))
-                            : refuse(r, 431,
+            return is_first
+                       ? refuse_long_line(r, slice_from(bytes, seen->line))
+                       : refuse_head(r, 431,
                                      "a field line has more than 8,192 bytes",
                                      nothing);
         if (rc)
@@ -623,7 +630,7 @@ request_head_read(struct request_head *h, struct slice bytes,
         rc = read_lines(&r, bytes, seen);
     }
     if (!rc)
-        rc = judge(&r);
+        rc = judge_head(&r);
     if (!rc)
         *seen = (struct request_seen){0};
     return rc;

@@ -173,7 +173,7 @@ take_line(struct slice *bytes, bool *has_end, char *end)
 }
 
 static void
-give(struct sse *s, struct sse_event *event)
+give_event(struct sse *s, struct sse_event *event)
 {
     static const char unnamed[] = "message";
 
@@ -231,7 +231,7 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
             break;
         s->is_after_cr = end == '\r';
         if (end_line(s)) {
-            give(s, event);
+            give_event(s, event);
             return STATUS_OK;
         }
     }

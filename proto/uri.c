@@ -84,7 +84,7 @@ has_host(struct slice rest)
 }
 
 static enum status
-check(struct slice text, const char *what, long least, struct problem *why)
+check_uri(struct slice text, const char *what, long least, struct problem *why)
 {
     size_t scheme = 0;
     struct slice rest;
@@ -133,13 +133,13 @@ too_long:
 enum status
 uri_check(struct slice text, const char *what, struct problem *why)
 {
-    return check(text, what, 0, why);
+    return check_uri(text, what, 0, why);
 }
 
 enum status
 uri_check_loc(struct slice text, struct problem *why)
 {
-    return check(text, "loc", URI_CHARACTERS_MIN, why);
+    return check_uri(text, "loc", URI_CHARACTERS_MIN, why);
 }
 
 bool

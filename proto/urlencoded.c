@@ -34,8 +34,8 @@ copy_of(struct slice body)
 /* Decodes in place: `raw` lies in the form's own bytes, `name`, which the
  * problem quotes, does not lie in `raw`. */
 static enum status
-decode(struct slice raw, struct slice name, struct slice *to,
-       struct problem *why)
+decode_value(struct slice raw, struct slice name, struct slice *to,
+             struct problem *why)
 {
     char *start = (char *)(uintptr_t)raw.data;
     long size = uri_decode(raw, start);
@@ -78,9 +78,9 @@ urlencoded_read(struct urlencoded_data *form, struct slice body,
         given =
             (struct slice){body.data + (name.data - form->bytes), name.size};
         field = &form->fields[form->n];
-        rc = decode(name, given, &field->name, why);
+        rc = decode_value(name, given, &field->name, why);
         if (!rc)
-            rc = decode(value, field->name, &field->value, why);
+            rc = decode_value(value, field->name, &field->value, why);
         if (rc)
             return rc;
         form->n++;

@@ -174,7 +174,7 @@ is_space(char c)
 }
 
 static struct slice
-trim(struct slice text)
+trim_spaces(struct slice text)
 {
     while (text.size > 0 && is_space(text.data[0])) {
         text.data++;
@@ -190,7 +190,7 @@ end_text(struct urlset *u, struct problem *why)
 {
     struct entry *entry = &u->md.reader->entry;
     struct change *change = &entry->change;
-    struct slice text = trim(buf_slice(&u->text));
+    struct slice text = trim_spaces(buf_slice(&u->text));
 
     u->place = PLACE_URL;
     switch (u->text_of) {
@@ -245,7 +245,7 @@ urlset_text(void *user, struct slice text, struct problem *why)
                            md_words[u->text_of], TEXT_MAX);
         return STATUS_OK;
     }
-    text = trim(text);
+    text = trim_spaces(text);
     if (text.size > 0)
         return problem(why, STATUS_INVALID, "text between elements: \"%s\"",
                        problem_quote(text).text);
@@ -259,7 +259,7 @@ static const struct xml_events events = {
 };
 
 static void
-begin(struct urlset *u)
+begin_urlset(struct urlset *u)
 {
     u->place = PLACE_DOCUMENT;
     u->n_foreign = 0;
@@ -286,7 +286,7 @@ urlset_open(struct reader *reader)
         return NULL;
     u->md.reader = reader;
     buf_init(&u->text, TEXT_MAX);
-    begin(u);
+    begin_urlset(u);
     u->xml = xml_new(&events, u, md_words, u->md.names, N_WORDS);
     if (!u->xml) {
         urlset_close(u);
@@ -300,7 +300,7 @@ urlset_reset(void *state)
 {
     struct urlset *u = state;
 
-    begin(u);
+    begin_urlset(u);
     return xml_reset(u->xml);
 }
 

@@ -77,7 +77,7 @@ take_token(struct slice *rest, struct slice *token)
 }
 
 static void
-add(struct value *value, char c)
+add_letter(struct value *value, char c)
 {
     if (value->size < sizeof(value->text))
         value->text[value->size] = c;
@@ -94,7 +94,7 @@ take_quoted(struct slice *rest, struct value *value)
             slice_skip(rest, 1);
         if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
             return false;
-        add(value, rest->data[0]);
+        add_letter(value, rest->data[0]);
         slice_skip(rest, 1);
     }
     if (rest->size == 0 || value->size == 0)
@@ -115,7 +115,7 @@ take_value(struct slice *rest, struct value *value)
     if (!take_token(rest, &token))
         return false;
     for (size_t i = 0; i < token.size; i++)
-        add(value, token.data[i]);
+        add_letter(value, token.data[i]);
     return true;
 }
 

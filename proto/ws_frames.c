@@ -73,7 +73,7 @@ struct header {
 };
 
 static enum status
-refuse(struct ws_frame *frame, uint16_t code, const char *reason)
+refuse_frame(struct ws_frame *frame, uint16_t code, const char *reason)
 {
     frame->code = code;
     frame->reason = reason;
@@ -131,19 +131,19 @@ read_header(const struct ws_frames *f, struct slice bytes, struct header *h,
     h->first = p[0];
     fault = check_first(f, h->first);
     if (fault)
-        return refuse(frame, WS_CLOSE_PROTOCOL, fault);
+        return refuse_frame(frame, WS_CLOSE_PROTOCOL, fault);
     if (!is_control && f->n_frames == WS_FRAMES_MAX)
-        return refuse(frame, WS_CLOSE_POLICY,
-                      "a message of more than 1,000 frames");
+        return refuse_frame(frame, WS_CLOSE_POLICY,
+                            "a message of more than 1,000 frames");
 
     if (bytes.size == 1)
         return STATUS_AGAIN;
     if (!(p[1] & BIT_MASKED))
-        return refuse(frame, WS_CLOSE_PROTOCOL, "a frame without a mask");
+        return refuse_frame(frame, WS_CLOSE_PROTOCOL, "a frame without a mask");
     h->length = p[1] & ~BIT_MASKED;
     if (is_control && h->length > WS_CONTROL_MAX)
-        return refuse(frame, WS_CLOSE_PROTOCOL,
-                      "a control frame of more than 125 bytes");
+        return refuse_frame(frame, WS_CLOSE_PROTOCOL,
+                            "a control frame of more than 125 bytes");
 
     extended = h->length == LENGTH_16 ? 2 : h->length == LENGTH_64 ? 8 : 0;
     h->size = (uint8_t)(2 + extended + MASK_SIZE);
@@ -154,11 +154,12 @@ read_header(const struct ws_frames *f, struct slice bytes, struct header *h,
 
         h->length = read_number(p + 2, extended);
         if (h->length < least || h->length > INT64_MAX)
-            return refuse(frame, WS_CLOSE_PROTOCOL,
-                          "a length that is not minimal or has 64 bits");
+            return refuse_frame(frame, WS_CLOSE_PROTOCOL,
+                                "a length that is not minimal or has 64 bits");
     }
     if (!is_control && h->length > f->message_max - f->message)
-        return refuse(frame, WS_CLOSE_TOO_LARGE, "the message is too large");
+        return refuse_frame(frame, WS_CLOSE_TOO_LARGE,
+                            "the message is too large");
     memcpy(h->mask, p + 2 + extended, MASK_SIZE);
     return STATUS_OK;
 }
@@ -229,7 +230,8 @@ read_data(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
 
     if (f->state & STATE_TEXT) {
         if (!check_text(f, piece))
-            return refuse(frame, WS_CLOSE_UTF8, "a text that is not UTF-8");
+            return refuse_frame(frame, WS_CLOSE_UTF8,
+                                "a text that is not UTF-8");
         turn_mask(f, piece.size);
     }
     slice_skip(bytes, piece.size);
@@ -240,7 +242,8 @@ read_data(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
         f->n_frames = 0;
         f->message = 0;
         if (f->utf8.n_missing > 0)
-            return refuse(frame, WS_CLOSE_UTF8, "a text that is not UTF-8");
+            return refuse_frame(frame, WS_CLOSE_UTF8,
+                                "a text that is not UTF-8");
     }
     return STATUS_OK;
 }
@@ -267,21 +270,21 @@ read_close(struct ws_frame *frame)
         return STATUS_OK;
     }
     if (frame->size == 1)
-        return refuse(frame, WS_CLOSE_PROTOCOL,
-                      "a close frame with half a code");
+        return refuse_frame(frame, WS_CLOSE_PROTOCOL,
+                            "a close frame with half a code");
     frame->code = (uint16_t)read_number((unsigned char *)frame->payload, 2);
     if (!may_be_sent(frame->code))
-        return refuse(frame, WS_CLOSE_PROTOCOL,
-                      "a close frame with a code that may not be sent");
+        return refuse_frame(frame, WS_CLOSE_PROTOCOL,
+                            "a close frame with a code that may not be sent");
     frame->size -= 2;
     memmove(frame->payload, frame->payload + 2, frame->size);
     for (size_t i = 0; i < frame->size; i++)
         if (!utf8_advance(&place, (unsigned char)frame->payload[i]))
-            return refuse(frame, WS_CLOSE_UTF8,
-                          "the reason of a close frame is not UTF-8");
+            return refuse_frame(frame, WS_CLOSE_UTF8,
+                                "the reason of a close frame is not UTF-8");
     if (place.n_missing > 0)
-        return refuse(frame, WS_CLOSE_UTF8,
-                      "the reason of a close frame is not UTF-8");
+        return refuse_frame(frame, WS_CLOSE_UTF8,
+                            "the reason of a close frame is not UTF-8");
     return STATUS_OK;
 }
 

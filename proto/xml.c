@@ -49,7 +49,7 @@ struct xml {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void
-stop(struct xml *xml, enum status rc)
+stop_parser(struct xml *xml, enum status rc)
 {
     if (xml->rc)
         return;
@@ -67,9 +67,9 @@ on_start_document(void *data)
     /* NULL where none or UTF-8 is declared. */
     if (encoding && strcasecmp(encoding, "US-ASCII") &&
         strcasecmp(encoding, "ASCII"))
-        stop(xml, problem(xml->why, STATUS_MALFORMED,
-                          "the encoding is not UTF-8: \"%s\"",
-                          problem_quote(slice_of(encoding)).text));
+        stop_parser(xml, problem(xml->why, STATUS_MALFORMED,
+                                 "the encoding is not UTF-8: \"%s\"",
+                                 problem_quote(slice_of(encoding)).text));
 }
 
 static void
@@ -81,7 +81,8 @@ on_doctype(void *data, const xmlChar *name, const xmlChar *public_id,
     (void)name;
     (void)public_id;
     (void)system_id;
-    stop(xml, problem(xml->why, STATUS_MALFORMED, "a DOCTYPE is not allowed"));
+    stop_parser(
+        xml, problem(xml->why, STATUS_MALFORMED, "a DOCTYPE is not allowed"));
 }
 
 static void
@@ -114,7 +115,7 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
     else
         rc = xml->events->start(xml->user, &element, xml->why);
     if (rc)
-        stop(xml, rc);
+        stop_parser(xml, rc);
 }
 
 static void
@@ -132,7 +133,7 @@ on_end(void *data, const xmlChar *name, const xmlChar *prefix,
     xml->depth--;
     rc = xml->events->end(xml->user, xml->why);
     if (rc)
-        stop(xml, rc);
+        stop_parser(xml, rc);
 }
 
 static void
@@ -146,7 +147,7 @@ on_text(void *data, const xmlChar *text, int size)
     rc = xml->events->text(
         xml->user, (struct slice){(const char *)text, (size_t)size}, xml->why);
     if (rc)
-        stop(xml, rc);
+        stop_parser(xml, rc);
 }
 
 static void
@@ -163,10 +164,11 @@ on_error(void *data, xmlErrorPtr error)
     if (error->code == XML_ERR_DOCUMENT_END &&
         (!xml->has_root || xml->depth > 0))
         message = SLICE("it ends before its root does");
-    stop(xml, problem(xml->why,
-                      error->code == XML_ERR_NO_MEMORY ? STATUS_MEMORY
-                                                       : STATUS_MALFORMED,
-                      "not well-formed: %s", problem_quote(message).text));
+    stop_parser(xml,
+                problem(xml->why,
+                        error->code == XML_ERR_NO_MEMORY ? STATUS_MEMORY
+                                                         : STATUS_MALFORMED,
+                        "not well-formed: %s", problem_quote(message).text));
 }
 
 /* For what the library says without a parser, about encodings. */
@@ -213,7 +215,7 @@ open_context(struct xml *xml)
 }
 
 static void
-begin(struct xml *xml)
+begin_document(struct xml *xml)
 {
     xml->rc = STATUS_OK;
     xml->line = 0;
@@ -246,7 +248,7 @@ xml_new(const struct xml_events *events, void *user, const char *const *words,
         xml_free(xml);
         return NULL;
     }
-    begin(xml);
+    begin_document(xml);
     return xml;
 }
 
@@ -273,7 +275,7 @@ xml_reset(struct xml *xml)
     } else if (open_context(xml)) {
         return STATUS_MEMORY;
     }
-    begin(xml);
+    begin_document(xml);
     return STATUS_OK;
 }
 
@@ -320,13 +322,14 @@ look_at_held(struct xml *xml)
 }
 
 static void
-parse(struct xml *xml, struct slice bytes, int is_end)
+parse_bytes(struct xml *xml, struct slice bytes, int is_end)
 {
     int rc = xmlParseChunk(xml->context, bytes.data, (int)bytes.size, is_end);
 
     /* Not every fault is reported to on_error. */
     if (!xml->rc && (rc || !xml->context->wellFormed))
-        stop(xml, problem(xml->why, STATUS_MALFORMED, "not well-formed"));
+        stop_parser(xml,
+                    problem(xml->why, STATUS_MALFORMED, "not well-formed"));
 }
 
 /*
@@ -351,13 +354,14 @@ parse_piece(struct xml *xml, struct slice piece)
     xml->n_brackets = n;
     piece.size -= n;
     if (piece.size > 0)
-        parse(xml, piece, 0);
+        parse_bytes(xml, piece, 0);
 }
 
 /* The library's handler for errors without a parser belongs to the thread, on
  * which others may use the library too: it is borrowed and given back. */
 static enum status
-guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
+parse_guarded(struct xml *xml, struct slice bytes, int is_end,
+              struct problem *why)
 {
     xmlStructuredErrorFunc function = xmlStructuredError;
     void *context = xmlStructuredErrorContext;
@@ -369,8 +373,9 @@ guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
 
     /* The library takes a mark from a new parser, but not after a reset. */
     if (!bom_skip(&xml->bom, &bytes))
-        stop(xml, problem(why, STATUS_MALFORMED,
-                          "not XML: it begins with half a byte order mark"));
+        stop_parser(xml,
+                    problem(why, STATUS_MALFORMED,
+                            "not XML: it begins with half a byte order mark"));
     while (bytes.size > 0 && !xml->rc) {
         struct slice piece = bytes;
         enum status rc = look_at_first(xml, bytes);
@@ -384,10 +389,10 @@ guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
             rc = xml->rc ? xml->rc : look_at_held(xml);
         }
         if (rc)
-            stop(xml, rc);
+            stop_parser(xml, rc);
     }
     if (is_end && !xml->rc)
-        parse(xml, (struct slice){"]]", xml->n_brackets}, 1);
+        parse_bytes(xml, (struct slice){"]]", xml->n_brackets}, 1);
 
     xml->why = NULL;
     xmlSetStructuredErrorFunc(context, function);
@@ -397,13 +402,13 @@ guarded(struct xml *xml, struct slice bytes, int is_end, struct problem *why)
 enum status
 xml_feed(struct xml *xml, struct slice bytes, struct problem *why)
 {
-    return guarded(xml, bytes, 0, why);
+    return parse_guarded(xml, bytes, 0, why);
 }
 
 enum status
 xml_end(struct xml *xml, struct problem *why)
 {
-    return guarded(xml, (struct slice){NULL, 0}, 1, why);
+    return parse_guarded(xml, (struct slice){NULL, 0}, 1, why);
 }
 
 bool

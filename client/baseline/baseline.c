@@ -70,7 +70,7 @@ free_baseline(struct baseline *b)
 
 /* Ends the baseline and frees it. */
 static void
-end(struct baseline *b)
+end_baseline(struct baseline *b)
 {
     struct source_position place = baseline_place_of(&b->place);
     struct source_position guess;
@@ -85,7 +85,7 @@ end(struct baseline *b)
 /* Notes the failure. The next turn of the loop ends the part, because one of
  * its callbacks may be running. */
 static void
-fail(struct baseline *b, enum status rc, const char *text)
+fail_baseline(struct baseline *b, enum status rc, const char *text)
 {
     if (b->why.rc)
         return;
@@ -111,7 +111,7 @@ fail_document(struct baseline *b, const char *text)
     char told[600];
 
     snprintf(told, sizeof(told), "%.300s: %s", b->now.url, text);
-    fail(b, STATUS_MALFORMED, told);
+    fail_baseline(b, STATUS_MALFORMED, told);
 }
 
 static void
@@ -127,10 +127,10 @@ add_part(struct baseline *b, const struct part *like, struct slice url,
         b->has_list |= like->is_package;
         break;
     case PARTS_TOO_MANY:
-        fail(b, STATUS_MALFORMED, "there are too many parts");
+        fail_baseline(b, STATUS_MALFORMED, "there are too many parts");
         break;
     case PARTS_MEMORY:
-        fail(b, STATUS_MEMORY, NO_MEMORY);
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
         break;
     }
 }
@@ -197,7 +197,8 @@ add_child(struct baseline *b, const struct document_entry *entry,
 
 /* Hands a resource over. The baseline may be freed afterwards. */
 static void
-tell(struct baseline *b, const struct document_entry *entry, const char *file)
+hand_over_entry(struct baseline *b, const struct document_entry *entry,
+                const char *file)
 {
     bool is_freed = false;
     bool goes_on;
@@ -246,7 +247,7 @@ on_read_entry(const struct document_entry *entry,
         if (slice_is(entry->capability, "resourcelist"))
             add_child(b, entry, head, false); /* an index served as a list */
         else
-            tell(b, entry, NULL);
+            hand_over_entry(b, entry, NULL);
         break;
     }
 }
@@ -264,7 +265,7 @@ go_on(struct baseline *b)
 /* Reads the same part again after a pause; the baseline may be freed then.
  * False: no further attempt. */
 static bool
-waits(struct baseline *b, const struct problem *why)
+waits_for_retry(struct baseline *b, const struct problem *why)
 {
     struct problem told = *why; /* a copy: the reading may be freed */
     unsigned ms;
@@ -302,7 +303,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
     const struct document_head *head = end->head;
 
     b->reading = NULL;
-    if (b->why.rc || waits(b, why))
+    if (b->why.rc || waits_for_retry(b, why))
         return;
     if (why->rc) {
         b->why = *why;
@@ -344,7 +345,7 @@ on_member(const struct document_entry *entry, const char *file, void *user)
 
     if (file)
         snprintf(path, sizeof(path), "%s/%s", b->scratch.name, file);
-    tell(b, entry, file ? path : NULL);
+    hand_over_entry(b, entry, file ? path : NULL);
 }
 
 static void
@@ -423,7 +424,7 @@ start_next(struct baseline *b)
                                            b->plan.is_partial ? &known : NULL,
                                            &calls, b);
     if (!b->dump && !b->reading)
-        fail(b, STATUS_MEMORY, NO_MEMORY);
+        fail_baseline(b, STATUS_MEMORY, NO_MEMORY);
     else if (b->is_paused)
         baseline_pause(b);
 }
@@ -440,7 +441,7 @@ on_turn(void *user)
         dump_free(b->dump);
         b->dump = NULL;
         if (!falls_back(b)) {
-            end(b);
+            end_baseline(b);
             return;
         }
     }
@@ -449,16 +450,16 @@ on_turn(void *user)
         b->now = *part;
         start_next(b);
     } else if (b->n_known > 0 && !b->has_list) {
-        fail(b, STATUS_MALFORMED,
-             "its index leads in a circle, and to no list");
+        fail_baseline(b, STATUS_MALFORMED,
+                      "its index leads in a circle, and to no list");
     } else if (!b->is_paused) {
-        end(b);
+        end_baseline(b);
     }
 }
 
 /* Begins with the dump or the list; STATUS_GONE: the source offers neither. */
 static void
-begin(struct baseline *b)
+begin_list(struct baseline *b)
 {
     struct part first = {.length = LENGTH_NONE};
     const struct offered *offered = b->plan.offered;
@@ -468,8 +469,9 @@ begin(struct baseline *b)
     if (b->is_dump)
         url = offered->resource_dump;
     if (!url) {
-        fail(b, STATUS_GONE,
-             "the source offers neither a Resource List nor a Resource Dump");
+        fail_baseline(
+            b, STATUS_GONE,
+            "the source offers neither a Resource List nor a Resource Dump");
         return;
     }
     if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
@@ -502,7 +504,7 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         free_baseline(b);
         return NULL;
     }
-    begin(b);
+    begin_list(b);
     timer_start(b->turn, 0);
     return b;
 }

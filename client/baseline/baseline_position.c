@@ -24,7 +24,7 @@ baseline_place_init(struct baseline_place *place)
 
 /* Returns the older of two times, as far as they are known. */
 static int64_t
-older(int64_t a, int64_t b)
+older_time(int64_t a, int64_t b)
 {
     if (a == DATETIME_NONE || b == DATETIME_NONE)
         return a == DATETIME_NONE ? b : a;
@@ -34,7 +34,7 @@ older(int64_t a, int64_t b)
 void
 baseline_place_time(struct baseline_place *place, int64_t at_us)
 {
-    place->time_us = older(place->time_us, at_us);
+    place->time_us = older_time(place->time_us, at_us);
 }
 
 void
@@ -71,7 +71,7 @@ baseline_place_entry(struct baseline_place *place, int64_t lastmod_us)
 void
 baseline_place_made(struct baseline_place *place, int64_t made_us)
 {
-    place->made_us = older(place->made_us, made_us);
+    place->made_us = older_time(place->made_us, made_us);
 }
 
 /* True if the documents alone state it. */
@@ -89,7 +89,7 @@ by_clock(const struct baseline_place *place)
     int64_t clock =
         place->made_us != DATETIME_NONE ? place->made_us : place->began_us;
 
-    return older(place->time_us, clock);
+    return older_time(place->time_us, clock);
 }
 
 struct source_position
@@ -99,8 +99,9 @@ baseline_place_of(const struct baseline_place *place)
         return (struct source_position){.at = place->seq};
     return (struct source_position){
         .is_time = true,
-        .time_us = is_told(place) ? place->time_us
-                                  : older(by_clock(place), place->lastmod_us),
+        .time_us = is_told(place)
+                       ? place->time_us
+                       : older_time(by_clock(place), place->lastmod_us),
     };
 }
 

@@ -54,7 +54,7 @@ struct document_stream {
 };
 
 static const char *
-quoted(const struct document_stream *r, char to[URL_QUOTED_MAX + 4])
+quote_url(const struct document_stream *r, char to[URL_QUOTED_MAX + 4])
 {
     snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, r->url,
              strlen(r->url) > URL_QUOTED_MAX ? "..." : "");
@@ -127,10 +127,11 @@ fail_reading(struct document_stream *r, enum status rc)
         problem_memory(&r->why);
     else if (line)
         problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%s cannot be read: line %llu: ", quoted(r, url), line);
+                       "%s cannot be read: line %llu: ", quote_url(r, url),
+                       line);
     else
         problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%s cannot be read: ", quoted(r, url));
+                       "%s cannot be read: ", quote_url(r, url));
     fetch_free(r->fetch);
     r->fetch = NULL;
     r->is_fetched = true;
@@ -220,7 +221,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         return;
     r->why = *why;
     if (why->rc && why->rc != STATUS_STOPPED && why->rc != STATUS_MEMORY)
-        problem_prefix(&r->why, why->rc, "%s: ", quoted(r, url));
+        problem_prefix(&r->why, why->rc, "%s: ", quote_url(r, url));
     if (why->rc && why->rc != STATUS_STOPPED)
         return;
     answer->status = why->http_status;
@@ -237,7 +238,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     }
     fetch_refused(&r->why, answer);
     problem_prefix(&r->why, answer->status < 400 ? STATUS_MALFORMED : r->why.rc,
-                   "%s: ", quoted(r, url));
+                   "%s: ", quote_url(r, url));
 }
 
 /* Handing over */
@@ -257,7 +258,7 @@ free_reading(struct document_stream *r)
 }
 
 static void
-end(struct document_stream *r)
+end_stream(struct document_stream *r)
 {
     r->told.head = r->document ? document_head(r->document) : NULL;
     r->calls.on_end(&r->why, &r->told, r->user);
@@ -297,7 +298,7 @@ on_turn(void *user)
             return;
         }
         if (r->is_fetched && (r->why.rc || r->is_read)) {
-            end(r);
+            end_stream(r);
             return;
         }
         if (r->held.size > 0 || r->is_fetched) {

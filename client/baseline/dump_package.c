@@ -77,7 +77,7 @@ free_dump(struct dump *d)
 
 /* Ends the dump; the text of the failure gets the package's address. */
 static void
-fail(struct dump *d, const struct problem *why)
+fail_package(struct dump *d, const struct problem *why)
 {
     d->why = *why;
     if (why->rc != STATUS_MEMORY && why->rc != STATUS_IO)
@@ -93,14 +93,14 @@ fail_memory(struct dump *d)
     struct problem why = {.text = ""};
 
     problem_memory(&why);
-    fail(d, &why);
+    fail_package(d, &why);
 }
 
 /* Fetching */
 
 /* True: starts another attempt later. */
 static bool
-waits(struct dump *d, const struct problem *why, bool is_other)
+waits_for_retry(struct dump *d, const struct problem *why, bool is_other)
 {
     if (is_other && !d->was_other) {
         d->was_other = true;
@@ -125,18 +125,18 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     d->download = NULL;
     if (!why->rc) {
         if (package_open(&d->package, d->dir_fd, d->file, &failed)) {
-            fail(d, &failed);
+            fail_package(d, &failed);
             return;
         }
         d->state = EXPECTING;
         timer_start(d->turn, 0);
-    } else if (!waits(d, why, answer->is_other)) {
-        fail(d, why);
+    } else if (!waits_for_retry(d, why, answer->is_other)) {
+        fail_package(d, why);
     }
 }
 
 static void
-fetch(struct dump *d)
+fetch_package(struct dump *d)
 {
     struct download_request request = {
         .url = d->url,
@@ -158,8 +158,8 @@ fetch(struct dump *d)
 /* The manifest */
 
 static enum status
-expect(const struct document_entry *entry, const struct document_head *head,
-       void *user)
+expect_member(const struct document_entry *entry,
+              const struct document_head *head, void *user)
 {
     struct dump *d = user;
     const struct change *c = &entry->change;
@@ -173,8 +173,8 @@ expect(const struct document_entry *entry, const struct document_head *head,
 }
 
 static enum status
-keep(const struct document_entry *entry, const struct document_head *head,
-     void *user)
+keep_entry(const struct document_entry *entry, const struct document_head *head,
+           void *user)
 {
     struct dump *d = user;
 
@@ -187,8 +187,8 @@ static bool
 read_piece(struct dump *d, bool *is_over)
 {
     static const struct document_events events[] = {
-        [EXPECTING] = {.on_entry = expect},
-        [HANDING] = {.on_entry = keep},
+        [EXPECTING] = {.on_entry = expect_member},
+        [HANDING] = {.on_entry = keep_entry},
     };
     struct problem why = {.text = ""};
     struct slice piece;
@@ -201,7 +201,7 @@ read_piece(struct dump *d, bool *is_over)
         return false;
     }
     if (package_manifest(d->package, &piece, &why)) {
-        fail(d, &why);
+        fail_package(d, &why);
         return false;
     }
     *is_over = piece.size == 0;
@@ -213,7 +213,7 @@ read_piece(struct dump *d, bool *is_over)
         problem_memory(&why);
     else
         problem_prefix(&why, STATUS_MALFORMED, "manifest.xml cannot be read: ");
-    fail(d, &why);
+    fail_package(d, &why);
     return false;
 }
 
@@ -234,7 +234,7 @@ expect_some(struct dump *d)
                            head->capability != CAP_RESOURCELIST)) {
         problem(&why, STATUS_MALFORMED,
                 "manifest.xml is none of a Resource Dump");
-        fail(d, &why);
+        fail_package(d, &why);
         return;
     }
     d->on_head(head, d->user);
@@ -295,7 +295,7 @@ take_some(struct dump *d)
     if (is_over)
         return hand_over(d, rc ? NULL : name);
     if (rc)
-        fail(d, &why);
+        fail_package(d, &why);
     return true;
 }
 
@@ -326,7 +326,7 @@ hand_some(struct dump *d)
 }
 
 static void
-end(struct dump *d)
+end_package(struct dump *d)
 {
     package_close(d->package);
     d->package = NULL;
@@ -346,7 +346,7 @@ on_turn(void *user)
         return;
     switch (d->state) {
     case FETCHING:
-        fetch(d);
+        fetch_package(d);
         return;
     case EXPECTING:
         expect_some(d);
@@ -363,7 +363,7 @@ on_turn(void *user)
         }
         break;
     case ENDING:
-        end(d);
+        end_package(d);
         return;
     }
     timer_start(d->turn, 0);

@@ -79,7 +79,7 @@ print_result(const struct mirror_output *m, const struct td_audit_result *r)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_audit(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     struct mirror_output m = {.is_json = given[OPTION_JSON] != NULL};
@@ -144,5 +144,5 @@ const struct command audit_command = {
         "not, or nobody\ncould tell. What changed since the last sync is "
         "stale, too: sync first, then\naudit.\n",
     .options = options,
-    .run = run,
+    .run = run_audit,
 };

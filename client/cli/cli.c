@@ -153,7 +153,7 @@ rest(struct td_client *client, unsigned ms)
 
 /* A random number from 0 to `below` - 1. */
 static unsigned
-choose(unsigned below)
+random_below(unsigned below)
 {
     unsigned n;
 
@@ -165,7 +165,7 @@ rest_before_retry(struct td_client *client, unsigned *pause_ms,
                   unsigned most_ms)
 {
     unsigned before_ms = *pause_ms ? *pause_ms : RETRY_FIRST_MS;
-    unsigned ms = before_ms / 2 + choose(before_ms / 2);
+    unsigned ms = before_ms / 2 + random_below(before_ms / 2);
     unsigned asked_s;
 
     td_answered(client, &asked_s);

@@ -267,7 +267,7 @@ follow_all(struct follow *f)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_follow(const struct arguments *arguments)
 {
     struct follow f = {.code = EXIT_GOOD, .n_sets = 1};
     enum exit_code code = follow_args_read(&f.args, arguments);
@@ -350,5 +350,5 @@ const struct command follow_command = {
         "for; --poll is then how\noften that is done in any case (600). Hubs "
         "reach it at --callback-url, which may\nbe a proxy that adds TLS.\n",
     .options = follow_options,
-    .run = run,
+    .run = run_follow,
 };

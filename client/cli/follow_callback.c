@@ -44,7 +44,7 @@ on_end(enum td_status rc, const char *why, void *user)
 
 /* Runs until the callback ends by itself, or td_stop. */
 static enum exit_code
-turn(struct td_client *client, const struct at_callback *at)
+turn_once(struct td_client *client, const struct at_callback *at)
 {
     enum td_status rc = td_run(client);
 
@@ -84,7 +84,7 @@ follow_at_callback(struct td_client *client, const struct follow_args *args,
         code = exit_of(client, td_callback_follow(callback, args->url, &how,
                                                   on_message, &at, &follower));
     if (!code) {
-        code = turn(client, &at);
+        code = turn_once(client, &at);
         td_follower_close(follower);
         td_callback_settle(callback, GOODBYE_MS);
     }

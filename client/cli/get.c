@@ -231,7 +231,7 @@ get_all(struct get *get, struct td_client *client, const char *url)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_get(const struct arguments *arguments)
 {
     struct get get = {.is_json = arguments->options[OPTION_JSON] != NULL,
                       .arguments = arguments};
@@ -262,5 +262,5 @@ const struct command get_command = {
             "them or, with\n--json, an object a line. 1: one of them cannot be "
             "read.\n",
     .options = options,
-    .run = run,
+    .run = run_get,
 };

@@ -99,7 +99,7 @@ no_run(const struct command *command, int chosen, const char *option)
 
 /* Runs a command with the rest of the command line. */
 static enum exit_code
-run(const struct command *command, int argc, char **argv)
+run_with_options(const struct command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 5] = {{0}};
     const char *given[OPTIONS_MAX] = {NULL};
@@ -165,7 +165,7 @@ main(int argc, char **argv)
     while (i < N_COMMANDS && strcmp(commands[i]->name, name))
         i++;
     if (i < N_COMMANDS)
-        code = run(commands[i], argc - 1, argv + 1);
+        code = run_with_options(commands[i], argc - 1, argv + 1);
     else if (argc == 2 && !strcmp(name, "--version"))
         code = puts("tidings " TIDINGS_VERSION) < 0 ? EXIT_FAILED : EXIT_GOOD;
     else if (argc == 2 && !strcmp(name, "--help")) {

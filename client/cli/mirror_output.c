@@ -137,7 +137,7 @@ put_event(struct mirror_output *m, const struct td_sync_event *e)
 /* Lines for people, in place of the bar */
 
 static void __attribute__((format(printf, 2, 3)))
-tell(struct mirror_output *m, const char *format, ...)
+print_line(struct mirror_output *m, const char *format, ...)
 {
     va_list args;
 
@@ -155,7 +155,7 @@ tell_trouble(struct mirror_output *m, const char *why)
     if (!m->is_verbose && !strncmp(m->trouble, why, sizeof(m->trouble) - 1))
         return;
     snprintf(m->trouble, sizeof(m->trouble), "%s", why);
-    tell(m, "%s", why);
+    print_line(m, "%s", why);
 }
 
 static void
@@ -165,29 +165,30 @@ tell_event(struct mirror_output *m, const struct td_sync_event *e)
 
     switch (e->what) {
     case TD_SYNC_BASELINE:
-        tell(m, "a baseline is taken: %s", why);
+        print_line(m, "a baseline is taken: %s", why);
         return;
     case TD_SYNC_FAILED:
         if (m->is_verbose)
-            tell(m, "%s: %s; it is tried again", e->loc ? e->loc : "", why);
+            print_line(m, "%s: %s; it is tried again", e->loc ? e->loc : "",
+                       why);
         return;
     case TD_SYNC_LEFT:
-        tell(m, "%s: given up: %s", e->loc ? e->loc : "", why);
+        print_line(m, "%s: given up: %s", e->loc ? e->loc : "", why);
         return;
     case TD_SYNC_TROUBLE:
         tell_trouble(m, why);
         return;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)
-            tell(m, "caught up at %s", e->position ? e->position : "-");
+            print_line(m, "caught up at %s", e->position ? e->position : "-");
         return;
     case TD_SYNC_WRITTEN:
         if (m->is_verbose)
-            tell(m, "written: %s", e->path);
+            print_line(m, "written: %s", e->path);
         return;
     case TD_SYNC_DELETED:
         if (m->is_verbose)
-            tell(m, "deleted: %s", e->path);
+            print_line(m, "deleted: %s", e->path);
         return;
     default:
         return;

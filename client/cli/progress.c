@@ -25,7 +25,7 @@ progress_init(struct progress *p)
 }
 
 static void
-measure(struct progress *p, const struct td_sync_event *e, int64_t now_ms)
+measure_rate(struct progress *p, const struct td_sync_event *e, int64_t now_ms)
 {
     double seconds = (double)(now_ms - p->measured_ms) / 1000;
     double files = (double)(e->n_done - p->n_done);
@@ -108,7 +108,7 @@ progress_line(struct progress *p, const struct td_sync_event *e, int64_t now_ms,
                  (unsigned long long)e->n_listed);
         return;
     }
-    measure(p, e, now_ms);
+    measure_rate(p, e, now_ms);
     write_bytes(bytes, sizeof(bytes), (double)e->bytes_done);
     write_bytes(rate, sizeof(rate), p->bytes_per_s);
     if (p->has_rates)
@@ -125,7 +125,7 @@ progress_line(struct progress *p, const struct td_sync_event *e, int64_t now_ms,
 }
 
 static size_t
-columns(void)
+terminal_columns(void)
 {
     struct winsize size = {0};
 
@@ -142,7 +142,7 @@ progress_show(struct progress *p, const struct td_sync_event *event)
 
     if (!p->is_on || (p->is_drawn && now - p->drawn_ms < DRAW_MS))
         return;
-    progress_line(p, event, now, line, columns());
+    progress_line(p, event, now, line, terminal_columns());
     fprintf(stderr, "\r%s\033[K", line);
     p->is_drawn = true;
     p->drawn_ms = now;

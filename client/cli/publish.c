@@ -246,8 +246,8 @@ read_retry(const char *text, int *retry_ms)
 }
 
 static enum exit_code
-post(const struct arguments *arguments, const char *type, const char *text,
-     size_t size)
+post_text(const struct arguments *arguments, const char *type, const char *text,
+          size_t size)
 {
     const char *const *given = arguments->options;
     struct td_publish_options how = {.key = given[OPTION_KEY]};
@@ -350,7 +350,7 @@ post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
     }
     snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
              boundary, json_type);
-    code = post(arguments, type, bytes, (size_t)size);
+    code = post_text(arguments, type, bytes, (size_t)size);
     munmap(bytes, (size_t)size);
     return code;
 }
@@ -407,7 +407,7 @@ post_file(const struct arguments *arguments)
     }
     type = type_of(arguments->options[OPTION_TYPE], name, text, size);
     if (type)
-        code = post(arguments, type, text, size);
+        code = post_text(arguments, type, text, size);
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml, json or ndjson");
     else
@@ -574,7 +574,7 @@ post_full(const struct arguments *arguments)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_publish(const struct arguments *arguments)
 {
     const char *fault;
     char *text = NULL;
@@ -605,7 +605,7 @@ run(const struct arguments *arguments)
     else if (arguments->options[OPTION_CONTENT])
         code = post_content(arguments, text);
     else
-        code = post(arguments, json_type, text, size);
+        code = post_text(arguments, json_type, text, size);
     free(text);
     return code;
 }
@@ -641,5 +641,5 @@ const struct command publish_command = {
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
     .options = options,
-    .run = run,
+    .run = run_publish,
 };

@@ -103,7 +103,7 @@ stop_relay(void *user)
 
 /* Ends the relay. */
 static bool
-fail(struct relay *r, enum exit_code code)
+fail_relay(struct relay *r, enum exit_code code)
 {
     r->code = code;
     return false;
@@ -113,7 +113,7 @@ static bool
 fail_state(struct relay *r)
 {
     say("%s", relay_trouble(r->state));
-    return fail(r, EXIT_FAILED);
+    return fail_relay(r, EXIT_FAILED);
 }
 
 /* "EPOCH-SEQ" */
@@ -209,7 +209,7 @@ say_refused(const struct relay *r, const struct relay_post *post)
 
 /* Posts the sealed post until the target has answered. */
 static bool
-deliver(struct relay *r, const struct relay_post *post)
+deliver_post(struct relay *r, const struct relay_post *post)
 {
     const struct td_publish_options how = {.key = post->key};
     unsigned pause_ms = 0;
@@ -225,7 +225,7 @@ deliver(struct relay *r, const struct relay_post *post)
         if (rc == TD_STOPPED)
             return false;
         if (!is_passing(r, rc)) {
-            fail(r, exit_of(r->target, rc));
+            fail_relay(r, exit_of(r->target, rc));
             say_refused(r, post);
             return false;
         }
@@ -285,11 +285,11 @@ look_for(struct relay *r, const struct relay_post *post)
         receipt.first = s.last - post->n + 1;
         is_good = note_posted(r, post, &receipt);
     } else if (rc == TD_OK) {
-        is_good = deliver(r, post);
+        is_good = deliver_post(r, post);
     } else if (rc != TD_STOPPED) {
         say("cannot tell whether the target has it: %s",
             rc == TD_MEMORY ? NO_MEMORY : td_problem(r->target));
-        fail(r, EXIT_FAILED);
+        fail_relay(r, EXIT_FAILED);
     }
     post_search_free(s.search);
     return is_good;
@@ -307,7 +307,7 @@ finish_old_post(struct relay *r)
     if (!is_there)
         return true;
     age_s = (int64_t)time(NULL) - post.made_s;
-    is_good = age_s >= 0 && age_s < KEY_LIFE_S ? deliver(r, &post)
+    is_good = age_s >= 0 && age_s < KEY_LIFE_S ? deliver_post(r, &post)
                                                : look_for(r, &post);
     free(post.body);
     return is_good;
@@ -338,7 +338,7 @@ write_post(struct relay *r, FILE *to, const struct td_message *message,
         if (verdict == RELAY_ODD) {
             say("entry %" PRIu64 " (%s) cannot be read", c->seq,
                 c->loc ? c->loc : "-");
-            return fail(r, EXIT_FAILED);
+            return fail_relay(r, EXIT_FAILED);
         }
         *n += verdict == RELAY_WRITTEN;
     }
@@ -371,7 +371,7 @@ relay_some(struct relay *r, const struct td_message *message, size_t *i)
 
     if (!to || ferror(to)) {
         say(NO_MEMORY);
-        is_good = fail(r, EXIT_FAILED);
+        is_good = fail_relay(r, EXIT_FAILED);
     }
     if (to)
         fclose(to);
@@ -400,7 +400,7 @@ is_other_set(struct relay *r, const struct td_message *message)
     if (!has_log || strcmp(r->source_epoch, r->target_epoch))
         return true;
     say("the two sets are one");
-    return fail(r, EXIT_USAGE);
+    return fail_relay(r, EXIT_USAGE);
 }
 
 static bool
@@ -427,7 +427,7 @@ fail_shared(struct relay *r, const char *reason)
         "--max-delete says how many of its resources may be deleted; else "
         "begin anew with another --state and --after",
         reason);
-    return fail(r, EXIT_GONE);
+    return fail_relay(r, EXIT_GONE);
 }
 
 /* Begins the comparison. It would delete other publishers' entries, so the
@@ -444,14 +444,14 @@ begin_resources(struct relay *r, const char *reason)
     if (r->resources)
         return true;
     say("no memory, or no temporary file can be made");
-    return fail(r, EXIT_FAILED);
+    return fail_relay(r, EXIT_FAILED);
 }
 
 static bool
 fail_resources(struct relay *r)
 {
     say("%s", relay_resources_trouble(r->resources));
-    return fail(r, EXIT_FAILED);
+    return fail_relay(r, EXIT_FAILED);
 }
 
 static bool
@@ -525,7 +525,7 @@ put_resources(struct relay *r, int fd, const char *position)
         }
         td_answered(r->target, &asked_s);
         if (rc != TD_UNREACHABLE && rc != TD_GONE && !asked_s) {
-            fail(r, exit_of(r->target, rc));
+            fail_relay(r, exit_of(r->target, rc));
             if (receipt.deleted)
                 say("nothing was deleted; if that is right, run it again with "
                     "a larger --max-delete");
@@ -636,14 +636,14 @@ ask_target(struct relay *r)
         if (rc == TD_STOPPED)
             return false;
         if (rc != TD_UNREACHABLE)
-            return fail(r, exit_of(r->target, rc));
+            return fail_relay(r, exit_of(r->target, rc));
         if (!wait_a_while(r, &pause_ms))
             return false;
     }
 }
 
 static void
-relay(struct relay *r, const char *after, bool until_caught_up)
+relay_all(struct relay *r, const char *after, bool until_caught_up)
 {
     const char *position = relay_position(r->state);
     struct td_follow_options how = {
@@ -695,7 +695,7 @@ open_target(const struct arguments *arguments, enum exit_code *code)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_relay(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     struct relay r = {.limits = &arguments->limits,
@@ -739,8 +739,8 @@ run(const struct arguments *arguments)
         r.target = open_target(arguments, &r.code);
     if (r.target) {
         signals_begin(stop_relay, &r);
-        relay(&r, given[OPTION_AFTER] ? given[OPTION_AFTER] : "0",
-              given[OPTION_UNTIL] != NULL);
+        relay_all(&r, given[OPTION_AFTER] ? given[OPTION_AFTER] : "0",
+                  given[OPTION_UNTIL] != NULL);
         signals_end();
     }
     td_close(r.source);
@@ -777,5 +777,5 @@ const struct command relay_command = {
         "without it, --after\nthe position that was reached may post some "
         "again.\n",
     .options = options,
-    .run = run,
+    .run = run_relay,
 };

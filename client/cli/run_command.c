@@ -90,7 +90,7 @@ environment_free(char **environment)
 /* Starts the shell with `input` as its standard input; -1: errno says why. We
  * ignore SIGPIPE, and the library blocks it; the command gets the default. */
 static pid_t
-start(const char *command, int input, char **environment)
+start_command(const char *command, int input, char **environment)
 {
     const char *argv[] = {"sh", "-c", command, NULL};
     posix_spawn_file_actions_t actions;
@@ -129,7 +129,7 @@ start(const char *command, int input, char **environment)
 
 /* Writes the input; a command may leave some or all of it unread. */
 static void
-give(int fd, const char *text, size_t size)
+write_input(int fd, const char *text, size_t size)
 {
     while (size) {
         ssize_t n = write(fd, text, size);
@@ -144,7 +144,7 @@ give(int fd, const char *text, size_t size)
 }
 
 static int
-await(pid_t pid)
+await_command(pid_t pid)
 {
     int status = 0;
 
@@ -180,17 +180,17 @@ execute(const struct execution *e)
         environment_free(environment);
         return false;
     }
-    pid = start(e->command, ends[0], environment);
+    pid = start_command(e->command, ends[0], environment);
     if (pid < 0)
         say("cannot run /bin/sh: %s", strerror(errno));
     environment_free(environment);
     close(ends[0]);
     if (pid >= 0)
-        give(ends[1], e->line, e->size);
+        write_input(ends[1], e->line, e->size);
     close(ends[1]);
     if (pid < 0)
         return false;
-    status = await(pid);
+    status = await_command(pid);
     if (status && !signals_came())
         say_failed(e, status);
     return status == 0;

@@ -242,13 +242,13 @@ give_settings(struct td_client *client, const struct arguments *arguments,
 }
 
 static enum exit_code
-create(struct td_client *client, const struct arguments *arguments)
+create_set(struct td_client *client, const struct arguments *arguments)
 {
     return give_settings(client, arguments, 1);
 }
 
 static enum exit_code
-change(struct td_client *client, const struct arguments *arguments)
+change_set(struct td_client *client, const struct arguments *arguments)
 {
     return give_settings(client, arguments, 0);
 }
@@ -281,7 +281,7 @@ show_member(const char *path, const char *value, void *user)
 }
 
 static enum exit_code
-show(struct td_client *client, const struct arguments *arguments)
+show_set(struct td_client *client, const struct arguments *arguments)
 {
     int as_json = arguments->options[OPTION_JSON] != NULL;
     char rel[64] = "";
@@ -323,7 +323,7 @@ count_loss(const char *path, const char *value, void *user)
 
 /* Asks on the terminal whether to delete the set. EXIT_FAILED: no. */
 static enum exit_code
-confirm(struct td_client *client, const char *url)
+confirm_deletion(struct td_client *client, const char *url)
 {
     struct loss loss = {0};
     char answer[16] = "";
@@ -355,7 +355,7 @@ delete_set(struct td_client *client, const struct arguments *arguments)
     enum exit_code code = EXIT_GOOD;
 
     if (!arguments->options[OPTION_YES])
-        code = confirm(client, url);
+        code = confirm_deletion(client, url);
     if (code == EXIT_GOOD)
         code = exit_of(client, td_set_delete(client, url));
     if (code == EXIT_GOOD)
@@ -369,14 +369,14 @@ static const struct action {
     enum exit_code (*run)(struct td_client *client,
                           const struct arguments *arguments);
 } actions[] = {
-    {"create", OPTION_TITLE, OPTION_HUB, create},
-    {"change", OPTION_TITLE, OPTION_DISCARD, change},
-    {"show", OPTION_JSON, OPTION_JSON, show},
+    {"create", OPTION_TITLE, OPTION_HUB, create_set},
+    {"change", OPTION_TITLE, OPTION_DISCARD, change_set},
+    {"show", OPTION_JSON, OPTION_JSON, show_set},
     {"delete", OPTION_YES, OPTION_YES, delete_set},
 };
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_set(const struct arguments *arguments)
 {
     const char *name = arguments->n_operands > 0 ? arguments->operands[0] : "";
     size_t n = sizeof(actions) / sizeof(actions[0]), i = 0;
@@ -416,5 +416,5 @@ const struct command set_command = {
         "delete asks on a terminal, and needs --yes elsewhere: what the set "
         "had is gone\nwhen it prints \"deleted\".\n",
     .options = options,
-    .run = run,
+    .run = run_set,
 };

@@ -58,7 +58,7 @@ read_options(const struct arguments *arguments, struct td_sync_options *how,
 }
 
 static enum exit_code
-end(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
+end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 {
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
         printf("done=%llu failed=%llu bytes=%llu%s%s\n",
@@ -76,7 +76,7 @@ end(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_sync(const struct arguments *arguments)
 {
     struct td_sync_options how = {.per_host = 0};
     struct mirror_output m = {.is_json = false};
@@ -97,7 +97,7 @@ run(const struct arguments *arguments)
     rc =
         td_sync(m.client, arguments->operands[0], arguments->operands[1], &how);
     progress_clear(&m.progress);
-    return end(&m, rc, how.until_caught_up);
+    return end_sync(&m, rc, how.until_caught_up);
 }
 
 const struct command sync_command = {
@@ -126,5 +126,5 @@ const struct command sync_command = {
         "them again;\nand, with --until-caught-up, that nothing came for a "
         "minute, or that a server\nwants to be left alone for longer.\n",
     .options = options,
-    .run = run,
+    .run = run_sync,
 };

@@ -205,7 +205,7 @@ on_unreadable(const char *path, int error)
 }
 
 static enum exit_code
-verify(struct verify *v, const char *where)
+verify_directory(struct verify *v, const char *where)
 {
     char pattern[PATTERN_SIZE];
     glob_t sets = {.gl_pathc = 0};
@@ -227,7 +227,7 @@ verify(struct verify *v, const char *where)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_verify(const struct arguments *arguments)
 {
     struct verify v = {
         .is_json = arguments->options[OPTION_JSON] != NULL,
@@ -245,7 +245,7 @@ run(const struct arguments *arguments)
     if (is_url(arguments->operands[0]))
         code = verify_source(&v, arguments->operands[0]);
     else
-        code = verify(&v, arguments->operands[0]);
+        code = verify_directory(&v, arguments->operands[0]);
     signals_end();
     td_close(v.client);
     return code;
@@ -269,5 +269,5 @@ const struct command verify_command = {
         "Of a SOURCE-URL every set is verified and has its lines; 1 also tells "
         "that a\nset cannot be read.\n",
     .options = options,
-    .run = run,
+    .run = run_verify,
 };

@@ -66,7 +66,7 @@ on_warning(const char *text, void *user)
 }
 
 static enum exit_code
-watch(const struct watch_options *how)
+watch_directory(const struct watch_options *how)
 {
     struct watch *watched = watch_new(how);
     enum watch_end end;
@@ -89,7 +89,7 @@ watch(const struct watch_options *how)
 }
 
 static enum exit_code
-run(const struct arguments *arguments)
+run_watch(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
     char state[PATH_MAX];
@@ -131,7 +131,7 @@ run(const struct arguments *arguments)
         if (arguments->given[i].row == OPTION_EXCLUDE)
             excludes[how.n_excludes++] = arguments->given[i].value;
     how.excludes = excludes;
-    code = watch(&how);
+    code = watch_directory(&how);
     free(excludes);
     return code;
 }
@@ -159,5 +159,5 @@ const struct command watch_command = {
         "at the start although files\nof it were posted, is a failure, and "
         "nothing is posted as deleted.\n",
     .options = options,
-    .run = run,
+    .run = run_watch,
 };

@@ -130,7 +130,7 @@ set_over(struct download_job *job)
 
 /* Ends a job whose links have all failed. */
 static void
-fail(struct download_job *job)
+fail_job(struct download_job *job)
 {
     char text[sizeof(job->why.text)];
 
@@ -162,7 +162,7 @@ leave_link(struct download_job *job, const struct problem *why)
 /* Queues the job at the host of its link, or of the next link whose host is not
  * down; ends it if there is none. */
 static void
-place(struct download_job *job)
+queue_job(struct download_job *job)
 {
     struct downloads *d = job->downloads;
 
@@ -185,7 +185,7 @@ place(struct download_job *job)
         }
         leave_link(job, &why);
     }
-    fail(job);
+    fail_job(job);
 }
 
 /* Moves the jobs that wait for a host that is down. */
@@ -199,7 +199,7 @@ leave_host(struct downloads *d, struct host *host, const struct problem *why)
 
         host_queues_remove(d->hosts, queued);
         leave_link(job, why);
-        place(job);
+        queue_job(job);
     }
 }
 
@@ -262,7 +262,7 @@ tell_again(const struct download_job *job, const struct problem *why)
 }
 
 static void
-succeed(struct download_job *job, const struct download_answer *answer)
+end_job_well(struct download_job *job, const struct download_answer *answer)
 {
     job->bytes = answer->bytes;
     job->url = strdup(answer->url);
@@ -288,7 +288,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     host_queues_done(d->hosts, &job->queued, end, why->retry_after_s, now);
     timer_start(d->turn, 0);
     if (!why->rc) {
-        succeed(job, answer);
+        end_job_well(job, answer);
     } else if (why->rc == STATUS_IO || why->rc == STATUS_MEMORY) {
         job->why = *why;
         set_over(job);
@@ -304,14 +304,14 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         if (job->at + 1 < job->n_links)
             tell_again(job, why);
         leave_link(job, why);
-        place(job);
+        queue_job(job);
     }
     if (host_queues_is_down(d->hosts, host, now))
         leave_host(d, host, why);
 }
 
 static void
-start(struct download_job *job)
+start_job(struct download_job *job)
 {
     struct downloads *d = job->downloads;
     const struct download_job_link *link = &job->links[job->at];
@@ -344,7 +344,7 @@ start(struct download_job *job)
 
 /* Calls on_done for jobs that are over. False: `d` was freed. */
 static bool
-tell(struct downloads *d)
+report_ended(struct downloads *d)
 {
     bool is_freed = false;
     struct download_job *job;
@@ -380,11 +380,11 @@ on_turn(void *user)
     struct queued_job *queued = NULL;
     int64_t wait;
 
-    if (!tell(d))
+    if (!report_ended(d))
         return;
     while (d->n_running < d->limits.total &&
            (queued = host_queues_take(d->hosts, clock_steady_ms())))
-        start((struct download_job *)queued);
+        start_job((struct download_job *)queued);
     if (d->over) {
         timer_start(d->turn, 0);
         return;
@@ -434,12 +434,12 @@ downloads_add(struct downloads *downloads, const struct want *want)
     downloads->all = job;
     downloads->n_jobs++;
     if (host_queues_is_url(want->loc)) {
-        place(job);
+        queue_job(job);
         return STATUS_OK;
     }
     problem(&job->why, STATUS_INVALID, "it has no URL of http or https");
     job->at = 1;
-    place(job);
+    queue_job(job);
     return STATUS_OK;
 }
 

@@ -65,7 +65,7 @@ drop_port(struct slice *authority, const char *port)
 
 /* "HTTP://me@Example.org:80/x?y" --> "HTTP://", "Example.org" */
 static bool
-split(struct slice url, struct slice *scheme, struct slice *authority)
+split_url(struct slice url, struct slice *scheme, struct slice *authority)
 {
     static const char *const schemes[] = {"http://", "https://"};
     const char *at;
@@ -100,11 +100,11 @@ host_queues_is_url(struct slice url)
     for (size_t i = 0; i < url.size; i++)
         if ((unsigned char)url.data[i] <= ' ' || url.data[i] == 0x7f)
             return false;
-    return split(url, &scheme, &authority);
+    return split_url(url, &scheme, &authority);
 }
 
 static char
-lower(char c)
+lower_letter(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -139,7 +139,7 @@ has_room(struct host_queues *hosts)
 
 /* Forgets idle hosts before the table would grow. */
 static void
-forget(struct host_queues *hosts)
+forget_idle_hosts(struct host_queues *hosts)
 {
     bool is_crowded = hosts->n >= REMEMBERED_MAX;
     size_t kept = 0;
@@ -166,15 +166,15 @@ host_queues_of(struct host_queues *hosts, struct slice url)
     struct host *host;
     char *name;
 
-    if (!split(url, &scheme, &authority))
+    if (!split_url(url, &scheme, &authority))
         return NULL;
     name = malloc(scheme.size + authority.size + 1);
     if (!name)
         return NULL;
     for (size_t i = 0; i < scheme.size; i++)
-        name[i] = lower(scheme.data[i]);
+        name[i] = lower_letter(scheme.data[i]);
     for (size_t i = 0; i < authority.size; i++)
-        name[scheme.size + i] = lower(authority.data[i]);
+        name[scheme.size + i] = lower_letter(authority.data[i]);
     name[scheme.size + authority.size] = '\0';
 
     for (size_t i = 0; i < hosts->n; i++)
@@ -240,7 +240,7 @@ take_of(struct host_queues *hosts, struct host *host, int64_t now_ms)
 struct queued_job *
 host_queues_take(struct host_queues *hosts, int64_t now_ms)
 {
-    forget(hosts);
+    forget_idle_hosts(hosts);
     for (size_t i = 0; i < hosts->n; i++) {
         size_t who = (hosts->turn + i) % hosts->n;
         struct queued_job *job = take_of(hosts, hosts->all[who], now_ms);

@@ -67,7 +67,7 @@ struct download {
 
 /* Counts `n` more bytes of the file as on the disk. */
 static void
-count(struct download *d, uint64_t n)
+count_bytes(struct download *d, uint64_t n)
 {
     if (!d->is_of_mirror)
         return;
@@ -102,7 +102,7 @@ free_download(struct download *d)
 
 /* Ends the download with d->why; `url` is lent. */
 static void
-end(struct download *d, const char *url)
+end_download(struct download *d, const char *url)
 {
     struct download_answer answer = {
         .url = url,
@@ -180,7 +180,7 @@ fail_checked(struct download *d, enum status rc, const struct problem *why)
 
 /* The file is complete: checks it and ends the download. */
 static void
-finish(struct download *d, const char *url)
+finish_file(struct download *d, const char *url)
 {
     struct problem told = {.text = ""};
     enum status rc = digest_check_end(d->digests, &told);
@@ -189,7 +189,7 @@ finish(struct download *d, const char *url)
         fail_checked(d, rc, &told);
     else if (!d->keeps_note)
         resume_note_forget(d->dir_fd, d->file);
-    end(d, url);
+    end_download(d, url);
 }
 
 /* The exchange */
@@ -227,7 +227,7 @@ is_range_from(const char *text, uint64_t first)
 
 /* Judges the head of the answer. False: the body is not wanted. */
 static bool
-begin(struct download *d, const struct fetch_answer *answer)
+begin_body(struct download *d, const struct fetch_answer *answer)
 {
     char text[100];
 
@@ -280,7 +280,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     struct problem told = {.text = ""};
     enum status rc;
 
-    if (!d->is_begun && !begin(d, answer))
+    if (!d->is_begun && !begin_body(d, answer))
         return false;
     if (!begins_so(d, bytes))
         return fail_kind(d);
@@ -294,7 +294,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (file_write(d->fd, bytes))
         return fail_io(d);
     d->bytes += bytes.size;
-    count(d, bytes.size);
+    count_bytes(d, bytes.size);
     d->n_came += bytes.size;
     if (!d->is_kept && d->bytes >= RESUME_NOTE_KEPT_MIN &&
         digest_check_has_any(d->digests))
@@ -302,7 +302,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     return true;
 }
 
-static void ask(struct download *d);
+static void send_request(struct download *d);
 
 static void
 on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
@@ -311,13 +311,13 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 
     d->fetch = NULL;
     if (!why->rc && !d->is_begun && !d->why.rc && !d->asks_again)
-        begin(d, answer); /* it has no body */
+        begin_body(d, answer); /* it has no body */
     if (d->asks_again) {
         d->asks_again = false;
         if (begin_file(d))
-            ask(d);
+            send_request(d);
         else
-            end(d, answer->url);
+            end_download(d, answer->url);
         return;
     }
     if (d->why.rc) {
@@ -334,12 +334,12 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
                     : "the server answers %u",
                 why->http_status);
     } else {
-        finish(d, answer->url);
+        finish_file(d, answer->url);
         return;
     }
     d->why.http_status = why->http_status;
     d->why.retry_after_s = why->retry_after_s;
-    end(d, answer->url);
+    end_download(d, answer->url);
 }
 
 /* True if `text` is safe in a header: it comes from a stranger's entry. */
@@ -353,7 +353,7 @@ is_coding(const char *text)
 }
 
 static void
-ask(struct download *d)
+send_request(struct download *d)
 {
     char range[48], since[RESUME_NOTE_VALIDATOR_MAX + 16], coding[128];
     const char *headers[6];
@@ -383,7 +383,7 @@ ask(struct download *d)
     d->fetch = fetch_start(d->client, &request, on_body, on_answer, d);
     if (!d->fetch) {
         problem_memory(&d->why);
-        end(d, d->wanted.url);
+        end_download(d, d->wanted.url);
     }
 }
 
@@ -432,14 +432,14 @@ on_turn(void *user)
     if (d->fd < 0 && d->max_bytes && d->wanted.length != LENGTH_NONE &&
         d->wanted.length > d->max_bytes) {
         fail_long(d);
-        end(d, d->wanted.url);
+        end_download(d, d->wanted.url);
         return;
     }
     if (d->fd < 0 && !open_old(d)) {
         if (has_room(d, BLOCK_SIZE) && open_new(d))
-            ask(d);
+            send_request(d);
         else
-            end(d, d->wanted.url);
+            end_download(d, d->wanted.url);
         return;
     }
     do
@@ -448,25 +448,25 @@ on_turn(void *user)
     if (n > 0 && !digest_check_add(d->digests,
                                    (struct slice){d->step, (size_t)n}, &told)) {
         d->bytes += (uint64_t)n;
-        count(d, (uint64_t)n);
+        count_bytes(d, (uint64_t)n);
         timer_start(d->turn, 0);
         return;
     }
     if (n != 0 && !begin_file(d)) {
-        end(d, d->wanted.url);
+        end_download(d, d->wanted.url);
         return;
     }
     free(d->step);
     d->step = NULL;
     d->old = d->bytes;
     if (d->old > 0 && d->old == d->wanted.length)
-        finish(d, d->wanted.url);
+        finish_file(d, d->wanted.url);
     else
-        ask(d);
+        send_request(d);
 }
 
 static char *
-copy(struct slice text, bool *is_failed)
+copy_text(struct slice text, bool *is_failed)
 {
     char *to = text.size ? slice_dup(text) : NULL;
 
@@ -493,10 +493,10 @@ download_start(struct td_client *client, const struct download_request *request,
     d->silence_s = request->silence_s;
     d->is_anew = request->is_anew;
     d->keeps_note = request->keeps_note;
-    d->file = copy(slice_of(request->file), &is_failed);
-    d->encoding = copy(request->encoding, &is_failed);
-    d->begins = copy(slice_of(request->begins), &is_failed);
-    d->kind = copy(slice_of(request->kind), &is_failed);
+    d->file = copy_text(slice_of(request->file), &is_failed);
+    d->encoding = copy_text(request->encoding, &is_failed);
+    d->begins = copy_text(slice_of(request->begins), &is_failed);
+    d->kind = copy_text(slice_of(request->kind), &is_failed);
     d->digests = digest_check_new(request->hash, request->length);
     d->turn = timer_new(client->loop, on_turn, d);
     if (is_failed || !d->digests || !d->turn ||

@@ -51,8 +51,8 @@ resume_note_validate(struct resume_note *partial, const char *etag,
 
 /* Writes the lines of a note, with `validator` as the second one. */
 static void
-compose(struct buf *to, const struct resume_note *partial,
-        const char *validator)
+compose_note(struct buf *to, const struct resume_note *partial,
+             const char *validator)
 {
     buf_add_format(to, "%s\n%s\n%s\n", partial->url, validator, partial->hash);
     if (partial->length != LENGTH_NONE)
@@ -73,7 +73,7 @@ resume_note_write(const struct resume_note *partial, int dir_fd,
         return false;
     name_of(name, file);
     buf_init(&text, NOTE_MAX);
-    compose(&text, partial, partial->validator);
+    compose_note(&text, partial, partial->validator);
     fd = openat(dir_fd, name,
                 O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd >= 0) {
@@ -116,7 +116,7 @@ resume_note_read(struct resume_note *partial, int dir_fd, const char *file)
 
     /* The same request makes the same note. */
     buf_init(&text, NOTE_MAX);
-    compose(&text, partial, partial->validator);
+    compose_note(&text, partial, partial->validator);
     is_same = !text.failed &&
               slice_equal(buf_slice(&text), (struct slice){bytes, (size_t)n});
     buf_fini(&text);

@@ -64,7 +64,7 @@ is_ours(int fd, int above_fd, const char *name)
 
 /* -1: another user has the lock. */
 static int
-lock(int above_fd, const char *name)
+lock_dir(int above_fd, const char *name)
 {
     int fd =
         openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -88,7 +88,7 @@ is_one(const char *name)
 
 /* Removes the directory `name` if nobody uses it. */
 static void
-sweep(int above_fd, const char *name, void *user)
+sweep_dir(int above_fd, const char *name, void *user)
 {
     const struct scratch *scratch = user;
     bool is_all = true;
@@ -96,7 +96,7 @@ sweep(int above_fd, const char *name, void *user)
 
     if (!is_one(name) || !strcmp(name, scratch->name))
         return;
-    fd = lock(above_fd, name);
+    fd = lock_dir(above_fd, name);
     if (fd < 0)
         return;
     for_each(fd, remove_file, &is_all);
@@ -106,13 +106,13 @@ sweep(int above_fd, const char *name, void *user)
 
 /* Takes the first free directory. */
 static bool
-take(struct scratch *scratch)
+take_free_dir(struct scratch *scratch)
 {
     for (int i = 0; i < USERS_MAX; i++) {
         snprintf(scratch->name, sizeof(scratch->name), PREFIX "%d", i);
         if (mkdirat(scratch->above_fd, scratch->name, 0700) && errno != EEXIST)
             return false;
-        scratch->fd = lock(scratch->above_fd, scratch->name);
+        scratch->fd = lock_dir(scratch->above_fd, scratch->name);
         if (scratch->fd >= 0)
             return true;
     }
@@ -131,14 +131,14 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
         return problem(why, STATUS_IO, "cannot make %.500s: %s", path,
                        strerror(errno));
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (scratch->above_fd < 0 || !take(scratch)) {
+    if (scratch->above_fd < 0 || !take_free_dir(scratch)) {
         error = errno;
         close_one(&scratch->above_fd);
         return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
                        strerror(error));
     }
     for_each(scratch->fd, remove_file, &is_all);
-    for_each(scratch->above_fd, sweep, scratch);
+    for_each(scratch->above_fd, sweep_dir, scratch);
     return STATUS_OK;
 }
 

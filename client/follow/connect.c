@@ -158,7 +158,7 @@ no_way(struct td_follower *f)
 /* To reach the head and end there, the change memory is best: it states its
  * coverage at once, even if no change passes the filters. */
 static unsigned
-choose(const struct td_follower *f)
+choose_transport(const struct td_follower *f)
 {
     struct transport_choice memory = f->ways;
 
@@ -172,7 +172,7 @@ choose(const struct td_follower *f)
 bool
 connect_begin(struct td_follower *f)
 {
-    unsigned transport = choose(f);
+    unsigned transport = choose_transport(f);
 
     if (f->has_goal && f->order.at.seq == f->goal.seq &&
         !strcmp(f->order.at.epoch, f->goal.epoch))
@@ -187,7 +187,7 @@ connect_begin(struct td_follower *f)
 /* Ends */
 
 static bool
-refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
+end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 {
     struct problem why = end->why;
 
@@ -204,7 +204,7 @@ refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 }
 
 static bool
-unfit(struct td_follower *f, const struct problem *why)
+end_unfit(struct td_follower *f, const struct problem *why)
 {
     struct problem told = *why;
 
@@ -218,7 +218,7 @@ unfit(struct td_follower *f, const struct problem *why)
 
 /* The connection failed, broke, or fell silent. */
 static bool
-lost(struct td_follower *f, const struct problem *why)
+end_lost(struct td_follower *f, const struct problem *why)
 {
     struct problem told = *why;
 
@@ -227,7 +227,7 @@ lost(struct td_follower *f, const struct problem *why)
         return follower_trouble(f, &told);
     if (++f->n_mute > MUTE_MAX) {
         f->n_mute = 0;
-        return unfit(f, &told);
+        return end_unfit(f, &told);
     }
     if (f->n_mute == MUTE_MAX)
         f->is_sought = false; /* the source may be down */
@@ -235,7 +235,7 @@ lost(struct td_follower *f, const struct problem *why)
 }
 
 static bool
-closed(struct td_follower *f, const struct live_end *end)
+end_closed(struct td_follower *f, const struct live_end *end)
 {
     struct problem why = {.rc = STATUS_UNREACHABLE};
 
@@ -247,7 +247,7 @@ closed(struct td_follower *f, const struct live_end *end)
 }
 
 static bool
-again(struct td_follower *f)
+connect_again(struct td_follower *f)
 {
     struct problem why = {.text = ""};
     unsigned ms = 0;
@@ -274,13 +274,13 @@ connect_ended(struct td_follower *f, const struct live_end *end)
     f->is_fresh = false;
     switch (end->how) {
     case LIVE_AGAIN:
-        return again(f);
+        return connect_again(f);
     case LIVE_REFUSED:
-        return refused(f, end, was_fresh);
+        return end_refused(f, end, was_fresh);
     case LIVE_UNFIT:
-        return unfit(f, &end->why);
+        return end_unfit(f, &end->why);
     case LIVE_CLOSED:
-        return closed(f, end);
+        return end_closed(f, end);
     case LIVE_BROKEN:
         return follower_fail(f, STATUS_MALFORMED, "%s", end->why.text);
     case LIVE_MEMORY:
@@ -289,5 +289,5 @@ connect_ended(struct td_follower *f, const struct live_end *end)
     case LIVE_LOST:
         break;
     }
-    return lost(f, &end->why);
+    return end_lost(f, &end->why);
 }

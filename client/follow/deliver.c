@@ -164,7 +164,7 @@ heed_heartbeat(struct td_follower *f, int64_t heartbeat_us)
 
 /* Keeps the message until the entries before it have been handed over. */
 static bool
-keep(struct td_follower *f, const char *bytes, size_t size)
+keep_message(struct td_follower *f, const char *bytes, size_t size)
 {
     if (bytes != f->kept.data) {
         buf_clear(&f->kept);
@@ -205,7 +205,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     case VERDICT_REPEAT:
         return true;
     case VERDICT_GAP:
-        return keep(f, bytes, size);
+        return keep_message(f, bytes, size);
     case VERDICT_GONE:
         return is_other(f, STATUS_GONE, &why);
     case VERDICT_OTHER:

@@ -90,7 +90,7 @@ read_events(struct eventsource *e, struct slice *bytes)
 /* Keeps the bytes that a pause left. The exchange is paused, too: no more come.
  */
 static void
-hold(struct eventsource *e, struct slice bytes)
+hold_bytes(struct eventsource *e, struct slice bytes)
 {
     buf_add_slice(&e->held, bytes);
     if (e->held.failed)
@@ -144,7 +144,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (sse_data_size(&e->sse) > n_data)
         live_heard(e->live);
     if (bytes.size > 0)
-        hold(e, bytes);
+        hold_bytes(e, bytes);
     return true;
 }
 
@@ -173,7 +173,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 }
 
 static bool
-start(struct live *live)
+start_eventsource(struct live *live)
 {
     static const char *const headers[] = {"Accept: text/event-stream",
                                           "Cache-Control: no-store", NULL};
@@ -201,7 +201,7 @@ start(struct live *live)
 }
 
 static void
-stop(struct live *live)
+stop_eventsource(struct live *live)
 {
     struct eventsource *e = live->own;
 
@@ -228,8 +228,8 @@ pause_or_resume(struct live *live)
 
 const struct transport transport_events = {
     .name = TD_EVENTS,
-    .start = start,
-    .stop = stop,
+    .start = start_eventsource,
+    .stop = stop_eventsource,
     .pause = pause_or_resume,
     .is_held_back = true,
 };

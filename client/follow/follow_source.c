@@ -33,7 +33,7 @@ struct source {
 };
 
 static void
-end(struct source *s, const struct problem *why)
+end_source(struct source *s, const struct problem *why)
 {
     if (s->is_over)
         return;
@@ -83,14 +83,14 @@ on_set_end(const struct problem *why, void *user)
 
     if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY ||
         why->rc == STATUS_INVALID)
-        end(set->source, why);
+        end_source(set->source, why);
     else
         source_sets_ended(set->source->tour, set->number, why);
 }
 
 /* Asks the caller where to begin a set. */
 static bool
-start(struct followed *set, struct problem *why)
+start_set(struct followed *set, struct problem *why)
 {
     struct source *s = set->source;
     const char *after = s->options->follow.after;
@@ -117,13 +117,13 @@ start(struct followed *set, struct problem *why)
 }
 
 static bool
-follow(struct followed *set, bool is_visit, struct problem *why)
+follow_set(struct followed *set, bool is_visit, struct problem *why)
 {
     struct source *s = set->source;
     struct td_follow_options how = s->options->follow;
     struct offered offered;
 
-    if (!start(set, why))
+    if (!start_set(set, why))
         return false;
     how.after = set->start.after[0] ? set->start.after : NULL;
     if (how.after)
@@ -176,7 +176,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         problem_memory(why);
         return false;
     }
-    return follow(set, is_visit, why);
+    return follow_set(set, is_visit, why);
 }
 
 static void
@@ -221,13 +221,13 @@ on_turn(void *user)
     if (!source_sets_is_over(s->tour))
         return;
     source_sets_why(s->tour, &why);
-    end(s, &why);
+    end_source(s, &why);
 }
 
 static void
 on_end(const struct problem *why, void *user)
 {
-    end(user, why);
+    end_source(user, why);
 }
 
 static void

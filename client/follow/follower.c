@@ -278,7 +278,7 @@ follower_new(struct td_client *client, const char *url,
 
 /* Frees the memory that messages point into. */
 static void
-release(struct td_follower *f)
+release_follower(struct td_follower *f)
 {
     offered_fini(&f->offered);
     listing_close(f->listing);
@@ -302,14 +302,14 @@ follower_free(struct td_follower *f)
     if (f->is_gone)
         *f->is_gone = true;
     else
-        release(f);
+        release_follower(f);
 }
 
 bool
 follower_is_here(struct td_follower *f, bool is_gone)
 {
     if (is_gone)
-        release(f);
+        release_follower(f);
     else
         f->is_gone = NULL;
     return !is_gone;

@@ -22,7 +22,7 @@
 
 /* The hole is filled: delivers the message, then handles a waiting end. */
 static bool
-filled(struct td_follower *f)
+end_filled(struct td_follower *f)
 {
     struct live_end end = f->end;
     struct buf kept = f->kept;
@@ -52,7 +52,7 @@ filled(struct td_follower *f)
 
 /* Neither the change memory nor the lists fill the hole. */
 static bool
-stuck(struct td_follower *f, const struct problem *why)
+end_stuck(struct td_follower *f, const struct problem *why)
 {
     if (why->rc == STATUS_UNREACHABLE || f->hole.rc == STATUS_UNREACHABLE)
         return follower_trouble(f,
@@ -69,7 +69,7 @@ page_failed(struct td_follower *f, const struct problem *why)
     f->hole = *why;
     if (why->rc == STATUS_GONE || why->rc == STATUS_MEMORY ||
         !f->offered.change_list)
-        return stuck(f, why);
+        return end_stuck(f, why);
     return poll_lists(f);
 }
 
@@ -162,7 +162,7 @@ take_lists_end(struct td_follower *f)
     if (poll_is_behind(f)) /* the kept message proves that entries exist */
         told.rc = STATUS_UNREACHABLE;
     if (told.rc)
-        return stuck(f, &told);
+        return end_stuck(f, &told);
     if (f->order.at.seq >= f->upto)
         return holes_go_on(f);
     /* Lists are never behind messages (design section 5, rule 2), but a proxy
@@ -170,7 +170,7 @@ take_lists_end(struct td_follower *f)
     problem(&told, STATUS_UNREACHABLE,
             "a gap after %llu that the Change Lists do not fill yet",
             (unsigned long long)f->order.at.seq);
-    return stuck(f, &told);
+    return end_stuck(f, &told);
 }
 
 bool
@@ -185,7 +185,7 @@ holes_go_on(struct td_follower *f)
     if (f->has_lists_end)
         return take_lists_end(f);
     if (f->order.at.seq >= f->upto)
-        return filled(f);
+        return end_filled(f);
     return ask_page(f);
 }
 

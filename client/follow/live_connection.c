@@ -32,7 +32,7 @@ transport_of(enum td_transport name)
 /* Its end */
 
 static void
-release(struct live *live)
+release_connection(struct live *live)
 {
     live->transport->stop(live);
     timer_free(live->timer);
@@ -47,7 +47,7 @@ tell_end(struct live *live)
     live_end_fn *on_end = live->on_end;
     void *user = live->user;
 
-    release(live);
+    release_connection(live);
     on_end(&end, user);
 }
 
@@ -219,7 +219,7 @@ live_message(struct live *live, char *bytes, size_t size)
     goes_on = live->on_message(bytes, size, live->user);
     live->is_in_message = false;
     if (live->is_dead) {
-        release(live);
+        release_connection(live);
         return false;
     }
     if (!goes_on)
@@ -252,7 +252,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->timer = timer_new(client->loop, on_timer, live);
     problem_clear(&live->end.why);
     if (!live->url || !live->timer || !live->transport->start(live)) {
-        release(live);
+        release_connection(live);
         return NULL;
     }
     return live;
@@ -286,5 +286,5 @@ live_free(struct live *live)
     if (live->is_in_message)
         live->is_dead = true;
     else
-        release(live);
+        release_connection(live);
 }

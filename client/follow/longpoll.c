@@ -31,7 +31,7 @@ struct longpoll {
 };
 
 static void
-deliver(void *user)
+deliver_page(void *user)
 {
     struct longpoll *l = user;
     struct live *live = l->live;
@@ -89,7 +89,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
         live_finish_refused(l->live, &refusal);
     } else {
         l->is_whole = true;
-        deliver(l);
+        deliver_page(l);
     }
 }
 
@@ -128,7 +128,7 @@ url_of(const struct live *live, uint64_t *wait_s)
 }
 
 static bool
-start(struct live *live)
+start_longpoll(struct live *live)
 {
     const char *headers[] = {live->form == TD_XML ? "Accept: application/xml"
                                                   : "Accept: application/json",
@@ -144,7 +144,7 @@ start(struct live *live)
     live->own = l;
     l->live = live;
     buf_init(&l->body, LIVE_MESSAGE_MAX);
-    l->again = timer_new(live->client->loop, deliver, l);
+    l->again = timer_new(live->client->loop, deliver_page, l);
     url = url_of(live, &wait_s);
     if (url && l->again) {
         request.url = url;
@@ -156,7 +156,7 @@ start(struct live *live)
 }
 
 static void
-stop(struct live *live)
+stop_longpoll(struct live *live)
 {
     struct longpoll *l = live->own;
 
@@ -179,7 +179,7 @@ pause_or_resume(struct live *live)
 
 const struct transport transport_long_poll = {
     .name = TD_LONG_POLL,
-    .start = start,
-    .stop = stop,
+    .start = start_longpoll,
+    .stop = stop_longpoll,
     .pause = pause_or_resume,
 };

@@ -107,7 +107,7 @@ poll_is_behind(const struct td_follower *f)
  * proxy has kept older lists. Only another look shows which. With
  * until_caught_up the looks fit into the patience. */
 static bool
-behind(struct td_follower *f, struct problem *why)
+poll_behind(struct td_follower *f, struct problem *why)
 {
     unsigned ms =
         f->wish.poll_ms < BEHIND_PAUSE ? f->wish.poll_ms : BEHIND_PAUSE;
@@ -127,14 +127,14 @@ behind(struct td_follower *f, struct problem *why)
 }
 
 static bool
-failed(struct td_follower *f, bool was_fresh)
+poll_failed(struct td_follower *f, bool was_fresh)
 {
     struct problem why = f->lists_end;
 
     f->etag[0] = '\0';
     f->n_heard = 0;
     if (poll_is_behind(f))
-        return behind(f, &why);
+        return poll_behind(f, &why);
     if (why.rc == STATUS_GONE)
         return rebase_gone(f, &why);
     if ((why.http_status == 404 || why.http_status == 410) && !was_fresh) {
@@ -173,7 +173,7 @@ poll_go_on(struct td_follower *f)
     }
     f->is_fresh = false;
     if (f->lists_end.rc)
-        return failed(f, was_fresh);
+        return poll_failed(f, was_fresh);
     follower_stand(f, &f->lists_upto);
     if (f->is_list_closed) /* the source names the next list */
         f->is_sought = false;

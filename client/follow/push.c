@@ -36,7 +36,7 @@ push_nudge(struct td_follower *f)
 
 /* Judges the message; an unreadable one counts as a gap. */
 static enum verdict
-judge(struct td_follower *f, char *bytes, size_t size)
+judge_message(struct td_follower *f, char *bytes, size_t size)
 {
     struct message_sequence order =
         f->order; /* message_sequence_judge may change it */
@@ -63,7 +63,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
         return;
     }
     copy = slice_dup((struct slice){bytes, size});
-    verdict = judge(f, copy, size);
+    verdict = judge_message(f, copy, size);
     if (verdict == VERDICT_NEW)
         deliver_bytes(f, copy, size);
     else if (verdict != VERDICT_REPEAT)

@@ -24,8 +24,8 @@
 #define REBASE_LEAST_MS 60000
 
 static bool
-tell(struct td_follower *f, enum td_kind kind,
-     const struct source_position *place)
+announce_baseline(struct td_follower *f, enum td_kind kind,
+                  const struct source_position *place)
 {
     char position[TD_POSITION_SIZE];
     struct td_message m = {.kind = kind};
@@ -49,7 +49,7 @@ tell_begin(struct td_follower *f)
     if (f->is_begun)
         return true;
     f->is_begun = true;
-    return tell(f, TD_BASELINE_BEGIN, NULL);
+    return announce_baseline(f, TD_BASELINE_BEGIN, NULL);
 }
 
 static bool
@@ -58,7 +58,7 @@ tell_resources(struct td_follower *f)
     bool goes_on = true;
 
     if (f->has_batch)
-        goes_on = tell(f, TD_BASELINE, NULL);
+        goes_on = announce_baseline(f, TD_BASELINE, NULL);
     if (goes_on) {
         f->has_batch = false;
         batch_clear(&f->batch);
@@ -78,7 +78,7 @@ tell_end(struct td_follower *f)
     f->rebased_ms = clock_steady_ms();
     follower_stand(f, &place);
     f->etag[0] = '\0';
-    if (!tell(f, TD_BASELINE_END, &place))
+    if (!announce_baseline(f, TD_BASELINE_END, &place))
         return false;
     return follower_rest(f, 0);
 }

@@ -93,7 +93,7 @@ is_unknown(struct td_follower *f, const char *format)
  * are no changes. From the beginning: all of them are. False: the follower has
  * ended, or begins anew. */
 static bool
-stands(struct td_follower *f)
+is_settled(struct td_follower *f)
 {
     const struct listing_extent *extent = listing_extent(f->listing);
     struct source_position place;
@@ -172,7 +172,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
  * part that is missing or cut off: the follower reads the list again, or says
  * that it can be read later. */
 static bool
-failed(struct td_follower *f, const struct problem *why)
+survey_failed(struct td_follower *f, const struct problem *why)
 {
     bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
                       why->rc != STATUS_STOPPED && !why->is_limit &&
@@ -227,7 +227,7 @@ on_end(const struct problem *why, const struct source_position *place,
     f->baseline = NULL;
     f->held.baseline = false;
     if (told.rc) {
-        failed(f, &told);
+        survey_failed(f, &told);
     } else if (take_list(f)) {
         f->has_lists_end = true;
         survey_go_on(f);
@@ -281,7 +281,7 @@ bool
 survey_begin(struct td_follower *f)
 {
     f->is_taking = false;
-    if (!survey_open(f) || !stands(f))
+    if (!survey_open(f) || !is_settled(f))
         return false;
     /* A baseline has just read the list, unless it read the dump. */
     f->has_lists_end =

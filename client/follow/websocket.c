@@ -69,7 +69,7 @@ protocol_of(const struct live *live)
 
 /* Returns the value of a frames_read_fn. */
 static ssize_t
-receive(struct websocket *w, void *to, size_t size)
+receive_bytes(struct websocket *w, void *to, size_t size)
 {
     size_t n = 0;
     CURLcode code = curl_easy_recv(w->easy, to, size, &n);
@@ -97,7 +97,7 @@ on_read(void *to, size_t size, void *user)
             w->n_read = 0;
         }
     } else {
-        n = receive(w, to, size);
+        n = receive_bytes(w, to, size);
     }
     return n;
 }
@@ -132,7 +132,7 @@ finish_over(struct websocket *w)
 
 /* Hands over messages, and waits for more. */
 static void
-turn(struct websocket *w)
+turn_websocket(struct websocket *w)
 {
     struct live *live = w->live;
     enum frames_next next = FRAMES_MESSAGE;
@@ -247,7 +247,7 @@ read_answer(struct websocket *w)
     while (w->state != OPEN && !w->live->is_ending) {
         char *room = buf_room(&w->answer, 4096);
 
-        n = room ? receive(w, room, 4096) : -1;
+        n = room ? receive_bytes(w, room, 4096) : -1;
         if (n == 0)
             return;
         if (n < 0) {
@@ -263,7 +263,7 @@ read_answer(struct websocket *w)
 }
 
 static void
-ask(struct websocket *w)
+send_handshake(struct websocket *w)
 {
     while (w->n_sent < w->request.size) {
         ssize_t n = on_write(w->request.data + w->n_sent,
@@ -292,14 +292,14 @@ go_on(struct websocket *w)
     case CONNECTING:
         break;
     case ASKING:
-        ask(w);
+        send_handshake(w);
         break;
     case ANSWER:
     case REFUSAL:
         read_answer(w);
         break;
     case OPEN:
-        turn(w);
+        turn_websocket(w);
         break;
     }
 }
@@ -360,7 +360,7 @@ on_connected(CURLcode result, void *user)
     live_await(w->live, 0);
     w->state = ASKING;
     descriptor_set(w->descriptor, READY_WRITE);
-    ask(w);
+    send_handshake(w);
 }
 
 /* The parts of the URL for the request, as strings of libcurl. */
@@ -420,7 +420,7 @@ write_request(struct websocket *w, const struct url *url)
 
 /* False: no memory. An invalid URL ends the connection. */
 static bool
-prepare(struct websocket *w)
+prepare_handshake(struct websocket *w)
 {
     struct live *live = w->live;
     uint8_t nonce[UPGRADE_NONCE_SIZE];
@@ -443,7 +443,7 @@ prepare(struct websocket *w)
 }
 
 static bool
-start(struct live *live)
+start_websocket(struct live *live)
 {
     struct websocket *w = calloc(1, sizeof(*w));
 
@@ -458,7 +458,7 @@ start(struct live *live)
     buf_init(&w->answer, REFUSAL_MAX);
     w->easy = curl_easy_init();
     w->again = timer_new(live->client->loop, on_again, w);
-    if (!w->easy || !w->again || !prepare(w))
+    if (!w->easy || !w->again || !prepare_handshake(w))
         return false;
     if (live->is_ending)
         return true;
@@ -470,7 +470,7 @@ start(struct live *live)
 }
 
 static void
-stop(struct live *live)
+stop_websocket(struct live *live)
 {
     struct websocket *w = live->own;
 
@@ -506,7 +506,7 @@ pause_or_resume(struct live *live)
 
 const struct transport transport_websocket = {
     .name = TD_WEBSOCKET,
-    .start = start,
-    .stop = stop,
+    .start = start_websocket,
+    .stop = stop_websocket,
     .pause = pause_or_resume,
 };

@@ -42,13 +42,13 @@ struct frames {
 };
 
 /* Notes the end; only the first reason counts. */
-static void finish(struct frames *f, enum live_how how, unsigned code,
-                   enum status rc, const char *format, ...)
+static void finish_frames(struct frames *f, enum live_how how, unsigned code,
+                          enum status rc, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 static void
-finish(struct frames *f, enum live_how how, unsigned code, enum status rc,
-       const char *format, ...)
+finish_frames(struct frames *f, enum live_how how, unsigned code,
+              enum status rc, const char *format, ...)
 {
     va_list args;
 
@@ -66,7 +66,7 @@ finish(struct frames *f, enum live_how how, unsigned code, enum status rc,
 static void
 finish_lost(struct frames *f, const char *reason)
 {
-    finish(f, LIVE_LOST, 0, STATUS_UNREACHABLE, "%s", reason);
+    finish_frames(f, LIVE_LOST, 0, STATUS_UNREACHABLE, "%s", reason);
 }
 
 static bool
@@ -137,8 +137,8 @@ on_frame(wslay_event_context_ptr wslay,
     if (!f->is_data)
         return;
     if (frame->opcode == WSLAY_BINARY_FRAME) {
-        finish(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
-               "the broker sent a binary message");
+        finish_frames(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
+                      "the broker sent a binary message");
         return;
     }
     if (frame->opcode == WSLAY_TEXT_FRAME) {
@@ -147,9 +147,9 @@ on_frame(wslay_event_context_ptr wslay,
     }
     so_far = f->inbox.size - f->open - sizeof(none);
     if (frame->payload_length > LIVE_MESSAGE_MAX - so_far)
-        finish(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
-               "the broker sent a message of more than %d bytes",
-               LIVE_MESSAGE_MAX);
+        finish_frames(f, LIVE_BROKEN, 0, STATUS_MALFORMED,
+                      "the broker sent a message of more than %d bytes",
+                      LIVE_MESSAGE_MAX);
 }
 
 static void
@@ -164,7 +164,7 @@ on_part(wslay_event_context_ptr wslay,
     buf_add(&f->inbox, part->data, part->data_length);
     f->n_data += part->data_length;
     if (f->inbox.failed)
-        finish(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
+        finish_frames(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
 }
 
 /* Takes a complete message, or a complete control frame. */
@@ -185,12 +185,14 @@ on_whole(wslay_event_context_ptr wslay,
         f->n_whole++;
     } else if (message->opcode == WSLAY_CONNECTION_CLOSE) {
         if (message->msg_length > 2 && message->msg[2])
-            finish(f, LIVE_CLOSED, message->status_code, STATUS_UNREACHABLE,
-                   "%.*s", (int)(message->msg_length - 2),
-                   (const char *)message->msg + 2);
+            finish_frames(f, LIVE_CLOSED, message->status_code,
+                          STATUS_UNREACHABLE, "%.*s",
+                          (int)(message->msg_length - 2),
+                          (const char *)message->msg + 2);
         else
-            finish(f, LIVE_CLOSED, message->status_code, STATUS_UNREACHABLE,
-                   "the broker ended the connection");
+            finish_frames(f, LIVE_CLOSED, message->status_code,
+                          STATUS_UNREACHABLE,
+                          "the broker ended the connection");
     }
 }
 
@@ -237,7 +239,7 @@ frames_free(struct frames *f)
 
 /* Takes the first whole message. */
 static void
-take(struct frames *f, char **bytes, size_t *size)
+take_message(struct frames *f, char **bytes, size_t *size)
 {
     memcpy(size, f->inbox.data + f->first, sizeof(*size));
     *bytes = f->inbox.data + f->first + sizeof(*size);
@@ -247,7 +249,7 @@ take(struct frames *f, char **bytes, size_t *size)
 
 /* Moves the incomplete message to the front once all whole ones are taken. */
 static void
-tidy(struct frames *f)
+drop_message(struct frames *f)
 {
     size_t left = f->inbox.size - f->first;
 
@@ -271,12 +273,12 @@ write_on(struct frames *f)
 enum frames_next
 frames_next(struct frames *f, char **bytes, size_t *size)
 {
-    tidy(f);
+    drop_message(f);
     for (;;) {
         int rc;
 
         if (f->n_whole) {
-            take(f, bytes, size);
+            take_message(f, bytes, size);
             return FRAMES_MESSAGE;
         }
         if (f->is_over)
@@ -284,7 +286,7 @@ frames_next(struct frames *f, char **bytes, size_t *size)
         f->is_dry = false;
         rc = wslay_event_recv(f->wslay);
         if (rc == WSLAY_ERR_NOMEM)
-            finish(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
+            finish_frames(f, LIVE_MEMORY, 0, STATUS_MEMORY, NO_MEMORY);
         else if (rc || !wslay_event_get_read_enabled(f->wslay))
             finish_lost(f, "the broker broke the rules of WebSocket");
         write_on(f);

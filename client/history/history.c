@@ -126,7 +126,7 @@ history_tag(char to[256], const struct history *h, const char *etag)
 /* Moves the place to the list's `until`, if that is later and has passed: the
  * source declares that nothing happened until then. */
 static void
-advance(struct history *h)
+advance_position(struct history *h)
 {
     int64_t until = h->head.until_us;
 
@@ -249,7 +249,7 @@ read_part(struct history *h)
     if (has_hole(h) && history_again(h))
         return;
     if (h->i >= h->parts.n) {
-        advance(h);
+        advance_position(h);
         history_end_well(h);
     } else if (h->is_loaded && h->i + 1 == h->parts.n) {
         h->state = HISTORY_TELL;

@@ -170,7 +170,7 @@ stand_at(struct history *h, uint64_t seq)
 
 /* 1: the entry is new; 0: it is not; -1: the history has ended. */
 static int
-takes(struct history *h, const struct list_entries_entry *k)
+takes_entry(struct history *h, const struct list_entries_entry *k)
 {
     uint64_t seq = k->entry->change.seq;
 
@@ -253,7 +253,7 @@ history_tell(struct history *h)
         return;
     for (size_t n = 0; n < TURN && h->i_kept < h->kept.n; n++) {
         const struct list_entries_entry *k = &h->kept.entries[h->i_kept++];
-        int taken = takes(h, k);
+        int taken = takes_entry(h, k);
         bool goes_on;
 
         if (taken < 0)

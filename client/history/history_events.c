@@ -5,7 +5,7 @@
 #include "client/history/history_inside.h"
 
 static enum status
-keep(char **to, struct slice text)
+keep_text(char **to, struct slice text)
 {
     if (!*to)
         *to = slice_dup(text);
@@ -18,13 +18,13 @@ on_link(const struct document_link *link, void *user)
     struct history *h = user;
 
     if (slice_is(link->rel, "next"))
-        return keep(&h->root.next, link->href);
+        return keep_text(&h->root.next, link->href);
     if (slice_is(link->rel, "prev"))
-        return keep(&h->root.prev, link->href);
+        return keep_text(&h->root.prev, link->href);
     if (slice_is(link->rel, "index"))
-        return keep(&h->root.index, link->href);
+        return keep_text(&h->root.index, link->href);
     if (slice_is(link->rel, "archives"))
-        return keep(&h->root.archives, link->href);
+        return keep_text(&h->root.archives, link->href);
     return STATUS_OK;
 }
 

@@ -21,7 +21,7 @@
 #define PAUSE_MOST_MS 30000
 
 static void
-wait(struct history *h, unsigned ms)
+wait_before_retry(struct history *h, unsigned ms)
 {
     h->due_ms = clock_steady_ms() + ms;
     timer_start(h->timer, ms);
@@ -55,8 +55,9 @@ history_again(struct history *h)
         h->look_pause_ms = PAUSE_FIRST;
     history_forget(h);
     h->state = HISTORY_TOP;
-    wait(h,
-         h->n_looks++ == 0 ? 0 : pause_take(&h->look_pause_ms, PAUSE_MOST_MS));
+    wait_before_retry(h, h->n_looks++ == 0
+                             ? 0
+                             : pause_take(&h->look_pause_ms, PAUSE_MOST_MS));
     return true;
 }
 
@@ -98,6 +99,6 @@ history_waits(struct history *h, const struct problem *why)
         return true;
     }
     h->has_failed = true;
-    wait(h, ms);
+    wait_before_retry(h, ms);
     return true;
 }

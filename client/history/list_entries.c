@@ -31,7 +31,7 @@ list_entries_fini(struct list_entries *kept)
 /* Adding */
 
 static int64_t
-believed(const struct list_entries *kept, int64_t us)
+believed_time(const struct list_entries *kept, int64_t us)
 {
     return us > kept->latest_us ? DATETIME_NONE : us;
 }
@@ -46,7 +46,7 @@ is_before(const struct document_entry *e, const struct source_position *after)
 }
 
 static enum status
-grow(struct list_entries *kept)
+grow_entries(struct list_entries *kept)
 {
     size_t capacity = kept->capacity ? 2 * kept->capacity : 1024;
     struct list_entries_entry *entries =
@@ -60,7 +60,7 @@ grow(struct list_entries *kept)
 }
 
 static void
-note(struct list_entries_way *way, int64_t us)
+note_time(struct list_entries_way *way, int64_t us)
 {
     if (us == DATETIME_NONE)
         return;
@@ -75,8 +75,8 @@ enum status
 list_entries_add(struct list_entries *kept, const struct document_entry *e,
                  const struct source_position *after)
 {
-    int64_t datetime = believed(kept, e->change.datetime_us);
-    int64_t lastmod = believed(kept, e->change.lastmod_us);
+    int64_t datetime = believed_time(kept, e->change.datetime_us);
+    int64_t lastmod = believed_time(kept, e->change.lastmod_us);
     size_t size = entry_copy_size(e);
     struct list_entries_entry *to;
 
@@ -88,7 +88,7 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
             size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
             return STATUS_TOO_LARGE;
-        if (kept->n == kept->capacity && grow(kept))
+        if (kept->n == kept->capacity && grow_entries(kept))
             return STATUS_MEMORY;
         to = &kept->entries[kept->n];
         to->before_us = kept->datetimes.last_us;
@@ -100,8 +100,8 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         kept->bytes += size;
     }
     kept->has_datetime |= datetime != DATETIME_NONE;
-    note(&kept->datetimes, datetime);
-    note(&kept->lastmods, lastmod);
+    note_time(&kept->datetimes, datetime);
+    note_time(&kept->lastmods, lastmod);
     return STATUS_OK;
 }
 
@@ -122,7 +122,7 @@ list_entries_rewind(struct list_entries *kept,
 /* Order */
 
 static int
-compare(const void *a, const void *b)
+compare_entries(const void *a, const void *b)
 {
     const struct list_entries_entry *x = a;
     const struct list_entries_entry *y = b;
@@ -140,8 +140,8 @@ give_times(struct list_entries *kept, int64_t from_us)
     for (size_t i = 0; i < kept->n; i++) {
         struct list_entries_entry *k = &kept->entries[i];
         const struct change *c = &k->entry->change;
-        int64_t datetime = believed(kept, c->datetime_us);
-        int64_t lastmod = believed(kept, c->lastmod_us);
+        int64_t datetime = believed_time(kept, c->datetime_us);
+        int64_t lastmod = believed_time(kept, c->lastmod_us);
 
         if (datetime != DATETIME_NONE)
             when = datetime;
@@ -183,7 +183,7 @@ put_in_order(struct list_entries *kept)
         return;
     for (size_t i = 0; i < kept->n; i++)
         kept->entries[i].before_us = (int64_t)i; /* qsort is not stable */
-    qsort(kept->entries, kept->n, sizeof(*kept->entries), compare);
+    qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_entries);
 }
 
 void

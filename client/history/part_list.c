@@ -12,7 +12,7 @@ compare_urls(const void *a, const void *b)
 }
 
 static void
-keep(void *url)
+keep_node(void *url)
 {
     (void)url;
 }
@@ -27,7 +27,7 @@ free_part(struct history_part *part)
 void
 history_parts_fini(struct history_parts *parts)
 {
-    tdestroy(parts->urls, keep);
+    tdestroy(parts->urls, keep_node);
     for (size_t i = 0; i < parts->n; i++)
         free_part(&parts->all[i]);
     if (parts->all)
@@ -38,7 +38,7 @@ history_parts_fini(struct history_parts *parts)
 /* Makes room for at least `before` and `behind` more parts, and for as many as
  * there are, so that each is moved only a few times. */
 static enum status
-grow(struct history_parts *parts, size_t before, size_t behind)
+grow_parts(struct history_parts *parts, size_t before, size_t behind)
 {
     size_t more = parts->n > 64 ? parts->n : 64;
     struct history_part *all;
@@ -76,14 +76,14 @@ is_full(const struct history_parts *parts, const char *url)
 /* Puts `part` before all others, or behind them. Frees it if its URL is known,
  * or on failure. */
 static enum status
-take(struct history_parts *parts, struct history_part part, bool is_before)
+take_part(struct history_parts *parts, struct history_part part, bool is_before)
 {
     enum status rc = STATUS_TOO_LARGE;
     char **found;
 
     if (is_full(parts, part.url))
         goto out;
-    rc = grow(parts, is_before, !is_before);
+    rc = grow_parts(parts, is_before, !is_before);
     if (rc)
         goto out;
     found = tsearch(part.url, &parts->urls, compare_urls);
@@ -122,7 +122,7 @@ history_parts_add(struct history_parts *parts, struct slice url,
 
     if (!part.url)
         return STATUS_MEMORY;
-    return take(parts, part, false);
+    return take_part(parts, part, false);
 }
 
 void
@@ -139,7 +139,7 @@ history_parts_cut(struct history_parts *parts, size_t n)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_known_urls(const void *a, const void *b)
 {
     const struct history_part *x = a;
     const struct history_part *y = b;
@@ -164,7 +164,7 @@ history_parts_sort(struct history_parts *parts)
         if (parts->all[i].until_us == DATETIME_NONE)
             parts->all[i].until_us = INT64_MAX;
     if (!rises)
-        qsort(parts->all, parts->n, sizeof(*parts->all), compare);
+        qsort(parts->all, parts->n, sizeof(*parts->all), compare_known_urls);
     for (size_t i = 0; i < parts->n; i++)
         if (parts->all[i].until_us == INT64_MAX)
             parts->all[i].until_us = DATETIME_NONE;
@@ -184,9 +184,9 @@ history_parts_prepend(struct history_parts *parts, struct history_parts *older,
         if (rc)
             free_part(last);
         else
-            rc = take(parts, *last, true);
+            rc = take_part(parts, *last, true);
     }
-    tdestroy(older->urls, keep); /* its URLs are freed: it compares none */
+    tdestroy(older->urls, keep_node); /* its URLs are freed: it compares none */
     older->urls = NULL;
     history_parts_fini(older);
     *n = parts->n - n_known;

@@ -75,7 +75,7 @@ write_key(struct td_client *client, const char *given, bool *has_key,
 
 /* Makes one attempt. *pause_ms: another one may help, after so long; 0: not. */
 static enum status
-attempt(struct posting *p, unsigned *pause_ms)
+attempt_post(struct posting *p, unsigned *pause_ms)
 {
     struct fetch_answer answer;
     enum status rc = fetch_run(p->client, &p->request, &answer);
@@ -108,13 +108,13 @@ attempt(struct posting *p, unsigned *pause_ms)
 }
 
 static enum status
-post(struct posting *p)
+post_all(struct posting *p)
 {
     struct td_client *client = p->client;
 
     for (;;) {
         unsigned asked_ms, ms;
-        enum status rc = attempt(p, &asked_ms);
+        enum status rc = attempt_post(p, &asked_ms);
 
         if (!asked_ms || (p->is_open && !p->has_key))
             return rc;
@@ -178,7 +178,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
         headers[2] = key;
     p.end_ms = clock_steady_ms() + retry_ms(p.options->retry_ms);
 
-    rc = post(&p);
+    rc = post_all(&p);
     /* The refusal is of the last attempt; an earlier one may have been kept. */
     if (p.is_open && (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED ||
                       rc == STATUS_GONE)) {

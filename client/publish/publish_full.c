@@ -56,8 +56,8 @@ read_refusal(const struct fetch_answer *answer, struct td_full_receipt *receipt)
 }
 
 static enum status
-put(struct td_client *client, const char *target, struct slice body,
-    struct td_full_receipt *receipt)
+put_resources(struct td_client *client, const char *target, struct slice body,
+              struct td_full_receipt *receipt)
 {
     static const char *const headers[] = {"Content-Type: application/x-ndjson",
                                           "Accept: application/json", NULL};
@@ -99,7 +99,7 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
                                strerror(errno));
         body.data = map;
     }
-    rc = put(client, target, body, receipt);
+    rc = put_resources(client, target, body, receipt);
     if (map)
         munmap(map, size);
     return rc;

@@ -71,7 +71,7 @@ end_flush(struct td_publisher *p, const struct problem *why)
 
 /* Nothing is left to post: td_run need not wait for the publisher. */
 static void
-rest(struct td_publisher *p)
+rest_after_post(struct td_publisher *p)
 {
     if (p->state == RESTING)
         return;
@@ -183,7 +183,7 @@ go_on(struct td_publisher *p)
 {
     p->pause_ms = PAUSE_FIRST;
     if (spool_changes(p->spool) == 0)
-        rest(p);
+        rest_after_post(p);
     else
         wait_for(p, LINGERING, is_enough(p) ? 0 : p->options.linger_ms);
 }
@@ -191,7 +191,7 @@ go_on(struct td_publisher *p)
 /* Answers */
 
 static void
-posted(struct td_publisher *p, struct slice answer)
+end_posted(struct td_publisher *p, struct slice answer)
 {
     struct td_receipt receipt;
     struct problem why = {.rc = STATUS_OK};
@@ -233,7 +233,7 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
         forget_post(p);
         p->pause_ms = PAUSE_FIRST;
         if (spool_changes(p->spool) == 0)
-            rest(p);
+            rest_after_post(p);
         else
             wait_for(p, LINGERING, 0);
     }
@@ -258,8 +258,8 @@ post_less(struct td_publisher *p)
 /* Handles statuses that judge the post. The broker kept nothing of it, of an
  * earlier attempt neither: it would have repeated its first answer. */
 static void
-refused(struct td_publisher *p, unsigned status, uint64_t entry,
-        const struct problem *why)
+end_refused(struct td_publisher *p, unsigned status, uint64_t entry,
+            const struct problem *why)
 {
     bool is_content = status == 400 || status == 413 || status == 422;
 
@@ -282,7 +282,7 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
 
     p->fetch = NULL;
     if (!rc && answer->status == 200) {
-        posted(p, body);
+        end_posted(p, body);
         return;
     }
     if (!rc)
@@ -290,7 +290,7 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
     if (answer->status == 409 && answer->retry_after_s)
         rc = STATUS_UNREACHABLE; /* the same post is at work */
     if (rc == STATUS_REFUSED || rc == STATUS_GONE)
-        refused(p, answer->status, post_fault(body), &why);
+        end_refused(p, answer->status, post_fault(body), &why);
     else
         pause_for(p, &why, (uint64_t)answer->retry_after_s * 1000);
 }
@@ -336,7 +336,7 @@ send_post(struct td_publisher *p)
 
 /* Makes sure that a post begins after `ms`, or sooner. */
 static enum status
-wake(struct td_publisher *p, unsigned ms)
+wake_publisher(struct td_publisher *p, unsigned ms)
 {
     if (p->state != RESTING)
         return STATUS_OK;
@@ -408,7 +408,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
             client_told(client, &why);
     }
     p->options.spool = NULL; /* the caller's */
-    if (!rc && spool_changes(p->spool) > 0 && wake(p, 0))
+    if (!rc && spool_changes(p->spool) > 0 && wake_publisher(p, 0))
         rc = problem_memory(&client->problem);
     if (rc) {
         free_publisher(p);
@@ -432,7 +432,7 @@ on_json(void *user, enum json_event event, struct slice text,
 /* Strips a byte order mark and space around it: a document may have them, an
  * entry of a post may not. */
 static struct slice
-bare(struct slice change)
+without_newline(struct slice change)
 {
     if (change.size >= 3 && !memcmp(change.data, "\xef\xbb\xbf", 3))
         change = (struct slice){change.data + 3, change.size - 3};
@@ -472,20 +472,20 @@ td_publisher_add(struct td_publisher *publisher, const char *change,
                  size_t size, uint64_t *number)
 {
     struct td_client *client = publisher->client;
-    struct slice text = bare((struct slice){change, size});
+    struct slice text = without_newline((struct slice){change, size});
     struct problem why = {.rc = STATUS_OK};
     uint64_t unwanted;
     enum status rc;
 
     client_begin(client);
     rc = check_change(publisher, text);
-    if (!rc && wake(publisher, publisher->options.linger_ms))
+    if (!rc && wake_publisher(publisher, publisher->options.linger_ms))
         rc = problem_memory(&client->problem);
     if (rc)
         return client_end(client, rc);
     if (spool_add(publisher->spool, text, number ? number : &unwanted, &why)) {
         if (spool_changes(publisher->spool) == 0)
-            rest(publisher);
+            rest_after_post(publisher);
         return client_end(client, client_told(client, &why));
     }
     if (publisher->state == LINGERING && is_enough(publisher))

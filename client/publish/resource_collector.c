@@ -61,7 +61,7 @@ struct gather {
 /* Out */
 
 static enum status
-flush(struct gather *g, struct problem *why)
+flush_piece(struct gather *g, struct problem *why)
 {
     struct source_limits *room = &g->client->room;
     size_t at = 0;
@@ -95,7 +95,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     BUF_ADD(&g->out, "\n");
     if (g->out.failed)
         return problem_memory(why);
-    return g->out.size < PIECE_BYTES ? STATUS_OK : flush(g, why);
+    return g->out.size < PIECE_BYTES ? STATUS_OK : flush_piece(g, why);
 }
 
 /* A document */
@@ -142,7 +142,7 @@ begin_reader(struct gather *g, const char *type, struct problem *why)
 
 /* Recognises the document by its first bytes. */
 static enum status
-decide(struct gather *g, struct slice bytes, struct problem *why)
+decide_kind(struct gather *g, struct slice bytes, struct problem *why)
 {
     static const struct document_events events = {.on_entry = on_part};
     size_t i = 0;
@@ -183,7 +183,7 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
         return reader_feed(g->reader, bytes, why);
     if (g->probe && document_head(g->probe)->has_root)
         return document_feed(g->probe, bytes, why);
-    return decide(g, bytes, why);
+    return decide_kind(g, bytes, why);
 }
 
 static void
@@ -309,7 +309,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 /* Keeps the header line for a conditional request: by the ETag, else by the
  * date of the last change, if the answer is at least a second younger. */
 static void
-remember(struct gather *g, const struct fetch_answer *answer)
+remember_validators(struct gather *g, const struct fetch_answer *answer)
 {
     struct gathered *to = g->gathered;
     int64_t modified = httpdate_read(slice_of(answer->last_modified));
@@ -339,7 +339,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     g->gathered->is_same =
         !why->rc && why->http_status == 304 && g->asks_with && !g->is_part;
     if (!why->rc && why->http_status == 200 && !g->is_part)
-        remember(g, answer);
+        remember_validators(g, answer);
     if (is_answered && why->http_status != 200 && !g->gathered->is_same)
         fetch_refused(&g->failure, &refusal);
     if (g->failure.rc == STATUS_GONE) /* it is not the set that is */
@@ -405,7 +405,7 @@ gather(struct td_client *client, const char *from, const char *known, int fd,
     for (size_t i = 0; !rc && i < g.n_parts; i++)
         rc = read_url(&g, g.parts[i], true);
     if (!rc) {
-        g.rc = flush(&g, &g.why);
+        g.rc = flush_piece(&g, &g.why);
         rc = tell_fault(&g);
     }
     if (g.n_parts > 0)

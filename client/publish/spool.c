@@ -109,7 +109,7 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
 
 /* Numbers go on after the last one, even if that was dropped. */
 static enum status
-count(struct spool *spool, struct problem *why)
+count_changes(struct spool *spool, struct problem *why)
 {
     int64_t n = 0, n_bytes = 0, last = 0;
     enum status rc =
@@ -144,7 +144,7 @@ spool_open(struct spool **spool, const char *path, const char *set_url,
     if (!rc)
         rc = bind_set(made, set_url, why);
     if (!rc)
-        rc = count(made, why);
+        rc = count_changes(made, why);
     if (rc) {
         spool_close(made);
         /* Not TD_INVALID: the arguments of the caller are right. */
@@ -263,8 +263,8 @@ choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
 }
 
 static enum status
-seal(struct spool *spool, size_t max_changes, size_t max_bytes,
-     struct spool_post *post, struct problem *why)
+seal_post(struct spool *spool, size_t max_changes, size_t max_bytes,
+          struct spool_post *post, struct problem *why)
 {
     sqlite3_stmt *s = spool->db.statements[SQL_SEAL];
     enum status rc =
@@ -313,7 +313,7 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
         return STATUS_OK;
     rc = read_sealed(spool, post, &is_there, why);
     if (!rc && !is_there)
-        rc = seal(spool, max_changes, max_bytes, post, why);
+        rc = seal_post(spool, max_changes, max_bytes, post, why);
     return rc ? rc : read_body(spool, post, why);
 }
 

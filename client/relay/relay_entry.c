@@ -12,7 +12,7 @@ struct piece {
 };
 
 static bool
-is(struct piece p, const char *text)
+is_text(struct piece p, const char *text)
 {
     return p.size == strlen(text) && !memcmp(p.data, text, p.size);
 }
@@ -74,7 +74,7 @@ value_size(struct piece p)
 /* The next value of an array, or the next name or value of an object. `rest`
  * begins with what follows the bracket. False: there is none. */
 static bool
-next(struct piece *rest, struct piece *value)
+next_piece(struct piece *rest, struct piece *value)
 {
     *value = (struct piece){NULL, 0};
     skip_space(rest);
@@ -89,12 +89,13 @@ next(struct piece *rest, struct piece *value)
 static bool
 next_member(struct piece *rest, struct piece *name, struct piece *value)
 {
-    return next(rest, name) && name->data[0] == '"' && next(rest, value);
+    return next_piece(rest, name) && name->data[0] == '"' &&
+           next_piece(rest, value);
 }
 
 /* Strips the brackets; false: it has other ones. */
 static bool
-inside(struct piece p, char open, struct piece *content)
+inside_of(struct piece p, char open, struct piece *content)
 {
     if (p.size < 2 || p.data[0] != open)
         return false;
@@ -104,13 +105,13 @@ inside(struct piece p, char open, struct piece *content)
 
 /* The value of an object's member; size 0: there is none. */
 static struct piece
-member(struct piece object, const char *quoted)
+find_member(struct piece object, const char *quoted)
 {
     struct piece rest, name, value;
 
-    if (inside(object, '{', &rest))
+    if (inside_of(object, '{', &rest))
         while (next_member(&rest, &name, &value))
-            if (is(name, quoted))
+            if (is_text(name, quoted))
                 return value;
     return (struct piece){NULL, 0};
 }
@@ -143,8 +144,8 @@ has_word(struct piece text, const char *word)
 static bool
 is_path(struct piece attribute)
 {
-    return is(member(attribute, "\"ns\""), RELAY_NS) &&
-           is(member(attribute, "\"name\""), "\"path\"");
+    return is_text(find_member(attribute, "\"ns\""), RELAY_NS) &&
+           is_text(find_member(attribute, "\"name\""), "\"path\"");
 }
 
 static struct piece
@@ -152,17 +153,17 @@ path_of(struct piece entry)
 {
     struct piece rest, attribute;
 
-    if (inside(member(entry, "\"attributes\""), '[', &rest))
-        while (next(&rest, &attribute))
+    if (inside_of(find_member(entry, "\"attributes\""), '[', &rest))
+        while (next_piece(&rest, &attribute))
             if (is_path(attribute))
-                return without_quotes(member(attribute, "\"value\""));
+                return without_quotes(find_member(attribute, "\"value\""));
     return (struct piece){NULL, 0};
 }
 
 /* Writing */
 
 static void
-put(FILE *to, struct piece p)
+put_piece(FILE *to, struct piece p)
 {
     if (p.size)
         fwrite(p.data, 1, p.size, to);
@@ -176,21 +177,21 @@ put_links(FILE *to, struct piece links, struct piece loc,
     const char *before = ",\"links\":[";
     bool has_via = false;
 
-    inside(links, '[', &rest);
-    while (next(&rest, &link)) {
-        struct piece rel = without_quotes(member(link, "\"rel\""));
+    inside_of(links, '[', &rest);
+    while (next_piece(&rest, &link)) {
+        struct piece rel = without_quotes(find_member(link, "\"rel\""));
 
         has_via |= has_word(rel, "via");
         if (!rules->keeps_links &&
-            (is(rel, "collection") || is(rel, "canonical")))
+            (is_text(rel, "collection") || is_text(rel, "canonical")))
             continue;
         fputs(before, to);
-        put(to, link);
+        put_piece(to, link);
         before = ",";
     }
     if (!has_via) {
         fprintf(to, "%s{\"rel\":\"via\",\"href\":", before);
-        put(to, loc);
+        put_piece(to, loc);
         fputc('}', to);
         before = ",";
     }
@@ -205,17 +206,17 @@ put_attributes(FILE *to, struct piece attributes, struct piece path,
     struct piece rest = {NULL, 0}, attribute;
     const char *before = ",\"attributes\":[";
 
-    inside(attributes, '[', &rest);
-    while (next(&rest, &attribute))
+    inside_of(attributes, '[', &rest);
+    while (next_piece(&rest, &attribute))
         if (!is_path(attribute)) {
             fputs(before, to);
-            put(to, attribute);
+            put_piece(to, attribute);
             before = ",";
         }
     if (path.size || rules->source[0]) {
         fprintf(to, "%s{\"ns\":" RELAY_NS ",\"name\":\"path\",\"value\":\"",
                 before);
-        put(to, path);
+        put_piece(to, path);
         fprintf(to, "%s%s\"}", path.size && rules->source[0] ? " " : "",
                 rules->source);
         before = ",";
@@ -228,7 +229,7 @@ static bool
 is_one_of(struct piece name, const char *const *names)
 {
     for (; *names; names++)
-        if (is(name, *names))
+        if (is_text(name, *names))
             return true;
     return false;
 }
@@ -247,13 +248,13 @@ relay_entry(FILE *to, const char *before, const char *text, size_t size,
             const struct relay_rules *rules)
 {
     struct piece entry = {text, size}, rest, name, value;
-    struct piece loc = member(entry, "\"loc\"");
+    struct piece loc = find_member(entry, "\"loc\"");
     struct piece path = path_of(entry);
     const char *between = "{";
-    bool is_deleted = is(member(entry, "\"change\""), "\"deleted\"");
+    bool is_deleted = is_text(find_member(entry, "\"change\""), "\"deleted\"");
 
     if (loc.size < 2 || loc.data[0] != '"' || text[size - 1] != '}' ||
-        !inside(entry, '{', &rest))
+        !inside_of(entry, '{', &rest))
         return RELAY_ODD;
     if (has_word(path, rules->target))
         return RELAY_RING;
@@ -263,13 +264,13 @@ relay_entry(FILE *to, const char *before, const char *text, size_t size,
             (is_deleted && is_one_of(name, represented)))
             continue;
         fputs(between, to);
-        put(to, name);
+        put_piece(to, name);
         fputc(':', to);
-        put(to, value);
+        put_piece(to, value);
         between = ",";
     }
-    put_links(to, member(entry, "\"links\""), loc, rules);
-    put_attributes(to, member(entry, "\"attributes\""), path, rules);
+    put_links(to, find_member(entry, "\"links\""), loc, rules);
+    put_attributes(to, find_member(entry, "\"attributes\""), path, rules);
     fputc('}', to);
     return RELAY_WRITTEN;
 }
@@ -282,8 +283,8 @@ relay_is_same(const char *of, size_t of_size, const char *text, size_t size)
     struct piece a = {of, of_size}, b = {text, size}, x, y;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        x = member(a, names[i]);
-        y = member(b, names[i]);
+        x = find_member(a, names[i]);
+        y = find_member(b, names[i]);
         if (x.size != y.size || (x.size && memcmp(x.data, y.data, x.size)))
             return false;
     }
@@ -295,7 +296,8 @@ relay_is_same(const char *of, size_t of_size, const char *text, size_t size)
 bool
 relay_loc(const char *entry, size_t entry_size, const char **loc, size_t *size)
 {
-    struct piece value = member((struct piece){entry, entry_size}, "\"loc\"");
+    struct piece value =
+        find_member((struct piece){entry, entry_size}, "\"loc\"");
 
     *loc = value.data;
     *size = value.size;
@@ -313,7 +315,7 @@ relay_next(const char **rest, size_t *rest_size, const char **entry,
         left.data++;
         left.size--;
     }
-    if (!next(&left, &value))
+    if (!next_piece(&left, &value))
         return false;
     *rest = left.data;
     *rest_size = left.size;

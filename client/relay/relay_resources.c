@@ -43,7 +43,7 @@ struct relay_resources {
 };
 
 static bool
-fail(struct relay_resources *r, const char *format, ...)
+fail_resources(struct relay_resources *r, const char *format, ...)
 {
     va_list args;
 
@@ -100,7 +100,7 @@ relay_resources_add(struct relay_resources *r, const char *text, size_t size)
     size_t loc_size;
 
     if (!relay_loc(text, size, &loc, &loc_size))
-        return fail(r, "a resource without a loc");
+        return fail_resources(r, "a resource without a loc");
     if (!has_room(r, size))
         return false;
     db_bind_text(s, 1, (struct slice){loc, loc_size});
@@ -124,17 +124,19 @@ write_one(struct relay_resources *r, struct slice entry, FILE *to,
         /* An error of any piece: a later piece may have been written. */
         fputc('\n', to);
         return !ferror(to) ||
-               fail(r, "cannot write a temporary file: %s", strerror(errno));
+               fail_resources(r, "cannot write a temporary file: %s",
+                              strerror(errno));
     case RELAY_RING:
         relay_loc(entry.data, entry.size, &loc, &loc_size);
-        return fail(r,
-                    "the source has %.*s from the target itself: in a ring of "
-                    "relays one set cannot be compared with the other",
-                    (int)loc_size, loc);
+        return fail_resources(
+            r,
+            "the source has %.*s from the target itself: in a ring of "
+            "relays one set cannot be compared with the other",
+            (int)loc_size, loc);
     case RELAY_ODD:
         break;
     }
-    return fail(r, "a resource that cannot be read");
+    return fail_resources(r, "a resource that cannot be read");
 }
 
 /* Writes one a line. Without any, writes an empty list, as a document has to
@@ -176,12 +178,13 @@ relay_resources_write(struct relay_resources *r,
     if (!to) {
         if (copy >= 0)
             close(copy);
-        fail(r, "cannot make a temporary file: %s", strerror(errno));
+        fail_resources(r, "cannot make a temporary file: %s", strerror(errno));
         goto failed;
     }
     is_good = write_all(r, to, rules);
     if (fclose(to) && is_good)
-        is_good = fail(r, "cannot write a temporary file: %s", strerror(errno));
+        is_good = fail_resources(r, "cannot write a temporary file: %s",
+                                 strerror(errno));
     if (is_good)
         return true;
 

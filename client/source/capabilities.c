@@ -129,7 +129,7 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
 }
 
 static bool
-keep(char **member, const char *text)
+keep_text(char **member, const char *text)
 {
     if (!*member && text[0])
         *member = slice_dup(slice_of(text));
@@ -159,8 +159,9 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
          !slice_starts(rest, "[")) &&
         !position[0])
         return STATUS_MALFORMED;
-    if (!keep(&o->name, name) || !keep(&o->title, title) ||
-        !keep(&o->position, position) || !keep(&o->earliest, earliest))
+    if (!keep_text(&o->name, name) || !keep_text(&o->title, title) ||
+        !keep_text(&o->position, position) ||
+        !keep_text(&o->earliest, earliest))
         return STATUS_MEMORY;
     while (rest.size > 0 && json_slices_element(&rest, &link))
         if (!read_link(link, NULL, on_link, user))

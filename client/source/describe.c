@@ -38,7 +38,7 @@ struct offer {
 /* Items: allocated strings */
 
 static char *
-copy(struct slice text)
+copy_text(struct slice text)
 {
     return text.size ? slice_dup(text) : NULL;
 }
@@ -72,7 +72,7 @@ item_of(struct offer *o, struct slice rel, struct slice href)
     if (o->told.n_items == ITEMS_MAX)
         return NULL;
     item = &o->items[o->told.n_items];
-    *item = (struct td_item){.rel = copy(rel), .href = copy(href)};
+    *item = (struct td_item){.rel = copy_text(rel), .href = copy_text(href)};
     if (!item->rel || !item->href) {
         free((char *)item->rel);
         free((char *)item->href);
@@ -91,7 +91,7 @@ on_item(const struct discovery_item *found, void *user)
     if (!item)
         return;
     if (!item->type)
-        item->type = copy(found->type);
+        item->type = copy_text(found->type);
     if (!item->from)
         item->from = copy_time(found->from_us);
     if (!item->until)
@@ -218,20 +218,20 @@ read_lists(struct offer *o)
 
 /* Returns NULL for "". */
 static const char *
-told(const char *text)
+or_empty(const char *text)
 {
     return text[0] ? text : NULL;
 }
 
 static void
-tell(struct offer *o, td_offer_fn *on_offer, void *user)
+report_offer(struct offer *o, td_offer_fn *on_offer, void *user)
 {
     o->told.set_url = o->url;
     o->told.title = o->offered.title;
     o->told.position = o->offered.position;
     o->told.earliest = o->offered.earliest;
-    o->told.digest = told(o->digest);
-    o->told.from = told(o->from);
+    o->told.digest = or_empty(o->digest);
+    o->told.from = or_empty(o->from);
     o->told.items = o->items;
     o->told.description = o->json.data;
     o->told.description_size = o->json.size;
@@ -262,7 +262,7 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     if (!rc)
         rc = read_lists(o);
     if (!rc)
-        tell(o, on_offer, user);
+        report_offer(o, on_offer, user);
     discovery_free(o->discovery);
     document_fetch_free(o->page);
     offered_fini(&o->offered);

@@ -30,7 +30,7 @@ tell_item(struct discovery *d, struct slice rel, struct slice href,
 }
 
 static void
-keep(struct discovery *d, char **to, struct slice text)
+keep_text(struct discovery *d, char **to, struct slice text)
 {
     if (*to)
         return;
@@ -40,7 +40,7 @@ keep(struct discovery *d, char **to, struct slice text)
 }
 
 static void
-take(struct discovery *d, struct slice rel, struct slice href)
+take_link(struct discovery *d, struct slice rel, struct slice href)
 {
     if (!offered_take(&d->offered, rel, href))
         d->rc = STATUS_MEMORY;
@@ -55,15 +55,15 @@ on_link(const struct document_link *link, void *user)
 
     tell_item(d, link->rel, link->href, link->type, NULL);
     if (slice_is(link->rel, "up"))
-        keep(d, &d->up, link->href);
+        keep_text(d, &d->up, link->href);
     else if (slice_is(link->rel, "index"))
-        keep(d, &d->index, link->href);
+        keep_text(d, &d->index, link->href);
     else if (slice_is(link->rel, "archives"))
-        keep(d, &d->archives, link->href);
+        keep_text(d, &d->archives, link->href);
     else if (slice_is(link->rel, "urn:tidings:1:set"))
-        keep(d, &d->set, link->href);
+        keep_text(d, &d->set, link->href);
     else
-        take(d, link->rel, link->href);
+        take_link(d, link->rel, link->href);
     return d->rc ? STATUS_STOPPED : STATUS_OK;
 }
 
@@ -144,7 +144,7 @@ take_capability(struct discovery *d, const struct document_entry *entry,
 
     tell_item(d, entry->capability, loc, entry->change.type, entry);
     if (!head->is_index && !slice_is(entry->capability, "capabilitylist")) {
-        take(d, entry->capability, loc);
+        take_link(d, entry->capability, loc);
         return;
     }
     d->has_parts = true;
@@ -188,7 +188,7 @@ end_capabilities(struct discovery *d)
     if (job->goes_up && d->up)
         discover_later(
             d, discover_job(d, ROLE_DESCRIPTION, slice_of(d->up), &is_known));
-    keep(d, &d->offered.capability_list, slice_of(job->url));
+    keep_text(d, &d->offered.capability_list, slice_of(job->url));
     if (job->role == ROLE_UP) { /* prefer the set's data to one list's */
         free(job->offered.url);
         job->offered.url = NULL;
@@ -204,7 +204,7 @@ end_capabilities(struct discovery *d)
         }
     }
     if (!job->offered.url)
-        keep(d, &job->offered.url, slice_of(d->set ? d->set : job->url));
+        keep_text(d, &job->offered.url, slice_of(d->set ? d->set : job->url));
     if (d->has_parts && !offered_is_something(&job->offered))
         return true; /* an index of Capability Lists is no set */
     return discover_tell(d, &job->offered);
@@ -229,11 +229,11 @@ offer_alone(struct discovery *d, const struct document_head *head)
     offered_fini(&d->offered);
     tell_item(d, slice_of(capability_name(capability)), slice_of(url),
               (struct slice){NULL, 0}, NULL);
-    take(d, slice_of(capability_name(capability)), slice_of(url));
+    take_link(d, slice_of(capability_name(capability)), slice_of(url));
     if (d->archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
         archives[capability])
-        take(d, slice_of(archives[capability]), slice_of(d->archives));
-    keep(d, &d->offered.url, slice_of(d->job->url));
+        take_link(d, slice_of(archives[capability]), slice_of(d->archives));
+    keep_text(d, &d->offered.url, slice_of(d->job->url));
 }
 
 static bool
@@ -297,7 +297,7 @@ on_json_link(struct slice rel, struct slice href, struct slice type, void *user)
     struct discovery *d = user;
 
     tell_item(d, rel, href, type, NULL);
-    take(d, rel, href);
+    take_link(d, rel, href);
     return d->rc != STATUS_MEMORY;
 }
 
@@ -341,7 +341,7 @@ end_set(struct discovery *d, struct slice json)
         job->url[--size] = '\0';
     offered_merge(&job->offered, &d->offered);
     if (!job->offered.url)
-        keep(d, &job->offered.url, slice_of(job->url));
+        keep_text(d, &job->offered.url, slice_of(job->url));
     if (job->role == ROLE_ANY && job->offered.capability_list)
         next = discover_job(d, ROLE_CAPABILITIES,
                             slice_of(job->offered.capability_list), &is_known);
@@ -421,7 +421,7 @@ discover_tell_robots(struct discovery *d)
 
     if (!d->has_sitemap)
         return true;
-    keep(d, &offered.url, slice_of(d->robots));
+    keep_text(d, &offered.url, slice_of(d->robots));
     if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
                       slice_of(d->robots)))
         d->rc = STATUS_MEMORY;
@@ -502,8 +502,8 @@ discover_end_page(struct discovery *d,
     }
     if (d->job->role == ROLE_SET) { /* not a description, but a set exists */
         if (!d->job->offered.url)
-            keep(d, &d->job->offered.url,
-                 slice_of(d->job->offered.capability_list));
+            keep_text(d, &d->job->offered.url,
+                      slice_of(d->job->offered.capability_list));
         return discover_tell(d, &d->job->offered);
     }
     if (answer->is_document)
@@ -524,7 +524,7 @@ discover_end_refused(struct discovery *d, const struct problem *why)
 
     if (offered->url || offered->capability_list) {
         if (!offered->url)
-            keep(d, &offered->url, slice_of(offered->capability_list));
+            keep_text(d, &offered->url, slice_of(offered->capability_list));
         return discover_tell(d, offered);
     }
     if (d->job->role == ROLE_ROBOTS)

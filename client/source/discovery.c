@@ -42,7 +42,7 @@
 /* Jobs */
 
 static int
-compare(const void *a, const void *b)
+compare_urls(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
@@ -80,7 +80,7 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
         return NULL;
     known = slice_dup(url);
-    found = known ? tsearch(known, &d->seen, compare) : NULL;
+    found = known ? tsearch(known, &d->seen, compare_urls) : NULL;
     if (!found) {
         free(known);
         d->rc = STATUS_MEMORY;
@@ -131,7 +131,7 @@ discover_next(struct discovery *d, struct page_request *job)
 }
 
 static struct page_request *
-pop(struct discovery *d)
+pop_request(struct discovery *d)
 {
     struct page_request *job = d->jobs;
 
@@ -172,7 +172,7 @@ discovery_free(struct discovery *d)
     clear_page(d);
     page_request_free(d->job);
     while (d->jobs)
-        page_request_free(pop(d));
+        page_request_free(pop_request(d));
     tdestroy(d->seen, free);
     tdestroy(d->told, free);
     free(d->date);
@@ -182,7 +182,7 @@ discovery_free(struct discovery *d)
 }
 
 static void
-end(struct discovery *d, const struct problem *why)
+end_discovery(struct discovery *d, const struct problem *why)
 {
     bool is_freed = false;
 
@@ -202,7 +202,7 @@ end_with(struct discovery *d, enum status rc, const char *text)
     problem_clear(&why);
     if (rc)
         problem(&why, rc, "%.800s: %s", d->url, text);
-    end(d, &why);
+    end_discovery(d, &why);
 }
 
 /* Ends the discovery: no page is left to read. */
@@ -217,11 +217,11 @@ end_all(struct discovery *d)
         end_with(d, STATUS_INVALID, "no URL of http or https");
     } else if (d->missed.rc) {
         why = d->missed;
-        end(d, &why);
+        end_discovery(d, &why);
     } else if (d->first.rc && !d->has_page) {
         if (why.http_status == 410) /* not refused: it was there once */
             why.rc = STATUS_GONE;
-        end(d, &why);
+        end_discovery(d, &why);
     } else if (d->n_known > 0) {
         end_with(d, STATUS_MALFORMED,
                  "its documents lead in a circle, and to no set");
@@ -286,7 +286,7 @@ static bool
 is_told(struct discovery *d, const char *url)
 {
     char *known = strdup(url);
-    void *found = known ? tsearch(known, &d->told, compare) : NULL;
+    void *found = known ? tsearch(known, &d->told, compare_urls) : NULL;
 
     if (!found) {
         free(known);
@@ -403,7 +403,7 @@ end_failed(struct discovery *d, const struct problem *why)
             return true;
         return discover_miss(d, why);
     }
-    end(d, why);
+    end_discovery(d, why);
     return false;
 }
 
@@ -447,7 +447,7 @@ on_timer(void *user)
             end_all(d);
         return;
     }
-    d->job = pop(d);
+    d->job = pop_request(d);
     if (!d->job) { /* no memory */
         goes_on(d);
         return;

@@ -78,7 +78,7 @@ is_space(char c)
 }
 
 static struct slice
-trim(struct slice text)
+trim_spaces(struct slice text)
 {
     while (text.size > 0 && is_space(text.data[0])) {
         text.data++;
@@ -91,7 +91,7 @@ trim(struct slice text)
 
 /* Copies `text` for the life of the entry; returns "" if it is too long. */
 static struct slice
-keep(struct document *d, struct slice text)
+keep_text(struct document *d, struct slice text)
 {
     struct slice copy = {NULL, 0};
 
@@ -136,7 +136,7 @@ time_of(struct slice text)
 {
     int64_t us;
 
-    text = trim(text);
+    text = trim_spaces(text);
     return datetime_read_any(text, &us) ? mended_time(text) : us;
 }
 
@@ -175,7 +175,7 @@ url_of(struct document *d, struct slice text)
     struct slice url = {NULL, 0};
     struct buf raw;
 
-    text = trim(text);
+    text = trim_spaces(text);
     if (text.size == 0)
         return url;
     buf_init(&raw, DOCUMENT_TEXT_MAX);
@@ -188,7 +188,7 @@ url_of(struct document *d, struct slice text)
         uri_resolve(&d->url, slice_of(d->base), buf_slice(&raw));
     if (!raw.failed && !d->url.failed &&
         !uri_check(buf_slice(&d->url), "url", NULL))
-        url = keep(d, buf_slice(&d->url));
+        url = keep_text(d, buf_slice(&d->url));
     buf_fini(&raw);
     return url;
 }
@@ -200,7 +200,7 @@ hash_of(struct document *d, struct slice text)
 {
     struct slice kept = {NULL, 0};
 
-    text = trim(text);
+    text = trim_spaces(text);
     while (text.size > 0) {
         struct buf list;
         size_t size = 0;
@@ -214,7 +214,7 @@ hash_of(struct document *d, struct slice text)
         if (!list.failed)
             (void)!entry_hash(&d->fill, buf_slice(&list), &kept, NULL);
         buf_fini(&list);
-        text = trim((struct slice){text.data + size, text.size - size});
+        text = trim_spaces((struct slice){text.data + size, text.size - size});
     }
     return kept;
 }
@@ -224,21 +224,22 @@ length_of(struct slice text)
 {
     uint64_t length;
 
-    return entry_length(trim(text), &length, NULL) ? LENGTH_NONE : length;
+    return entry_length(trim_spaces(text), &length, NULL) ? LENGTH_NONE
+                                                          : length;
 }
 
 static struct slice
 type_of(struct document *d, struct slice text)
 {
-    text = trim(text);
-    return is_media_type(text) ? keep(d, text) : (struct slice){NULL, 0};
+    text = trim_spaces(text);
+    return is_media_type(text) ? keep_text(d, text) : (struct slice){NULL, 0};
 }
 
 /* R-020: a path in a package, "/" and a name. */
 static struct slice
 path_of(struct document *d, struct slice text)
 {
-    return text.size > 1 ? keep(d, text) : (struct slice){NULL, 0};
+    return text.size > 1 ? keep_text(d, text) : (struct slice){NULL, 0};
 }
 
 /* Elements */
@@ -295,7 +296,7 @@ read_root(struct document *d, const struct xml_element *md)
             td->has_digest = !digest_read(value, &td->digest);
         } else if (is_plain(a) && is_text(a->name, "capability")) {
             head->has_capability =
-                !capability_of(trim(value), &head->capability);
+                !capability_of(trim_spaces(value), &head->capability);
         } else if (is_plain(a)) {
             read_interval(a, &head->at_us, &head->completed_us, &head->from_us,
                           &head->until_us);
@@ -358,7 +359,8 @@ read_md(struct document *d, const struct xml_element *md)
         else if (!is_plain(a))
             read_foreign(d, a, to);
         else if (is_text(a->name, "change"))
-            entry->has_kind = !change_kind_of(trim(value), &change->kind);
+            entry->has_kind =
+                !change_kind_of(trim_spaces(value), &change->kind);
         else if (is_text(a->name, "datetime"))
             change->datetime_us = time_of(value);
         else if (is_text(a->name, "hash"))
@@ -368,9 +370,9 @@ read_md(struct document *d, const struct xml_element *md)
         else if (is_text(a->name, "type"))
             change->type = type_of(d, value);
         else if (is_text(a->name, "encoding"))
-            change->encoding = keep(d, trim(value));
+            change->encoding = keep_text(d, trim_spaces(value));
         else if (is_text(a->name, "capability"))
-            entry->capability = keep(d, trim(value));
+            entry->capability = keep_text(d, trim_spaces(value));
         else if (is_text(a->name, "path"))
             entry->path = path_of(d, value);
         else
@@ -409,7 +411,7 @@ read_ln(struct document *d, const struct xml_element *ln)
         else if (!is_plain(a))
             read_foreign(d, a, to);
         else if (is_text(a->name, "rel"))
-            link->rel = keep(d, trim(value));
+            link->rel = keep_text(d, trim_spaces(value));
         else if (is_text(a->name, "href"))
             link->href = url_of(d, value);
         else if (is_text(a->name, "type"))
@@ -421,11 +423,11 @@ read_ln(struct document *d, const struct xml_element *ln)
         else if (is_text(a->name, "modified"))
             link->modified_us = time_of(value);
         else if (is_text(a->name, "encoding"))
-            same->encoding = keep(d, trim(value));
+            same->encoding = keep_text(d, trim_spaces(value));
         else if (is_text(a->name, "path"))
             link->path = path_of(d, value);
         else if (is_text(a->name, "pri") &&
-                 entry_pri(trim(value), &link->pri, NULL))
+                 entry_pri(trim_spaces(value), &link->pri, NULL))
             link->pri = 0;
     }
     if (link->rel.size == 0 || link->href.size == 0) {
@@ -446,7 +448,7 @@ static void
 read_text(struct document *d)
 {
     struct change *change = &d->fill.change;
-    struct slice text = trim(buf_slice(&d->text));
+    struct slice text = trim_spaces(buf_slice(&d->text));
 
     if (d->text.failed)
         return;
@@ -461,11 +463,11 @@ read_text(struct document *d)
         break;
     case TEXT_CHANGEFREQ:
         if (is_changefreq(text))
-            change->changefreq = keep(d, text);
+            change->changefreq = keep_text(d, text);
         break;
     case TEXT_PRIORITY:
         if (is_priority(text))
-            change->priority = keep(d, text);
+            change->priority = keep_text(d, text);
         break;
     }
 }
@@ -484,13 +486,13 @@ read_line(struct document *d)
     comment = line.size > 0 ? memmem(line.data, line.size, " #", 2) : NULL;
     if (comment)
         line.size = (size_t)(comment - line.data);
-    line = trim(line);
+    line = trim_spaces(line);
     if (line.size < sizeof(name) ||
         strncasecmp(line.data, name, sizeof(name) - 1) != 0)
         return false;
     line = (struct slice){line.data + sizeof(name) - 1,
                           line.size - (sizeof(name) - 1)};
-    d->fill.change.loc = url_of(d, trim(line));
+    d->fill.change.loc = url_of(d, trim_spaces(line));
     return d->fill.change.loc.size > 0;
 }
 
@@ -814,7 +816,7 @@ document_free(struct document *d)
 
 /* Sets the result. An invalid text, for the parser, is a malformed document. */
 static enum status
-judge(struct document *d, enum status rc)
+judge_status(struct document *d, enum status rc)
 {
     d->rc = d->fn_rc ? d->fn_rc : rc == STATUS_INVALID ? STATUS_MALFORMED : rc;
     return d->rc;
@@ -823,7 +825,7 @@ judge(struct document *d, enum status rc)
 enum status
 document_feed(struct document *d, struct slice bytes, struct problem *why)
 {
-    return d->rc ? d->rc : judge(d, gunzip_all(d->gunzip, bytes, why));
+    return d->rc ? d->rc : judge_status(d, gunzip_all(d->gunzip, bytes, why));
 }
 
 enum status
@@ -840,7 +842,7 @@ document_end(struct document *d, struct problem *why)
         if (rc && why)
             why->line = xml_line(d->xml);
     }
-    return judge(d, rc);
+    return judge_status(d, rc);
 }
 
 const struct document_head *

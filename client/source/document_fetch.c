@@ -39,7 +39,7 @@ no_memory(struct document_fetch *p)
 }
 
 static void
-feed(struct document_fetch *p, const char *url, struct slice bytes)
+feed_document(struct document_fetch *p, const char *url, struct slice bytes)
 {
     if (!p->document && !p->rc) {
         p->document = document_new_moved(p->url, url, &p->events, p->user);
@@ -51,7 +51,7 @@ feed(struct document_fetch *p, const char *url, struct slice bytes)
 }
 
 static void
-keep(struct buf *to, struct slice bytes)
+keep_text(struct buf *to, struct slice bytes)
 {
     size_t left = to->max - to->size;
 
@@ -84,13 +84,13 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     if (answer->status != 200) {
         p->text.max = REFUSAL_MAX;
-        keep(&p->text, bytes);
+        keep_text(&p->text, bytes);
         return p->text.size < p->text.max && !p->text.failed;
     }
     keep_values(p, answer);
     if (p->takes_text)
-        keep(&p->text, bytes);
-    feed(p, answer->url, bytes);
+        keep_text(&p->text, bytes);
+    feed_document(p, answer->url, bytes);
     if (p->text.failed)
         no_memory(p);
     if (!p->rc)
@@ -112,7 +112,7 @@ free_page(struct document_fetch *p)
 }
 
 static const char *
-quoted(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
+quote_url(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
 {
     snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, p->url,
              strlen(p->url) > URL_QUOTED_MAX ? "..." : "");
@@ -128,7 +128,7 @@ tell_failure(struct document_fetch *p, const struct problem *because,
 
     *why = *because;
     if (because->rc != STATUS_MEMORY)
-        problem_prefix(why, because->rc, "%s: ", quoted(p, url));
+        problem_prefix(why, because->rc, "%s: ", quote_url(p, url));
 }
 
 static void
@@ -156,23 +156,24 @@ tell_unreadable(struct document_fetch *p, struct problem *why)
         problem_memory(why);
     else if (!p->why.text[0])
         problem(why, STATUS_MALFORMED, "%s has more than is kept",
-                quoted(p, url));
+                quote_url(p, url));
     else if (p->why.line)
         problem(why, STATUS_MALFORMED, "%s cannot be read: line %llu: %s",
-                quoted(p, url), (unsigned long long)p->why.line, p->why.text);
-    else
-        problem(why, STATUS_MALFORMED, "%s cannot be read: %s", quoted(p, url),
+                quote_url(p, url), (unsigned long long)p->why.line,
                 p->why.text);
+    else
+        problem(why, STATUS_MALFORMED, "%s cannot be read: %s",
+                quote_url(p, url), p->why.text);
 }
 
 /* Ends the document, read or refused. */
 static void
-finish(struct document_fetch *p, struct document_fetch_answer *told,
-       struct problem *why)
+finish_document(struct document_fetch *p, struct document_fetch_answer *told,
+                struct problem *why)
 {
     bool has_root;
 
-    feed(p, told->url, (struct slice){"", 0});
+    feed_document(p, told->url, (struct slice){"", 0});
     if (!p->rc)
         p->rc = document_end(p->document, &p->why);
     told->head = p->document ? document_head(p->document) : NULL;
@@ -207,7 +208,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
                                               .etag = p->values[1],
                                               .date = p->values[3],
                                               .link = p->values[2]};
-        finish(p, &told, &why);
+        finish_document(p, &told, &why);
     } else if (is_enough && p->rc == STATUS_MEMORY) {
         problem_memory(&why);
     } else if (is_enough) {
@@ -220,7 +221,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
     } else if (answer->status != 200) {
         tell_refusal(p, answer, &why);
     } else {
-        finish(p, &told, &why);
+        finish_document(p, &told, &why);
     }
     p->on_end(&told, &why, p->user);
     free_page(p);

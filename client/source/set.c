@@ -17,9 +17,9 @@
 
 /* Runs one request. `query`: appended to the URL of the set. */
 static enum status
-exchange(struct td_client *client, const char *set_url, const char *query,
-         const char *method, const struct slice *body,
-         struct fetch_answer *answer)
+exchange_settings(struct td_client *client, const char *set_url,
+                  const char *query, const char *method,
+                  const struct slice *body, struct fetch_answer *answer)
 {
     static const char *const headers[] = {"Content-Type: application/json",
                                           "Accept: application/json", NULL};
@@ -52,7 +52,7 @@ send_settings(struct td_client *client, const char *set_url, const char *query,
     enum status rc;
 
     client_begin(client);
-    rc = exchange(client, set_url, query, method, &settings, &answer);
+    rc = exchange_settings(client, set_url, query, method, &settings, &answer);
     *status = answer.status;
     fetch_answer_fini(&answer);
     return client_end(client, rc);
@@ -98,7 +98,7 @@ td_set_delete(struct td_client *client, const char *set_url)
     enum status rc;
 
     client_begin(client);
-    rc = exchange(client, set_url, "", "DELETE", NULL, &answer);
+    rc = exchange_settings(client, set_url, "", "DELETE", NULL, &answer);
     fetch_answer_fini(&answer);
     return client_end(client, rc);
 }
@@ -205,7 +205,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (json)
         *json = NULL;
     client_begin(client);
-    rc = exchange(client, set_url, "", NULL, NULL, &answer);
+    rc = exchange_settings(client, set_url, "", NULL, NULL, &answer);
     if (!rc && on_member)
         rc = read_members(client, buf_slice(&answer.body), on_member, user);
     if (!rc && json) {

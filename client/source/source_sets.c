@@ -47,10 +47,10 @@ struct source_sets {
     struct problem why; /* the first failure */
 };
 
-static void look(struct source_sets *t);
+static void look_for_sets(struct source_sets *t);
 
 static void
-end(struct source_sets *t, const struct problem *why)
+end_sets(struct source_sets *t, const struct problem *why)
 {
     if (t->is_over)
         return;
@@ -67,7 +67,7 @@ end_memory(struct source_sets *t)
 
     problem_clear(&why);
     problem_memory(&why);
-    end(t, &why);
+    end_sets(t, &why);
 }
 
 /* Turns */
@@ -95,7 +95,7 @@ open_sets(struct source_sets *t)
     while (visit_schedule_next(t->rounds, clock_steady_ms(), &set, &is_visit)) {
         t->stops[set].is_visit = is_visit;
         if (!t->events.on_open(set, is_visit, &why, t->user)) {
-            end(t, &why);
+            end_sets(t, &why);
             return false;
         }
     }
@@ -152,7 +152,7 @@ source_sets_ended(struct source_sets *t, size_t set, const struct problem *why)
 /* Looks */
 
 static int
-compare(const void *a, const void *b)
+compare_urls(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
@@ -162,7 +162,7 @@ is_known(const char *url, void *user)
 {
     const struct source_sets *t = user;
 
-    return source_sets_has(t, url) || tfind(url, &t->lists, compare);
+    return source_sets_has(t, url) || tfind(url, &t->lists, compare_urls);
 }
 
 static bool
@@ -180,10 +180,10 @@ add_set(struct source_sets *t, struct offered *offered)
         return false;
     stops[n].offered = *offered;
     *offered = (struct offered){.url = NULL};
-    if (!list || tfind(list, &t->lists, compare))
+    if (!list || tfind(list, &t->lists, compare_urls))
         return true;
     list = strdup(list);
-    if (list && tsearch(list, &t->lists, compare))
+    if (list && tsearch(list, &t->lists, compare_urls))
         return true;
     free(list);
     return false;
@@ -191,7 +191,7 @@ add_set(struct source_sets *t, struct offered *offered)
 
 /* Reports the document once, until a look can read it. */
 static bool
-miss(struct source_sets *t, const char *url, const struct problem *why)
+miss_set(struct source_sets *t, const char *url, const struct problem *why)
 {
     struct missed *missed;
 
@@ -221,7 +221,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     if (t->is_over)
         return;
     if (missed)
-        is_good = miss(t, offered->url, missed);
+        is_good = miss_set(t, offered->url, missed);
     else if (!source_sets_has(t, offered->url))
         is_good = add_set(t, offered);
     if (!is_good)
@@ -277,7 +277,7 @@ ask_later(struct source_sets *t, const struct problem *why)
     if (t->plan.is_once &&
         !pause_within(t->plan.patience_ms, clock_steady_ms() - t->begun_ms,
                       why->retry_after_s, &ms)) {
-        end(t, why);
+        end_sets(t, why);
         return;
     }
     timer_start(t->again, ms);
@@ -302,7 +302,7 @@ on_looked(const struct problem *why, void *user)
         ask_later(t, why);
         return;
     } else if (!t->has_looked) {
-        end(t, why);
+        end_sets(t, why);
         return;
     }
     t->has_looked = true;
@@ -311,7 +311,7 @@ on_looked(const struct problem *why, void *user)
 }
 
 static void
-look(struct source_sets *t)
+look_for_sets(struct source_sets *t)
 {
     static const struct discovery_watch watch = {.is_known = is_known};
 
@@ -328,7 +328,7 @@ look(struct source_sets *t)
 static void
 on_again(void *user)
 {
-    look(user);
+    look_for_sets(user);
 }
 
 /* What is known */

@@ -24,7 +24,7 @@ struct visit_schedule {
 };
 
 static int
-compare(const void *a, const void *b)
+compare_visits(const void *a, const void *b)
 {
     const struct round *one = a;
     const struct round *other = b;
@@ -53,7 +53,7 @@ free_round(struct round *round)
 }
 
 static void
-keep(void *round)
+keep_node(void *round)
 {
     (void)round;
 }
@@ -63,7 +63,7 @@ visit_schedule_free(struct visit_schedule *r)
 {
     if (!r)
         return;
-    tdestroy(r->by_url, keep);
+    tdestroy(r->by_url, keep_node);
     for (size_t i = 0; i < r->n; i++)
         free_round(r->all[i]);
     free(r->all);
@@ -96,7 +96,8 @@ visit_schedule_add(struct visit_schedule *r, const char *url)
     round->url = strdup(url);
     round->number = r->n;
     round->due_ms = INT64_MIN;
-    if (!round->url || !make_room(r) || !tsearch(round, &r->by_url, compare)) {
+    if (!round->url || !make_room(r) ||
+        !tsearch(round, &r->by_url, compare_visits)) {
         free_round(round);
         return false;
     }
@@ -115,7 +116,7 @@ visit_schedule_find(const struct visit_schedule *r, const char *url,
                     size_t *set)
 {
     struct round wanted = {.url = (char *)url};
-    struct round **found = tfind(&wanted, &r->by_url, compare);
+    struct round **found = tfind(&wanted, &r->by_url, compare_visits);
 
     if (found)
         *set = (*found)->number;

@@ -289,7 +289,7 @@ compare_numbers(uint64_t a, uint64_t b)
 }
 
 static int
-compare(const void *one, const void *other)
+compare_lists(const void *one, const void *other)
 {
     const struct file *a = one, *b = other;
     int order = compare_numbers(a->after, b->after);
@@ -453,7 +453,7 @@ verify_files(struct verify *v, const char *dir)
             dir);
     place_damaged(&files);
     if (files.n > 0)
-        qsort(files.each, files.n, sizeof(files.each[0]), compare);
+        qsort(files.each, files.n, sizeof(files.each[0]), compare_lists);
     if (!rc)
         rc = check_sets(v, &files);
     if (!rc)

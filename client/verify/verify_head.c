@@ -32,7 +32,7 @@ struct verify_reader {
 };
 
 static bool
-is(const struct xml_element *element, const char *ns, const char *name)
+is_element(const struct xml_element *element, const char *ns, const char *name)
 {
     return element->ns && slice_is(xml_slice(element->ns), ns) &&
            slice_is(xml_slice(element->name), name);
@@ -41,8 +41,8 @@ is(const struct xml_element *element, const char *ns, const char *name)
 /* Finds an attribute in the namespace `ns` or in none (NULL). False: it is not
  * there. */
 static bool
-find(const struct xml_element *element, const char *ns, const char *name,
-     struct slice *value)
+find_attribute(const struct xml_element *element, const char *ns,
+               const char *name, struct slice *value)
 {
     for (size_t i = 0; i < element->n_attributes; i++) {
         const struct xml_attribute *a = &element->attributes[i];
@@ -57,7 +57,7 @@ find(const struct xml_element *element, const char *ns, const char *name,
 }
 
 static enum status
-bad(struct problem *why, const char *name, struct slice value)
+fail_value(struct problem *why, const char *name, struct slice value)
 {
     return problem(why, STATUS_INVALID, "%s is \"%s\"", name,
                    problem_quote(value).text);
@@ -69,9 +69,9 @@ take_time(const struct xml_element *element, const char *name, int64_t *us,
 {
     struct slice value;
 
-    if (!find(element, NULL, name, &value))
+    if (!find_attribute(element, NULL, name, &value))
         return STATUS_OK;
-    return datetime_read(value, us) ? bad(why, name, value) : STATUS_OK;
+    return datetime_read(value, us) ? fail_value(why, name, value) : STATUS_OK;
 }
 
 static enum status
@@ -80,11 +80,12 @@ take_number(const struct xml_element *element, const char *name,
 {
     struct slice value;
 
-    if (!find(element, NS_TIDINGS, name, &value)) {
+    if (!find_attribute(element, NS_TIDINGS, name, &value)) {
         *is_there = false;
         return STATUS_OK;
     }
-    return number_read(value, number) ? STATUS_OK : bad(why, name, value);
+    return number_read(value, number) ? STATUS_OK
+                                      : fail_value(why, name, value);
 }
 
 static enum status
@@ -93,10 +94,10 @@ take_digest(const struct xml_element *element, struct digest *digest,
 {
     struct slice value;
 
-    *is_there = find(element, NS_TIDINGS, "digest", &value);
+    *is_there = find_attribute(element, NS_TIDINGS, "digest", &value);
     if (!*is_there)
         return STATUS_OK;
-    return digest_read(value, digest) ? bad(why, "td:digest", value)
+    return digest_read(value, digest) ? fail_value(why, "td:digest", value)
                                       : STATUS_OK;
 }
 
@@ -107,11 +108,11 @@ read_md(struct verify_head *head, const struct xml_element *md,
     struct slice value;
     enum status rc;
 
-    if (find(md, NULL, "capability", &value))
+    if (find_attribute(md, NULL, "capability", &value))
         head->has_capability = !capability_of(value, &head->capability);
-    if (find(md, NS_TIDINGS, "epoch", &value)) {
+    if (find_attribute(md, NS_TIDINGS, "epoch", &value)) {
         if (!epoch_is_valid(value))
-            return bad(why, "td:epoch", value);
+            return fail_value(why, "td:epoch", value);
         memcpy(head->epoch, value.data, EPOCH_SIZE);
     }
     head->has_range = true;
@@ -135,7 +136,8 @@ read_link(struct verify_head *head, const struct xml_element *ln,
     bool is_prev;
     char *to;
 
-    if (!find(ln, NULL, "rel", &rel) || !find(ln, NULL, "href", &href))
+    if (!find_attribute(ln, NULL, "rel", &rel) ||
+        !find_attribute(ln, NULL, "href", &href))
         return STATUS_OK;
     is_prev = slice_is(rel, "prev");
     if (!is_prev && !slice_is(rel, "next"))
@@ -157,8 +159,8 @@ static enum status
 start_root(struct verify_reader *r, const struct xml_element *element,
            struct problem *why)
 {
-    r->head.is_index = is(element, NS_SITEMAP, "sitemapindex");
-    if (r->head.is_index || is(element, NS_SITEMAP, "urlset"))
+    r->head.is_index = is_element(element, NS_SITEMAP, "sitemapindex");
+    if (r->head.is_index || is_element(element, NS_SITEMAP, "urlset"))
         return STATUS_OK;
     return problem(why, STATUS_MALFORMED, "no urlset and no sitemapindex");
 }
@@ -168,16 +170,16 @@ static enum status
 start_child(struct verify_reader *r, const struct xml_element *element,
             struct problem *why)
 {
-    r->is_in_entry =
-        is(element, NS_SITEMAP, "url") || is(element, NS_SITEMAP, "sitemap");
+    r->is_in_entry = is_element(element, NS_SITEMAP, "url") ||
+                     is_element(element, NS_SITEMAP, "sitemap");
     if (r->is_in_entry) {
         buf_clear(&r->loc);
         r->entry = (struct verify_entry){.until_us = DATETIME_NONE};
         return STATUS_OK;
     }
-    if (is(element, NS_RS, "ln"))
+    if (is_element(element, NS_RS, "ln"))
         return read_link(&r->head, element, why);
-    if (!is(element, NS_RS, "md"))
+    if (!is_element(element, NS_RS, "md"))
         return STATUS_OK;
     if (r->has_md)
         return problem(why, STATUS_INVALID, "two rs:md of the root");
@@ -197,10 +199,10 @@ on_start(void *user, const struct xml_element *element, struct problem *why)
     if (r->depth == 2)
         return start_child(r, element, why);
     if (r->depth == 3 && r->is_in_entry) {
-        r->is_in_loc = is(element, NS_SITEMAP, "loc");
-        if (is(element, NS_RS, "md"))
+        r->is_in_loc = is_element(element, NS_SITEMAP, "loc");
+        if (is_element(element, NS_RS, "md"))
             rc = take_time(element, "until", &r->entry.until_us, why);
-        if (!rc && is(element, NS_RS, "md"))
+        if (!rc && is_element(element, NS_RS, "md"))
             rc = take_digest(element, &r->entry.digest, &r->entry.has_digest,
                              why);
     }

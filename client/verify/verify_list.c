@@ -129,7 +129,7 @@ struct digits {
 };
 
 static struct digits
-digits(const struct digest *digest)
+hex_digits(const struct digest *digest)
 {
     struct digits d = {""};
 
@@ -261,7 +261,7 @@ check_digest(struct verify_list *l, struct problem *why)
     if (head->after > 0 && !is_same(&start, &head->before))
         return problem(why, STATUS_INVALID,
                        "the td:digest of its link prev: expected %s, found %s",
-                       digits(&start).text, digits(&head->before).text);
+                       hex_digits(&start).text, hex_digits(&head->before).text);
     if (!chain->epoch[0]) {
         memcpy(chain->epoch, head->epoch, sizeof(chain->epoch));
         chain->after = chain->last = head->after;
@@ -298,8 +298,8 @@ check_told(struct verify_list *l, struct problem *why)
     return problem(why, STATUS_INVALID,
                    "%s tells other entries up to %" PRIu64
                    ": its digest of that is %s, here it is %s",
-                   l->told_where, l->told_seq, digits(&l->told).text,
-                   digits(&l->chain.digest).text);
+                   l->told_where, l->told_seq, hex_digits(&l->told).text,
+                   hex_digits(&l->chain.digest).text);
 }
 
 static enum status
@@ -424,8 +424,9 @@ check_end(struct verify_list *l, struct problem *why)
                        "an entry from %" PRIu64 " to %" PRIu64
                        " was altered: expected td:digest %s, the entries make "
                        "%s",
-                       head->after + 1, head->last, digits(&head->digest).text,
-                       digits(&chain->digest).text);
+                       head->after + 1, head->last,
+                       hex_digits(&head->digest).text,
+                       hex_digits(&chain->digest).text);
     if (head->until_us != DATETIME_NONE && head->last == head->after)
         return problem(why, STATUS_INVALID, "it is closed, but has no entries");
     if (head->until_us != DATETIME_NONE && head->until_us != chain->last_us)

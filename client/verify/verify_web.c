@@ -84,7 +84,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 /* Makes one attempt. STATUS_OK: get->rc has the result of feed, or get->status
  * is not 200. */
 static enum status
-attempt(struct td_client *client, const char *url, struct get *get)
+attempt_get(struct td_client *client, const char *url, struct get *get)
 {
     static const char *const headers[] = {"Accept: application/xml", NULL};
     const struct fetch_request request = {
@@ -143,7 +143,7 @@ get_document(struct td_client *client, const char *url, begin_fn *begin,
 
         if (!begin(user, get))
             return problem_memory(&client->problem);
-        rc = attempt(client, url, get);
+        rc = attempt_get(client, url, get);
         ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
         if (!is_passing(rc, get) || i == ATTEMPTS ||
             !pause_within(PATIENCE_DEFAULT, clock_steady_ms() - begun_ms,
@@ -482,7 +482,7 @@ walk_all(struct walk *w)
 /* If a list in the middle is gone, the oldest must be gone, too: else it was
  * not retention that deleted it. */
 static enum status
-walk(struct walk *w)
+walk_lists(struct walk *w)
 {
     uint64_t after = 0;
 
@@ -507,7 +507,7 @@ verify_web(struct verify *v, const char *set_url)
         rc = client_fail(v->client, STATUS_REFUSED,
                          "%.800s names no Change List", set_url);
     if (!rc)
-        rc = walk(&w);
+        rc = walk_lists(&w);
     list_index_fini(&w.lists);
     list_index_fini(&w.parts);
     free(w.archive);

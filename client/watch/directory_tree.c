@@ -40,7 +40,7 @@ directory_tree_close(struct directory_tree *tree)
 }
 
 static void
-shut(int *fd)
+close_fd(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -50,8 +50,8 @@ shut(int *fd)
 void
 directory_tree_rest(struct directory_tree *tree)
 {
-    shut(&tree->parent);
-    shut(&tree->root);
+    close_fd(&tree->parent);
+    close_fd(&tree->root);
 }
 
 /* True for errors that prove the absence; an error of the disk does not. */
@@ -63,7 +63,7 @@ means_absent(int error)
 
 /* Opens the directory, unless it is open. */
 static enum directory_tree_result
-root(struct directory_tree *tree)
+open_root(struct directory_tree *tree)
 {
     struct stat st;
 
@@ -76,7 +76,7 @@ root(struct directory_tree *tree)
     if (!fstat(tree->root, &st) && st.st_dev == tree->dev &&
         st.st_ino == tree->ino)
         return DIRECTORY_TREE_FOUND;
-    shut(&tree->root);
+    close_fd(&tree->root);
     return DIRECTORY_TREE_GONE;
 }
 
@@ -84,14 +84,14 @@ bool
 directory_tree_is_there(struct directory_tree *tree)
 {
     directory_tree_rest(tree);
-    return root(tree) == DIRECTORY_TREE_FOUND;
+    return open_root(tree) == DIRECTORY_TREE_FOUND;
 }
 
 /* Opens the folder that the first `size` bytes of `path` name. */
 static enum directory_tree_result
-walk(struct directory_tree *tree, const char *path, size_t size, int *fd)
+walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
 {
-    enum directory_tree_result result = root(tree);
+    enum directory_tree_result result = open_root(tree);
     char name[NAME_MAX + 1];
     size_t at = 0;
     int here;
@@ -126,7 +126,7 @@ directory_tree_folder(struct directory_tree *tree, const char *path, int *fd)
 {
     int passage;
     enum directory_tree_result result =
-        walk(tree, path, strlen(path), &passage);
+        walk_path(tree, path, strlen(path), &passage);
 
     *fd = -1;
     if (result != DIRECTORY_TREE_FOUND)
@@ -150,8 +150,8 @@ directory_tree_look(struct directory_tree *tree, const char *path,
     *name = slash ? slash + 1 : path;
     if (tree->parent < 0 || strlen(tree->parent_path) != size ||
         memcmp(tree->parent_path, path, size)) {
-        shut(&tree->parent);
-        result = walk(tree, path, size, &tree->parent);
+        close_fd(&tree->parent);
+        result = walk_path(tree, path, size, &tree->parent);
         if (result != DIRECTORY_TREE_FOUND)
             return result;
         memcpy(tree->parent_path, path, size);
@@ -195,7 +195,7 @@ add_name(struct directory_tree_names *names, size_t *size, size_t *room,
 }
 
 static bool
-sort(struct directory_tree_names *names)
+sort_names(struct directory_tree_names *names)
 {
     char *name = names->text;
 
@@ -231,7 +231,7 @@ directory_tree_names_read(struct directory_tree_names *names, int fd)
     while (is_good && (entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
             is_good = add_name(names, &size, &room, entry->d_name);
-    is_good = is_good && !errno && sort(names);
+    is_good = is_good && !errno && sort_names(names);
     saved = errno;
     closedir(dir);
     if (!is_good)

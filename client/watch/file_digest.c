@@ -52,7 +52,7 @@ filehasher_free(struct filehasher *hasher)
 }
 
 static int64_t
-nanoseconds(struct timespec t)
+nanoseconds_of(struct timespec t)
 {
     return (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec;
 }
@@ -61,12 +61,12 @@ void
 filemark_stat(struct filemark *mark, const struct stat *st)
 {
     struct timespec now;
-    int64_t changed_ns = nanoseconds(st->st_ctim);
+    int64_t changed_ns = nanoseconds_of(st->st_ctim);
 
     clock_gettime(CLOCK_REALTIME, &now);
     mark->size = st->st_size;
-    mark->mtime_ns = nanoseconds(st->st_mtim);
-    mark->ctime_ns = nanoseconds(now) - changed_ns < SETTLE_NS
+    mark->mtime_ns = nanoseconds_of(st->st_mtim);
+    mark->ctime_ns = nanoseconds_of(now) - changed_ns < SETTLE_NS
                          ? FILEMARK_UNSETTLED
                          : changed_ns;
     mark->ino = st->st_ino;
@@ -76,16 +76,16 @@ bool
 filemark_is_of(const struct filemark *mark, const struct stat *st)
 {
     return mark->size == st->st_size && mark->ino == st->st_ino &&
-           mark->mtime_ns == nanoseconds(st->st_mtim) &&
-           mark->ctime_ns == nanoseconds(st->st_ctim);
+           mark->mtime_ns == nanoseconds_of(st->st_mtim) &&
+           mark->ctime_ns == nanoseconds_of(st->st_ctim);
 }
 
 static bool
 is_same(const struct stat *a, const struct stat *b)
 {
     return a->st_size == b->st_size &&
-           nanoseconds(a->st_mtim) == nanoseconds(b->st_mtim) &&
-           nanoseconds(a->st_ctim) == nanoseconds(b->st_ctim);
+           nanoseconds_of(a->st_mtim) == nanoseconds_of(b->st_mtim) &&
+           nanoseconds_of(a->st_ctim) == nanoseconds_of(b->st_ctim);
 }
 
 /* If somebody opens the file meanwhile, the kernel breaks the lease by SIGIO,
@@ -101,7 +101,7 @@ is_being_written(int fd)
 }
 
 static enum file_digest_result
-digest(struct filehasher *hasher, int fd, struct file_digest *hash)
+digest_file(struct filehasher *hasher, int fd, struct file_digest *hash)
 {
     uint64_t size = 0;
     uint64_t asked = 0;
@@ -161,7 +161,7 @@ file_digest_read(struct filehasher *hasher, int dir_fd, const char *name,
             break;
         /* Before the reading: a settled file then cannot change unseen. */
         filemark_stat(&hash->mark, &before);
-        result = digest(hasher, fd, hash);
+        result = digest_file(hasher, fd, hash);
         if (result != FILE_DIGEST_READ)
             break;
         if (fstat(fd, &after)) {

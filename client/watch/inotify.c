@@ -110,7 +110,7 @@ inotify_open(inotify_fn *on_news, void *user, struct problem *why)
 }
 
 static void
-keep(void *node)
+keep_node(void *node)
 {
     (void)node;
 }
@@ -120,7 +120,7 @@ inotify_close(struct inotify *watches)
 {
     if (!watches)
         return;
-    tdestroy(watches->by_path, keep);
+    tdestroy(watches->by_path, keep_node);
     tdestroy(watches->by_wd, free);
     free(watches->found);
     close(watches->fd);
@@ -167,7 +167,7 @@ folder_at(const struct inotify *watches, const char *path)
 }
 
 static void
-forget(struct inotify *watches, struct folder *folder)
+forget_folder(struct inotify *watches, struct folder *folder)
 {
     struct folder **at = tfind(folder, &watches->by_path, by_path);
 
@@ -182,11 +182,11 @@ static void
 end_watch(struct inotify *watches, struct folder *folder)
 {
     inotify_rm_watch(watches->fd, folder->wd);
-    forget(watches, folder);
+    forget_folder(watches, folder);
 }
 
 static bool
-insert(struct inotify *watches, int wd, const char *path)
+insert_folder(struct inotify *watches, int wd, const char *path)
 {
     size_t size = strlen(path);
     struct folder *folder = malloc(sizeof(*folder) + size + 1);
@@ -247,8 +247,8 @@ inotify_add(struct inotify *watches, int fd, const char *path,
         return true;
     }
     if (folder)
-        forget(watches, folder); /* it stands under another path now */
-    if (insert(watches, wd, path))
+        forget_folder(watches, folder); /* it stands under another path now */
+    if (insert_folder(watches, wd, path))
         return true;
     problem_memory(why);
     return false;
@@ -263,7 +263,7 @@ inotify_has(const struct inotify *watches, const char *path)
 /* Walks over all watches */
 
 static void
-pick(struct inotify *watches, struct folder *folder)
+pick_folder(struct inotify *watches, struct folder *folder)
 {
     if (watches->n_found == watches->room) {
         size_t room = watches->room ? 2 * watches->room : 64;
@@ -288,7 +288,7 @@ pick_below(const void *node, VISIT which, void *user)
     if ((which == postorder || which == leaf) &&
         !strncmp(folder->path, watches->prefix, size) &&
         (folder->path[size] == '/' || !folder->path[size]))
-        pick(watches, folder);
+        pick_folder(watches, folder);
 }
 
 static void
@@ -299,7 +299,7 @@ pick_old(const void *node, VISIT which, void *user)
 
     if ((which == postorder || which == leaf) &&
         folder->round != watches->round)
-        pick(watches, folder);
+        pick_folder(watches, folder);
 }
 
 static void
@@ -327,8 +327,8 @@ inotify_end_round(struct inotify *watches)
 /* Events */
 
 static void
-tell(struct inotify *watches, const struct folder *folder,
-     const struct inotify_event *event)
+report_event(struct inotify *watches, const struct folder *folder,
+             const struct inotify_event *event)
 {
     char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
     bool is_folder = event->mask & IN_ISDIR;
@@ -366,9 +366,9 @@ read_event(struct inotify *watches, const struct inotify_event *event)
         /* A file system inside: its files are not deleted, they are away. */
         watches->on_news(INOTIFY_GONE, NULL, watches->user);
     if (event->mask & IN_IGNORED)
-        forget(watches, folder);
+        forget_folder(watches, folder);
     else if (event->len && event->name[0])
-        tell(watches, folder, event);
+        report_event(watches, folder, event);
 }
 
 bool

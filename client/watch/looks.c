@@ -13,8 +13,8 @@
 /* A file */
 
 static bool
-tell(struct watch *w, const char *change, const char *path, const char *loc,
-     const struct filemark *mark, const char *type)
+report_change(struct watch *w, const char *change, const char *path,
+              const char *loc, const struct filemark *mark, const char *type)
 {
     return post_queue_add(&w->outbox, change, path, loc, mark, type) &&
            watch_go_on(w);
@@ -31,7 +31,7 @@ tell_deleted(struct watch *w, const char *path)
     if (!watch_db_file(w->ledger, path, &is_known, &mark))
         return watch_ledger_failed(w);
     return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
-           tell(w, "deleted", path, loc, NULL, NULL);
+           report_change(w, "deleted", path, loc, NULL, NULL);
 }
 
 static bool
@@ -54,8 +54,9 @@ tell_content(struct watch *w, const char *path, const char *name, bool is_known,
                    path, FILE_URI_MIN, FILE_URI_MAX);
         return true;
     }
-    return tell(w, is_known ? "updated" : "created", path, loc, mark,
-                mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
+    return report_change(
+        w, is_known ? "updated" : "created", path, loc, mark,
+        mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
 }
 
 static bool
@@ -129,7 +130,7 @@ is_absent(struct watch *w, const char *path, bool *is_absent)
 /* Reports the deletion of each posted file whose path begins with `prefix` and
  * that is gone. */
 static bool
-sweep(struct watch *w, const char *prefix)
+sweep_deleted(struct watch *w, const char *prefix)
 {
     char path[FILE_URI_PATH_MAX + 1] = "";
     bool is_there;
@@ -154,7 +155,7 @@ sweep_below(struct watch *w, const char *path)
     char prefix[FILE_URI_PATH_MAX + 2];
 
     snprintf(prefix, sizeof(prefix), "%s/", path);
-    return sweep(w, prefix);
+    return sweep_deleted(w, prefix);
 }
 
 /* Folders that the scan still has to read. */
@@ -165,7 +166,7 @@ struct folders {
 };
 
 static bool
-push(struct watch *w, struct folders *folders, const char *path)
+push_folder(struct watch *w, struct folders *folders, const char *path)
 {
     if (folders->n == folders->room) {
         size_t room = folders->room ? 2 * folders->room : 64;
@@ -208,7 +209,7 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
     switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
     case DIRECTORY_TREE_FOUND:
         if (S_ISDIR(st.st_mode))
-            return push(w, folders, path);
+            return push_folder(w, folders, path);
         return !with_files || !S_ISREG(st.st_mode) ||
                look_at_file(w, path, dir_fd, name, &st);
     case DIRECTORY_TREE_FAILED:
@@ -226,7 +227,7 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
 /* Opens a folder, and watches it before its names are read: later files cause
  * events, the reading finds earlier ones. `*fd` -1: passed over. */
 static bool
-enter(struct watch *w, const char *path, bool with_files, int *fd)
+enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
 {
     struct stat st;
 
@@ -263,7 +264,7 @@ scan_folder(struct watch *w, struct folders *folders, const char *path,
     bool is_good;
     int fd;
 
-    if (!enter(w, path, with_files, &fd))
+    if (!enter_folder(w, path, with_files, &fd))
         return false;
     if (fd < 0)
         return true;
@@ -281,10 +282,10 @@ scan_folder(struct watch *w, struct folders *folders, const char *path,
 /* Reads all folders from `path` on. With `with_files`, looks at their files and
  * reports posted ones that are gone. */
 static bool
-scan(struct watch *w, const char *path, bool with_files)
+scan_one_folder(struct watch *w, const char *path, bool with_files)
 {
     struct folders folders = {NULL};
-    bool is_good = push(w, &folders, path);
+    bool is_good = push_folder(w, &folders, path);
 
     directory_tree_rest(&w->tree);
     while (is_good && folders.n) {
@@ -311,7 +312,7 @@ looks_at(struct watch *w, const char *path)
     switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
     case DIRECTORY_TREE_FOUND:
         if (S_ISDIR(st.st_mode))
-            return tell_deleted(w, path) && scan(w, path, true) &&
+            return tell_deleted(w, path) && scan_one_folder(w, path, true) &&
                    sweep_below(w, path);
         if (S_ISREG(st.st_mode))
             return look_at_file(w, path, dir_fd, name, &st) &&
@@ -358,7 +359,8 @@ looks_at_all(struct watch *w, bool is_start)
     path_queue_clear(&w->dirty);
     if (w->watches)
         inotify_begin_round(w->watches);
-    if (!scan(w, "", true) || (is_start && !may_be_empty(w)) || !sweep(w, ""))
+    if (!scan_one_folder(w, "", true) || (is_start && !may_be_empty(w)) ||
+        !sweep_deleted(w, ""))
         return false;
     if (w->watches)
         inotify_end_round(w->watches);
@@ -368,5 +370,5 @@ looks_at_all(struct watch *w, bool is_start)
 bool
 looks_at_folders(struct watch *w)
 {
-    return scan(w, "", false);
+    return scan_one_folder(w, "", false);
 }

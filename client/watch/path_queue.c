@@ -31,7 +31,7 @@ path_queue_init(struct path_queue *dirty)
 
 /* Unlinks the first one. */
 static struct path_queue_path *
-pop(struct path_queue *dirty)
+pop_path(struct path_queue *dirty)
 {
     struct path_queue_path *p = dirty->first;
 
@@ -50,7 +50,7 @@ path_queue_clear(struct path_queue *dirty)
 {
     struct path_queue_path *p;
 
-    while ((p = pop(dirty)))
+    while ((p = pop_path(dirty)))
         free(p);
 }
 
@@ -82,7 +82,7 @@ path_queue_add(struct path_queue *dirty, const char *path)
 bool
 path_queue_take(struct path_queue *dirty, char path[FILE_URI_PATH_MAX + 1])
 {
-    struct path_queue_path *p = pop(dirty);
+    struct path_queue_path *p = pop_path(dirty);
 
     if (!p)
         return false;

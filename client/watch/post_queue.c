@@ -97,7 +97,7 @@ post_queue_is_due(const struct post_queue *outbox)
 }
 
 static void
-forget(struct post_queue *outbox)
+forget_post(struct post_queue *outbox)
 {
     if (outbox->to)
         fclose(outbox->to);
@@ -111,7 +111,7 @@ forget(struct post_queue *outbox)
 void
 post_queue_undo(struct post_queue *outbox)
 {
-    forget(outbox);
+    forget_post(outbox);
     if (outbox->ledger)
         watch_db_undo(outbox->ledger);
 }
@@ -132,14 +132,14 @@ post_queue_seal(struct post_queue *outbox)
         is_good = false;
         problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
     }
-    forget(outbox);
+    forget_post(outbox);
     return is_good;
 }
 
 /* Posting */
 
 static enum post_queue_result
-fail(struct post_queue *outbox)
+fail_post(struct post_queue *outbox)
 {
     problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
     return POST_QUEUE_FAILED;
@@ -156,7 +156,7 @@ note_posted(struct post_queue *outbox, const struct watch_db_post *post,
     snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
              receipt->position);
     if (!watch_db_posted(outbox->ledger, epoch, &is_new_log))
-        return fail(outbox);
+        return fail_post(outbox);
     outbox->on_posted(receipt, post->n_entries, outbox->user);
     if (!is_new_log)
         return POST_QUEUE_DONE;
@@ -258,7 +258,7 @@ post_queue_deliver(struct post_queue *outbox)
     bool is_there;
 
     if (!watch_db_unfinished(outbox->ledger, &post, &is_there))
-        return fail(outbox);
+        return fail_post(outbox);
     if (!is_there)
         return POST_QUEUE_DONE;
     result = send_post(outbox, &post);

@@ -136,7 +136,7 @@ should_stop(void *user)
 /* Posting */
 
 static bool
-deliver(struct watch *w)
+deliver_posts(struct watch *w)
 {
     switch (post_queue_deliver(&w->outbox)) {
     case POST_QUEUE_DONE:
@@ -157,7 +157,7 @@ deliver(struct watch *w)
 /* Posts the gathered changes. For deletions the directory must still be there:
  * if it is gone or another one, its missing files mean nothing. */
 static bool
-flush(struct watch *w)
+flush_changes(struct watch *w)
 {
     if (post_queue_is_empty(&w->outbox))
         return watch_db_save(w->ledger) || watch_ledger_failed(w);
@@ -167,13 +167,13 @@ flush(struct watch *w)
         if (!directory_tree_is_there(&w->tree))
             return watch_gone(w);
     }
-    return post_queue_seal(&w->outbox) && deliver(w);
+    return post_queue_seal(&w->outbox) && deliver_posts(w);
 }
 
 bool
 watch_go_on(struct watch *w)
 {
-    if (post_queue_is_due(&w->outbox) && !flush(w))
+    if (post_queue_is_due(&w->outbox) && !flush_changes(w))
         return false;
     return ++w->n_looks % LOOKS_PER_HEARING || watch_hear(w);
 }
@@ -222,11 +222,11 @@ look_at_next(struct watch *w, bool *is_quiet)
     if (path_queue_take(&w->dirty, path))
         return looks_at(w, path);
     *is_quiet = true;
-    return flush(w);
+    return flush_changes(w);
 }
 
 static bool
-run(struct watch *w)
+run_watch(struct watch *w)
 {
     bool is_quiet = false;
 
@@ -235,7 +235,7 @@ run(struct watch *w)
             return false;
         w->options.on_ready(inotify_count(w->watches), w->options.user);
     }
-    if (!deliver(w) || !looks_at_all(w, true))
+    if (!deliver_posts(w) || !looks_at_all(w, true))
         return false;
     for (;;) {
         if (!look_at_next(w, &is_quiet))
@@ -370,7 +370,7 @@ watch_run(struct watch *watch)
 {
     enum watch_end end = WATCH_GOOD;
 
-    if (open_all(watch) && !run(watch) && watch->is_gone)
+    if (open_all(watch) && !run_watch(watch) && watch->is_gone)
         watch_fail(watch,
                    "%s, or a file system in it, was removed, moved or "
                    "unmounted; nothing of that is posted",

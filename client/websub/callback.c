@@ -209,7 +209,7 @@ listen_at(const char *host, const char *port, unsigned *real_port)
 
 /* Takes over `fd`. */
 static bool
-start(struct td_callback *callback, int fd)
+start_peer(struct td_callback *callback, int fd)
 {
     struct handle_loop *loop = callback->client->loop;
 
@@ -286,7 +286,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
         goto out;
     }
     rc = STATUS_MEMORY;
-    if (!start(c, fd)) {
+    if (!start_peer(c, fd)) {
         client_fail(client, rc, "no memory, or no descriptors");
         goto out;
     }

@@ -77,7 +77,7 @@ is_known(struct delivery_queue *d, const struct remembered *new,
 }
 
 static bool
-grow(struct delivery_queue *d)
+grow_ring(struct delivery_queue *d)
 {
     size_t size = d->ring_size ? 2 * d->ring_size : REMEMBERED_FIRST;
     struct remembered *ring;
@@ -96,13 +96,13 @@ grow(struct delivery_queue *d)
 }
 
 static void
-remember(struct delivery_queue *d, const struct remembered *new)
+remember_delivery(struct delivery_queue *d, const struct remembered *new)
 {
     bool is_full = d->n_remembered == d->ring_size;
 
     if (is_full &&
         (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
-        is_full = !grow(d);
+        is_full = !grow_ring(d);
     if (d->ring_size == 0)
         return; /* no memory: it will not know a repeat */
     d->ring[d->at] = *new;
@@ -256,7 +256,7 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
         reply->status = 503;
         return;
     }
-    remember(d, &new);
+    remember_delivery(d, &new);
     *d->end = delivery;
     d->end = &delivery->next;
     timer_start(d->hand_over, 0);

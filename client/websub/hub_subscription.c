@@ -66,7 +66,7 @@ struct hub_subscription {
 /* The one function that changes the state; the diagram is hub_subscription.h's.
  */
 static void
-enter(struct hub_subscription *l, enum lease_state state)
+enter_state(struct hub_subscription *l, enum lease_state state)
 {
     timer_stop(l->wait);
     if (state == STATE_ASKED)
@@ -82,8 +82,8 @@ enter(struct hub_subscription *l, enum lease_state state)
 
 /* Reports an event. False: the callee freed the lease. */
 static bool
-tell(struct hub_subscription *l, enum hub_subscription_event event,
-     const struct problem *why)
+report_event(struct hub_subscription *l, enum hub_subscription_event event,
+             const struct problem *why)
 {
     bool is_freed = false;
 
@@ -96,12 +96,12 @@ tell(struct hub_subscription *l, enum hub_subscription_event event,
 }
 
 static void
-fail(struct hub_subscription *l, const struct problem *why)
+fail_subscription(struct hub_subscription *l, const struct problem *why)
 {
     struct problem copy = *why;
 
-    enter(l, STATE_OVER);
-    tell(l, HUB_SUBSCRIPTION_FAILED, &copy);
+    enter_state(l, STATE_OVER);
+    report_event(l, HUB_SUBSCRIPTION_FAILED, &copy);
 }
 
 static void
@@ -112,14 +112,14 @@ on_tell(void *user)
     bool is_doubted = l->is_doubted && l->state == STATE_ACTIVE;
 
     l->is_verified = l->is_doubted = false;
-    if (is_verified && !tell(l, HUB_SUBSCRIPTION_ACTIVE, &l->why))
+    if (is_verified && !report_event(l, HUB_SUBSCRIPTION_ACTIVE, &l->why))
         return;
-    if (is_doubted && !tell(l, HUB_SUBSCRIPTION_DOUBTED, &l->why))
+    if (is_doubted && !report_event(l, HUB_SUBSCRIPTION_DOUBTED, &l->why))
         return;
     if (l->is_denied)
-        tell(l, HUB_SUBSCRIPTION_DENIED, &l->why);
+        report_event(l, HUB_SUBSCRIPTION_DENIED, &l->why);
     else if (l->is_left)
-        tell(l, HUB_SUBSCRIPTION_LEFT, &l->why);
+        report_event(l, HUB_SUBSCRIPTION_LEFT, &l->why);
 }
 
 /* Asking */
@@ -135,7 +135,7 @@ on_subscribed(const struct subscription_request_end *end, void *user)
     if (end->why.rc) {
         /* Verified already: then the answer does not matter. */
         if (l->state == STATE_ASKING)
-            fail(l, &end->why);
+            fail_subscription(l, &end->why);
         return;
     }
     if (!end->has_secret)
@@ -145,19 +145,19 @@ on_subscribed(const struct subscription_request_end *end, void *user)
         l->moved = strdup(end->moved);
     }
     if (l->state == STATE_ASKING) {
-        enter(l, STATE_ASKED);
-        tell(l, HUB_SUBSCRIPTION_ACCEPTED, &end->why);
+        enter_state(l, STATE_ASKED);
+        report_event(l, HUB_SUBSCRIPTION_ACCEPTED, &end->why);
     }
 }
 
 /* Leaving */
 
-static void leave(struct hub_subscription *l);
+static void leave_hub(struct hub_subscription *l);
 
 static void
 on_left(struct hub_subscription *l)
 {
-    enter(l, STATE_OVER);
+    enter_state(l, STATE_OVER);
     l->is_left = true;
     timer_start(l->tell, 0);
 }
@@ -165,7 +165,7 @@ on_left(struct hub_subscription *l)
 static void
 leave_later(struct hub_subscription *l)
 {
-    enter(l, STATE_LEAVING);
+    enter_state(l, STATE_LEAVING);
     if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
         on_left(l);
     else
@@ -189,7 +189,7 @@ on_unsubscribed(const struct subscription_request_end *end, void *user)
 }
 
 static void
-leave(struct hub_subscription *l)
+leave_hub(struct hub_subscription *l)
 {
     const struct subscription_request_plan plan = {
         .mode = WEBSUB_UNSUBSCRIBE,
@@ -198,7 +198,7 @@ leave(struct hub_subscription *l)
         .callback = route_url(l->route),
     };
 
-    enter(l, STATE_LEAVING);
+    enter_state(l, STATE_LEAVING);
     l->n_attempts++;
     l->request = subscription_request_start(callback_client(l->plan.callback),
                                             &plan, on_unsubscribed, l);
@@ -216,13 +216,13 @@ on_wait(void *user)
         if (l->n_attempts >= LEAVE_ATTEMPTS || clock_steady_ms() >= l->end_ms)
             on_left(l);
         else
-            leave(l);
+            leave_hub(l);
         return;
     }
     problem_clear(&why);
     problem(&why, STATUS_UNREACHABLE,
             "the hub %s accepted the request, but has not verified it", l->hub);
-    fail(l, &why);
+    fail_subscription(l, &why);
 }
 
 /* Requests of the hub */
@@ -277,7 +277,7 @@ confirm_subscription(struct hub_subscription *l,
         l->state != STATE_ACTIVE)
         return false;
     set_lease(l, form);
-    enter(l, STATE_ACTIVE);
+    enter_state(l, STATE_ACTIVE);
     l->is_verified = true;
     timer_start(l->tell, 0);
     return true;
@@ -310,7 +310,7 @@ take_denial(struct hub_subscription *l, const struct urlencoded_data *form)
     l->is_doubted = l->state == STATE_ACTIVE;
     l->is_denied = !l->is_doubted;
     if (l->is_denied)
-        enter(l, STATE_OVER);
+        enter_state(l, STATE_OVER);
     timer_start(l->tell, 0);
     return true;
 }
@@ -453,7 +453,7 @@ hub_subscription_leave(struct hub_subscription *l, bool is_shut)
     l->is_shut = is_shut;
     subscription_request_free(l->request);
     l->request = NULL;
-    leave(l);
+    leave_hub(l);
 }
 
 bool

@@ -141,7 +141,7 @@ peers_forget(struct td_callback *callback, const struct route *route)
 
 /* Gives the client all its time again. */
 static void
-renew(struct peer *c)
+renew_patience(struct peer *c)
 {
     c->is_late = false;
     timer_start(c->timer, PATIENCE_MS);
@@ -183,7 +183,7 @@ reason_of(unsigned status)
 /* Answers the request, and awaits the next one unless this one is the last. A
  * browser must never take the text for a page (W-058). */
 static void
-answer(struct peer *c, unsigned status, struct slice text)
+send_answer(struct peer *c, unsigned status, struct slice text)
 {
     char date[HTTPDATE_SIZE];
 
@@ -202,28 +202,28 @@ answer(struct peer *c, unsigned status, struct slice text)
                    c->is_last ? "close" : "keep-alive");
     buf_add_slice(&c->out, text);
     c->phase = c->is_last ? PHASE_LINGER : PHASE_HEAD;
-    renew(c);
+    renew_patience(c);
 }
 
 /* Answers, and reads no further request, as its begin is unknown. */
 static void
-refuse(struct peer *c, unsigned status, const char *text)
+refuse_request(struct peer *c, unsigned status, const char *text)
 {
     drop_body(c);
     c->is_last = true;
-    answer(c, status, slice_of(text));
+    send_answer(c, status, slice_of(text));
 }
 
 /* Drops the first `size` bytes that were read. */
 static void
-consume(struct peer *c, size_t size)
+consume_bytes(struct peer *c, size_t size)
 {
     c->in_size -= size;
     memmove(c->in, c->in + size, c->in_size);
 }
 
 static struct slice
-field(const struct request_head *h, const char *name)
+head_field(const struct request_head *h, const char *name)
 {
     size_t at = 0;
     const struct request_field *f = request_head_field(h, name, &at);
@@ -239,12 +239,12 @@ hand_over(struct peer *c, const struct request_head *h)
     struct arrival arrival = {
         .is_post = slice_is(h->method, "POST"),
         .query = h->query,
-        .type = field(h, "Content-Type"),
-        .signature = field(h, "X-Hub-Signature"),
-        .delivery_id = field(h, "Tidings-Delivery"),
-        .webhook_id = field(h, "webhook-id"),
-        .webhook_timestamp = field(h, "webhook-timestamp"),
-        .webhook_signature = field(h, "webhook-signature"),
+        .type = head_field(h, "Content-Type"),
+        .signature = head_field(h, "X-Hub-Signature"),
+        .delivery_id = head_field(h, "Tidings-Delivery"),
+        .webhook_id = head_field(h, "webhook-id"),
+        .webhook_timestamp = head_field(h, "webhook-timestamp"),
+        .webhook_signature = head_field(h, "webhook-signature"),
         .body = c->body,
     };
     struct reply reply = {.status = 404};
@@ -254,7 +254,7 @@ hand_over(struct peer *c, const struct request_head *h)
     c->route = NULL;
     buf_init(&reply.text, REQUEST_TARGET_MAX);
     route->fn(&arrival, &reply, route->user);
-    answer(c, reply.status, buf_slice(&reply.text));
+    send_answer(c, reply.status, buf_slice(&reply.text));
     c->out.failed |= reply.text.failed;
     buf_fini(&reply.text);
     buf_fini(&arrival.body);
@@ -272,18 +272,18 @@ share_of(const struct route *route)
 static void
 refuse_long(struct peer *c)
 {
-    refuse(c, 413, "the body is longer than is taken here");
+    refuse_request(c, 413, "the body is longer than is taken here");
 }
 
 static void
 refuse_now(struct peer *c)
 {
-    refuse(c, 503, "too many bodies are under way: try again later");
+    refuse_request(c, 503, "too many bodies are under way: try again later");
 }
 
 /* Keeps `data` of the body. False: the body was refused. */
 static bool
-keep(struct peer *c, struct slice data)
+keep_bytes(struct peer *c, struct slice data)
 {
     struct td_callback *callback = c->callback;
     size_t before = c->body.capacity;
@@ -303,7 +303,7 @@ keep(struct peer *c, struct slice data)
     c->n_progress += data.size;
     if (c->n_progress >= PROGRESS_BYTES) {
         c->n_progress = 0;
-        renew(c);
+        renew_patience(c);
     }
     return true;
 }
@@ -320,7 +320,7 @@ read_plain(struct peer *c, struct slice *bytes)
     bytes->data += data.size;
     bytes->size -= data.size;
     c->left -= data.size;
-    return keep(c, data) && !c->left;
+    return keep_bytes(c, data) && !c->left;
 }
 
 /* The same. */
@@ -333,7 +333,7 @@ read_chunked(struct peer *c, struct slice *bytes)
     for (;;)
         switch (chunked_read(&c->chunked, bytes, &data, &why)) {
         case CHUNKED_DATA:
-            if (!keep(c, data))
+            if (!keep_bytes(c, data))
                 return false;
             break;
         case CHUNKED_MORE:
@@ -341,7 +341,7 @@ read_chunked(struct peer *c, struct slice *bytes)
         case CHUNKED_END:
             return true;
         case CHUNKED_BROKEN:
-            refuse(c, 400, why.text);
+            refuse_request(c, 400, why.text);
             return false;
         }
 }
@@ -358,16 +358,16 @@ take_body(struct peer *c)
     if (!bytes.size)
         return false;
     if (!c->route) {
-        refuse(c, 404, "");
+        refuse_request(c, 404, "");
     } else if (!(c->is_chunked ? read_chunked(c, &bytes)
                                : read_plain(c, &bytes))) {
         c->in_size = c->head_size;
     } else if (request_head_read(&h, (struct slice){c->in, c->head_size}, &seen,
                                  &why)) {
-        refuse(c, 400, why.text); /* cannot be: it was parsed before */
+        refuse_request(c, 400, why.text); /* cannot be: it was parsed before */
     } else {
         hand_over(c, &h);
-        consume(c, c->in_size - bytes.size);
+        consume_bytes(c, c->in_size - bytes.size);
     }
     return c->phase != PHASE_BODY;
 }
@@ -398,17 +398,17 @@ refuse_head(struct peer *c, const struct request_head *h)
 
     c->is_last = !h->is_kept || has_body;
     if (h->is_https)
-        refuse(c, 400, "https:// on a connection without TLS");
+        refuse_request(c, 400, "https:// on a connection without TLS");
     else if (!is_known_method(h->method))
-        refuse(c, 501, "no such method");
+        refuse_request(c, 501, "no such method");
     else if (!route)
-        answer(c, 404, SLICE(""));
+        send_answer(c, 404, SLICE(""));
     else if (!is_post && !slice_is(h->method, "GET"))
-        answer(c, 405, SLICE(""));
+        send_answer(c, 405, SLICE(""));
     else if (!is_post && has_body)
-        refuse(c, 400, "this method takes no body");
+        refuse_request(c, 400, "this method takes no body");
     else if (is_post && !h->is_chunked && !h->has_length)
-        refuse(c, 411, "a delivery needs a Content-Length, or chunks");
+        refuse_request(c, 411, "a delivery needs a Content-Length, or chunks");
     else if (h->length > route->max_bytes)
         refuse_long(c);
     else if (h->length > BODIES_MAX - c->callback->n_bodies ||
@@ -435,16 +435,16 @@ take_head(struct peer *c)
     if (rc == STATUS_AGAIN)
         return false;
     if (rc) {
-        refuse(c, h.refusal, why.text);
+        refuse_request(c, h.refusal, why.text);
         return true;
     }
     if (refuse_head(c, &h)) {
-        consume(c, h.size);
+        consume_bytes(c, h.size);
         return true;
     }
     if (!h.is_chunked && !h.length) {
         hand_over(c, &h);
-        consume(c, h.size);
+        consume_bytes(c, h.size);
         return true;
     }
     buf_init(&c->body, h.is_chunked ? c->route->max_bytes : (size_t)h.length);
@@ -454,7 +454,7 @@ take_head(struct peer *c)
     c->n_progress = 0;
     c->head_size = h.size;
     c->phase = PHASE_BODY;
-    renew(c);
+    renew_patience(c);
     if (h.is_continue && c->in_size == h.size)
         BUF_ADD(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
     return true;
@@ -471,7 +471,7 @@ is_stuck(const struct peer *c)
 /* Sends as much of `out` as the socket takes. False: it closed the connection.
  */
 static bool
-flush(struct peer *c)
+flush_answer(struct peer *c)
 {
     ssize_t n = -1;
 
@@ -499,7 +499,7 @@ flush(struct peer *c)
 /* Handles the bytes in `in`, as far as possible now. False: more has to come.
  */
 static bool
-take(struct peer *c)
+take_request(struct peer *c)
 {
     switch (c->phase) {
     case PHASE_HEAD:
@@ -519,9 +519,9 @@ static bool
 go_on(struct peer *c)
 {
     do {
-        if (is_stuck(c) && !flush(c))
+        if (is_stuck(c) && !flush_answer(c))
             return false;
-    } while (!is_stuck(c) && take(c));
+    } while (!is_stuck(c) && take_request(c));
 
     if (c->drained > LINGER_BYTES) {
         peer_close(c);
@@ -533,7 +533,7 @@ go_on(struct peer *c)
 
 /* Reads once. False: it closed the connection. `*n`: bytes. */
 static bool
-receive(struct peer *c, ssize_t *n)
+receive_bytes(struct peer *c, ssize_t *n)
 {
     *n = recv(c->fd, c->in + c->in_size, IN_SIZE - c->in_size, 0);
     if (!*n || (*n < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -543,7 +543,7 @@ receive(struct peer *c, ssize_t *n)
     if (*n < 0)
         *n = 0;
     if (*n > 0 && c->phase == PHASE_HEAD && !c->in_size)
-        renew(c); /* a head begins */
+        renew_patience(c); /* a head begins */
     c->in_size += (size_t)*n;
     return true;
 }
@@ -555,7 +555,7 @@ on_ready(int events, void *user)
     ssize_t n;
 
     (void)events;
-    if (is_stuck(c) || receive(c, &n))
+    if (is_stuck(c) || receive_bytes(c, &n))
         go_on(c);
 }
 
@@ -569,7 +569,7 @@ on_timer(void *user)
 
     c->is_late = true;
     while (c->is_late && n > 0 && c->phase != PHASE_LINGER && !is_stuck(c))
-        if (!receive(c, &n) || !go_on(c))
+        if (!receive_bytes(c, &n) || !go_on(c))
             return;
     if (!c->is_late)
         return;
@@ -578,7 +578,7 @@ on_timer(void *user)
         peer_close(c);
         return;
     }
-    refuse(c, 408, "too little of the request came in time");
+    refuse_request(c, 408, "too little of the request came in time");
     go_on(c);
 }
 
@@ -607,6 +607,6 @@ peer_new(struct td_callback *callback, int fd)
         peer_close(c);
         return;
     }
-    renew(c);
+    renew_patience(c);
     descriptor_set(c->descriptor, READY_READ);
 }

@@ -77,12 +77,12 @@ struct td_subscriber {
     bool *is_freed; /* set for the function that calls back */
 };
 
-static void seek(void *user);
+static void seek_topic(void *user);
 
 /* Reports a state. False: the callee freed the subscriber. */
 static bool
-tell(struct td_subscriber *s, enum td_subscription_state state,
-     const char *detail)
+report_state(struct td_subscriber *s, enum td_subscription_state state,
+             const char *detail)
 {
     bool is_freed = false;
 
@@ -98,7 +98,7 @@ tell(struct td_subscriber *s, enum td_subscription_state state,
 
 /* The one function that changes the state; the diagram is above. */
 static void
-enter(struct td_subscriber *s, enum state state)
+enter_state(struct td_subscriber *s, enum state state)
 {
     timer_stop(s->timer);
     topic_search_free(s->search);
@@ -121,17 +121,17 @@ enter(struct td_subscriber *s, enum state state)
 
 /* Reports trouble, and tries again later. */
 static void
-retry(struct td_subscriber *s, const struct problem *why)
+retry_later(struct td_subscriber *s, const struct problem *why)
 {
     uint64_t ms = pause_take(&s->pause_ms, PAUSE_MOST);
 
     if (ms < (uint64_t)why->retry_after_s * 1000)
         ms = (uint64_t)why->retry_after_s * 1000;
     s->n_failed++;
-    enter(s, STATE_PAUSING);
+    enter_state(s, STATE_PAUSING);
     s->waits_ms = ms < PAUSE_MOST ? (unsigned)ms : PAUSE_MOST;
     timer_start(s->timer, s->waits_ms);
-    tell(s, TD_TROUBLE, why->text);
+    report_state(s, TD_TROUBLE, why->text);
 }
 
 /* Copies `why`, which may be the lease's. */
@@ -140,8 +140,8 @@ be_denied(struct td_subscriber *s, const struct problem *why)
 {
     struct problem copy = *why;
 
-    enter(s, STATE_OVER);
-    tell(s, TD_DENIED, copy.text);
+    enter_state(s, STATE_OVER);
+    report_state(s, TD_DENIED, copy.text);
 }
 
 /* Leaving */
@@ -175,8 +175,8 @@ on_left(struct td_subscriber *s, struct hub_subscription *lease)
             s->leaving[i] = NULL;
     hub_subscription_free(lease);
     if (s->state == STATE_ENDING && !is_leaving(s)) {
-        enter(s, STATE_OVER);
-        tell(s, TD_ENDED, "");
+        enter_state(s, STATE_OVER);
+        report_state(s, TD_ENDED, "");
     }
 }
 
@@ -195,12 +195,12 @@ is_proof(const struct td_subscriber *s, const struct problem *why)
 
 /* W-073: renews when about a quarter of the lease is left. */
 static void
-hold(struct td_subscriber *s)
+hold_subscription(struct td_subscriber *s)
 {
     uint64_t ms = hub_subscription_lease_seconds(s->current) * 1000;
     uint64_t spread = ms / 5;
 
-    enter(s, STATE_HOLDING);
+    enter_state(s, STATE_HOLDING);
     s->n_failed = 0;
     s->pause_ms = PAUSE_FIRST;
     ms = ms * 13 / 20 +
@@ -223,10 +223,10 @@ on_active(struct td_subscriber *s, struct hub_subscription *lease)
         return; /* a repeat for the old lease, during its renewal */
     }
     s->was_active = true;
-    hold(s);
+    hold_subscription(s);
     snprintf(seconds, sizeof(seconds), "%llu",
              (unsigned long long)hub_subscription_lease_seconds(lease));
-    tell(s, TD_ACTIVE, seconds);
+    report_state(s, TD_ACTIVE, seconds);
 }
 
 static void
@@ -235,7 +235,7 @@ on_failed(struct td_subscriber *s, const struct problem *why)
     if ((why->rc == STATUS_REFUSED && !s->was_active) || is_proof(s, why))
         be_denied(s, why);
     else
-        retry(s, why);
+        retry_later(s, why);
 }
 
 /* Asks the hub at once. But if a request is under way, or the subscriber pauses
@@ -254,8 +254,8 @@ on_doubted(struct td_subscriber *s, const struct hub_subscription *lease,
              "somebody says that the hub denies the subscription%s%s: asking "
              "the hub",
              why->text[0] ? ": " : "", why->text);
-    if (tell(s, TD_TROUBLE, text) && s->state == STATE_HOLDING)
-        seek(s);
+    if (report_state(s, TD_TROUBLE, text) && s->state == STATE_HOLDING)
+        seek_topic(s);
 }
 
 static void
@@ -287,7 +287,7 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
     switch (event) {
     case HUB_SUBSCRIPTION_ACCEPTED:
         if (is_ours)
-            tell(s, TD_REQUESTED, "");
+            report_state(s, TD_REQUESTED, "");
         break;
     case HUB_SUBSCRIPTION_ACTIVE:
         on_active(s, lease);
@@ -313,7 +313,7 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
 /* Discovery */
 
 static void
-ask(struct td_subscriber *s, const struct topic *topic)
+ask_hub(struct td_subscriber *s, const struct topic *topic)
 {
     /* The next one after each failure. */
     const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
@@ -335,11 +335,11 @@ ask(struct td_subscriber *s, const struct topic *topic)
     plan.hub = s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0
                    ? s->moved_to
                    : hub;
-    enter(s, STATE_ASKING);
+    enter_state(s, STATE_ASKING);
     s->next = s->hub ? hub_subscription_new(&plan) : NULL;
     if (!s->next) {
         problem_memory(&why);
-        retry(s, &why);
+        retry_later(s, &why);
     }
 }
 
@@ -355,26 +355,26 @@ on_found(const struct problem *why, struct topic *found, void *user)
         return;
     }
     if (why->rc) {
-        retry(s, why);
+        retry_later(s, why);
         return;
     }
     *found = (struct topic){.self = NULL};
-    if (tell(s, TD_DISCOVERED, topic.self) && s->state == STATE_SEEKING)
-        ask(s, &topic);
+    if (report_state(s, TD_DISCOVERED, topic.self) && s->state == STATE_SEEKING)
+        ask_hub(s, &topic);
     topic_fini(&topic);
 }
 
 static void
-seek(void *user)
+seek_topic(void *user)
 {
     struct td_subscriber *s = user;
     struct problem why = {.rc = STATUS_OK};
 
-    enter(s, STATE_SEEKING);
+    enter_state(s, STATE_SEEKING);
     s->search = topic_find(s->client, s->topic_url, on_found, s);
     if (!s->search) {
         problem_memory(&why);
-        retry(s, &why);
+        retry_later(s, &why);
     }
 }
 
@@ -385,10 +385,10 @@ on_timer(void *user)
     struct td_subscriber *s = user;
 
     if (s->state == STATE_ENDING) {
-        enter(s, STATE_OVER);
-        tell(s, TD_ENDED, "");
+        enter_state(s, STATE_OVER);
+        report_state(s, TD_ENDED, "");
     } else {
-        seek(s);
+        seek_topic(s);
     }
 }
 
@@ -431,7 +431,7 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
         td_subscriber_close(s);
         return problem_memory(&client->problem);
     }
-    enter(s, STATE_PAUSING);
+    enter_state(s, STATE_PAUSING);
     timer_start(s->timer, 0);
     *subscriber = s;
     return STATUS_OK;
@@ -479,7 +479,7 @@ td_subscriber_end(struct td_subscriber *s)
     if (s->state == STATE_ENDING || s->state == STATE_OVER)
         return;
     s->current = s->next = NULL;
-    enter(s, STATE_ENDING);
+    enter_state(s, STATE_ENDING);
     if (next && hub_subscription_is_active(next))
         let_go(s, next, true);
     else

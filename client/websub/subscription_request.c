@@ -30,7 +30,7 @@ struct subscription_request {
     struct slice sent;
 };
 
-static bool post(struct subscription_request *r);
+static bool post_request(struct subscription_request *r);
 
 bool
 subscription_request_is_safe(const char *hub)
@@ -60,7 +60,7 @@ subscription_request_is_safe(const char *hub)
 
 /* A line of the answer's body, for messages. */
 static struct slice
-reason(const struct fetch_answer *answer)
+reason_of(const struct fetch_answer *answer)
 {
     struct slice text = buf_slice(&answer->body);
     size_t size = 0;
@@ -72,10 +72,10 @@ reason(const struct fetch_answer *answer)
 }
 
 static void
-judge(const struct subscription_request *r, const struct fetch_answer *answer,
-      struct problem *why)
+judge_answer(const struct subscription_request *r,
+             const struct fetch_answer *answer, struct problem *why)
 {
-    struct slice text = reason(answer);
+    struct slice text = reason_of(answer);
 
     why->http_status = answer->status;
     why->retry_after_s = answer->retry_after_s;
@@ -92,7 +92,8 @@ judge(const struct subscription_request *r, const struct fetch_answer *answer,
 
 /* 307 and 308: sends the same request to the other hub. False: no valid URL. */
 static bool
-redirect(struct subscription_request *r, const struct fetch_answer *answer)
+follow_redirect(struct subscription_request *r,
+                const struct fetch_answer *answer)
 {
     struct buf url;
     bool is_on_its_way = false;
@@ -109,7 +110,7 @@ redirect(struct subscription_request *r, const struct fetch_answer *answer)
             free(r->hub);
             r->hub = hub;
             r->is_for_good = r->is_for_good && answer->status == 308;
-            is_on_its_way = post(r);
+            is_on_its_way = post_request(r);
         }
     }
     buf_fini(&url);
@@ -123,10 +124,10 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
     struct subscription_request_end told = {.why = *end};
 
     r->fetch = NULL;
-    if (!end->rc && redirect(r, answer))
+    if (!end->rc && follow_redirect(r, answer))
         return;
     if (!end->rc)
-        judge(r, answer, &told.why);
+        judge_answer(r, answer, &told.why);
     else if (end->rc != STATUS_MEMORY)
         problem(&told.why, end->rc, "the hub %s: %s", r->hub, end->text);
     told.hub = r->hub;
@@ -137,7 +138,7 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
 }
 
 static bool
-post(struct subscription_request *r)
+post_request(struct subscription_request *r)
 {
     const char *const headers[] = {
         "Content-Type: application/x-www-form-urlencoded", NULL};
@@ -187,7 +188,7 @@ subscription_request_start(struct td_client *client,
     r->callback = strdup(plan->callback);
     r->secret = plan->secret ? strdup(plan->secret) : NULL;
     if (!r->hub || !r->topic || !r->callback || (plan->secret && !r->secret) ||
-        !post(r)) {
+        !post_request(r)) {
         subscription_request_free(r);
         return NULL;
     }

@@ -42,7 +42,7 @@ topic_fini(struct topic *topic)
 
 /* Copies a usable URL; NULL: it is not one, or there is no memory. */
 static char *
-usable(struct topic_search *search, struct slice url)
+is_usable(struct topic_search *search, struct slice url)
 {
     char *copy;
 
@@ -72,7 +72,7 @@ add_hub(struct topic_search *search, struct slice url)
             return;
     if (t->n_hubs == TOPIC_HUBS_MAX)
         return;
-    hub = usable(search, url);
+    hub = is_usable(search, url);
     if (!hub)
         return;
     for (; is_https(hub) && at > 0 && !is_https(t->hubs[at - 1]); at--)
@@ -85,7 +85,7 @@ static void
 set_self(struct topic_search *search, struct slice url)
 {
     if (!search->topic.self)
-        search->topic.self = usable(search, url);
+        search->topic.self = is_usable(search, url);
 }
 
 static void
@@ -126,7 +126,7 @@ on_link(const struct pagelink *link, void *user)
 
 /* Reads the headers of the answer. */
 static void
-look(struct topic_search *search, const struct fetch_answer *answer)
+look_at_answer(struct topic_search *search, const struct fetch_answer *answer)
 {
     if (search->has_looked)
         return;
@@ -144,7 +144,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct topic_search *search = user;
 
-    look(search, answer);
+    look_at_answer(search, answer);
     if (answer->status / 100 != 2)
         return false; /* the rest of a refusal does not matter */
     if (search->is_over || search->is_memory)
@@ -157,7 +157,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
 /* Sets the result, after all of the answer has come. */
 static enum status
-judge(struct topic_search *search, struct problem *why)
+judge_links(struct topic_search *search, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -191,13 +191,13 @@ on_end(struct fetch_answer *answer, const struct problem *end, void *user)
 
     search->fetch = NULL;
     if (!why.rc)
-        look(search, answer);
+        look_at_answer(search, answer);
     if (is_answered && why.http_status / 100 != 2) {
         problem(&why, fetch_meaning(why.http_status), "%s: status %u",
                 answer->url, why.http_status);
     } else if (is_answered) {
         problem_clear(&why);
-        judge(search, &why);
+        judge_links(search, &why);
     }
     search->on_end(&why, &search->topic, search->user);
     topic_search_free(search);
