@@ -504,12 +504,34 @@ db_begin(struct db *db, struct problem *why)
 }
 
 enum status
+db_begin_firm(struct db *db, bool is_firm, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (db->is_doubtful)
+        rc = db_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
+    if (rc)
+        return rc;
+    db->is_doubtful = false;
+    if (is_firm == db->is_lax)
+        rc = db_exec(db,
+                     is_firm ? "PRAGMA synchronous=FULL"
+                             : "PRAGMA synchronous=NORMAL",
+                     why);
+    if (rc)
+        return rc;
+    db->is_lax = !is_firm;
+    return db_begin(db, why);
+}
+
+enum status
 db_end(struct db *db, enum status rc, struct problem *why)
 {
     if (!rc)
         rc = db_exec(db, "COMMIT", why);
     if (rc)
         db_rollback(db);
+    db->is_doubtful |= rc == STATUS_IO;
     return rc;
 }
 

@@ -56,10 +56,13 @@ struct db {
     sqlite3 *handle;            /* NULL: not open */
     const struct db_kind *kind; /* of db_open_kind, else NULL */
     sqlite3_stmt **statements;  /* kind->n_sql of them; db_close frees them */
-    bool is_damaged; /* since db_open SQLite has reported that the file is no
-                        database, or damaged; stays set after db_close */
-    bool is_exposed; /* other users may open the file, and db_open could not
-                        change its mode */
+    bool is_damaged;  /* since db_open SQLite has reported that the file is no
+                         database, or damaged; stays set after db_close */
+    bool is_exposed;  /* other users may open the file, and db_open could not
+                         change its mode */
+    bool is_lax;      /* synchronous=NORMAL: db_begin_firm */
+    bool is_doubtful; /* a transaction has failed, perhaps in fsync: the WAL may
+                         be damaged. db_begin_firm */
 };
 
 MUST_CHECK enum status db_open(struct db *db, const char *path,
@@ -109,6 +112,16 @@ MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
 
 /* Begins a transaction that writes. */
 MUST_CHECK enum status db_begin(struct db *db, struct problem *why);
+
+/* The same, and decides how firmly its commit is kept, for a writer with a WAL.
+ * `is_firm`: this commit and all earlier ones survive a power failure (an
+ * fsync). Else the kernel has it, so it outlives this process; after a power
+ * failure the WAL ends at an earlier commit. After a failed transaction it
+ * first moves all commits into the file, and begins the WAL anew: frames behind
+ * a damaged one would be lost, however well they were synced, and the next
+ * start might find a commit that was reported as failed. */
+MUST_CHECK enum status db_begin_firm(struct db *db, bool is_firm,
+                                     struct problem *why);
 
 /* Ends the transaction: commits it if `rc` is STATUS_OK; otherwise, or if the
  * commit fails, rolls it back. Returns `rc` or the error of the commit. */

@@ -84,10 +84,8 @@ static const struct db_kind kind = {
 struct mqtt_db {
     pthread_mutex_t mutex; /* protects all below */
     struct db db;
-    bool is_full;     /* synchronous */
-    bool is_doubtful; /* a write has failed: begin_wal_anew */
-    struct buf ends;  /* encoded ends, to write */
-    uint64_t *read;   /* decoded ends, as read */
+    struct buf ends; /* encoded ends, to write */
+    uint64_t *read;  /* decoded ends, as read */
     size_t read_capacity;
 };
 
@@ -126,7 +124,6 @@ mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
     if (!rc && m->db.is_exposed)
         DIAG(DIAG_WARNING, "bridge", "other users may open a database",
              diag_text("file", path));
-    m->is_full = true; /* the setting of DB_SMALL */
     if (rc) {
         mqtt_db_close(m);
         return rc;
@@ -163,57 +160,16 @@ run_write(struct mqtt_db *m, sqlite3_stmt *s, struct problem *why)
     return rc;
 }
 
-/* Transactions */
-
-/* After a disk error a power failure might damage the end of the WAL, and
- * frames behind a damaged one are lost, however well they were synced. So a
- * checkpoint moves the kept rows into the database, and the WAL begins anew. */
-static enum status
-begin_wal_anew(struct mqtt_db *m, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (m->is_doubtful)
-        rc = db_exec(&m->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
-    if (!rc)
-        m->is_doubtful = false;
-    return rc;
-}
-
-static enum status
-begin_transaction(struct mqtt_db *m, bool is_firm, struct problem *why)
-{
-    enum status rc = begin_wal_anew(m, why);
-
-    if (!rc && is_firm != m->is_full) {
-        rc = db_exec(&m->db,
-                     is_firm ? "PRAGMA synchronous=FULL"
-                             : "PRAGMA synchronous=NORMAL",
-                     why);
-        if (!rc)
-            m->is_full = is_firm;
-    }
-    return rc ? rc : db_begin(&m->db, why);
-}
-
-static enum status
-end_transaction(struct mqtt_db *m, enum status rc, struct problem *why)
-{
-    rc = db_end(&m->db, rc, why);
-    m->is_doubtful |= rc == STATUS_IO;
-    return rc;
-}
-
 /* Runs one statement, which has its parameters, in a transaction. */
 static enum status
 write_one(struct mqtt_db *m, sqlite3_stmt *s, bool is_firm, struct problem *why)
 {
-    enum status rc = begin_transaction(m, is_firm, why);
+    enum status rc = db_begin_firm(&m->db, is_firm, why);
 
     if (rc)
         db_reset(s);
     else
-        rc = end_transaction(m, run_write(m, s, why), why);
+        rc = db_end(&m->db, run_write(m, s, why), why);
     return rc;
 }
 
@@ -412,11 +368,11 @@ mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
     if (n == 0)
         return STATUS_OK;
     pthread_mutex_lock(&m->mutex);
-    rc = begin_transaction(m, is_firm, why);
+    rc = db_begin_firm(&m->db, is_firm, why);
     if (!rc) {
         for (size_t i = 0; !rc && i < n; i++)
             rc = keep_lane(m, bridge, &rows[i], why);
-        rc = end_transaction(m, rc, why);
+        rc = db_end(&m->db, rc, why);
     }
     pthread_mutex_unlock(&m->mutex);
     return rc;

@@ -12,17 +12,16 @@
  *
  * How firmly a commit is kept. `PRAGMA synchronous` can only be set outside of
  * a transaction, so it must be known before BEGIN. Ranges need no fsync: they
- * wait in memory and begin_transaction no transaction. Any other row begins one
- * with FULL, which also writes the waiting ranges. If the turn ends without
- * one, hub_db_commit writes the ranges in a transaction of their own with
- * NORMAL.
+ * wait in memory and begin no transaction. Any other row begins one with FULL,
+ * which also writes the waiting ranges. If the turn ends without one,
+ * hub_db_commit writes the ranges in a transaction of their own with NORMAL.
  *
  *   NORMAL   COMMIT appends to the WAL by write(): the kernel has it, and the
  *            next open finds it, whatever kills the process.
  *   FULL     COMMIT appends, then fsyncs the whole file of the WAL: earlier
  *            NORMAL commits are on disk as well, in order. A power failure can
- *            only cut the delete_row behind the last fsync, because SQLite
- * reads a WAL up to its first frame with a wrong checksum.
+ *            only cut the end behind the last fsync, because SQLite reads a
+ *            WAL up to its first frame with a wrong checksum.
  *
  * SQLite makes a checkpoint on this thread when the WAL has 1,000 pages: two
  * fsyncs and 4 MB, every some tens of thousands of deliveries. A dozen commits
@@ -79,7 +78,7 @@ static const char *const steps[] = {
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
     RELAY_DB_STEP, GENERATION_STEP, LOCAL_STEP,
-    /* A part that keeps rows of its own adds its step here, at the delete_row.
+    /* A part that keeps rows of its own adds its step here, at the end.
      */
 };
 
@@ -141,8 +140,6 @@ struct hub_db {
     sqlite3_stmt *statements[STATEMENTS];
     struct list hooks;
     uint64_t last_id;
-    bool is_full;     /* synchronous */
-    bool is_doubtful; /* an fsync has failed, or a write */
 
     /* This turn */
     bool is_open; /* a transaction has begun */
@@ -215,7 +212,6 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
         rc = db_exec(&h->db, "PRAGMA secure_delete=ON", why);
     if (!rc)
         rc = db_migrate(&h->db, steps, N_STEPS, why);
-    h->is_full = true; /* the setting of db_open */
     for (int i = 0; !rc && i < STATEMENTS; i++)
         rc = db_prepare(&h->db, &h->statements[i], sql[i], why);
     if (!rc)
@@ -457,26 +453,10 @@ write_range(struct hub_db *h, uint64_t id, uint64_t after, uint64_t last)
     run_statement(h, SET_RANGE);
 }
 
-/* After a disk error a power failure might damage the delete_row of the WAL,
- * and frames behind a damaged one are lost, however well they were synced. Nor
- * may the next start find a commit there that was reported as failed. So a
- * checkpoint moves the kept rows into the database, and the WAL begins anew. */
-static enum status
-begin_wal_anew(struct hub_db *h, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (h->is_doubtful)
-        rc = db_exec(&h->db, "PRAGMA wal_checkpoint(TRUNCATE)", why);
-    if (!rc)
-        h->is_doubtful = false;
-    return rc;
-}
-
 /* Begins the transaction, and writes the ranges that waited for it: so hub.db
  * receives everything in the order of the calls. */
 static void
-begin_transaction(struct hub_db *h, bool is_full)
+begin_transaction(struct hub_db *h, bool is_firm)
 {
     struct problem why = {""};
     const struct range *ranges = h->ranges;
@@ -484,16 +464,7 @@ begin_transaction(struct hub_db *h, bool is_full)
 
     if (h->is_open || h->has_failed)
         return;
-    rc = begin_wal_anew(h, &why);
-    if (!rc && is_full != h->is_full)
-        rc = db_exec(&h->db,
-                     is_full ? "PRAGMA synchronous=FULL"
-                             : "PRAGMA synchronous=NORMAL",
-                     &why);
-    if (!rc) {
-        h->is_full = is_full;
-        rc = db_exec(&h->db, "BEGIN IMMEDIATE", &why);
-    }
+    rc = db_begin_firm(&h->db, is_firm, &why);
     if (rc) {
         hub_db_fail(h, &why);
         return;
@@ -646,7 +617,7 @@ hub_db_delete_request(struct hub_db *h, uint64_t id)
     delete_row(h, END_REQUEST, id);
 }
 
-/* The delete_row of a turn */
+/* The end of a turn */
 
 void
 hub_db_add_hook(struct hub_db *h, struct hub_db_hook *hook)
@@ -681,8 +652,7 @@ end_turn(struct hub_db *h, bool is_kept)
 void
 hub_db_rollback(struct hub_db *h)
 {
-    if (!sqlite3_get_autocommit(h->db.handle))
-        sqlite3_exec(h->db.handle, "ROLLBACK", NULL, NULL, NULL);
+    db_rollback(&h->db);
     end_turn(h, false);
 }
 
@@ -697,11 +667,9 @@ hub_db_commit(struct hub_db *h, struct problem *why)
     if (!h->is_open)
         begin_transaction(h, false); /* only ranges were written */
     if (!h->has_failed)
-        rc = db_exec(&h->db, "COMMIT", &inner);
-    if (rc) {
-        h->is_doubtful |= rc == STATUS_IO;
+        rc = db_end(&h->db, STATUS_OK, &inner);
+    if (rc)
         hub_db_fail(h, &inner);
-    }
     if (h->has_failed) {
         if (why)
             *why = h->why;

@@ -479,6 +479,26 @@ TEST(a_transaction_ends_with_all_or_nothing)
     db_close(&db);
 }
 
+TEST(a_commit_is_kept_as_firmly_as_it_has_to)
+{
+    static const bool firm[] = {true, false, false, true};
+    struct db db;
+
+    assert_int_equal(db_open_kind(&db, &own, ":memory:", NULL), STATUS_OK);
+    for (size_t i = 0; i < sizeof(firm) / sizeof(firm[0]); i++) {
+        assert_int_equal(db_begin_firm(&db, firm[i], NULL), STATUS_OK);
+        assert_int_equal(ask(&db, "PRAGMA synchronous"), firm[i] ? 2 : 1);
+        assert_int_equal(db_end(&db, STATUS_OK, NULL), STATUS_OK);
+    }
+    assert_int_equal(db_begin_firm(&db, true, NULL), STATUS_OK);
+    assert_int_equal(db_end(&db, STATUS_IO, NULL), STATUS_IO);
+    assert_true(db.is_doubtful);
+    assert_int_equal(db_begin_firm(&db, true, NULL), STATUS_OK);
+    assert_false(db.is_doubtful);
+    assert_int_equal(db_end(&db, STATUS_OK, NULL), STATUS_OK);
+    db_close(&db);
+}
+
 TEST(a_text_is_copied_whole_or_not_at_all)
 {
     struct db db;
