@@ -43,36 +43,21 @@ struct log {
 
 /* Sets */
 
-static struct log_set *
-new_set(struct log *log, const char *name, void *owner)
+struct log_set *
+log_set_new(struct log *log, const char *name, uint64_t list, void *owner)
 {
     struct log_set *set = calloc(1, sizeof(*set));
 
     if (!set)
         return NULL;
     snprintf(set->name, sizeof(set->name), "%s", name);
+    set->start_list = list;
     set->owner = owner;
     tail_init(&set->tail);
     list_init(&set->touched);
     pthread_mutex_lock(&log->mutex);
     list_append(&log->sets, &set->node);
     pthread_mutex_unlock(&log->mutex);
-    return set;
-}
-
-struct log_set *
-log_set_new(struct log *log, const char *name, void *owner)
-{
-    return new_set(log, name, owner);
-}
-
-struct log_set *
-log_set_again(struct log *log, const char *name, uint64_t list, void *owner)
-{
-    struct log_set *set = new_set(log, name, owner);
-
-    if (set)
-        set->start_list = list;
     return set;
 }
 
@@ -631,7 +616,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
                                              loaded->removed_us,
                                              log->options.user)
                    : STATUS_OK;
-    set = new_set(log, loaded->name, NULL);
+    set = log_set_new(log, loaded->name, 0, NULL);
 
     if (set) {
         set->id = loaded->id;

@@ -114,15 +114,12 @@ void log_close(struct log *log);
 
 /* Sets */
 
-/* A set that does not exist yet: it begins with the first post that is
- * committed. Until then it has no head. Names are the caller's to keep apart.
+/* A set that has not begun: its first post that is committed begins it. Until
+ * then it has no head. `list` is the number of its first list if another set of
+ * this name was removed (on_removed), else 0. The caller gives no name twice.
  * NULL: no memory. */
-struct log_set *log_set_new(struct log *log, const char *name, void *owner);
-
-/* The same for a name whose set was removed: its lists are numbered from
- * `list` on. */
-struct log_set *log_set_again(struct log *log, const char *name, uint64_t list,
-                              void *owner);
+struct log_set *log_set_new(struct log *log, const char *name, uint64_t list,
+                            void *owner);
 
 const char *log_set_name(const struct log_set *set);
 

@@ -25,7 +25,7 @@ struct log_set {
      * only miss, and never get the new one's bytes. */
     _Atomic(uint32_t) public_id;
 
-    uint64_t start_list; /* number of its first list; 0: 1 */
+    uint64_t start_list; /* number of its first list; 0: 1, or it has begun */
 
     /* When its lists are full; all zero: as the log's options say. The log
      * thread's, once that runs. */

@@ -3,39 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/rand.h>
-
 #include "base/array.h"
+#include "base/random.h"
 #include "broker/log/idempotency.h"
 #include "broker/log/log_set.h"
 #include "proto/document_write.h"
 
-static enum status
-random_epoch(char to[EPOCH_SIZE + 1])
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned char bytes[EPOCH_SIZE / 2];
-
-    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-        return STATUS_IO;
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        to[2 * i] = digits[bytes[i] >> 4];
-        to[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    to[EPOCH_SIZE] = '\0';
-    return STATUS_OK;
-}
-
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses
- * the id (revert_set), and the next birth gets it: nobody else
- * has seen it. */
+ * the id (revert_set), and the next birth gets it: nobody else has seen it. */
 static enum status
 give_birth(struct sequencer *s, struct log_set *set, struct post *post)
 {
     struct act act = {.kind = ACT_BIRTH};
 
-    if (random_epoch(act.birth.epoch))
+    if (!random_hex(act.birth.epoch, sizeof(act.birth.epoch)))
         return STATUS_MEMORY;
     act.birth.created_us = s->acts.at_us;
     head_start(&set->draft, act.birth.epoch, act.birth.created_us);

@@ -333,7 +333,7 @@ make_framework(struct registry *r, struct problem *why)
     enum status rc;
 
     if (set)
-        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, set));
+        set = set_with_log(set, log_set_new(r->log, FRAMEWORK_NAME, 0, set));
     if (!set)
         return problem_memory(why);
     r->framework = set;
@@ -610,9 +610,8 @@ registry_make(struct registry *r, struct slice name)
 
         set = set_new(r);
         if (set)
-            set =
-                set_with_log(set, t ? log_set_again(r->log, text, t->list, set)
-                                    : log_set_new(r->log, text, set));
+            set = set_with_log(set,
+                               log_set_new(r->log, text, t ? t->list : 0, set));
         set = insert(r, set);
     }
     pthread_rwlock_unlock(&r->lock);

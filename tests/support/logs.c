@@ -75,7 +75,7 @@ logs_set(struct logs *l, const char *name)
     for (unsigned i = 0; i < l->n_sets; i++)
         if (!strcmp(log_set_name(l->sets[i]), name))
             return l->sets[i];
-    return log_set_new(l->log, name, l);
+    return log_set_new(l->log, name, 0, l);
 }
 
 struct waited {

@@ -157,7 +157,7 @@ begin_sets(struct logs *l, struct log_set **sets)
         char name[16];
 
         snprintf(name, sizeof(name), "s%d", i);
-        sets[i] = log_set_new(l->log, name, l);
+        sets[i] = log_set_new(l->log, name, 0, l);
         assert_non_null(sets[i]);
         submit(l, &posts[i], sets[i], 1);
         if (i % 10 == 9) /* so that there are many commits */

@@ -83,9 +83,8 @@ stage_reopen(struct stage *s)
     s->again = 0;
     if (log_open(&s->logs.log, &s->logs.options, &why))
         fail_msg("%s", why.text);
-    s->set = s->again
-                 ? log_set_again(s->logs.log, STAGE_SET, s->again, &s->logs)
-                 : logs_set(&s->logs, STAGE_SET);
+    s->set = s->again ? log_set_new(s->logs.log, STAGE_SET, s->again, &s->logs)
+                      : logs_set(&s->logs, STAGE_SET);
 }
 
 /* Opens it anew; this time without removed sets. */
