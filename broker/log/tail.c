@@ -71,7 +71,7 @@ drop_oldest(struct tails *all, struct tail *t)
 
 /* Adds a batch to both rings. The mutex of `t` is held. */
 static void
-add(struct tails *all, struct tail *t, struct batch *b)
+add_batch(struct tails *all, struct tail *t, struct batch *b)
 {
     if (ring_grow((void ***)&t->ring, &t->capacity, &t->start, t->count) ||
         ring_grow((void ***)&all->queue, &all->capacity, &all->start,
@@ -92,7 +92,7 @@ add(struct tails *all, struct tail *t, struct batch *b)
 
 /* Keeps the promise of `max`: the oldest batch of any set goes first. */
 static void
-evict(struct tails *all)
+drop_beyond_max(struct tails *all)
 {
     while (all->count > 0 &&
            all->bytes +
@@ -118,14 +118,14 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
     pthread_mutex_lock(&t->mutex);
     t->head = *head;
     for (size_t i = 0; i < n; i++)
-        add(all, t, batches[i]);
+        add_batch(all, t, batches[i]);
     list_foreach (node, after, &t->watches) {
         struct watch *watch = list_entry(node, struct watch, node);
 
         watch->wake(watch);
     }
     pthread_mutex_unlock(&t->mutex);
-    evict(all);
+    drop_beyond_max(all);
 }
 
 void
@@ -150,7 +150,7 @@ tail_head(struct tail *t, struct head *head)
 
 /* Batch `n` of the ring. The mutex is held. */
 static struct batch *
-at(const struct tail *t, size_t n)
+batch_at(const struct tail *t, size_t n)
 {
     return t->ring[(t->start + n) % t->capacity];
 }
@@ -159,20 +159,21 @@ at(const struct tail *t, size_t n)
 static bool
 has_next(const struct tail *t, uint64_t after)
 {
-    return after < t->head.last && t->count > 0 && at(t, 0)->first <= after + 1;
+    return after < t->head.last && t->count > 0 &&
+           batch_at(t, 0)->first <= after + 1;
 }
 
 /* Returns the number of the batch with `seq`, which the ring has: the first one
  * that ends at or after it. The mutex is held. */
 static size_t
-search(const struct tail *t, uint64_t seq)
+find_number(const struct tail *t, uint64_t seq)
 {
     size_t low = 0, high = t->count - 1;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        if (at(t, middle)->last < seq)
+        if (batch_at(t, middle)->last < seq)
             low = middle + 1;
         else
             high = middle;
@@ -188,7 +189,7 @@ tail_find(struct tail *t, uint64_t after, uint64_t *last)
     pthread_mutex_lock(&t->mutex);
     *last = t->head.last;
     if (has_next(t, after))
-        found = batch_ref(at(t, search(t, after + 1)));
+        found = batch_ref(batch_at(t, find_number(t, after + 1)));
     pthread_mutex_unlock(&t->mutex);
     return found;
 }
@@ -201,8 +202,8 @@ view_batches(const struct tail *t, uint64_t after, uint64_t upto,
 {
     size_t bytes = 0;
 
-    for (size_t i = search(t, after + 1); i < t->count; i++) {
-        struct batch *b = at(t, i);
+    for (size_t i = find_number(t, after + 1); i < t->count; i++) {
+        struct batch *b = batch_at(t, i);
 
         if (b->first > upto || view->n == LOG_VIEW_BATCHES ||
             (view->n > 0 && bytes >= max_bytes))
@@ -236,13 +237,13 @@ tail_find_time(struct tail *t, int64_t us)
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        if (at(t, middle)->last_us <= us)
+        if (batch_at(t, middle)->last_us <= us)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < t->count && at(t, low)->before_us <= us)
-        found = batch_ref(at(t, low));
+    if (low < t->count && batch_at(t, low)->before_us <= us)
+        found = batch_ref(batch_at(t, low));
     pthread_mutex_unlock(&t->mutex);
     return found;
 }

@@ -54,7 +54,7 @@ deflater_fini(struct deflater *d)
 
 /* Makes zlib forget the last message; false: no memory. */
 static bool
-begin(struct deflater *d)
+begin_message(struct deflater *d)
 {
     if (d->z)
         return deflateReset(d->z) == Z_OK;
@@ -73,7 +73,8 @@ deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
     size_t room = message.size + TAIL_SIZE - 1; /* the message must become
                                                    smaller */
 
-    if (message.size < DEFLATER_LEAST || !begin(d) || !buf_room(packed, room))
+    if (message.size < DEFLATER_LEAST || !begin_message(d) ||
+        !buf_room(packed, room))
         return false;
     /* zlib does not write to its input; its type is older than const. */
     d->z->next_in = (unsigned char *)(uintptr_t)message.data;

@@ -69,7 +69,7 @@ add_part(struct assembly *a, const struct message_part *part)
 /* Takes as many entries of a batch as the message's limits allow, at least one
  * in all. Returns the seq before the next entry that passes. */
 static uint64_t
-fill(struct assembly *a, struct message_part *part, uint64_t whole)
+fill_part(struct assembly *a, struct message_part *part, uint64_t whole)
 {
     const struct selection *s = &part->selection;
     bool is_json = a->wish->form == MESSAGE_JSON;
@@ -103,7 +103,7 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
 
     if (rc)
         return rc;
-    last = fill(a, &part, whole);
+    last = fill_part(a, &part, whole);
     *is_full = last < whole;
     if (part.n > 0 && add_part(a, &part))
         rc = problem_memory(why);
@@ -167,7 +167,7 @@ next_batch(struct assembly *a, struct batch **b, struct problem *why)
 
 /* Collects the batches that the message is made of. */
 static enum status
-gather(struct assembly *a, struct problem *why)
+gather_batches(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
     bool is_full = false;
@@ -361,7 +361,8 @@ end_digest(const struct assembly *a)
 
 /* What a message covers that ends where `a` does. */
 static enum status
-cover(const struct assembly *a, struct coverage *c, struct problem *why)
+describe_coverage(const struct assembly *a, struct coverage *c,
+                  struct problem *why)
 {
     const struct message_wish *wish = a->wish;
     enum status rc = STATUS_OK;
@@ -424,7 +425,8 @@ add_slices(struct message *m, const struct message_wish *wish,
  * A reader that retention has left behind gets STATUS_GONE, also while the
  * entries can still be had: where one ends there is the same for all (R-345).
  * One that has looked further than its last message, and found nothing that
- * passes, misses nothing; only T(after) must still be known (cover). */
+ * passes, misses nothing; only T(after) must still be known
+ * (describe_coverage). */
 static enum status
 begin_message(struct assembly *a, uint64_t upto, struct problem *why)
 {
@@ -452,11 +454,11 @@ assemble(struct assembly *a, struct problem *why)
         begin_message(a, wish->is_heartbeat ? a->last : wish->upto, why);
 
     if (!rc && !wish->is_heartbeat)
-        rc = gather(a, why);
+        rc = gather_batches(a, why);
     m->last = a->last;
     if (rc || (m->n_parts == 0 && wish->is_silent && !wish->is_heartbeat))
         return rc;
-    rc = cover(a, &m->covered, why);
+    rc = describe_coverage(a, &m->covered, why);
     if (!rc && wish->is_heartbeat) {
         m->covered.now_us = clock_now_us();
         m->covered.heartbeat_us =

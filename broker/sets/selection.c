@@ -30,7 +30,7 @@ new_form(void *block, struct form value)
 
 /* Keeps a form with the batch if it may be, else with the selection. */
 static const struct form *
-keep(struct selection *s, struct form *form, bool may_keep, bool must_keep)
+keep_form(struct selection *s, struct form *form, bool may_keep, bool must_keep)
 {
     const struct form *kept =
         may_keep ? batch_keep_form(s->batch, form, must_keep) : NULL;
@@ -44,8 +44,8 @@ keep(struct selection *s, struct form *form, bool may_keep, bool must_keep)
 /* Which entries a filter lets through */
 
 static enum status
-pick(struct selection *s, const struct filter_class *filter,
-     struct problem *why)
+pick_entries(struct selection *s, const struct filter_class *filter,
+             struct problem *why)
 {
     const struct batch *b = s->batch;
     uint64_t key = key_of(filter, false);
@@ -73,7 +73,7 @@ pick(struct selection *s, const struct filter_class *filter,
     if (!form)
         return problem_memory(why);
     form->entries = (const uint32_t *)(form + 1);
-    picked = keep(s, form, filter_class_is_shared(filter), false);
+    picked = keep_form(s, form, filter_class_is_shared(filter), false);
 
 out:
     s->entries = picked->entries;
@@ -149,7 +149,7 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
         return problem_memory(why);
     form->starts = (const uint32_t *)(form + 1);
     form->bytes = (const char *)(form->starts + s->n + 1);
-    s->json = keep(s, form, may_keep, must_keep);
+    s->json = keep_form(s, form, may_keep, must_keep);
     return STATUS_OK;
 }
 
@@ -183,7 +183,7 @@ selection_make(struct selection *s, struct batch *b,
 
     *s = (struct selection){.batch = b, .n = b->n_entries, .is_dense = !filter};
     if (filter)
-        rc = pick(s, filter, why);
+        rc = pick_entries(s, filter, why);
     if (!rc && s->n > 0 && form == MESSAGE_JSON)
         rc = take_json(s, filter, why);
     if (rc)
