@@ -8,7 +8,6 @@
 #include "broker/hub/framework.h"
 #include "broker/hub/inside.h"
 #include "broker/hub/relay.h"
-#include "broker/log/batch.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
 #include "broker/sets/message.h"
@@ -18,11 +17,6 @@
 
 /* The most bytes of a URL in its normal form: an escape takes three for one. */
 #define COMPARABLE_MAX ((size_t)3 * WEBSUB_URL_MAX)
-
-/* A message may exceed --message-bytes a little if one entry is that large; so
- * may a relay's document. A range that was fixed under another limit is at most
- * as long as any message may be. */
-#define BODY_MAX ((size_t)256 << 20)
 
 /* News */
 
@@ -448,39 +442,23 @@ read_set(struct shared_message *message, enum log_patience patience,
         .is_framework = channel->kind == TOPIC_FRAMEWORK,
         .is_plain = wish->is_plain,
     };
+    struct message made;
     struct head head;
-    enum status rc = message_write(to, &content, &message->last, why);
+    enum status rc = message_open(&made, &content, why);
 
     snprintf(message->type, sizeof(message->type), "application/xml");
+    if (!rc) {
+        message->last = made.last;
+        message->committed_us = made.size > 0 ? made.committed_us : 0;
+        message_copy(&made, to);
+        message_close(&made);
+    }
     if (rc != STATUS_GONE)
         return rc;
     if (!look_at_head(channel, &head) && channel->kind != TOPIC_FRAMEWORK)
         return STATUS_NOT_FOUND; /* `why` says that the set was removed */
     message->last = head.earliest;
     return STATUS_GONE;
-}
-
-/* The commit time of the first entry of the message. 0: the entry is not in
- * memory, or the message is a relay's, which has no batches. */
-static int64_t
-commit_time(const struct shared_wish *wish)
-{
-    const struct set *set = wish->channel.set;
-    struct batch *b = NULL;
-    struct log_set *log;
-    int64_t us = 0;
-
-    if (wish->channel.kind == TOPIC_RELAY)
-        return 0;
-    log = wish->channel.kind == TOPIC_FRAMEWORK
-              ? registry_framework(set->registry)
-              : set->log;
-    if (!log_read(registry_log(set->registry), log, shared_wish_start(wish),
-                  LOG_MEMORY, &b, NULL) &&
-        b)
-        us = b->committed_us;
-    batch_unref(b);
-    return us;
 }
 
 enum status
@@ -492,7 +470,7 @@ topic_make(struct shared_message *message, enum log_patience patience,
     struct buf text;
     enum status rc;
 
-    buf_init(&text, BODY_MAX);
+    buf_init(&text, MESSAGE_MAX);
     channel_head(&wish->channel, &head); /* before reading: see is_full */
     rc = wish->channel.kind == TOPIC_RELAY
              ? read_relay(message, &text, why)
@@ -504,7 +482,6 @@ topic_make(struct shared_message *message, enum log_patience patience,
         return rc;
     }
     message->is_full = wish->upto == UINT64_MAX && message->last < head;
-    message->committed_us = text.size > 0 ? commit_time(wish) : 0;
     message->data = text.data; /* taken over */
     message->size = text.size;
     return STATUS_OK;
