@@ -2,9 +2,10 @@
  * bridges.h - the bridges to MQTT brokers: their interface to the folders
  * above.
  *
- * A bridge is one [mqtt NAME] section of the configuration (base/bridging.h),
- * or --mqtt. Its two directions have nothing in common but the MQTT broker:
- * each is an MQTT Client of its own, with a thread and a connection.
+ * A bridge is one [mqtt NAME] section of the configuration
+ * (config/bridge_config.h), or --mqtt. Its two directions have nothing in
+ * common but the MQTT broker: each is an MQTT Client of its own, with a thread
+ * and a connection.
  *
  *     log --> cursors --> out --> mqtt --> MQTT broker      changes go out
  *     log <-- ingest <--- in <--- mqtt <-- MQTT broker      changes come in
@@ -52,7 +53,7 @@
  *     inbox_message_new         copies the message, finds its type and key
  *     on_turn                   all are read, and none is acknowledged
  *     inbox_settle              in order, for each:
- *     inbox_message_begin       an ingest (sets/ingest.h), to the log
+ *     inbox_message_begin       an ingest (posts/ingest.h), to the log
  *     on_done                   on the log thread: it is committed, or failed
  *     on_settled                counts it, or publishes its rejection
  *     mqtt_write                only now: PUBACK

@@ -5,7 +5,7 @@
  *                          broker has the message in the session, and sends it
  *                          again
  *   in the commit          it is kept or not, as a whole, with its key (log/
- *                          keys.h): the one or the other line
+ *                          idempotency.h): the one or the other line
  *   after it, before the   it is kept, and comes again, with the DUP flag: with
  *   acknowledgement has    its key it is known, and only acknowledged; without
  *   arrived                one it is kept once more, and counted

@@ -87,7 +87,8 @@ struct putting {
 
 static void continue_upload(struct putting *p);
 
-/* Called before the answer (clients.h), when nothing is left on the disk. */
+/* Called before the answer (client_limits.h), when nothing is left on the disk.
+ */
 static void
 give_back(struct putting *p)
 {

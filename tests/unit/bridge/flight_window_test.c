@@ -1,6 +1,6 @@
 /*
- * window_test.c - which messages count as in flight, which are held, and for
- * how long.
+ * flight_window_test.c - which messages count as in flight, which are held, and
+ * for how long.
  */
 #include "broker/bridge/flight_window.h"
 

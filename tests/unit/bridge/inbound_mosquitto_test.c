@@ -1,4 +1,4 @@
-/* The same as in_test.c with the real client, and Mosquitto. */
+/* The same as inbound_test.c with the real client, and Mosquitto. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -166,7 +166,7 @@ TEST(rejects_what_is_bad_and_goes_on)
     assert_rejected(3, "\"status\":422", "white space", "no key");
 }
 
-/* log/keys.h: a key that was given to other entries is no repeat. */
+/* log/idempotency.h: a key that was given to other entries is no repeat. */
 TEST(rejects_a_key_of_other_entries)
 {
     struct in_stage *s = *state;

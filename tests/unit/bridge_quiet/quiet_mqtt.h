@@ -3,7 +3,7 @@
  * socket and an MQTT broker: the test makes everything happen, in rounds, and
  * looks at the published messages.
  *
- * Tests that use this are linked with quiet_mqtt.c instead of bridge/mqtt.c:
+ * Tests that use this are linked with quiet_mqtt.c instead of mqtt/mqtt.c:
  * the linker takes no function from a part that a test's own files define
  * (tests/CMakeLists.txt).
  *
