@@ -5,7 +5,7 @@
  * other users their rights: a user who may pass a directory may pass the new
  * directories in it, and a user who may list a directory may read the new files
  * in it. So the mode of the data directory decides for all files below it
- * (file_modes.h).
+ * (data_directory.h).
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

@@ -2,7 +2,8 @@
  * options.h - tables of options: finds rows by name, suggests names, sets
  * defaults, and prints --help and the example of a file.
  *
- * There are two: the broker's (config.c), and that of a bridge (bridging.c).
+ * There are two: the broker's (config.c), and that of a bridge
+ * (bridging_keys.c).
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

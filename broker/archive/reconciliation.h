@@ -11,9 +11,9 @@
  *
  * A state that was not whole is whole from there on (resources_heal).
  *
- * After a crash the work may begin again from the start (difference.h). Between
- * the steps other posts go on. If one is committed between the last look and
- * our commit, our change counts as the later one.
+ * After a crash the work may begin again from the start (resource_diff.h).
+ * Between the steps other posts go on. If one is committed between the last
+ * look and our commit, our change counts as the later one.
  *
  * Archive thread.
  */

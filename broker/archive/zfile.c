@@ -16,7 +16,7 @@
 /* One more, for the end of the last block. */
 #define BLOCKS_MAX (ZFILE_PLAIN_MAX / BLOCK_BYTES + 1)
 
-/* The same as for closed Change Lists (closed.c). */
+/* The same as for closed Change Lists (list_file.c). */
 #define LEVEL 6
 
 /* Written, and lent, in steps of this size. */

@@ -37,7 +37,7 @@ enum metric_label {
     LABEL_TRANSPORT, /* of push/transports.c */
     LABEL_LEVEL,     /* of diagnostics */
     LABEL_VERSION,
-    LABEL_REASON, /* of enum fetch_reason (archive/fetcher.h) */
+    LABEL_REASON, /* of enum fetch_reason (archive/content_download.h) */
     LABEL_LIMIT,  /* of enum client_kind (client_limits.h) */
     METRIC_LABELS
 };

@@ -10,11 +10,11 @@
  * The cost of a call is limited: by a deadline over all of it (a trickling
  * answer cannot outlive it, W-057), by the bytes that are read of the answer,
  * by the connections in all and per host. The caller connects to the very
- * address that it has judged (address.h, W-160), and judges a kept connection
- * again for each call. It resolves names without blocking the thread. It
- * follows no redirect unless asked to, sends nothing of ours (credentials,
- * proxies, netrc, cookies), speaks HTTP and HTTPS only (W-162), and verifies
- * certificates.
+ * address that it has judged (network_address.h, W-160), and judges a kept
+ * connection again for each call. It resolves names without blocking the
+ * thread. It follows no redirect unless asked to, sends nothing of ours
+ * (credentials, proxies, netrc, cookies), speaks HTTP and HTTPS only (W-162),
+ * and verifies certificates.
  *
  *     caller_start --> waits for its turn --> prepare: CALL_READY --> done
  *                                                      CALL_LATER --> caller_go

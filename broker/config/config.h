@@ -73,7 +73,7 @@ struct config {
     int64_t request_timeout_us; /* of a head; and see min_rate */
     uint64_t min_rate; /* bytes a second that a peer must move, measured over
                           each request_timeout_us; 0: any */
-    uint64_t client_connections; /* the most of one client (clients.h) */
+    uint64_t client_connections; /* the most of one client (client_limits.h) */
     uint64_t client_half_heads;  /* likewise */
     uint64_t client_streams;     /* likewise */
     uint64_t client_share;       /* percent of a common limit */

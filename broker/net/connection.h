@@ -20,8 +20,8 @@
  * a write that the socket does not take, at most one piece (WRITE_MAX of
  * answer.c, STREAM_FRAME_MAX): nothing more is written until these are sent.
  *
- * A connection counts for a client (clients.h): as a connection; until its
- * first request is complete, and while another one is incomplete, as a half
+ * A connection counts for a client (client_limits.h): as a connection; until
+ * its first request is complete, and while another one is incomplete, as a half
  * head; and as a stream while it is one. A trusted proxy's connection counts
  * for a client only while it serves a request of that client. If no descriptor
  * is left, a new connection displaces one in PHASE_HEAD.

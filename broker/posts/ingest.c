@@ -207,7 +207,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     in->n_entries++;
     if (!in->is_message)
         return add_entry(in, change, why);
-    /* A message has its epoch before its changes, or none: formats.h. */
+    /* A message has its epoch before its changes, or none: input_formats.h. */
     origin = reader_coverage(in->reader)->epoch;
     if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
         is_via(change->tags, in->target_epoch))

@@ -139,8 +139,8 @@ void ingest_check_end(struct ingest *ingest, enum status rc,
 void ingest_heard(struct ingest *ingest);
 
 /* Gives the post a key, before the first byte: the log keeps the post once, for
- * any number of repeats (keys.h). STATUS_RUNNING: another post to the set with
- * that key is being read or committed; only ingest_free. */
+ * any number of repeats (idempotency.h). STATUS_RUNNING: another post to the
+ * set with that key is being read or committed; only ingest_free. */
 MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       const struct key *key,
                                       struct problem *why);
@@ -176,8 +176,8 @@ MUST_CHECK enum status ingest_end(struct ingest *ingest,
 const struct post *ingest_post(const struct ingest *ingest);
 const struct set *ingest_set(const struct ingest *ingest);
 
-/* Gives back its holdings, before the publisher gets the outcome (clients.h).
- * Only after on_done. */
+/* Gives back its holdings, before the publisher gets the outcome
+ * (client_limits.h). Only after on_done. */
 void ingest_give_back(struct ingest *ingest);
 
 void ingest_free(struct ingest *ingest); /* NULL is allowed */

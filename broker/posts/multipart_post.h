@@ -92,8 +92,8 @@ multipart_post_commit(struct multipart_post *consignment,
 const struct ingest *
 multipart_post_ingest(const struct multipart_post *consignment);
 
-/* Gives back its holdings, before the publisher gets the outcome (clients.h).
- * Only after on_done. */
+/* Gives back its holdings, before the publisher gets the outcome
+ * (client_limits.h). Only after on_done. */
 void multipart_post_give_back(struct multipart_post *consignment);
 
 /* Frees it; uncommitted files leave the disk. Does not block after

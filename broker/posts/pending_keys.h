@@ -11,8 +11,9 @@
  * post is not whole, and no byte came for PENDING_KEYS_SILENCE_US, a repeat
  * takes the key over. If the old body goes on after all, it does no harm.
  *
- * This is a courtesy: the log guarantees that a post is kept once (keys.h). The
- * table is only in memory, and ends with the process, like the posts.
+ * This is a courtesy: the log guarantees that a post is kept once
+ * (idempotency.h). The table is only in memory, and ends with the process, like
+ * the posts.
  *
  * Any thread.
  */

@@ -5,9 +5,9 @@
  * once, and stores the result with the batch (selection.h). A class ends with
  * its last reader.
  *
- * The number of classes is limited, and each client's share of it (clients.h).
- * The broker refuses a stream of a client without room, for it would cost work
- * with each commit; a pull gets a class that is not listed.
+ * The number of classes is limited, and each client's share of it
+ * (client_limits.h). The broker refuses a stream of a client without room, for
+ * it would cost work with each commit; a pull gets a class that is not listed.
  *
  * A class counts for the client of its first reader until its last reader has
  * left, even if the first one leaves before. To move it to the client of

@@ -10,7 +10,7 @@
  * For a framework channel it has the events of the last round with events for
  * that channel. The log of framework events shows the rounds: the entries of a
  * round without times of their own follow each other by a microsecond
- * (stamping.c). Rounds without a gap between them count as one, up to
+ * (sequencer.c). Rounds without a gap between them count as one, up to
  * LATEST_ROUND_MAX entries. Batches cannot show rounds: they differ between
  * memory, store and file.
  *

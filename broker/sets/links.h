@@ -55,7 +55,7 @@ struct link_text link_to_archive(const char *public_url, const char *set,
 struct link_text link_to_description(const char *public_url, uint64_t first,
                                      uint64_t last);
 
-/* The kinds of generations (generations.h): in links.c, one row each. */
+/* The kinds of generations (log/head.h): in links.c, one row each. */
 struct kind_names {
     const char *folder; /* of URLs and on the disk alike: "resourcelist" */
     const char *title;  /* for people: "Resource List" */

@@ -20,7 +20,7 @@ struct parts {
 struct parts parts_of(uint64_t first_list, uint64_t open_list,
                       uint64_t index_lists);
 
-/* The parts of an archive of generations (generations.h): `n_archived` of those
+/* The parts of an archive of generations (log/head.h): `n_archived` of those
  * numbered up to `last`. A part covers so many numbers, perhaps with few
  * generations.
  */

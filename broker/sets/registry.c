@@ -398,8 +398,8 @@ on_closed(void *user)
  * of the largest pages. Beyond that the broker answers 503. */
 #define ANSWERS_BYTES ((uint64_t)128 << 20)
 
-/* The limit of CLIENT_DISK depends on the room on the disk: consignment.c sets
- * it for each post. */
+/* The limit of CLIENT_DISK depends on the room on the disk: contents.c
+ * sets it for each post. */
 static void
 limit_clients(struct clients *c, const struct config *config)
 {

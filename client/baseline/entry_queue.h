@@ -10,7 +10,7 @@
 #include "client/source/document.h"
 
 struct entry_queue {
-    struct document_entry **all; /* copies (copied.h) */
+    struct document_entry **all; /* copies (entry_copy.h) */
     size_t first, n, capacity;   /* those from `first` to `n` wait */
 };
 

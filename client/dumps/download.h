@@ -16,7 +16,8 @@
  * length are of the octets that a GET returns). So a download asks for a coding
  * only if the entry names one, and decodes nothing.
  *
- * A download fails before it exceeds the bounds of the handle (room.h).
+ * A download fails before it exceeds the bounds of the handle
+ * (source_limits.h).
  *
  * A download tries once. The caller decides when and where to try again.
  */

@@ -23,7 +23,7 @@
  *      (`after`).
  *
  * Without seqs a place is a time and the number of entries of that time up to
- * it (place.h): then 2 is the promise of history.h.
+ * it (source_position.h): then 2 is the promise of history.h.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /*
  * follow_source.c - td_follow_source: a follower for each set of a source; the
- * tour of the sets decides when (tour.h).
+ * tour of the sets decides when (visit_schedule.h).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -64,7 +64,7 @@ struct history_plan {
     /* Out, with STATUS_OK: the source offers one list, and it is closed; later
      * changes stand in another one (R-143). NULL: unwanted. */
     bool *is_closed;
-    unsigned silence_s;       /* that end a document; 0: page.h's default */
+    unsigned silence_s; /* that end a document; 0: document_fetch.h's default */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };
 

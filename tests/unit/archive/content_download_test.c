@@ -1,5 +1,5 @@
 /* One fetch: its result, whatever the other side does. When the broker makes
- * one, and the consequences: tests/e2e/content_fetch_test.c. */
+ * one, and the consequences: tests/e2e/content_fetch_test.py. */
 #include "broker/archive/content_download.h"
 
 #include <fcntl.h>

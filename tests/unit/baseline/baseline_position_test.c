@@ -1,5 +1,6 @@
 /*
- * baseline_place_test.c - the place in its history that a baseline stands for.
+ * baseline_position_test.c - the place in its history that a baseline stands
+ * for.
  */
 #include "client/baseline/baseline.h"
 #include "tests/test.h"

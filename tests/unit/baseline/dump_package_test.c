@@ -1,5 +1,6 @@
 /*
- * dump_test.c - all resources of a source out of the packages of its dump.
+ * dump_package_test.c - all resources of a source out of the packages of its
+ * dump.
  */
 #include "client/baseline/baseline.h"
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /*
- * baseline_parts_test.c - the parts of an index, each read once.
+ * part_queue_test.c - the parts of an index, each read once.
  */
 #include "client/baseline/part_queue.h"
 

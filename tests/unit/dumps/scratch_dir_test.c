@@ -1,5 +1,5 @@
 /*
- * scratch_test.c - the directory of packages while they are read.
+ * scratch_dir_test.c - the directory of packages while they are read.
  */
 #include "client/dumps/scratch_dir.h"
 

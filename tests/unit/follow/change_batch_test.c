@@ -1,5 +1,5 @@
 /*
- * entry_test.c - the report of a change: everything in its entry, by any
+ * change_batch_test.c - the report of a change: everything in its entry, by any
  * transport.
  */
 #include "client/follow/change_batch.h"

@@ -1,5 +1,5 @@
 /*
- * live_test.c - the rules of a live connection, for every transport.
+ * live_connection_test.c - the rules of a live connection, for every transport.
  */
 #include "tests/test.h"
 #include "tests/unit/follow/transports.h"

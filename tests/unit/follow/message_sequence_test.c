@@ -1,5 +1,6 @@
 /*
- * order_test.c - what a follower makes of a message, without any network.
+ * message_sequence_test.c - what a follower makes of a message, without any
+ * network.
  */
 #include "client/follow/message_sequence.h"
 

@@ -1,5 +1,5 @@
 /*
- * ways_test.c - which transport is next.
+ * transport_choice_test.c - which transport is next.
  */
 #include "client/follow/transport_choice.h"
 

@@ -1,5 +1,5 @@
 /*
- * history_again_test.c - repeated requests: for documents that are unavailable
+ * history_retry_test.c - repeated requests: for documents that are unavailable
  * for now, and for lists that moved on.
  */
 #include "client/history/history.h"

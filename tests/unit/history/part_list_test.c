@@ -1,5 +1,5 @@
 /*
- * history_parts_test.c - the memory of the documents that an index names.
+ * part_list_test.c - the memory of the documents that an index names.
  */
 #include "client/history/part_list.h"
 

@@ -1,5 +1,5 @@
 /*
- * scan_test.c - cutting JSON text.
+ * json_slices_test.c - cutting JSON text.
  */
 #include "client/lib/json_slices.h"
 

@@ -1,6 +1,6 @@
 /*
- * facts_test.c - the events of a round go into its commit, and are published
- * last.
+ * announcement_test.c - the events of a round go into its commit, and are
+ * published last.
  */
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"

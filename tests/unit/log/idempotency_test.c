@@ -1,5 +1,5 @@
 /*
- * keys_test.c - posts with a key, as the log thread takes them.
+ * idempotency_test.c - posts with a key, as the log thread takes them.
  */
 #include "broker/log/idempotency.h"
 

@@ -292,8 +292,8 @@ TEST(reads_back_every_entry_from_any_position)
     }
 }
 
-/* closed.h: blocks of about 128 KiB and a batch, so that a reader in the middle
- * need not read from the beginning. */
+/* list_file.h: blocks of about 128 KiB and a batch, so that a reader in the
+ * middle need not read from the beginning. */
 TEST(is_entered_at_blocks_not_only_at_the_beginning)
 {
     struct chain *c = *state;

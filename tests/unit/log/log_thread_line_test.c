@@ -1,5 +1,5 @@
 /*
- * commit_line_test.c - posts in a line: in their order, or not.
+ * log_thread_line_test.c - posts in a line: in their order, or not.
  */
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /*
- * commit_room_test.c - rounds while the engine has no room, rounds that follow
- * one another, and rounds that wait for company.
+ * log_thread_room_test.c - rounds while the engine has no room, rounds that
+ * follow one another, and rounds that wait for company.
  */
 #include <limits.h>
 #include <stdatomic.h>

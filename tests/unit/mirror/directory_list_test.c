@@ -1,5 +1,5 @@
 /*
- * directories_test.c - the directories above files, each once.
+ * directory_list_test.c - the directories above files, each once.
  */
 #include "client/mirror/directory_list.h"
 

@@ -48,7 +48,7 @@ add_file(struct mirror *m, struct file_commit *group)
 
 FIXTURE(tempdir_setup, tempdir_teardown);
 
-/* group.h: bytes, then name, then the directories. */
+/* file_commit.h: bytes, then name, then the directories. */
 TEST(a_file_is_on_the_disk_before_it_is_noted)
 {
     struct td_sync_options options = {.user = NULL};

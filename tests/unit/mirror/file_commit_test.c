@@ -1,5 +1,5 @@
 /*
- * group_test.c - files made durable together, while feeds report changes.
+ * file_commit_test.c - files made durable together, while feeds report changes.
  */
 #include "client/mirror/file_commit.h"
 

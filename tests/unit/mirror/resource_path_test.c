@@ -1,5 +1,5 @@
 /*
- * paths_test.c - where in a mirror a resource is.
+ * resource_path_test.c - where in a mirror a resource is.
  */
 #include "client/mirror/resource_path.h"
 

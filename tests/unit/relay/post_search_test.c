@@ -1,5 +1,5 @@
 /*
- * search_test.c - a post is found among the entries of its target, or not.
+ * post_search_test.c - a post is found among the entries of its target, or not.
  */
 #include "client/relay/post_search.h"
 

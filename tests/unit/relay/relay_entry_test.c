@@ -1,5 +1,5 @@
 /*
- * entry_test.c - an entry of one broker becomes an entry for another.
+ * relay_entry_test.c - an entry of one broker becomes an entry for another.
  */
 #include "client/relay/relay_entry.h"
 

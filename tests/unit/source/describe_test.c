@@ -1,5 +1,5 @@
 /*
- * offer_test.c - the offers of a set, from servers that state much, little,
+ * describe_test.c - the offers of a set, from servers that state much, little,
  * nothing, or nonsense.
  */
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * discover_test.c - sets are found, whichever page of a source one begins with.
+ * discovery_test.c - sets are found, whichever page of a source one begins
+ * with.
  */
 #include "client/source/discovery.h"
 

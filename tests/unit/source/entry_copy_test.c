@@ -1,5 +1,5 @@
 /*
- * copied_test.c - entries that stay when their document has gone on.
+ * entry_copy_test.c - entries that stay when their document has gone on.
  */
 #include "client/source/entry_copy.h"
 

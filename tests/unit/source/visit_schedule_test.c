@@ -1,6 +1,6 @@
 /*
- * rounds_test.c - of thousands of sets, so many are read at a time, and each in
- * its turn.
+ * visit_schedule_test.c - of thousands of sets, so many are read at a time, and
+ * each in its turn.
  */
 #include "client/source/visit_schedule.h"
 

@@ -1,5 +1,5 @@
 /*
- * verify_files_test.c - td_verify of directories: it sorts and proves their
+ * verify_directory_test.c - td_verify of directories: it sorts and proves their
  * files under any names, and finds damage where it is.
  */
 #include <fcntl.h>

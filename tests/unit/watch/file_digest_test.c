@@ -1,5 +1,5 @@
 /*
- * filehash_test.c - what a file holds, at one moment.
+ * file_digest_test.c - what a file holds, at one moment.
  */
 #include "client/watch/file_digest.h"
 

@@ -1,5 +1,5 @@
 /*
- * locs_test.c - which files are published, and under which URI.
+ * file_uri_test.c - which files are published, and under which URI.
  */
 #include "client/watch/file_uri.h"
 

@@ -1,5 +1,5 @@
 /*
- * mediatypes_test.c - the media type of a file (R-022).
+ * media_types_test.c - the media type of a file (R-022).
  */
 #include "client/watch/media_types.h"
 

@@ -1,5 +1,5 @@
 /*
- * dirty_test.c - the paths that were not looked at yet.
+ * path_queue_test.c - the paths that were not looked at yet.
  */
 #include "client/watch/path_queue.h"
 

@@ -1,6 +1,6 @@
 /*
- * outbox_test.c - the outbox posts until it is answered, whatever the broker
- * does.
+ * post_queue_test.c - the outbox posts until it is answered, whatever the
+ * broker does.
  */
 #include "client/watch/post_queue.h"
 

@@ -20,7 +20,7 @@
 
 #define MS ((int64_t)1000)
 
-/* Of watch.c and outbox.c. */
+/* Of watch.c and post_queue.c. */
 #define LOOK_ROUND_US  (5000 * MS)
 #define PAUSE_FIRST_US (500 * MS)
 
