@@ -363,18 +363,27 @@ db_open(struct db *db, const char *path, enum db_mode mode, struct problem *why)
     return rc;
 }
 
+/* Kept behind the statements of a kind. */
+enum { BEGIN, COMMIT, N_TRANSACTION };
+
+static const char *const transaction[N_TRANSACTION] = {
+    [BEGIN] = "BEGIN IMMEDIATE",
+    [COMMIT] = "COMMIT",
+};
+
 static enum status
 prepare_all(struct db *db, struct problem *why)
 {
+    int n = db->kind->n_sql;
     enum status rc = STATUS_OK;
 
-    if (db->kind->n_sql == 0)
-        return STATUS_OK;
-    db->statements = calloc((size_t)db->kind->n_sql, sizeof(*db->statements));
+    db->statements = calloc((size_t)n + N_TRANSACTION, sizeof(*db->statements));
     if (!db->statements)
         return problem_memory(why);
-    for (int i = 0; !rc && i < db->kind->n_sql; i++)
+    for (int i = 0; !rc && i < n; i++)
         rc = db_prepare(db, &db->statements[i], db->kind->sql[i], why);
+    for (int i = 0; !rc && i < N_TRANSACTION; i++)
+        rc = db_prepare(db, &db->statements[n + i], transaction[i], why);
     return rc;
 }
 
@@ -400,7 +409,7 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
 void
 db_close(struct db *db)
 {
-    for (int i = 0; db->statements && i < db->kind->n_sql; i++)
+    for (int i = 0; db->statements && i < db->kind->n_sql + N_TRANSACTION; i++)
         sqlite3_finalize(db->statements[i]);
     free(db->statements);
     db->statements = NULL;
@@ -497,10 +506,26 @@ db_check(const char *path, int n_steps, struct problem *why)
     return rc == STATUS_INVALID ? STATUS_IO : rc;
 }
 
+/* Runs BEGIN or COMMIT, of which a kind keeps a statement. */
+static enum status
+run_transaction(struct db *db, int which, struct problem *why)
+{
+    sqlite3_stmt *s;
+    int result;
+
+    if (!db->statements)
+        return db_exec(db, transaction[which], why);
+    s = db->statements[db->kind->n_sql + which];
+    sqlite3_step(s);
+    result = sqlite3_reset(s);
+    return result ? sql_problem(db, result, transaction[which], why)
+                  : STATUS_OK;
+}
+
 enum status
 db_begin(struct db *db, struct problem *why)
 {
-    return db_exec(db, "BEGIN IMMEDIATE", why);
+    return run_transaction(db, BEGIN, why);
 }
 
 enum status
@@ -528,7 +553,7 @@ enum status
 db_end(struct db *db, enum status rc, struct problem *why)
 {
     if (!rc)
-        rc = db_exec(db, "COMMIT", why);
+        rc = run_transaction(db, COMMIT, why);
     if (rc)
         db_rollback(db);
     db->is_doubtful |= rc == STATUS_IO;
