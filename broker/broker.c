@@ -406,7 +406,7 @@ broker_open(struct broker **broker, const struct config *config,
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,
-        .announce = announcer_tell,
+        .announce = announcer_announce,
     };
     struct server_options net = {
         .host = config->listen_host,

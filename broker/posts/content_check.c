@@ -6,14 +6,14 @@
 #include "proto/fragment.h"
 
 static void
-release(void *claim, uint64_t last)
+end_claim(void *claim, uint64_t last)
 {
     contents_end(claim, last);
 }
 
 static enum status
-refuse(struct slice set_name, const struct digest *digest, struct slice loc,
-       uint64_t entry, struct problem *why)
+refuse_content(struct slice set_name, const struct digest *digest,
+               struct slice loc, uint64_t entry, struct problem *why)
 {
     char text[DIGEST_TEXT_SIZE];
 
@@ -32,11 +32,11 @@ refuse(struct slice set_name, const struct digest *digest, struct slice loc,
 /* Posts */
 
 static enum status
-refuse_told(const struct ingest *ingest, const struct ingest_told *told,
+refuse_post(const struct ingest *ingest, const struct ingest_told *told,
             struct problem *why)
 {
-    return refuse(ingest_set_name(ingest), &told->digest,
-                  ingest_told_loc(ingest, told), told->entry, why);
+    return refuse_content(ingest_set_name(ingest), &told->digest,
+                          ingest_told_loc(ingest, told), told->entry, why);
 }
 
 static enum status
@@ -52,19 +52,19 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
     if (n == 0)
         return STATUS_OK;
     if (!set) /* it has nothing */
-        return refuse_told(ingest, told, why);
+        return refuse_post(ingest, told, why);
     rc = contents_claim(c->contents, set, &claim, why);
     if (rc == STATUS_GONE)
-        return refuse_told(ingest, told, why);
+        return refuse_post(ingest, told, why);
     if (rc)
         return rc;
-    ingest_hold(ingest, set, claim, release);
+    ingest_hold(ingest, set, claim, end_claim);
     for (size_t i = 0; !rc && i < n; i++) {
         uint64_t length;
 
         rc = contents_find(claim, &told[i].digest, &length, why);
         if (rc == STATUS_NOT_FOUND)
-            rc = refuse_told(ingest, &told[i], why);
+            rc = refuse_post(ingest, &told[i], why);
     }
     return rc ? rc : contents_sync(claim, why);
 }
@@ -198,15 +198,15 @@ content_check_resources(struct registry *registry, struct contents *contents,
     if (!*claim)
         rc = set ? contents_claim(contents, set, claim, why) : STATUS_GONE;
     if (rc == STATUS_GONE)
-        return refuse(block->set_name, block->digests, loc_of(resources, 0),
-                      block->first, why);
+        return refuse_content(block->set_name, block->digests,
+                              loc_of(resources, 0), block->first, why);
     for (size_t i = 0; !rc && i < resources->n; i++) {
         uint64_t length;
 
         rc = contents_find(*claim, &block->digests[i], &length, why);
         if (rc == STATUS_NOT_FOUND)
-            rc = refuse(block->set_name, &block->digests[i],
-                        loc_of(resources, i), block->first + i, why);
+            rc = refuse_content(block->set_name, &block->digests[i],
+                                loc_of(resources, i), block->first + i, why);
     }
     return rc;
 }

@@ -54,7 +54,7 @@ struct ingest {
 
 /* Makes the reservation at least what the ingest holds. */
 static enum status
-reserve(struct ingest *in, struct problem *why)
+reserve_memory(struct ingest *in, struct problem *why)
 {
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments) +
@@ -141,7 +141,7 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     if (post->key.size > 0 || in->is_message)
         digest_entry(post, start);
     post->n_fragments++;
-    return reserve(in, why);
+    return reserve_memory(in, why);
 }
 
 /* Messages: where an entry comes from
@@ -264,7 +264,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
                                   ? (size_t)content_length
                                   : (size_t)ROOM_AT_ONCE);
     buf_clear(&in->post.bytes);
-    rc = reserve(in, why);
+    rc = reserve_memory(in, why);
     if (!rc) {
         in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
         if (!in->reader)
@@ -296,7 +296,7 @@ ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
     enum status rc = decoding_decode(
         &in->decoding, coding, registry_config(in->registry)->max_body, why);
 
-    return rc ? rc : reserve(in, why);
+    return rc ? rc : reserve_memory(in, why);
 }
 
 void
@@ -357,7 +357,7 @@ ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 
     ingest_heard(in);
     rc = decoding_feed(&in->decoding, bytes, why);
-    return rc ? rc : reserve(in, why);
+    return rc ? rc : reserve_memory(in, why);
 }
 
 bool
@@ -375,7 +375,7 @@ ingest_catch_up(struct ingest *in, struct problem *why)
 /* Addresses the post to the current set of its name, or to the set for which
  * its content was placed. */
 static enum status
-address(struct ingest *in, struct problem *why)
+choose_set(struct ingest *in, struct problem *why)
 {
     struct set *before = in->set;
 
@@ -392,7 +392,7 @@ address(struct ingest *in, struct problem *why)
 }
 
 static void
-release(struct ingest *in, uint64_t last)
+release_claim(struct ingest *in, uint64_t last)
 {
     if (in->claim)
         in->release(in->claim, last);
@@ -400,9 +400,9 @@ release(struct ingest *in, uint64_t last)
 }
 
 static void
-finish(struct ingest *in)
+finish_post(struct ingest *in)
 {
-    release(in, in->post.status ? 0 : in->post.last);
+    release_claim(in, in->post.status ? 0 : in->post.last);
     /* Before on_done: a source that repeats the post then does not find it
      * running. */
     pending_keys_end(&in->posts->keys, &in->running);
@@ -418,13 +418,13 @@ on_committed(struct post *post)
      * set, perhaps one that a later post has made. Later posts must not
      * overtake it, so it keeps its place. */
     if (post->status == STATUS_GONE && !in->claim) {
-        post->status = address(in, &post->why);
+        post->status = choose_set(in, &post->why);
         if (!post->status) {
             log_submit_again(registry_log(in->registry), post);
             return;
         }
     }
-    finish(in);
+    finish_post(in);
 }
 
 /* Takes the key from the member "id", after the reader's end. */
@@ -457,9 +457,9 @@ ingest_read_end(struct ingest *in, struct problem *why)
 }
 
 static enum status
-submit(struct ingest *in, struct problem *why)
+submit_post(struct ingest *in, struct problem *why)
 {
-    enum status rc = address(in, why);
+    enum status rc = choose_set(in, why);
 
     if (rc)
         return rc;
@@ -479,7 +479,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     in->on_done = on_done;
     in->user = user;
     if (in->post.n_fragments == 0) { /* a message */
-        finish(in);
+        finish_post(in);
         return STATUS_OK;
     }
     pending_keys_whole(&in->running);
@@ -487,7 +487,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
      * this way, too. */
     if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
         return in->posts->check(in, in->posts->check_user, why);
-    return submit(in, why);
+    return submit_post(in, why);
 }
 
 void
@@ -496,10 +496,10 @@ ingest_check_end(struct ingest *in, enum status rc, const struct problem *why)
     if (why)
         in->post.why = *why;
     if (!rc)
-        rc = submit(in, &in->post.why);
+        rc = submit_post(in, &in->post.why);
     if (rc) {
         in->post.status = rc;
-        finish(in);
+        finish_post(in);
     }
 }
 
@@ -586,7 +586,7 @@ ingest_free(struct ingest *in)
 {
     if (!in)
         return;
-    release(in, 0);
+    release_claim(in, 0);
     pending_keys_end(&in->posts->keys, &in->running);
     decoding_fini(&in->decoding);
     parser_pool_give(&in->posts->parsers, in->format, in->reader);

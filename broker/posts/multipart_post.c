@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/posts/consigned.h"
+#include "broker/posts/multipart_entries.h"
 #include "broker/sets/alteration.h"
 #include "proto/input_formats.h"
 #include "proto/multipart.h"
@@ -36,8 +36,8 @@ struct multipart_post {
     bool is_root; /* still reading it */
     uint64_t n_entries;
 
-    struct consigned_list list;
-    struct consigned *at; /* the entry of the current part */
+    struct multipart_entries list;
+    struct multipart_entry *at; /* the entry of the current part */
 
     struct content_claim *claim;
     size_t n_filled; /* entries in the ingest */
@@ -45,9 +45,9 @@ struct multipart_post {
 };
 
 static enum status
-reserve(struct multipart_post *c, struct problem *why)
+reserve_memory(struct multipart_post *c, struct problem *why)
 {
-    size_t held = sizeof(*c) + c->root.size + consigned_held(&c->list);
+    size_t held = sizeof(*c) + c->root.size + multipart_entries_held(&c->list);
 
     enum status rc;
 
@@ -62,8 +62,8 @@ reserve(struct multipart_post *c, struct problem *why)
 
 /* Reports a failure of one entry: names its part and loc. */
 static enum status
-refuse(const struct consigned *e, enum status rc, const struct problem *reason,
-       struct problem *why)
+refuse_entry(const struct multipart_entry *e, enum status rc,
+             const struct problem *reason, struct problem *why)
 {
     if (rc != STATUS_INVALID) {
         if (why)
@@ -121,7 +121,7 @@ add_root(struct multipart_post *c, struct slice bytes, struct problem *why)
                        "the changes of a post have at most %" PRIu64 " bytes",
                        max);
     buf_add_slice(&c->root, bytes);
-    return c->root.failed ? problem_memory(why) : reserve(c, why);
+    return c->root.failed ? problem_memory(why) : reserve_memory(c, why);
 }
 
 static enum status
@@ -132,8 +132,8 @@ on_entry(const struct change *change, void *user, struct problem *why)
 
     c->n_entries++;
     if (change->kind != CHANGE_DELETED)
-        rc = consigned_add(&c->list, change, c->n_entries, why);
-    return rc ? rc : reserve(c, why);
+        rc = multipart_entries_add(&c->list, change, c->n_entries, why);
+    return rc ? rc : reserve_memory(c, why);
 }
 
 static enum status
@@ -150,7 +150,7 @@ end_root(struct multipart_post *c, struct problem *why)
     if (!rc)
         rc = reader_end(reader, why);
     parser_pool_give(pool, c->format, reader);
-    return rc ? rc : consigned_index(&c->list, why);
+    return rc ? rc : multipart_entries_index(&c->list, why);
 }
 
 /* Bitstreams */
@@ -160,7 +160,7 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
                 struct problem *why)
 {
     struct problem reason = {""};
-    struct consigned *e;
+    struct multipart_entry *e;
     enum status rc;
 
     if (part->location.size == 0)
@@ -168,7 +168,7 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
                        "part %" PRIu64 " has no Content-Location, which tells "
                        "the loc of its entry",
                        part->number);
-    e = consigned_take(&c->list, part->location);
+    e = multipart_entries_take(&c->list, part->location);
     if (!e)
         return problem(why, STATUS_INVALID,
                        "part %" PRIu64 ": there are not so many created or "
@@ -179,16 +179,16 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
                        "part %" PRIu64 ": Content-Type is no media type: "
                        "\"%s\"",
                        part->number, problem_quote(part->type).text);
-    rc = consigned_set_type(&c->list, e, part->type, why);
+    rc = multipart_entries_set_type(&c->list, e, part->type, why);
     if (!rc)
-        rc = reserve(c, why);
+        rc = reserve_memory(c, why);
     if (rc)
         return rc;
     e->part = part->number;
     c->at = e;
     rc = arriving_begin(&e->arriving, contents_arriving(c->contents), e->hash,
                         e->length, &reason);
-    return rc ? refuse(e, rc, &reason, why) : STATUS_OK;
+    return rc ? refuse_entry(e, rc, &reason, why) : STATUS_OK;
 }
 
 /* The parts as they come */
@@ -212,7 +212,7 @@ on_add(struct slice bytes, void *user, struct problem *why)
     if (c->is_root)
         return add_root(c, bytes, why);
     rc = arriving_add(&c->at->arriving, bytes, &reason);
-    return rc ? refuse(c->at, rc, &reason, why) : STATUS_OK;
+    return rc ? refuse_entry(c->at, rc, &reason, why) : STATUS_OK;
 }
 
 static enum status
@@ -226,7 +226,7 @@ on_end(void *user, struct problem *why)
         return end_root(c, why);
     rc = arriving_end(&c->at->arriving, &reason);
     if (rc)
-        return refuse(c->at, rc, &reason, why);
+        return refuse_entry(c->at, rc, &reason, why);
     c->at->digest = c->at->arriving.digest;
     c->at->length = c->at->arriving.length;
     return STATUS_OK;
@@ -246,7 +246,7 @@ refuse_set(struct slice name, struct problem *why)
 }
 
 enum status
-multipart_post_begin(struct multipart_post **consignment, struct posts *posts,
+multipart_post_begin(struct multipart_post **post, struct posts *posts,
                      const struct multipart_plan *plan, struct problem *why)
 {
     struct registry *registry = posts->registry;
@@ -284,12 +284,13 @@ multipart_post_begin(struct multipart_post **consignment, struct posts *posts,
     multipart_init(&c->multipart, &c->type, &to);
     buf_init(&c->root, (size_t)registry_config(registry)->max_body);
     buf_init(&c->hash, SIZE_MAX);
-    consigned_init(&c->list, (size_t)registry_config(registry)->ingest_bytes);
-    rc = reserve(c, why);
+    multipart_entries_init(&c->list,
+                           (size_t)registry_config(registry)->ingest_bytes);
+    rc = reserve_memory(c, why);
     if (rc)
         multipart_post_discard(c);
     else
-        *consignment = c;
+        *post = c;
     return rc;
 }
 
@@ -300,7 +301,7 @@ multipart_post_set_key(struct multipart_post *c, const struct key *key)
 }
 
 static void
-arrived(struct multipart_post *c, uint64_t bytes)
+count_arrived(struct multipart_post *c, uint64_t bytes)
 {
     if (bytes > c->announced)
         bytes = c->announced;
@@ -327,7 +328,7 @@ look_for_room(struct multipart_post *c, struct problem *why)
     rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
     c->has_room = !rc;
     if (rc)
-        arrived(c, c->size);
+        count_arrived(c, c->size);
     return rc;
 }
 
@@ -342,20 +343,20 @@ multipart_post_feed(struct multipart_post *c, struct slice bytes,
     if (c->ingest)
         ingest_heard(c->ingest);
     rc = multipart_feed(&c->multipart, bytes, why);
-    arrived(c, bytes.size);
+    count_arrived(c, bytes.size);
     return rc;
 }
 
 /* The end */
 
 static void
-release(void *claim, uint64_t last)
+end_claim(void *claim, uint64_t last)
 {
     contents_end(claim, last);
 }
 
 static enum status
-refuse_missing(const struct consigned *e, struct problem *why)
+refuse_missing(const struct multipart_entry *e, struct problem *why)
 {
     problem_set(why,
                 "the content of \"%s\" is missing: no part has that "
@@ -371,7 +372,8 @@ refuse_missing(const struct consigned *e, struct problem *why)
 
 /* Claims content that the set has already, for an entry without a part. */
 static enum status
-find_content(struct multipart_post *c, struct consigned *e, struct problem *why)
+find_content(struct multipart_post *c, struct multipart_entry *e,
+             struct problem *why)
 {
     uint64_t length = 0;
     enum status rc = STATUS_NOT_FOUND;
@@ -410,7 +412,7 @@ make_set(struct multipart_post *c, struct problem *why)
 
 /* Finds missing content before it places any file. */
 static enum status
-place(struct multipart_post *c, struct problem *why)
+place_content(struct multipart_post *c, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -431,10 +433,10 @@ place(struct multipart_post *c, struct problem *why)
 
 /* Completes an entry on its way into the ingest. */
 static enum status
-fill(struct change *change, void *user, struct problem *why)
+fill_entry(struct change *change, void *user, struct problem *why)
 {
     struct multipart_post *c = user;
-    const struct consigned *e;
+    const struct multipart_entry *e;
     struct digest told;
     char text[DIGEST_TEXT_SIZE];
 
@@ -464,12 +466,12 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
     enum status rc = multipart_end(&c->multipart, why);
 
     if (!rc && c->list.n > 0)
-        rc = place(c, why);
+        rc = place_content(c, why);
     if (rc)
         return rc;
-    ingest_fill(c->ingest, fill, c);
+    ingest_fill(c->ingest, fill_entry, c);
     if (c->claim)
-        ingest_hold(c->ingest, c->set, c->claim, release);
+        ingest_hold(c->ingest, c->set, c->claim, end_claim);
     c->claim = NULL;
     rc = ingest_feed(c->ingest, buf_slice(&c->root), why);
     return rc ? rc : ingest_read_end(c->ingest, why);
@@ -504,8 +506,8 @@ multipart_post_discard(struct multipart_post *c)
 {
     if (!c)
         return;
-    arrived(c, c->size);
-    consigned_fini(&c->list);
+    count_arrived(c, c->size);
+    multipart_entries_fini(&c->list);
     ingest_free(c->ingest);
     c->ingest = NULL;
     contents_end(c->claim, 0);

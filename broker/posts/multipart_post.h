@@ -29,7 +29,7 @@
  *
  * Memory holds the root part, the fields of its entries, and the headers of a
  * part; the caller's holding counts them. The bytes of the whole body count as
- * CLIENT_DISK of the same client until the consignment is freed, so the posts
+ * CLIENT_DISK of the same client until the post is freed, so the posts
  * of one client get only a share of the free room.
  *
  * One thread at a time. All but begin and commit may block.
@@ -62,42 +62,40 @@ struct multipart_plan {
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_INVALID: it does not keep
  * content inline; STATUS_UNSUPPORTED, STATUS_MALFORMED: as multipart_read_type;
  * STATUS_TOO_LARGE: over --max-content; STATUS_LIMITED, STATUS_BUSY. */
-MUST_CHECK enum status multipart_post_begin(struct multipart_post **consignment,
+MUST_CHECK enum status multipart_post_begin(struct multipart_post **post,
                                             struct posts *posts,
                                             const struct multipart_plan *plan,
                                             struct problem *why);
 
 /* Sets the idempotency key, before the first byte (ingest_set_key). */
-void multipart_post_set_key(struct multipart_post *consignment,
-                            const struct key *key);
+void multipart_post_set_key(struct multipart_post *post, const struct key *key);
 
 /* Reads some more. STATUS_INVALID and others: `why` names part, entry and loc.
  * After an error only multipart_post_discard is allowed. */
-MUST_CHECK enum status multipart_post_feed(struct multipart_post *consignment,
+MUST_CHECK enum status multipart_post_feed(struct multipart_post *post,
                                            struct slice bytes,
                                            struct problem *why);
 
 /* Ends the body: places its content, durably. */
-MUST_CHECK enum status multipart_post_end(struct multipart_post *consignment,
+MUST_CHECK enum status multipart_post_end(struct multipart_post *post,
                                           struct problem *why);
 
 /* Hands the entries to the log, which starts on them at log_wake. On success
- * the log owns the consignment until on_done, like an ingest. */
+ * the log owns the post until on_done, like an ingest. */
 MUST_CHECK enum status
-multipart_post_commit(struct multipart_post *consignment,
+multipart_post_commit(struct multipart_post *post,
                       void (*on_done)(struct ingest *ingest, void *user),
                       void *user, struct problem *why);
 
 /* The outcome, after on_done. */
-const struct ingest *
-multipart_post_ingest(const struct multipart_post *consignment);
+const struct ingest *multipart_post_ingest(const struct multipart_post *post);
 
 /* Gives back its holdings, before the publisher gets the outcome
  * (client_limits.h). Only after on_done. */
-void multipart_post_give_back(struct multipart_post *consignment);
+void multipart_post_give_back(struct multipart_post *post);
 
 /* Frees it; uncommitted files leave the disk. Does not block after
  * multipart_post_end. NULL is allowed. */
-void multipart_post_discard(struct multipart_post *consignment);
+void multipart_post_discard(struct multipart_post *post);
 
 #endif

@@ -19,7 +19,7 @@ pending_keys_fini(struct pending_keys *r)
 /* FNV-1a. A source that picks colliding keys makes one list as long as the
  * number of posts at work at most. */
 static uint32_t
-mix(uint32_t hash, struct slice text)
+mix_hash(uint32_t hash, struct slice text)
 {
     for (size_t i = 0; i < text.size; i++)
         hash = (hash ^ (unsigned char)text.data[i]) * 16777619u;
@@ -29,7 +29,7 @@ mix(uint32_t hash, struct slice text)
 static struct list *
 list_for(struct pending_keys *r, const struct pending_keys_post *post)
 {
-    return &r->lists[mix(mix(2166136261u, post->set), post->key) %
+    return &r->lists[mix_hash(mix_hash(2166136261u, post->set), post->key) %
                      PENDING_KEYS_LISTS];
 }
 

@@ -257,7 +257,7 @@ alter_free(struct alteration *a)
 }
 
 static enum status
-submit(struct alteration *a, struct problem *why)
+submit_alteration(struct alteration *a, struct problem *why)
 {
     enum status rc = log_submit(registry_log(a->registry), &a->post);
 
@@ -276,14 +276,14 @@ submit_settings(struct alteration *a, struct problem *why)
             return problem(why, STATUS_NOT_FOUND, "there is no set %s",
                            a->name);
         a->post.set = a->set->log;
-        return submit(a, why);
+        return submit_alteration(a, why);
     }
     a->set = registry_make(a->registry, slice_of(a->name));
     /* The removed one again: there was no memory to bury it (registry.c). */
     if (!a->set || a->set == before)
         return registry_full(why);
     a->post.set = a->set->log;
-    return submit(a, why);
+    return submit_alteration(a, why);
 }
 
 /* Log thread. Commits are answered in their order, so the settings committed
@@ -302,7 +302,7 @@ on_settings(struct post *post)
     if (!post->status) {
         registry_set_settings(a->set, a->settings);
         a->settings = NULL;
-        registry_tell_changed(a->registry);
+        registry_notify_changed(a->registry);
     }
     a->on_done(a, a->user);
 }
@@ -324,7 +324,8 @@ check_peers(const struct alteration *a, struct problem *why)
 
 /* Replaces the change in a->settings by `before` with that change. */
 static enum status
-merge(struct alteration *a, const struct settings *before, struct problem *why)
+merge_change(struct alteration *a, const struct settings *before,
+             struct problem *why)
 {
     struct settings *merged = calloc(1, sizeof(*merged));
     struct buf text;
@@ -371,7 +372,7 @@ check_discards(struct alteration *a, const struct head *head,
 
 /* Log thread: post.h. Earlier settings are in effect. */
 static enum status
-prepare(struct post *post)
+prepare_settings(struct post *post)
 {
     struct alteration *a = list_entry(post, struct alteration, post);
     struct settings before;
@@ -387,7 +388,7 @@ prepare(struct post *post)
     registry_settings(a->set, &before);
     before.peers = registry_peers(a->set);
     if (a->mode == ALTER_CHANGE)
-        rc = merge(a, &before, &post->why);
+        rc = merge_change(a, &before, &post->why);
     if (!rc && exists && !a->may_discard)
         rc = check_discards(a, &head, &before, &post->why);
     settings_fini(&before);
@@ -431,7 +432,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
     if (rc)
         goto out;
     a->post.kind = POST_SETTINGS;
-    a->post.prepare = prepare;
+    a->post.prepare = prepare_settings;
     a->post.done = on_settings;
     rc = submit_settings(a, why);
 
@@ -496,7 +497,7 @@ on_removal(struct post *post)
 
     if (!post->status) {
         registry_set_removed(a->set);
-        registry_tell_changed(a->registry);
+        registry_notify_changed(a->registry);
     }
     a->on_done(a, a->user);
 }
@@ -520,7 +521,7 @@ alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
     a->post.set = set->log;
     a->post.grace_us = registry_config(set->registry)->remove_grace_us;
     a->post.done = on_removal;
-    rc = submit(a, why);
+    rc = submit_alteration(a, why);
     if (rc)
         alter_free(a);
     return rc;

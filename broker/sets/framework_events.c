@@ -61,7 +61,7 @@ make_room(struct announcement *a)
 }
 
 static enum status
-add(struct announcement *a, const struct event *event)
+add_event(struct announcement *a, const struct event *event)
 {
     char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
     const struct link index = {
@@ -172,7 +172,7 @@ framework_event_submit(struct registry *registry, const struct event *event,
         announcement_init(&s->announcement, on_submitted);
         s->announcement.post.set = registry_framework(registry);
         s->registry = registry;
-        rc = add(&s->announcement, event);
+        rc = add_event(&s->announcement, event);
     }
     if (rc)
         rc = problem(why, STATUS_BUSY, "no memory for an event");
@@ -201,9 +201,9 @@ struct subject {
 };
 
 static enum status
-tell(const struct subject *s, enum change_kind change,
-     enum capability capability, const struct link_text *loc,
-     const struct link_text *index)
+add_document(const struct subject *s, enum change_kind change,
+             enum capability capability, const struct link_text *loc,
+             const struct link_text *index)
 {
     const struct event event = {
         .change = change,
@@ -213,82 +213,81 @@ tell(const struct subject *s, enum change_kind change,
         .index = index ? link_slice(index) : (struct slice){NULL, 0},
     };
 
-    return add(s->to, &event);
+    return add_event(s->to, &event);
 }
 
 static enum status
-tell_capability_list(const struct subject *s, enum change_kind change)
+add_capability_list(const struct subject *s, enum change_kind change)
 {
     struct link_text loc =
         link_to(s->url, LINK_CAPABILITYLIST, s->set->name, NULL, 0);
 
-    return tell(s, change, CAP_CAPABILITYLIST, &loc, NULL);
+    return add_document(s, change, CAP_CAPABILITYLIST, &loc, NULL);
 }
 
 static enum status
-tell_source(void *user, enum change_kind change, const struct link_text *loc,
-            const struct link_text *index)
+add_source(void *user, enum change_kind change, const struct link_text *loc,
+           const struct link_text *index)
 {
     const struct subject *s = user;
 
-    return tell(s, change, CAP_DESCRIPTION, loc, index);
+    return add_document(s, change, CAP_DESCRIPTION, loc, index);
 }
 
 /* A numbered list. Its index is that of the fixed address, which is one from
  * the first closed list on, and so never told of itself (R-324, R-384). */
 static enum status
-tell_list(const struct subject *s, enum change_kind change, uint64_t number)
+add_list(const struct subject *s, enum change_kind change, uint64_t number)
 {
     struct link_text loc =
         link_to(s->url, LINK_LIST, s->set->name, NULL, number);
     struct link_text index =
         link_to(s->url, LINK_CHANGELIST, s->set->name, NULL, 0);
 
-    return tell(s, change, CAP_CHANGELIST, &loc, &index);
+    return add_document(s, change, CAP_CHANGELIST, &loc, &index);
 }
 
 static enum status
-tell_archive(const struct subject *s, enum change_kind change)
+add_archive(const struct subject *s, enum change_kind change)
 {
     struct link_text loc =
         link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
 
-    return tell(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
+    return add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
 }
 
 /* A part of an archive that has an index: its first list would be `begin`. */
 static enum status
-tell_part(const struct subject *s, enum change_kind change,
-          const struct parts *parts, uint64_t begin)
+add_part(const struct subject *s, enum change_kind change,
+         const struct parts *parts, uint64_t begin)
 {
     struct link_text loc =
         link_to_archive(s->url, s->set->name, begin, begin + parts->size - 1);
     struct link_text index =
         link_to(s->url, LINK_CHANGELIST_ARCHIVE, s->set->name, NULL, 0);
 
-    return tell(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
+    return add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
 }
 
 /* The archive got the lists `from` to `last`; its oldest is `oldest`. It begins
  * with the first list. With too many lists for one document, its address is
  * that of an index, and the parts are new documents. */
 static enum status
-tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
-                   uint64_t last)
+add_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
+                  uint64_t last)
 {
     struct parts before = parts_of(oldest, from, s->index_lists);
     struct parts now = parts_of(oldest, last + 1, s->index_lists);
     enum status rc = STATUS_OK;
 
     if (!now.has_index)
-        return tell_archive(s,
-                            from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
+        return add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
     for (uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
          !rc && begin <= last; begin += now.size)
-        rc = tell_part(s,
-                       before.has_index && begin < from ? CHANGE_UPDATED
-                                                        : CHANGE_CREATED,
-                       &now, begin);
+        rc = add_part(s,
+                      before.has_index && begin < from ? CHANGE_UPDATED
+                                                       : CHANGE_CREATED,
+                      &now, begin);
     return rc;
 }
 
@@ -296,25 +295,26 @@ tell_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
  * `last`: the first was there before, each other one began when its predecessor
  * ended. */
 static enum status
-tell_closed(const struct subject *s, const struct act *first, uint64_t last)
+add_closed_lists(const struct subject *s, const struct act *first,
+                 uint64_t last)
 {
     uint64_t oldest = first->list_end.first_list;
     uint64_t from = first->list_end.info.number;
-    enum status rc = tell_list(s, CHANGE_UPDATED, from);
+    enum status rc = add_list(s, CHANGE_UPDATED, from);
 
     for (uint64_t number = from + 1; !rc && number <= last + 1; number++)
-        rc = tell_list(s, CHANGE_CREATED, number);
+        rc = add_list(s, CHANGE_CREATED, number);
     if (!rc)
-        rc = tell_grown_archive(s, oldest, from, last);
+        rc = add_grown_archive(s, oldest, from, last);
     if (!rc && from == oldest) /* now it names the archive */
-        rc = tell_capability_list(s, CHANGE_UPDATED);
+        rc = add_capability_list(s, CHANGE_UPDATED);
     return rc;
 }
 
 /* Lists went. What had only such lists is not there any more; the Capability
  * List says so of the archive, the index of a part. */
 static enum status
-tell_retired(const struct subject *s, const struct act *act)
+add_retirement(const struct subject *s, const struct act *act)
 {
     uint64_t first_list = act->retirement.last + 1;
     struct parts parts =
@@ -322,34 +322,34 @@ tell_retired(const struct subject *s, const struct act *act)
     uint64_t begin = parts_begin(&parts, first_list);
 
     if (first_list == act->retirement.open_list)
-        return tell_capability_list(s, CHANGE_UPDATED);
+        return add_capability_list(s, CHANGE_UPDATED);
     if (!parts.has_index)
-        return tell_archive(s, CHANGE_UPDATED);
-    return begin < first_list ? tell_part(s, CHANGE_UPDATED, &parts, begin)
+        return add_archive(s, CHANGE_UPDATED);
+    return begin < first_list ? add_part(s, CHANGE_UPDATED, &parts, begin)
                               : STATUS_OK;
 }
 
 static enum status
-tell_generations(const struct subject *s, enum generation_kind kind,
-                 enum change_kind change)
+add_generations(const struct subject *s, enum generation_kind kind,
+                enum change_kind change)
 {
     struct link_text loc = link_to_generations(s->url, s->set->name, kind);
 
-    return tell(s, change, links_kinds[kind].archive, &loc, NULL);
+    return add_document(s, change, links_kinds[kind].archive, &loc, NULL);
 }
 
 /* A part of an archive of generations that has an index: it begins with the
  * number `begin`. */
 static enum status
-tell_generations_part(const struct subject *s, enum generation_kind kind,
-                      enum change_kind change, const struct parts *parts,
-                      uint64_t begin)
+add_generations_part(const struct subject *s, enum generation_kind kind,
+                     enum change_kind change, const struct parts *parts,
+                     uint64_t begin)
 {
     struct link_text loc = link_to_generations_part(
         s->url, s->set->name, kind, begin, begin + parts->size - 1);
     struct link_text index = link_to_generations(s->url, s->set->name, kind);
 
-    return tell(s, change, links_kinds[kind].archive, &loc, &index);
+    return add_document(s, change, links_kinds[kind].archive, &loc, &index);
 }
 
 /* Sets *found to the number of the first archived generation from `number` on,
@@ -370,8 +370,8 @@ find_archived(const struct subject *s, enum generation_kind kind,
 /* Announces all parts of an archive that has an index from generation `g` on.
  * Parts without a generation do not exist. */
 static enum status
-tell_all_parts(const struct subject *s, const struct generation *g,
-               const struct parts *parts)
+add_all_parts(const struct subject *s, const struct generation *g,
+              const struct parts *parts)
 {
     enum status rc = STATUS_OK;
 
@@ -381,8 +381,7 @@ tell_all_parts(const struct subject *s, const struct generation *g,
         rc = find_archived(s, g->kind, next, &number);
         begin = parts_begin(parts, number ? number : g->number);
         if (!rc)
-            rc =
-                tell_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
+            rc = add_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
         next = begin + parts->size;
     }
     return rc;
@@ -391,7 +390,7 @@ tell_all_parts(const struct subject *s, const struct generation *g,
 /* Announces that the archive got a generation: the archive while it is one
  * document, else the part that has the generation, never the index (R-324). */
 static enum status
-tell_archived(const struct subject *s, const struct act *act)
+add_archived(const struct subject *s, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
     uint64_t n = act->generation.n_archived;
@@ -402,21 +401,21 @@ tell_archived(const struct subject *s, const struct act *act)
     enum status rc;
 
     if (!now.has_index)
-        return tell_generations(s, g->kind,
-                                n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
+        return add_generations(s, g->kind,
+                               n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
     if (!before.has_index || before.size != now.size)
-        return tell_all_parts(s, g, &now);
+        return add_all_parts(s, g, &now);
     rc = find_archived(s, g->kind, begin, &found);
     return rc ? rc
-              : tell_generations_part(s, g->kind,
-                                      found ? CHANGE_UPDATED : CHANGE_CREATED,
-                                      &now, begin);
+              : add_generations_part(s, g->kind,
+                                     found ? CHANGE_UPDATED : CHANGE_CREATED,
+                                     &now, begin);
 }
 
 /* Announces that the oldest generations left the archive. A part without any
  * left is not announced: R-323 has no `deleted` for it. */
 static enum status
-tell_unarchived(const struct subject *s, const struct act *act)
+add_unarchived(const struct subject *s, const struct act *act)
 {
     enum generation_kind kind = act->unarchived.kind;
     uint64_t oldest = act->unarchived.first_archived;
@@ -426,16 +425,16 @@ tell_unarchived(const struct subject *s, const struct act *act)
     enum status rc;
 
     if (!now.has_index)
-        return tell_generations(s, kind, CHANGE_UPDATED);
+        return add_generations(s, kind, CHANGE_UPDATED);
     rc = find_archived(s, kind, begin, &found);
     return rc || found == oldest
                ? rc
-               : tell_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
+               : add_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
 }
 
 /* Announces the parts of a list of several parts, never their index. */
 static enum status
-tell_list_parts(const struct subject *s, const struct generation *g)
+add_list_parts(const struct subject *s, const struct generation *g)
 {
     struct link_text index =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
@@ -445,8 +444,8 @@ tell_list_parts(const struct subject *s, const struct generation *g)
         struct link_text loc = link_to_part(s->url, s->set->name, g->kind,
                                             g->number, part, LINK_PART);
 
-        rc = tell(s, CHANGE_CREATED, links_kinds[g->kind].capability, &loc,
-                  &index);
+        rc = add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability,
+                          &loc, &index);
     }
     return rc;
 }
@@ -454,33 +453,35 @@ tell_list_parts(const struct subject *s, const struct generation *g)
 /* A Change Dump is a document of its own behind those that there are; the first
  * is at the fixed address, which is that of an index from the second on. */
 static enum status
-tell_change_dump(const struct subject *s, const struct generation *g,
-                 bool is_first)
+add_change_dump(const struct subject *s, const struct generation *g,
+                bool is_first)
 {
     struct link_text current = link_to_current(s->url, s->set->name, g->kind);
     struct link_text loc =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
 
-    return is_first ? tell(s, CHANGE_CREATED, CAP_CHANGEDUMP, &current, NULL)
-                    : tell(s, CHANGE_CREATED, CAP_CHANGEDUMP, &loc, &current);
+    return is_first
+               ? add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, &current, NULL)
+               : add_document(s, CHANGE_CREATED, CAP_CHANGEDUMP, &loc,
+                              &current);
 }
 
 /* A Resource Dump never changes, nor does what is at its own address: each one
  * is a document that begins, and the fixed address leads to the latest
  * (R-323). */
 static enum status
-tell_resource_dump(const struct subject *s, const struct generation *g)
+add_resource_dump(const struct subject *s, const struct generation *g)
 {
     struct link_text loc =
         link_to_generation(s->url, s->set->name, g->kind, g->number);
 
-    return tell(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
+    return add_document(s, CHANGE_CREATED, CAP_RESOURCEDUMP, &loc, NULL);
 }
 
 /* A list or dump was built. The first of its kind brings itself, or the
  * archive, into the Capability List. */
 static enum status
-tell_generation(const struct subject *s, const struct act *act)
+add_generation(const struct subject *s, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
     bool is_first = act->generation.is_first;
@@ -488,19 +489,19 @@ tell_generation(const struct subject *s, const struct act *act)
     enum status rc;
 
     if (g->kind == GENERATION_CHANGEDUMP)
-        rc = tell_change_dump(s, g, is_first);
+        rc = add_change_dump(s, g, is_first);
     else if (g->kind == GENERATION_RESOURCEDUMP)
-        rc = tell_resource_dump(s, g);
+        rc = add_resource_dump(s, g);
     else if (g->kind == GENERATION_RESOURCELIST && g->parts > 1)
-        rc = tell_list_parts(s, g);
+        rc = add_list_parts(s, g);
     else
-        rc = tell(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
-                  links_kinds[g->kind].capability, &current, NULL);
+        rc = add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
+                          links_kinds[g->kind].capability, &current, NULL);
     if (!rc && g->is_archived)
-        rc = tell_archived(s, act);
+        rc = add_archived(s, act);
     if (!rc &&
         (is_first || (g->is_archived && act->generation.n_archived == 1)))
-        rc = tell_capability_list(s, CHANGE_UPDATED);
+        rc = add_capability_list(s, CHANGE_UPDATED);
     return rc;
 }
 
@@ -528,15 +529,15 @@ describes_otherwise(const struct subject *s, const struct act *act)
 
 /* The index of the first act from `i` on that is of a kind to announce; n. */
 static size_t
-next_told(const struct act *acts, size_t n, size_t i)
+next_announced(const struct act *acts, size_t n, size_t i)
 {
-    static const bool is_told[ACT_KINDS] = {
+    static const bool is_announced[ACT_KINDS] = {
         [ACT_BIRTH] = true,      [ACT_LIST_END] = true, [ACT_SETTINGS] = true,
         [ACT_RETIREMENT] = true, [ACT_REMOVAL] = true,  [ACT_GENERATION] = true,
         [ACT_UNARCHIVED] = true,
     };
 
-    while (i < n && !is_told[acts[i].kind])
+    while (i < n && !is_announced[acts[i].kind])
         i++;
     return i;
 }
@@ -551,7 +552,7 @@ last_list_end(const struct act *acts, size_t n, size_t i)
 
     do {
         last = next;
-        next = next_told(acts, n, last + 1);
+        next = next_announced(acts, n, last + 1);
     } while (next < n && acts[next].kind == ACT_LIST_END &&
              acts[next].set == acts[i].set);
     return last;
@@ -560,8 +561,8 @@ last_list_end(const struct act *acts, size_t n, size_t i)
 /* Announces acts[*i], and later ones that belong to it: sets *i to the last of
  * them. *is_source: the Source Description changes for the set, too. */
 static enum status
-tell_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
-         bool *is_source)
+add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
+        bool *is_source)
 {
     const struct act *act = &acts[*i];
     size_t next;
@@ -570,37 +571,37 @@ tell_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
     case ACT_BIRTH:
         *is_source = true;
         /* The settings that it begins with are no news. */
-        next = next_told(acts, n, *i + 1);
+        next = next_announced(acts, n, *i + 1);
         if (next < n && acts[next].kind == ACT_SETTINGS &&
             acts[next].set == act->set)
             *i = next;
-        return tell_capability_list(s, CHANGE_CREATED);
+        return add_capability_list(s, CHANGE_CREATED);
     case ACT_LIST_END:
         *i = last_list_end(acts, n, *i);
-        return tell_closed(s, act, acts[*i].list_end.info.number);
+        return add_closed_lists(s, act, acts[*i].list_end.info.number);
     case ACT_SETTINGS:
         if (!describes_otherwise(s, act))
             break;
         *is_source = true;
-        return tell_capability_list(s, CHANGE_UPDATED);
+        return add_capability_list(s, CHANGE_UPDATED);
     case ACT_RETIREMENT:
-        return tell_retired(s, act);
+        return add_retirement(s, act);
     case ACT_GENERATION:
-        return tell_generation(s, act);
+        return add_generation(s, act);
     case ACT_UNARCHIVED:
-        return tell_unarchived(s, act);
+        return add_unarchived(s, act);
     case ACT_REMOVAL:
         *is_source = true;
-        return tell_capability_list(s, CHANGE_DELETED);
-    default: /* next_told finds no other */
+        return add_capability_list(s, CHANGE_DELETED);
+    default: /* next_announced finds no other */
         break;
     }
     return STATUS_OK;
 }
 
 enum status
-announcer_tell(struct announcer *announcer, struct registry *registry,
-               const struct act *acts, size_t n, struct post **post)
+announcer_announce(struct announcer *announcer, struct registry *registry,
+                   const struct act *acts, size_t n, struct post **post)
 {
     struct announcement *a = &announcer->round;
     struct subject s = {
@@ -608,7 +609,7 @@ announcer_tell(struct announcer *announcer, struct registry *registry,
         .url = registry_public_url(registry),
         .index_lists = registry_config(registry)->index_lists,
     };
-    size_t i = next_told(acts, n, 0);
+    size_t i = next_announced(acts, n, 0);
     enum status rc = STATUS_OK;
 
     if (i == n)
@@ -618,21 +619,21 @@ announcer_tell(struct announcer *announcer, struct registry *registry,
     buf_clear(&a->post.bytes);
     a->post.n_fragments = 0;
     a->post.set = registry_framework(registry);
-    for (; !rc && i < n; i = next_told(acts, n, i + 1)) {
+    for (; !rc && i < n; i = next_announced(acts, n, i + 1)) {
         const struct act *first = &acts[i];
         bool is_source = false;
 
         if (first->set == a->post.set)
             continue; /* not announced */
         s.set = log_set_owner(first->set);
-        rc = tell_act(&s, acts, n, &i, &is_source);
+        rc = add_act(&s, acts, n, &i, &is_source);
         if (!rc && is_source)
             rc = source_changes_add(&announcer->changes, first);
     }
     s.set = NULL;
     if (!rc)
-        rc =
-            source_changes_tell(&announcer->changes, registry, tell_source, &s);
+        rc = source_changes_announce(&announcer->changes, registry, add_source,
+                                     &s);
     if (!rc && a->post.n_fragments > 0)
         *post = &a->post;
     return rc;
@@ -658,7 +659,7 @@ end_removed(const struct announcement *a)
 
 /* Log thread: the round was committed, or not. */
 static void
-on_told(struct post *post)
+on_round_end(struct post *post)
 {
     struct announcer *announcer =
         list_entry(post, struct announcer, round.post);
@@ -668,7 +669,7 @@ on_told(struct post *post)
     announcer->changes.before = announcer->changes.after;
     note_events(&announcer->round, announcer->registry);
     if (end_removed(&announcer->round))
-        registry_tell_changed(announcer->registry);
+        registry_notify_changed(announcer->registry);
 }
 
 struct announcer *
@@ -677,7 +678,7 @@ announcer_new(void)
     struct announcer *announcer = calloc(1, sizeof(*announcer));
 
     if (announcer)
-        announcement_init(&announcer->round, on_told);
+        announcement_init(&announcer->round, on_round_end);
     return announcer;
 }
 

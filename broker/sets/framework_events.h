@@ -15,7 +15,7 @@
  * commit that it describes (R-327). Other modules submit their events
  * themselves, with framework_event_submit, once their documents are served.
  *
- *     log thread:   round's acts --> announcer_tell --> same transaction
+ *     log thread:   round's acts --> announcer_announce --> same transaction
  *     any thread:   framework_event_submit ----------------> a transaction of
  * its own
  */
@@ -79,9 +79,9 @@ void announcer_begin(struct announcer *announcer, struct registry *registry);
 void announcer_free(struct announcer *announcer);
 
 /* registry_options.announce. */
-MUST_CHECK enum status announcer_tell(struct announcer *announcer,
-                                      struct registry *registry,
-                                      const struct act *acts, size_t n,
-                                      struct post **post);
+MUST_CHECK enum status announcer_announce(struct announcer *announcer,
+                                          struct registry *registry,
+                                          const struct act *acts, size_t n,
+                                          struct post **post);
 
 #endif

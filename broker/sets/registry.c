@@ -265,7 +265,7 @@ set_with_log(struct set *set, struct log_set *log)
 /* Adds a set (NULL: none); the caller holds the lock for writing, or is the
  * only thread yet. */
 static struct set *
-insert(struct registry *r, struct set *set)
+insert_set(struct registry *r, struct set *set)
 {
     if (!set)
         return NULL;
@@ -279,7 +279,8 @@ insert(struct registry *r, struct set *set)
 
 /* Remembers that the set of that name was removed; likewise. */
 static enum status
-bury(struct registry *r, const char *name, uint64_t list, int64_t removed_us)
+bury_set(struct registry *r, const char *name, uint64_t list,
+         int64_t removed_us)
 {
     struct tombstone *t = table_find(&r->tombstones, slice_of(name));
 
@@ -305,7 +306,7 @@ on_removed(const char *name, uint64_t list, int64_t removed_us, void *user)
     struct registry *r = user;
 
     r->n_made++;
-    return bury(r, name, list, removed_us);
+    return bury_set(r, name, list, removed_us);
 }
 
 /* Makes the set of the framework log. For any options, it ends its lists by
@@ -359,7 +360,7 @@ on_set(struct log_set *log, struct slice text, struct list_limits *limits,
     }
     set = set_new(r);
     if (set)
-        set = insert(r, set_with_log(set, log));
+        set = insert_set(r, set_with_log(set, log));
     if (set && text.size > 0 && restore_settings(set, text, limits))
         return NULL;
     return set;
@@ -612,7 +613,7 @@ registry_make(struct registry *r, struct slice name)
         if (set)
             set = set_with_log(set,
                                log_set_new(r->log, text, t ? t->list : 0, set));
-        set = insert(r, set);
+        set = insert_set(r, set);
     }
     pthread_rwlock_unlock(&r->lock);
     return set;
@@ -659,7 +660,7 @@ registry_set_removed(struct set *set)
     pthread_rwlock_wrlock(&r->lock);
     /* Without memory for its tombstone the set stays where it is: it does not
      * exist, but its name is not free before the next start. */
-    if (!bury(r, set->name, head.list + 1, head.changed_us)) {
+    if (!bury_set(r, set->name, head.list + 1, head.changed_us)) {
         table_remove(&r->sets, set->name);
         set->next_removed = r->removed;
         r->removed = set;
@@ -669,7 +670,7 @@ registry_set_removed(struct set *set)
 }
 
 void
-registry_tell_changed(struct registry *r)
+registry_notify_changed(struct registry *r)
 {
     if (r->options.on_changed)
         r->options.on_changed(r->options.user);

@@ -108,8 +108,8 @@ struct registry_options {
     void (*on_changed)(void *user);
     void *user;
 
-    /* Announces the acts of a round: log_options.on_acts, announcer_tell. Log
-     * thread. NULL: nothing is announced. */
+    /* Announces the acts of a round: log_options.on_acts, announcer_announce.
+     * Log thread. NULL: nothing is announced. */
     enum status (*announce)(struct announcer *announcer,
                             struct registry *registry, const struct act *acts,
                             size_t n, struct post **post);
@@ -179,7 +179,7 @@ int64_t registry_removed_us(struct registry *registry);
 void registry_set_removed(struct set *set);
 
 /* Calls on_changed. Log thread. */
-void registry_tell_changed(struct registry *registry);
+void registry_notify_changed(struct registry *registry);
 
 /* Calls `fn` for every set that exists, with its head, in order of names, until
  * it returns false. No lock is held meanwhile. */

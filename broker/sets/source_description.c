@@ -60,7 +60,7 @@ source_changes_clear(struct source_changes *c)
 }
 
 static enum status
-add(struct source_changes *c, const struct source_change *change)
+add_change(struct source_changes *c, const struct source_change *change)
 {
     if (c->n == c->capacity) {
         size_t larger = c->capacity ? c->capacity * 2 : 16;
@@ -84,7 +84,7 @@ source_changes_add(struct source_changes *c, const struct act *act)
         .is_removal = act->kind == ACT_REMOVAL,
     };
 
-    return add(c, &change);
+    return add_change(c, &change);
 }
 
 static size_t
@@ -139,7 +139,7 @@ add_set(struct set *set, const struct head *head, void *user)
 
     (void)head;
     if (!is_removed(l, change.number))
-        l->rc = add(l->changes, &change);
+        l->rc = add_change(l->changes, &change);
     return !l->rc;
 }
 
@@ -186,8 +186,8 @@ change_of(struct source_changes *c, struct registry *registry, size_t from,
 
 /* Announces each part that has changes, or, if `are_new`, that has sets. */
 static enum status
-tell_parts(struct source_changes *c, struct registry *registry, bool are_new,
-           source_tell_fn *tell, void *user)
+announce_parts(struct source_changes *c, struct registry *registry,
+               bool are_new, source_announce_fn *announce, void *user)
 {
     struct link_text index =
         link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
@@ -202,9 +202,9 @@ tell_parts(struct source_changes *c, struct registry *registry, bool are_new,
         for (next = i + 1; next < c->n; next++)
             if (c->all[next].number - begin >= c->after.size)
                 break;
-        rc = tell(user,
-                  are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
-                  &loc, &index);
+        rc = announce(
+            user, are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
+            &loc, &index);
     }
     return rc;
 }
@@ -225,8 +225,8 @@ take_all(struct source_changes *c, struct registry *registry)
 }
 
 enum status
-source_changes_tell(struct source_changes *c, struct registry *registry,
-                    source_tell_fn *tell, void *user)
+source_changes_announce(struct source_changes *c, struct registry *registry,
+                        source_announce_fn *announce, void *user)
 {
     struct link_text loc =
         link_to(registry_public_url(registry), LINK_DESCRIPTION, NULL, NULL, 0);
@@ -237,9 +237,9 @@ source_changes_tell(struct source_changes *c, struct registry *registry,
         return STATUS_OK;
     c->after = parts_with(registry, registry_count(registry) - removals_of(c));
     if (!c->after.has_index)
-        return tell(user, CHANGE_UPDATED, &loc, NULL);
+        return announce(user, CHANGE_UPDATED, &loc, NULL);
     are_new = !c->before.has_index || c->before.size != c->after.size;
     if (are_new)
         rc = take_all(c, registry);
-    return rc ? rc : tell_parts(c, registry, are_new, tell, user);
+    return rc ? rc : announce_parts(c, registry, are_new, announce, user);
 }

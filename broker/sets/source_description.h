@@ -71,13 +71,14 @@ MUST_CHECK enum status source_changes_add(struct source_changes *changes,
                                           const struct act *act);
 
 /* `index`: the index above the document, or NULL. */
-typedef enum status source_tell_fn(void *user, enum change_kind change,
-                                   const struct link_text *loc,
-                                   const struct link_text *index);
+typedef enum status source_announce_fn(void *user, enum change_kind change,
+                                       const struct link_text *loc,
+                                       const struct link_text *index);
 
 /* Announces the changes of the round, if there are any. */
-MUST_CHECK enum status source_changes_tell(struct source_changes *changes,
-                                           struct registry *registry,
-                                           source_tell_fn *tell, void *user);
+MUST_CHECK enum status source_changes_announce(struct source_changes *changes,
+                                               struct registry *registry,
+                                               source_announce_fn *announce,
+                                               void *user);
 
 #endif

@@ -43,7 +43,7 @@ list_of(struct upstreams *u, struct slice topic)
 }
 
 static struct upstream *
-find(struct upstreams *u, struct slice topic)
+find_topic(struct upstreams *u, struct slice topic)
 {
     struct upstream *at = u->lists ? *list_of(u, topic) : NULL;
 
@@ -53,7 +53,7 @@ find(struct upstreams *u, struct slice topic)
 }
 
 static struct upstream *
-add(struct upstreams *u, struct slice topic, const char *owner)
+add_topic(struct upstreams *u, struct slice topic, const char *owner)
 {
     struct upstream *new, **list;
 
@@ -84,12 +84,12 @@ upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
     websub_comparable(&topic, url);
     pthread_mutex_lock(&u->mutex);
     if (!topic.failed)
-        at = find(u, buf_slice(&topic));
+        at = find_topic(u, buf_slice(&topic));
     if (at && strcmp(at->owner, owner))
         rc = problem(why, STATUS_INVALID, "\"%s\" is the topic of %s already",
                      problem_quote(url).text, at->owner);
     else if (!at && !topic.failed)
-        at = add(u, buf_slice(&topic), owner);
+        at = add_topic(u, buf_slice(&topic), owner);
     if (!rc && !at)
         rc = problem_memory(why);
     if (!rc) {
@@ -139,7 +139,7 @@ upstreams_find(struct upstreams *u, struct slice url)
     buf_init(&topic, 3 * WEBSUB_URL_MAX + 16);
     websub_comparable(&topic, url);
     pthread_mutex_lock(&u->mutex);
-    at = topic.failed ? NULL : find(u, buf_slice(&topic));
+    at = topic.failed ? NULL : find_topic(u, buf_slice(&topic));
     if (at)
         set = at->set;
     pthread_mutex_unlock(&u->mutex);

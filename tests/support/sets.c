@@ -37,7 +37,7 @@ sets_open(struct sets *s)
         .public_url = s->public_url,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
-        .announce = announcer_tell,
+        .announce = announcer_announce,
         .announcer = s->announcer = announcer_new(),
     };
     struct problem why = {""};

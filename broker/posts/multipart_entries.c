@@ -1,17 +1,17 @@
-#include "broker/posts/consigned.h"
+#include "broker/posts/multipart_entries.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 void
-consigned_init(struct consigned_list *list, size_t max)
+multipart_entries_init(struct multipart_entries *list, size_t max)
 {
     memset(list, 0, sizeof(*list));
     arena_init(&list->arena, max);
 }
 
 void
-consigned_fini(struct consigned_list *list)
+multipart_entries_fini(struct multipart_entries *list)
 {
     for (size_t i = 0; i < list->n; i++)
         arriving_abandon(&list->all[i].arriving);
@@ -21,14 +21,14 @@ consigned_fini(struct consigned_list *list)
 }
 
 size_t
-consigned_held(const struct consigned_list *list)
+multipart_entries_held(const struct multipart_entries *list)
 {
     return list->arena.used +
            list->capacity * (sizeof(*list->all) + sizeof(*list->by_loc));
 }
 
 static bool
-copy(struct arena *arena, struct slice text, struct slice *to)
+copy_text(struct arena *arena, struct slice text, struct slice *to)
 {
     char *p = text.size > 0 ? arena_take(arena, text.size) : NULL;
 
@@ -39,14 +39,15 @@ copy(struct arena *arena, struct slice text, struct slice *to)
 }
 
 enum status
-consigned_add(struct consigned_list *list, const struct change *change,
-              uint64_t entry, struct problem *why)
+multipart_entries_add(struct multipart_entries *list,
+                      const struct change *change, uint64_t entry,
+                      struct problem *why)
 {
-    struct consigned *e;
+    struct multipart_entry *e;
 
     if (list->n == list->capacity) {
         size_t n = list->capacity ? list->capacity * 2 : 16;
-        struct consigned *all = realloc(list->all, n * sizeof(*all));
+        struct multipart_entry *all = realloc(list->all, n * sizeof(*all));
 
         if (!all)
             return problem_memory(why);
@@ -57,8 +58,8 @@ consigned_add(struct consigned_list *list, const struct change *change,
     memset(e, 0, sizeof(*e));
     e->entry = entry;
     e->length = change->length;
-    if (!copy(&list->arena, change->loc, &e->loc) ||
-        !copy(&list->arena, change->hash, &e->hash))
+    if (!copy_text(&list->arena, change->loc, &e->loc) ||
+        !copy_text(&list->arena, change->hash, &e->hash))
         return problem_memory(why);
     list->n++;
     return STATUS_OK;
@@ -73,31 +74,32 @@ compare_locs(struct slice a, struct slice b)
 }
 
 static int
-compare(const void *p, const void *q)
+compare_entries(const void *p, const void *q)
 {
-    const struct consigned *a = *(struct consigned *const *)p;
-    const struct consigned *b = *(struct consigned *const *)q;
+    const struct multipart_entry *a = *(struct multipart_entry *const *)p;
+    const struct multipart_entry *b = *(struct multipart_entry *const *)q;
     int order = compare_locs(a->loc, b->loc);
 
     return order ? order : (a->entry > b->entry) - (a->entry < b->entry);
 }
 
 enum status
-consigned_index(struct consigned_list *list, struct problem *why)
+multipart_entries_index(struct multipart_entries *list, struct problem *why)
 {
     if (list->n == 0)
         return STATUS_OK;
-    list->by_loc = calloc(list->n, sizeof(struct consigned *));
+    list->by_loc = calloc(list->n, sizeof(struct multipart_entry *));
     if (!list->by_loc)
         return problem_memory(why);
     for (size_t i = 0; i < list->n; i++)
         list->by_loc[i] = &list->all[i];
-    qsort(list->by_loc, list->n, sizeof(struct consigned *), compare);
+    qsort(list->by_loc, list->n, sizeof(struct multipart_entry *),
+          compare_entries);
     return STATUS_OK;
 }
 
-struct consigned *
-consigned_take(struct consigned_list *list, struct slice loc)
+struct multipart_entry *
+multipart_entries_take(struct multipart_entries *list, struct slice loc)
 {
     size_t from = 0, to = list->n, at;
 
@@ -118,8 +120,10 @@ consigned_take(struct consigned_list *list, struct slice loc)
 }
 
 enum status
-consigned_set_type(struct consigned_list *list, struct consigned *e,
-                   struct slice type, struct problem *why)
+multipart_entries_set_type(struct multipart_entries *list,
+                           struct multipart_entry *e, struct slice type,
+                           struct problem *why)
 {
-    return copy(&list->arena, type, &e->type) ? STATUS_OK : problem_memory(why);
+    return copy_text(&list->arena, type, &e->type) ? STATUS_OK
+                                                   : problem_memory(why);
 }
