@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/link_header.h"

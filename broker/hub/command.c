@@ -5,7 +5,7 @@
 
 #include <openssl/crypto.h>
 
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 
 /* The longest interval between two deliveries: a day. */

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 #include "broker/hub/foreign_source.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
 

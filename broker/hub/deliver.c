@@ -104,7 +104,7 @@ has_more(const struct subscription *s)
     uint64_t head;
 
     if (!topic_head(s->topic, &head))
-        return false; /* hub_sets_changed is about to end it */
+        return false; /* the hub is about to end it */
     /* framework_look marks the topic for events behind `seen`; but no longer
      * when the set is gone. */
     if (s->topic->kind == TOPIC_FRAMEWORK && !s->topic->is_ending &&

@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/attempt.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/readers/shared_messages.h"
 
 /* Pause after a failure of our own: of a disk, or no memory. */

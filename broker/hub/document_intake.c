@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
 

@@ -1,7 +1,7 @@
 #include "broker/hub/external_hubs.h"
 
 #include "broker/base/diag.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/peers.h"
@@ -34,18 +34,23 @@ end_unnamed(struct topic *topic, const struct peers *peers)
 }
 
 static void
-begin(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
+begin_hub(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
 {
-    struct terms terms = {.lease_us = INT64_MAX};
+    struct hub_record record = {
+        .callback = slice_of(url),
+        .kind = SUBSCRIPTION_HUB,
+        .terms = {.lease_us = INT64_MAX},
+        .lease_end_us = INT64_MAX,
+        .after = after,
+    };
     struct problem why = {""};
 
     if (subscription_find(hub, topic, SUBSCRIPTION_HUB, slice_of(url)))
         return;
-    if (subscription_confirm(hub, topic, slice_of(url), SUBSCRIPTION_HUB,
-                             &terms, INT64_MAX, false, after, &why))
-        diag(DIAG_ERROR, "hub", "%s is not told of %s: %s", url,
+    if (subscription_confirm(hub, topic, &record, &why))
+        diag(DIAG_ERROR, "hub", "%s gets no notifications of %s: %s", url,
              topic->set->name, why.text);
-    terms_fini(&terms);
+    terms_fini(&record.terms);
 }
 
 /* `after` is the seq of the set's last entry when its settings named the hubs.
@@ -62,7 +67,7 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
 
     if (topic_of_set(hub, kind, set, &topic, &why)) {
         if (peers && peers->n_hubs > 0)
-            diag(DIAG_ERROR, "hub", "the hubs of %s are not told: %s",
+            diag(DIAG_ERROR, "hub", "the hubs of %s get no notifications: %s",
                  set->name, why.text);
         return;
     }
@@ -71,7 +76,7 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
         if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
             last = after;
         for (unsigned i = 0; i < peers->n_hubs; i++)
-            begin(hub, topic, peers->hubs[i], last);
+            begin_hub(hub, topic, peers->hubs[i], last);
     }
     topic_release(topic);
 }

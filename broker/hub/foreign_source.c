@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "broker/hub/document_intake.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/source_fetch.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"

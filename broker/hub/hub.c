@@ -40,7 +40,7 @@
 #include "broker/hub/deliver.h"
 #include "broker/hub/external_hubs.h"
 #include "broker/hub/foreign_source.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/framework_events.h"
@@ -55,9 +55,9 @@ write_all(struct hub *hub)
     struct verification *r;
 
     hub_db_clear(hub->db);
-    for (s = subscription_next(hub, 0); s; s = subscription_behind(s))
+    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id))
         hub_db_put_subscription(hub->db, s);
-    for (r = verification_next(hub, 0); r; r = verification_behind(hub, r))
+    for (r = verification_next(hub, 0); r; r = verification_next(hub, r->id))
         if (!verification_is_replaced(r))
             hub_db_put_request(hub->db, r);
 }
@@ -173,20 +173,22 @@ on_turn(struct caller *caller, void *user)
 }
 
 /* Ends a framework topic whose set was removed. Its subscribers get the events
- * of the removal before their subscriptions end (deliver.c). Waiting requests
- * are denied. */
+ * of the removal before their subscriptions end (deliver.c). The hub denies
+ * waiting requests. */
 static void
-end_framework(struct hub *hub, struct topic *topic)
+end_framework(struct topic *topic)
 {
     topic->n_holds++; /* until the end of this function */
     topic_end(topic);
-    verification_topic_gone(hub, topic);
+    verification_topic_gone(topic);
     topic->n_holds--;
     topic_release(topic);
 }
 
-bool
-hub_end_topic(struct hub *hub, struct topic *topic)
+/* Ends the subscriptions and requests of a topic that is gone. True if more
+ * than HUB_ENDS_AT_ONCE were left. */
+static bool
+end_topic(struct topic *topic)
 {
     struct list *node;
     bool more;
@@ -197,7 +199,7 @@ hub_end_topic(struct hub *hub, struct topic *topic)
          i++)
         subscription_end(list_entry(node, struct subscription, of_topic),
                          END_REMOVED);
-    verification_topic_gone(hub, topic);
+    verification_topic_gone(topic);
     topic->n_holds--;
     more = !list_is_empty(&topic->subscriptions);
     topic_release(topic);
@@ -205,7 +207,7 @@ hub_end_topic(struct hub *hub, struct topic *topic)
 }
 
 static void
-look_at_sets(struct hub *hub)
+end_gone_topics(struct hub *hub)
 {
     struct list *node, *after;
     uint64_t head;
@@ -214,15 +216,15 @@ look_at_sets(struct hub *hub)
     list_foreach (node, after, &hub->topics) {
         struct topic *topic = list_entry(node, struct topic, node);
 
-        if (topic->kind == TOPIC_RELAY || topic_head(topic, &head))
+        if (topic_head(topic, &head))
             continue;
-        if (topic->kind == TOPIC_CHANGES)
-            more |= hub_end_topic(hub, topic);
+        if (topic->kind != TOPIC_FRAMEWORK)
+            more |= end_topic(topic);
         else if (framework_event_is_over(topic->set)) /* else: a moment later */
-            end_framework(hub, topic);
+            end_framework(topic);
     }
     if (more)
-        hub_sets_changed(hub); /* in another turn */
+        hub_topics_changed(hub); /* in another turn */
 }
 
 static void
@@ -231,8 +233,8 @@ on_wake(struct caller *caller, void *user)
     struct hub *hub = user;
 
     (void)caller;
-    if (atomic_exchange(&hub->sets_changed, false))
-        look_at_sets(hub);
+    if (atomic_exchange(&hub->topics_changed, false))
+        end_gone_topics(hub);
     external_sync(hub);
     deliver_wake(hub);
 }
@@ -304,19 +306,9 @@ on_end(struct caller *caller, void *user)
 }
 
 void
-hub_wake(struct hub *hub)
-{
-    struct caller *caller = atomic_load(&hub->woken);
-
-    if (caller)
-        caller_wake(caller);
-}
-
-void
 hub_sets_changed(struct hub *hub)
 {
-    atomic_store(&hub->sets_changed, true);
-    hub_wake(hub);
+    hub_topics_changed(hub);
 }
 
 static void

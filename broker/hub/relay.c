@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/suggest.h"
 #include "broker/base/diag.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/net/response.h"
 #include "broker/sets/peers.h"
@@ -141,15 +141,15 @@ on_row(const struct relay_record *row, const struct documents_sum *sum,
 
 /* The end of a turn, and of a relay */
 
-/* Deletes a part of what a removed relay leaves behind: first its
- * subscriptions, then its documents. True if there is more. */
+/* Deletes a part of the documents of a removed relay, when the hub has ended
+ * its subscriptions (hub_topics_changed). True if there is more. */
 static bool
 delete_rests(struct relaying *all, struct relay *relay)
 {
     struct problem why = {""};
     bool more = false;
 
-    if (relay->topic && hub_end_topic(relay->hub, relay->topic))
+    if (relay->topic)
         return true;
     if (!hub_db_touch(relay->hub->db))
         return true;
@@ -187,6 +187,7 @@ hide_relay(struct relaying *all, struct relay *relay)
     relay->claim = NULL;
     list_remove(&relay->node);
     list_append(&all->gone, &relay->node);
+    hub_topics_changed(all->hub);
     caller_set_alarm(all->hub->caller, &all->alarm, clock_steady_us());
 }
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/hub/document_intake.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 
 /* Longest validator that is sent back. */
 #define VALIDATOR_MAX 1000

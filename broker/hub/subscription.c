@@ -6,26 +6,16 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/deliver.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/verification.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
 #define LEASE_LOOK_US 3600000000
 
-/* Sorted by id: ids only grow, so new subscriptions are added at the end. An
- * ended one leaves an empty slot; when half of the slots are empty they are
- * closed up. */
-struct slot {
-    uint64_t id;
-    struct subscription *s; /* NULL: it has ended */
-};
-
 struct subscriptions {
     struct callback_table pairs;
-    struct slot *slots;
-    size_t n_slots, capacity;
-    size_t n; /* subscriptions */
+    struct id_table by_id;
 };
 
 /* Tables */
@@ -45,65 +35,7 @@ subscriptions_new(size_t max)
 size_t
 subscriptions_count(const struct hub *hub)
 {
-    return hub->subscriptions->n;
-}
-
-/* Returns the first slot whose id is not less. */
-static size_t
-slot_from(const struct subscriptions *all, uint64_t id)
-{
-    size_t from = 0, to = all->n_slots;
-
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (all->slots[middle].id < id)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
-static void
-close_up(struct subscriptions *all)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < all->n_slots; i++)
-        if (all->slots[i].s) {
-            all->slots[n] = all->slots[i];
-            all->slots[n].s->slot = n;
-            n++;
-        }
-    all->n_slots = n;
-}
-
-static enum status
-add_slot(struct subscriptions *all, struct subscription *s, struct problem *why)
-{
-    if (all->n_slots == all->capacity) {
-        size_t capacity = all->capacity ? 2 * all->capacity : 64;
-        struct slot *slots = realloc(all->slots, capacity * sizeof(*slots));
-
-        if (!slots)
-            return problem_memory(why);
-        all->slots = slots;
-        all->capacity = capacity;
-    }
-    s->slot = all->n_slots++;
-    all->slots[s->slot] = (struct slot){s->id, s};
-    all->n++;
-    return STATUS_OK;
-}
-
-static void
-remove_slot(struct subscriptions *all, const struct subscription *s)
-{
-    all->slots[s->slot].s = NULL;
-    all->n--;
-    if (all->n < all->n_slots / 2)
-        close_up(all);
+    return hub->subscriptions->by_id.n;
 }
 
 struct subscription *
@@ -125,33 +57,13 @@ subscription_find(struct hub *hub, const struct topic *topic,
 struct subscription *
 subscription_by_id(struct hub *hub, uint64_t id)
 {
-    const struct subscriptions *all = hub->subscriptions;
-    size_t i = slot_from(all, id);
-
-    return i < all->n_slots && all->slots[i].id == id ? all->slots[i].s : NULL;
-}
-
-static struct subscription *
-first_from(const struct subscriptions *all, size_t i)
-{
-    while (i < all->n_slots && !all->slots[i].s)
-        i++;
-    return i < all->n_slots ? all->slots[i].s : NULL;
+    return id_table_find(&hub->subscriptions->by_id, id);
 }
 
 struct subscription *
 subscription_next(struct hub *hub, uint64_t after)
 {
-    const struct subscriptions *all = hub->subscriptions;
-
-    return after == UINT64_MAX ? NULL
-                               : first_from(all, slot_from(all, after + 1));
-}
-
-struct subscription *
-subscription_behind(const struct subscription *s)
-{
-    return first_from(s->hub->subscriptions, s->slot + 1);
+    return id_table_next(&hub->subscriptions->by_id, after);
 }
 
 /* Terms in effect */
@@ -208,8 +120,8 @@ make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
 
 /* Moves what `terms` holds into the subscription, and puts it into effect. */
 static void
-take_terms(struct subscription *s, struct terms *terms,
-           const struct effect *effect)
+put_into_effect(struct subscription *s, struct terms *terms,
+                const struct effect *effect)
 {
     struct signer *old_signer = s->signer;
     struct filter_class *old_filter = s->filter;
@@ -227,6 +139,7 @@ static void
 free_subscription(struct subscription *s)
 {
     id_table_remove(&s->topic->subscriptions_by_id, s->id);
+    id_table_remove(&s->hub->subscriptions->by_id, s->id);
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
@@ -238,12 +151,12 @@ free_subscription(struct subscription *s)
     free(s);
 }
 
-/* Makes a subscription in the tables, with its terms in effect. Begins no
- * delivery, and writes no row. */
+/* Makes a subscription in the tables, with record->terms in effect, which it
+ * takes over. Begins no delivery, and writes no row. */
 static enum status
-make(struct hub *hub, uint64_t id, enum subscription_kind kind,
-     struct topic *topic, struct slice callback, struct terms *terms,
-     struct subscription **made, struct problem *why)
+make_subscription(struct hub *hub, struct topic *topic,
+                  struct hub_record *record, struct subscription **made,
+                  struct problem *why)
 {
     struct subscription *s = calloc(1, sizeof(*s));
     struct effect effect;
@@ -252,31 +165,36 @@ make(struct hub *hub, uint64_t id, enum subscription_kind kind,
     if (!s)
         return problem_memory(why);
     s->hub = hub;
-    s->id = id;
-    s->kind = kind;
+    s->id = record->id;
+    s->kind = record->kind;
     s->topic = topic;
+    s->created_us = record->created_us;
+    s->lease_end_us = record->lease_end_us;
+    s->after = s->reached = record->after;
+    s->range_last = record->range_last;
+    s->generation = record->generation;
     list_init(&s->of_topic);
     list_init(&s->node);
     list_init(&s->moved);
-    s->callback = slice_dup(callback);
+    s->callback = slice_dup(record->callback);
     rc = s->callback ? STATUS_OK : problem_memory(why);
     if (!rc)
         rc = callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
-                                  callback, why);
+                                  record->callback, why);
     if (!rc)
-        rc = make_effect(hub, terms, &effect, why);
+        rc = make_effect(hub, &record->terms, &effect, why);
     if (!rc) {
-        take_terms(s, terms, &effect);
-        rc = id_table_add(&topic->subscriptions_by_id, id, s)
-                 ? problem_memory(why)
-                 : add_slot(hub->subscriptions, s, why);
+        put_into_effect(s, &record->terms, &effect);
+        if (id_table_add(&topic->subscriptions_by_id, s->id, s) ||
+            id_table_add(&hub->subscriptions->by_id, s->id, s))
+            rc = problem_memory(why);
     }
     if (rc) {
         free_subscription(s);
         return rc;
     }
     list_append(&topic->subscriptions, &s->of_topic);
-    metrics_add(METRIC_HUB_SUBSCRIPTIONS, kind == SUBSCRIPTION_CALLBACK);
+    metrics_add(METRIC_HUB_SUBSCRIPTIONS, s->kind == SUBSCRIPTION_CALLBACK);
     *made = s;
     return STATUS_OK;
 }
@@ -315,17 +233,8 @@ subscription_restore(struct hub *hub, struct topic *topic,
                      struct hub_record *record, struct problem *why)
 {
     struct subscription *s;
-    enum status rc = make(hub, record->id, record->kind, topic,
-                          record->callback, &record->terms, &s, why);
 
-    if (rc)
-        return rc;
-    s->created_us = record->created_us;
-    s->lease_end_us = record->lease_end_us;
-    s->after = s->reached = record->after;
-    s->range_last = record->range_last;
-    s->generation = record->generation;
-    return STATUS_OK;
+    return make_subscription(hub, topic, record, &s, why);
 }
 
 void
@@ -354,9 +263,10 @@ is_same_text(const char *a, const char *b)
  * form, and under another ID: the form is part of it (attempt.h).
  */
 static enum status
-renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
-      struct problem *why)
+renew_subscription(struct subscription *s, struct hub_record *record,
+                   struct problem *why)
 {
+    struct terms *terms = &record->terms;
     bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
                     s->terms.is_simple != terms->is_simple;
     struct effect effect;
@@ -364,33 +274,26 @@ renew(struct subscription *s, struct terms *terms, int64_t lease_end_us,
 
     if (rc)
         return rc;
-    take_terms(s, terms, &effect);
-    s->lease_end_us = lease_end_us;
+    put_into_effect(s, terms, &effect);
+    s->lease_end_us = record->lease_end_us;
     if (is_other)
         s->reached = s->after; /* other entries pass the filter now */
     return STATUS_OK;
 }
 
 static enum status
-create(struct hub *hub, struct topic *topic, struct slice callback,
-       enum subscription_kind kind, struct terms *terms, int64_t lease_end_us,
-       uint64_t after, struct subscription **made, struct problem *why)
+create_subscription(struct hub *hub, struct topic *topic,
+                    struct hub_record *record, struct subscription **made,
+                    struct problem *why)
 {
-    enum status rc;
-
-    if (hub->subscriptions->n >= hub->config->hub_subscriptions)
+    if (subscriptions_count(hub) >= hub->config->hub_subscriptions)
         return problem(why, STATUS_BUSY,
                        "there are %" PRIu64 " subscriptions, the most that "
                        "there may be (--hub-subscriptions)",
                        hub->config->hub_subscriptions);
-    rc = make(hub, hub_db_next_id(hub->db), kind, topic, callback, terms, made,
-              why);
-    if (rc)
-        return rc;
-    (*made)->created_us = clock_now_us();
-    (*made)->lease_end_us = lease_end_us;
-    (*made)->after = (*made)->reached = after;
-    return STATUS_OK;
+    record->id = hub_db_next_id(hub->db);
+    record->created_us = clock_now_us();
+    return make_subscription(hub, topic, record, made, why);
 }
 
 /*
@@ -402,21 +305,19 @@ create(struct hub *hub, struct topic *topic, struct slice callback,
  */
 enum status
 subscription_confirm(struct hub *hub, struct topic *topic,
-                     struct slice callback, enum subscription_kind kind,
-                     struct terms *terms, int64_t lease_end_us, bool has_after,
-                     uint64_t after, struct problem *why)
+                     struct hub_record *record, struct problem *why)
 {
-    struct subscription *s = subscription_find(hub, topic, kind, callback);
+    struct subscription *s =
+        subscription_find(hub, topic, record->kind, record->callback);
     bool is_new = !s;
-    enum status rc = is_new ? create(hub, topic, callback, kind, terms,
-                                     lease_end_us, after, &s, why)
-                            : renew(s, terms, lease_end_us, why);
+    enum status rc = is_new ? create_subscription(hub, topic, record, &s, why)
+                            : renew_subscription(s, record, why);
 
     if (rc)
         return rc;
     set_lease_alarm(s);
-    if (!is_new && has_after) {
-        subscription_redeliver(s, after);
+    if (!is_new && record->has_after) {
+        subscription_redeliver(s, record->after);
         return STATUS_OK;
     }
     hub_db_put_subscription(hub->db, s);
@@ -500,7 +401,6 @@ subscription_end(struct subscription *s, enum subscription_end how)
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
-    remove_slot(hub->subscriptions, s);
     free_subscription(s);
     topic_release(topic);
 }
@@ -508,15 +408,15 @@ subscription_end(struct subscription *s, enum subscription_end how)
 void
 subscriptions_free(struct subscriptions *all)
 {
+    struct subscription *s;
+    uint64_t id = 0;
+
     if (!all)
         return;
-    for (size_t i = 0; i < all->n_slots; i++) {
-        struct subscription *s = all->slots[i].s;
-        struct topic *topic;
+    while ((s = id_table_next(&all->by_id, id))) {
+        struct topic *topic = s->topic;
 
-        if (!s)
-            continue;
-        topic = s->topic;
+        id = s->id;
         if (s->hub->caller) { /* else nothing was begun */
             deliver_cut(s);
             caller_clear_alarm(s->hub->caller, &s->lease_alarm);
@@ -527,6 +427,6 @@ subscriptions_free(struct subscriptions *all)
         topic_release(topic);
     }
     callback_table_fini(&all->pairs);
-    free(all->slots);
+    id_table_fini(&all->by_id);
     free(all);
 }

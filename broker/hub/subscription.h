@@ -50,7 +50,6 @@ struct subscription {
     struct topic *topic;
     struct list of_topic; /* topic->subscriptions */
     struct pair pair;     /* its key */
-    size_t slot;          /* its place in the table by id */
     char *callback;       /* as given: used for calls (W-080) */
     struct terms terms;
     int64_t created_us;
@@ -112,9 +111,6 @@ struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 /* Returns the first one with a greater id; NULL: none. `after` 0: the first. */
 struct subscription *subscription_next(struct hub *hub, uint64_t after);
 
-/* Returns the next one in order of ids; NULL: it is the last. */
-struct subscription *subscription_behind(const struct subscription *s);
-
 /* The position to search from. */
 static inline uint64_t
 subscription_start(const struct subscription *s)
@@ -140,16 +136,16 @@ MUST_CHECK enum status subscription_restore(struct hub *hub,
                                             struct problem *why);
 void subscription_resume(struct subscription *s);
 
-/* Applies a verified request: makes the subscription, or replaces the terms of
- * the existing one (without interrupting its delivery: W-035). A new one begins
- * at `after`; with has_after an existing one continues there. Takes over what
- * `terms` holds, if it succeeds. This turn's transaction keeps it. STATUS_BUSY:
- * too many subscriptions, or different filters. */
-MUST_CHECK enum status
-subscription_confirm(struct hub *hub, struct topic *topic,
-                     struct slice callback, enum subscription_kind kind,
-                     struct terms *terms, int64_t lease_end_us, bool has_after,
-                     uint64_t after, struct problem *why);
+/* Applies a verified request: makes the subscription of record->kind, or
+ * replaces the terms of the existing one (without interrupting its delivery:
+ * W-035). A new one begins at record->after; with has_after an existing one
+ * continues there. Takes over record->terms, if it succeeds. This turn's
+ * transaction keeps it. STATUS_BUSY: too many subscriptions, or different
+ * filters. */
+MUST_CHECK enum status subscription_confirm(struct hub *hub,
+                                            struct topic *topic,
+                                            struct hub_record *record,
+                                            struct problem *why);
 
 /* Ends a subscription: cuts a delivery in flight, begins no other, deletes the
  * row, and frees it. */

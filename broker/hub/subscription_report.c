@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "broker/base/metrics.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
 #include "proto/datetime.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "broker/hub/framework.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"

@@ -31,7 +31,7 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/command.h"
 #include "broker/hub/host_counts.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/sets/peers.h"
 
 /* Two encoded URLs and some parameters. */
@@ -43,10 +43,8 @@
 #define VERIFICATION_TRIES 3
 
 struct verifications {
-    struct list all;   /* verification->node, in order of ids */
     struct list fresh; /* verification->turn: taken in this turn */
     struct list due;   /* verification->turn: to be called at its end */
-    size_t n;
     struct id_table by_id;
     struct callback_table pairs;
     struct tallies hosts, froms;
@@ -68,9 +66,7 @@ forget_verification(struct verification *r)
         caller_cancel(hub->caller, &r->call);
         caller_clear_alarm(hub->caller, &r->alarm);
     }
-    list_remove(&r->node);
     list_remove(&r->turn);
-    hub->verifications->n--;
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
     callback_table_leave(&r->pair);
@@ -107,9 +103,7 @@ enter_verification(struct hub *hub, struct topic *topic,
     r->taken_us = record->taken_us;
     r->topic = topic;
     topic->n_holds++;
-    list_append(&all->all, &r->node);
     list_init(&r->turn);
-    all->n++;
     buf_init(&r->url, VERIFICATION_URL_MAX);
     buf_init(&host, CALLBACK_HOST_MAX);
     websub_host(&host, record->callback);
@@ -144,14 +138,6 @@ struct verification *
 verification_by_id(struct hub *hub, uint64_t id)
 {
     return id_table_find(&hub->verifications->by_id, id);
-}
-
-struct verification *
-verification_behind(struct hub *hub, const struct verification *r)
-{
-    return r->node.next == &hub->verifications->all
-               ? NULL
-               : list_entry(r->node.next, struct verification, node);
 }
 
 struct verification *
@@ -337,43 +323,65 @@ verification_end(struct verification *r)
 }
 
 void
-verification_topic_gone(struct hub *hub, struct topic *topic)
+verification_topic_gone(struct topic *topic)
 {
-    struct list *node, *after;
+    struct verification *r;
+    uint64_t id = 0;
 
-    list_foreach (node, after, &hub->verifications->all) {
-        struct verification *r = list_entry(node, struct verification, node);
-
-        if (r->topic == topic)
-            deny_request(r, VERIFICATION_TOPIC_GONE);
+    while ((r = id_table_next(&topic->verifications_by_id, id))) {
+        id = r->id;
+        deny_request(r, VERIFICATION_TOPIC_GONE);
     }
+}
+
+static void
+confirm_unsubscription(struct verification *r)
+{
+    struct subscription *s = subscription_find(
+        r->hub, r->topic, SUBSCRIPTION_CALLBACK, slice_of(r->callback));
+
+    if (s)
+        subscription_end(s, END_UNSUBSCRIBED);
+    end_verification(r);
+}
+
+static void
+confirm_subscription(struct verification *r)
+{
+    struct hub_record record = {
+        .callback = slice_of(r->callback),
+        .kind = SUBSCRIPTION_CALLBACK,
+        .lease_end_us = r->asked_us + r->terms.lease_us,
+        .has_after = r->has_after,
+        .after = r->after,
+    };
+    struct problem why = {""};
+    uint64_t head;
+    enum status rc;
+
+    if (!topic_head(r->topic, &head)) {
+        deny_request(r, VERIFICATION_TOPIC_GONE);
+        return;
+    }
+    terms_move(&record.terms, &r->terms);
+    rc = subscription_confirm(r->hub, r->topic, &record, &why);
+    if (rc) {
+        terms_move(&r->terms, &record.terms);
+        deny_request(r, slice_of(why.text));
+    } else {
+        end_verification(r);
+    }
+    terms_fini(&record.terms);
 }
 
 static void
 confirm_request(struct verification *r)
 {
-    struct hub *hub = r->hub;
-    struct slice callback = slice_of(r->callback);
-    struct subscription *s;
-    struct problem why = {""};
-    uint64_t head;
-
     metrics_add(METRIC_HUB_VERIFICATIONS, 1);
-    if (r->mode == WEBSUB_UNSUBSCRIBE) {
-        s = subscription_find(hub, r->topic, SUBSCRIPTION_CALLBACK, callback);
-        if (s)
-            subscription_end(s, END_UNSUBSCRIBED);
-    } else if (!topic_head(r->topic, &head)) {
-        deny_request(r, VERIFICATION_TOPIC_GONE);
-        return;
-    } else if (subscription_confirm(hub, r->topic, callback,
-                                    SUBSCRIPTION_CALLBACK, &r->terms,
-                                    r->asked_us + r->terms.lease_us,
-                                    r->has_after, r->after, &why)) {
-        deny_request(r, slice_of(why.text));
-        return;
-    }
-    end_verification(r);
+    if (r->mode == WEBSUB_UNSUBSCRIBE)
+        confirm_unsubscription(r);
+    else
+        confirm_subscription(r);
 }
 
 static void
@@ -582,7 +590,7 @@ check_room(struct hub *hub, struct command *command, struct problem *why)
                        "%d requests of yours wait for their verification: try "
                        "again later",
                        VERIFICATIONS_PER_FROM);
-    if (all->n >= VERIFICATIONS_MAX)
+    if (all->by_id.n >= VERIFICATIONS_MAX)
         return problem(why, STATUS_BUSY,
                        "%d requests wait for their verification: try again "
                        "later",
@@ -770,7 +778,6 @@ verifications_new(void)
 
     if (!all)
         return NULL;
-    list_init(&all->all);
     list_init(&all->fresh);
     list_init(&all->due);
     list_init(&all->fresh_denials);
@@ -787,12 +794,15 @@ verifications_new(void)
 void
 verifications_free(struct verifications *all)
 {
-    struct list *node;
+    struct verification *r;
+    uint64_t id = 0;
 
     if (!all)
         return;
-    while ((node = list_first(&all->all)))
-        forget_verification(list_entry(node, struct verification, node));
+    while ((r = id_table_next(&all->by_id, id))) {
+        id = r->id;
+        forget_verification(r);
+    }
     free_denials(all);
     callback_table_fini(&all->pairs);
     id_table_fini(&all->by_id);

@@ -30,7 +30,6 @@
 struct verification {
     struct hub *hub;
     uint64_t id;
-    struct list node; /* all requests */
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
     struct host_counts *of_host, *of_from;
@@ -75,8 +74,9 @@ void verification_turn(struct hub *hub);
 /* At the end of a turn that was not kept: forgets the requests of this turn. */
 void verification_lost(struct hub *hub);
 
-/* Denies the requests for a topic that is gone (W-044). */
-void verification_topic_gone(struct hub *hub, struct topic *topic);
+/* Denies the requests for a topic that is gone (W-044). The caller holds the
+ * topic (n_holds). */
+void verification_topic_gone(struct topic *topic);
 
 /* Ends a request for the operator, and denies its callback. */
 void verification_end(struct verification *request);
@@ -85,10 +85,6 @@ void verification_end(struct verification *request);
  * id; or NULL. */
 struct verification *verification_next(struct hub *hub, uint64_t after);
 struct verification *verification_by_id(struct hub *hub, uint64_t id);
-
-/* Returns the next request by id; NULL: it is the newest. */
-struct verification *verification_behind(struct hub *hub,
-                                         const struct verification *r);
 
 /* Return the first request of that pair, and the next one of the same pair; or
  * NULL. */

@@ -4,7 +4,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "tests/clock.h"
 #include "tests/test.h"

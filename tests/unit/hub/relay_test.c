@@ -1,6 +1,6 @@
 #include "broker/hub/relay.h"
 
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "tests/support/origin.h"
 #include "tests/test.h"
 #include "tests/unit/hub/asked.h"

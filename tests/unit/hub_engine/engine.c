@@ -8,14 +8,6 @@ struct engine e;
 
 /* The hub outside of the engine */
 
-/* Also on the log's thread. */
-void
-hub_wake(struct hub *hub)
-{
-    atomic_fetch_add(&e.n_wakes, 1);
-    caller_wake(hub->caller);
-}
-
 void
 hub_db_put_range(struct hub_db *r, uint64_t id, uint64_t after,
                  uint64_t range_last)
@@ -104,7 +96,6 @@ static void
 on_wake(struct caller *caller, void *user)
 {
     (void)caller, (void)user;
-    atomic_store(&e.n_wakes, 0);
     deliver_wake(&e.hub);
 }
 
@@ -226,6 +217,7 @@ engine_start(void)
     quiet->holds_jobs = true;
     quiet->connections = 1000;
     sets_open(&e.sets);
+    atomic_store(&e.hub.woken, e.hub.caller);
     e.hub.registry = e.sets.registry;
     e.hub.config = &e.sets.config;
     list_init(&e.hub.topics);

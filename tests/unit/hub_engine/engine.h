@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/deliver.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -47,7 +47,6 @@ struct kept_range {
 struct engine {
     struct sets sets;
     struct hub hub;
-    atomic_uint n_wakes; /* since the last turn */
 
     struct kept_range written[SENT_MAX], kept[SENT_MAX];
     size_t n_written, n_kept;

@@ -104,6 +104,7 @@ caller_close(struct caller *c)
 void
 caller_wake(struct caller *c)
 {
+    atomic_fetch_add(&c->n_wakes, 1);
     atomic_store(&c->is_woken, true);
 }
 

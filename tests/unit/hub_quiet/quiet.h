@@ -47,6 +47,7 @@ struct caller {
     unsigned n_jobs, n_jobs_made;
     struct list posted;
     atomic_bool is_woken;
+    atomic_uint n_wakes; /* in all */
     bool has_stopped;
 };
 

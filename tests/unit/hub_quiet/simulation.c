@@ -326,12 +326,15 @@ sim_make_active(struct topic *topic, unsigned from, unsigned to)
     char url[60];
 
     for (unsigned i = from; i < to; i++) {
-        struct terms terms = {.lease_us = HUB_TICK_US};
+        struct hub_record record = {
+            .terms = {.lease_us = HUB_TICK_US},
+            .lease_end_us = INT64_MAX,
+            .after = 3,
+        };
 
         snprintf(url, sizeof(url), "http://h%u.example/cb", i);
-        if (subscription_confirm(sim.hub, topic, slice_of(url),
-                                 SUBSCRIPTION_CALLBACK, &terms, INT64_MAX,
-                                 false, 3, &why))
+        record.callback = slice_of(url);
+        if (subscription_confirm(sim.hub, topic, &record, &why))
             fail_msg("%s: %s", url, why.text);
     }
     quiet_turn();

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "broker/hub/command.h"
-#include "broker/hub/inside.h"
+#include "broker/hub/hub_state.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/hub_quiet/quiet.h"

@@ -166,14 +166,18 @@ TEST(a_hub_of_a_set_is_another_subscription_than_its_callback)
     struct subscription *s =
         sim_active(CALLBACK, "&hub.secret=s&hub.lease_seconds=300");
     struct topic *topic = s->topic;
-    struct terms terms = {.lease_us = INT64_MAX};
+    struct hub_record record = {
+        .callback = SLICE(CALLBACK),
+        .kind = SUBSCRIPTION_HUB,
+        .terms = {.lease_us = INT64_MAX},
+        .lease_end_us = INT64_MAX,
+        .after = 3,
+    };
     int64_t end_us = s->lease_end_us;
     struct problem why;
     struct subscription *hub;
 
-    assert_int_equal(subscription_confirm(sim.hub, topic, SLICE(CALLBACK),
-                                          SUBSCRIPTION_HUB, &terms, INT64_MAX,
-                                          false, 3, &why),
+    assert_int_equal(subscription_confirm(sim.hub, topic, &record, &why),
                      STATUS_OK);
     hub = subscription_find(sim.hub, topic, SUBSCRIPTION_HUB, SLICE(CALLBACK));
     assert_non_null(hub);

@@ -2,8 +2,8 @@
  * inside.h - struct hub, for the files of this folder. The delivery thread owns
  * it, except the members under "Other threads".
  */
-#ifndef BROKER_HUB_INSIDE_H
-#define BROKER_HUB_INSIDE_H
+#ifndef BROKER_HUB_HUB_STATE_H
+#define BROKER_HUB_HUB_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +19,10 @@
 /* Period of writing moved cursors, and of trying again after a failed
  * commit. */
 #define HUB_TICK_US 1000000
+
+/* The most subscriptions of a topic that is gone which end in a turn: that
+ * takes some milliseconds. */
+#define HUB_ENDS_AT_ONCE 1000
 
 struct hub {
     struct posts *posts;
@@ -48,8 +52,8 @@ struct hub {
     int64_t again_us; /* steady: when a failed commit is tried again */
 
     /* Other threads */
-    struct watcher watcher; /* of the topics */
-    atomic_bool sets_changed;
+    struct watcher watcher;         /* of the topics */
+    atomic_bool topics_changed;     /* hub_topics_changed */
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */
     bool is_stopping;
@@ -57,7 +61,22 @@ struct hub {
 
 /* Makes the thread look at what is marked. Any thread, also before the delivery
  * thread exists: it looks at everything when it begins. */
-void hub_wake(struct hub *hub);
+static inline void
+hub_wake(struct hub *hub)
+{
+    struct caller *caller = atomic_load(&hub->woken);
+
+    if (caller)
+        caller_wake(caller);
+}
+
+/* Makes the thread end the topics whose set or relay is gone. Any thread. */
+static inline void
+hub_topics_changed(struct hub *hub)
+{
+    atomic_store(&hub->topics_changed, true);
+    hub_wake(hub);
+}
 
 /* True if the thread is about to end. */
 static inline bool
@@ -70,12 +89,6 @@ hub_is_stopping(struct hub *hub)
     pthread_mutex_unlock(&hub->mutex);
     return is;
 }
-
-/* Ends the subscriptions and requests of a topic that is gone; at most so many
- * subscriptions per turn, which takes some milliseconds. True if more are
- * left. */
-#define HUB_ENDS_AT_ONCE 1000
-bool hub_end_topic(struct hub *hub, struct topic *topic);
 
 /* The networks that a callback with these terms may be in beside `allowed`;
  * NULL: none. Clients of this machine could make such a call themselves; nobody
