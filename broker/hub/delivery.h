@@ -1,124 +1,82 @@
 /*
- * delivery.h - a delivery at work. Only deliver.c (when it is due), prepare.c
- * (its turn has come) and outcome.c (its result) include this header. hub.h
- * shows where they stand among the others.
+ * delivery.h - the engine: from cursor to callback, one delivery in flight
+ * each.
  *
- *   deliver.c       prepare.c                             outcome.c
- *   due ---------> a body: shared, made, or loaded ------> 2xx, 410, failure
- *    ^             fixed: its range is written              |
- *    |             (end of the turn) sent                   |
- *    +---- delivery_go_on, or an alarm ---------------------+
+ *     resting --(a commit)--> due --> its turn --> range fixed, kept --> POST
+ *        ^                     ^                                          |
+ *        |                     |      2xx: after = range_last; more? due  |
+ *        +------- at the head -+--- else: backs off, the same bytes again +
+ *                                   410: ended;  give-up: the cursor moves on
+ *
+ * The range of a delivery is fixed when its turn comes (so that all waiting
+ * entries go out merged), and kept before the first try: every later try, also
+ * after a crash, sends the same bytes under the same ID. All subscriptions at
+ * the same position share a body (readers/shared_messages.h). A subscription
+ * that backs off holds none: its body is made again when the turn of the retry
+ * comes.
+ *
+ * hub.db does not store `reached`, the position up to which a filter passes
+ * nothing: it only saves work. After a restart the worker pool searches that
+ * part once more.
+ *
+ * `skipped` counts the entries of deliveries that were given up and the entries
+ * that were no longer retained. With a filter, a delivery that is given up
+ * counts only the entries that pass; of entries that are not retained all
+ * count, since the filter cannot be applied. A message's `after` shows either
+ * hole.
+ *
+ * hub.db does not store how long a callback has been failing, either: after a
+ * restart it has all of --hub-give-up again.
  *
  * The delivery thread's.
  */
 #ifndef BROKER_HUB_DELIVERY_H
 #define BROKER_HUB_DELIVERY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
-#include "broker/calls/caller.h"
-#include "broker/hub/attempt.h"
-#include "broker/hub/hub_state.h"
-#include "broker/readers/shared_messages.h"
+#include "broker/hub/subscription.h"
 
-/* Pause after a failure of our own: of a disk, or no memory. */
-#define DELIVERY_PAUSE_US ((int64_t)1000000)
+struct hub;
 
 /* When a topic has news, so many of its subscriptions begin per turn, which
  * takes some milliseconds; the others begin in the next turns. So deliveries of
  * other topics do not wait for 100,000 subscriptions. */
 #define DELIVERY_WAKES_AT_ONCE 2000
 
-struct deliveries {
-    struct hub *hub;
-    struct shared_messages messages; /* their bodies */
-    struct list starving[2]; /* deliveries whose turn has come, but there is no
-                                room for bodies: healthy ones, suspects */
-    struct list fixed;       /* deliveries whose ranges this turn has written */
-    struct list unkept;      /* the same, of a turn whose commit failed */
-    struct alarm again;      /* writes their ranges once more */
-    bool is_again_set;
-    struct alarm room; /* serves the starving */
-    struct list ended; /* to be freed when no function of a call uses them any
-                          more */
-};
+/* Ends a subscription whose callback answered 410, or which has received the
+ * last entry of its topic. */
+typedef void end_subscription_fn(struct subscription *s,
+                                 enum subscription_end how);
 
-/*
- * A delivery: from when its subscription is due until its outcome. A
- * subscription has at most one. The list that holds `node` gives its state:
- *
- *   (none)    queued with the caller, or under way
- *   starving  its turn has come, and waits for room
- *   waiters   of a load: its body is being made
- *   fixed     its range is written, to be kept when this turn ends
- *   unkept    its range could not be kept
- *   ended     done with
- */
-struct delivery {
-    struct list node;
-    struct subscription *s;
-    struct call call;
-    struct shared_message *body; /* held, as call.is_suspect says; or NULL */
-    struct attempt *attempt;
-    bool is_going;
-};
+/* deliveries_open makes hub->deliveries, before there is a thread.
+ * deliveries_close frees it and all bodies when the thread has ended: all
+ * subscriptions were cut by then. */
+MUST_CHECK enum status
+deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why);
+void deliveries_close(struct hub *hub);
 
-/* deliver.c */
+/* Begins deliveries to a subscription that is new or was read from hub.db. */
+void delivery_begin(struct subscription *s);
 
-/* Holds a body for the delivery. */
-void delivery_hold(struct delivery *d, struct shared_message *body);
+/* Cuts the delivery of a subscription before the subscription is freed or after
+ * its cursor moved, and forgets its failures. After a move call
+ * delivery_look. */
+void delivery_cut(struct subscription *s);
 
-/* Releases everything that a delivery holds; the end of the turn frees it. */
-void delivery_end(struct delivery *d);
+/* Checks whether a subscription with new terms or a moved cursor is due now,
+ * also if it was backing off. A delivery in flight continues. */
+void delivery_look(struct subscription *s);
 
-/* Moves the delivery to a list; returns CALL_LATER. */
-enum call_turn delivery_wait_in(struct list *list, struct delivery *d);
+/* Looks at the marked topics for news. */
+void deliveries_wake(struct hub *hub);
 
-/* Decides the next step of a subscription that has no delivery. Does not end
- * the subscription. */
-void delivery_go_on(struct subscription *s);
+/* Sends the deliveries whose ranges this turn has kept. Called at the end of a
+ * turn; writes no rows. */
+void deliveries_turn(struct hub *hub);
 
-/* Begins a delivery at that time (steady clock), or after that pause. */
-void delivery_begin_at(struct subscription *s, int64_t at_us);
-void delivery_pause(struct subscription *s, int64_t us);
-
-/* prepare.c */
-
-/* call.prepare */
-enum call_turn prepare_call(struct call *call);
-
-/* Makes the headers. The range is kept, and the delivery holds its body. */
-enum call_turn prepare_send(struct delivery *d);
-
-/* Gives the caller the decision that `prepare` postponed. */
-void prepare_tell(struct caller *caller, struct delivery *d,
-                  enum call_turn turn);
-
-/* shared_calls.loaded for deliveries. */
-void prepare_loaded(struct shared_messages *messages,
-                    const struct shared_loaded *loaded);
-
-/* Retries the deliveries that wait for room, healthy ones first, while there is
- * room. */
-void prepare_starving(struct deliveries *all);
-
-/* outcome.c */
-
-/* call.done */
-void outcome_done(struct call *call);
-
-/* Moves the cursor to `after`, and forgets the tries. */
-void outcome_move(struct subscription *s, uint64_t after);
-
-/* Moves the cursor to the earliest retained entry. */
-void outcome_skip(struct subscription *s, uint64_t earliest);
-
-/* Forgets a tried range if a renewal has changed its form: with another filter
- * the range would have other bytes. */
-void outcome_look_at_form(struct subscription *s);
-
-void outcome_forget(struct subscription *s); /* its failures */
+/* At the end of a turn whose commit failed: the ranges of this turn are written
+ * again a second later, and sent when they are kept. */
+void deliveries_unkept(struct hub *hub);
 
 #endif

@@ -21,8 +21,8 @@
  * - A request's end, or a confirmation: no answer was sent. A crash before the
  *   commit brings the request back, and the hub verifies it again (W-074).
  *
- * - A range: no delivery begins before it is kept; deliver_turn is not called
- *   while memory is ahead.
+ * - A range: no delivery begins before it is kept; deliveries_turn is not
+ * called while memory is ahead.
  *
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
@@ -37,7 +37,7 @@
 #include <stdlib.h>
 
 #include "broker/base/diag.h"
-#include "broker/hub/deliver.h"
+#include "broker/hub/delivery.h"
 #include "broker/hub/external_hubs.h"
 #include "broker/hub/foreign_source.h"
 #include "broker/hub/hub_state.h"
@@ -109,7 +109,7 @@ on_lost(struct hub *hub, const struct problem *reason)
 
     problem_set(&why, "it cannot be kept: %s", reason->text);
     verification_lost(hub);
-    deliver_unkept(hub);
+    deliveries_unkept(hub);
     answer_commands(hub, &why);
 }
 
@@ -144,7 +144,7 @@ end_turn(struct hub *hub)
         if (hub_db_is_begun(hub->db))
             hub_db_rollback(hub->db);
         verification_lost(hub);
-        deliver_unkept(hub);
+        deliveries_unkept(hub);
         return;
     }
     if (hub_db_is_behind(hub->db))
@@ -160,7 +160,7 @@ end_turn(struct hub *hub)
         report_writing(hub, false, NULL);
     answer_commands(hub, NULL);
     verification_turn(hub);
-    deliver_turn(hub);
+    deliveries_turn(hub);
     if (hub_db_is_begun(hub->db))
         hub_wake(hub); /* commits that in another turn */
 }
@@ -173,7 +173,7 @@ on_turn(struct caller *caller, void *user)
 }
 
 /* Ends a framework topic whose set was removed. Its subscribers get the events
- * of the removal before their subscriptions end (deliver.c). The hub denies
+ * of the removal before their subscriptions end (delivery.c). The hub denies
  * waiting requests. */
 static void
 end_framework(struct topic *topic)
@@ -236,7 +236,7 @@ on_wake(struct caller *caller, void *user)
     if (atomic_exchange(&hub->topics_changed, false))
         end_gone_topics(hub);
     external_sync(hub);
-    deliver_wake(hub);
+    deliveries_wake(hub);
 }
 
 /* Writes the cursors that have moved. After a crash only the deliveries of the
@@ -444,7 +444,7 @@ learn_all(struct hub *hub, struct problem *why)
     enum status rc = hub_db_open(&hub->db, hub->config->data, why);
 
     if (!rc)
-        rc = deliver_open(hub, why);
+        rc = deliveries_open(hub, subscription_end, why);
     if (!rc)
         rc = foreign_sources_open(hub, why);
     if (!rc)
@@ -556,7 +556,7 @@ hub_close(struct hub *hub)
     hub_stop(hub);
     subscriptions_free(hub->subscriptions);
     verifications_free(hub->verifications);
-    deliver_close(hub);
+    deliveries_close(hub);
     relay_close(hub);
     foreign_sources_close(hub);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */

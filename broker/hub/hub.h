@@ -13,35 +13,37 @@
  *
  * The folder, from the bottom up:
  *
- *     command            requests of other threads
- *     topic              messages of a set, of framework (events), of a relay
- *     hub_db             hub.db: what survives a crash
- *     deliver            prepare, attempt, outcome
- *     subscription       callback, terms, cursor; found by id, and by pairs
- *     verification       a request until it is confirmed; denials
- *     external_hubs      other hubs that a set names
- *     relay              documents of foreign Sources, in relay_db
- *     foreign_source     Sources that notify us: source_fetch, document_intake
+ *     command              requests of other threads
+ *     hub_db               hub.db: what survives a crash
+ *     relay                documents of foreign Sources, in relay_db
+ *     topic                messages of a set or a relay; framework: its events
+ *     delivery             from cursor to callback; attempt: one try
+ *     denial               tells callbacks that their subscription is denied
+ *     subscription         callback, terms, cursor; found by id, and by pairs
+ *     verification         a request until it is confirmed
+ *     external_hubs        other hubs that a set names
+ *     foreign_source       Sources that notify us: source_fetch,
+ *                          document_intake
  *     subscription_report  what operators see
- *     command_run        what each kind of command does
- *     hub                the thread, its turns
+ *     command_run          what each kind of command does
+ *     hub                  the thread, its turns
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *
- *     readers    watched_mark    log thread: a commit marks the topic
- *     hub.c      on_wake
- *     deliver.c  deliver_wake    those that rest in it are due: each asks the
- *                                caller for a turn (calls/caller.h)
- *     prepare.c  prepare_call    has its turn: the body is found, or made, or
- *     topic.c    topic_make      worker: read from disk
- *     prepare.c  fix             its range is written,
- *     hub.c      end_turn        and kept, with all of this turn;
- *     deliver.c  deliver_turn    then it goes:
- *     attempt.c  attempt_make    headers, signature, id; POST
- *     outcome.c  outcome_done    2xx: the cursor moves; else it backs off, or
- *                                ends
- *     deliver.c  delivery_go_on  the next one, or it rests
- *     hub.c      keep_cursors    within a second: in hub.db
+ *     readers     watched_mark     log thread: a commit marks the topic
+ *     hub.c       on_wake
+ *     delivery.c  deliveries_wake  those that rest in it are due: each asks the
+ *                                  caller for a turn (calls/caller.h)
+ *                 on_call_turn     has its turn: the body is found, or made, or
+ *                                  read from disk (readers/shared_messages.h)
+ *                 fix_range        its range is written,
+ *     hub.c       end_turn         and kept, with all of this turn;
+ *     delivery.c  deliveries_turn  then it goes:
+ *     attempt.c   attempt_make     headers, signature, id; POST
+ *     delivery.c  on_done          2xx: the cursor moves; else it backs off, or
+ *                                  ends
+ *                 go_on            the next one, or it rests
+ *     hub.c       keep_cursors     within a second: in hub.db
  */
 #ifndef BROKER_HUB_HUB_H
 #define BROKER_HUB_HUB_H

@@ -40,7 +40,7 @@ struct hub {
     struct list moved;                   /* subscriptions whose cursor hub.db
                                             lacks */
     struct verifications *verifications; /* verification.c: tables, limits */
-    struct deliveries *deliveries;       /* deliver.c */
+    struct deliveries *deliveries;       /* delivery.c */
     struct relaying *relaying;           /* relay.c */
     struct foreign_sources *sources;     /* foreign_source.c */
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of

@@ -5,7 +5,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/deliver.h"
+#include "broker/hub/delivery.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/verification.h"
 
@@ -245,7 +245,7 @@ subscription_resume(struct subscription *s)
         return;
     }
     set_lease_alarm(s);
-    deliver_begin(s);
+    delivery_begin(s);
 }
 
 static bool
@@ -322,16 +322,16 @@ subscription_confirm(struct hub *hub, struct topic *topic,
     }
     hub_db_put_subscription(hub->db, s);
     if (is_new)
-        deliver_begin(s);
+        delivery_begin(s);
     else
-        deliver_look(s);
+        delivery_look(s);
     return STATUS_OK;
 }
 
 void
 subscription_redeliver(struct subscription *s, uint64_t after)
 {
-    deliver_cut(s);
+    delivery_cut(s);
     s->after = s->reached = after;
     s->range_last = 0;
     s->generation++;
@@ -339,7 +339,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     s->failing_since_us = 0;
     list_remove(&s->moved);
     hub_db_put_subscription(s->hub->db, s);
-    deliver_look(s);
+    delivery_look(s);
 }
 
 /* The reason for the denial; empty: the callback knows it. */
@@ -384,7 +384,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
     struct topic *topic = s->topic;
     struct slice reason = reason_of(how);
 
-    deliver_cut(s);
+    delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     hub_db_delete_subscription(hub->db, s->id);
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
@@ -418,7 +418,7 @@ subscriptions_free(struct subscriptions *all)
 
         id = s->id;
         if (s->hub->caller) { /* else nothing was begun */
-            deliver_cut(s);
+            delivery_cut(s);
             caller_clear_alarm(s->hub->caller, &s->lease_alarm);
         }
         metrics_add(METRIC_HUB_SUBSCRIPTIONS,

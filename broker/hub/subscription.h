@@ -39,7 +39,7 @@
 #include "proto/websub.h"
 
 struct hub;
-struct delivery; /* deliver.c */
+struct delivery; /* delivery.c */
 
 enum subscription_kind { SUBSCRIPTION_CALLBACK, SUBSCRIPTION_HUB };
 
@@ -67,12 +67,12 @@ struct subscription {
     uint64_t range_last; /* the end of the delivery (after, range_last], which
                             hub.db has and which was tried at least once; 0:
                             none */
-    uint32_t range_form; /* the form of that range: attempt_form (deliver.c) */
+    uint32_t range_form; /* the form of that range: attempt_form (delivery.c) */
     uint32_t generation; /* counts redeliveries */
     struct list moved;   /* in hub->moved: hub.db lacks the cursor (for a second
                             at most) */
 
-    /* For the deliveries (deliver.c). */
+    /* For the deliveries (delivery.c). */
     struct list node; /* topic->resting, ->waking, or ->busy */
     bool is_resting;
     struct delivery *delivery; /* in flight or being made; or NULL */

@@ -14,7 +14,7 @@ TEST(posts_to_an_external_hub_as_its_source)
     s = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
                         "http://hub.example/hub", 0);
     s->kind = SUBSCRIPTION_HUB;
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     assert_string_equal(header(last_sent(), "Link"),
                         "<http://hub.example/hub>; rel=\"hub\", <" SETS_URL
@@ -35,7 +35,7 @@ TEST(signs_with_the_secret)
     post(1);
     with = new_subscription("/1", 0);
     with->signer = signer_new(SIGNATURE_SHA256, SLICE("s3cret"));
-    deliver_begin(with);
+    delivery_begin(with);
     without = subscribe("/2", 0);
     turns();
     assert_int_equal(e.n_sent, 2);
@@ -62,7 +62,7 @@ TEST(signs_as_standard_webhooks_do)
     s = new_subscription("/", 0);
     s->signer = signer_new(SIGNATURE_SHA256,
                            SLICE("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     finish(s, 500);
     quiet_set_clock(1700000007 * SECOND - next_alarm());

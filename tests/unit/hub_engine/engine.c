@@ -17,15 +17,14 @@ hub_db_put_range(struct hub_db *r, uint64_t id, uint64_t after,
     e.written[e.n_written++] = (struct kept_range){id, after, range_last};
 }
 
-/* As subscription.c does it. */
 void
-subscription_end(struct subscription *s, enum subscription_end how)
+end_subscription(struct subscription *s, enum subscription_end how)
 {
     struct topic *topic = s->topic;
 
     e.n_ended++;
     e.how = how;
-    deliver_cut(s);
+    delivery_cut(s);
     list_remove(&s->of_topic);
     list_remove(&s->moved);
     signer_free(s->signer);
@@ -96,7 +95,7 @@ static void
 on_wake(struct caller *caller, void *user)
 {
     (void)caller, (void)user;
-    deliver_wake(&e.hub);
+    deliveries_wake(&e.hub);
 }
 
 /* Ends a turn as hub.c does. After a crash the hub would send other bytes if it
@@ -107,14 +106,14 @@ on_turn(struct caller *caller, void *user)
     (void)caller, (void)user;
     if (e.disk_is_full && e.n_written > 0) {
         e.n_written = 0;
-        deliver_unkept(&e.hub);
+        deliveries_unkept(&e.hub);
         return;
     }
     assert_true(e.n_kept + e.n_written <= SENT_MAX);
     memcpy(&e.kept[e.n_kept], e.written, e.n_written * sizeof(e.kept[0]));
     e.n_kept += e.n_written;
     e.n_written = 0;
-    deliver_turn(&e.hub);
+    deliveries_turn(&e.hub);
 }
 
 void
@@ -223,7 +222,8 @@ engine_start(void)
     list_init(&e.hub.topics);
     list_init(&e.hub.relays);
     list_init(&e.hub.moved);
-    assert_int_equal(deliver_open(&e.hub, &why), STATUS_OK);
+    assert_int_equal(deliveries_open(&e.hub, end_subscription, &why),
+                     STATUS_OK);
 }
 
 int
@@ -246,7 +246,7 @@ engine_stop(void)
         for (next = t->next; !list_is_empty(of_topic);) {
             bool is_last = of_topic->next->next == of_topic;
 
-            subscription_end(
+            end_subscription(
                 list_entry(of_topic->next, struct subscription, of_topic),
                 END_DELETED);
             if (is_last) /* it released the topic */
@@ -255,7 +255,7 @@ engine_stop(void)
     }
     while (quiet_job())
         ;
-    deliver_close(&e.hub);
+    deliveries_close(&e.hub);
     sets_close(&e.sets);
     caller_close(e.hub.caller);
 }
@@ -333,7 +333,7 @@ subscribe_nth(const char *path, unsigned nth, uint64_t after)
 
     snprintf(text, sizeof(text), path, nth);
     s = new_subscription(text, after);
-    deliver_begin(s);
+    delivery_begin(s);
     return s;
 }
 

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "broker/hub/attempt.h"
-#include "broker/hub/deliver.h"
+#include "broker/hub/delivery.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "tests/support/sets.h"
@@ -64,6 +64,9 @@ struct engine {
 };
 
 extern struct engine e;
+
+/* As subscription_end does it. */
+void end_subscription(struct subscription *s, enum subscription_end how);
 
 /* engine_setup opens `e`. After engine_configure a test changes the options,
  * and calls engine_start(). After engine_stop() it may be started again on its

@@ -57,8 +57,8 @@ TEST(wakes_the_framework_topic_that_an_event_concerns)
     b = subscribe_framework("b", 0);
     assert_true(topic_head(a->topic, &head));
     a->after = a->reached = b->after = b->reached = head;
-    deliver_begin(a);
-    deliver_begin(b);
+    delivery_begin(a);
+    delivery_begin(b);
     turns();
     assert_int_equal(e.n_sent, 0);
 
@@ -123,7 +123,7 @@ TEST(the_log_is_read_once_for_all_at_the_start)
         all[i] = subscribe_framework(text, head);
     }
     for (unsigned i = 0; i < SETS; i++)
-        deliver_begin(all[i]);
+        delivery_begin(all[i]);
     for (int i = 0; i < 5; i++) {
         turns();
         run_jobs();
@@ -160,7 +160,7 @@ TEST(a_commit_while_the_log_is_read_is_not_forgotten)
 
     engine_start();
     a = subscribe_framework("a", head);
-    deliver_begin(a);
+    delivery_begin(a);
     turns();
     assert_int_equal(quiet->n_jobs, 1);
     sets_rotate(&e.sets, "z");

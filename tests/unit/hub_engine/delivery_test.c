@@ -1,6 +1,5 @@
-#include "broker/hub/deliver.h"
-
 #include "broker/hub/delivery.h"
+
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
@@ -92,7 +91,7 @@ TEST(sends_nothing_that_is_not_kept)
     pass(5 * SECOND);
     assert_int_equal(e.n_sent, 0);
     other = subscribe("/other", 0);
-    deliver_turn(&e.hub); /* a turn in which nothing was written */
+    deliveries_turn(&e.hub); /* a turn in which nothing was written */
     assert_int_equal(e.n_sent, 0);
 
     e.disk_is_full = false;
@@ -115,24 +114,24 @@ TEST(can_be_cut_in_every_state)
     engine_start();
     stays = subscribe("/stays", 5);
 
-    subscription_end(subscribe("/queued", 0), END_UNSUBSCRIBED);
+    end_subscription(subscribe("/queued", 0), END_UNSUBSCRIBED);
     s = subscribe("/reading", 0);
     turns();
-    subscription_end(s, END_UNSUBSCRIBED);
+    end_subscription(s, END_UNSUBSCRIBED);
     run_jobs();
     post(1);
     s = subscribe("/fixed", 5);
     while (quiet_give_turn())
         continue;
-    subscription_end(s, END_UNSUBSCRIBED);
+    end_subscription(s, END_UNSUBSCRIBED);
     s = subscribe("/sent", 5);
     turns();
     assert_true(is_under_way(s));
-    subscription_end(s, END_UNSUBSCRIBED);
+    end_subscription(s, END_UNSUBSCRIBED);
     s = subscribe("/waits", 5);
     turns();
     finish(s, 500);
-    subscription_end(s, END_UNSUBSCRIBED);
+    end_subscription(s, END_UNSUBSCRIBED);
     turns();
     finish(stays, 200);
     assert_int_equal(quiet->n_calls, 0);
@@ -148,7 +147,7 @@ TEST(batches_what_comes_within_an_interval)
     post(1);
     s = new_subscription("/", 1);
     s->terms.interval_us = 60 * SECOND;
-    deliver_begin(s);
+    delivery_begin(s);
     post(1);
     turns();
     assert_int_equal(e.n_sent, 1);
@@ -170,10 +169,10 @@ TEST(batches_what_comes_within_an_interval)
 static void
 go_back(struct subscription *s, uint64_t after)
 {
-    deliver_cut(s);
+    delivery_cut(s);
     s->after = s->reached = after;
     s->range_last = 0;
-    deliver_look(s);
+    delivery_look(s);
     turns();
 }
 
@@ -203,7 +202,7 @@ TEST(tries_again_at_once_when_it_is_renewed)
     struct subscription *s = first_delivery(2);
     finish(s, 500);
     post(2);
-    deliver_look(s);
+    delivery_look(s);
     turns();
     assert_int_equal(e.n_sent, 2);
     assert_string_equal(delivery_id(&e.sent[0]), delivery_id(&e.sent[1]));
@@ -235,11 +234,11 @@ TEST(a_commit_wakes_so_many_in_a_turn)
     turns();
     post(1);
     assert_int_equal(quiet->n_calls, 0);
-    deliver_wake(&e.hub);
+    deliveries_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE);
     post(1);
-    deliver_wake(&e.hub);
+    deliveries_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
-    deliver_wake(&e.hub);
+    deliveries_wake(&e.hub);
     assert_int_equal(quiet->n_calls, DELIVERY_WAKES_AT_ONCE + MORE);
 }

@@ -153,7 +153,7 @@ TEST(counts_what_passes_as_skipped, engine_configure, engine_teardown)
     post(20);
     s = new_subscription("/", 0);
     set_filter(s, "prefix=http://example.com/r/1");
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     finish(s, 500);
     pass(next_alarm());
@@ -173,7 +173,7 @@ TEST(ends_when_the_callback_is_gone)
     hub = subscription_at(topic_for(TOPIC_CHANGES, "demo"),
                           "http://hub.example/", 0);
     hub->kind = SUBSCRIPTION_HUB;
-    deliver_begin(hub);
+    delivery_begin(hub);
     turns();
     finish(s, 410);
     assert_int_equal(e.n_ended, 1);
@@ -190,7 +190,7 @@ TEST(has_another_id_when_the_filter_is_another)
 {
     struct subscription *s = first_delivery(20);
     set_filter(s, "prefix=http://example.com/r/1");
-    deliver_look(s);
+    delivery_look(s);
     turns();
     assert_int_equal(e.n_sent, 1);
     finish(s, 500);
@@ -236,7 +236,7 @@ TEST(goes_on_at_the_earliest_that_is_retained, engine_configure,
     finish(s, 200);
     tried = new_subscription("/tried", 1);
     tried->range_last = 3;
-    deliver_begin(tried);
+    delivery_begin(tried);
     turns();
     run_jobs();
     assert_int_equal(tried->n_skipped, 3);
@@ -257,7 +257,7 @@ TEST(does_not_count_as_skipped_what_did_not_pass, engine_configure,
     post(4);
     s = new_subscription("/", 0);
     set_filter(s, "prefix=http://example.com/r/77");
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     sets_rotate(&e.sets, "demo");
     post(2);

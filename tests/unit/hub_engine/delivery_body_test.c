@@ -48,7 +48,7 @@ TEST(repeats_the_range_after_a_restart)
     post(5);
     s = new_subscription("/", 10);
     s->range_last = 50;
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, 2);
@@ -144,7 +144,7 @@ TEST(sends_nothing_where_nothing_passes)
     post(10);
     s = new_subscription("/", 0);
     set_filter(s, "prefix=http://example.com/r/77");
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     run_jobs();
     assert_int_equal(e.n_sent, 0);
@@ -187,9 +187,9 @@ TEST(has_room_for_the_healthy_however_many_hang, engine_configure,
     }
     /* They were begun healthy: let them come again as suspects. */
     for (unsigned i = 0; i < EACH; i++) {
-        deliver_cut(s[i]);
+        delivery_cut(s[i]);
         s[i]->failures = 1;
-        deliver_look(s[i]);
+        delivery_look(s[i]);
     }
     turns();
     run_jobs();
@@ -251,7 +251,7 @@ TEST(relays_documents_one_by_one)
     assert_int_equal(topic_find(&e.hub, slice_of(topic_url), &topic, NULL),
                      STATUS_OK);
     s = subscription_at(topic, "http://receiver.example/", 0);
-    deliver_begin(s);
+    delivery_begin(s);
     turns();
     assert_true(slice_is(buf_slice(&last_sent()->body), "first"));
     assert_string_equal(header(last_sent(), "Content-Type"),
