@@ -27,7 +27,7 @@
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
  * - A subscription's end: no delivery from now on, whatever hub.db says. A
- *   denial waits until the end is kept (verification.c). After a crash the end
+ *   denial waits until the end is kept (denial.c). After a crash the end
  *   is in hub.db, or its reason returns: the lease ends again, the callback
  *   answers 410 again, the operator got 503.
  */
@@ -38,6 +38,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/hub/delivery.h"
+#include "broker/hub/denial.h"
 #include "broker/hub/external_hubs.h"
 #include "broker/hub/foreign_source.h"
 #include "broker/hub/hub_state.h"
@@ -159,6 +160,7 @@ end_turn(struct hub *hub)
     if (is_begun)
         report_writing(hub, false, NULL);
     answer_commands(hub, NULL);
+    denials_turn(hub);
     verification_turn(hub);
     deliveries_turn(hub);
     if (hub_db_is_begun(hub->db))
@@ -301,8 +303,10 @@ on_end(struct caller *caller, void *user)
     answer_commands(hub, &why); /* none is left; but none may be forgotten */
     subscriptions_free(hub->subscriptions);
     verifications_free(hub->verifications);
+    denials_free(hub->denials);
     hub->subscriptions = NULL;
     hub->verifications = NULL;
+    hub->denials = NULL;
 }
 
 void
@@ -383,8 +387,8 @@ deny_stale(struct hub *hub, const struct hub_record *record)
         return;
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
     url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
-    verification_deny(hub, record->callback, &record->terms, link_slice(&url),
-                      VERIFICATION_TOPIC_GONE);
+    denial_send(hub, record->callback, &record->terms, link_slice(&url),
+                DENIAL_TOPIC_GONE);
 }
 
 static enum status
@@ -423,8 +427,8 @@ on_request(struct hub_record *record, void *user, struct problem *why)
             topic_release(topic);
         return rc;
     }
-    verification_deny(hub, record->callback, &record->terms, record->topic_url,
-                      VERIFICATION_TOPIC_GONE);
+    denial_send(hub, record->callback, &record->terms, record->topic_url,
+                DENIAL_TOPIC_GONE);
     hub_db_note_stale(hub->db, HUB_DB_REQUEST, record->id);
     return STATUS_OK;
 }
@@ -490,7 +494,8 @@ hub_new(struct posts *posts, const struct networks *allowed)
     pthread_mutex_init(&hub->mutex, NULL);
     hub->subscriptions = subscriptions_new(hub->config->hub_subscriptions);
     hub->verifications = verifications_new();
-    if (hub->subscriptions && hub->verifications)
+    hub->denials = denials_new();
+    if (hub->subscriptions && hub->verifications && hub->denials)
         return hub;
     hub_close(hub);
     return NULL;
@@ -556,6 +561,7 @@ hub_close(struct hub *hub)
     hub_stop(hub);
     subscriptions_free(hub->subscriptions);
     verifications_free(hub->verifications);
+    denials_free(hub->denials);
     deliveries_close(hub);
     relay_close(hub);
     foreign_sources_close(hub);

@@ -40,6 +40,7 @@ struct hub {
     struct list moved;                   /* subscriptions whose cursor hub.db
                                             lacks */
     struct verifications *verifications; /* verification.c: tables, limits */
+    struct denials *denials;             /* denial.c */
     struct deliveries *deliveries;       /* delivery.c */
     struct relaying *relaying;           /* relay.c */
     struct foreign_sources *sources;     /* foreign_source.c */

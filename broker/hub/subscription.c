@@ -6,8 +6,8 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"
+#include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/verification.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
@@ -350,7 +350,7 @@ reason_of(enum subscription_end how)
     case END_DELETED:
         return SLICE("the operator of the hub has ended the subscription");
     case END_REMOVED:
-        return VERIFICATION_TOPIC_GONE;
+        return DENIAL_TOPIC_GONE;
     default:
         return (struct slice){NULL, 0};
     }
@@ -396,8 +396,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         if (!url.failed)
-            verification_deny(hub, slice_of(s->callback), &s->terms,
-                              buf_slice(&url), reason);
+            denial_send(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
+                        reason);
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));

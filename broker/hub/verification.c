@@ -4,7 +4,7 @@
  *   taken --> fresh --(its turn is kept)--> due --> called --> confirmed
  *               |                           ^        |   \--> failed
  *               | (it is not kept)          +--alarm-+ transport error,
- *               v                                      VERIFICATION_TRIES
+ *               v                                      DENIAL_TRIES
  *             forgotten, the command is refused
  *
  * A fresh request changes nothing yet. When its turn is kept, the older request
@@ -30,6 +30,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/command.h"
+#include "broker/hub/denial.h"
 #include "broker/hub/host_counts.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/peers.h"
@@ -39,19 +40,12 @@
 
 #define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
 
-/* The most tries of a verification, and of a denial. */
-#define VERIFICATION_TRIES 3
-
 struct verifications {
     struct list fresh; /* verification->turn: taken in this turn */
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
     struct tallies hosts, froms;
-    struct list fresh_denials, denials;
-    size_t n_denials;
-    bool has_warned; /* the warning about too many denials was logged; reset
-                        when none is left */
 };
 
 /* The tables */
@@ -171,134 +165,6 @@ verification_is_replaced(const struct verification *r)
     return false;
 }
 
-/* Returns the time of the next try after a call without an answer; 0: none. An
- * address that may not be called is no transport error. */
-static int64_t
-next_try_us(const struct hub *hub, const struct call *call, unsigned tries)
-{
-    if (call->failure == CALL_ANSWERED || call->failure == CALL_REFUSED ||
-        tries >= VERIFICATION_TRIES)
-        return 0;
-    return clock_steady_us() + (hub->config->hub_retry_first_us << (tries - 1));
-}
-
-/*
- * Denials (W-041)
- *
- * The hub sends a denial at the end of the turn that has kept its reason; if
- * that commit failed, at the end of the turn that makes up for it. So after a
- * crash hub.db contains no subscription whose callback was denied.
- */
-
-struct denial {
-    struct list node; /* in denials; or fresh_denials, before its first try */
-    struct hub *hub;
-    struct call call;
-    struct alarm alarm;
-    unsigned tries;
-    struct buf url;
-};
-
-static void
-free_denial(struct denial *d)
-{
-    list_remove(&d->node);
-    if (--d->hub->verifications->n_denials == 0)
-        d->hub->verifications->has_warned = false;
-    buf_fini(&d->url);
-    free(d);
-}
-
-static void
-send_denial(struct denial *d)
-{
-    d->tries++;
-    caller_start(d->hub->caller, &d->call);
-}
-
-static void
-on_denial_alarm(struct alarm *alarm)
-{
-    send_denial(list_entry(alarm, struct denial, alarm));
-}
-
-static void
-on_denial_sent(struct call *call)
-{
-    struct denial *d = list_entry(call, struct denial, call);
-    int64_t at = next_try_us(d->hub, call, d->tries);
-
-    if (at > 0)
-        caller_set_alarm(d->hub->caller, &d->alarm, at);
-    else
-        free_denial(d);
-}
-
-void
-verification_deny(struct hub *hub, struct slice callback,
-                  const struct terms *terms, struct slice topic_url,
-                  struct slice reason)
-{
-    struct denial *d = NULL;
-
-    if (hub->verifications->n_denials < DENIALS_MAX)
-        d = calloc(1, sizeof(*d));
-    if (!d) {
-        /* 100,000 subscriptions of one topic may end at once. */
-        if (!hub->verifications->has_warned)
-            diag(DIAG_WARNING, "hub",
-                 "some callbacks get no denial: too many wait for theirs");
-        hub->verifications->has_warned = true;
-        return;
-    }
-    d->hub = hub;
-    list_append(&hub->verifications->fresh_denials, &d->node);
-    hub->verifications->n_denials++;
-    buf_init(&d->url, VERIFICATION_URL_MAX);
-    websub_denial_url(&d->url, callback, topic_url, reason);
-    buf_add(&d->url, "", 1);
-    if (d->url.failed) {
-        free_denial(d);
-        return;
-    }
-    d->alarm.ring = on_denial_alarm;
-    d->call.method = CALL_GET;
-    d->call.url = d->url.data;
-    d->call.timeout_us = hub->config->hub_timeout_us;
-    d->call.also = hub_also(hub, terms);
-    d->call.is_unproven = true; /* denials never delay deliveries */
-    d->call.done = on_denial_sent;
-}
-
-/* caller_start never ends a call: its `done` runs later. */
-static void
-send_denials(struct verifications *all)
-{
-    struct list *node;
-
-    while ((node = list_first(&all->fresh_denials))) {
-        list_remove(node);
-        list_append(&all->denials, node);
-        send_denial(list_entry(node, struct denial, node));
-    }
-}
-
-static void
-free_denials(struct verifications *all)
-{
-    struct list *node;
-
-    while ((node = list_first(&all->fresh_denials)))
-        free_denial(list_entry(node, struct denial, node)); /* never begun */
-    while ((node = list_first(&all->denials))) {
-        struct denial *d = list_entry(node, struct denial, node);
-
-        caller_cancel(d->hub->caller, &d->call);
-        caller_clear_alarm(d->hub->caller, &d->alarm);
-        free_denial(d);
-    }
-}
-
 /* The end of a request */
 
 static void
@@ -311,8 +177,8 @@ end_verification(struct verification *r)
 static void
 deny_request(struct verification *r, struct slice reason)
 {
-    verification_deny(r->hub, slice_of(r->callback), &r->terms,
-                      slice_of(r->topic_url), reason);
+    denial_send(r->hub, slice_of(r->callback), &r->terms,
+                slice_of(r->topic_url), reason);
     end_verification(r);
 }
 
@@ -330,7 +196,7 @@ verification_topic_gone(struct topic *topic)
 
     while ((r = id_table_next(&topic->verifications_by_id, id))) {
         id = r->id;
-        deny_request(r, VERIFICATION_TOPIC_GONE);
+        deny_request(r, DENIAL_TOPIC_GONE);
     }
 }
 
@@ -360,7 +226,7 @@ confirm_subscription(struct verification *r)
     enum status rc;
 
     if (!topic_head(r->topic, &head)) {
-        deny_request(r, VERIFICATION_TOPIC_GONE);
+        deny_request(r, DENIAL_TOPIC_GONE);
         return;
     }
     terms_move(&record.terms, &r->terms);
@@ -420,7 +286,7 @@ static void
 on_answer(struct call *call)
 {
     struct verification *r = list_entry(call, struct verification, call);
-    int64_t at = next_try_us(r->hub, call, r->tries);
+    int64_t at = denial_next_try_us(r->hub, call, r->tries);
     char reason[200];
 
     if (at > 0) {
@@ -515,8 +381,6 @@ verification_turn(struct hub *hub)
 {
     struct verifications *all = hub->verifications;
     struct list *node;
-
-    send_denials(all);
 
     /* From the newest on: an older request of the same pair may be fresh,
      * too. */
@@ -780,8 +644,6 @@ verifications_new(void)
         return NULL;
     list_init(&all->fresh);
     list_init(&all->due);
-    list_init(&all->fresh_denials);
-    list_init(&all->denials);
     tallies_init(&all->hosts);
     tallies_init(&all->froms);
     if (callback_table_init(&all->pairs, VERIFICATIONS_MAX)) {
@@ -803,7 +665,6 @@ verifications_free(struct verifications *all)
         id = r->id;
         forget_verification(r);
     }
-    free_denials(all);
     callback_table_fini(&all->pairs);
     id_table_fini(&all->by_id);
     free(all);

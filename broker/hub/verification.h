@@ -1,6 +1,6 @@
 /*
  * verification.h - verification of intent: requests, challenges, and the
- * answers to them; and denials.
+ * answers to them.
  *
  * The hub answers a request with 202 when hub.db has it. From then on the
  * request comes to an end even after a crash: confirmed, failed, or denied
@@ -102,18 +102,5 @@ struct verifications *verifications_new(void);
 /* Frees all requests without ending them, when the loop ends or never began.
  * NULL is allowed. */
 void verifications_free(struct verifications *all);
-
-/* Denies a callback (W-041) when this turn is kept; before there is a thread,
- * in its first turn. A few tries, then the hub gives up. It remembers no denial
- * over a restart, and holds at most DENIALS_MAX: a denial is a courtesy (the
- * subscription has ended anyway), and must not hinder deliveries. */
-#define DENIALS_MAX 10000
-
-/* The reason after the removal of a set or relay. */
-#define VERIFICATION_TOPIC_GONE SLICE("the topic is no more")
-
-void verification_deny(struct hub *hub, struct slice callback,
-                       const struct terms *terms, struct slice topic_url,
-                       struct slice reason);
 
 #endif

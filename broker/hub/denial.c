@@ -1,0 +1,153 @@
+#include "broker/hub/denial.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/hub/hub_state.h"
+#include "proto/websub.h"
+
+/* Two encoded URLs and some parameters. */
+#define URL_MAX (8 * WEBSUB_URL_MAX)
+
+struct denials {
+    struct list fresh; /* of this turn, by denial->node */
+    struct list begun;
+    size_t n;
+    bool has_warned; /* the warning about too many denials was logged; reset
+                        when none is left */
+};
+
+struct denial {
+    struct list node; /* in begun; or fresh, before its first try */
+    struct hub *hub;
+    struct call call;
+    struct alarm alarm;
+    unsigned tries;
+    struct buf url;
+};
+
+int64_t
+denial_next_try_us(const struct hub *hub, const struct call *call,
+                   unsigned tries)
+{
+    if (call->failure == CALL_ANSWERED || call->failure == CALL_REFUSED ||
+        tries >= DENIAL_TRIES)
+        return 0;
+    return clock_steady_us() + (hub->config->hub_retry_first_us << (tries - 1));
+}
+
+static void
+free_denial(struct denial *d)
+{
+    list_remove(&d->node);
+    if (--d->hub->denials->n == 0)
+        d->hub->denials->has_warned = false;
+    buf_fini(&d->url);
+    free(d);
+}
+
+static void
+send_denial(struct denial *d)
+{
+    d->tries++;
+    caller_start(d->hub->caller, &d->call);
+}
+
+static void
+on_denial_alarm(struct alarm *alarm)
+{
+    send_denial(list_entry(alarm, struct denial, alarm));
+}
+
+static void
+on_denial_sent(struct call *call)
+{
+    struct denial *d = list_entry(call, struct denial, call);
+    int64_t at = denial_next_try_us(d->hub, call, d->tries);
+
+    if (at > 0)
+        caller_set_alarm(d->hub->caller, &d->alarm, at);
+    else
+        free_denial(d);
+}
+
+void
+denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
+            struct slice topic_url, struct slice reason)
+{
+    struct denial *d = NULL;
+
+    if (hub->denials->n < DENIALS_MAX)
+        d = calloc(1, sizeof(*d));
+    if (!d) {
+        /* 100,000 subscriptions of one topic may end at once. */
+        if (!hub->denials->has_warned)
+            diag(DIAG_WARNING, "hub",
+                 "some callbacks get no denial: too many wait for theirs");
+        hub->denials->has_warned = true;
+        return;
+    }
+    d->hub = hub;
+    list_append(&hub->denials->fresh, &d->node);
+    hub->denials->n++;
+    buf_init(&d->url, URL_MAX);
+    websub_denial_url(&d->url, callback, topic_url, reason);
+    buf_add(&d->url, "", 1);
+    if (d->url.failed) {
+        free_denial(d);
+        return;
+    }
+    d->alarm.ring = on_denial_alarm;
+    d->call.method = CALL_GET;
+    d->call.url = d->url.data;
+    d->call.timeout_us = hub->config->hub_timeout_us;
+    d->call.also = hub_also(hub, terms);
+    d->call.is_unproven = true; /* denials never delay deliveries */
+    d->call.done = on_denial_sent;
+}
+
+/* caller_start never ends a call: its `done` runs later. */
+void
+denials_turn(struct hub *hub)
+{
+    struct denials *all = hub->denials;
+    struct list *node;
+
+    while ((node = list_first(&all->fresh))) {
+        list_remove(node);
+        list_append(&all->begun, node);
+        send_denial(list_entry(node, struct denial, node));
+    }
+}
+
+struct denials *
+denials_new(void)
+{
+    struct denials *all = calloc(1, sizeof(*all));
+
+    if (!all)
+        return NULL;
+    list_init(&all->fresh);
+    list_init(&all->begun);
+    return all;
+}
+
+void
+denials_free(struct denials *all)
+{
+    struct list *node;
+
+    if (!all)
+        return;
+    while ((node = list_first(&all->fresh)))
+        free_denial(list_entry(node, struct denial, node)); /* never begun */
+    while ((node = list_first(&all->begun))) {
+        struct denial *d = list_entry(node, struct denial, node);
+
+        caller_cancel(d->hub->caller, &d->call);
+        caller_clear_alarm(d->hub->caller, &d->alarm);
+        free_denial(d);
+    }
+    free(all);
+}

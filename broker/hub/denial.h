@@ -1,0 +1,53 @@
+/*
+ * denial.h - tells a callback that its subscription is denied (W-041).
+ *
+ * The hub sends a denial at the end of the turn that has kept its reason; if
+ * that commit failed, at the end of the turn that makes up for it. So after a
+ * crash hub.db contains no subscription whose callback was denied. A few tries,
+ * then the hub gives up.
+ *
+ * The hub remembers no denial over a restart, and holds at most DENIALS_MAX: a
+ * denial is a courtesy (the subscription has ended anyway), and must not hinder
+ * deliveries.
+ *
+ * The delivery thread's.
+ */
+#ifndef BROKER_HUB_DENIAL_H
+#define BROKER_HUB_DENIAL_H
+
+#include <stdint.h>
+
+#include "broker/calls/caller.h"
+#include "broker/hub/terms.h"
+#include "proto/slice.h"
+
+struct hub;
+struct denials;
+
+#define DENIALS_MAX 10000
+
+/* The most tries of a denial, and of a verification. */
+#define DENIAL_TRIES 3
+
+/* The reason after the removal of a set or relay. */
+#define DENIAL_TOPIC_GONE SLICE("the topic is no more")
+
+struct denials *denials_new(void);      /* NULL: no memory */
+void denials_free(struct denials *all); /* NULL is allowed */
+
+/* Denies a callback when this turn is kept; before there is a thread, in its
+ * first turn. */
+void denial_send(struct hub *hub, struct slice callback,
+                 const struct terms *terms, struct slice topic_url,
+                 struct slice reason);
+
+/* At the end of a turn that was kept: calls the callbacks that were denied. */
+void denials_turn(struct hub *hub);
+
+/* Returns when to try again after a call without an answer, the last of
+ * `tries`; 0: never. An address that may not be called is no transport error.
+ */
+int64_t denial_next_try_us(const struct hub *hub, const struct call *call,
+                           unsigned tries);
+
+#endif
