@@ -690,7 +690,10 @@ delivery_begin(struct subscription *s)
 
     list_init(&s->node);
     s->range_form = attempt_form(s);
-    topic_listen(s->topic);
+    if (s->topic->kind == TOPIC_FRAMEWORK)
+        framework_listen(s->hub);
+    else
+        topic_listen(s->topic);
     if (topic_head(s->topic, &head) && s->after > head) {
         DIAG(DIAG_WARNING, "hub", "a subscription is ahead of its log",
              diag_number("id", s->id),
@@ -856,9 +859,12 @@ enum status
 deliveries_open(struct hub *hub, end_subscription_fn *end, struct problem *why)
 {
     struct deliveries *all = calloc(1, sizeof(*all));
+    enum status rc = all ? framework_open(hub, why) : problem_memory(why);
 
-    if (!all)
-        return problem_memory(why);
+    if (rc) {
+        free(all);
+        return rc;
+    }
     all->hub = hub;
     all->end_subscription = end;
     watcher_init(&hub->watcher, wake_hub);
@@ -881,6 +887,7 @@ deliveries_close(struct hub *hub)
     if (!all)
         return;
     free_ended(all);
+    framework_close(hub);
     shared_messages_fini(&all->messages);
     free(all);
     hub->deliveries = NULL;

@@ -17,7 +17,6 @@ struct framework {
     struct hub *hub;
     struct log_set *log;
     atomic_bool has_news;
-    unsigned n_topics;
     uint64_t seen;           /* the topics of events up to here were marked */
     struct reading *reading; /* a worker's; NULL: none */
 };
@@ -25,7 +24,7 @@ struct framework {
 /* Batches that are read from disk. */
 struct reading {
     struct job job;
-    struct framework *framework; /* NULL: the last topic left meanwhile */
+    struct framework *framework; /* NULL: it was closed meanwhile */
     struct log *log;
     struct log_set *set;
     uint64_t after; /* seq of the last entry that was read */
@@ -54,20 +53,38 @@ look_again(struct framework *f)
 }
 
 enum status
-framework_enter(struct hub *hub, struct problem *why)
+framework_open(struct hub *hub, struct problem *why)
+{
+    struct framework *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return problem_memory(why);
+    f->hub = hub;
+    f->log = registry_framework(hub->registry);
+    hub->framework = f;
+    return STATUS_OK;
+}
+
+static void
+end_watch(struct framework *f)
+{
+    if (f->watch.wake)
+        log_unwatch(f->log, &f->watch);
+    f->watch.wake = NULL;
+}
+
+void
+framework_close(struct hub *hub)
 {
     struct framework *f = hub->framework;
 
-    if (!f) {
-        f = calloc(1, sizeof(*f));
-        if (!f)
-            return problem_memory(why);
-        f->hub = hub;
-        f->log = registry_framework(hub->registry);
-        hub->framework = f;
-    }
-    f->n_topics++;
-    return STATUS_OK;
+    if (!f)
+        return;
+    end_watch(f);
+    if (f->reading)
+        f->reading->framework = NULL;
+    free(f);
+    hub->framework = NULL;
 }
 
 /* The position of the subscription that is furthest behind, or the head. */
@@ -114,21 +131,6 @@ framework_seen(const struct hub *hub)
     return hub->framework->seen;
 }
 
-void
-framework_leave(struct hub *hub)
-{
-    struct framework *f = hub->framework;
-
-    if (--f->n_topics > 0)
-        return;
-    if (f->watch.wake)
-        log_unwatch(f->log, &f->watch);
-    if (f->reading)
-        f->reading->framework = NULL;
-    hub->framework = NULL;
-    free(f);
-}
-
 /* Marks a topic that event `seq` concerns, and moves its resting subscriptions
  * that have not read the event up to it: no earlier event concerns them. Only
  * the first event of a look that marks the topic moves them; later events pass
@@ -136,7 +138,7 @@ framework_leave(struct hub *hub)
  * either: its tag no longer finds this topic, so its own last events, with the
  * removal among them, marked nothing here. */
 static void
-tell(struct topic *topic, uint64_t seq)
+mark_concerned(struct topic *topic, uint64_t seq)
 {
     bool is_there =
         registry_find(topic->hub->registry, slice_of(topic->set->name), NULL) ==
@@ -160,7 +162,7 @@ tell(struct topic *topic, uint64_t seq)
 }
 
 static void
-tell_all(struct hub *hub, uint64_t seq)
+mark_all(struct hub *hub, uint64_t seq)
 {
     struct list *node, *next;
 
@@ -168,18 +170,18 @@ tell_all(struct hub *hub, uint64_t seq)
         struct topic *topic = list_entry(node, struct topic, node);
 
         if (topic->kind == TOPIC_FRAMEWORK)
-            tell(topic, seq);
+            mark_concerned(topic, seq);
     }
 }
 
 static void
-tell_tag(struct hub *hub, struct slice tag, uint64_t seq)
+mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
 {
     struct topic *topic = NULL;
     struct set *set;
 
     if (slice_is(tag, CHANNEL_TAG_SOURCE)) {
-        tell_all(hub, seq);
+        mark_all(hub, seq);
     } else if (slice_starts(tag, CHANNEL_TAG_SET)) {
         tag.data += sizeof(CHANNEL_TAG_SET) - 1;
         tag.size -= sizeof(CHANNEL_TAG_SET) - 1;
@@ -187,12 +189,12 @@ tell_tag(struct hub *hub, struct slice tag, uint64_t seq)
         if (set)
             topic = topic_look(hub, TOPIC_FRAMEWORK, set);
         if (topic)
-            tell(topic, seq);
+            mark_concerned(topic, seq);
     }
 }
 
 static void
-tell_entry(struct hub *hub, const struct batch *b, uint64_t seq)
+mark_for_entry(struct hub *hub, const struct batch *b, uint64_t seq)
 {
     uint32_t stamp = b->entries[seq - b->first].stamp;
     struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
@@ -203,17 +205,17 @@ tell_entry(struct hub *hub, const struct batch *b, uint64_t seq)
         struct slice tag = {tags.data,
                             space ? (size_t)(space - tags.data) : tags.size};
 
-        tell_tag(hub, tag, seq);
+        mark_tagged(hub, tag, seq);
         tags.data += tag.size + (space != NULL);
         tags.size -= tag.size + (space != NULL);
     }
 }
 
 static void
-tell_batch(struct framework *f, const struct batch *b)
+mark_for_batch(struct framework *f, const struct batch *b)
 {
     for (uint64_t seq = f->seen + 1; seq <= b->last; seq++)
-        tell_entry(f->hub, b, seq);
+        mark_for_entry(f->hub, b, seq);
     f->seen = b->last;
 }
 
@@ -221,7 +223,7 @@ tell_batch(struct framework *f, const struct batch *b)
  * read. Subscriptions that have not read them look themselves, and learn the
  * reason. */
 static void
-give_up(struct framework *f, enum status rc)
+mark_unread(struct framework *f, enum status rc)
 {
     struct list *node, *next;
     struct head head;
@@ -264,13 +266,13 @@ on_read(struct job *job)
 
     for (unsigned i = 0; i < r->n; i++) {
         if (f)
-            tell_batch(f, r->batches[i]);
+            mark_for_batch(f, r->batches[i]);
         batch_unref(r->batches[i]);
     }
     if (f) {
         f->reading = NULL;
         if (r->status)
-            give_up(f, r->status);
+            mark_unread(f, r->status);
         else if (!hub_is_stopping(f->hub))
             look_again(f); /* the next ones */
     }
@@ -283,7 +285,7 @@ begin_reading(struct framework *f)
     struct reading *r = calloc(1, sizeof(*r));
 
     if (!r) {
-        give_up(f, STATUS_MEMORY);
+        mark_unread(f, STATUS_MEMORY);
         return;
     }
     r->framework = f;
@@ -302,8 +304,12 @@ framework_look(struct hub *hub)
 {
     struct framework *f = hub->framework;
 
-    if (!f || f->reading || !atomic_exchange(&f->has_news, false))
+    if (f->reading || !atomic_exchange(&f->has_news, false))
         return;
+    if (hub->n_framework_topics == 0) {
+        end_watch(f);
+        return;
+    }
     for (unsigned n = 0; n < LOOK_BATCHES; n++) {
         struct batch *b;
         enum status rc = log_read(registry_log(hub->registry), f->log, f->seen,
@@ -314,12 +320,12 @@ framework_look(struct hub *hub)
             return;
         }
         if (rc) {
-            give_up(f, rc);
+            mark_unread(f, rc);
             return;
         }
         if (!b)
             return;
-        tell_batch(f, b);
+        mark_for_batch(f, b);
         batch_unref(b);
     }
     look_again(f); /* other work has its turn before */

@@ -32,14 +32,14 @@
 
 struct hub;
 
-/* Counts one more framework topic. STATUS_MEMORY. */
-MUST_CHECK enum status framework_enter(struct hub *hub, struct problem *why);
-
-/* Counts one less; after the last one the watch ends. */
-void framework_leave(struct hub *hub);
+/* framework_open makes hub->framework. framework_close ends the watch; no
+ * framework topic is left. */
+MUST_CHECK enum status framework_open(struct hub *hub, struct problem *why);
+void framework_close(struct hub *hub); /* a hub without one is allowed */
 
 /* Starts the watch if there is none, behind all framework subscriptions that
- * exist: topic_listen. */
+ * exist: called when the first one begins. The watch ends with the first event
+ * that finds no framework topic. */
 void framework_listen(struct hub *hub);
 
 /* The topics of events up to here were marked. The watch was started. */

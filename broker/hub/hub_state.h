@@ -33,8 +33,9 @@ struct hub {
     struct caller *caller;
     struct hub_db *db;
     struct list topics;
-    void *topic_tree;            /* topic.c: topics of sets, by kind and set */
-    struct framework *framework; /* framework.c; NULL while no topic needs it */
+    void *topic_tree; /* topic.c: topics of sets, by kind and set */
+    unsigned n_framework_topics;
+    struct framework *framework; /* framework.c */
     struct list relays;
     struct subscriptions *subscriptions; /* subscription.c: tables */
     struct list moved;                   /* subscriptions whose cursor hub.db

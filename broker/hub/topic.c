@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/hub/framework.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
 #include "broker/sets/framework_events.h"
@@ -53,7 +52,7 @@ topic_look(struct hub *hub, enum topic_kind kind, const struct set *set)
 }
 
 static struct topic *
-make(struct hub *hub, enum topic_kind kind, const char *epoch)
+make_topic(struct hub *hub, enum topic_kind kind, const char *epoch)
 {
     struct topic *topic = calloc(1, sizeof(*topic));
 
@@ -80,20 +79,12 @@ log_of(enum topic_kind kind, const struct set *set)
 }
 
 static enum status
-enter(struct topic *topic, struct problem *why)
+enter_topic(struct topic *topic, struct problem *why)
 {
-    enum status rc = topic->kind == TOPIC_FRAMEWORK
-                         ? framework_enter(topic->hub, why)
-                         : STATUS_OK;
-
-    if (rc)
-        return rc;
-    if (!tsearch(topic, &topic->hub->topic_tree, compare)) {
-        if (topic->kind == TOPIC_FRAMEWORK)
-            framework_leave(topic->hub);
+    if (!tsearch(topic, &topic->hub->topic_tree, compare))
         return problem_memory(why);
-    }
     list_append(&topic->hub->topics, &topic->node);
+    topic->hub->n_framework_topics += topic->kind == TOPIC_FRAMEWORK;
     return STATUS_OK;
 }
 
@@ -111,11 +102,11 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
     if (topic)
         return STATUS_OK;
     log_head(log_of(kind, set), &head);
-    topic = make(hub, kind, head.epoch);
+    topic = make_topic(hub, kind, head.epoch);
     if (!topic)
         return problem_memory(why);
     topic->set = set;
-    rc = enter(topic, why);
+    rc = enter_topic(topic, why);
     if (rc) {
         free(topic);
         return rc;
@@ -127,9 +118,7 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
 void
 topic_listen(struct topic *topic)
 {
-    if (topic->kind == TOPIC_FRAMEWORK)
-        framework_listen(topic->hub);
-    else if (topic->kind == TOPIC_CHANGES)
+    if (topic->kind == TOPIC_CHANGES)
         watched_listen(&topic->watched, topic->set->log);
 }
 
@@ -138,7 +127,7 @@ topic_of_relay(struct hub *hub, struct relay *relay, struct topic **result,
                struct problem *why)
 {
     if (!relay->topic) {
-        struct topic *topic = make(hub, TOPIC_RELAY, relay->epoch);
+        struct topic *topic = make_topic(hub, TOPIC_RELAY, relay->epoch);
 
         if (!topic)
             return problem_memory(why);
@@ -156,9 +145,8 @@ topic_release(struct topic *topic)
     if (!list_is_empty(&topic->subscriptions) || topic->n_holds > 0)
         return;
     watched_end(&topic->watched);
-    if (topic->kind == TOPIC_FRAMEWORK)
-        framework_leave(topic->hub);
-    else if (topic->kind == TOPIC_RELAY)
+    topic->hub->n_framework_topics -= topic->kind == TOPIC_FRAMEWORK;
+    if (topic->kind == TOPIC_RELAY)
         topic->relay->topic = NULL;
     if (topic->set)
         tdelete(topic, &topic->hub->topic_tree, compare);

@@ -171,3 +171,35 @@ TEST(a_commit_while_the_log_is_read_is_not_forgotten)
     assert_int_equal(framework_seen(&e.hub), framework_last());
     assert_int_equal(e.n_sent, 0);
 }
+
+/* An event finds no framework topic: it wakes the hub for the last time, until
+ * a framework subscription begins. */
+TEST(the_watch_ends_behind_the_last_topic)
+{
+    struct subscription *s;
+    unsigned n_wakes;
+
+    sets_post(&e.sets, "a", 0, 1);
+    post_once_more();
+    s = subscribe_framework("a", framework_last());
+    delivery_begin(s);
+    turns();
+    end_subscription(s, END_UNSUBSCRIBED);
+    sets_rotate(&e.sets, "a");
+    post_once_more();
+    turns();
+
+    n_wakes = atomic_load(&quiet->n_wakes);
+    sets_rotate(&e.sets, "z");
+    post_once_more();
+    assert_int_equal(atomic_load(&quiet->n_wakes), n_wakes);
+
+    s = subscribe_framework("a", framework_last());
+    delivery_begin(s);
+    sets_post(&e.sets, "a", 1, 1);
+    sets_rotate(&e.sets, "a");
+    post_once_more();
+    turns();
+    run_jobs();
+    assert_true(is_under_way(s));
+}
