@@ -141,7 +141,7 @@ move_cursor(struct subscription *s, uint64_t after)
 static void
 count_skipped(struct subscription *s, uint64_t n)
 {
-    s->n_skipped += n;
+    s->history.n_skipped += n;
     metrics_add(METRIC_HUB_SKIPPED, (int64_t)n);
 }
 
@@ -530,7 +530,7 @@ give_up_range(struct subscription *s, uint64_t entries)
          diag_number("id", s->id),
          diag_text("callback", websub_origin(slice_of(s->callback)).text),
          diag_number("after", s->after), diag_number("last", s->range_last),
-         diag_text("error", s->last_error));
+         diag_text("error", s->history.last_error));
     move_cursor(s, s->range_last);
 }
 
@@ -549,10 +549,10 @@ observe_latency(const struct subscription *s, const struct shared_message *body)
 static void
 end_well(struct subscription *s, const struct call *call)
 {
-    s->n_deliveries++;
-    s->last_success_us = clock_now_us();
-    s->last_status = call->status;
-    s->last_error[0] = '\0';
+    s->history.n_deliveries++;
+    s->history.last_success_us = clock_now_us();
+    s->history.last_status = call->status;
+    s->history.last_error[0] = '\0';
     metrics_add(METRIC_HUB_DELIVERIES, 1);
     move_cursor(s, s->range_last);
     go_on(s);
@@ -601,13 +601,13 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
                               config->hub_retry_max_us};
     int64_t now_us = clock_steady_us(), end_us;
 
-    s->n_failed++;
+    s->history.n_failed++;
     s->failures++;
     if (s->failing_since_us == 0)
         s->failing_since_us = now_us;
-    s->last_failure_us = clock_now_us();
-    s->last_status = call->status;
-    attempt_explain(call, s->last_error, sizeof(s->last_error));
+    s->history.last_failure_us = clock_now_us();
+    s->history.last_status = call->status;
+    attempt_explain(call, s->history.last_error, sizeof(s->history.last_error));
     metrics_add(METRIC_HUB_FAILURES, 1);
 
     end_us = s->failing_since_us + config->hub_give_up_us;
@@ -642,7 +642,7 @@ on_done(struct call *call)
         serve_starving(all);
         return;
     }
-    s->n_attempts++;
+    s->history.n_attempts++;
     metrics_add(METRIC_HUB_ATTEMPTS, 1);
     switch (outcome) {
     case ATTEMPT_DELIVERED:

@@ -43,6 +43,14 @@ struct delivery; /* delivery.c */
 
 enum subscription_kind { SUBSCRIPTION_CALLBACK, SUBSCRIPTION_HUB };
 
+/* Since the start of the broker; for subscription_report.c. */
+struct delivery_history {
+    uint64_t n_deliveries, n_attempts, n_failed, n_skipped;
+    int64_t last_success_us, last_failure_us; /* wall clock; 0: never */
+    unsigned last_status;                     /* HTTP; 0: none */
+    char last_error[160];
+};
+
 struct subscription {
     struct hub *hub;
     uint64_t id; /* never reused; its row in hub.db */
@@ -81,11 +89,7 @@ struct subscription {
     int64_t failing_since_us;  /* steady; 0: it is not */
     int64_t last_begun_us;     /* steady: for terms.interval_us */
 
-    /* Shown by subscription_report.c. */
-    uint64_t n_deliveries, n_attempts, n_failed, n_skipped;
-    int64_t last_success_us, last_failure_us; /* wall clock; 0: never */
-    unsigned last_status;                     /* HTTP; 0: none */
-    char last_error[160];
+    struct delivery_history history;
 };
 
 /* The tables */

@@ -183,16 +183,16 @@ report_subscription(struct buf *to, const struct subscription *s)
     add_time(to, "leaseEnd", s->lease_end_us);
     add_place(to, s);
     add_pending(to, s);
-    add_number(to, "deliveries", s->n_deliveries);
-    add_number(to, "attempts", s->n_attempts);
-    add_number(to, "failures", s->n_failed);
-    add_number(to, "skipped", s->n_skipped);
-    add_time(to, "lastSuccess", s->last_success_us);
-    add_time(to, "lastFailure", s->last_failure_us);
-    if (s->last_status > 0)
-        add_number(to, "lastStatus", s->last_status);
-    if (s->last_error[0])
-        add_text(to, "lastError", slice_of(s->last_error));
+    add_number(to, "deliveries", s->history.n_deliveries);
+    add_number(to, "attempts", s->history.n_attempts);
+    add_number(to, "failures", s->history.n_failed);
+    add_number(to, "skipped", s->history.n_skipped);
+    add_time(to, "lastSuccess", s->history.last_success_us);
+    add_time(to, "lastFailure", s->history.last_failure_us);
+    if (s->history.last_status > 0)
+        add_number(to, "lastStatus", s->history.last_status);
+    if (s->history.last_error[0])
+        add_text(to, "lastError", slice_of(s->history.last_error));
     add_terms(to, &s->terms);
     BUF_ADD(to, "}");
 }

@@ -175,7 +175,8 @@ def test_to_end_what_is_not_there_changes_nothing(news, callbacks):
     assert status == 202 or status // 100 == 4
     hub.fence(news, fence)
     assert not len(one.deliveries)
-    assert len(hub.subscriptions(news)) == 1
+    # The verification may still wait for its answer.
+    assert [s["state"] for s in hub.subscriptions(news)].count("active") == 1
 
 
 # W-070, W-072, R-300: and the callback can subscribe again from then on.
@@ -235,4 +236,5 @@ def test_who_is_put_out_is_denied(news, callbacks, broker):
     assert cb.parameter(one.denials.wait(1), "hub.topic") == news.topic
     hub.fence(news, fence)
     assert not len(one.deliveries)
-    assert len(hub.subscriptions(news)) == 1
+    # The verification may still wait for its answer.
+    assert [s["state"] for s in hub.subscriptions(news)].count("active") == 1

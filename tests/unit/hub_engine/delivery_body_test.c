@@ -273,6 +273,6 @@ TEST(relays_documents_one_by_one)
     e.relay.last = 6;
     e.relay.earliest = 5;
     finish(s, 200);
-    assert_int_equal(s->n_skipped, 2);
+    assert_int_equal(s->history.n_skipped, 2);
     assert_true(slice_is(buf_slice(&last_sent()->body), "sixth"));
 }

@@ -53,7 +53,7 @@ TEST(leaves_alone_who_asks_for_it, engine_configure, engine_teardown)
     s = first_delivery(1);
     finish_after(s, 503, 100 * SECOND);
     assert_int_equal(next_alarm(), 100 * SECOND);
-    assert_string_equal(s->last_error, "503 Service Unavailable");
+    assert_string_equal(s->history.last_error, "503 Service Unavailable");
     pass(100 * SECOND);
     finish_after(s, 429, 200 * SECOND);
     assert_int_equal(next_alarm(), 200 * SECOND);
@@ -90,14 +90,14 @@ TEST(takes_all_else_for_a_failure)
     for (size_t i = 0; i < n; i++) {
         finish(s, answers[i].status);
         assert_int_equal(s->failures, i + 1);
-        assert_int_equal(s->last_status, answers[i].status);
-        assert_string_equal(s->last_error, answers[i].error);
+        assert_int_equal(s->history.last_status, answers[i].status);
+        assert_string_equal(s->history.last_error, answers[i].error);
         pass(next_alarm());
     }
     break_off(s, CALL_TIMEOUT, "it took longer than 10 s");
-    assert_string_equal(s->last_error, "it took longer than 10 s");
-    assert_int_equal(s->last_status, 0);
-    assert_int_equal(s->n_failed, n + 1);
+    assert_string_equal(s->history.last_error, "it took longer than 10 s");
+    assert_int_equal(s->history.last_status, 0);
+    assert_int_equal(s->history.n_failed, n + 1);
     assert_int_equal(s->after, 0);
 }
 
@@ -127,15 +127,15 @@ TEST(gives_up_one_range_and_goes_on, engine_configure, engine_teardown)
     post(4);
     turns();
     post(2);
-    for (; s->n_skipped == 0; n++) {
+    for (; s->history.n_skipped == 0; n++) {
         assert_sent(last_sent(), 3, 7);
         finish(s, 500);
-        if (s->n_skipped == 0)
+        if (s->history.n_skipped == 0)
             pass(next_alarm());
     }
 
     assert_in_range(n, 5, 50);
-    assert_int_equal(s->n_skipped, 4);
+    assert_int_equal(s->history.n_skipped, 4);
     assert_int_equal(s->after, 7);
     assert_int_equal(e.n_ended, 0);
     assert_sent(last_sent(), 7, 9);
@@ -158,7 +158,7 @@ TEST(counts_what_passes_as_skipped, engine_configure, engine_teardown)
     finish(s, 500);
     pass(next_alarm());
     finish(s, 500);
-    assert_int_equal(s->n_skipped, 11); /* 1, 10 ... 19 */
+    assert_int_equal(s->history.n_skipped, 11); /* 1, 10 ... 19 */
     assert_int_equal(s->after, 20);
 }
 
@@ -231,7 +231,7 @@ TEST(goes_on_at_the_earliest_that_is_retained, engine_configure,
     s = subscribe("/", 0);
     turns();
     run_jobs();
-    assert_int_equal(s->n_skipped, 4);
+    assert_int_equal(s->history.n_skipped, 4);
     assert_sent(last_sent(), 4, 7);
     finish(s, 200);
     tried = new_subscription("/tried", 1);
@@ -239,7 +239,7 @@ TEST(goes_on_at_the_earliest_that_is_retained, engine_configure,
     delivery_begin(tried);
     turns();
     run_jobs();
-    assert_int_equal(tried->n_skipped, 3);
+    assert_int_equal(tried->history.n_skipped, 3);
     assert_ptr_equal(last_sent()->s, tried);
     assert_sent(last_sent(), 4, 7);
     assert_int_equal(tried->failures, 0);
@@ -268,7 +268,7 @@ TEST(does_not_count_as_skipped_what_did_not_pass, engine_configure,
     sets_post(&e.sets, "demo", 77, 1);
     turns();
     run_jobs();
-    assert_int_equal(s->n_skipped, 0);
+    assert_int_equal(s->history.n_skipped, 0);
     assert_int_equal(e.n_sent, 1);
     finish(s, 200);
     assert_int_equal(s->after, 7);

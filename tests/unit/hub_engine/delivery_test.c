@@ -31,7 +31,7 @@ TEST(delivers_what_is_committed)
     assert_kept(s, 2, 5);
     finish(s, 204);
     assert_int_equal(s->after, 5);
-    assert_int_equal(s->n_deliveries, 1);
+    assert_int_equal(s->history.n_deliveries, 1);
     assert_int_equal(e.n_sent, 1);
 }
 

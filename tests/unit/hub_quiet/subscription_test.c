@@ -139,7 +139,7 @@ TEST(a_renewal_does_not_interrupt_a_delivery)
     assert_ptr_equal(sim_call(CALLBACK), call);
     sim_answer(call, 200, "");
     assert_int_equal(s->after, 4);
-    assert_int_equal(s->n_deliveries, 1);
+    assert_int_equal(s->history.n_deliveries, 1);
 
     sim_post(5, 1);
     delivery(CALLBACK, headers);
