@@ -1,5 +1,5 @@
 /*
- * inside.h - struct hub, for the files of this folder. The delivery thread owns
+ * hub_state.h - struct hub, for the files of this folder. The delivery thread owns
  * it, except the members under "Other threads".
  */
 #ifndef BROKER_HUB_HUB_STATE_H
