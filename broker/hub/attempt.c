@@ -69,7 +69,7 @@ end_header(struct attempt *a)
 }
 
 static void
-add(struct attempt *a, const char *name, const char *value)
+add_header(struct attempt *a, const char *name, const char *value)
 {
     buf_add_text(&a->text, name);
     buf_add_text(&a->text, value);
@@ -136,22 +136,22 @@ add_signatures(struct attempt *a, const struct subscription *s,
         return STATUS_OK;
     if (signer_sign(s->signer, shared_message_slice(body), signature))
         return STATUS_MEMORY;
-    add(a, "X-Hub-Signature: ", signature);
+    add_header(a, "X-Hub-Signature: ", signature);
     if (!signer_is_webhook(s->signer))
         return STATUS_OK;
     if (signer_sign_webhook(s->signer, slice_of(id), now_s,
                             shared_message_slice(body), webhook))
         return STATUS_MEMORY;
-    add(a, "webhook-id: ", id);
+    add_header(a, "webhook-id: ", id);
     buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
     end_header(a);
-    add(a, "webhook-signature: ", webhook);
+    add_header(a, "webhook-signature: ", webhook);
     return STATUS_OK;
 }
 
 /* Fills a->headers with pointers into the text, which no longer moves. */
 static void
-point(struct attempt *a)
+point_headers(struct attempt *a)
 {
     const char *at = a->text.data, *end = at + a->text.size;
     size_t n = 0;
@@ -176,17 +176,17 @@ attempt_make(struct attempt **result, const struct subscription *s,
         return STATUS_MEMORY;
     buf_init(&a->text, HEADERS_MAX);
     attempt_id(id, s, body->wish.after, body->last);
-    add(a, "Content-Type: ", body->type);
+    add_header(a, "Content-Type: ", body->type);
     add_links(a, s);
-    add(a, "Tidings-Delivery: ", id);
+    add_header(a, "Tidings-Delivery: ", id);
     if (s->kind == SUBSCRIPTION_HUB)
-        add(a, "Idempotency-Key: ", id);
+        add_header(a, "Idempotency-Key: ", id);
     rc = add_signatures(a, s, body, id);
     if (rc || a->text.failed) {
         attempt_free(a);
         return STATUS_MEMORY;
     }
-    point(a);
+    point_headers(a);
     *result = a;
     return STATUS_OK;
 }

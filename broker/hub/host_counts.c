@@ -4,70 +4,70 @@
 #include <stdlib.h>
 
 void
-tallies_init(struct tallies *tallies)
+host_counts_init(struct host_counts *counts)
 {
     for (size_t i = 0; i < HOST_COUNTS_BUCKETS; i++)
-        list_init(&tallies->buckets[i]);
+        list_init(&counts->buckets[i]);
 }
 
 /* FNV-1a. The counting parts limit the number of names. */
 static struct list *
-bucket_of(const struct tallies *tallies, struct slice name)
+bucket_of(const struct host_counts *counts, struct slice name)
 {
     uint64_t hash = 14695981039346656037u;
 
     for (size_t i = 0; i < name.size; i++)
         hash = (hash ^ (unsigned char)name.data[i]) * 1099511628211u;
-    return (struct list *)&tallies
+    return (struct list *)&counts
         ->buckets[(hash ^ hash >> 32) & (HOST_COUNTS_BUCKETS - 1)];
 }
 
-static struct host_counts *
-find(const struct tallies *tallies, struct slice name)
+static struct host_count *
+find_count(const struct host_counts *counts, struct slice name)
 {
-    struct list *bucket = bucket_of(tallies, name);
+    struct list *bucket = bucket_of(counts, name);
 
     for (struct list *node = bucket->next; node != bucket; node = node->next) {
-        struct host_counts *tally = list_entry(node, struct host_counts, node);
+        struct host_count *count = list_entry(node, struct host_count, node);
 
-        if (slice_equal((struct slice){tally->name, tally->size}, name))
-            return tally;
+        if (slice_equal((struct slice){count->name, count->size}, name))
+            return count;
     }
     return NULL;
 }
 
 unsigned
-host_counts_count(const struct tallies *tallies, struct slice name)
+host_counts_count(const struct host_counts *counts, struct slice name)
 {
-    const struct host_counts *tally = find(tallies, name);
+    const struct host_count *count = find_count(counts, name);
 
-    return tally ? tally->n : 0;
+    return count ? count->n : 0;
 }
 
-struct host_counts *
-host_counts_enter(struct tallies *tallies, struct slice name)
+struct host_count *
+host_counts_enter(struct host_counts *counts, struct slice name)
 {
-    struct host_counts *tally = find(tallies, name);
+    struct host_count *count = find_count(counts, name);
 
-    if (!tally) {
-        tally = malloc(sizeof(*tally) + name.size);
-        if (!tally)
+    if (!count) {
+        count = malloc(sizeof(*count) + name.size);
+        if (!count)
             return NULL;
-        tally->n = 0;
-        tally->size = name.size;
+        count->n = 0;
+        count->size = name.size;
         if (name.size > 0)
-            memcpy(tally->name, name.data, name.size);
-        list_append(bucket_of(tallies, name), &tally->node);
+            memcpy(count->name, name.data, name.size);
+        list_append(bucket_of(counts, name), &count->node);
     }
-    tally->n++;
-    return tally;
+    count->n++;
+    return count;
 }
 
 void
-host_counts_leave(struct host_counts *tally)
+host_counts_leave(struct host_count *count)
 {
-    if (!tally || --tally->n > 0)
+    if (!count || --count->n > 0)
         return;
-    list_remove(&tally->node);
-    free(tally);
+    list_remove(&count->node);
+    free(count);
 }

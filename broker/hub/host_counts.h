@@ -12,27 +12,27 @@
 
 #define HOST_COUNTS_BUCKETS 1024
 
-struct tallies {
+struct host_counts {
     struct list buckets[HOST_COUNTS_BUCKETS];
 };
 
-struct host_counts {
+struct host_count {
     struct list node;
     unsigned n;
     size_t size;
     char name[];
 };
 
-void tallies_init(struct tallies *tallies);
+void host_counts_init(struct host_counts *counts);
 
 /* Returns the count of that name. */
-unsigned host_counts_count(const struct tallies *tallies, struct slice name);
+unsigned host_counts_count(const struct host_counts *counts, struct slice name);
 
 /* Counts one more; NULL: no memory. */
-struct host_counts *host_counts_enter(struct tallies *tallies,
-                                      struct slice name);
+struct host_count *host_counts_enter(struct host_counts *counts,
+                                     struct slice name);
 
 /* Counts one less. NULL is allowed. */
-void host_counts_leave(struct host_counts *tally);
+void host_counts_leave(struct host_count *count);
 
 #endif

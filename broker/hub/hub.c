@@ -316,7 +316,7 @@ hub_sets_changed(struct hub *hub)
 }
 
 static void
-run(struct task *task)
+run_command(struct task *task)
 {
     command_run(list_entry(task, struct command, task));
 }
@@ -327,7 +327,7 @@ hub_submit(struct hub *hub, struct command *command)
     enum status rc = STATUS_STOPPED;
 
     command->hub = hub;
-    command->task.run = run;
+    command->task.run = run_command;
 
     /* Under the lock: nobody may post once caller_stop has begun. */
     pthread_mutex_lock(&hub->mutex);
@@ -443,7 +443,7 @@ hub_check(const char *dir, struct problem *why)
 }
 
 static enum status
-learn_all(struct hub *hub, struct problem *why)
+open_parts(struct hub *hub, struct problem *why)
 {
     enum status rc = hub_db_open(&hub->db, hub->config->data, why);
 
@@ -463,10 +463,10 @@ learn_all(struct hub *hub, struct problem *why)
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
  * options, so STATUS_INVALID becomes STATUS_IO. */
 static enum status
-learn(struct hub *hub, struct problem *why)
+read_hub_db(struct hub *hub, struct problem *why)
 {
     struct problem inner = {""};
-    enum status rc = learn_all(hub, &inner);
+    enum status rc = open_parts(hub, &inner);
 
     if (!rc)
         return STATUS_OK;
@@ -527,7 +527,7 @@ hub_open(struct hub **hub, struct posts *posts, const struct networks *allowed,
         rc = problem(why, rc, "--hub-signature: there is no method \"%s\"",
                      h->config->hub_signature);
     if (!rc)
-        rc = learn(h, why);
+        rc = read_hub_db(h, why);
     if (!rc)
         rc = caller_open(&caller, &options, why);
     if (rc) {

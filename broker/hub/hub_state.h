@@ -1,6 +1,6 @@
 /*
- * hub_state.h - struct hub, for the files of this folder. The delivery thread owns
- * it, except the members under "Other threads".
+ * hub_state.h - struct hub, for the files of this folder. The delivery thread
+ * owns it, except the members under "Other threads".
  */
 #ifndef BROKER_HUB_HUB_STATE_H
 #define BROKER_HUB_HUB_STATE_H

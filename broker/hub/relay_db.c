@@ -121,7 +121,8 @@ column_digest(sqlite3_stmt *s, int column, struct digest *digest,
 
 /* Steps and resets the statement: it lends nothing afterwards. */
 static enum status
-run(struct relay_db *r, sqlite3_stmt *s, const char *what, struct problem *why)
+run_statement(struct relay_db *r, sqlite3_stmt *s, const char *what,
+              struct problem *why)
 {
     enum status rc = db_run(r->db, s, what, why);
 
@@ -164,8 +165,9 @@ relay_db_each(struct relay_db *r,
               void *user, struct problem *why)
 {
     sqlite3_stmt *s = r->statements[S_RELAYS];
-    enum status rc = run(r, r->statements[S_ORPHANS],
-                         "delete the documents of removed relays", why);
+    enum status rc =
+        run_statement(r, r->statements[S_ORPHANS],
+                      "delete the documents of removed relays", why);
     bool row = true;
 
     while (!rc) {
@@ -203,7 +205,7 @@ relay_db_add(struct relay_db *r, struct relay_record *relay,
     bind_text(s, 2, relay->topic);
     bind_text(s, 3, relay->hub);
     bind_text(s, 4, relay->epoch);
-    rc = run(r, s, "keep a relay", why);
+    rc = run_statement(r, s, "keep a relay", why);
     if (!rc)
         relay->id = (uint64_t)sqlite3_last_insert_rowid(r->db->handle);
     return rc;
@@ -217,7 +219,7 @@ relay_db_set_hub(struct relay_db *r, uint64_t id, struct slice hub,
 
     bind_number(s, 1, id);
     bind_text(s, 2, hub);
-    return run(r, s, "keep a relay", why);
+    return run_statement(r, s, "keep a relay", why);
 }
 
 enum status
@@ -226,7 +228,7 @@ relay_db_remove(struct relay_db *r, uint64_t id, struct problem *why)
     sqlite3_stmt *s = r->statements[S_REMOVE];
 
     bind_number(s, 1, id);
-    return run(r, s, "remove a relay", why);
+    return run_statement(r, s, "remove a relay", why);
 }
 
 /* Documents */
@@ -249,13 +251,13 @@ relay_db_add_document(struct relay_db *r, const struct document_record *d,
     else
         sqlite3_bind_null(s, 7);
     bind_blob(s, 8, d->body.data, d->body.size);
-    rc = run(r, s, "keep a document", why);
+    rc = run_statement(r, s, "keep a document", why);
     if (rc)
         return rc;
     s = r->statements[S_SET_LAST];
     bind_number(s, 1, d->relay);
     bind_number(s, 2, d->seq);
-    return run(r, s, "keep a document", why);
+    return run_statement(r, s, "keep a document", why);
 }
 
 enum status
@@ -277,7 +279,7 @@ relay_db_drop(struct relay_db *r, uint64_t relay, uint64_t seq, uint64_t *bytes,
     s = r->statements[S_DROP];
     bind_number(s, 1, relay);
     bind_number(s, 2, seq);
-    return run(r, s, "delete a document", why);
+    return run_statement(r, s, "delete a document", why);
 }
 
 enum status

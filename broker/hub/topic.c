@@ -33,7 +33,7 @@ topic_next_marked(struct hub *hub)
 /* Existing topics */
 
 static int
-compare(const void *a, const void *b)
+compare_topics(const void *a, const void *b)
 {
     const struct topic *x = a, *y = b;
 
@@ -46,7 +46,7 @@ struct topic *
 topic_look(struct hub *hub, enum topic_kind kind, const struct set *set)
 {
     struct topic key = {.kind = kind, .set = (struct set *)(uintptr_t)set};
-    void *found = tfind(&key, &hub->topic_tree, compare);
+    void *found = tfind(&key, &hub->topic_tree, compare_topics);
 
     return found ? *(struct topic **)found : NULL;
 }
@@ -81,7 +81,7 @@ log_of(enum topic_kind kind, const struct set *set)
 static enum status
 enter_topic(struct topic *topic, struct problem *why)
 {
-    if (!tsearch(topic, &topic->hub->topic_tree, compare))
+    if (!tsearch(topic, &topic->hub->topic_tree, compare_topics))
         return problem_memory(why);
     list_append(&topic->hub->topics, &topic->node);
     topic->hub->n_framework_topics += topic->kind == TOPIC_FRAMEWORK;
@@ -149,7 +149,7 @@ topic_release(struct topic *topic)
     if (topic->kind == TOPIC_RELAY)
         topic->relay->topic = NULL;
     if (topic->set)
-        tdelete(topic, &topic->hub->topic_tree, compare);
+        tdelete(topic, &topic->hub->topic_tree, compare_topics);
     list_remove(&topic->node);
     id_table_fini(&topic->subscriptions_by_id);
     id_table_fini(&topic->verifications_by_id);

@@ -45,7 +45,7 @@ struct verifications {
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
-    struct tallies hosts, froms;
+    struct host_counts hosts, froms;
 };
 
 /* The tables */
@@ -644,8 +644,8 @@ verifications_new(void)
         return NULL;
     list_init(&all->fresh);
     list_init(&all->due);
-    tallies_init(&all->hosts);
-    tallies_init(&all->froms);
+    host_counts_init(&all->hosts);
+    host_counts_init(&all->froms);
     if (callback_table_init(&all->pairs, VERIFICATIONS_MAX)) {
         free(all);
         return NULL;

@@ -32,7 +32,7 @@ struct verification {
     uint64_t id;
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
-    struct host_counts *of_host, *of_from;
+    struct host_count *of_host, *of_from;
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */
