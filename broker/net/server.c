@@ -54,8 +54,9 @@ limit_connections(struct server *s)
 }
 
 /* The worker pool belongs to the process. It must have room for each thread's
- * reads for its subscribers (two at once, push/reads.h), and as many again for
- * documents. libuv reads the variable when the pool is first used. */
+ * loads for its subscribers (two at once, readers/shared_messages.h), and as
+ * many again for documents. libuv reads the variable when the pool is first
+ * used. */
 static void
 size_pool(unsigned n_services)
 {

@@ -9,8 +9,9 @@ wake_service(struct watcher *watcher)
 }
 
 void
-places_init(struct places *places)
+places_init(struct places *places, struct shared_messages *messages)
 {
+    places->messages = messages;
     places->service = NULL;
     list_init(&places->all);
     watcher_init(&places->watcher, wake_service);
@@ -65,14 +66,23 @@ places_enter(struct places *places, struct service *service, struct set *set)
     return p;
 }
 
+static void
+drop_heartbeats(struct places *places, struct place *p)
+{
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        if (p->heartbeat[i])
+            shared_messages_settle(places->messages, p->heartbeat[i]);
+        p->heartbeat[i] = NULL;
+    }
+}
+
 void
 places_leave(struct place *p)
 {
     if (--p->n_subscribers > 0)
         return;
+    drop_heartbeats(list_entry(p->watched.watcher, struct places, watcher), p);
     watched_end(&p->watched);
-    for (size_t i = 0; i < TRANSPORTS; i++)
-        frame_unref(p->heartbeat[i]);
     list_remove(&p->node);
     free(p);
 }
@@ -96,12 +106,6 @@ places_new_tick(struct places *places)
 {
     struct list *node, *next;
 
-    list_foreach (node, next, &places->all) {
-        struct place *p = list_entry(node, struct place, node);
-
-        for (size_t i = 0; i < TRANSPORTS; i++) {
-            frame_unref(p->heartbeat[i]);
-            p->heartbeat[i] = NULL;
-        }
-    }
+    list_foreach (node, next, &places->all)
+        drop_heartbeats(places, list_entry(node, struct place, node));
 }

@@ -13,12 +13,14 @@
 
 #include "base/list.h"
 #include "broker/net/server.h"
-#include "broker/push/frames.h"
+#include "broker/push/transports.h"
+#include "broker/readers/shared_messages.h"
 #include "broker/readers/watch.h"
 #include "broker/sets/registry.h"
 
 struct places {
-    struct service *service; /* NULL until the first place */
+    struct service *service;          /* NULL until the first place */
+    struct shared_messages *messages; /* lent; of the heartbeats */
     struct list all;
     struct watcher watcher;
 };
@@ -33,10 +35,11 @@ struct place {
     uint64_t last;       /* the head's, as of the last taken mark */
     bool is_removed;     /* as of `last`: the set has ended */
     unsigned n_subscribers;
-    struct frame *heartbeat[TRANSPORTS]; /* of this tick, at the head */
+    struct shared_message *heartbeat[TRANSPORTS]; /* of this tick, at the head;
+                                                     guarded */
 };
 
-void places_init(struct places *places);
+void places_init(struct places *places, struct shared_messages *messages);
 
 /* Finds or makes the place of a set, and counts one more subscriber. NULL: no
  * memory. */

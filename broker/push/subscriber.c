@@ -91,26 +91,33 @@ subscriber_sent(struct subscriber *s, int64_t now_us)
     list_append(&s->thread->idle, &s->idle_node);
 }
 
+void
+subscriber_drop_frame(struct subscriber *s)
+{
+    if (s->frame)
+        shared_messages_release(&s->thread->messages, s->frame, false);
+    s->frame = NULL;
+}
+
 /* Releases a frame that cannot be sent now, if the thread has too many. The
  * offset in it is enough to continue: see message.h. A subscriber that is
  * closed behind its frame keeps it, and gets no other. */
 static void
 let_go(struct subscriber *s)
 {
-    if (s->thread->frames.bytes <= FRAMES_BUDGET || s->close_code ||
-        s->frame->wish.is_heartbeat)
+    if (shared_messages_bytes(&s->thread->messages) <= FRAMES_BUDGET ||
+        s->close_code || s->frame->wish.is_heartbeat)
         return;
     s->upto = s->frame->last;
     s->frame_size = s->frame->size;
-    frame_unref(s->frame);
-    s->frame = NULL;
+    subscriber_drop_frame(s);
 }
 
+/* The frame was sent, or is empty. */
 static void
-drop_frame(struct subscriber *s)
+end_frame(struct subscriber *s)
 {
-    frame_unref(s->frame);
-    s->frame = NULL;
+    subscriber_drop_frame(s);
     s->offset = 0;
     s->upto = 0;
 }
@@ -160,23 +167,24 @@ send_frame(struct subscriber *s)
     count_sent(s, now_us);
     s->after = s->reached = s->frame->last;
     s->is_due = false;
-    drop_frame(s);
+    end_frame(s);
     return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
 
 void
-subscriber_give(struct subscriber *s, struct frame *frame)
+subscriber_give(struct subscriber *s, struct shared_message *frame)
 {
-    s->frame = frame_ref(frame);
+    shared_messages_hold(&s->thread->messages, frame, false);
+    s->frame = frame;
     s->state = WRITING;
 }
 
-static struct frame_wish
+static struct shared_wish
 wish_of(const struct subscriber *s)
 {
-    return (struct frame_wish){
-        .set = s->place->set,
-        .transport = s->transport,
+    return (struct shared_wish){
+        .channel =
+            frame_channel(s->place->set, s->transport, &s->thread->deflater),
         .after = s->after,
         .upto = s->upto ? s->upto : UINT64_MAX,
         .filter = s->filter,
@@ -189,27 +197,24 @@ wish_of(const struct subscriber *s)
 
 /* Moving on */
 
-/* Finds or makes the frame that `s` needs next. false: it waits for a read, or
+/* Finds or makes the frame that `s` needs next. false: it waits for a load, or
  * is being closed. */
 static bool
 next_frame(struct subscriber *s)
 {
-    struct frames *frames = &s->thread->frames;
-    struct frame_wish wish = wish_of(s);
-    struct frame *frame = frames_find(frames, &wish);
+    struct shared_messages *messages = &s->thread->messages;
+    struct shared_wish wish = wish_of(s);
+    struct shared_message *frame = shared_messages_find(messages, &wish, 0);
     struct problem why = {""};
+    uint64_t last;
     enum status rc;
 
     if (!frame) {
-        rc = reads_has(&s->thread->reads, &wish)
-                 ? STATUS_AGAIN
-                 : frame_make(&frame, &wish, LOG_MEMORY, &frames->deflater,
-                              &why);
+        rc = shared_messages_make(messages, &frame, &wish, &last, &why);
         if (rc == STATUS_AGAIN) {
             s->state = READING;
             list_remove(&s->node);
-            rc = reads_begin(&s->thread->reads, stream_service(s->stream),
-                             &wish, &s->node);
+            rc = shared_messages_load(messages, &wish, false, &s->node);
             if (!rc)
                 return false;
         }
@@ -217,10 +222,10 @@ next_frame(struct subscriber *s)
             subscriber_close_failed(s, rc);
             return false;
         }
-        frames_adopt(frames, frame);
+        shared_messages_adopt(messages, frame);
     }
     subscriber_give(s, frame);
-    frame_unref(frame);
+    shared_messages_settle(messages, frame);
     return true;
 }
 
@@ -257,7 +262,7 @@ subscriber_advance(struct subscriber *s)
     }
     if (s->frame->size == 0) { /* nothing passes: only moves on */
         s->reached = s->frame->last;
-        drop_frame(s);
+        end_frame(s);
     } else {
         bool was_greeting = s->frame->wish.is_heartbeat;
 

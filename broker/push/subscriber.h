@@ -19,12 +19,11 @@
 #include "broker/push/lags.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/places.h"
-#include "broker/push/reads.h"
 #include "broker/push/transports.h"
 #include "proto/status.h"
 
 enum state {
-    READING, /* its frame is being made; in that read's list */
+    READING, /* its frame is being made; in the list of that load */
     WRITING, /* has a frame, or gets one when there is room */
     WAITING, /* at the head; in its set's waiting list */
     CLOSING
@@ -37,10 +36,10 @@ struct subscriber {
     struct place *place;
     struct stream *stream;
     const struct transport *transport;
-    struct frame *frame; /* being sent */
-    size_t offset;       /* bytes of it that the stream has taken */
-    uint64_t after;      /* the last entry of all that was sent */
-    uint64_t reached;    /* beyond `after`: nothing up to this one passes */
+    struct shared_message *frame; /* being sent, held */
+    size_t offset;                /* bytes of it that the stream has taken */
+    uint64_t after;               /* the last entry of all that was sent */
+    uint64_t reached; /* beyond `after`: nothing up to this one passes */
     struct filter_class *filter; /* or NULL */
     int64_t since_us;            /* where it starts, if has_since */
     uint64_t upto;               /* after the frame was released: it ended
@@ -59,8 +58,8 @@ struct subscriber {
 
 struct push_thread {
     struct places places;
-    struct reads reads;
-    struct frames frames;
+    struct shared_messages messages; /* frames */
+    struct deflater deflater;
     struct polls polls;
     struct list idle; /* of subscribers, by the time of the last sending */
     struct lags lags;
@@ -74,8 +73,11 @@ struct push_thread {
  * not hold up the others. */
 void subscriber_advance(struct subscriber *s);
 
-/* Gives it a frame to send; takes a reference. */
-void subscriber_give(struct subscriber *s, struct frame *frame);
+/* Gives it a frame to send, which it holds. */
+void subscriber_give(struct subscriber *s, struct shared_message *frame);
+
+/* Releases its frame, if it has one. */
+void subscriber_drop_frame(struct subscriber *s);
 
 /* True if it has received everything, as far as this thread knows: a later
  * commit has marked the set, and the mark was not taken yet. */

@@ -34,27 +34,51 @@ count(struct subscriber *s, int n)
                               (unsigned)n, memory_order_relaxed);
 }
 
-/* A read has ended. */
 static void
-on_read(struct frame *frame, enum status rc, struct list *waiters, void *user)
+on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
 {
-    struct push_thread *t = user;
+    struct shared_message *frame = loaded->message;
 
-    if (!rc)
-        frames_adopt(&t->frames, frame);
-    while (!list_is_empty(waiters)) {
+    if (frame)
+        shared_messages_adopt(messages, frame);
+    while (!list_is_empty(loaded->waiters)) {
         struct subscriber *s =
-            list_entry(waiters->next, struct subscriber, node);
+            list_entry(loaded->waiters->next, struct subscriber, node);
 
         list_remove(&s->node);
-        if (rc) {
-            subscriber_close_failed(s, rc);
+        if (!frame) {
+            subscriber_close_failed(s, loaded->status);
         } else {
             subscriber_give(s, frame);
             subscriber_advance(s);
         }
     }
+    if (frame)
+        shared_messages_settle(messages, frame);
 }
+
+static void
+work(struct shared_messages *messages, struct job *job)
+{
+    struct push_thread *t = list_entry(messages, struct push_thread, messages);
+
+    service_work(t->places.service, job);
+}
+
+static bool
+is_stopping(struct shared_messages *messages)
+{
+    (void)messages;
+    return false; /* the service ends when its streams have ended */
+}
+
+static const struct shared_calls calls = {
+    .part = "push",
+    .make = frame_make,
+    .work = work,
+    .is_stopping = is_stopping,
+    .loaded = on_loaded,
+};
 
 /* Sends the news to the subscribers that waited at the head. */
 static void
@@ -126,24 +150,25 @@ static void
 send_heartbeat(struct subscriber *s)
 {
     struct place *p = s->place;
-    struct frame **shared = &p->heartbeat[transports_number(s->transport)];
-    const struct frame_wish wish = {
-        .set = p->set,
-        .transport = s->transport,
+    struct shared_messages *messages = &s->thread->messages;
+    struct shared_message **shared =
+        &p->heartbeat[transports_number(s->transport)];
+    const struct shared_wish wish = {
+        .channel = frame_channel(p->set, s->transport, &s->thread->deflater),
         .after = s->after,
         .upto = UINT64_MAX,
         .reached = s->reached,
         .is_heartbeat = true,
     };
+    uint64_t last;
 
     if (*shared && ((*shared)->wish.after != s->after ||
                     (*shared)->wish.reached != s->reached)) {
-        frame_unref(*shared);
+        shared_messages_settle(messages, *shared);
         *shared = NULL;
     }
     if (!*shared) {
-        if (frame_make(shared, &wish, LOG_MEMORY, &s->thread->frames.deflater,
-                       NULL)) {
+        if (shared_messages_make(messages, shared, &wish, &last, NULL)) {
             /* The head has moved, so news is coming, but perhaps none that
              * passes the filter; the end of the last message may be on a
              * disk. */
@@ -155,7 +180,7 @@ send_heartbeat(struct subscriber *s)
             }
             return;
         }
-        frames_adopt(&s->thread->frames, *shared);
+        shared_messages_adopt(messages, *shared);
     }
     list_remove(&s->node);
     subscriber_give(s, *shared);
@@ -262,7 +287,7 @@ on_gone(struct stream *stream, void *user)
     (void)stream;
     list_remove(&s->node);
     list_remove(&s->idle_node);
-    frame_unref(s->frame);
+    subscriber_drop_frame(s);
     filters_leave(s->filter);
     count(s, -1);
     places_leave(s->place);
@@ -353,9 +378,9 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 
-        places_init(&t->places);
-        reads_init(&t->reads, on_read, t);
-        frames_init(&t->frames);
+        shared_messages_init(&t->messages, &calls, SIZE_MAX);
+        deflater_init(&t->deflater);
+        places_init(&t->places, &t->messages);
         polls_init(&t->polls);
         list_init(&t->idle);
     }
@@ -368,7 +393,9 @@ push_close(struct push *push)
 {
     if (!push)
         return;
-    for (unsigned i = 0; i < push->n_threads; i++)
-        frames_fini(&push->threads[i].frames);
+    for (unsigned i = 0; i < push->n_threads; i++) {
+        shared_messages_fini(&push->threads[i].messages);
+        deflater_fini(&push->threads[i].deflater);
+    }
     free(push);
 }

@@ -67,6 +67,12 @@ transports_number(const struct transport *transport)
     return (size_t)(transport - transports);
 }
 
+const struct transport *
+transports_of_number(size_t number)
+{
+    return &transports[number];
+}
+
 struct slice
 transports_piece(struct slice wrapped, size_t offset)
 {

@@ -66,8 +66,9 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 /* The transport of an event stream. */
 const struct transport *transports_of_events(bool is_1_0);
 
-/* Returns its number, below TRANSPORTS. */
+/* Returns its number, below TRANSPORTS, and the transport of a number. */
 size_t transports_number(const struct transport *transport);
+const struct transport *transports_of_number(size_t number);
 
 /* The name of that transport in the metrics and a set's JSON. */
 const char *transports_label(size_t number);

@@ -8,8 +8,9 @@
 /* A message being made on the worker pool, or about to be. */
 struct load {
     struct job job;
-    struct list node;
+    struct list node; /* in messages->queued or ->running */
     struct list waiters;
+    bool is_suspect; /* in messages->queued[true] */
     struct shared_messages *messages;
     struct shared_message *message;
     struct filter_class *filter; /* a reference to the wish's */
@@ -46,16 +47,59 @@ message_free(struct shared_message *message)
     free(message);
 }
 
+static bool
+is_same_channel(const struct channel *a, const struct channel *b)
+{
+    return a->kind == b->kind && a->set == b->set &&
+           !strcmp(a->epoch, b->epoch);
+}
+
+static struct load *
+find_load(const struct list *loads, const struct shared_wish *wish)
+{
+    struct list *node, *next;
+
+    list_foreach (node, next, loads) {
+        struct load *l = list_entry(node, struct load, node);
+        const struct shared_wish *made = &l->message->wish;
+
+        if (is_same_channel(&made->channel, &wish->channel) &&
+            made->after == wish->after && made->upto == wish->upto &&
+            made->filter == wish->filter && made->reached == wish->reached &&
+            made->is_plain == wish->is_plain &&
+            made->is_heartbeat == wish->is_heartbeat &&
+            made->has_since == wish->has_since &&
+            made->since_us == wish->since_us)
+            return l;
+    }
+    return NULL;
+}
+
+/* Finds the load that makes the message of that wish, or is about to. */
+static struct load *
+find_any_load(const struct shared_messages *messages,
+              const struct shared_wish *wish)
+{
+    struct load *l = find_load(&messages->running, wish);
+
+    if (!l)
+        l = find_load(&messages->queued[false], wish);
+    return l ? l : find_load(&messages->queued[true], wish);
+}
+
 enum status
 shared_messages_make(struct shared_messages *messages,
                      struct shared_message **result,
                      const struct shared_wish *wish, uint64_t *last,
                      struct problem *why)
 {
-    struct shared_message *message = message_new(wish);
+    struct shared_message *message;
     enum status rc;
 
     *result = NULL;
+    if (find_any_load(messages, wish))
+        return STATUS_AGAIN;
+    message = message_new(wish);
     if (!message)
         return problem_memory(why);
     rc = messages->calls->make(message, LOG_MEMORY, why);
@@ -79,13 +123,6 @@ bucket(struct shared_messages *messages, const struct channel *channel,
     for (const char *c = channel->epoch; *c; c++)
         key = key * 31 + (unsigned char)*c;
     return &messages->buckets[key % SHARED_MESSAGES_BUCKETS];
-}
-
-static bool
-is_same_channel(const struct channel *a, const struct channel *b)
-{
-    return a->kind == b->kind && a->set == b->set &&
-           !strcmp(a->epoch, b->epoch);
 }
 
 /* An empty message serves every wish that starts at the same entry, wherever
@@ -123,6 +160,8 @@ shared_messages_find(struct shared_messages *messages,
                               shared_wish_start(wish)),
                 *node, *next;
 
+    if (wish->is_heartbeat)
+        return NULL;
     list_foreach (node, next, all) { /* the newest first */
         struct shared_message *message =
             list_entry(node, struct shared_message, node);
@@ -158,13 +197,17 @@ drop_oldest(struct shared_messages *messages)
 }
 
 /* If nobody holds the message, adds it to the idle ones, and drops the oldest
- * idle ones above the limits. */
+ * idle ones above the limits. Frees a message that nobody finds. */
 static void
 rest(struct shared_messages *messages, struct shared_message *message)
 {
     if (is_held(message) || message->guards > 0 ||
         !list_is_empty(&message->idle))
         return;
+    if (list_is_empty(&message->node)) {
+        message_free(message);
+        return;
+    }
     list_append(&messages->idle, &message->idle);
     messages->n_idle++;
     messages->idle_bytes += message->size;
@@ -177,9 +220,12 @@ void
 shared_messages_adopt(struct shared_messages *messages,
                       struct shared_message *message)
 {
-    list_prepend(bucket(messages, &message->wish.channel, message->filter_id,
-                        shared_wish_start(&message->wish)),
-                 &message->node);
+    uint64_t start = shared_wish_start(&message->wish);
+
+    if (!message->wish.is_heartbeat && message->last != start)
+        list_prepend(
+            bucket(messages, &message->wish.channel, message->filter_id, start),
+            &message->node);
     message->guards++;
 }
 
@@ -281,6 +327,7 @@ shared_messages_go_on(struct shared_messages *messages)
         return; /* begin none that the end would wait for */
     while (messages->n_running < SHARED_MESSAGES_LOADS &&
            (l = next_load(messages))) {
+        l->is_suspect = false;
         list_remove(&l->node);
         list_append(&messages->running, &l->node);
         messages->n_running++;
@@ -314,24 +361,6 @@ on_made(struct job *job)
 }
 
 static struct load *
-find_load(const struct list *loads, const struct shared_wish *wish)
-{
-    struct list *node, *next;
-
-    list_foreach (node, next, loads) {
-        struct load *l = list_entry(node, struct load, node);
-        const struct shared_wish *made = &l->message->wish;
-
-        if (is_same_channel(&made->channel, &wish->channel) &&
-            made->after == wish->after && made->upto == wish->upto &&
-            made->filter == wish->filter && made->reached == wish->reached &&
-            made->is_plain == wish->is_plain)
-            return l;
-    }
-    return NULL;
-}
-
-static struct load *
 load_new(struct shared_messages *messages, const struct shared_wish *wish,
          bool is_suspect)
 {
@@ -348,6 +377,7 @@ load_new(struct shared_messages *messages, const struct shared_wish *wish,
     l->job.work = make_message;
     l->job.done = on_made;
     list_init(&l->waiters);
+    l->is_suspect = is_suspect;
     list_append(&messages->queued[is_suspect], &l->node);
     return l;
 }
@@ -357,18 +387,17 @@ shared_messages_load(struct shared_messages *messages,
                      const struct shared_wish *wish, bool is_suspect,
                      struct list *waiter)
 {
-    struct load *l = find_load(&messages->running, wish);
+    struct load *l = find_any_load(messages, wish);
 
-    if (!l)
-        l = find_load(&messages->queued[false], wish);
-    if (!l && (l = find_load(&messages->queued[true], wish)) && !is_suspect) {
-        list_remove(&l->node); /* a healthy one waits for it, too */
-        list_append(&messages->queued[false], &l->node);
-    }
     if (!l)
         l = load_new(messages, wish, is_suspect);
     if (!l)
         return STATUS_MEMORY;
+    if (l->is_suspect && !is_suspect) {
+        l->is_suspect = false; /* a healthy one waits for it, too */
+        list_remove(&l->node);
+        list_append(&messages->queued[false], &l->node);
+    }
     list_append(&l->waiters, waiter);
     shared_messages_go_on(messages);
     return STATUS_OK;

@@ -18,7 +18,9 @@
  * moment, may exceed it. Suspects (readers whose last try failed) may hold at
  * most half of it: however many of them hang, the others have room (W-092). A
  * few messages that nobody holds are kept for readers that reach the same
- * position a little later.
+ * position a little later. A message without entries is only true for its
+ * moment: a heartbeat, or an empty message at the head. Nobody finds it, and it
+ * is freed when nobody holds it.
  *
  * Loads: a message whose entries are not in memory, or take long to search, is
  * made on the worker pool. Readers with the same wish share one load; a load
@@ -71,12 +73,15 @@ struct shared_wish {
     uint64_t after; /* covers the entries after this one ... */
     uint64_t upto;  /* ... to exactly this one; UINT64_MAX: as many as fit */
     struct filter_class *filter; /* lent; NULL: all pass */
-    uint64_t reached; /* beyond `after`: none up to this one passes */
-    bool is_plain;    /* no links lead away from it */
+    uint64_t reached;  /* beyond `after`: none up to this one passes */
+    bool is_plain;     /* no links lead away from it */
+    bool is_heartbeat; /* a heartbeat instead (message.h) ... */
+    bool has_since;    /* ... at the last entry not later than ... */
+    int64_t since_us;  /* ... this time */
 };
 
 struct shared_message {
-    struct list node;        /* in its bucket */
+    struct list node;        /* in its bucket; alone: nobody finds it */
     struct list idle;        /* in messages->idle, least recently held first; or
                                 alone */
     struct shared_wish wish; /* its filter may be gone: compare filter_id */
@@ -152,7 +157,8 @@ struct shared_message *shared_messages_find(struct shared_messages *messages,
                                             const struct shared_wish *wish,
                                             uint64_t least);
 
-/* Makes a message from memory. *last and the errors are those of `make`. */
+/* Makes a message from memory. *last and the errors are those of `make`.
+ * STATUS_AGAIN also while a load makes it. */
 MUST_CHECK enum status shared_messages_make(struct shared_messages *messages,
                                             struct shared_message **message,
                                             const struct shared_wish *wish,
@@ -187,6 +193,13 @@ MUST_CHECK enum status shared_messages_load(struct shared_messages *messages,
                                             const struct shared_wish *wish,
                                             bool is_suspect,
                                             struct list *waiter);
+
+/* Bytes of all messages, held or kept. */
+static inline size_t
+shared_messages_bytes(const struct shared_messages *messages)
+{
+    return messages->held_bytes + messages->idle_bytes;
+}
 
 /* Begins the loads that may run: after messages were released. */
 void shared_messages_go_on(struct shared_messages *messages);

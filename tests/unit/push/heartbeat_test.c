@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/push/frames.h"
@@ -14,22 +15,20 @@ FIXTURE(stage_open, stage_close);
 /* The event's id is what the client connects with again. */
 TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
 {
-    struct frame_wish wish = {.transport = transports_of_events(true),
-                              .upto = UINT64_MAX,
-                              .is_heartbeat = true};
+    struct shared_wish wish = {.upto = UINT64_MAX, .is_heartbeat = true};
 
-    wish.set = sets_post(&s, "demo", 0, 5);
+    wish.channel = frame_channel(sets_post(&s, "demo", 0, 5),
+                                 transports_of_events(true), NULL);
     for (wish.after = 0; wish.after <= 5; wish.after++) {
-        struct frame *frame = NULL;
+        struct shared_message frame = {.wish = wish};
         char id[64];
 
-        assert_int_equal(frame_make(&frame, &wish, LOG_DISK, NULL, NULL),
-                         STATUS_OK);
-        assert_int_equal(frame->last, wish.after);
+        assert_int_equal(frame_make(&frame, LOG_DISK, NULL), STATUS_OK);
+        assert_int_equal(frame.last, wish.after);
         snprintf(id, sizeof(id), "id: %s-%" PRIu64 "\n",
                  sets_head(&s, "demo").epoch, wish.after);
-        assert_true(frame->size > strlen(id));
-        assert_memory_equal(frame->data, id, strlen(id));
-        frame_unref(frame);
+        assert_true(frame.size > strlen(id));
+        assert_memory_equal(frame.data, id, strlen(id));
+        free(frame.data);
     }
 }

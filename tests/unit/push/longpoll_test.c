@@ -105,7 +105,7 @@ set_up(void **state)
     sets_open(&world.sets);
     sets_post(&world.sets, "demo", 0, 3);
     sets_post(&world.sets, "other", 0, 3);
-    places_init(&world.places);
+    places_init(&world.places, NULL);
     polls_init(&world.polls);
     world.wait_us = LONG_US;
     assert_int_equal(server_open(&world.server, &options, NULL), 0);

@@ -49,7 +49,9 @@ make(struct shared_message *message, enum log_patience patience,
     if (w.status)
         return w.status;
     message->is_full = wish->upto == UINT64_MAX && message->last < w.head;
-    if (!wish->filter || message->last > w.passing)
+    if (wish->is_heartbeat)
+        message->size = w.weight;
+    else if (!wish->filter || message->last > w.passing)
         message->size = (size_t)(message->last - wish->after) * w.weight;
     message->data = calloc(1, message->size + 1);
     assert_non_null(message->data);
@@ -336,6 +338,51 @@ TEST(count_while_they_are_held)
     settle(b);
 }
 
+/* Of two at one place the newer, which says more, is found; a reader that needs
+ * the rest of a certain message gets that one. */
+TEST(are_found_newest_first)
+{
+    struct shared_message *shorter, *longer;
+    struct shared_wish wish = wish_for(1, UINT64_MAX);
+
+    w.head = 5;
+    shorter = made(1, 3);
+    longer = made(1, 5);
+    settle(shorter);
+    settle(longer);
+    assert_ptr_equal(found_for(&wish), longer);
+    wish.upto = 3;
+    assert_ptr_equal(found_for(&wish), shorter);
+    wish.upto = 4;
+    assert_null(found_for(&wish));
+}
+
+/* A heartbeat carries the clock, and an empty message says that there was
+ * nothing at that moment: nobody finds them, and both count while somebody
+ * holds them. */
+TEST(are_not_found_without_entries)
+{
+    struct shared_wish empty = wish_for(5, UINT64_MAX), beat = empty;
+    struct shared_message *a, *b;
+
+    w.head = 5;
+    beat.is_heartbeat = true;
+    a = made_for(&beat);
+    b = made_for(&empty);
+    shared_messages_hold(&w.messages, a, false);
+    settle(a);
+    assert_null(found_for(&beat));
+    assert_null(found_for(&empty));
+    assert_int_equal(shared_messages_bytes(&w.messages), a->size);
+    settle(b); /* is freed */
+    shared_messages_release(&w.messages, a, false);
+    assert_int_equal(w.messages.n_idle, 0);
+
+    settle(made(2, 5));
+    beat.after = 2;
+    assert_null(found_for(&beat)); /* another message at its place */
+}
+
 /* The number and the bytes of unheld messages are limited. */
 TEST(are_not_kept_for_long)
 {
@@ -392,7 +439,11 @@ TEST(readers_with_the_same_wish_share_a_load)
         shared_messages_make(&w.messages, &message, &wish, &last, NULL),
         STATUS_AGAIN);
     load(&readers[0], 0, false);
-    load(&readers[1], 0, false); /* the load runs */
+    w.on_disk = 0; /* while the load runs, nobody else makes the message */
+    assert_int_equal(
+        shared_messages_make(&w.messages, &message, &wish, &last, NULL),
+        STATUS_AGAIN);
+    load(&readers[1], 0, false);
     load(&readers[2], 1, false);
     assert_int_equal(w.n_jobs, 2);
     run_job();
