@@ -10,7 +10,7 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/log/batch.h"
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/fragment.h"
 
 /* The most changes that a set publishes in one turn before other sets. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "broker/documents/documents.h"
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 
 /* A request for a page. */
 struct memory_wish {

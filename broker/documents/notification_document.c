@@ -3,11 +3,12 @@
  * for WebSub's discovery.
  *
  * The document of a topic is the latest notification that a subscriber at the
- * head has received (latest.h), or empty before the first one (R-285). Its Link
- * header names the hubs and the topic itself, in one line (R-284, W-083).
+ * head has received (latest_message.h), or empty before the first one (R-285).
+ * Its Link header names the hubs and the topic itself, in one line (R-284,
+ * W-083).
  */
 #include "broker/documents/documents.h"
-#include "broker/sets/latest.h"
+#include "broker/readers/latest_message.h"
 #include "broker/sets/links.h"
 #include "broker/sets/set_links.h"
 #include "proto/link_header.h"
@@ -28,7 +29,7 @@ open_topic(const struct document_wish *wish, bool is_framework,
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN; /* even in memory it may take long */
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    rc = latest_write(&text, &message, why);
+    rc = latest_message_write(&text, &message, why);
     if (!rc)
         rc = document_of_text(document, &text, why);
     buf_fini(&text);

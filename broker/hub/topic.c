@@ -7,9 +7,9 @@
 
 #include "broker/hub/hub_state.h"
 #include "broker/hub/relay.h"
+#include "broker/readers/message.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
-#include "broker/sets/message.h"
 #include "broker/sets/positions.h"
 #include "proto/uri.h"
 #include "proto/websub.h"

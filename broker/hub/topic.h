@@ -2,7 +2,7 @@
  * topic.h - topics: messages that a subscription reads from position to
  * position.
  *
- *   TOPIC_CHANGES     Change Notifications of a set        sets/message.h
+ *   TOPIC_CHANGES     Change Notifications of a set        readers/message.h
  *   TOPIC_FRAMEWORK   its Framework Notifications          likewise
  *   TOPIC_RELAY       documents of a foreign Source        relay.h
  *

@@ -33,7 +33,7 @@ struct batch_entry {
 
 /* Entries of a batch in another form, made on first demand and kept with the
  * batch: one block of memory, freed with it. The makers of forms
- * (sets/selection.h) choose their meaning and their keys. */
+ * (readers/selection.h) choose their meaning and their keys. */
 struct form {
     struct form *next;       /* the batch's own */
     uint64_t key;            /* equal keys: equal forms */

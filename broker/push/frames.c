@@ -1,6 +1,6 @@
 #include "broker/push/frames.h"
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 
 struct channel
 frame_channel(struct set *set, const struct transport *transport,

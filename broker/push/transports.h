@@ -6,7 +6,7 @@
 
 #include "broker/net/request.h"
 #include "broker/net/stream.h"
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #include "broker/net/stream.h"
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 

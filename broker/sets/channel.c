@@ -5,10 +5,9 @@
 #include "proto/uri.h"
 
 struct log_set *
-channel_log(const struct message_wish *wish)
+channel_log(const struct set *set, bool is_framework)
 {
-    return wish->is_framework ? registry_framework(wish->set->registry)
-                              : wish->set->log;
+    return is_framework ? registry_framework(set->registry) : set->log;
 }
 
 enum status

@@ -1,5 +1,5 @@
 /*
- * channel.h - the log of a message, and the filter of its entries.
+ * channel.h - the log of a set's messages, and the filter of their entries.
  *
  * The framework events of all sets are in one log; each entry has a tag that
  * names the sets concerned:
@@ -19,17 +19,19 @@
 #ifndef BROKER_SETS_CHANNEL_H
 #define BROKER_SETS_CHANNEL_H
 
+#include <stdbool.h>
+
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
-#include "broker/sets/message.h"
+#include "broker/sets/registry.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 #define CHANNEL_TAG_SET    "set:"
 #define CHANNEL_TAG_SOURCE "source"
 
-/* Returns the log for a message of this wish. */
-struct log_set *channel_log(const struct message_wish *wish);
+/* Returns the log of the set's changes, or of its framework channel. */
+struct log_set *channel_log(const struct set *set, bool is_framework);
 
 /* Makes the class of the framework channel of the set of that name. It is alone
  * (filter_class_alone): in the caller's memory, with nothing to free. */

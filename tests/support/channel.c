@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
 #include "tests/test.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "tests/support/describe.h"
 #include "tests/test.h"
 #include "tests/unit/posts/arrivals.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "broker/sets/settings.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"

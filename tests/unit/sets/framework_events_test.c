@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/readers/message.h"
 #include "broker/sets/alteration.h"
-#include "broker/sets/message.h"
 #include "tests/support/alterations.h"
 #include "tests/support/channel.h"
 #include "tests/support/posts.h"

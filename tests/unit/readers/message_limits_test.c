@@ -1,10 +1,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/document_write.h"
 #include "tests/test.h"
-#include "tests/unit/sets/messages.h"
+#include "tests/unit/readers/messages.h"
 
 FIXTURE(messages_open, messages_close);
 

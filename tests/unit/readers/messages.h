@@ -5,12 +5,12 @@
  *
  * They have the registry of stage.h, and the last message in `text`.
  */
-#ifndef TESTS_UNIT_SETS_MESSAGES_H
-#define TESTS_UNIT_SETS_MESSAGES_H
+#ifndef TESTS_UNIT_READERS_MESSAGES_H
+#define TESTS_UNIT_READERS_MESSAGES_H
 
 #include <string.h>
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/input_formats.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"

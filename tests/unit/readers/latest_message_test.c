@@ -1,10 +1,10 @@
-#include "broker/sets/latest.h"
+#include "broker/readers/latest_message.h"
 
 #include "broker/sets/framework_events.h"
 #include "tests/clock.h"
 #include "tests/support/channel.h"
 #include "tests/test.h"
-#include "tests/unit/sets/messages.h"
+#include "tests/unit/readers/messages.h"
 
 /* Writes the latest message of a channel to `text`. */
 static void
@@ -14,7 +14,7 @@ latest(struct set *set, bool is_framework, size_t max_bytes)
         .set = set, .max_bytes = max_bytes, .is_framework = is_framework};
 
     buf_clear(&text);
-    assert_int_equal(latest_write(&text, &wish, NULL), STATUS_OK);
+    assert_int_equal(latest_message_write(&text, &wish, NULL), STATUS_OK);
 }
 
 /* The latest message of a channel has the same bytes as `text`. */
@@ -212,7 +212,7 @@ count_entries(void)
 
 /* R-287: the same in the next process, however its batches hold the entries:
  * the clock stands still, so that no round has a gap before it, and one message
- * covers LATEST_ROUND_MAX entries of them. */
+ * covers LATEST_MESSAGE_ROUND_MAX entries of them. */
 TEST(is_the_same_where_rounds_have_no_gap_between_them)
 {
     struct event event = {
@@ -231,12 +231,12 @@ TEST(is_the_same_where_rounds_have_no_gap_between_them)
     event.set = sets_find(&s, "demo");
     assert_is_text_of(event.set, true, MIB);
 
-    for (unsigned i = 0; i < LATEST_ROUND_MAX; i++)
+    for (unsigned i = 0; i < LATEST_MESSAGE_ROUND_MAX; i++)
         assert_int_equal(framework_event_submit(s.registry, &event, NULL),
                          STATUS_OK);
     channel_last(&s);
     latest(event.set, true, MIB);
-    assert_int_equal(count_entries(), LATEST_ROUND_MAX);
+    assert_int_equal(count_entries(), LATEST_MESSAGE_ROUND_MAX);
     stage_restart();
     assert_is_text_of(sets_find(&s, "demo"), true, MIB);
 }

@@ -1,4 +1,4 @@
-#include "broker/sets/selection.h"
+#include "broker/readers/selection.h"
 
 #include <stdlib.h>
 #include <string.h>

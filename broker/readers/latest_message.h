@@ -1,6 +1,6 @@
 /*
- * latest.h - the latest notification of a channel: the last message to a
- * receiver that keeps up, and the content of the topic's address (R-285).
+ * latest_message.h - the latest notification of a channel: the last message to
+ * a receiver that keeps up, and the content of the topic's address (R-285).
  *
  * For changes it is the message of the last commit (head.commit_after), or the
  * last one if the commit needs several messages. The store keeps the beginning
@@ -11,29 +11,29 @@
  * that channel. The log of framework events shows the rounds: the entries of a
  * round without times of their own follow each other by a microsecond
  * (sequencer.c). Rounds without a gap between them count as one, up to
- * LATEST_ROUND_MAX entries. Batches cannot show rounds: they differ between
- * memory, store and file.
+ * LATEST_MESSAGE_ROUND_MAX entries. Batches cannot show rounds: they differ
+ * between memory, store and file.
  *
  * Any thread that may block.
  */
-#ifndef BROKER_SETS_LATEST_H
-#define BROKER_SETS_LATEST_H
+#ifndef BROKER_READERS_LATEST_MESSAGE_H
+#define BROKER_READERS_LATEST_MESSAGE_H
 
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
 /* Most entries of a round: while the clock is behind the log, no round has a
  * gap before it. */
-#define LATEST_ROUND_MAX 1024
+#define LATEST_MESSAGE_ROUND_MAX 1024
 
 /* Appends the message; nothing if the channel never had one, or its entries are
  * no longer retained. Uses set, form, max_bytes, is_framework and is_plain of
  * the wish.
  */
-MUST_CHECK enum status latest_write(struct buf *to,
-                                    const struct message_wish *wish,
-                                    struct problem *why);
+MUST_CHECK enum status latest_message_write(struct buf *to,
+                                            const struct message_wish *wish,
+                                            struct problem *why);
 
 #endif

@@ -1,4 +1,4 @@
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
 #include "tests/test.h"
-#include "tests/unit/sets/messages.h"
+#include "tests/unit/readers/messages.h"
 
 FIXTURE(messages_open, messages_close);
 

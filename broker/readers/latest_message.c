@@ -1,8 +1,8 @@
-#include "broker/sets/latest.h"
+#include "broker/readers/latest_message.h"
 
+#include "broker/readers/selection.h"
 #include "broker/sets/channel.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/selection.h"
 
 /* Entries searched in one step backwards. */
 #define STEP_ENTRIES 1024
@@ -42,7 +42,8 @@ go_back(const struct batch *b, const struct range *found, uint64_t earliest,
         uint64_t *after)
 {
     for (; *after >= b->first - 1; (*after)--)
-        if (*after == earliest || found->last - *after == LATEST_ROUND_MAX ||
+        if (*after == earliest ||
+            found->last - *after == LATEST_MESSAGE_ROUND_MAX ||
             batch_time(b, *after) + 1 != batch_time(b, *after + 1))
             return false;
     return true;
@@ -59,7 +60,8 @@ find_round(struct search *s, uint64_t earliest, struct problem *why)
     while (is_more) {
         struct batch *b;
         enum status rc =
-            log_read(registry_log(s->wish->set->registry), channel_log(s->wish),
+            log_read(registry_log(s->wish->set->registry),
+                     channel_log(s->wish->set, s->wish->is_framework),
                      found->after, LOG_DISK, &b, why);
 
         if (rc || !b)
@@ -99,7 +101,8 @@ look_through(struct search *s, uint64_t after, uint64_t last,
     while (!rc && after < last) {
         struct batch *b;
 
-        rc = log_read(log, channel_log(s->wish), after, LOG_DISK, &b, why);
+        rc = log_read(log, channel_log(s->wish->set, s->wish->is_framework),
+                      after, LOG_DISK, &b, why);
         if (rc || !b)
             break;
         rc = look_at(s, b, b->last < last ? b->last : last, why);
@@ -143,8 +146,8 @@ find_events(const struct message_wish *wish, const struct head *head,
 /* Both */
 
 enum status
-latest_write(struct buf *to, const struct message_wish *wish,
-             struct problem *why)
+latest_message_write(struct buf *to, const struct message_wish *wish,
+                     struct problem *why)
 {
     struct message_wish part = *wish;
     struct range range;
@@ -152,7 +155,7 @@ latest_write(struct buf *to, const struct message_wish *wish,
     size_t before = to->size;
     enum status rc = STATUS_OK;
 
-    log_head(channel_log(wish), &head);
+    log_head(channel_log(wish->set, wish->is_framework), &head);
     if (wish->is_framework)
         rc = find_events(wish, &head, &range, why);
     else

@@ -15,16 +15,16 @@
  *
  * A selection belongs to one thread and lends from the batch.
  */
-#ifndef BROKER_SETS_SELECTION_H
-#define BROKER_SETS_SELECTION_H
+#ifndef BROKER_READERS_SELECTION_H
+#define BROKER_READERS_SELECTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "broker/log/batch.h"
+#include "broker/readers/message.h"
 #include "broker/sets/filters.h"
-#include "broker/sets/message.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"

@@ -1,4 +1,4 @@
-#include "tests/unit/sets/messages.h"
+#include "tests/unit/readers/messages.h"
 
 struct buf text;
 

@@ -1,12 +1,12 @@
-#include "broker/sets/message.h"
+#include "broker/readers/message.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "broker/readers/selection.h"
 #include "broker/sets/channel.h"
 #include "broker/sets/links.h"
-#include "broker/sets/selection.h"
 #include "proto/document_write.h"
 #include "proto/json_change.h"
 #include "proto/vocab.h"
@@ -142,8 +142,9 @@ static void
 look_at_log(struct assembly *a, uint64_t upto)
 {
     log_view_close(a->view);
-    log_view_open(channel_log(a->wish), a->last, upto,
-                  a->filter ? SCAN_MEMORY_BYTES : a->wish->max_bytes, a->view);
+    log_view_open(channel_log(a->wish->set, a->wish->is_framework), a->last,
+                  upto, a->filter ? SCAN_MEMORY_BYTES : a->wish->max_bytes,
+                  a->view);
     a->n_viewed = 0;
 }
 
@@ -159,8 +160,9 @@ next_batch(struct assembly *a, struct batch **b, struct problem *why)
     if (a->n_viewed > 0 && a->n_viewed == a->view->n)
         look_at_log(a, wish->upto);
     if (a->n_viewed == a->view->n)
-        return log_read(registry_log(wish->set->registry), channel_log(wish),
-                        a->last, wish->patience, b, why);
+        return log_read(registry_log(wish->set->registry),
+                        channel_log(wish->set, wish->is_framework), a->last,
+                        wish->patience, b, why);
     *b = batch_ref(a->view->batches[a->n_viewed++]);
     return STATUS_OK;
 }
@@ -286,9 +288,9 @@ static enum status
 batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
          struct problem *why)
 {
-    enum status rc =
-        log_read(registry_log(wish->set->registry), channel_log(wish), seq - 1,
-                 wish->patience, b, why);
+    enum status rc = log_read(registry_log(wish->set->registry),
+                              channel_log(wish->set, wish->is_framework),
+                              seq - 1, wish->patience, b, why);
 
     if (!rc && !*b)
         rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",

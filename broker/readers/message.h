@@ -35,8 +35,8 @@
  *
  * Any thread.
  */
-#ifndef BROKER_SETS_MESSAGE_H
-#define BROKER_SETS_MESSAGE_H
+#ifndef BROKER_READERS_MESSAGE_H
+#define BROKER_READERS_MESSAGE_H
 
 #include <stdint.h>
 

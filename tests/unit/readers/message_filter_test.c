@@ -1,9 +1,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/sets/selection.h"
+#include "broker/readers/selection.h"
 #include "tests/test.h"
-#include "tests/unit/sets/messages.h"
+#include "tests/unit/readers/messages.h"
 
 /* Posts entries `from` to `to` in posts of `each`; every third has the tag
  * "a", every fifth "b". */
