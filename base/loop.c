@@ -1,5 +1,6 @@
 #include "base/loop.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -60,17 +61,17 @@ is_uncovered(const struct loop *loop)
             first->at_us < loop->due_us);
 }
 
-/* Returns true if some rang. */
+/* Rings what is due, also what is set meanwhile for at once. Returns true if
+ * some rang. */
 static bool
 ring_alarms(struct loop *loop)
 {
-    int64_t now_us = is_uncovered(loop) ? clock_steady_us() : INT64_MIN;
     unsigned n = 0;
 
-    for (; n < RINGS_AT_ONCE && !loop->is_ending; n++) {
+    for (; n < RINGS_AT_ONCE && is_uncovered(loop); n++) {
         struct alarm *alarm = loop->alarms.first;
 
-        if (!alarm || alarm->at_us > now_us)
+        if (alarm->at_us > clock_steady_us())
             break;
         alarms_clear(&loop->alarms, alarm);
         alarm->ring(alarm); /* which may free it */
@@ -160,8 +161,9 @@ loop_post(struct loop *loop, struct task *task)
 
 struct at_work {
     uv_work_t handle;
+    uv_sem_t end; /* of work */
     struct loop *loop;
-    struct job *job;
+    struct job *job; /* NULL: dropped */
 };
 
 static void
@@ -170,6 +172,7 @@ on_work(uv_work_t *handle)
     struct at_work *w = handle->data;
 
     w->job->work(w->job);
+    uv_sem_post(&w->end);
 }
 
 static void
@@ -178,9 +181,13 @@ on_work_done(uv_work_t *handle, int status)
     struct at_work *w = handle->data;
     struct job *job = w->job;
 
-    (void)status; /* no job is ever cancelled */
+    (void)status; /* UV_ECANCELED: by loop_drop_job */
     w->loop->n_jobs--;
+    uv_sem_destroy(&w->end);
     free(w);
+    if (!job)
+        return;
+    job->at_work = NULL;
     job->done(job); /* which may free it */
 }
 
@@ -189,20 +196,34 @@ loop_work(struct loop *loop, struct job *job)
 {
     struct at_work *w = malloc(sizeof(*w));
 
-    if (w) {
-        /* First, because the worker may begin at once. */
-        w->handle.data = w;
-        w->loop = loop;
-        w->job = job;
-    }
-    if (!w || uv_queue_work(&loop->uv, &w->handle, on_work, on_work_done)) {
-        /* Without memory rather block than never finish. */
+    if (w && uv_sem_init(&w->end, 0)) {
         free(w);
+        w = NULL;
+    }
+    job->at_work = w;
+    if (!w) { /* rather block than never finish */
         job->work(job);
         job->done(job);
         return;
     }
+    w->handle.data = w;
+    w->loop = loop;
+    w->job = job;
     loop->n_jobs++;
+    uv_queue_work(&loop->uv, &w->handle, on_work, on_work_done);
+}
+
+void
+loop_drop_job(struct job *job)
+{
+    struct at_work *w = job->at_work;
+
+    if (!w)
+        return;
+    if (uv_cancel((uv_req_t *)&w->handle)) /* it has begun */
+        uv_sem_wait(&w->end);
+    w->job = NULL;
+    job->at_work = NULL;
 }
 
 /* Turns */
@@ -274,6 +295,31 @@ void
 loop_run(struct loop *loop)
 {
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void
+loop_turn(struct loop *loop, bool may_wait)
+{
+    uv_run(&loop->uv, may_wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}
+
+int
+loop_fd(const struct loop *loop)
+{
+    return uv_backend_fd(&loop->uv);
+}
+
+int
+loop_timeout_ms(const struct loop *loop)
+{
+    const struct alarm *first = loop->alarms.first;
+    int64_t wait_us = first ? first->at_us - clock_steady_us() : -1;
+
+    if (!first)
+        return -1;
+    if (wait_us <= 0)
+        return 0;
+    return wait_us / 1000 < INT_MAX ? (int)((wait_us + 999) / 1000) : INT_MAX;
 }
 
 void

@@ -23,6 +23,7 @@
 #include "base/alarms.h"
 #include "base/list.h"
 
+struct at_work;
 struct loop;
 struct uv_loop_s;
 
@@ -37,6 +38,7 @@ struct task {
 struct job {
     void (*work)(struct job *job);
     void (*done)(struct job *job); /* may free it */
+    struct at_work *at_work;       /* the loop's; NULL: not given to it */
 };
 
 struct loop_calls {
@@ -66,6 +68,19 @@ void loop_run(struct loop *loop);
  * called `done`. From now on no alarm rings. May be repeated. */
 void loop_end(struct loop *loop);
 
+/* For a user without on_turn that turns the loop itself, instead of loop_run.
+ */
+
+/* Turns once; waits, if `may_wait`, until there is something to do. */
+void loop_turn(struct loop *loop, bool may_wait);
+
+/* Becomes readable for a task, a job, or a descriptor that was watched when the
+ * last turn ended. */
+int loop_fd(const struct loop *loop);
+
+/* Milliseconds until the first alarm, 0 if it is due; -1: none is set. */
+int loop_timeout_ms(const struct loop *loop);
+
 /* The loop of libuv, for descriptors of the user. */
 struct uv_loop_s *loop_uv(struct loop *loop);
 
@@ -79,6 +94,11 @@ void loop_post(struct loop *loop, struct task *task);
 /* Runs job->work on the worker pool, then job->done here. Always calls `done`:
  * without memory both run at once, in here. */
 void loop_work(struct loop *loop, struct job *job);
+
+/* Takes a job back: `done` is not called. Waits until job->work has returned,
+ * unless it has not begun; then it never runs. Does nothing if the loop does
+ * not have the job. */
+void loop_drop_job(struct job *job);
 
 /* Rings once at `at_us` (steady clock) or soon after, never before this has
  * returned; if set again, only the last time counts. Needs no memory, cannot

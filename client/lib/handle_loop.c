@@ -1,41 +1,38 @@
 /*
- * handle_loop.c - the private loop, by libuv.
+ * handle_loop.c - base/loop, turned by the thread that uses the handle.
  *
  * libuv's handles must outlive their uv_close by a turn of the loop. Freeing a
- * timer or descriptor closes it at once, so that nothing calls it any more; the
- * close callback frees its memory.
+ * descriptor closes it at once, so that nothing calls it any more; the close
+ * callback frees its memory.
  */
 #include "client/lib/handle_loop.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <uv.h>
 
-/* After so many timers, or so long, timers that a callback starts wait for the
- * next turn. */
-#define TIMERS_MOST    64
-#define TIMERS_MOST_NS 20000000u
+#include "base/clock.h"
+#include "base/loop.h"
+
+/* A century. */
+#define TIMER_MAX_MS (UINT64_C(100) * 366 * 86400 * 1000)
 
 struct handle_loop {
-    uv_loop_t uv;
+    struct loop *loop;
     uv_poll_t stop;
-    unsigned n_timers;  /* called in this turn */
-    uint64_t timers_ns; /* when the first of them was */
-    bool is_in_timer;
     bool is_stopped; /* stop_fd was readable */
     bool is_turning;
 
     /* Something has begun since the last turn began. libuv 1.44 registers it
-     * with the kernel in a turn, and until then uv_backend_timeout ignores it:
-     * a program that waits for handle_loop_fd would wait in vain. */
+     * with the kernel in a turn: until then a program that waits for
+     * handle_loop_fd would wait in vain. */
     bool is_new;
 };
 
 struct timer {
-    uv_timer_t uv;
-    struct handle_loop *loop;
+    struct alarm alarm;
+    struct loop *loop;
     timer_fn *fn;
     void *user;
 };
@@ -44,14 +41,6 @@ struct descriptor {
     uv_poll_t uv;
     struct handle_loop *loop;
     descriptor_fn *fn;
-    void *user;
-};
-
-struct chore {
-    uv_work_t uv;
-    uv_sem_t end; /* of work */
-    chore_fn *work;
-    chore_fn *done; /* NULL: chore_free was called */
     void *user;
 };
 
@@ -64,28 +53,25 @@ on_stop(uv_poll_t *handle, int status, int events)
     (void)events;
     loop->is_stopped = true;
     uv_poll_stop(handle); /* the stopped call empties it, later */
-    uv_stop(&loop->uv);
 }
 
 struct handle_loop *
 handle_loop_new(int stop_fd)
 {
+    static const struct loop_calls none;
     struct handle_loop *loop = calloc(1, sizeof(*loop));
 
     if (!loop)
         return NULL;
-    if (uv_loop_init(&loop->uv)) {
-        free(loop);
-        return NULL;
-    }
-    if (uv_poll_init(&loop->uv, &loop->stop, stop_fd)) {
-        uv_loop_close(&loop->uv);
+    loop->loop = loop_new(&none, NULL);
+    if (!loop->loop ||
+        uv_poll_init(loop_uv(loop->loop), &loop->stop, stop_fd)) {
+        loop_free(loop->loop);
         free(loop);
         return NULL;
     }
     loop->stop.data = loop;
     uv_poll_start(&loop->stop, UV_READABLE, on_stop);
-    uv_unref((uv_handle_t *)&loop->stop);
     loop->is_new = true;
     return loop;
 }
@@ -96,34 +82,33 @@ handle_loop_free(struct handle_loop *loop)
     if (!loop)
         return;
     uv_close((uv_handle_t *)&loop->stop, NULL);
-    uv_run(&loop->uv, UV_RUN_DEFAULT); /* runs the close callbacks */
-    uv_loop_close(&loop->uv);
+    loop_free(loop->loop);
     free(loop);
+}
+
+struct loop *
+handle_loop_base(struct handle_loop *loop)
+{
+    return loop->loop;
 }
 
 int
 handle_loop_fd(const struct handle_loop *loop)
 {
-    return uv_backend_fd(&loop->uv);
+    return loop_fd(loop->loop);
 }
 
 int
 handle_loop_timeout_ms(const struct handle_loop *loop)
 {
-    if (loop->is_new)
-        return 0;
-    if (!uv_loop_alive(&loop->uv))
-        return -1;
-    /* libuv's time is that of its last turn. */
-    uv_update_time((uv_loop_t *)&loop->uv);
-    return uv_backend_timeout(&loop->uv);
+    return loop->is_new ? 0 : loop_timeout_ms(loop->loop);
 }
 
 /* Turns once. OpenSSL's writes to sockets raise SIGPIPE if the other side is
  * gone. The signals are the program's: the turn blocks SIGPIPE, and takes one
  * away that was not pending before. */
 static void
-turn(struct handle_loop *loop, uv_run_mode mode)
+turn_once(struct handle_loop *loop, bool may_wait)
 {
     static const struct timespec at_once = {0, 0};
     sigset_t pipe_only, before, pending;
@@ -135,15 +120,10 @@ turn(struct handle_loop *loop, uv_run_mode mode)
     was_pending = sigismember(&pending, SIGPIPE) == 1;
     pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
 
-    /* Without a live handle libuv would look at no descriptor, and not wait:
-     * the one of the stop counts while it turns. */
-    uv_ref((uv_handle_t *)&loop->stop);
     loop->is_turning = true;
-    loop->n_timers = 0;
     loop->is_new = false;
-    uv_run(&loop->uv, mode);
+    loop_turn(loop->loop, may_wait);
     loop->is_turning = false;
-    uv_unref((uv_handle_t *)&loop->stop);
 
     if (!was_pending)
         while (sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
@@ -154,7 +134,7 @@ turn(struct handle_loop *loop, uv_run_mode mode)
 /* Begins to turn: hears of stops from now on. One that came before is heard in
  * the first turn. */
 static enum status
-begin(struct handle_loop *loop)
+begin_turning(struct handle_loop *loop)
 {
     if (loop->is_turning)
         return STATUS_INVALID;
@@ -166,38 +146,30 @@ begin(struct handle_loop *loop)
 enum status
 handle_loop_service(struct handle_loop *loop)
 {
-    if (begin(loop))
+    if (begin_turning(loop))
         return STATUS_INVALID;
-    turn(loop, UV_RUN_NOWAIT);
+    turn_once(loop, false);
     return loop->is_stopped ? STATUS_STOPPED : STATUS_OK;
 }
 
 enum status
 handle_loop_until(struct handle_loop *loop, const bool *is_over)
 {
-    if (begin(loop))
+    if (begin_turning(loop))
         return STATUS_INVALID;
     while (!*is_over && !loop->is_stopped)
-        turn(loop, UV_RUN_ONCE);
+        turn_once(loop, true);
     return *is_over ? STATUS_OK : STATUS_STOPPED;
 }
 
 /* Timers */
 
 static void
-on_timer(uv_timer_t *handle)
+on_alarm(struct alarm *alarm)
 {
-    struct timer *timer = handle->data;
-    struct handle_loop *loop = timer->loop;
+    struct timer *timer = list_entry(alarm, struct timer, alarm);
 
-    /* A turn calls timers first and then waits for descriptors, perhaps for
-     * ever. This timer may be the awaited event: then it must not wait. */
-    uv_stop(handle->loop);
-    if (loop->n_timers++ == 0)
-        loop->timers_ns = uv_hrtime();
-    loop->is_in_timer = true;
     timer->fn(timer->user); /* it may free the timer */
-    loop->is_in_timer = false;
 }
 
 struct timer *
@@ -207,18 +179,11 @@ timer_new(struct handle_loop *loop, timer_fn *fn, void *user)
 
     if (!timer)
         return NULL;
-    uv_timer_init(&loop->uv, &timer->uv);
-    timer->uv.data = timer;
-    timer->loop = loop;
+    timer->alarm.ring = on_alarm;
+    timer->loop = loop->loop;
     timer->fn = fn;
     timer->user = user;
     return timer;
-}
-
-static void
-on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
 }
 
 void
@@ -226,36 +191,23 @@ timer_free(struct timer *timer)
 {
     if (!timer)
         return;
-    timer->loop->is_new = true;
-    uv_close((uv_handle_t *)&timer->uv, on_closed);
+    timer_stop(timer);
+    free(timer);
 }
 
-/* libuv counts from the beginning of the turn: work in between would make the
- * timer too early. */
 void
 timer_start(struct timer *timer, uint64_t ms)
 {
-    uv_loop_t *uv = &timer->loop->uv;
-    uint64_t now_ns = uv_hrtime();
-
-    /* libuv calls timers until none is due. A timer that restarts itself would
-     * keep libuv from looking at sockets and at the stop. So after a while the
-     * time stands still for this turn, and new timers are due in the next. */
-    if (timer->loop->is_in_timer && timer->loop->n_timers > TIMERS_MOST &&
-        now_ns - timer->loop->timers_ns > TIMERS_MOST_NS) {
-        uint64_t late_ms = now_ns / 1000000 - uv_now(uv);
-
-        ms += late_ms > 0 && late_ms < INT64_MAX ? late_ms : 1;
-    } else {
-        uv_update_time(uv);
-    }
-    uv_timer_start(&timer->uv, on_timer, ms, 0);
+    if (ms > TIMER_MAX_MS)
+        ms = TIMER_MAX_MS;
+    loop_set_alarm(timer->loop, &timer->alarm,
+                   clock_steady_us() + (int64_t)ms * 1000);
 }
 
 void
 timer_stop(struct timer *timer)
 {
-    uv_timer_stop(&timer->uv);
+    loop_clear_alarm(timer->loop, &timer->alarm);
 }
 
 /* Descriptors */
@@ -281,7 +233,7 @@ descriptor_new(struct handle_loop *loop, int fd, descriptor_fn *fn, void *user)
 {
     struct descriptor *descriptor = calloc(1, sizeof(*descriptor));
 
-    if (!descriptor || uv_poll_init(&loop->uv, &descriptor->uv, fd)) {
+    if (!descriptor || uv_poll_init(loop_uv(loop->loop), &descriptor->uv, fd)) {
         free(descriptor);
         return NULL;
     }
@@ -305,6 +257,12 @@ descriptor_set(struct descriptor *descriptor, int events)
         uv_poll_stop(&descriptor->uv);
 }
 
+static void
+on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
 void
 descriptor_free(struct descriptor *descriptor)
 {
@@ -312,57 +270,4 @@ descriptor_free(struct descriptor *descriptor)
         return;
     descriptor->loop->is_new = true;
     uv_close((uv_handle_t *)&descriptor->uv, on_closed);
-}
-
-/* Chores */
-
-static void
-on_other_thread(uv_work_t *work)
-{
-    struct chore *chore = work->data;
-
-    chore->work(chore->user);
-    uv_sem_post(&chore->end);
-}
-
-/* Also called after chore_free: only here libuv gives the memory back. */
-static void
-on_worked(uv_work_t *work, int status)
-{
-    struct chore *chore = work->data;
-
-    (void)status; /* UV_ECANCELED: by chore_free */
-    if (chore->done)
-        chore->done(chore->user);
-    uv_sem_destroy(&chore->end);
-    free(chore);
-}
-
-struct chore *
-chore_start(struct handle_loop *loop, chore_fn *work, chore_fn *done,
-            void *user)
-{
-    struct chore *chore = calloc(1, sizeof(*chore));
-
-    if (!chore)
-        return NULL;
-    *chore = (struct chore){.work = work, .done = done, .user = user};
-    chore->uv.data = chore;
-    if (uv_sem_init(&chore->end, 0)) {
-        free(chore);
-        return NULL;
-    }
-    loop->is_new = true;
-    uv_queue_work(&loop->uv, &chore->uv, on_other_thread, on_worked);
-    return chore;
-}
-
-void
-chore_free(struct chore *chore)
-{
-    if (!chore)
-        return;
-    if (uv_cancel((uv_req_t *)&chore->uv))
-        uv_sem_wait(&chore->end);
-    chore->done = NULL;
 }

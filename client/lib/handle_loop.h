@@ -1,10 +1,9 @@
 /*
  * handle_loop.h - runs the events of a handle, one after the other: timers,
- * descriptors and chores, on a private libuv loop. Only handle_loop.c knows
- * that it is libuv.
+ * descriptors and jobs (base/loop.h), until the handle is stopped.
  *
  * Threads: a loop and all on it belong to the thread that turns it. Only a
- * chore's work runs elsewhere.
+ * job's work runs elsewhere.
  *
  * Callbacks may free their own object, and anything else on the loop: the loop
  * never calls back for a freed one.
@@ -18,6 +17,7 @@
 #include "proto/status.h"
 
 struct handle_loop;
+struct loop;
 
 /* `stop_fd` becomes readable when the loop has to return. NULL: no memory, or
  * no descriptors. */
@@ -25,6 +25,10 @@ struct handle_loop *handle_loop_new(int stop_fd);
 
 /* Free all timers and descriptors before. NULL is allowed. */
 void handle_loop_free(struct handle_loop *loop);
+
+/* For jobs: libuv's pool, which the whole process shares, has four threads,
+ * unless UV_THREADPOOL_SIZE says otherwise. */
+struct loop *handle_loop_base(struct handle_loop *loop);
 
 int handle_loop_fd(const struct handle_loop *loop);
 int handle_loop_timeout_ms(const struct handle_loop *loop);
@@ -46,8 +50,7 @@ typedef void timer_fn(void *user);
 struct timer *timer_new(struct handle_loop *loop, timer_fn *fn, void *user);
 void timer_free(struct timer *timer); /* NULL is allowed */
 
-/* Calls back after `ms`; 0: soon, in this turn if a timer's callback starts it.
- * Replaces an earlier start. */
+/* Calls back after `ms`; 0: soon. Replaces an earlier start. */
 void timer_start(struct timer *timer, uint64_t ms);
 void timer_stop(struct timer *timer);
 
@@ -66,20 +69,5 @@ void descriptor_set(struct descriptor *descriptor,
 
 /* Call it before closing the descriptor. NULL is allowed. */
 void descriptor_free(struct descriptor *descriptor);
-
-/* Chores: blocking work, on another thread of libuv's pool, which the whole
- * process shares (four, unless UV_THREADPOOL_SIZE says otherwise). */
-
-struct chore;
-typedef void chore_fn(void *user);
-
-/* Runs `work` on the other thread, then `done` on the loop, which sees all that
- * `work` wrote; frees the chore before it calls `done`. NULL: no memory. */
-struct chore *chore_start(struct handle_loop *loop, chore_fn *work,
-                          chore_fn *done, void *user);
-
-/* Waits until `work` has returned, unless it has not begun: then it never runs.
- * Does not call `done`. NULL is allowed. */
-void chore_free(struct chore *chore);
 
 #endif

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "base/loop.h"
 #include "client/lib/handle_loop.h"
 #include "client/mirror/directory_list.h"
 #include "client/mirror/mirror.h"
@@ -56,7 +58,7 @@ enum step { IDLE, FILES, DIRECTORIES };
 
 struct thread {
     struct file_commit *group;
-    struct chore *chore; /* NULL: it does not run */
+    struct job job;
 };
 
 struct file_commit {
@@ -71,7 +73,7 @@ struct file_commit {
     /* The step under way, and its shares: items or directories. The loop's
      * thread writes them while no other runs, but for `next`, which gives each
      * share to one thread, and `why`, under the lock. The loop sees the items
-     * that threads wrote when their chores are done. */
+     * that threads wrote when their jobs are done. */
     enum step step;
     size_t n_shares;
     atomic_size_t next;
@@ -226,54 +228,48 @@ do_shares(struct file_commit *g)
 static void step_over(struct file_commit *g);
 
 static void
-on_thread_done(void *user)
+on_thread_done(struct job *job)
 {
-    struct thread *thread = user;
-    struct file_commit *g = thread->group;
+    struct file_commit *g = list_entry(job, struct thread, job)->group;
 
-    thread->chore = NULL;
     g->n_running--;
     if (g->n_running == 0 && !g->m->is_over)
         step_over(g);
 }
 
 static void
-work_on_shares(void *user)
+work_on_shares(struct job *job)
 {
-    struct thread *thread = user;
-
-    do_shares(thread->group);
+    do_shares(list_entry(job, struct thread, job)->group);
 }
 
-/* If no thread can start, the loop's thread does the shares. */
+/* Without memory loop_work does the shares itself and calls on_thread_done: the
+ * step stays open until all threads have started. */
 static void
 begin_step(struct file_commit *g, enum step step, size_t n_shares)
 {
     g->step = step;
     g->n_shares = n_shares;
     atomic_store(&g->next, 0);
+    g->n_running = 1;
     for (unsigned i = 0; i < THREADS && i < n_shares; i++) {
         struct thread *thread = &g->threads[i];
 
         thread->group = g;
-        thread->chore = chore_start(g->m->client->loop, work_on_shares,
-                                    on_thread_done, thread);
-        g->n_running += thread->chore != NULL;
+        thread->job = (struct job){work_on_shares, on_thread_done, NULL};
+        g->n_running++;
+        loop_work(handle_loop_base(g->m->client->loop), &thread->job);
     }
-    if (g->n_running > 0)
-        return;
-    do_shares(g);
-    step_over(g);
+    if (--g->n_running == 0)
+        step_over(g);
 }
 
 /* Frees the threads of a step; their shares are done. */
 static void
 end_threads(struct file_commit *g)
 {
-    for (unsigned i = 0; i < THREADS; i++) {
-        chore_free(g->threads[i].chore);
-        g->threads[i].chore = NULL;
-    }
+    for (unsigned i = 0; i < THREADS; i++)
+        loop_drop_job(&g->threads[i].job);
     g->n_running = 0;
 }
 
@@ -519,7 +515,7 @@ file_commit_free(struct file_commit *g)
 {
     if (!g)
         return;
-    /* Chores still use the items that are freed below. */
+    /* Jobs still use the items that are freed below. */
     atomic_store(&g->next, g->n_shares);
     end_threads(g);
     free_items(&g->gathered);

@@ -1,10 +1,10 @@
 /*
- * loop_test.c - what happens on a handle, one thing after the other.
+ * handle_loop_test.c - what happens on a handle, one thing after the other.
+ * Jobs: tests/unit/base/loop_test.c.
  */
 #include "client/lib/handle_loop.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -254,64 +254,6 @@ TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
     assert_ptr_equal(now.sa_handler, on_pipe);
     raise(SIGPIPE);
     assert_int_equal(n_pipes, 1);
-}
-
-/* A chore, and where it was done. */
-struct errand {
-    pthread_t thread;
-    bool is_worked; /* not atomic: the loop sees it when the job is done */
-    bool is_done;
-};
-
-static void
-work(void *user)
-{
-    struct errand *e = user;
-
-    e->thread = pthread_self();
-    e->is_worked = true;
-}
-
-static void
-done(void *user)
-{
-    struct errand *e = user;
-
-    e->is_done = true;
-    s.is_over = true;
-}
-
-TEST(a_chore_is_done_on_another_thread_and_told_on_the_loop)
-{
-    struct errand e = {.is_done = false};
-
-    assert_non_null(chore_start(s.loop, work, done, &e));
-    assert_false(e.is_done);
-    assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_OK);
-    assert_true(e.is_worked);
-    assert_true(e.is_done);
-    assert_false(pthread_equal(e.thread, pthread_self()));
-}
-
-TEST(whoever_frees_a_chore_waits_for_it_and_hears_no_more)
-{
-    struct errand errands[40];
-
-    for (unsigned i = 0; i < 40; i++) {
-        struct chore *chore;
-
-        errands[i] = (struct errand){.is_done = false};
-        chore = chore_start(s.loop, work, done, &errands[i]);
-        assert_non_null(chore);
-        chore_free(chore);
-        errands[i].is_worked = false; /* nobody writes it any more */
-    }
-    while (handle_loop_timeout_ms(s.loop) == 0)
-        assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
-    for (unsigned i = 0; i < 40; i++) {
-        assert_false(errands[i].is_worked);
-        assert_false(errands[i].is_done);
-    }
 }
 
 static void
