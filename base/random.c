@@ -18,3 +18,13 @@ random_hex(char *to, size_t size)
     to[size - 1] = '\0';
     return true;
 }
+
+uint32_t
+random_u32(void)
+{
+    uint32_t n;
+
+    return getrandom(&n, sizeof(n), GRND_NONBLOCK) == sizeof(n)
+               ? n
+               : UINT32_MAX / 2;
+}

@@ -1,16 +1,21 @@
 /*
- * random.h - random names that nobody can guess, from the kernel.
+ * random.h - random names and numbers, from the kernel.
  */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/status.h"
 
 /* Writes `size` - 1 lower-case hexadecimal digits and a NUL. False: the kernel
  * has no random numbers, errno says why. */
 MUST_CHECK bool random_hex(char *to, size_t size);
+
+/* Returns a random number that need be no secret, for pauses. If the kernel has
+ * none it is the middle, UINT32_MAX / 2. Never blocks. */
+uint32_t random_u32(void);
 
 #endif

@@ -1,6 +1,6 @@
 #include "client/lib/pause.h"
 
-#include <sys/random.h>
+#include "base/random.h"
 
 /* Longest that a server may ask us to stay away, in seconds. */
 #define ASKED_MOST_S 3600
@@ -8,11 +8,7 @@
 unsigned
 pause_chance(unsigned below)
 {
-    unsigned n = 0;
-
-    if (getrandom(&n, sizeof(n), GRND_NONBLOCK) != sizeof(n))
-        n = 0;
-    return n % below;
+    return random_u32() % below;
 }
 
 unsigned

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/random.h"
 
-#define PAUSE_FIRST_MS 500
-#define PAUSE_MAX_MS   60000
+#define PAUSE_FIRST_US 500000
+#define PAUSE_MAX_US   60000000
 
 /* Longest pause that a broker may ask for. */
 #define PAUSE_ASKED_MAX_S 3600
@@ -201,14 +203,13 @@ is_passing(enum td_status rc, unsigned status)
     return rc == TD_UNREACHABLE || (rc == TD_REFUSED && status == 409);
 }
 
-/* Half of the pause is random, so that watches that lost their broker together
- * do not come back together. */
 static unsigned
-pause_of(unsigned *pause_ms, unsigned retry_after_s)
+pause_ms_after(unsigned failures, unsigned retry_after_s)
 {
-    unsigned ms = *pause_ms / 2 + (unsigned)(random() % (*pause_ms / 2 + 1));
+    static const struct backoff backoff = {PAUSE_FIRST_US, PAUSE_MAX_US};
+    unsigned ms =
+        (unsigned)(backoff_pause(&backoff, failures, random_u32()) / 1000);
 
-    *pause_ms = *pause_ms < PAUSE_MAX_MS / 2 ? *pause_ms * 2 : PAUSE_MAX_MS;
     if (retry_after_s > PAUSE_ASKED_MAX_S)
         retry_after_s = PAUSE_ASKED_MAX_S;
     return retry_after_s * 1000 > ms ? retry_after_s * 1000 : ms;
@@ -219,7 +220,7 @@ send_post(struct post_queue *outbox, const struct watch_db_post *post)
 {
     /* One attempt: this loop waits itself, and reads events meanwhile. */
     const struct td_publish_options how = {.key = post->key, .retry_ms = -1};
-    unsigned pause_ms = PAUSE_FIRST_MS;
+    unsigned failures = 0;
 
     for (;;) {
         struct td_receipt receipt;
@@ -241,7 +242,7 @@ send_post(struct post_queue *outbox, const struct watch_db_post *post)
             problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
             return POST_QUEUE_FAILED;
         }
-        ms = pause_of(&pause_ms, retry_after_s);
+        ms = pause_ms_after(++failures, retry_after_s);
         snprintf(text, sizeof(text), "%s; again in %.1f s",
                  td_problem(outbox->client), ms / 1000.0);
         outbox->on_warning(text, outbox->user);
