@@ -98,9 +98,10 @@ digest_check_add(struct digest_check *digests, struct slice bytes,
 {
     if (digests->length != LENGTH_NONE &&
         bytes.size > digests->length - digests->size)
-        return problem(why, STATUS_INVALID,
-                       "is longer than the %llu bytes that the source told",
-                       (unsigned long long)digests->length);
+        return problem(
+            why, STATUS_INVALID,
+            "is longer than the %llu bytes that the source announced",
+            (unsigned long long)digests->length);
     digests->size += bytes.size;
     for (size_t i = 0; i < N_ALGORITHMS; i++)
         if (digests->told[i].ctx &&
@@ -126,7 +127,7 @@ digest_check_end(struct digest_check *digests, struct problem *why)
 {
     if (digests->length != LENGTH_NONE && digests->size != digests->length)
         return problem(why, STATUS_INVALID,
-                       "has %llu bytes, the source told %llu",
+                       "has %llu bytes, the source announced %llu",
                        (unsigned long long)digests->size,
                        (unsigned long long)digests->length);
     for (size_t i = 0; i < N_ALGORITHMS; i++) {
@@ -145,7 +146,8 @@ digest_check_end(struct digest_check *digests, struct problem *why)
             continue;
         write_hex(is, bytes, size);
         if (strcasecmp(is, told->digits) != 0)
-            return problem(why, STATUS_INVALID, "%s is %s, the source told %s",
+            return problem(why, STATUS_INVALID,
+                           "%s is %s, the source announced %s",
                            algorithms[i].name, is, told->digits);
     }
     return STATUS_OK;

@@ -207,9 +207,9 @@ static enum status
 take_resource(struct entry *entry, struct problem *why)
 {
     if (entry->has_kind)
-        return problem(why, STATUS_INVALID,
-                       "change: of a resource is told what it is, not what "
-                       "happened to it");
+        return problem(
+            why, STATUS_INVALID,
+            "change: a list of resources names their state, not changes");
     if (entry->change.datetime_us != DATETIME_NONE)
         return problem(why, STATUS_INVALID,
                        "datetime: is of a change, not of a resource");

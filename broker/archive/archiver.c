@@ -48,7 +48,8 @@ purge_some(struct chore *chore)
     contents_unshut(a->contents);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
-             "what was removed is still on the disk, and will be tried again",
+             "removed files are still on the disk; the broker tries again to "
+             "delete them",
              diag_text("error", why.text));
     return !rc && !is_done;
 }

@@ -265,7 +265,8 @@ on_answer(struct call *call)
         on_other_status(f);
     } else if (call->is_cut && f->length == call->max_taken) {
         problem_set(&f->why,
-                    "it is longer than the %" PRIu64 " bytes that were told",
+                    "it is longer than the %" PRIu64
+                    " bytes that were announced",
                     f->length);
         end(f, FETCH_HOPELESS, FETCH_DIFFERS);
     } else if (call->is_cut) {

@@ -209,8 +209,8 @@ fit(struct set *set, struct content *content, const struct head *head,
     if (at->seq < head->earliest || at->seq > head->last) {
         is_new = true;
         DIAG(DIAG_INFO, "archive",
-             "of a set content is kept from here on: of what its log no longer "
-             "tells nothing is known",
+             "a set keeps content from now on; resources older than its log "
+             "are unknown",
              diag_text("set", set->name),
              diag_number("from", head->earliest + 1));
         rc = content_begin(content, head->earliest, why);
@@ -369,7 +369,7 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
     }
     if (s.n_gone > 0)
         DIAG(DIAG_INFO, "archive",
-             "files were removed that no entry of a set tells of",
+             "files without an entry in their set were deleted",
              diag_text("set", set->name), diag_number("files", s.n_gone));
     return rc;
 }
@@ -402,7 +402,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     if (!rc) {
         note_none(set);
         DIAG(DIAG_INFO, "archive",
-             "a set keeps no content any more: what it had is gone",
+             "a set keeps no content any more: its content was deleted",
              diag_text("set", set->name));
     }
     return rc;
@@ -448,7 +448,7 @@ is_to_be_cleared(struct set *set)
     if (set->notes->content.off_us == 0) {
         set->notes->content.off_us = now_us;
         DIAG(DIAG_WARNING, "archive",
-             "a set keeps no content any more: what it has is going to go",
+             "a set keeps no content any more: its content will be deleted",
              diag_text("set", set->name),
              diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
     }

@@ -222,10 +222,10 @@ hold(struct renewal *r, struct set *set, struct problem *why)
     at = resources_at(resources);
     if (!at->is_whole)
         return problem(why, STATUS_GONE,
-                       "what the set %s was before entry %" PRIu64
-                       " its log no longer tells: it has no Resource List "
-                       "before its source tells all resources anew",
-                       set->name, at->began + 1);
+                       "the log of the set %s begins after entry %" PRIu64
+                       ": the set gets a Resource List when its source puts "
+                       "all resources again",
+                       set->name, at->began);
     log_health(registry_log(r->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");

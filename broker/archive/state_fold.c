@@ -94,8 +94,8 @@ fit(struct set *set, struct resources *r, const struct head *head,
         return rc;
     if (is_new && !resources_at(r)->is_whole)
         DIAG(DIAG_ERROR, "archive",
-             "the state of a set is not whole: of what its log no longer tells "
-             "it knows nothing",
+             "the state of a set is incomplete: its log no longer has the "
+             "earlier changes",
              diag_text("set", set->name),
              diag_number("before", head->earliest + 1));
     note(set, r);
@@ -223,7 +223,8 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
         rc = resources_keep(state, why);
     if (!was_whole && resources_at(state)->is_whole)
         DIAG(DIAG_INFO, "archive",
-             "the state of a set is whole again: its source has told all",
+             "the state of a set is complete again: its source has put all "
+             "resources",
              diag_text("set", set->name));
     note(set, state);
     *is_more = set->notes->fold.seq < head.last;

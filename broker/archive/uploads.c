@@ -67,11 +67,11 @@ uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
     pthread_mutex_lock(&u->mutex);
     if (is_at_work(u, name)) {
         rc = problem(why, STATUS_RUNNING,
-                     "the resources of \"%s\" are being told already",
+                     "another request puts the resources of \"%s\" already",
                      problem_quote(name).text);
     } else if (u->n >= UPLOADS_MAX) {
         rc = problem(why, STATUS_BUSY,
-                     "the resources of %u sets are being told already", u->n);
+                     "requests put the resources of %u sets already", u->n);
     } else {
         *upload = add(u, name);
         if (!*upload)
@@ -92,8 +92,8 @@ uploads_give_up(struct uploads *u, struct upload *upload)
 /* The end of the process: complete uploads stay on the disk. */
 static const struct upload_outcome ending = {
     .status = STATUS_STOPPED,
-    .why = {"the broker is ending; what was told is gone on with at its next "
-            "start",
+    .why = {"the broker is ending; it continues with these resources at its "
+            "next start",
             0, 0},
 };
 
@@ -152,11 +152,11 @@ tell(const struct upload *upload, const struct upload_outcome *o)
 {
     if (o->status)
         DIAG(DIAG_WARNING, "archive",
-             "the resources of a set that its source told were not taken over",
+             "the resources that a source put were not applied",
              diag_text("set", upload->name), diag_text("error", o->why.text));
     else
         DIAG(DIAG_INFO, "archive",
-             "a set has the resources that its source told",
+             "the resources that a source put were applied",
              diag_text("set", upload->name),
              diag_number("created", o->counts.created),
              diag_number("updated", o->counts.updated),
@@ -284,7 +284,7 @@ on_left(const char *name, void *user)
         return; /* the next start finds it */
     upload->is_whole = true;
     DIAG(DIAG_INFO, "archive",
-         "the resources of a set that its source had told are taken up again",
+         "the broker continues with the resources that a source put",
          diag_text("set", name));
 }
 

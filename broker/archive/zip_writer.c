@@ -345,7 +345,7 @@ enum status
 zip_writer_add(struct zip_writer *p, struct slice bytes, struct problem *why)
 {
     if (bytes.size > p->left)
-        return problem(why, STATUS_INVALID, "%s of %s is longer than was told",
+        return problem(why, STATUS_INVALID, "%s of %s is longer than announced",
                        p->member, p->file.name);
     p->left -= bytes.size;
     return check(p,
@@ -407,7 +407,8 @@ check_source(struct zip_writer *p, struct problem *why)
         return problem_memory(why);
     if (read(p->source_fd, &more, 1) > 0)
         return problem(why, STATUS_INVALID,
-                       "the content for %s is longer than was told", p->member);
+                       "the content for %s is longer than announced",
+                       p->member);
     if (!memcmp(found.bytes, p->digest.bytes, DIGEST_SIZE))
         return STATUS_OK;
     digest_write(text, &p->digest);

@@ -60,12 +60,12 @@ static const struct {
          "reads with as many filters as one client may have (try "
          "again later, or pull)",
          "",
-         "all clients read with as many filters as there is "
-         "room for: try again later, or pull"},
-    [CLIENT_UPLOADS] = {"uploads",
-                        "tells the resources of as many sets as one client may "
-                        "at a time",
-                        "", "the resources of too many sets are being told"},
+         "all clients together use as many filters as there is room for: try "
+         "again later, or pull"},
+    [CLIENT_UPLOADS] =
+        {"uploads",
+         "puts the resources of as many sets as one client may at a time", "",
+         "requests put the resources of too many sets at a time"},
 };
 
 /* The table */

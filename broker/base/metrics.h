@@ -71,7 +71,7 @@ enum metric_kind {
         "tidings_uploads_rejected_total", \
         "Whole states that were refused, by the status of the answer") \
     ROW(UPLOADS_AT_WORK, GAUGE, LABEL_NONE, "tidings_uploads_at_work", \
-        "Whole states that arrive, are compared, or are told") \
+        "PUT requests for all resources of a set that are at work") \
     ROW(INGEST, GAUGE, LABEL_NONE, "tidings_ingest_bytes", \
         "Memory that posts at work hold") \
     ROW(INGEST_LIMIT, GAUGE, LABEL_NONE, "tidings_ingest_limit_bytes", \
@@ -114,7 +114,7 @@ enum metric_kind {
     ROW(FETCHES, GAUGE, LABEL_NONE, "tidings_fetches", \
         "Fetches of content that are under way, or wait for a connection") \
     ROW(FETCHED, COUNTER, LABEL_NONE, "tidings_fetched_total", \
-        "Fetches whose bytes were what was told, and are kept") \
+        "Fetches whose bytes agreed with the change and were stored") \
     ROW(FETCHED_BYTES, COUNTER, LABEL_NONE, "tidings_fetched_bytes_total", \
         "Bytes of these") \
     ROW(FETCHES_FAILED, COUNTER, LABEL_REASON, \
@@ -182,7 +182,7 @@ enum metric_kind {
         "Messages that the MQTT broker refused") \
     ROW(MQTT_LEFT_OUT, COUNTER, LABEL_NONE, \
         "tidings_mqtt_left_out_entries_total", \
-        "Entries that bridges could not tell of: too large for a packet, or " \
+        "Entries that bridges could not send: too large for a packet, or " \
         "no longer retained") \
     ROW(MQTT_IN_FLIGHT, GAUGE, LABEL_NONE, "tidings_mqtt_in_flight", \
         "Messages that are published and not acknowledged") \

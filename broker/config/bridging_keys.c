@@ -347,17 +347,17 @@ static const struct option rows[] = {
     {"prefix", "TOPIC", OWN(read_prefix), "tidings",
      "our topics begin with it: TOPIC/SET/notifications, TOPIC/status"},
     {"out", "SET,...", OWN(read_out), NULL,
-     "sets that the MQTT broker is told of; * is all; may be there more than "
-     "once"},
+     "sets whose changes the MQTT broker gets; * is all; may be given more "
+     "than once"},
     {"begin", "now|start", EITHER(begins_at_start), "now",
-     "a set that is older than the bridge is told of from now on, or from the "
-     "start of what is kept of it"},
+     "where a set that is older than the bridge begins: with its next change, "
+     "or with its first retained one"},
     {"qos", "0|1|2", CHOICE(qos, int, 0), "1", "of what goes out"},
     {"form", "json|xml", CHOICE(form, enum bridge_form, BRIDGE_JSON), "json",
      "of what goes out"},
     {"publish", "notifications|changes|both",
      CHOICE(publish, unsigned, BRIDGE_NOTIFICATIONS), "notifications",
-     "a message for what was committed together, or for each change"},
+     "a message for all changes of a commit, or for each change"},
     {"public-url", "URL", OWN(read_public_url), NULL,
      "what documents call the MQTT broker; url if not given; none: they do not "
      "name it"},

@@ -101,8 +101,7 @@ static const struct option rows[] = {
     {"max-body", "BYTES", BYTES(max_body, KIB, GIB), "50M",
      "largest body of a request, also when inflated"},
     {"max-resources-body", "BYTES", BYTES(max_resources_body, KIB, 1024 * GIB),
-     "4G",
-     "largest body that tells all resources of a set, also when inflated"},
+     "4G", "largest body of PUT resources, also when inflated"},
     {"max-content", "BYTES", BYTES(max_content, KIB, 1024 * GIB), "4G",
      "largest body of a post that brings the content of its changes along, and "
      "largest content that is fetched"},
@@ -204,8 +203,9 @@ static const struct option rows[] = {
      "content that could not be fetched so often is given up"},
 
     {"mqtt", "URL", OWN(read_mqtt), NULL,
-     "tell an MQTT broker of all sets: mqtt://HOST[:PORT], or mqtts:// for "
-     "TLS; for more, give a section [mqtt NAME] of the file instead"},
+     "send the changes of all sets to an MQTT broker: mqtt://HOST[:PORT], or "
+     "mqtts:// for TLS; for more, give a section [mqtt NAME] of the file "
+     "instead"},
 
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},

@@ -157,7 +157,8 @@ skip_to(struct subscription *s, uint64_t earliest)
     if (earliest > start) {
         count_skipped(s, earliest - start);
         DIAG(DIAG_WARNING, "hub",
-             "a subscription was behind what is retained and is moved on",
+             "a subscription was behind the retained changes and continues "
+             "after the gap",
              diag_number("id", s->id),
              diag_text("callback", websub_origin(slice_of(s->callback)).text),
              diag_number("after", s->after), diag_number("to", earliest));

@@ -75,8 +75,7 @@ answer_intake(struct intake *in)
 {
     if (!in->command) {
         if (in->status)
-            diag(DIAG_WARNING, "hub",
-                 "what was fetched from %s is not taken in: %s",
+            diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",
                  in->source->url, in->why.text);
     } else if (in->target.relay) {
         in->command->status = in->status;

@@ -215,7 +215,8 @@ on_ended(struct hub_db_hook *hook, bool is_kept)
 
         list_remove(node);
         if (!is_kept && !s->is_fetching && !try_again(s))
-            diag(DIAG_WARNING, "hub", "%s is not fetched: it cannot be kept",
+            diag(DIAG_WARNING, "hub",
+                 "%s is not fetched: the broker cannot store the document",
                  s->url);
     }
 }

@@ -198,9 +198,9 @@ judge_post(struct log_thread *t, struct post *post, uint64_t room)
     if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
         return IDEMPOTENCY_NEW;
     if (post->line && post->line->is_broken) {
-        post->status = problem(&post->why, STATUS_BUSY,
-                               "a post before it was not kept, and is to be "
-                               "kept first");
+        post->status =
+            problem(&post->why, STATUS_BUSY,
+                    "an earlier post that must come first was not committed");
         return IDEMPOTENCY_SETTLED;
     }
     if (post->key.size > 0)

@@ -322,7 +322,7 @@ set_properties(const struct mqtt *mqtt, struct mosquitto *client,
         error = error == MOSQ_ERR_INVAL ? 0 : error ? error : MOSQ_ERR_UNKNOWN;
     }
     mosquitto_property_free_all(&properties);
-    return status_of(error, "the MQTT session cannot be kept", why);
+    return status_of(error, "the MQTT session cannot be stored", why);
 }
 
 enum status

@@ -18,12 +18,11 @@ refuse_content(struct slice set_name, const struct digest *digest,
     char text[DIGEST_TEXT_SIZE];
 
     digest_write(text, digest);
-    problem_set(why,
-                "the set \"%.*s\" keeps content inline, and has no bytes with "
-                "the %.*s that is told of \"%s\": post them with a change, "
-                "as multipart/related",
-                SLICE_ARG(set_name), DIGEST_TEXT_SIZE, text,
-                problem_quote(loc).text);
+    problem_set(
+        why,
+        "the set \"%.*s\" keeps content inline, and has no bytes with the %.*s "
+        "of \"%s\": post them with a change, as multipart/related",
+        SLICE_ARG(set_name), DIGEST_TEXT_SIZE, text, problem_quote(loc).text);
     if (why)
         why->entry = entry;
     return STATUS_INVALID;
@@ -168,9 +167,9 @@ content_check_digest(struct slice set_name, const struct change *change,
     if (hash_find_sha256(change->hash, digest))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
-                   "the set \"%.*s\" keeps content inline: tell the sha-256 of "
-                   "\"%s\", whose bytes it has, or post them with a change, as "
-                   "multipart/related",
+                   "the set \"%.*s\" keeps content inline: give the sha-256 of "
+                   "\"%s\" if the set has the bytes, or post them with a "
+                   "change, as multipart/related",
                    SLICE_ARG(set_name), problem_quote(change->loc).text);
 }
 

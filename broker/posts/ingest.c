@@ -102,7 +102,7 @@ add_told(struct ingest *in, const struct change *change, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "the set \"%.*s\" keeps content inline: post the bytes "
                        "of \"%s\" with the change, as multipart/related, or "
-                       "tell the sha-256 of bytes that it has",
+                       "give the sha-256 of bytes that it has",
                        SLICE_ARG(in->set_name),
                        problem_quote(change->loc).text);
     buf_add(&in->told, &told, sizeof(told));

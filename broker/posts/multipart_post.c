@@ -104,8 +104,8 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
     c->format = format_of(type);
     if (!rc && told.size > 0 && format_of(told) != c->format)
         rc = problem(why, STATUS_MALFORMED,
-                     "part 1 is \"%s\", but the Content-Type of the whole "
-                     "tells the type \"%s\" for it",
+                     "part 1 is \"%s\", but the Content-Type of the request "
+                     "gives it the type \"%s\"",
                      problem_quote(type).text, problem_quote(told).text);
     c->is_root = true;
     return rc;
@@ -164,15 +164,16 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
     enum status rc;
 
     if (part->location.size == 0)
-        return problem(why, STATUS_INVALID,
-                       "part %" PRIu64 " has no Content-Location, which tells "
-                       "the loc of its entry",
-                       part->number);
+        return problem(
+            why, STATUS_INVALID,
+            "part %" PRIu64
+            " has no Content-Location, which names the loc of its entry",
+            part->number);
     e = multipart_entries_take(&c->list, part->location);
     if (!e)
         return problem(why, STATUS_INVALID,
-                       "part %" PRIu64 ": there are not so many created or "
-                       "updated entries with the loc \"%s\"",
+                       "part %" PRIu64
+                       ": fewer created or updated entries have the loc \"%s\"",
                        part->number, problem_quote(part->location).text);
     if (part->type.size > 0 && !is_media_type(part->type))
         return problem(why, STATUS_INVALID,
@@ -362,9 +363,8 @@ refuse_missing(const struct multipart_entry *e, struct problem *why)
                 "the content of \"%s\" is missing: no part has that "
                 "Content-Location, and %s",
                 problem_quote(e->loc).text,
-                e->hash.size > 0
-                    ? "the set has no bytes with the sha-256 that is told"
-                    : "no sha-256 of bytes is told that the set has");
+                e->hash.size > 0 ? "the set has no bytes with this sha-256"
+                                 : "no sha-256 of bytes that the set has");
     if (why)
         why->entry = e->entry;
     return STATUS_INVALID;

@@ -241,8 +241,9 @@ data_directory_remember_url(const char *dir, const char *url)
         goto out;
     if (last[0])
         diag(DIAG_WARNING, "sets",
-             "the public URL was %s and is %s now: what was closed under the "
-             "old one names it for ever, and is served under the new one",
+             "the public URL was %s and is %s now: lists that were closed "
+             "before name the old one for ever, and are served under the new "
+             "one",
              last, url);
     rc = write_line(dir_fd, url, &why);
 

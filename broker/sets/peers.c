@@ -147,8 +147,8 @@ peers_check_foreign(const struct peers *p, const char *public_url,
     for (unsigned i = 0; i < p->n_hubs; i++)
         if (peers_is_ours(slice_of(p->hubs[i]), public_url))
             return problem(why, STATUS_INVALID,
-                           "hubs: \"%s\" is this broker's own; its hub is told "
-                           "of every change anyway",
+                           "hubs: \"%s\" is this broker's own; its hub gets "
+                           "every change anyway",
                            problem_quote(slice_of(p->hubs[i])).text);
     return STATUS_OK;
 }

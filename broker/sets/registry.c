@@ -239,7 +239,8 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     }
     if (registry_claim_upstream(set->registry, set->name, settings->peers,
                                 &why))
-        diag(DIAG_WARNING, "sets", "%s takes nothing in: %s", set->name,
+        diag(DIAG_WARNING, "sets",
+             "the set %s gets no changes of its topic: %s", set->name,
              why.text);
     *limits = settings_limits(settings);
     registry_set_settings(set, settings);

@@ -267,7 +267,7 @@ content_fold(struct content *c, const struct batch *batch, uint64_t last,
                     batch->entries[seq - batch->first].stamp, seq);
     if (rc) {
         forget_gathered(c);
-        return problem(why, rc, "no memory for what is to be folded");
+        return problem(why, rc, "no memory to fold the entries");
     }
     c->seq = last;
     c->digest = batch_digest(batch, last);

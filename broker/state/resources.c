@@ -214,7 +214,7 @@ resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
     rc = gather(r, batch, last);
     if (rc) {
         forget_gathered(r);
-        return problem(why, rc, "no memory for what is to be folded");
+        return problem(why, rc, "no memory to fold the entries");
     }
     r->gathered.at.seq = last;
     r->gathered.at.us = batch_time(batch, last);

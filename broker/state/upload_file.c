@@ -187,7 +187,7 @@ struct upload_file {
     uint64_t n;
 };
 
-#define WHAT "keep what arrives"
+#define WHAT "store the upload"
 
 /* The file is worthless before it is complete: no journal, no fsync. */
 static const char *const settings[] = {
@@ -348,7 +348,7 @@ refuse_twice(struct upload_file *s, const struct block *b,
     if (!db_step(&s->db, s->find_key, &row, WHAT, why) && row)
         id = (uint64_t)sqlite3_column_int64(s->find_key, 0);
     sqlite3_reset(s->find_key);
-    problem_set(why, "loc: told already in entry %" PRIu64 ": \"%s\"", id,
+    problem_set(why, "loc: named already in entry %" PRIu64 ": \"%s\"", id,
                 problem_quote(loc).text);
     if (why)
         why->entry = k->id;

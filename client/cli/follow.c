@@ -288,8 +288,8 @@ run_follow(const struct arguments *arguments)
     if (code == EXIT_GOOD)
         code = f.code;
     if (code == EXIT_GONE && f.args.how.baseline == TD_NO_BASELINE)
-        say("--baseline gone tells all resources there are, and goes on from "
-            "there");
+        say("--baseline gone prints all resources of the source, and continues "
+            "from there");
 
     /* Keeps the handle until the process ends: a signal may still come. */
 out:

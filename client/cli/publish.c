@@ -39,7 +39,7 @@ enum {
 
 static const struct option_row options[] = {
     [OPTION_TYPE] = {"type", "xml|json|ndjson",
-                     "of FILE; else told by its name or its first character"},
+                     "of FILE; default: by its name or its first character"},
     [OPTION_CHANGE] = {"change", "KIND",
                        "created, updated or deleted; operands are LOCs"},
     [OPTION_LASTMOD] = {"lastmod", "TIME", "when the resource was modified"},
@@ -48,11 +48,11 @@ static const struct option_row options[] = {
     [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
                            "media type of its representation"},
     [OPTION_CONTENT] = {"content", "FILE",
-                        "its representation, to a set that keeps it inline"},
+                        "its bytes, for a set with content=inline"},
     [OPTION_KEY] = {"key", "KEY",
-                    "keeps repeats from being kept twice; else random"},
+                    "a repeat with it adds nothing; default: random"},
     [OPTION_RETRY] = {"retry", "SECONDS",
-                      "how long to go on without an answer; 60"},
+                      "how long to try again without an answer; 60"},
     [OPTION_FULL] = {"full", "FILE|URL",
                      "all resources: a list, Sitemap, index or NDJSON"},
     [OPTION_EVERY] = {"every", "TIME",
@@ -345,7 +345,7 @@ post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
     enum exit_code code;
 
     if (bytes == MAP_FAILED) {
-        say("cannot read what is to be posted: %s", strerror(errno));
+        say("cannot read the input: %s", strerror(errno));
         return EXIT_FAILED;
     }
     snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
@@ -411,9 +411,9 @@ post_file(const struct arguments *arguments)
     else if (arguments->options[OPTION_TYPE])
         code = bad_usage("--type is xml, json or ndjson");
     else
-        code = bad_usage("%s is neither XML nor JSON at first sight; "
-                         "--type tells",
-                         is_stdin ? "standard input" : name);
+        code =
+            bad_usage("%s is neither XML nor JSON at first sight; give --type",
+                      is_stdin ? "standard input" : name);
 
 out:
     free(text);
@@ -436,7 +436,7 @@ fault_of_full(const struct arguments *arguments)
             return "--full goes with --every, --max-delete, --min-free and "
                    "--max-entries alone";
     if (arguments->n_operands > 1)
-        return "--full names what is published: no FILE and no LOC beside it";
+        return "--full names the input: no FILE and no LOC beside it";
     if (percent && (!is_made_of(percent, "0123456789") || strlen(percent) > 3 ||
                     atoi(percent) < 1 || atoi(percent) > 100))
         return "--max-delete is a number of percent from 1 to 100";

@@ -55,7 +55,7 @@ enum {
 
 static const struct option_row options[] = {
     [OPTION_STATE] = {"state", "FILE",
-                      "keeps how far it has come; made if it is not there"},
+                      "file with the position; made if it does not exist"},
     [OPTION_AFTER] = {"after", "POSITION",
                       "where a new state begins (default: the beginning)"},
     [OPTION_POLL] = {"poll", "SECONDS",
@@ -66,7 +66,7 @@ static const struct option_row options[] = {
     [OPTION_KEEP_LINKS] = {"keep-links", NULL,
                            "links collection and canonical, too"},
     [OPTION_UNTIL] = {"until-caught-up", NULL,
-                      "end when all is relayed that there is"},
+                      "end when the target has all changes"},
     [OPTION_TARGET_HEADER] = {"target-header", "LINE",
                               "as --header, for the server of the second set"},
     {NULL, NULL, NULL},
@@ -90,7 +90,7 @@ struct relay {
 };
 
 static const char made_anew[] =
-    "the target was made anew: what was relayed before is not in it";
+    "the target was made anew: it does not have the changes relayed before";
 
 static void
 stop_relay(void *user)
@@ -201,8 +201,8 @@ say_refused(const struct relay *r, const struct relay_post *post)
             break;
     if (i == 0 || !relay_loc(entry, size, &loc, &loc_size))
         return;
-    say("the target refuses %s%.*s, and with it a post of %zu entries; relayed "
-        "is what the source has up to %s",
+    say("the target refuses %s%.*s, and with it a post of %zu entries; the "
+        "target has all changes up to %s",
         n ? "" : "what begins with ", (int)loc_size, loc, post->n,
         position[0] ? position : "its beginning");
 }
@@ -421,11 +421,11 @@ relay_changes(struct relay *r, const struct td_message *message)
 static bool
 fail_shared(struct relay *r, const char *reason)
 {
-    say("%s; what was told since cannot be relayed any more. All resources "
-        "of the source could be compared with the target's, but that had "
-        "entries before this relay: if it is this relay's alone, "
-        "--max-delete says how many of its resources may be deleted; else "
-        "begin anew with another --state and --after",
+    say("%s; the changes since then can no longer be relayed. All resources of "
+        "the source could be compared with the target's, but that had entries "
+        "before this relay: if it is this relay's alone, --max-delete says how "
+        "many of its resources may be deleted; else begin anew with another "
+        "--state and --after",
         reason);
     return fail_relay(r, EXIT_GONE);
 }
@@ -629,8 +629,8 @@ ask_target(struct relay *r)
         if (rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(r->target, NULL) == 404)) {
             if (relay_target(r->state)[0])
-                say("the target is gone, and what was relayed with it; the "
-                    "next change makes it anew");
+                say("the target was removed with all relayed changes; the next "
+                    "change makes it anew");
             return !is_new(r) || relay_own(r->state, true) || fail_state(r);
         }
         if (rc == TD_STOPPED)
@@ -666,8 +666,8 @@ relay_all(struct relay *r, const char *after, bool until_caught_up)
     if (rc != TD_OK && rc != TD_STOPPED)
         r->code = exit_of(r->source, rc);
     if (rc == TD_GONE)
-        say("what was told since %s cannot be relayed any more; begin anew "
-            "with another --state and --after",
+        say("the changes since %s can no longer be relayed; begin anew with "
+            "another --state and --after",
             begin);
 }
 

@@ -31,7 +31,7 @@ enum {
 };
 
 static const struct option_row options[] = {
-    [OPTION_TITLE] = {"title", "TEXT", "what it is called"},
+    [OPTION_TITLE] = {"title", "TEXT", "title of the set, for people"},
     [OPTION_DESCRIPTION] = {"description", "URL", "where it is described"},
     [OPTION_ROTATE_ENTRIES] = {"rotate-entries", "N",
                                "entries of a Change List"},
@@ -51,15 +51,15 @@ static const struct option_row options[] = {
     [OPTION_RESOURCE_DUMP_KEEP] = {"resource-dump-keep", "daily|none|N",
                                    "likewise, of Resource Dumps"},
     [OPTION_CONTENT] = {"content", "none|fetch|inline",
-                        "what is kept of the resources' bytes"},
+                        "whether the broker stores the bytes of resources"},
     [OPTION_UPSTREAM_TOPIC] = {"upstream-topic", "URL",
-                               "take in what this topic tells"},
-    [OPTION_HUB] = {"hub", "URL", "tell this hub, too"},
+                               "take the changes of this WebSub topic"},
+    [OPTION_HUB] = {"hub", "URL", "send changes to this hub, too"},
     [OPTION_RESET] = {"reset", "OPTION",
                       "change: the broker's default again, or none"},
     [OPTION_DISCARD] = {"discard", NULL,
                         "change: also where stored bytes are deleted"},
-    [OPTION_JSON] = {"json", NULL, "show: as the broker says it"},
+    [OPTION_JSON] = {"json", NULL, "show: the broker's JSON"},
     [OPTION_YES] = {"yes", NULL, "delete: do not ask"},
     {NULL, NULL, NULL},
 };

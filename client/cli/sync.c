@@ -19,18 +19,18 @@ enum {
 
 static const struct option_row options[] = {
     [OPTION_UNTIL] = {"until-caught-up", NULL,
-                      "end when the mirror is the source; else go on"},
+                      "end when the mirror equals the source"},
     [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
                            "refuse to delete more; 20, \"none\": no limit"},
     [OPTION_PER_HOST] = {"per-host", "N", "downloads at a time from a host; 4"},
     [OPTION_POLL] = {"poll", "SECONDS",
                      "between looks at a source that pushes nothing; 60"},
-    [OPTION_NO_DUMPS] = {"no-dumps", NULL,
-                         "fetch files one by one, though there are dumps"},
+    [OPTION_NO_DUMPS] =
+        {"no-dumps", NULL,
+         "fetch files one by one, even if the source has dumps"},
     [OPTION_LIMITS] = MIRROR_LIMIT_ROWS,
     [OPTION_JSON] = {"json", NULL, "each event as a line of JSON"},
-    [OPTION_VERBOSE] = {"verbose", NULL,
-                        "tell of each file, and of what is tried again"},
+    [OPTION_VERBOSE] = {"verbose", NULL, "print each file, and each retry"},
     {NULL, NULL, NULL},
 };
 
@@ -69,7 +69,7 @@ end_sync(const struct mirror_output *m, enum td_status rc, bool until_caught_up)
     if (m->is_deaf)
         return cannot_write(m->error);
     if (rc == TD_STOPPED && until_caught_up) {
-        say("stopped before all was done; the next run goes on from here");
+        say("stopped before the end; the next run continues from here");
         return EXIT_FAILED;
     }
     return exit_of(m->client, rc);

@@ -24,8 +24,9 @@ enum {
 static const struct option_row options[] = {
     [OPTION_BASE_URI] = {"base-uri", "URI/",
                          "what stands before each file's path; ends with /"},
-    [OPTION_STATE] = {"state", "FOLDER",
-                      "keep what was posted there; DIR/" FILE_URI_STATE_NAME},
+    [OPTION_STATE] =
+        {"state", "FOLDER",
+         "folder that remembers the posted files; DIR/" FILE_URI_STATE_NAME},
     [OPTION_EXCLUDE] = {"exclude", "GLOB", "leave out; may be repeated"},
     [OPTION_ONCE] = {"once", NULL, "compare, post, end"},
     [OPTION_ALLOW_EMPTY] = {"allow-empty", NULL,

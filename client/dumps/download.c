@@ -245,7 +245,8 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     resume_note_validate(&d->wanted, answer->etag, answer->last_modified);
     if (answer->length != UINT64_MAX && d->wanted.length != LENGTH_NONE &&
         answer->length != d->wanted.length) {
-        snprintf(text, sizeof(text), "has %llu bytes, the source told %llu",
+        snprintf(text, sizeof(text),
+                 "has %llu bytes, the source announced %llu",
                  (unsigned long long)answer->length,
                  (unsigned long long)d->wanted.length);
         return fail_other(d, text);

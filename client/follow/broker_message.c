@@ -109,7 +109,7 @@ broker_message_read(struct broker_message *in, struct slice text,
         reader_capability(in->reader) != CAP_CHANGE_NOTIFICATION)
         problem_set(why, "it is no change notification");
     else if (!in->coverage.epoch[0])
-        problem_set(why, "it does not tell its epoch");
+        problem_set(why, "it does not name its epoch");
     else if (in->form == TD_XML ? !cut_xml(in, text) : !cut_json(in, text))
         problem_set(why, "its entries cannot be told apart");
     else

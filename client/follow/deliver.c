@@ -85,7 +85,7 @@ is_patient(struct td_follower *f, const struct td_message *message)
 
     if (message->kind != TD_CHANGES || message->n_changes)
         return true;
-    problem(&why, STATUS_UNREACHABLE, "the source tells of entries up to %llu",
+    problem(&why, STATUS_UNREACHABLE, "the source has entries up to %llu",
             (unsigned long long)f->goal.seq);
     return follower_is_patient(f, &why, &ms);
 }
@@ -193,7 +193,8 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     if (rc == STATUS_MEMORY)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc)
-        return follower_fail(f, rc, "the broker sent what is no message: %s",
+        return follower_fail(f, rc,
+                             "the broker sent something that is no message: %s",
                              why.text);
     f->was_heard = true;
     f->n_mute = 0;

@@ -226,10 +226,10 @@ guess_place(struct td_follower *f, const struct problem *why)
     struct problem told = {.text = ""};
 
     time[datetime_write_short(time, f->guess.time_us)] = '\0';
-    problem(&told, STATUS_UNREACHABLE,
-            "%.600s; the baseline does not tell what time it is of, it is "
-            "taken to be of %s",
-            why->text, time);
+    problem(
+        &told, STATUS_UNREACHABLE,
+        "%.600s; the baseline does not name its time; the client assumes %s",
+        why->text, time);
     f->has_guess = false;
     f->etag[0] = '\0';
     follower_stand(f, &f->guess);

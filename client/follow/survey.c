@@ -103,8 +103,8 @@ is_settled(struct td_follower *f)
         return true;
     }
     if (place.is_time)
-        return is_unknown(f, "the source has only a list of what it has: "
-                             "nobody can tell what happened after %s");
+        return is_unknown(f, "the source has only a list of its resources: the "
+                             "changes after %s are unknown");
     if (!place.at.epoch[0] && !place.at.seq) {
         if ((extent->is_read || extent->last) && !listing_clear(f->listing))
             return failed_listing(f);

@@ -147,7 +147,7 @@ begin_list(struct history *h)
         return true;
     if (is_window && !is_there)
         return history_fail(h, STATUS_GONE,
-                            "%s no longer has the change that was told last",
+                            "%s no longer has the last reported change",
                             part->url);
     h->now.n_at = 0;
     return true;

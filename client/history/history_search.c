@@ -149,7 +149,7 @@ search_seq(struct history *h, const struct history_part *part)
         history_fail(h, STATUS_GONE,
                      h->now.at.epoch[0]
                          ? "%s is of another source: it has no numbers"
-                         : "%s does not tell all that ever happened",
+                         : "%s does not have the whole history",
                      part->url);
         return true;
     }

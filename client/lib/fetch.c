@@ -294,7 +294,8 @@ take_location(struct fetch *f, struct problem *why)
     curl_free(next);
     curl_url_cleanup(parts);
     if (code && code != CURLUE_OUT_OF_MEMORY) {
-        problem(why, STATUS_MALFORMED, "it redirects to what is no URL: %.200s",
+        problem(why, STATUS_MALFORMED,
+                "it redirects to something that is no URL: %.200s",
                 f->answer.location);
         return false;
     }

@@ -160,8 +160,8 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
     if (position[0] || !is)
         return true;
     snprintf(text, sizeof(text),
-             "%.4000s does not tell any more all that it has: the mirror is "
-             "compared with what it was told, and the changes since",
+             "%.4000s no longer lists all resources: the mirror is compared "
+             "with the earlier list and the changes since",
              url);
     mirror_tell(&a->mine, TD_SYNC_TROUBLE,
                 &(struct td_sync_event){.set = url, .why = text});

@@ -202,7 +202,7 @@ end_step(struct mirror_db *db, enum status rc)
     if (rc == STATUS_BUSY)
         problem(&db->trouble, STATUS_IO,
                 "the state of the mirror cannot be written: no room on the "
-                "disk; all that was done is kept, make room and run it again");
+                "disk; the finished files stay; make room and run it again");
     return !rc;
 }
 

@@ -45,10 +45,10 @@ static enum status
 fail(struct problem *why, const char *what, const char *where)
 {
     if (errno == ENOSPC || errno == EDQUOT)
-        return problem(why, STATUS_IO,
-                       "%s %s: %s; all that was done is kept, make room "
-                       "and run it again",
-                       what, where, strerror(errno));
+        return problem(
+            why, STATUS_IO,
+            "%s %s: %s; the finished files stay; make room and run it again",
+            what, where, strerror(errno));
     if (errno == EXDEV)
         return problem(why, STATUS_IO,
                        "%s %s: it is on another file system than the "
@@ -159,8 +159,8 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
     }
     if (is_blind_for_case(home)) {
         problem(why, STATUS_IO,
-                "%s is on a file system that does not tell upper-case from "
-                "lower-case names: /A.txt and /a.txt would be one file",
+                "%s is on a file system that ignores the case of names: /A.txt "
+                "and /a.txt would be one file",
                 dir);
         return false;
     }

@@ -159,10 +159,11 @@ refuse(struct set_sync *f, uint64_t n, uint64_t n_of, uint64_t n_before,
     if (percent > 100)
         percent = 100;
     if (n_before)
-        snprintf(done, sizeof(done),
-                 "%" PRIu64 " of them were told before and are deleted, the "
-                 "others are not",
-                 n_before);
+        snprintf(
+            done, sizeof(done),
+            "%" PRIu64
+            " of them were reported before and are deleted, the others are not",
+            n_before);
     problem(&f->why, STATUS_REFUSED,
             "%s %s wants %" PRIu64 " of %" PRIu64 " files deleted (%" PRIu64
             " %%), more than the %d %% that are allowed; %s. If that is "

@@ -25,10 +25,11 @@ judge(const struct mirror *m, struct problem *why)
 
     if (why->rc || !c->n_left)
         return why->rc;
-    return problem(why, STATUS_DIFFERENT,
-                   "%" PRIu64 " resources could not be had; the next run "
-                   "tries them again",
-                   c->n_left);
+    return problem(
+        why, STATUS_DIFFERENT,
+        "%" PRIu64
+        " resources could not be fetched; the next run tries them again",
+        c->n_left);
 }
 
 enum td_status

@@ -229,7 +229,7 @@ end_all(struct discovery *d)
         end_with(d, STATUS_REFUSED, "the source has no sets yet");
     } else {
         end_with(d, STATUS_REFUSED,
-                 "there is nothing of ResourceSync there, nor a Sitemap");
+                 "it leads to no document of ResourceSync and to no Sitemap");
     }
 }
 

@@ -446,11 +446,10 @@ verify_files(struct verify *v, const char *dir)
     enum status rc = look_for(v, &files, dir);
 
     if (!rc && files.n == 0)
-        rc = client_fail(
-            v->client, STATUS_IO,
-            "there are no Change Lists of Tidings in %.800s; one that "
-            "is not closed yet only its broker has",
-            dir);
+        rc = client_fail(v->client, STATUS_IO,
+                         "there are no Change Lists of Tidings in %.800s; only "
+                         "the broker has the open list",
+                         dir);
     place_damaged(&files);
     if (files.n > 0)
         qsort(files.each, files.n, sizeof(files.each[0]), compare_lists);

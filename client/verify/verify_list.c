@@ -119,8 +119,8 @@ read_head(struct verify_list *l, struct problem *why)
         return problem(why, STATUS_INVALID, "it is no Change List");
     if (!rc && (!l->head.epoch[0] || !l->head.has_range || !l->head.has_digest))
         return problem(why, STATUS_INVALID,
-                       "td:epoch, td:after, td:last and td:digest are not all "
-                       "there: it is no Change List of Tidings");
+                       "td:epoch, td:after, td:last or td:digest is missing: "
+                       "it is no Change List of Tidings");
     return rc;
 }
 
@@ -296,7 +296,7 @@ check_told(struct verify_list *l, struct problem *why)
     if (l->chain.last != l->told_seq || is_same(&l->chain.digest, &l->told))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
-                   "%s tells other entries up to %" PRIu64
+                   "%s has other entries up to %" PRIu64
                    ": its digest of that is %s, here it is %s",
                    l->told_where, l->told_seq, hex_digits(&l->told).text,
                    hex_digits(&l->chain.digest).text);

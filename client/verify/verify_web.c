@@ -198,7 +198,7 @@ on_entry(const struct verify_entry *entry, void *user)
         !memcmp(&known->digest, &entry->digest, sizeof(known->digest)))
         return STATUS_OK;
     return problem(&w->why, STATUS_INVALID,
-                   "archive and index tell different td:digest of %.200s",
+                   "archive and index give different td:digest for %.200s",
                    known->loc);
 }
 
@@ -294,7 +294,7 @@ check_named(const struct walk *w, const struct named *named,
     digest_write(told, &named->digest);
     digest_write(is, &w->v->chain.digest);
     return problem(why, STATUS_INVALID,
-                   "the archive or index tells its td:digest as %s, it is %s",
+                   "the archive or index gives its td:digest as %s, it is %s",
                    told, is);
 }
 

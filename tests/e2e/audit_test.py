@@ -200,7 +200,7 @@ def test_audits_by_its_own_state_where_the_history_was_cut(mirrored):
 
     spoil(mirrored, "/c.txt")
     done = mirrored.audit(status=1)
-    assert "compared with what it was" in done.errors()
+    assert "compared with the earlier list" in done.errors()
     check_found(mirrored, done, ("corrupt", "/c.txt"), ("missing", "/f.txt"))
     check_counts(done, missing=1, corrupt=1)
     mirrored.audit("--repair")

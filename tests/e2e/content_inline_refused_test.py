@@ -40,9 +40,9 @@ def ndjson(*changes):
 def test_a_post_without_bytes_is_told_what_to_do(news):
     advice = (
         f'the set "{news.name}" keeps content inline: post the bytes of "{A}" with '
-        "the change, as multipart/related, or tell the sha-256"
+        "the change, as multipart/related, or give the sha-256"
     )
-    unknown = f'has no bytes with the sha-256:{OTHER_SHA256} that is told of "{A}": '
+    unknown = f'has no bytes with the sha-256:{OTHER_SHA256} of "{A}": '
     for entry, part in (
         (change(A), advice),
         (change(A, "updated", **OTHER), unknown + "post them"),
@@ -59,9 +59,9 @@ def test_resources_told_whole_need_bytes_that_are_there(news):
 
     post_hello(news)
     there = {"loc": B, **hashes(HELLO)}
-    check_refused(put({"loc": B}), 422, f'tell the sha-256 of "{B}"', 1)
+    check_refused(put({"loc": B}), 422, f'give the sha-256 of "{B}"', 1)
     answer = put({"loc": A, **hashes(HELLO)}, {"loc": B, **OTHER})
-    unknown = f'sha-256:{OTHER_SHA256} that is told of "{B}"'
+    unknown = f'sha-256:{OTHER_SHA256} of "{B}"'
     check_refused(answer, 422, unknown, 2)
     check_kept(news, 1, HELLO)
 
@@ -95,7 +95,7 @@ def test_entries_and_parts_belong_together(news):
         f'the content of "{B}" is missing: no part has that Content-Location, and no '
         "sha-256"
     )
-    unknown = "the set has no bytes with the sha-256 that is told"
+    unknown = "the set has no bytes with this sha-256"
     too_many = "there are not so many"
     # fmt: off
     for changes, parts, part, *entry in (
@@ -190,7 +190,7 @@ def test_the_whole_and_the_changes_have_limits(broker):
 def test_a_set_begins_with_a_post_with_content(broker):
     news = broker.set()
     answer = send(news, change(A), (B, "text/plain", HELLO))
-    check_refused(answer, 422, "part 2: there are not so many")
+    check_refused(answer, 422, "part 2: fewer created or updated")
     entry = change(A, **hashes(HELLO))
     check_refused(send(news, entry), 422, f'the content of "{A}" is missing', 1)
     check_refused(news.send(entry), 422, "has no bytes with the sha-256", 1)

@@ -106,7 +106,7 @@ def test_repeated_resources_and_too_many_deletions_are_refused(full, refuse, sit
     site.put("/1.xml", sitemap("ab"))
     site.put("/2.xml", sitemap("ca"))
     site.put("/index.xml", index(site, "/1.xml", "/2.xml"))
-    twice = "422: entry 4: loc: told already in entry 1"
+    twice = "422: entry 4: loc: named already in entry 1"
     refuse(site.link("/index.xml"), twice)
     full(site.link("/1.xml"), "created=2 ")
     refuse(site.link("/2.xml"), "409: 1 of 2 resources would be deleted")

@@ -335,7 +335,7 @@ def test_what_is_not_kept_is_told(sitemap, run, tmp_path):
     done = run("tidings", *follow, "--state", state, "--baseline", "gone")
     assert len(done.out) == 2 + len(FILES)
     gone = run("tidings", *follow, "--since", "2026-01-01", status=3)
-    assert "only a list of what it has" in gone.errors()
+    assert "only a list of its resources" in gone.errors()
     other = run(
         "tidings",
         "follow",

@@ -173,7 +173,7 @@ def test_the_end_of_the_source_s_history_is_reported(relay):
     relay.run()
     assert relay.source.delete().status == 204
     relay.source.post(10, 1)
-    assert "cannot be relayed any more" in relay.run(status=3).errors()
+    assert "can no longer be relayed" in relay.run(status=3).errors()
     relay.target.wait_last(11)
 
 
@@ -203,7 +203,7 @@ def test_a_target_that_is_gone_or_another_is_reported(relay):
     relay.source.post(10)
     assert relay.run().errors() == ""
     assert relay.target.delete().status == 204
-    assert "the target is gone" in relay.run().errors()
+    assert "the target was removed" in relay.run().errors()
 
     relay.target.post(3)
     assert "the target was made anew" in relay.run().errors()
@@ -227,7 +227,7 @@ def test_the_change_that_the_target_refuses_is_reported(relay):
         assert refused.startswith("tidings: 422: entry 2")
         assert why == (
             'tidings: the target refuses "http://a.example/2", and with it a post of 3 '
-            f"entries; relayed is what the source has up to {receipt.position}"
+            f"entries; the target has all changes up to {receipt.position}"
         )
         relay.target.wait_last(1)
 

@@ -77,7 +77,7 @@ def test_one_at_a_time_of_a_set(broker):
     news = broker.set()
     upload = Upload(news, sitemap("a"))
     second = news.put_resources(sitemap("a"))
-    check_refused(second, 409, "being told already")
+    check_refused(second, 409, "puts the resources of")
     assert second["Retry-After"] == "1"
     assert broker.set().put_resources(sitemap("a")).status == 200
 
@@ -137,7 +137,7 @@ def test_sixteen_sets_are_told_at_once_and_no_more(start_broker):
     all_uploads = [Upload(broker.set(), sitemap("a")) for _ in range(UPLOADS_MAX)]
     one_more = broker.set()
     answer = one_more.put_resources(sitemap("a"))
-    check_refused(answer, 503, "resources of too many sets are being told")
+    check_refused(answer, 503, "requests put the resources of too many sets")
     assert answer["Retry-After"]
     metrics = broker.metrics()
     assert metrics["tidings_uploads_at_work"] == UPLOADS_MAX
@@ -174,7 +174,7 @@ def test_a_set_without_its_history_is_whole_when_it_was_told(start_broker):
         path.unlink()
     broker.restart()
     answer = broker.post(f"{news.path}/resourcelist")
-    check_refused(answer, 410, "before its source tells all resources anew")
+    check_refused(answer, 410, "when its source puts all resources again")
 
     answer = news.put_resources(sitemap("a", "b"), query="max-delete=100")
     assert answer.status == 200

@@ -134,10 +134,10 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
     # fmt: off
     for body, status, part, *entry in (
         (f"<urlset {XMLNS}>{url('a')}", 400, ""),
-        (sitemap("a", "b", "a"), 422, f'loc: told already in entry 1: "{BASE}a"', 3),
+        (sitemap("a", "b", "a"), 422, f'loc: named already in entry 1: "{BASE}a"', 3),
         (sitemap("a", "<url><loc>b</loc></url>"), 422, "loc", 2),
         (resourcelist(md("a", "change='created'")), 422,
-         "change: of a resource is told what it is", 1),
+         "change: a list of resources names their state", 1),
         (resourcelist(timed), 422, "datetime", 1),
         (changelist, 422, "capability: not resourcelist"),
         (index, 422, "the root is not urlset"),

@@ -154,7 +154,7 @@ def test_refuses_to_delete_too_much(start_broker, site, tmp_path, run, start, fa
     refused = mirrored.sync(status=1).errors()
     assert (
         "wants 110 of 300 files deleted (37 %), more than the 20 % that are allowed; "
-        "99 of them were told before and are deleted, the others are not"
+        "99 of them were reported before and are deleted, the others are not"
     ) in refused
     assert "--max-delete 37, or none" in refused
     assert all(mirrored.file(f"/r/{n}.txt").exists() for n in range(100, 111))

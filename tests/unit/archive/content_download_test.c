@@ -265,7 +265,7 @@ TEST(what_differs_is_hopeless)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         site_put(stage.site, "/a", NULL, slice_of(all[i].body));
         assert_run(site_link(stage.site, "/a"), all[i].hash, all[i].length,
-                   FETCH_HOPELESS, FETCH_DIFFERS, "told");
+                   FETCH_HOPELESS, FETCH_DIFFERS, "announced");
     }
     assert_int_equal(folder_count(stage.dir.path), 0);
 }

@@ -401,7 +401,7 @@ TEST(a_loc_that_is_told_twice_is_named_with_both_entries)
     add(&block, 2, 2);
     assert_int_equal(upload_file_add(staging, &block, &s.why), STATUS_INVALID);
 
-    assert_string_equal(s.why.text, "loc: told already in entry 2: "
+    assert_string_equal(s.why.text, "loc: named already in entry 2: "
                                     "\"http://example.com/r/2\"");
     assert_int_equal(s.why.entry, 4);
     upload_file_discard(staging);

@@ -240,10 +240,10 @@ TEST(a_state_that_is_not_whole_has_no_list)
     renewals_work(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_GONE);
-    assert_string_equal(order.why.text,
-                        "what the set demo was before entry 6 its log no "
-                        "longer tells: it has no Resource List before its "
-                        "source tells all resources anew");
+    assert_string_equal(
+        order.why.text,
+        "the log of the set demo begins after entry 5: the set gets a "
+        "Resource List when its source puts all resources again");
     assert_int_equal(renewals_current(&w).number, 0);
 }
 

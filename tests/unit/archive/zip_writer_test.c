@@ -235,7 +235,7 @@ TEST(content_that_is_damaged_is_refused)
         {"a,b\n1,2",
          "the content for resources/000000000001.csv ends 1 bytes too early"},
         {"a,b\n1,2\n\n",
-         "the content for resources/000000000001.csv is longer than was told"},
+         "the content for resources/000000000001.csv is longer than announced"},
     };
     struct digest digest;
 
@@ -264,7 +264,7 @@ TEST(a_manifest_has_the_bytes_that_were_told)
     assert_int_equal(zip_writer_begin_manifest(p, 3, &why), STATUS_OK);
     assert_int_equal(zip_writer_add(p, SLICE("four"), &why), STATUS_INVALID);
     assert_string_equal(why.text,
-                        "manifest.xml of p.zip is longer than was told");
+                        "manifest.xml of p.zip is longer than announced");
     assert_int_equal(zip_writer_add(p, SLICE("t"), &why), STATUS_OK);
     assert_int_equal(zip_writer_finish(p, &file, &why), STATUS_INVALID);
     assert_string_equal(why.text, "manifest.xml of p.zip lacks 2 bytes");

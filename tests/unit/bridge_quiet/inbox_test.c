@@ -352,8 +352,8 @@ TEST(hands_its_messages_over_in_one_line)
 
     round.line.is_broken = true; /* as a refusal leaves it */
     assert_int_equal(inbox_settle(&round, 0, &why), STATUS_BUSY);
-    assert_string_equal(why.text, "a post before it was not kept, and is to be "
-                                  "kept first");
+    assert_string_equal(
+        why.text, "an earlier post that must come first was not committed");
     assert_int_equal(last_of(s, "alpha"), 0);
     assert_int_equal(last_of(s, "rest"), 0);
     assert_int_equal(inbox_settle(&round, 0, &why), STATUS_OK);

@@ -285,10 +285,10 @@ TEST(tells_gone_from_refused)
 
     START(s, "--after=" EPOCH "-4");
     assert_int_equal(command_end(&s->command), 3);
-    assert_string_equal(s->command.err_text,
-                        "tidings: 410: the earliest is 40\n"
-                        "tidings: --baseline gone tells all resources there "
-                        "are, and goes on from there\n");
+    assert_string_equal(
+        s->command.err_text,
+        "tidings: 410: the earliest is 40\ntidings: --baseline gone prints all "
+        "resources of the source, and continues from there\n");
 
     START(s, NULL);
     assert_int_equal(command_end(&s->command), 1);

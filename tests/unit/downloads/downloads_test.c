@@ -78,7 +78,7 @@ TEST(a_wrong_digest_is_asked_for_again_past_caches)
     want.length = 5;
     want.hash = SLICE(MD5);
     assert_says(run_one(f, want), STATUS_MALFORMED,
-                "md5 is 54bf43965e2bbaa20c22c22ca7b4e9c7, the source told "
+                "md5 is 54bf43965e2bbaa20c22c22ca7b4e9c7, the source announced "
                 "5d41402abc4b2a76b9719d911017c592");
     assert_int_equal(site_count(f->site, "/a"), 2);
     assert_null(site_header(f->site, "/a", 0, "Cache-Control"));
@@ -96,13 +96,13 @@ TEST(what_is_longer_than_told_is_stopped)
     site_put(f->site, "/a", "text/plain", SLICE("hello"));
     want.length = 4;
     assert_says(run_one(f, want), STATUS_MALFORMED,
-                "has 5 bytes, the source told 4");
+                "has 5 bytes, the source announced 4");
     site_chunked(f->site, "/a", true);
     assert_says(run_one(f, want), STATUS_MALFORMED,
-                "is longer than the 4 bytes that the source told");
+                "is longer than the 4 bytes that the source announced");
     want.length = 6;
     assert_says(run_one(f, want), STATUS_MALFORMED,
-                "has 5 bytes, the source told 6");
+                "has 5 bytes, the source announced 6");
 
     begin(f, (struct downloads_limits){.max_bytes = 3});
     want.length = LENGTH_NONE;

@@ -22,7 +22,7 @@ TEST(a_file_is_read_whole_or_up_to_where_more_will_come)
                      STATUS_OK);
     assert_int_equal(digests_file(d, dir, "part", UINT64_MAX, &why),
                      STATUS_INVALID);
-    assert_string_equal(why.text, "has 3 bytes, the source told 5");
+    assert_string_equal(why.text, "has 3 bytes, the source announced 5");
     assert_int_equal(digests_file(d, dir, "part", 3, &why), STATUS_OK);
     assert_int_equal(digest_check_add(d, SLICE("lo"), &why), STATUS_OK);
     assert_int_equal(digest_check_end(d, &why), STATUS_OK);

@@ -170,7 +170,7 @@ TEST(a_member_that_is_not_what_was_told_has_no_file)
     expect(package, "/2", 3, "");
     takes_not(package, "/resources/1.txt",
               "\"/resources/1.txt\" in the package md5 is "
-              "f97c5d29941bfb1b2fdab0874906ab82, the source told 0000");
+              "f97c5d29941bfb1b2fdab0874906ab82, the source announced 0000");
     takes(state, package, "/2", "two");
     takes_not(package, "/resources/1.txt", "md5 is");
     package_close(package);
@@ -179,7 +179,7 @@ TEST(a_member_that_is_not_what_was_told_has_no_file)
     package = opened(state, "p.zip");
     expect(package, "/resources/1.txt", 2, "");
     expect(package, "/2", 4, "");
-    takes_not(package, "/2", "has 3 bytes, the source told 4");
+    takes_not(package, "/2", "has 3 bytes, the source announced 4");
     takes_not(package, "/resources/1.txt", "is longer than the 2 bytes");
     package_close(package);
 }

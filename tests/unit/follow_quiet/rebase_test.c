@@ -151,7 +151,7 @@ TEST(a_baseline_of_unknown_time_is_followed_from_the_best_guess)
     play(s, "start now");
     quiet_baseline_guess(&proven, &guess);
     play(s, "after 5+0; lists gone - the lists begin later; after 900+0;"
-            "troubles 1; troubled of 1970-01-01T00:15:00Z");
+            "troubles 1; troubled assumes 1970-01-01T00:15:00Z");
     assert_non_null(strstr(s->trouble, "the lists begin later; the baseline "));
     play(s, "entry c 901+1; done 901+1; told B E c h;"
             "position @1970-01-01T00:15:01.000000Z+1; anew; start now");

@@ -70,9 +70,10 @@ TEST(a_position_of_another_listing_is_gone)
 {
     struct stage *s = *state;
 
-    play(s, "start E-4; ended gone is not kept; leave; anew;"
-            "start @1970-01-01T00:00:05.000000Z+1; ended gone nobody can tell;"
-            "leave; anew");
+    play(s,
+         "start E-4; ended gone is not kept; leave; anew;"
+         "start @1970-01-01T00:00:05.000000Z+1; ended gone the changes after;"
+         "leave; anew");
     s->options.baseline = TD_BASELINE_GONE;
     play(s, "start E-4; found; await rebasing; resource a; baseline -;"
             "turn; told B r:a E h; await rebasing; baseline -; turn; turn;"

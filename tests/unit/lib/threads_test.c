@@ -45,7 +45,7 @@ use(struct td_client *client, const struct user *u)
         strcmp(position, "0123456789abcdef-1"))
         return "the position";
     if (td_follow(client, u->url, &how, on_message, NULL) != TD_GONE ||
-        !strstr(td_problem(client), "does not tell all"))
+        !strstr(td_problem(client), "does not have the whole"))
         return "following";
     if (td_publisher_open(client, u->set, NULL, &publisher) ||
         td_publisher_add(publisher, change, sizeof(change) - 1, NULL) ||

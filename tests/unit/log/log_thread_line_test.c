@@ -7,7 +7,7 @@
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
-#define BEHIND "a post before it was not kept, and is to be kept first"
+#define BEHIND "an earlier post that must come first was not committed"
 
 /* A post of `n` entries in `line`. */
 static struct posted *

@@ -40,8 +40,9 @@ TEST(all_digests_that_were_told_are_looked_at)
         look(SLICE("sha-256:" SHA256 " md5:00000000000000000000000000000000"),
              LENGTH_NONE, "hello", &why),
         STATUS_INVALID);
-    assert_string_equal(why.text, "md5 is " MD5 ", the source told "
-                                  "00000000000000000000000000000000");
+    assert_string_equal(
+        why.text, "md5 is " MD5
+                  ", the source announced 00000000000000000000000000000000");
 }
 
 TEST(digests_that_nobody_knows_are_passed_over)
@@ -65,9 +66,9 @@ TEST(the_length_is_looked_at)
     assert_int_equal(look(none, 5, "hello", &why), STATUS_OK);
     assert_int_equal(look(none, 4, "hello", &why), STATUS_INVALID);
     assert_string_equal(why.text,
-                        "is longer than the 4 bytes that the source told");
+                        "is longer than the 4 bytes that the source announced");
     assert_int_equal(look(none, 6, "hello", &why), STATUS_INVALID);
-    assert_string_equal(why.text, "has 5 bytes, the source told 6");
+    assert_string_equal(why.text, "has 5 bytes, the source announced 6");
     assert_int_equal(look(none, 0, "", &why), STATUS_OK);
 }
 

@@ -63,7 +63,7 @@ TEST(what_is_of_changes_is_refused)
         "rs:md: attribute \"from\" is for lists of changes, not of resources");
     assert_no_resources(
         NDJSON, "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}\n",
-        "change: of a resource is told what it is, not what happened to it");
+        "change: a list of resources names their state, not changes");
     assert_no_resources(NDJSON,
                         "{\"loc\":\"http://example.com/a\","
                         "\"datetime\":\"2026-01-01T00:00:00Z\"}\n",

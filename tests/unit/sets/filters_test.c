@@ -139,8 +139,8 @@ TEST(each_client_has_its_share)
                         "may have (try again later, or pull): 512");
     assert_int_equal(enter_as(&filters, 9, "tag=x", &more, &why), STATUS_BUSY);
     assert_string_equal(why.text,
-                        "all clients read with as many filters as "
-                        "there is room for: try again later, or pull");
+                        "all clients together use as many filters as there is "
+                        "room for: try again later, or pull");
     /* Joining the class of another client needs no room. */
     assert_int_equal(enter_as(&filters, 1, "tag=2-7", &more, NULL), 0);
     assert_ptr_equal(more, all[1][7]);

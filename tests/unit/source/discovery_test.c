@@ -453,10 +453,10 @@ TEST(what_cannot_be_had_is_told)
     fails(s, "/half.xml", STATUS_MALFORMED, "/half.xml cannot be read: line 1");
 
     put(s, "/page", "<html></html>");
-    fails(s, "/page", STATUS_REFUSED, "nothing of ResourceSync");
+    fails(s, "/page", STATUS_REFUSED, "no document of ResourceSync");
 
     put(s, "/json", "{\"answer\":42}");
-    fails(s, "/json", STATUS_REFUSED, "nothing of ResourceSync");
+    fails(s, "/json", STATUS_REFUSED, "no document of ResourceSync");
 }
 
 /* that a source has no sets is no reason to look for a typing error. */
@@ -476,7 +476,7 @@ TEST(a_source_without_sets_says_so)
     fails(s, "/d.xml", STATUS_REFUSED, says);
     fails(s, "/typo", STATUS_REFUSED, "/typo: 404");
     site_delete(s->site, "/.well-known/resourcesync");
-    fails(s, "/", STATUS_REFUSED, "nothing of ResourceSync");
+    fails(s, "/", STATUS_REFUSED, "no document of ResourceSync");
 }
 
 /* Only its root is looked at: the rest of a large list does not come. */
@@ -589,5 +589,5 @@ TEST(sitemaps_of_a_robots_txt_are_found)
 
     put(s, "/robots.txt", "User-agent: *\n");
     fails(s, "/", STATUS_REFUSED,
-          "nothing of ResourceSync there, nor a Sitemap");
+          "leads to no document of ResourceSync and to no Sitemap");
 }

@@ -77,7 +77,7 @@ TEST(only_what_was_told_arrives)
                      STATUS_OK);
     assert_int_equal(arriving_add(&a, SLICE("ab"), &why), STATUS_OK);
     assert_int_equal(arriving_end(&a, &why), STATUS_INVALID);
-    assert_string_equal(why.text, "has 2 bytes, the source told 3");
+    assert_string_equal(why.text, "has 2 bytes, the source announced 3");
     arriving_abandon(&a);
     arriving_abandon(&a); /* harmless */
     assert_int_equal(folder_count(f.arriving), 0);

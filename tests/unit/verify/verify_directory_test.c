@@ -303,7 +303,7 @@ TEST(histories_of_several_sets_are_one_at_a_time)
 TEST(a_directory_without_lists_is_no_proof)
 {
     assert_int_equal(verify(), TD_IO);
-    assert_non_null(strstr(td_problem(s.client), "only its broker has"));
+    assert_non_null(strstr(td_problem(s.client), "only the broker has"));
     assert_int_equal(td_verify(s.client, "/nowhere/at/all", NULL, NULL, NULL),
                      TD_IO);
     assert_non_null(strstr(td_problem(s.client), "/nowhere/at/all"));

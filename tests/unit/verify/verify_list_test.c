@@ -381,7 +381,7 @@ TEST(what_was_told_elsewhere_has_to_agree)
     verify_list_expect(list, 8, &s.history.digests[7], "the copy");
     assert_int_equal(verify_list_feed(list, buf_slice(&s.text), &s.why),
                      STATUS_INVALID);
-    assert_non_null(strstr(s.why.text, "the copy tells other entries up to 8"));
+    assert_non_null(strstr(s.why.text, "the copy has other entries up to 8"));
     assert_int_equal(verify_list_feed(list, buf_slice(&s.text), &s.why),
                      STATUS_INVALID);
     verify_list_free(list);

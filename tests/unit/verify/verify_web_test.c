@@ -159,7 +159,7 @@ TEST(a_digest_that_the_archive_alone_tells_is_found)
 {
     put_names(false, 1, CLOSED, 1);
     assert_breaks(path_of(1), 0,
-                  "the archive or index tells its td:digest as sha-256:");
+                  "the archive or index gives its td:digest as sha-256:");
     assert_int_equal(s.proof.last, 0);
 }
 
@@ -167,7 +167,7 @@ TEST(archive_and_index_that_differ_are_found)
 {
     put_names(true, 2, CLOSED + 1, 3);
     assert_breaks("/changelist.xml", 15,
-                  "archive and index tell different td:digest of ");
+                  "archive and index give different td:digest for ");
 }
 
 /* Retention takes the oldest; no other may be missing. */
