@@ -96,7 +96,7 @@ def test_entries_and_parts_belong_together(news):
         "sha-256"
     )
     unknown = "the set has no bytes with this sha-256"
-    too_many = "there are not so many"
+    too_many = "fewer created or updated"
     # fmt: off
     for changes, parts, part, *entry in (
         ([change(A), change(B)], [(A, b"a")], missing, 2),
