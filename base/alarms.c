@@ -2,7 +2,7 @@
 
 /* Joins two heaps without siblings. Either may be NULL. */
 static struct alarm *
-meld(struct alarm *a, struct alarm *b)
+join_heaps(struct alarm *a, struct alarm *b)
 {
     if (!a || !b)
         return a ? a : b;
@@ -40,12 +40,12 @@ meld_row(struct alarm *row)
     struct alarm *pairs = NULL, *all = NULL, *a = NULL;
 
     while ((a = take_first(&row))) {
-        a = meld(a, take_first(&row));
+        a = join_heaps(a, take_first(&row));
         a->next = pairs;
         pairs = a;
     }
     while ((a = take_first(&pairs)))
-        all = meld(all, a);
+        all = join_heaps(all, a);
     return all;
 }
 
@@ -66,7 +66,7 @@ alarms_clear(struct alarms *alarms, struct alarm *alarm)
             alarm->prev->next = alarm->next;
         if (alarm->next)
             alarm->next->prev = alarm->prev;
-        alarms->first = meld(alarms->first, below);
+        alarms->first = join_heaps(alarms->first, below);
     }
     alarm->child = alarm->next = alarm->prev = NULL;
     alarm->is_set = false;
@@ -78,5 +78,5 @@ alarms_set(struct alarms *alarms, struct alarm *alarm, int64_t at_us)
     alarms_clear(alarms, alarm);
     alarm->at_us = at_us;
     alarm->is_set = true;
-    alarms->first = meld(alarms->first, alarm);
+    alarms->first = join_heaps(alarms->first, alarm);
 }

@@ -570,8 +570,8 @@ db_rollback(struct db *db)
 
 /* Runs the missing steps. */
 static enum status
-migrate(struct db *db, const char *const *steps, int n_steps,
-        struct problem *why)
+run_steps(struct db *db, const char *const *steps, int n_steps,
+          struct problem *why)
 {
     char text[100];
     int64_t version;
@@ -596,5 +596,5 @@ db_migrate(struct db *db, const char *const *steps, int n_steps,
 {
     enum status rc = db_begin(db, why);
 
-    return rc ? rc : db_end(db, migrate(db, steps, n_steps, why), why);
+    return rc ? rc : db_end(db, run_steps(db, steps, n_steps, why), why);
 }

@@ -14,7 +14,7 @@
 
 /* Returns STATUS_IO, with errno as the reason. */
 static enum status
-failed(struct problem *why, const char *what, const char *name)
+fail_errno(struct problem *why, const char *what, const char *name)
 {
     problem_errno(why, what, name);
     return STATUS_IO;
@@ -63,10 +63,10 @@ file_let_passers_read(int dir_fd, struct problem *why)
     mode_t mode;
 
     if (fstat(dir_fd, &st))
-        return failed(why, "cannot look at", "the directory");
+        return fail_errno(why, "cannot look at", "the directory");
     mode = (st.st_mode & 07777) | (st.st_mode & MAY_PASS) << 2;
     if (mode != (st.st_mode & 07777) && fchmod(dir_fd, mode))
-        return failed(why, "cannot set the mode of", "the directory");
+        return fail_errno(why, "cannot set the mode of", "the directory");
     return STATUS_OK;
 }
 
@@ -134,7 +134,7 @@ file_make_dir(int dir_fd, const char *name, struct problem *why)
 {
     if (mkdirat(dir_fd, name, 0700) ||
         inherit_mode(dir_fd, dir_fd, name, MAY_PASS | MAY_READ))
-        return failed(why, "cannot create the directory", name);
+        return fail_errno(why, "cannot create the directory", name);
     return STATUS_OK;
 }
 
@@ -148,7 +148,7 @@ file_make_dirs(const char *dir, struct problem *why)
         size--;
     if (size == 0 || size >= sizeof(path)) {
         errno = size == 0 ? ENOENT : ENAMETOOLONG;
-        return failed(why, "cannot create the directory", dir);
+        return fail_errno(why, "cannot create the directory", dir);
     }
 
     /* The path, cut at each of its slashes in turn, then whole. */
@@ -158,7 +158,7 @@ file_make_dirs(const char *dir, struct problem *why)
         memcpy(path, dir, i);
         path[i] = '\0';
         if (make_dir(path))
-            return failed(why, "cannot create the directory", path);
+            return fail_errno(why, "cannot create the directory", path);
     }
     return STATUS_OK;
 }
@@ -201,7 +201,7 @@ file_check_dir(const char *dir, struct problem *why)
 
     if (strlen(dir) >= sizeof(path)) {
         errno = ENAMETOOLONG;
-        return failed(why, "cannot create the directory", dir);
+        return fail_errno(why, "cannot create the directory", dir);
     }
     /* Up to the first existing folder: file_make_dirs would make the others in
      * it. */
@@ -212,10 +212,10 @@ file_check_dir(const char *dir, struct problem *why)
 
         errno = error;
         if (error != ENOENT || is_link)
-            return failed(why, "cannot use the directory", path);
+            return fail_errno(why, "cannot use the directory", path);
         if (is_name_too_long(path)) { /* reported only if its folder exists */
             errno = ENAMETOOLONG;
-            return failed(why, "cannot create the directory", path);
+            return fail_errno(why, "cannot create the directory", path);
         }
         parent_of(path, parent);
         memcpy(path, parent, sizeof(path));
@@ -224,7 +224,7 @@ file_check_dir(const char *dir, struct problem *why)
         errno = ENOTDIR;
     if (!S_ISDIR(found.st_mode) || access(path, R_OK | W_OK | X_OK) ||
         !takes_files(path))
-        return failed(why, "cannot use the directory", path);
+        return fail_errno(why, "cannot use the directory", path);
     return STATUS_OK;
 }
 
@@ -253,7 +253,7 @@ clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
         return STATUS_AGAIN;
     --*n_files;
     if (unlinkat(dir_fd, entry->d_name, 0) && errno != ENOENT)
-        return failed(why, "cannot remove", entry->d_name);
+        return fail_errno(why, "cannot remove", entry->d_name);
     return STATUS_OK;
 }
 
@@ -269,13 +269,14 @@ file_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
     if (!dir) {
         if (fd >= 0)
             close(fd);
-        return errno == ENOENT ? STATUS_OK : failed(why, "cannot open", name);
+        return errno == ENOENT ? STATUS_OK
+                               : fail_errno(why, "cannot open", name);
     }
     while (!rc && (entry = readdir(dir)))
         rc = clear_name(fd, entry, n_files, why);
     closedir(dir);
     if (!rc && unlinkat(dir_fd, name, AT_REMOVEDIR) && errno != ENOENT)
-        rc = failed(why, "cannot remove", name);
+        rc = fail_errno(why, "cannot remove", name);
     return rc;
 }
 
@@ -283,7 +284,7 @@ enum status
 file_sync_dir(int dir_fd, struct problem *why)
 {
     if (fsync(dir_fd))
-        return failed(why, "cannot sync", "the directory");
+        return fail_errno(why, "cannot sync", "the directory");
     return STATUS_OK;
 }
 
@@ -291,7 +292,7 @@ file_sync_dir(int dir_fd, struct problem *why)
 
 /* DIR/lock holds the pid of the last owner, as text, with a line end. */
 static enum status
-busy(int fd, const char *dir, struct problem *why)
+fail_locked(int fd, const char *dir, struct problem *why)
 {
     char text[16] = "";
     long pid = 0;
@@ -327,7 +328,7 @@ file_lock(const char *dir, int *lock, struct problem *why)
         goto out;
     if (flock(fd, LOCK_EX | LOCK_NB)) {
         if (errno == EWOULDBLOCK)
-            rc = busy(fd, dir, why);
+            rc = fail_locked(fd, dir, why);
         goto out;
     }
 
@@ -367,11 +368,11 @@ file_check_lock(const char *dir, struct problem *why)
     else if ((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0) {
         /* Shared, so that two checks do not hinder each other. */
         if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
-            rc = busy(fd, dir, why);
+            rc = fail_locked(fd, dir, why);
         close(fd);
         return rc;
     }
-    return errno == ENOENT ? STATUS_OK : failed(why, "cannot lock", path);
+    return errno == ENOENT ? STATUS_OK : fail_errno(why, "cannot lock", path);
 }
 
 /* Making files */
@@ -383,7 +384,7 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     *f = (struct file_new){.dir_fd = dir_fd, .fd = -1};
     if (strlen(name) >= sizeof(f->name)) {
         errno = ENAMETOOLONG;
-        return failed(why, "cannot write", name);
+        return fail_errno(why, "cannot write", name);
     }
     snprintf(f->name, sizeof(f->name), "%s", name);
     snprintf(f->temp, sizeof(f->temp), "%s.new", name);
@@ -393,7 +394,7 @@ file_begin(struct file_new *f, int dir_fd, const char *name,
     f->fd = openat(dir_fd, f->temp,
                    O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (f->fd < 0)
-        return failed(why, "cannot write", name);
+        return fail_errno(why, "cannot write", name);
     if (inherit_mode(dir_fd, dir_fd, f->temp, MAY_READ)) {
         problem_errno(why, "cannot set the mode of", name);
         file_abandon(f);
@@ -406,7 +407,7 @@ enum status
 file_append(struct file_new *f, struct slice bytes, struct problem *why)
 {
     if (file_write(f->fd, bytes))
-        return failed(why, "cannot write", f->name);
+        return fail_errno(why, "cannot write", f->name);
     return STATUS_OK;
 }
 

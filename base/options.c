@@ -96,7 +96,7 @@ print_wrapped(FILE *to, const char *text, size_t column, const char *indent)
 
 /* Describes a row: its purpose, its limits and its default. */
 static void
-describe(const struct option *o, char *to, size_t size)
+describe_option(const struct option *o, char *to, size_t size)
 {
     char limits[OPTION_LIMITS_SIZE];
     bool has_default = o->standard && o->argument;
@@ -122,7 +122,7 @@ print_row(FILE *to, const struct option *o)
         n = fprintf(to, "\n") - 1;
     fprintf(to, "%*s", HELP_COLUMN - n, "");
     snprintf(indent, sizeof(indent), "%*s", HELP_COLUMN, "");
-    describe(o, text, sizeof(text));
+    describe_option(o, text, sizeof(text));
     print_wrapped(to, text, HELP_COLUMN, indent);
 }
 
@@ -142,7 +142,7 @@ options_example(const struct options *options, FILE *to)
 
         if (o->type <= OPTION_FILE)
             continue; /* only on the command line */
-        describe(o, text, sizeof(text));
+        describe_option(o, text, sizeof(text));
         if (o->argument)
             snprintf(unit, sizeof(unit), "%s: ", o->argument);
         fprintf(to, "\n# %s", unit);

@@ -27,7 +27,7 @@ take_letters(struct letters *letters, struct slice word)
 }
 
 static size_t
-least(size_t a, size_t b)
+smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -52,11 +52,11 @@ suggest_distance(struct slice one, struct slice other)
         for (size_t j = 1; j <= b.n; j++) {
             bool is_same = a.data[i - 1] == b.data[j - 1];
 
-            now[j] = least(before[j], now[j - 1]) + 1;
-            now[j] = least(now[j], before[j - 1] + !is_same);
+            now[j] = smaller(before[j], now[j - 1]) + 1;
+            now[j] = smaller(now[j], before[j - 1] + !is_same);
             if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
                 a.data[i - 2] == b.data[j - 1])
-                now[j] = least(now[j], two[j - 2] + 1);
+                now[j] = smaller(now[j], two[j - 2] + 1);
         }
     }
     return rows[a.n % 3][b.n];

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 static void *
-start(void *argument)
+start_thread(void *argument)
 {
     struct thread *t = argument;
 
@@ -24,7 +24,7 @@ start(void *argument)
  * faults (a bad address, abort) stay deliverable, so that they end the process
  * at once. */
 static int
-create(struct thread *t)
+create_thread(struct thread *t)
 {
     static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                               SIGABRT, SIGTRAP, SIGSYS};
@@ -37,7 +37,7 @@ create(struct thread *t)
 
     /* The new thread inherits the mask. */
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    error = pthread_create(&t->id, NULL, start, t);
+    error = pthread_create(&t->id, NULL, start_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
@@ -71,7 +71,7 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
     if (errno)
         goto fail_mutex;
     t->is_running = true; /* before run(t) may look */
-    errno = create(t);
+    errno = create_thread(t);
     if (errno)
         goto fail_changed;
     return STATUS_OK;

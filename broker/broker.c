@@ -511,8 +511,8 @@ reload_bridges(struct broker *b, struct config *next, struct brought *brought,
 
 /* Makes room for the settings of `next` that other threads read. */
 static enum status
-bring(struct broker *b, const struct config *next, struct brought **brought,
-      struct problem *why)
+bring_settings(struct broker *b, const struct config *next,
+               struct brought **brought, struct problem *why)
 {
     *brought = calloc(1, sizeof(**brought));
     if (!*brought)
@@ -546,7 +546,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc)
         rc = read_identity(next, &identity, why);
     if (!rc && (has_networks || has_bridges))
-        rc = bring(b, next, &brought, why);
+        rc = bring_settings(b, next, &brought, why);
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */

@@ -82,7 +82,8 @@ report_difference(const char *name, bool is_live, void *user)
 
 /* Reads all settings again: file and command line, as the start did. */
 static void
-reload(struct broker *broker, struct config *config, int argc, char **argv)
+reload_settings(struct broker *broker, struct config *config, int argc,
+                char **argv)
 {
     enum config_wish wish;
     struct problem why = {""};
@@ -189,12 +190,12 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
             return info.si_signo == SIGINT ? "SIGINT" : "SIGTERM";
         if (is_hangup(origin, &info))
             return "SIGHUP";
-        reload(broker, config, argc, argv);
+        reload_settings(broker, config, argc, argv);
     }
 }
 
 static int
-serve(struct config *config, int argc, char **argv)
+run_broker(struct config *config, int argc, char **argv)
 {
     struct origin origin = find_origin();
     struct broker *broker = NULL;
@@ -259,7 +260,7 @@ check(struct config *config)
 
 /* Does what the command line requests. */
 static int
-fulfil(struct config *config, enum config_wish wish, int argc, char **argv)
+fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
 {
     diag_set_level(config->log_level);
     switch (wish) {
@@ -278,8 +279,9 @@ fulfil(struct config *config, enum config_wish wish, int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    return config->check || config->check_settings ? check(config)
-                                                   : serve(config, argc, argv);
+    return config->check || config->check_settings
+               ? check(config)
+               : run_broker(config, argc, argv);
 }
 
 int
@@ -297,7 +299,7 @@ main(int argc, char **argv)
         return bad_usage(&why);
     if (wish == CONFIG_RUN)
         rc = broker_check(&config, &why);
-    result = rc ? bad_usage(&why) : fulfil(&config, wish, argc, argv);
+    result = rc ? bad_usage(&why) : fulfil_wish(&config, wish, argc, argv);
     config_fini(&config);
     return result;
 }

@@ -228,7 +228,8 @@ begin_package(struct changedump *d, struct problem *why)
 }
 
 static enum status
-plan(struct changedump *d, struct content *content, struct problem *why)
+plan_packages(struct changedump *d, struct content *content,
+              struct problem *why)
 {
     struct package_of *packages = ONE_MORE(d->packages, &d->capacity, d->n);
     bool is_full = false;
@@ -245,7 +246,7 @@ plan(struct changedump *d, struct content *content, struct problem *why)
 }
 
 static enum status
-add(struct changedump *d, struct content *content, struct problem *why)
+add_entries(struct changedump *d, struct content *content, struct problem *why)
 {
     uint64_t last = d->packages[d->n].last;
     bool is_full = false;
@@ -261,7 +262,7 @@ add(struct changedump *d, struct content *content, struct problem *why)
 }
 
 static enum status
-copy(struct changedump *d, struct problem *why)
+copy_content(struct changedump *d, struct problem *why)
 {
     bool is_done = false;
     enum status rc =
@@ -304,7 +305,7 @@ write_document_head(struct changedump *d)
 }
 
 static enum status
-flush(struct changedump *d, size_t least, struct problem *why)
+flush_manifest(struct changedump *d, size_t least, struct problem *why)
 {
     enum status rc;
 
@@ -336,15 +337,15 @@ write_document(struct changedump *d, struct problem *why)
                            d->generation.number, i + 1, &d->packages[i].file,
                            entry);
         from_us = entry.until_us;
-        rc = flush(d, PIECE_BYTES, why);
+        rc = flush_manifest(d, PIECE_BYTES, why);
     }
     document_footer(&d->text, DOCUMENT_URLSET);
-    return rc ? rc : flush(d, 0, why);
+    return rc ? rc : flush_manifest(d, 0, why);
 }
 
 /* All packages are there. The writer goes either way. */
 static enum status
-finish(struct changedump *d, struct problem *why)
+finish_package(struct changedump *d, struct problem *why)
 {
     enum status rc = write_document(d, why);
 
@@ -357,21 +358,21 @@ finish(struct changedump *d, struct problem *why)
 }
 
 static enum status
-step(struct changedump *d, struct content *content, bool *is_done,
-     struct problem *why)
+step_changedump(struct changedump *d, struct content *content, bool *is_done,
+                struct problem *why)
 {
     switch (d->at) {
     case ADDING:
-        return add(d, content, why);
+        return add_entries(d, content, why);
     case COPYING:
-        return copy(d, why);
+        return copy_content(d, why);
     case PLANNING:
         break;
     }
     if (d->seq < d->list.last)
-        return plan(d, content, why);
+        return plan_packages(d, content, why);
     *is_done = true;
-    return finish(d, why);
+    return finish_package(d, why);
 }
 
 enum status
@@ -381,7 +382,7 @@ build_changedump_step(struct changedump *d, struct content *content,
     enum status rc;
 
     *is_done = false;
-    rc = step(d, content, is_done, why);
+    rc = step_changedump(d, content, is_done, why);
     if (rc)
         build_changedump_abandon(d);
     else if (*is_done)

@@ -136,8 +136,9 @@ look_for_list(struct set *set, struct list_info *list, struct problem *why)
 enum verdict { COMPLETE, COMING, LACKING };
 
 static enum status
-judge(struct set *set, struct content *content, const struct list_info *list,
-      enum verdict *verdict, struct problem *why)
+judge_list(struct set *set, struct content *content,
+           const struct list_info *list, enum verdict *verdict,
+           struct problem *why)
 {
     bool is_complete = false, is_lacking = false;
     enum status rc = content_is_complete(content, list->after, list->last,
@@ -174,8 +175,8 @@ pass_over(struct changedumps *d, struct set *set, uint64_t list)
 }
 
 static enum status
-begin(struct changedumps *d, struct set *set, const struct list_info *list,
-      struct problem *why)
+begin_changedump(struct changedumps *d, struct set *set,
+                 const struct list_info *list, struct problem *why)
 {
     struct log_health health;
     enum status rc;
@@ -207,12 +208,12 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
         return STATUS_OK;
     }
     if (!rc)
-        rc = judge(set, content, &list, &verdict, why);
+        rc = judge_list(set, content, &list, &verdict, why);
     if (rc)
         return rc;
     if (verdict == COMPLETE) {
         set->notes->dump.is_late = false; /* it was, while content was coming */
-        return begin(d, set, &list, why);
+        return begin_changedump(d, set, &list, why);
     }
     if (verdict == LACKING) {
         pass_over(d, set, list.number);
@@ -269,7 +270,7 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
 }
 
 static enum status
-step(struct changedumps *d, struct problem *why)
+step_changedumps(struct changedumps *d, struct problem *why)
 {
     struct content *content;
     bool is_done = false;
@@ -298,7 +299,7 @@ changedumps_some(struct chore *chore)
     enum status rc;
 
     if (set) {
-        rc = step(d, &why);
+        rc = step_changedumps(d, &why);
     } else {
         set = next_due(d);
         if (!set)

@@ -62,7 +62,7 @@ is_going(const struct claims *c, const struct set *set,
 
 /* Adds a claim to that file; NULL: no memory. */
 static struct claimed *
-take(struct claims *c, const struct set *set, const struct digest *digest)
+take_claim(struct claims *c, const struct set *set, const struct digest *digest)
 {
     struct claimed **at;
 
@@ -125,8 +125,8 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
 
 /* Adds a file to the claim; its release frees it. */
 static enum status
-add(struct content_claim *claim, const struct digest *digest, bool is_new,
-    struct problem *why)
+add_digest(struct content_claim *claim, const struct digest *digest,
+           bool is_new, struct problem *why)
 {
     struct claims *c = claim->claims;
     struct claimed **files =
@@ -136,7 +136,7 @@ add(struct content_claim *claim, const struct digest *digest, bool is_new,
     if (files) {
         claim->files = files;
         pthread_mutex_lock(&c->mutex);
-        file = take(c, claim->set, digest);
+        file = take_claim(c, claim->set, digest);
         if (file)
             file->is_new |= is_new;
         pthread_mutex_unlock(&c->mutex);
@@ -152,7 +152,7 @@ contents_place(struct content_claim *claim, struct arriving *arriving,
                struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    enum status rc = add(claim, &arriving->digest, true, why);
+    enum status rc = add_digest(claim, &arriving->digest, true, why);
 
     content_touch(&claim->touched, &arriving->digest);
     set_dir(claim->set, dir);
@@ -177,7 +177,7 @@ contents_find(struct content_claim *claim, const struct digest *digest,
               uint64_t *length, struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    enum status rc = add(claim, digest, false, why);
+    enum status rc = add_digest(claim, digest, false, why);
 
     set_dir(claim->set, dir);
     if (!rc)

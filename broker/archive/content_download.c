@@ -31,7 +31,7 @@ static const char *const headers[] = {"Accept-Encoding: identity", NULL};
 /* Ends a fetch. The archive thread may then free it and its file, which may
  * block. */
 static void
-end(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
+end_fetch(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
 {
     struct content_download *fetcher = f->fetcher;
 
@@ -47,19 +47,19 @@ end(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
 
 /* Drops a fetch that the caller no longer has. */
 static void
-leave(struct fetch *f)
+leave_fetch(struct fetch *f)
 {
     caller_cancel(f->fetcher->caller, &f->call);
-    end(f, FETCH_DROPPED, FETCH_REFUSED);
+    end_fetch(f, FETCH_DROPPED, FETCH_REFUSED);
 }
 
 static void
 end_of_job(struct fetch *f)
 {
     if (f->status == STATUS_INVALID)
-        end(f, FETCH_HOPELESS, FETCH_DIFFERS);
+        end_fetch(f, FETCH_HOPELESS, FETCH_DIFFERS);
     else
-        end(f, FETCH_NO_ROOM, FETCH_ROOM);
+        end_fetch(f, FETCH_NO_ROOM, FETCH_ROOM);
 }
 
 /* Drops the waiting fetches of a host in trouble: they would only add to
@@ -73,7 +73,7 @@ drop_waiting(struct fetch *f)
         struct fetch *other = list_entry(node, struct fetch, at);
 
         if (other != f && other->host == f->host && !other->has_begun)
-            leave(other);
+            leave_fetch(other);
     }
 }
 
@@ -93,7 +93,7 @@ has_room(struct fetch *f)
 }
 
 static enum status
-begin(struct fetch *f)
+begin_fetch(struct fetch *f)
 {
     enum status rc = STATUS_OK;
 
@@ -110,18 +110,18 @@ write_piece(struct job *job)
 {
     struct fetch *f = list_entry(job, struct fetch, job);
 
-    f->status = begin(f);
+    f->status = begin_fetch(f);
     if (!f->status)
         f->status = arriving_add(&f->arriving, buf_slice(&f->piece), &f->why);
 }
 
 /* Verifies the file; an empty one, too. */
 static void
-prove(struct job *job)
+prove_digest(struct job *job)
 {
     struct fetch *f = list_entry(job, struct fetch, job);
 
-    f->status = begin(f);
+    f->status = begin_fetch(f);
     if (!f->status)
         f->status = arriving_end(&f->arriving, &f->why);
 }
@@ -147,7 +147,7 @@ on_proven(struct job *job)
     if (f->status)
         end_of_job(f);
     else
-        end(f, FETCH_WHOLE, FETCH_REFUSED);
+        end_fetch(f, FETCH_WHOLE, FETCH_REFUSED);
 }
 
 static enum call_turn
@@ -157,7 +157,7 @@ on_turn(struct call *call)
 
     f->has_begun = true;
     if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed))
-        leave(f);
+        leave_fetch(f);
     return CALL_READY;
 }
 
@@ -168,7 +168,7 @@ on_piece(struct call *call, struct buf *piece)
     struct buf taken = *piece;
 
     if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed)) {
-        leave(f);
+        leave_fetch(f);
         return CALL_LATER;
     }
     *piece = f->piece;
@@ -201,12 +201,12 @@ is_of_host(const struct call *call)
 }
 
 static void
-fail(struct fetch *f, enum fetch_reason reason, bool is_in_trouble)
+fail_fetch(struct fetch *f, enum fetch_reason reason, bool is_in_trouble)
 {
     f->is_of_host = is_in_trouble && is_of_host(&f->call);
     if (f->is_of_host)
         drop_waiting(f);
-    end(f, FETCH_FAILED, reason);
+    end_fetch(f, FETCH_FAILED, reason);
 }
 
 static void
@@ -216,25 +216,25 @@ on_no_answer(struct fetch *f)
     switch (f->call.failure) {
     case CALL_ANSWERED:
     case CALL_BROKEN:
-        fail(f, FETCH_BROKEN, false);
+        fail_fetch(f, FETCH_BROKEN, false);
         break;
     case CALL_REFUSED:
         /* The address of a name may change; a malformed URL stays malformed. */
         if (f->call.final_url)
-            fail(f, FETCH_REFUSED, true);
+            fail_fetch(f, FETCH_REFUSED, true);
         else
-            end(f, FETCH_HOPELESS, FETCH_REFUSED);
+            end_fetch(f, FETCH_HOPELESS, FETCH_REFUSED);
         break;
     case CALL_UNRESOLVED:
     case CALL_UNCONNECTED:
     case CALL_TLS:
-        fail(f, FETCH_UNREACHABLE, true);
+        fail_fetch(f, FETCH_UNREACHABLE, true);
         break;
     case CALL_TIMEOUT:
-        fail(f, FETCH_TIMEOUT, false);
+        fail_fetch(f, FETCH_TIMEOUT, false);
         break;
     case CALL_MEMORY:
-        end(f, FETCH_NO_ROOM, FETCH_ROOM);
+        end_fetch(f, FETCH_NO_ROOM, FETCH_ROOM);
         break;
     }
 }
@@ -246,11 +246,11 @@ on_other_status(struct fetch *f)
 
     problem_set(&f->why, "the answer is %u", status);
     if (status == 429 || status == 503)
-        fail(f, FETCH_STATUS, true);
+        fail_fetch(f, FETCH_STATUS, true);
     else if (status == 408 || status == 425 || status >= 500)
-        fail(f, FETCH_STATUS, false);
+        fail_fetch(f, FETCH_STATUS, false);
     else
-        end(f, FETCH_HOPELESS, FETCH_STATUS);
+        end_fetch(f, FETCH_HOPELESS, FETCH_STATUS);
 }
 
 static void
@@ -268,14 +268,14 @@ on_answer(struct call *call)
                     "it is longer than the %" PRIu64
                     " bytes that were announced",
                     f->length);
-        end(f, FETCH_HOPELESS, FETCH_DIFFERS);
+        end_fetch(f, FETCH_HOPELESS, FETCH_DIFFERS);
     } else if (call->is_cut) {
         problem_set(&f->why,
                     "it has more than %" PRIu64 " bytes (--max-content)",
                     call->max_taken);
-        end(f, FETCH_HOPELESS, FETCH_TOO_LARGE);
+        end_fetch(f, FETCH_HOPELESS, FETCH_TOO_LARGE);
     } else {
-        f->job = (struct job){prove, on_proven};
+        f->job = (struct job){prove_digest, on_proven};
         caller_work(f->fetcher->caller, &f->job);
     }
 }

@@ -145,7 +145,7 @@ contents_needs(struct set *set, const struct list_info *list)
 /* Opening */
 
 static void
-tell(_Atomic(uint64_t) *to, uint64_t number)
+publish_number(_Atomic(uint64_t) *to, uint64_t number)
 {
     atomic_store_explicit(to, number, memory_order_relaxed);
 }
@@ -156,17 +156,17 @@ note_none(struct set *set)
 {
     memset(&set->notes->content, 0, sizeof(set->notes->content));
     set->notes->content.has = CONTENT_NOTHING;
-    tell(&set->content_counts.last, 0);
-    tell(&set->content_counts.files, 0);
-    tell(&set->content_counts.bytes, 0);
-    tell(&set->content_counts.missing, 0);
+    publish_number(&set->content_counts.last, 0);
+    publish_number(&set->content_counts.files, 0);
+    publish_number(&set->content_counts.bytes, 0);
+    publish_number(&set->content_counts.missing, 0);
 }
 
 /* Begins a new search for orphans. Nothing is deleted before the entries that
  * the log has now are folded.
  */
 static void
-unsettle(struct set *set)
+mark_unsettled(struct set *set)
 {
     struct head head = {.last = 0};
 
@@ -183,15 +183,15 @@ contents_note(struct set *set, const struct content *content)
     const struct content_at *at = content_at(content);
 
     if (at->seq < set->notes->content.seq) /* it has begun anew */
-        unsettle(set);
+        mark_unsettled(set);
     set->notes->content.seq = at->seq;
     set->notes->content.due_us = at->due_us;
     /* Stores the position last: a thread that loads it first (describe.c) gets
      * the counts of that position, or later ones, and does not mistake content
      * that is still to be fetched for present. */
-    tell(&set->content_counts.files, at->files);
-    tell(&set->content_counts.bytes, at->bytes);
-    tell(&set->content_counts.missing, at->missing);
+    publish_number(&set->content_counts.files, at->files);
+    publish_number(&set->content_counts.bytes, at->bytes);
+    publish_number(&set->content_counts.missing, at->missing);
     atomic_store_explicit(&set->content_counts.last, at->seq,
                           memory_order_release);
 }
@@ -199,8 +199,8 @@ contents_note(struct set *set, const struct content *content)
 /* The log may no longer reach back to the position of the content, or may end
  * before it. */
 static enum status
-fit(struct set *set, struct content *content, const struct head *head,
-    struct problem *why)
+fit_to_log(struct set *set, struct content *content, const struct head *head,
+           struct problem *why)
 {
     const struct content_at *at = content_at(content);
     bool is_new = set->notes->content.has != CONTENT_SOME;
@@ -218,7 +218,7 @@ fit(struct set *set, struct content *content, const struct head *head,
     if (rc)
         return rc;
     if (is_new)
-        unsettle(set);
+        mark_unsettled(set);
     set->notes->content.has = CONTENT_SOME;
     contents_note(set, content);
     return STATUS_OK;
@@ -256,7 +256,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
     if (!*content)
         rc = open_new(c, set, head->epoch, content, why);
     if (!rc)
-        rc = fit(set, *content, head, why);
+        rc = fit_to_log(set, *content, head, why);
     if (rc)
         open_databases_drop(&c->opened, set);
     return rc;
@@ -493,7 +493,7 @@ can_open(const struct set *set, const struct head *head, bool has_room)
 }
 
 static bool
-wants(struct set *set, const struct head *head, void *user)
+wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
 
@@ -513,8 +513,8 @@ wants(struct set *set, const struct head *head, void *user)
 
 /* Gathers entries behind the content, as many as one commit takes. */
 static enum status
-gather(struct set *set, struct content *content, uint64_t target,
-       struct problem *why)
+gather_entries(struct set *set, struct content *content, uint64_t target,
+               struct problem *why)
 {
     struct log *log = registry_log(set->registry);
     const atomic_bool *is_ending = log_ending(log);
@@ -539,10 +539,11 @@ gather(struct set *set, struct content *content, uint64_t target,
 }
 
 static enum status
-fold(struct set *set, struct content *content, const struct head *head,
-     struct problem *why)
+fold_entries(struct set *set, struct content *content, const struct head *head,
+             struct problem *why)
 {
-    enum status rc = gather(set, content, target_of(set, head), why), committed;
+    enum status rc = gather_entries(set, content, target_of(set, head), why),
+                committed;
 
     /* Commits the entries before an unreadable one. */
     committed = content_commit(content, rc ? NULL : why);
@@ -552,8 +553,8 @@ fold(struct set *set, struct content *content, const struct head *head,
 }
 
 static enum status
-forget(struct set *set, struct content *content, const struct head *head,
-       struct problem *why)
+forget_retired(struct set *set, struct content *content,
+               const struct head *head, struct problem *why)
 {
     bool is_more = false;
     enum status rc = content_forget(content, head->earliest, &is_more, why);
@@ -567,19 +568,19 @@ forget(struct set *set, struct content *content, const struct head *head,
 /* Overtaken rows may belong to entries that are no longer retained already, so
  * a look follows each fold behind retention. */
 static enum status
-work(struct contents *c, struct set *set, struct content *content,
-     const struct head *head, struct problem *why)
+work_on_set(struct contents *c, struct set *set, struct content *content,
+            const struct head *head, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     if (can_fold(set, head, c->has_room)) {
-        rc = fold(set, content, head, why);
+        rc = fold_entries(set, content, head, why);
         contents_note(set, content);
         if (head->earliest > 0)
             set->notes->content.earliest = 0;
     }
     if (!rc && head->earliest > set->notes->content.earliest)
-        rc = forget(set, content, head, why);
+        rc = forget_retired(set, content, head, why);
     if (!rc && is_settled(set) && set->notes->content.is_loose)
         rc = take_loose_away(c, set, content, why);
     if (!rc && is_settled(set) && set->notes->content.sweep < CONTENT_FOLDERS)
@@ -589,7 +590,8 @@ work(struct contents *c, struct set *set, struct content *content,
 }
 
 static enum status
-step(struct contents *c, struct set *set, bool *is_more, struct problem *why)
+step_set(struct contents *c, struct set *set, bool *is_more,
+         struct problem *why)
 {
     struct content *content;
     struct head head;
@@ -602,7 +604,7 @@ step(struct contents *c, struct set *set, bool *is_more, struct problem *why)
     rc = open_content(c, set, &head, &content, why);
     if (rc)
         return rc;
-    rc = work(c, set, content, &head, why);
+    rc = work_on_set(c, set, content, &head, why);
     return rc == STATUS_AGAIN ? STATUS_OK : rc; /* damaged: it begins anew */
 }
 
@@ -648,7 +650,7 @@ end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
     }
     if (rc) {
         claims_drop(claim);
-        unsettle(set); /* the other files are orphans */
+        mark_unsettled(set); /* the other files are orphans */
     }
     return rc;
 }
@@ -681,7 +683,7 @@ next_set(struct contents *c)
 
     log_health(registry_log(c->registry), &health);
     c->has_room = health.has_room;
-    return turn_next(&c->turn, c->registry, wants, c);
+    return turn_next(&c->turn, c->registry, wants_step, c);
 }
 
 static bool
@@ -704,7 +706,7 @@ contents_some(struct chore *chore)
         c->is_again = false;
         return c->is_due;
     }
-    rc = step(c, set, &is_more, &why);
+    rc = step_set(c, set, &is_more, &why);
     if (rc == STATUS_STOPPED) {
         c->is_due = false;
         return false;

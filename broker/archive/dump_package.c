@@ -76,7 +76,7 @@ dump_package_free(struct dump_package *p)
 
 /* Hands the text over if it has at least `least` bytes. */
 static enum status
-flush(struct dump_package *p, size_t least, struct problem *why)
+flush_member(struct dump_package *p, size_t least, struct problem *why)
 {
     enum status rc;
 
@@ -180,7 +180,7 @@ dump_package_add(struct dump_package *p, struct slice entry,
         return STATUS_OK;
     p->text.failed |= p->entry.failed;
     buf_add_slice(&p->text, buf_slice(&p->entry));
-    return flush(p, PIECE_BYTES, why);
+    return flush_member(p, PIECE_BYTES, why);
 }
 
 /* The package */
@@ -239,7 +239,7 @@ dump_package_close(struct dump_package *p, struct problem *why)
     enum status rc;
 
     document_footer(&p->text, p->root);
-    rc = flush(p, 0, why);
+    rc = flush_member(p, 0, why);
     if (!rc)
         rc = generation_end_part(p->writer, why);
     if (!rc)

@@ -46,7 +46,7 @@ pause_after(struct fetch_schedule *f, unsigned failures)
 }
 
 static unsigned
-most(const struct fetch_schedule *f)
+most_at_once(const struct fetch_schedule *f)
 {
     return AHEAD * (unsigned)config_of(f)->fetch_connections;
 }
@@ -132,7 +132,7 @@ note_given_up(const struct fetch *fetch)
 
 /* Gives the bytes their name, and the entry its row. */
 static enum status
-keep(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
+keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
 {
     struct digest digest = fetch->arriving.digest;
     uint64_t length = fetch->arriving.length;
@@ -159,7 +159,8 @@ keep(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
 }
 
 static enum status
-postpone(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
+postpone_fetch(struct fetch_schedule *f, struct fetch *fetch,
+               struct problem *why)
 {
     int64_t pause_us = pause_after(f, fetch->tries + 1);
     bool is_last = fetch->outcome == FETCH_HOPELESS ||
@@ -202,7 +203,7 @@ be_in_trouble(struct fetch_schedule *f, const char *what, const char *error)
 }
 
 static void
-settle(struct fetch_schedule *f, struct fetch *fetch)
+settle_fetch(struct fetch_schedule *f, struct fetch *fetch)
 {
     struct problem why = {""};
     enum status rc = STATUS_OK;
@@ -212,11 +213,11 @@ settle(struct fetch_schedule *f, struct fetch *fetch)
     note_host(f, fetch);
     switch (fetch->outcome) {
     case FETCH_WHOLE:
-        rc = keep(f, fetch, &why);
+        rc = keep_content(f, fetch, &why);
         break;
     case FETCH_FAILED:
     case FETCH_HOPELESS:
-        rc = postpone(f, fetch, &why);
+        rc = postpone_fetch(f, fetch, &why);
         break;
     case FETCH_NO_ROOM:
         note_failure(fetch);
@@ -243,10 +244,11 @@ settle_some(struct fetch_schedule *f)
         struct fetch_host *host = &f->hosts[fetch->host];
         bool was_full = host->is_full;
 
-        settle(f, fetch);
+        settle_fetch(f, fetch);
         /* Not after each fetch: the look for due ones takes longer than to
          * settle one. */
-        f->is_due |= (was_full && !host->is_full) || f->n % (most(f) / 4) == 0;
+        f->is_due |=
+            (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
     }
     return i == SETTLED_AT_ONCE;
 }
@@ -314,9 +316,9 @@ give_up(struct set *set, struct content *content,
 }
 
 static enum status
-start(struct fetch_schedule *f, struct set *set,
-      const struct content_missing *missing, struct slice url, uint32_t host,
-      struct problem *why)
+start_fetch(struct fetch_schedule *f, struct set *set,
+            const struct content_missing *missing, struct slice url,
+            uint32_t host, struct problem *why)
 {
     struct fetch *fetch = fetch_new(url, missing->hash, missing->length);
 
@@ -337,8 +339,9 @@ start(struct fetch_schedule *f, struct set *set,
 
 /* Starts the fetch of missing content, if its host accepts one now. */
 static enum status
-consider(struct fetch_schedule *f, struct set *set, struct content *content,
-         const struct content_missing *missing, struct problem *why)
+consider_content(struct fetch_schedule *f, struct set *set,
+                 struct content *content, const struct content_missing *missing,
+                 struct problem *why)
 {
     const struct config *config = config_of(f);
     struct slice url = url_of(missing->loc);
@@ -360,7 +363,7 @@ consider(struct fetch_schedule *f, struct set *set, struct content *content,
     host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
     if (host->is_full || clock_steady_us() < host->rest_us)
         return STATUS_OK;
-    return start(f, set, missing, url, number, why);
+    return start_fetch(f, set, missing, url, number, why);
 }
 
 /* Starts some fetches of a set: at most half of the places, so that others have
@@ -371,13 +374,13 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
     unsigned n_settled = 0;
     struct fetch_notes *looked = &set->notes->fetch;
     struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
-    unsigned n = under_way_of(f, set), share = most(f) / 2;
+    unsigned n = under_way_of(f, set), share = most_at_once(f) / 2;
     int64_t now_us = clock_now_us();
     struct content *content;
     enum status rc = contents_open(f->contents, set, &content, why);
 
     for (int i = 0; !rc && i < ROWS_AT_ONCE && n_settled < SETTLED_AT_ONCE &&
-                    n < share && f->n < most(f);
+                    n < share && f->n < most_at_once(f);
          i++) {
         unsigned before = f->n;
 
@@ -387,7 +390,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         *looked = (struct fetch_notes){missing.due_us, missing.seq};
         n_settled += missing.is_settled;
         if (!missing.is_settled)
-            rc = consider(f, set, content, &missing, why);
+            rc = consider_content(f, set, content, &missing, why);
         n += f->n - before;
     }
     f->is_again |= !rc && n_settled > 0;
@@ -407,7 +410,7 @@ is_fetching(const struct set *set)
 
 /* True if a fetch may be due. */
 static bool
-wants(struct set *set, const struct head *head, void *user)
+wants_fetch(struct set *set, const struct head *head, void *user)
 {
     const int64_t *now_us = user;
 
@@ -427,10 +430,10 @@ fetching_some(struct chore *chore)
     enum status rc;
 
     log_health(registry_log(f->registry), &health);
-    if (!f->is_due || !health.has_room || f->n > most(f) / 2 ||
+    if (!f->is_due || !health.has_room || f->n > most_at_once(f) / 2 ||
         clock_steady_us() < f->rest_us)
         return is_more;
-    set = turn_next(&f->turn, f->registry, wants, &now_us);
+    set = turn_next(&f->turn, f->registry, wants_fetch, &now_us);
     f->is_due = set || f->is_again;
     if (!set) {
         is_more |= f->is_again;

@@ -46,7 +46,7 @@ generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
 }
 
 static enum status
-fail(struct problem *why, const char *what, const char *name)
+fail_file(struct problem *why, const char *what, const char *name)
 {
     problem_errno(why, what, name);
     return STATUS_IO;
@@ -54,7 +54,7 @@ fail(struct problem *why, const char *what, const char *name)
 
 /* Removes a generation's folder with its files, if it exists. */
 static enum status
-clear(int folder_fd, const char *name, struct problem *why)
+clear_folder(int folder_fd, const char *name, struct problem *why)
 {
     size_t n_files = SIZE_MAX;
 
@@ -76,12 +76,12 @@ clear_older(int folder_fd, uint64_t first, struct problem *why)
     if (!dir) {
         if (fd >= 0)
             close(fd);
-        return fail(why, "cannot open", "a folder of generations");
+        return fail_file(why, "cannot open", "a folder of generations");
     }
     while (!rc && (entry = readdir(dir)))
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
             strtoull(entry->d_name, NULL, 10) < first)
-            rc = clear(folder_fd, entry->d_name, why);
+            rc = clear_folder(folder_fd, entry->d_name, why);
     closedir(dir);
     return rc;
 }
@@ -119,7 +119,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
                         links_kinds[generation->kind].folder, true,
                         &w->folder_fd, why);
     if (!rc)
-        rc = clear(w->folder_fd, name, why); /* left by a crash */
+        rc = clear_folder(w->folder_fd, name, why); /* left by a crash */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
     if (!rc)
@@ -128,7 +128,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
         w->dir_fd =
             openat(w->folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (w->dir_fd < 0)
-            rc = fail(why, "cannot open", name);
+            rc = fail_file(why, "cannot open", name);
     }
     if (rc) {
         writer_free(w);
@@ -226,7 +226,7 @@ generation_abandon(struct generation_writer *w)
     zfile_abandon(w->zfile);
     w->zfile = NULL;
     /* The next build clears the rest. */
-    if (clear(w->folder_fd, name, &why))
+    if (clear_folder(w->folder_fd, name, &why))
         DIAG(DIAG_WARNING, "archive", "a build that failed stays on the disk",
              diag_text("set", w->set->name), diag_text("error", why.text));
     writer_free(w);
@@ -249,7 +249,7 @@ generation_open(struct registry *registry, const struct set *set,
         return STATUS_OK;
     if (errno == ENOENT)
         return problem(why, STATUS_NOT_FOUND, "there is no such document");
-    return fail(why, "cannot read", path);
+    return fail_file(why, "cannot read", path);
 }
 
 /* Sweeping */
@@ -266,7 +266,7 @@ open_folder(struct registry *registry, const struct due_generation *due,
              links_kinds[due->kind].folder);
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *fd >= 0 || errno == ENOENT ? STATUS_OK
-                                       : fail(why, "cannot open", path);
+                                       : fail_file(why, "cannot open", path);
 }
 
 /* Removes the folders if they are empty. Those of a set that was made again are
@@ -287,8 +287,8 @@ remove_folders(struct registry *registry, const struct due_generation *due)
 }
 
 static enum status
-sweep(struct registry *registry, const struct due_generation *due,
-      struct problem *why)
+sweep_generation(struct registry *registry, const struct due_generation *due,
+                 struct problem *why)
 {
     const struct act act = {.kind = ACT_SWEPT, .swept = {due->id}};
     char name[NAME_SIZE];
@@ -297,7 +297,7 @@ sweep(struct registry *registry, const struct due_generation *due,
 
     name_of(name, due->number);
     if (!rc && fd >= 0) {
-        rc = clear(fd, name, why);
+        rc = clear_folder(fd, name, why);
         if (!rc)
             rc = file_sync_dir(fd, why);
         close(fd);
@@ -315,7 +315,7 @@ generation_sweep_one(struct registry *registry)
     enum status rc, failed = STATUS_OK;
 
     while (!(rc = log_due(registry_log(registry), &due, &reason))) {
-        rc = sweep(registry, &due, &reason);
+        rc = sweep_generation(registry, &due, &reason);
         if (rc != STATUS_IO)
             break;
         if (!failed)

@@ -10,7 +10,7 @@ open_databases_init(struct open_databases *o, void (*close)(void *thing))
 }
 
 static void
-drop(struct open_databases *o, struct open_databases_place *place)
+drop_place(struct open_databases *o, struct open_databases_place *place)
 {
     if (place->set)
         o->close(place->thing);
@@ -21,7 +21,7 @@ void
 open_databases_fini(struct open_databases *o)
 {
     for (size_t i = 0; i < OPEN_DATABASES_MAX; i++)
-        drop(o, &o->places[i]);
+        drop_place(o, &o->places[i]);
 }
 
 static struct open_databases_place *
@@ -52,7 +52,7 @@ open_databases_add(struct open_databases *o, const struct set *set, void *thing)
     for (size_t i = 1; i < OPEN_DATABASES_MAX; i++)
         if (o->places[i].used < place->used)
             place = &o->places[i];
-    drop(o, place);
+    drop_place(o, place);
     *place = (struct open_databases_place){set, thing, ++o->n_uses};
 }
 
@@ -62,7 +62,7 @@ open_databases_drop(struct open_databases *o, const struct set *set)
     struct open_databases_place *place = place_of(o, set);
 
     if (place)
-        drop(o, place);
+        drop_place(o, place);
 }
 
 void
@@ -72,5 +72,5 @@ open_databases_drop_removed(struct open_databases *o)
 
     for (size_t i = 0; i < OPEN_DATABASES_MAX; i++)
         if (o->places[i].set && !log_head(o->places[i].set->log, &head))
-            drop(o, &o->places[i]);
+            drop_place(o, &o->places[i]);
 }

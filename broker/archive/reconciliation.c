@@ -88,7 +88,8 @@ reconciliation_outcome(const struct reconciliation *t)
 
 /* Reads the head of the set. STATUS_GONE: the set of the upload was removed. */
 static enum status
-look(struct reconciliation *t, struct head *head, struct problem *why)
+look_for_upload(struct reconciliation *t, struct head *head,
+                struct problem *why)
 {
     const struct upload_file_about *about = resource_diff_about(t->difference);
 
@@ -107,14 +108,15 @@ look(struct reconciliation *t, struct head *head, struct problem *why)
 /* Steps */
 
 static enum status
-fold(struct reconciliation *t, struct state_fold *folding, struct problem *why)
+fold_state(struct reconciliation *t, struct state_fold *folding,
+           struct problem *why)
 {
     uint64_t after = resource_diff_about(t->difference)->after;
     struct resources *resources = NULL;
     char path[STATE_FOLD_PATH_MAX];
     struct head head;
     bool is_more = false;
-    enum status rc = look(t, &head, why);
+    enum status rc = look_for_upload(t, &head, why);
 
     if (!rc && t->set)
         rc = state_fold_open(folding, t->set, &resources, why);
@@ -169,7 +171,7 @@ read_news(struct reconciliation *t, uint64_t upto, struct problem *why)
             /* No longer retained: the state has most of these entries. */
             struct head head;
 
-            rc = look(t, &head, why);
+            rc = look_for_upload(t, &head, why);
             if (rc || head.earliest <= t->read)
                 return rc ? rc : problem(why, STATUS_IO, "cannot read the log");
             t->read = head.earliest;
@@ -188,7 +190,7 @@ static enum status
 catch_up(struct reconciliation *t, bool *is_there, struct problem *why)
 {
     struct head head;
-    enum status rc = look(t, &head, why);
+    enum status rc = look_for_upload(t, &head, why);
 
     if (!rc && t->set)
         rc = read_news(t, head.last, why);
@@ -198,7 +200,7 @@ catch_up(struct reconciliation *t, bool *is_there, struct problem *why)
 
 /* Checks that the upload may delete so much. */
 static enum status
-guard(struct reconciliation *t, struct problem *why)
+check_deletions(struct reconciliation *t, struct problem *why)
 {
     const struct upload_file_about *about = resource_diff_about(t->difference);
     struct resource_diff_counts *counts = &t->outcome.counts;
@@ -218,14 +220,14 @@ guard(struct reconciliation *t, struct problem *why)
 }
 
 static enum status
-compare(struct reconciliation *t, struct problem *why)
+compare_states(struct reconciliation *t, struct problem *why)
 {
     bool is_more = true;
     enum status rc = resource_diff_compare(t->difference, &is_more, why);
 
     if (rc || is_more)
         return rc;
-    rc = guard(t, why);
+    rc = check_deletions(t, why);
     if (rc)
         return rc;
     t->phase = PHASE_TELLING;
@@ -274,7 +276,8 @@ post_part(struct reconciliation *t, struct problem *why)
  * crash before this call the upload runs again without effect, and comes here
  * again. */
 static enum status
-heal(struct reconciliation *t, struct state_fold *folding, struct problem *why)
+heal_state(struct reconciliation *t, struct state_fold *folding,
+           struct problem *why)
 {
     struct resources *resources;
     enum status rc;
@@ -286,8 +289,8 @@ heal(struct reconciliation *t, struct state_fold *folding, struct problem *why)
 }
 
 static enum status
-tell(struct reconciliation *t, struct state_fold *folding, bool *is_done,
-     struct problem *why)
+post_differences(struct reconciliation *t, struct state_fold *folding,
+                 bool *is_done, struct problem *why)
 {
     bool is_there;
     enum status rc = catch_up(t, &is_there, why);
@@ -300,7 +303,7 @@ tell(struct reconciliation *t, struct state_fold *folding, bool *is_done,
     if (t->part.n == 0) {
         t->outcome.counts = *resource_diff_told(t->difference);
         *is_done = true;
-        return heal(t, folding, why);
+        return heal_state(t, folding, why);
     }
     return post_part(t, why);
 }
@@ -315,7 +318,7 @@ reconciliation_step(struct reconciliation *t, struct state_fold *folding,
     *is_done = false;
     switch (t->phase) {
     case PHASE_FOLDING:
-        rc = fold(t, folding, why);
+        rc = fold_state(t, folding, why);
         break;
     case PHASE_NEWS:
         rc = catch_up(t, &is_there, why);
@@ -323,10 +326,10 @@ reconciliation_step(struct reconciliation *t, struct state_fold *folding,
             t->phase = PHASE_COMPARING;
         break;
     case PHASE_COMPARING:
-        rc = compare(t, why);
+        rc = compare_states(t, why);
         break;
     case PHASE_TELLING:
-        rc = tell(t, folding, is_done, why);
+        rc = post_differences(t, folding, is_done, why);
         break;
     }
     t->outcome.status = rc;

@@ -87,7 +87,7 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
 }
 
 static void
-want(struct set *set, enum generation_kind kind, uint64_t seq)
+want_build(struct set *set, enum generation_kind kind, uint64_t seq)
 {
     if (!set->notes->builds[kind].is_due ||
         set->notes->builds[kind].wanted < seq)
@@ -102,7 +102,7 @@ look_at(struct set *set, const struct head *head, void *user)
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
         if (!set->notes->builds[kind].is_due && is_due(set, kind, head))
-            want(set, kind, head->last);
+            want_build(set, kind, head->last);
         r->is_due |= set->notes->builds[kind].is_due;
     }
     return true;
@@ -142,7 +142,7 @@ next_ordered(struct renewal *r)
     struct renewal_order *order = NULL;
 
     while ((order = orders_next(&r->orders, order))) {
-        want(order->set, order->kind, order->wanted);
+        want_build(order->set, order->kind, order->wanted);
         if (can_begin(order->set))
             return order->set;
     }
@@ -207,7 +207,7 @@ give_up(struct renewal *r, struct set *set, enum generation_kind first,
 }
 
 static enum status
-hold(struct renewal *r, struct set *set, struct problem *why)
+hold_state(struct renewal *r, struct set *set, struct problem *why)
 {
     const struct resources_at *at;
     struct resources *resources;
@@ -364,7 +364,7 @@ next_kind(const struct set *set, const struct head *head, uint64_t seq)
 
 /* Clears the due marks of kinds that are current. */
 static void
-settle(struct set *set, const struct head *head, uint64_t seq)
+settle_build(struct set *set, const struct head *head, uint64_t seq)
 {
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         if (is_ready(set, kind, seq) && is_current(head, kind, seq))
@@ -400,7 +400,7 @@ begin_next(struct renewal *r)
         rc = problem(&why, STATUS_GONE, "the set %s was removed", r->set->name);
     if (!rc) {
         seq = resources_at(resources)->seq;
-        settle(r->set, &head, seq);
+        settle_build(r->set, &head, seq);
         if (!judge_dump(r, resources_at(resources)))
             return false;
         r->kind = next_kind(r->set, &head, seq);
@@ -419,7 +419,7 @@ begin_next(struct renewal *r)
 }
 
 static enum status
-step(struct renewal *r, bool *is_done, struct problem *why)
+step_build(struct renewal *r, bool *is_done, struct problem *why)
 {
     struct resources *resources;
     enum status rc = state_fold_open(r->folding, r->set, &resources, why);
@@ -436,7 +436,7 @@ continue_build(struct renewal *r)
 {
     struct problem why = {""};
     bool is_done = false;
-    enum status rc = step(r, &is_done, &why);
+    enum status rc = step_build(r, &is_done, &why);
 
     if (rc || is_done)
         r->build = NULL;
@@ -475,7 +475,7 @@ renewal_some(struct chore *chore)
         set = next_due(r);
     if (!set)
         return is_new; /* fold first */
-    rc = hold(r, set, &why);
+    rc = hold_state(r, set, &why);
     if (rc)
         give_up(r, set, GENERATION_RESOURCELIST, rc, &why);
     else

@@ -50,8 +50,8 @@ count_unneeded(const struct retaining *r, struct set *set,
 }
 
 static enum status
-retire(struct retaining *r, struct set *set, const struct head *head,
-       uint64_t over, int64_t before_us, struct problem *why)
+retire_lists(struct retaining *r, struct set *set, const struct head *head,
+             uint64_t over, int64_t before_us, struct problem *why)
 {
     struct log *log = registry_log(set->registry);
     struct list_info lists[STEP_LISTS];
@@ -75,9 +75,9 @@ retire(struct retaining *r, struct set *set, const struct head *head,
 /* Removes generations from an archive, except the last one. The broker serves
  * their files a while longer, for clients that are reading them. */
 static enum status
-unarchive(struct set *set, enum generation_kind kind,
-          const struct generations *all, uint64_t over, int64_t before_us,
-          struct problem *why)
+unarchive_builds(struct set *set, enum generation_kind kind,
+                 const struct generations *all, uint64_t over,
+                 int64_t before_us, struct problem *why)
 {
     struct log *log = registry_log(set->registry);
     struct act act = {.kind = ACT_UNARCHIVED, .unarchived = {.kind = kind}};
@@ -116,7 +116,7 @@ retain_generations(struct set *set, enum generation_kind kind,
          set->notes->retention.generations[kind].completed_us < before_us);
 
     return over > 0 || may_be_old
-               ? unarchive(set, kind, all, over, before_us, why)
+               ? unarchive_builds(set, kind, all, over, before_us, why)
                : STATUS_OK;
 }
 
@@ -128,7 +128,7 @@ retain_lists(struct retaining *r, struct set *set, const struct head *head,
     uint64_t over = retention_over(retention, head->list - head->first_list);
 
     return over > 0 || may_be_old(set, head, before_us)
-               ? retire(r, set, head, over, before_us, why)
+               ? retire_lists(r, set, head, over, before_us, why)
                : STATUS_OK;
 }
 

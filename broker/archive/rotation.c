@@ -35,7 +35,7 @@ on_closed(struct post *post)
 /* The part of a tenth of the age by which this set's lists close later: the
  * same for as long as the set lives. */
 static int64_t
-spread(const struct head *head, int64_t age_us)
+spread_age(const struct head *head, int64_t age_us)
 {
     uint64_t n = 0;
 
@@ -53,7 +53,8 @@ close_if_old(struct set *set, const struct head *head, void *user)
     struct asked *a;
 
     if (age_us == 0 || head_list_is_empty(head) ||
-        clock_now_us() - head->list_first_us < age_us + spread(head, age_us))
+        clock_now_us() - head->list_first_us <
+            age_us + spread_age(head, age_us))
         return true;
     a = calloc(1, sizeof(*a));
     if (!a)

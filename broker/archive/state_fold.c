@@ -58,7 +58,7 @@ is_wanted(const struct set *set)
 }
 
 static void
-note(struct set *set, const struct resources *r)
+note_state(struct set *set, const struct resources *r)
 {
     struct fold_notes *n = &set->notes->fold;
     uint64_t kept = resources_kept(r);
@@ -75,8 +75,8 @@ note(struct set *set, const struct resources *r)
  * it, if an older copy took its place. Reports a state that is not whole once
  * in the life of the process. */
 static enum status
-fit(struct set *set, struct resources *r, const struct head *head,
-    struct problem *why)
+fit_to_log(struct set *set, struct resources *r, const struct head *head,
+           struct problem *why)
 {
     const struct resources_at *at = resources_at(r);
     bool is_new = !state_fold_is_known(set);
@@ -98,7 +98,7 @@ fit(struct set *set, struct resources *r, const struct head *head,
              "earlier changes",
              diag_text("set", set->name),
              diag_number("before", head->earliest + 1));
-    note(set, r);
+    note_state(set, r);
     return STATUS_OK;
 }
 
@@ -136,7 +136,7 @@ open_state(struct state_fold *f, struct set *set, const struct head *head,
     if (!*resources)
         rc = open_new(f, set, head->epoch, resources, why);
     if (!rc)
-        rc = fit(set, *resources, head, why);
+        rc = fit_to_log(set, *resources, head, why);
     if (rc)
         open_databases_drop(&f->states, set);
     return rc;
@@ -170,7 +170,8 @@ state_fold_is_held(const struct state_fold *f, const struct set *set)
 
 /* Gathers entries behind the state, as many as one commit takes. */
 static enum status
-gather(struct set *set, struct resources *r, uint64_t last, struct problem *why)
+gather_entries(struct set *set, struct resources *r, uint64_t last,
+               struct problem *why)
 {
     struct log *log = registry_log(set->registry);
     uint64_t seq = resources_at(r)->seq;
@@ -212,7 +213,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     if (rc)
         return rc;
     was_whole = resources_at(state)->is_whole;
-    rc = gather(set, state, head.last, why);
+    rc = gather_entries(set, state, head.last, why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
@@ -226,7 +227,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "the state of a set is complete again: its source has put all "
              "resources",
              diag_text("set", set->name));
-    note(set, state);
+    note_state(set, state);
     *is_more = set->notes->fold.seq < head.last;
     if (rc)
         open_databases_drop(&f->states, set);
@@ -266,7 +267,7 @@ struct look {
 };
 
 static bool
-wants(struct set *set, const struct head *head, void *user)
+wants_fold(struct set *set, const struct head *head, void *user)
 {
     const struct look *look = user;
 
@@ -282,7 +283,7 @@ next_behind(struct state_fold *f)
 
     log_health(registry_log(f->registry), &health);
     look.has_room = health.has_room;
-    return turn_next(&f->turn, f->registry, wants, &look);
+    return turn_next(&f->turn, f->registry, wants_fold, &look);
 }
 
 static bool

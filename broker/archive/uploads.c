@@ -25,7 +25,7 @@ uploads_dir(const struct uploads *u)
 /* The table */
 
 static struct upload *
-add(struct uploads *u, struct slice name)
+add_upload(struct uploads *u, struct slice name)
 {
     struct upload *upload = calloc(1, sizeof(*upload));
 
@@ -39,7 +39,7 @@ add(struct uploads *u, struct slice name)
 }
 
 static void
-drop(struct uploads *u, struct upload *upload)
+drop_upload(struct uploads *u, struct upload *upload)
 {
     list_remove(&upload->node);
     u->n--;
@@ -73,7 +73,7 @@ uploads_begin(struct uploads *u, struct slice name, struct upload **upload,
         rc = problem(why, STATUS_BUSY,
                      "requests put the resources of %u sets already", u->n);
     } else {
-        *upload = add(u, name);
+        *upload = add_upload(u, name);
         if (!*upload)
             rc = problem_memory(why);
     }
@@ -85,7 +85,7 @@ void
 uploads_give_up(struct uploads *u, struct upload *upload)
 {
     pthread_mutex_lock(&u->mutex);
-    drop(u, upload);
+    drop_upload(u, upload);
     pthread_mutex_unlock(&u->mutex);
 }
 
@@ -110,7 +110,7 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
     upload->user = user;
     upload->is_whole = true;
     if (is_ending)
-        drop(u, upload);
+        drop_upload(u, upload);
     else
         thread_wake(u->thread); /* in the mutex: the thread has not ended */
     pthread_mutex_unlock(&u->mutex);
@@ -148,7 +148,7 @@ is_to_be_tried_again(const struct upload *upload, enum status rc)
 }
 
 static void
-tell(const struct upload *upload, const struct upload_outcome *o)
+report_outcome(const struct upload *upload, const struct upload_outcome *o)
 {
     if (o->status)
         DIAG(DIAG_WARNING, "archive",
@@ -174,7 +174,8 @@ put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
 
 /* Ends an upload with its outcome. */
 static void
-finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
+finish_upload(struct uploads *u, struct upload *upload,
+              struct upload_outcome *o)
 {
     void (*on_done)(const struct upload_outcome *, void *) = upload->on_done;
     void *user = upload->user;
@@ -182,7 +183,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
     if (o->status == STATUS_STOPPED)
         *o = ending;
     else
-        tell(upload, o);
+        report_outcome(upload, o);
     metrics_add(METRIC_UPLOADS, !o->status);
     if (is_to_be_tried_again(upload, o->status)) {
         put_off(u, upload, PAUSE_US);
@@ -195,7 +196,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
     /* Before on_done: a source that repeats the upload then does not find it at
      * work. */
     pthread_mutex_lock(&u->mutex);
-    drop(u, upload);
+    drop_upload(u, upload);
     pthread_mutex_unlock(&u->mutex);
     if (on_done)
         on_done(o, user);
@@ -203,7 +204,7 @@ finish(struct uploads *u, struct upload *upload, struct upload_outcome *o)
 
 /* Leaves an upload, so that others have their turn first. */
 static void
-leave(struct uploads *u)
+leave_uploads(struct uploads *u)
 {
     reconciliation_close(u->taking);
     u->taking = NULL;
@@ -229,7 +230,7 @@ uploads_some(struct chore *chore)
     if (!rc)
         rc = reconciliation_step(u->taking, u->folding, &is_done, &outcome.why);
     if (!rc && reconciliation_is_waiting(u->taking)) {
-        leave(u);
+        leave_uploads(u);
         return false;
     }
     if (!rc && !is_done)
@@ -243,7 +244,7 @@ uploads_some(struct chore *chore)
     outcome.status = rc;
     reconciliation_close(u->taking);
     u->taking = NULL;
-    finish(u, u->taken, &outcome);
+    finish_upload(u, u->taken, &outcome);
     u->taken = NULL;
     return true;
 }
@@ -267,7 +268,7 @@ uploads_end(struct chore *chore)
             continue; /* its request ends it */
         if (upload->on_done)
             upload->on_done(&ending, upload->user);
-        drop(u, upload);
+        drop_upload(u, upload);
     }
     pthread_mutex_unlock(&u->mutex);
 }
@@ -278,7 +279,7 @@ static void
 on_left(const char *name, void *user)
 {
     struct uploads *u = user;
-    struct upload *upload = add(u, slice_of(name));
+    struct upload *upload = add_upload(u, slice_of(name));
 
     if (!upload)
         return; /* the next start finds it */
@@ -312,6 +313,6 @@ uploads_fini(struct uploads *u)
     struct list *node, *after;
 
     list_foreach (node, after, &u->list)
-        drop(u, list_entry(node, struct upload, node));
+        drop_upload(u, list_entry(node, struct upload, node));
     pthread_mutex_destroy(&u->mutex);
 }

@@ -48,14 +48,14 @@ struct block {
 };
 
 static void
-put(uint8_t *to, uint64_t n, int bytes)
+put_number(uint8_t *to, uint64_t n, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         to[i] = (uint8_t)(n >> (8 * i));
 }
 
 static uint64_t
-get(const uint8_t *from, int bytes)
+get_number(const uint8_t *from, int bytes)
 {
     uint64_t n = 0;
 
@@ -104,8 +104,8 @@ begin_block(struct zfile_writer *w)
 }
 
 static enum status
-append(struct zfile_writer *w, const void *bytes, size_t size,
-       struct problem *why)
+append_bytes(struct zfile_writer *w, const void *bytes, size_t size,
+             struct problem *why)
 {
     w->packed += size;
     return file_append(&w->file, (struct slice){bytes, size}, why);
@@ -134,7 +134,7 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
         !EVP_DigestInit_ex(w->sha256, EVP_sha256(), NULL))
         rc = problem_memory(why);
     else
-        rc = append(w, zeros, sizeof(zeros), why);
+        rc = append_bytes(w, zeros, sizeof(zeros), why);
     if (rc) {
         zfile_abandon(w);
         return rc;
@@ -146,8 +146,8 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
 
 /* Compresses `plain`; `flush` as zlib's. */
 static enum status
-squeeze(struct zfile_writer *w, struct slice plain, int flush,
-        struct problem *why)
+deflate_bytes(struct zfile_writer *w, struct slice plain, int flush,
+              struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -157,7 +157,7 @@ squeeze(struct zfile_writer *w, struct slice plain, int flush,
         w->z.next_out = w->out;
         w->z.avail_out = sizeof(w->out);
         deflate(&w->z, flush);
-        rc = append(w, w->out, sizeof(w->out) - w->z.avail_out, why);
+        rc = append_bytes(w, w->out, sizeof(w->out) - w->z.avail_out, why);
     } while (!rc && w->z.avail_out == 0);
     return rc;
 }
@@ -174,7 +174,7 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     /* The plain size marks the end of the last block. */
     if (w->plain - w->blocks[w->n_blocks - 1].plain >= BLOCK_BYTES &&
         w->n_blocks < BLOCKS_MAX) {
-        rc = squeeze(w, (struct slice){NULL, 0}, Z_FULL_FLUSH, why);
+        rc = deflate_bytes(w, (struct slice){NULL, 0}, Z_FULL_FLUSH, why);
         if (rc)
             return rc;
         begin_block(w);
@@ -184,7 +184,7 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     if (!EVP_DigestUpdate(w->sha256, bytes.data, bytes.size))
         return problem_memory(why);
     w->plain += bytes.size;
-    return squeeze(w, bytes, Z_NO_FLUSH, why);
+    return deflate_bytes(w, bytes, Z_NO_FLUSH, why);
 }
 
 /* Writes the header into the room at the beginning. */
@@ -194,16 +194,16 @@ write_header(struct zfile_writer *w, const struct zfile *zfile,
 {
     uint8_t header[HEADER_SIZE] = {0x1f, 0x8b, 8, 4, [9] = 255};
 
-    put(header + 10, HEADER_SIZE - 12, 2);
+    put_number(header + 10, HEADER_SIZE - 12, 2);
     memcpy(header + 12, "td", 2);
-    put(header + 14, HEADER_SIZE - 16, 2);
-    put(header + 16, VERSION, 4);
-    put(header + 20, w->n_blocks, 4);
-    put(header + 24, zfile->plain, 8);
+    put_number(header + 14, HEADER_SIZE - 16, 2);
+    put_number(header + 16, VERSION, 4);
+    put_number(header + 20, w->n_blocks, 4);
+    put_number(header + 24, zfile->plain, 8);
     memcpy(header + 32, zfile->digest.bytes, DIGEST_SIZE);
     for (size_t i = 0; i < w->n_blocks; i++) {
-        put(header + AT_BLOCKS + 8 * i, w->blocks[i].at, 4);
-        put(header + AT_BLOCKS + 8 * i + 4, w->blocks[i].plain, 4);
+        put_number(header + AT_BLOCKS + 8 * i, w->blocks[i].at, 4);
+        put_number(header + AT_BLOCKS + 8 * i + 4, w->blocks[i].plain, 4);
     }
     if (pwrite(w->file.fd, header, sizeof(header), 0) ==
         (ssize_t)sizeof(header))
@@ -216,12 +216,12 @@ enum status
 zfile_finish(struct zfile_writer *w, struct zfile *zfile, struct problem *why)
 {
     uint8_t trailer[TRAILER_SIZE];
-    enum status rc = squeeze(w, (struct slice){NULL, 0}, Z_FINISH, why);
+    enum status rc = deflate_bytes(w, (struct slice){NULL, 0}, Z_FINISH, why);
 
-    put(trailer, w->crc, 4);
-    put(trailer + 4, w->plain, 4);
+    put_number(trailer, w->crc, 4);
+    put_number(trailer + 4, w->plain, 4);
     if (!rc)
-        rc = append(w, trailer, sizeof(trailer), why);
+        rc = append_bytes(w, trailer, sizeof(trailer), why);
     *zfile = (struct zfile){.plain = w->plain, .packed = w->packed};
     if (!rc && !EVP_DigestFinal_ex(w->sha256, zfile->digest.bytes, NULL))
         rc = problem_memory(why);
@@ -285,21 +285,21 @@ read_header(int fd, struct header *h, struct problem *why)
         read_at(fd, header, sizeof(header), 0) ||
         read_at(fd, trailer, sizeof(trailer), (uint64_t)size - TRAILER_SIZE) ||
         memcmp(header, "\x1f\x8b\x08\x04", 4) || memcmp(header + 12, "td", 2) ||
-        get(header + 10, 2) != HEADER_SIZE - 12 ||
-        get(header + 16, 4) != VERSION)
+        get_number(header + 10, 2) != HEADER_SIZE - 12 ||
+        get_number(header + 16, 4) != VERSION)
         return problem(why, STATUS_IO, "the file is damaged");
     h->zfile.packed = (uint64_t)size;
-    h->zfile.plain = get(header + 24, 8);
+    h->zfile.plain = get_number(header + 24, 8);
     memcpy(h->zfile.digest.bytes, header + 32, DIGEST_SIZE);
-    h->n_blocks = (size_t)get(header + 20, 4);
-    h->crc = (uint32_t)get(trailer, 4);
+    h->n_blocks = (size_t)get_number(header + 20, 4);
+    h->crc = (uint32_t)get_number(trailer, 4);
     if (h->n_blocks == 0 || h->n_blocks > BLOCKS_MAX ||
         h->zfile.plain > ZFILE_PLAIN_MAX)
         return problem(why, STATUS_IO, "the file is damaged");
     for (size_t i = 0; i < h->n_blocks; i++)
-        h->blocks[i] =
-            (struct block){(uint32_t)get(header + AT_BLOCKS + 8 * i, 4),
-                           (uint32_t)get(header + AT_BLOCKS + 8 * i + 4, 4)};
+        h->blocks[i] = (struct block){
+            (uint32_t)get_number(header + AT_BLOCKS + 8 * i, 4),
+            (uint32_t)get_number(header + AT_BLOCKS + 8 * i + 4, 4)};
     return blocks_are_sound(h) ? STATUS_OK
                                : problem(why, STATUS_IO, "the file is damaged");
 }

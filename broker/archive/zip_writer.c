@@ -89,7 +89,7 @@ zip_writer_plan_add(struct zip_writer_plan *plan, uint64_t limit,
 #define EXTENSION_MAX 8
 
 static char
-lower(char c)
+lower_letter(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -102,7 +102,7 @@ take_extension(char to[EXTENSION_MAX + 1], struct slice text)
     if (text.size == 0 || text.size > EXTENSION_MAX)
         return false;
     for (size_t i = 0; i < text.size; i++) {
-        char c = lower(text.data[i]);
+        char c = lower_letter(text.data[i]);
 
         if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
             return false;
@@ -218,7 +218,7 @@ on_write(struct archive *archive, void *user, const void *bytes, size_t size)
 
 /* Returns the result of a call of libarchive. */
 static enum status
-check(const struct zip_writer *p, bool is_done, struct problem *why)
+check_member(const struct zip_writer *p, bool is_done, struct problem *why)
 {
     const char *text = archive_error_string(p->archive);
 
@@ -284,7 +284,7 @@ zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
         !EVP_DigestInit_ex(p->sha256, EVP_sha256(), NULL))
         rc = problem_memory(why);
     else
-        rc = check(
+        rc = check_member(
             p,
             !archive_write_set_format_zip(p->archive) &&
                 !archive_write_set_bytes_per_block(p->archive, BLOCK_BYTES) &&
@@ -324,12 +324,12 @@ begin_member(struct zip_writer *p, const char *name, bool is_deflated,
     archive_entry_set_perm(p->entry, 0644);
     archive_entry_set_mtime(p->entry, (time_t)(p->time_us / 1000000), 0);
     archive_entry_set_size(p->entry, (la_int64_t)length);
-    rc = check(p,
-               !(is_deflated
-                     ? archive_write_zip_set_compression_deflate(p->archive)
-                     : archive_write_zip_set_compression_store(p->archive)) &&
-                   !archive_write_header(p->archive, p->entry),
-               why);
+    rc = check_member(
+        p,
+        !(is_deflated ? archive_write_zip_set_compression_deflate(p->archive)
+                      : archive_write_zip_set_compression_store(p->archive)) &&
+            !archive_write_header(p->archive, p->entry),
+        why);
     p->left = length;
     return rc;
 }
@@ -348,11 +348,12 @@ zip_writer_add(struct zip_writer *p, struct slice bytes, struct problem *why)
         return problem(why, STATUS_INVALID, "%s of %s is longer than announced",
                        p->member, p->file.name);
     p->left -= bytes.size;
-    return check(p,
-                 bytes.size == 0 ||
-                     archive_write_data(p->archive, bytes.data, bytes.size) ==
-                         (la_ssize_t)bytes.size,
-                 why);
+    return check_member(
+        p,
+        bytes.size == 0 ||
+            archive_write_data(p->archive, bytes.data, bytes.size) ==
+                (la_ssize_t)bytes.size,
+        why);
 }
 
 enum status
@@ -447,7 +448,8 @@ zip_writer_finish(struct zip_writer *p, struct zip_writer_file *file,
     enum status rc = check_whole(p, why);
 
     if (!rc)
-        rc = check(p, archive_write_close(p->archive) == ARCHIVE_OK, why);
+        rc =
+            check_member(p, archive_write_close(p->archive) == ARCHIVE_OK, why);
     *file = (struct zip_writer_file){.length = p->length};
     if (!rc && !EVP_DigestFinal_ex(p->sha256, file->digest.bytes, NULL))
         rc = problem_memory(why);

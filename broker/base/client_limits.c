@@ -90,26 +90,26 @@ clients_fini(struct clients *c)
 }
 
 static uint64_t
-load(const _Atomic(uint64_t) *n)
+load_relaxed(const _Atomic(uint64_t) *n)
 {
     return atomic_load_explicit(n, memory_order_relaxed);
 }
 
 static void
-store(_Atomic(uint64_t) *to, uint64_t n)
+store_relaxed(_Atomic(uint64_t) *to, uint64_t n)
 {
     atomic_store_explicit(to, n, memory_order_relaxed);
 }
 
 /* Adds, and returns the value before. */
 static uint64_t
-add(_Atomic(uint64_t) *to, uint64_t n)
+add_relaxed(_Atomic(uint64_t) *to, uint64_t n)
 {
     return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
 static void
-subtract(_Atomic(uint64_t) *from, uint64_t n)
+subtract_relaxed(_Atomic(uint64_t) *from, uint64_t n)
 {
     atomic_fetch_sub_explicit(from, n, memory_order_relaxed);
 }
@@ -117,46 +117,47 @@ subtract(_Atomic(uint64_t) *from, uint64_t n)
 void
 clients_limit_each(struct clients *c, enum client_kind kind, uint64_t most)
 {
-    store(&c->each[kind], most);
+    store_relaxed(&c->each[kind], most);
 }
 
 void
 clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
 {
-    store(&c->all[kind], most);
-    store(&c->each[kind],
-          c->share < 100 ? most / 100 * c->share + most % 100 * c->share / 100
-                         : CLIENT_NO_LIMIT);
+    store_relaxed(&c->all[kind], most);
+    store_relaxed(&c->each[kind],
+                  c->share < 100
+                      ? most / 100 * c->share + most % 100 * c->share / 100
+                      : CLIENT_NO_LIMIT);
 }
 
 uint64_t
 clients_limit_of_each(const struct clients *c, enum client_kind kind)
 {
-    return load(&c->each[kind]);
+    return load_relaxed(&c->each[kind]);
 }
 
 uint64_t
 clients_limit_of_all(const struct clients *c, enum client_kind kind)
 {
-    return load(&c->all[kind]);
+    return load_relaxed(&c->all[kind]);
 }
 
 uint64_t
 clients_held(const struct clients *c, enum client_kind kind)
 {
-    return load(&c->held[kind]);
+    return load_relaxed(&c->held[kind]);
 }
 
 bool
 clients_have_room(const struct clients *c, enum client_kind kind, uint64_t n)
 {
-    return load(&c->held[kind]) + n <= load(&c->all[kind]);
+    return load_relaxed(&c->held[kind]) + n <= load_relaxed(&c->all[kind]);
 }
 
 /* Clients */
 
 static int
-compare(const void *a, const void *b)
+compare_clients(const void *a, const void *b)
 {
     const struct client_key *x = a, *y = b;
 
@@ -175,7 +176,7 @@ add_client(struct clients *c, const struct client_key *key)
         return NULL;
     client->key = *key;
     client->clients = c;
-    if (tsearch(client, &c->tree, compare))
+    if (tsearch(client, &c->tree, compare_clients))
         return client;
     free(client);
     return NULL;
@@ -187,7 +188,7 @@ client_of(struct clients *c, const struct client_key *key)
     struct client **found, *client;
 
     pthread_mutex_lock(&c->mutex);
-    found = tfind(key, &c->tree, compare);
+    found = tfind(key, &c->tree, compare_clients);
     client = found ? *found : add_client(c, key);
     if (client)
         atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
@@ -251,7 +252,7 @@ client_unref(struct client *client)
     /* Acquire: sees everything that other threads did before their
      * client_unref. */
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) == 1)
-        tdelete(client, &c->tree, compare);
+        tdelete(client, &c->tree, compare_clients);
     else
         client = NULL;
     pthread_mutex_unlock(&c->mutex);
@@ -261,7 +262,7 @@ client_unref(struct client *client)
 uint64_t
 client_held(const struct client *client, enum client_kind kind)
 {
-    return client ? load(&client->held[kind]) : 0;
+    return client ? load_relaxed(&client->held[kind]) : 0;
 }
 
 void
@@ -293,13 +294,13 @@ try_take(struct clients *c, struct client *client, enum client_kind kind,
     uint64_t before;
 
     if (client) {
-        before = add(&client->held[kind], n);
-        if (before + n > load(&c->each[kind]) && before != own) {
-            subtract(&client->held[kind], n);
+        before = add_relaxed(&client->held[kind], n);
+        if (before + n > load_relaxed(&c->each[kind]) && before != own) {
+            subtract_relaxed(&client->held[kind], n);
             return STATUS_LIMITED;
         }
     }
-    if (add(&c->held[kind], n) + n <= load(&c->all[kind]))
+    if (add_relaxed(&c->held[kind], n) + n <= load_relaxed(&c->all[kind]))
         return STATUS_OK;
     clients_give(c, client, kind, n);
     return STATUS_BUSY;
@@ -316,8 +317,8 @@ is_to_be_logged(struct client *client)
 }
 
 static enum status
-report(struct client *client, enum client_kind kind, enum status rc,
-       struct problem *why)
+report_refusal(struct client *client, enum client_kind kind, enum status rc,
+               struct problem *why)
 {
     char name[CLIENT_NAME_SIZE];
 
@@ -326,7 +327,7 @@ report(struct client *client, enum client_kind kind, enum status rc,
     if (rc != STATUS_LIMITED)
         return rc;
     problem_set(why, "your address %s: %" PRIu64 "%s", kinds[kind].limited,
-                load(&client->clients->each[kind]), kinds[kind].unit);
+                load_relaxed(&client->clients->each[kind]), kinds[kind].unit);
     metrics_add_label(METRIC_CLIENT_REFUSALS, kind, 1);
     if (is_to_be_logged(client)) {
         client_name(client, name);
@@ -340,7 +341,7 @@ enum status
 clients_take(struct clients *c, struct client *client, enum client_kind kind,
              uint64_t n, struct problem *why)
 {
-    return report(client, kind, try_take(c, client, kind, n, 0), why);
+    return report_refusal(client, kind, try_take(c, client, kind, n, 0), why);
 }
 
 void
@@ -348,8 +349,8 @@ clients_give(struct clients *c, struct client *client, enum client_kind kind,
              uint64_t n)
 {
     if (client)
-        subtract(&client->held[kind], n);
-    subtract(&c->held[kind], n);
+        subtract_relaxed(&client->held[kind], n);
+    subtract_relaxed(&c->held[kind], n);
 }
 
 /* Holdings */
@@ -368,7 +369,7 @@ holding_add(struct holding *h, uint64_t n, struct problem *why)
 
     if (!rc)
         h->n += n;
-    return report(h->client, h->kind, rc, why);
+    return report_refusal(h->client, h->kind, rc, why);
 }
 
 bool

@@ -132,7 +132,7 @@ struct line {
 };
 
 static void
-add(struct line *line, const char *bytes, size_t size)
+add_bytes(struct line *line, const char *bytes, size_t size)
 {
     memcpy(line->text + line->size, bytes, size);
     line->size += size;
@@ -164,7 +164,7 @@ is_unsafe(uint32_t c)
 /* Writes the next character of `text`, escaped for quotes, and returns how many
  * bytes of `text` it takes. */
 static size_t
-escape(const char *text, size_t size, char to[ESCAPE_SIZE])
+escape_text(const char *text, size_t size, char to[ESCAPE_SIZE])
 {
     uint32_t c = 0;
     size_t n = utf8_read(text, size, &c);
@@ -191,20 +191,20 @@ add_quoted(struct line *line, const char *text)
     size_t end = DIAG_LINE_MAX - TAIL_SIZE - (sizeof(cut) - 1);
     size_t left = strlen(text);
 
-    add(line, "\"", 1);
+    add_bytes(line, "\"", 1);
     while (left > 0) {
         char c[ESCAPE_SIZE];
-        size_t n = escape(text, left, c);
+        size_t n = escape_text(text, left, c);
 
         if (line->size + strlen(c) > end) {
-            add(line, cut, sizeof(cut) - 1);
+            add_bytes(line, cut, sizeof(cut) - 1);
             return;
         }
-        add(line, c, strlen(c));
+        add_bytes(line, c, strlen(c));
         text += n;
         left -= n;
     }
-    add(line, "\"", 1);
+    add_bytes(line, "\"", 1);
 }
 
 /* Adds " name=value", unless there is no room for its beginning. */
@@ -222,11 +222,11 @@ add_key(struct line *line, const struct diag_key *key)
     }
     if (room < name_size + 40)
         return;
-    add(line, " ", 1);
-    add(line, key->name, name_size);
-    add(line, "=", 1);
+    add_bytes(line, " ", 1);
+    add_bytes(line, key->name, name_size);
+    add_bytes(line, "=", 1);
     if (is_plain(text) && strlen(text) <= room - name_size - 2)
-        add(line, text, strlen(text));
+        add_bytes(line, text, strlen(text));
     else
         add_quoted(line, text);
 }

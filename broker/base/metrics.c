@@ -62,7 +62,7 @@ static _Atomic(uint64_t) known[METRICS][CELLS]; /* metrics_set */
 /* Counting */
 
 static void
-add(enum metric metric, size_t cell, uint64_t n)
+add_to_cell(enum metric metric, size_t cell, uint64_t n)
 {
     static atomic_uint n_threads;
     static _Thread_local struct shard *mine;
@@ -78,13 +78,13 @@ add(enum metric metric, size_t cell, uint64_t n)
 void
 metrics_add(enum metric metric, int64_t n)
 {
-    add(metric, 0, (uint64_t)n);
+    add_to_cell(metric, 0, (uint64_t)n);
 }
 
 void
 metrics_add_label(enum metric metric, size_t value, int64_t n)
 {
-    add(metric, value, (uint64_t)n);
+    add_to_cell(metric, value, (uint64_t)n);
 }
 
 void
@@ -94,8 +94,8 @@ metrics_observe_us(enum metric metric, int64_t us)
 
     while (bucket < BEYOND && us > bounds_us[bucket])
         bucket++;
-    add(metric, bucket, 1);
-    add(metric, SUM, us > 0 ? (uint64_t)us : 0);
+    add_to_cell(metric, bucket, 1);
+    add_to_cell(metric, SUM, us > 0 ? (uint64_t)us : 0);
 }
 
 void

@@ -108,8 +108,8 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
 /* A first connection that is still being made has no reason yet. It gets a line
  * all the same, because the direction does not work. */
 static void
-warn(struct buf *to, const char *name, const char *direction,
-     const struct mqtt_state *state, const struct problem *why)
+write_warning(struct buf *to, const char *name, const char *direction,
+              const struct mqtt_state *state, const struct problem *why)
 {
     bool is_connected = state->condition == MQTT_CONNECTED;
 
@@ -132,7 +132,7 @@ bridge_report_warn(struct buf *to, const struct bridge_config *config,
                    const struct inbound_report *in)
 {
     if (out)
-        warn(to, config->name, "out", out, &out->why);
+        write_warning(to, config->name, "out", out, &out->why);
     if (in)
-        warn(to, config->name, "in", &in->mqtt, reason_of(in));
+        write_warning(to, config->name, "in", &in->mqtt, reason_of(in));
 }

@@ -154,7 +154,8 @@ sort_out(const struct bridges *b, const struct bridging *next,
 /* Makes the bridges those of `next`. First closes the connections that end: an
  * MQTT broker has one for a client id. If this fails, bridges are missing. */
 static enum status
-make(struct bridges *b, const struct bridging *next, struct problem *why)
+make_bridges(struct bridges *b, const struct bridging *next,
+             struct problem *why)
 {
     struct bridge ended[BRIDGES_MAX] = {0}, *all, *last;
     size_t n_ended = b->n;
@@ -194,7 +195,7 @@ bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
     b->posts = posts;
     b->registry = posts->registry;
     pthread_mutex_init(&b->mutex, NULL);
-    rc = make(b, registry_bridging(b->registry), why);
+    rc = make_bridges(b, registry_bridging(b->registry), why);
     if (rc)
         bridges_close(b);
     else
@@ -207,11 +208,11 @@ bridges_reload(struct bridges *b, const struct bridging *next,
                struct problem *why)
 {
     struct problem again = {""};
-    enum status rc = make(b, next, why);
+    enum status rc = make_bridges(b, next, why);
 
     if (!rc)
         registry_set_bridging(b->registry, next);
-    else if (make(b, registry_bridging(b->registry), &again))
+    else if (make_bridges(b, registry_bridging(b->registry), &again))
         DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
              diag_text("error", again.text));
     return rc;
@@ -273,14 +274,14 @@ bridges_close(struct bridges *b)
 /* Reports */
 
 static void
-lock(struct bridges *b)
+lock_bridges(struct bridges *b)
 {
     if (b)
         pthread_mutex_lock(&b->mutex);
 }
 
 static void
-unlock(struct bridges *b)
+unlock_bridges(struct bridges *b)
 {
     if (b)
         pthread_mutex_unlock(&b->mutex);
@@ -293,7 +294,7 @@ bridges_write(struct bridges *b, struct buf *to)
     struct inbound_report in;
 
     BUF_ADD(to, "{\"bridges\":[");
-    lock(b);
+    lock_bridges(b);
     for (size_t i = 0; b && i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
@@ -306,7 +307,7 @@ bridges_write(struct bridges *b, struct buf *to)
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
                             bridge->in ? &in : NULL);
     }
-    unlock(b);
+    unlock_bridges(b);
     BUF_ADD(to, "]}\n");
 }
 
@@ -318,7 +319,7 @@ bridges_warn(struct bridges *b, struct buf *to)
     struct mqtt_state out;
     struct inbound_report in;
 
-    lock(b);
+    lock_bridges(b);
     for (size_t i = 0; b && i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
@@ -329,7 +330,7 @@ bridges_warn(struct bridges *b, struct buf *to)
         bridge_report_warn(to, bridge->config, bridge->out ? &out : NULL,
                            bridge->in ? &in : NULL);
     }
-    unlock(b);
+    unlock_bridges(b);
 }
 
 /* (Each client counts its own connections: mqtt.c.) */
@@ -339,7 +340,7 @@ bridges_measure(struct bridges *b)
     uint64_t in_flight = 0, lag = 0;
     struct outbound_report out;
 
-    lock(b);
+    lock_bridges(b);
     for (size_t i = 0; b && i < b->n; i++) {
         if (!b->all[i].out)
             continue;
@@ -347,7 +348,7 @@ bridges_measure(struct bridges *b)
         in_flight += out.in_flight;
         lag += out.lag;
     }
-    unlock(b);
+    unlock_bridges(b);
     metrics_set(METRIC_MQTT_IN_FLIGHT, (int64_t)in_flight);
     metrics_set(METRIC_MQTT_LAG, (int64_t)lag);
 }

@@ -96,7 +96,7 @@ flight_window_sent(struct flight_window *w, struct flight *flight, int mid)
 
 /* Takes the flight out of the count of those in flight. */
 static void
-land(struct flight_window *w, struct flight *flight)
+land_flight(struct flight_window *w, struct flight *flight)
 {
     w->in_flight--;
     w->bytes -= flight->bytes;
@@ -107,7 +107,7 @@ land(struct flight_window *w, struct flight *flight)
 void
 flight_window_skip(struct flight_window *w, struct flight *flight)
 {
-    land(w, flight);
+    land_flight(w, flight);
 }
 
 struct flight *
@@ -119,7 +119,7 @@ flight_window_take(struct flight_window *w, int mid)
         if (flight->mid != mid)
             continue;
         *at = flight->next;
-        land(w, flight);
+        land_flight(w, flight);
         return flight;
     }
     return NULL;
@@ -131,7 +131,7 @@ flight_window_release(struct flight_window *w, struct flight *flight)
     if (flight->mid > 0)
         flight_window_take(w, flight->mid);
     else if (!flight->is_done)
-        land(w, flight);
+        land_flight(w, flight);
     w->held--;
     list_remove(&flight->node);
     list_append(&w->unused, &flight->node);

@@ -89,7 +89,7 @@ on_acknowledged(void *user, int mid, int reason)
 /* A turn */
 
 static void
-earlier(int64_t *at_us, int64_t other_us)
+make_earlier(int64_t *at_us, int64_t other_us)
 {
     if (other_us < *at_us)
         *at_us = other_us;
@@ -102,21 +102,21 @@ next_time(const struct outbound *out, int64_t now_us, bool is_connected)
     int64_t at_us = INT64_MAX;
 
     if (!list_is_empty(&out->unkept.lanes))
-        earlier(&at_us, out->unkept.keep_at_us);
+        make_earlier(&at_us, out->unkept.keep_at_us);
     if (atomic_load(&out->news.has_births))
-        earlier(&at_us, out->news.look_at_us);
+        make_earlier(&at_us, out->news.look_at_us);
     for (int i = 0; is_connected && i < PAUSES; i++)
         if (!list_is_empty(&out->queues.paused[i]))
-            earlier(&at_us,
-                    list_entry(out->queues.paused[i].next, struct lane, queue)
-                        ->resume_us);
+            make_earlier(&at_us, list_entry(out->queues.paused[i].next,
+                                            struct lane, queue)
+                                     ->resume_us);
     if (is_connected && !list_is_empty(&out->queues.resting))
-        earlier(&at_us,
-                list_entry(out->queues.resting.next, struct lane, position.node)
-                    ->position.rested_us);
+        make_earlier(&at_us, list_entry(out->queues.resting.next, struct lane,
+                                        position.node)
+                                 ->position.rested_us);
     if (out->farewell.begun_us > 0 &&
         out->farewell.begun_us + MQTT_FAREWELL_US / 2 > now_us)
-        earlier(&at_us, out->farewell.begun_us + MQTT_FAREWELL_US / 2);
+        make_earlier(&at_us, out->farewell.begun_us + MQTT_FAREWELL_US / 2);
     return at_us;
 }
 

@@ -22,7 +22,7 @@
 
 /* The most that a limit allows for a kind. */
 static unsigned
-share(unsigned limit, enum kind kind)
+share_of(unsigned limit, enum kind kind)
 {
     static const unsigned parts[KINDS] = {
         [SOUND] = 1,
@@ -39,7 +39,7 @@ static bool
 is_within(unsigned limit, unsigned n_held, const unsigned n_held_of[KINDS],
           enum kind kind)
 {
-    if (n_held >= limit || n_held_of[kind] >= share(limit, kind))
+    if (n_held >= limit || n_held_of[kind] >= share_of(limit, kind))
         return false;
     return kind == SOUND || limit == 1 || n_held - n_held_of[SOUND] < limit - 1;
 }

@@ -194,7 +194,7 @@ read_prefix(const char *text, void *values, struct problem *why)
 }
 
 static struct slice
-trim(struct slice text)
+trim_blanks(struct slice text)
 {
     while (text.size > 0 && strchr(" \t", text.data[0])) {
         text.data++;
@@ -238,7 +238,7 @@ read_out(const char *text, void *values, struct problem *why)
     enum status rc;
 
     do {
-        rc = add_out(values, trim(slice_take(&rest, ',')), why);
+        rc = add_out(values, trim_blanks(slice_take(&rest, ',')), why);
     } while (!rc && rest.size > 0);
     return rc;
 }
@@ -259,8 +259,8 @@ read_input(const char *text, struct bridge_input *input, struct problem *why)
                        "\"%s\" is not FILTER -> SET, such as plant/+/changes "
                        "-> plant",
                        problem_quote(slice_of(text)).text);
-    filter = trim((struct slice){text, (size_t)(at - text)});
-    set = trim(slice_of(at + strlen(arrow)));
+    filter = trim_blanks((struct slice){text, (size_t)(at - text)});
+    set = trim_blanks(slice_of(at + strlen(arrow)));
 
     if (!mqtt_filter_is_valid(filter))
         return problem(why, STATUS_INVALID,

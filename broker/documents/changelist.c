@@ -40,7 +40,7 @@ struct list_body {
 /* Lends the next bytes of the entries in a batch. The bytes behind `after` are
  * the same in every batch, but another batch may end sooner. */
 static void
-lend(struct list_body *l, const struct batch *b, struct slice *piece)
+lend_piece(struct list_body *l, const struct batch *b, struct slice *piece)
 {
     uint64_t last = b->last < l->last ? b->last : l->last;
     struct slice bytes = batch_slice(b, l->after, last);
@@ -78,7 +78,7 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
                  diag_text("error", why.text));
             return BODY_FAILED;
         }
-        lend(l, b, piece);
+        lend_piece(l, b, piece);
         batch_unref(b);
     }
     return BODY_DATA;
@@ -259,7 +259,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
  * names epoch, first and last entry, and the digest proves them. So the tag
  * stays the same when the file is written (log.md). */
 static void
-describe(struct document *document, const struct list_body *l)
+describe_list(struct document *document, const struct list_body *l)
 {
     *document = (struct document){
         .tag = l->info.digest,
@@ -304,7 +304,7 @@ changelist_open(const struct document_wish *wish, struct document *document,
         .free = list_body_free,
         .seek = list_body_seek,
     };
-    describe(document, l);
+    describe_list(document, l);
     document->body = &l->body;
     if (l->info.is_filed && !open_file(document, l, &damage)) {
         diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),

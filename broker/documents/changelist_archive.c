@@ -182,7 +182,7 @@ write_header(struct buf *text, const struct document_wish *wish)
  * full parts have entries of the same size: numbers, times and digests have a
  * fixed width. */
 static enum status
-measure(struct index *x, struct digest *tag)
+measure_index(struct index *x, struct digest *tag)
 {
     struct buf *text = &x->pieces.text;
     size_t header = text->size;
@@ -241,7 +241,7 @@ open_index(const struct document_wish *wish, struct document *document,
     x->first = wish->head.first_list;
     x->last = wish->head.list - 1;
     write_header(&x->pieces.text, wish);
-    if (measure(x, &tag) || x->pieces.text.failed) {
+    if (measure_index(x, &tag) || x->pieces.text.failed) {
         x->pieces.body.free(&x->pieces.body);
         return problem(why, STATUS_IO, "the lists cannot be read");
     }

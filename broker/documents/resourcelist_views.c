@@ -54,7 +54,7 @@ lines_next(struct lines *l, struct slice *line)
 
 /* The text between `before` and `after` in a line; empty if there is none. */
 static struct slice
-between(struct slice line, const char *before, const char *after)
+text_between(struct slice line, const char *before, const char *after)
 {
     const char *from = memmem(line.data, line.size, before, strlen(before));
     const char *end = line.data + line.size, *to;
@@ -84,7 +84,7 @@ add_elements(struct buf *to, struct slice line)
     };
 
     for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
-        struct slice text = between(line, elements[i][0], elements[i][1]);
+        struct slice text = text_between(line, elements[i][0], elements[i][1]);
 
         if (text.size == 0)
             continue;
@@ -98,7 +98,7 @@ add_elements(struct buf *to, struct slice line)
 static void
 add_plain(struct buf *to, struct slice line)
 {
-    struct slice loc = between(line, "<loc>", "</loc>");
+    struct slice loc = text_between(line, "<loc>", "</loc>");
 
     if (slice_starts(line, "<url>")) {
         BUF_ADD(to, "<url><loc>");
@@ -207,7 +207,7 @@ tag_of(const struct document *document, const char *form, uint64_t page,
 
 /* Replaces the document's bodies. */
 static void
-replace(struct document *document, struct body *body, struct digest tag)
+replace_body(struct document *document, struct body *body, struct digest tag)
 {
     if (document->gzip)
         document->gzip->free(document->gzip);
@@ -229,7 +229,7 @@ resourcelist_views_plain(struct document *document, uint64_t size,
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    replace(document, &p->body, tag_of(document, "plain", 0, ""));
+    replace_body(document, &p->body, tag_of(document, "plain", 0, ""));
     return STATUS_OK;
 }
 
@@ -257,8 +257,8 @@ add_cell(struct buf *to, struct slice text, bool is_number)
 static void
 add_row(struct page *p, struct slice line)
 {
-    struct slice loc = between(line, "<loc>", "</loc>");
-    struct slice md = between(line, "<rs:md", "/>");
+    struct slice loc = text_between(line, "<loc>", "</loc>");
+    struct slice md = text_between(line, "<rs:md", "/>");
     bool is_link =
         slice_starts(loc, "http://") || slice_starts(loc, "https://");
 
@@ -271,9 +271,10 @@ add_row(struct page *p, struct slice line)
     buf_add_slice(&p->rows, loc);
     buf_add_text(&p->rows, is_link ? "</a></td>" : "</td>");
     if (p->of->part != GENERATION_INDEX) {
-        add_cell(&p->rows, between(line, "<lastmod>", "</lastmod>"), false);
-        add_cell(&p->rows, between(md, " length=\"", "\""), true);
-        add_cell(&p->rows, between(md, " type=\"", "\""), false);
+        add_cell(&p->rows, text_between(line, "<lastmod>", "</lastmod>"),
+                 false);
+        add_cell(&p->rows, text_between(md, " length=\"", "\""), true);
+        add_cell(&p->rows, text_between(md, " type=\"", "\""), false);
     }
     BUF_ADD(&p->rows, "</tr>\n");
 }
@@ -292,7 +293,7 @@ read_rows(struct page *p, struct document *document)
             break;
         if (slice_starts(line, "<rs:md"))
             snprintf(p->at, sizeof(p->at), "%.*s",
-                     SLICE_ARG(between(line, " at=\"", "\"")));
+                     SLICE_ARG(text_between(line, " at=\"", "\"")));
         if (!slice_starts(line, "<url>") && !slice_starts(line, "<sitemap>"))
             continue;
         p->has_more = p->n >= p->first + RESOURCELIST_VIEWS_PAGE;
@@ -422,9 +423,9 @@ resourcelist_views_html(struct document *document,
             rc = problem_memory(why);
     }
     if (!rc) {
-        replace(document, html,
-                tag_of(document, "page", page->wish->page,
-                       registry_public_url(page->wish->registry)));
+        replace_body(document, html,
+                     tag_of(document, "page", page->wish->page,
+                            registry_public_url(page->wish->registry)));
         xml->free(xml);
     }
     buf_fini(&p.rows);

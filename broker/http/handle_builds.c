@@ -142,8 +142,8 @@ static const struct request_handlers handlers = {
 };
 
 static void
-post(struct http *http, struct request *rq, const struct route_target *target,
-     enum generation_kind kind)
+post_build(struct http *http, struct request *rq,
+           const struct route_target *target, enum generation_kind kind)
 {
     struct building *b = calloc(1, sizeof(*b));
 
@@ -165,12 +165,12 @@ void
 handle_resourcelist_post(struct http *http, struct request *rq,
                          const struct route_target *target)
 {
-    post(http, rq, target, GENERATION_RESOURCELIST);
+    post_build(http, rq, target, GENERATION_RESOURCELIST);
 }
 
 void
 handle_resourcedump_post(struct http *http, struct request *rq,
                          const struct route_target *target)
 {
-    post(http, rq, target, GENERATION_RESOURCEDUMP);
+    post_build(http, rq, target, GENERATION_RESOURCEDUMP);
 }

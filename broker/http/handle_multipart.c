@@ -101,7 +101,7 @@ discard_done(struct job *job)
 
 /* Ends it. No job is at work. */
 static void
-discard(struct consigning *c)
+discard_post(struct consigning *c)
 {
     c->is_out = true;
     c->job.work = discard_work;
@@ -117,7 +117,7 @@ refuse_post(struct consigning *c, enum status rc, const struct problem *why)
     c->rc = rc;
     c->why = *why;
     if (!c->is_out)
-        discard(c);
+        discard_post(c);
 }
 
 /* Committing */
@@ -149,7 +149,7 @@ on_committed(struct ingest *ingest, void *user)
 
 /* Hands it to the log: it is complete and on the disk. The log owns it now. */
 static void
-commit(struct consigning *c)
+commit_post(struct consigning *c)
 {
     struct request *rq = c->rq;
     struct problem why = {""};
@@ -193,11 +193,11 @@ read_done(struct job *job)
     c->is_out = false;
     buf_clear(&c->block);
     if (c->is_over)
-        discard(c);
+        discard_post(c);
     else if (c->job_rc)
         refuse_post(c, c->job_rc, &c->job_why);
     else if (c->is_last)
-        commit(c);
+        commit_post(c);
     else
         continue_post(c);
 }
@@ -263,7 +263,7 @@ on_gone(struct request *rq)
         metrics_add(METRIC_POSTS_INCOMPLETE, 1);
     c->is_over = true;
     if (!c->is_out)
-        discard(c);
+        discard_post(c);
 }
 
 static void

@@ -146,7 +146,7 @@ discard_done(struct job *job)
 
 /* Ends it. No task or job is at work. */
 static void
-discard(struct putting *p)
+discard_upload(struct putting *p)
 {
     p->is_out = true;
     p->job.work = discard_work;
@@ -162,7 +162,7 @@ refuse_upload(struct putting *p, enum status rc, const struct problem *why)
     p->rc = rc;
     p->why = *why;
     if (!p->is_out)
-        discard(p);
+        discard_upload(p);
 }
 
 /* The archive's answer */
@@ -337,7 +337,7 @@ write_done(struct job *job)
     if (!p->job_rc && p->is_last) {
         hand_over(p);
     } else if (p->is_over) {
-        discard(p);
+        discard_upload(p);
     } else if (p->job_rc) {
         refuse_upload(p, p->job_rc, &p->job_why);
     } else {
@@ -385,7 +385,7 @@ on_behind(struct task *task)
 
     p->is_out = false;
     if (p->is_over) {
-        discard(p);
+        discard_upload(p);
         return;
     }
     rc = decoding_catch_up(&p->decoding, &why);
@@ -471,7 +471,7 @@ on_gone(struct request *rq)
     p->rq = NULL;
     p->is_over = true;
     if (!p->is_out)
-        discard(p);
+        discard_upload(p);
 }
 
 static void
@@ -531,7 +531,7 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 }
 
 static enum status
-reserve(struct putting *p, struct request *rq, struct problem *why)
+reserve_places(struct putting *p, struct request *rq, struct problem *why)
 {
     struct clients *clients = registry_clients(p->http->registry);
     struct client *client = request_client(rq);
@@ -563,7 +563,7 @@ begin_upload(struct putting *p, struct request *rq, struct slice name,
     if (!rc && request_header(rq, "content-encoding", &coding))
         rc = decoding_decode(&p->decoding, coding, max, why);
     if (!rc)
-        rc = reserve(p, rq, why);
+        rc = reserve_places(p, rq, why);
     if (!rc)
         rc = uploads_begin(archiver_uploads(p->http->archiver), name,
                            &p->upload, why);

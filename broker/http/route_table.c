@@ -313,7 +313,7 @@ route_takes_body(const struct route *route)
 
 /* True if the row makes the router answer with this status. */
 static bool
-follows(const struct route *route, unsigned status)
+follows_from_row(const struct route *route, unsigned status)
 {
     const struct route_body *body = route->bodies;
 
@@ -338,7 +338,7 @@ bool
 route_may_answer(const struct route *route, unsigned status)
 {
     return status == 429 || status == 500 || status == 503 ||
-           own_status(route, status) || follows(route, status);
+           own_status(route, status) || follows_from_row(route, status);
 }
 
 uint64_t
@@ -410,7 +410,7 @@ print_refusals(FILE *to, const struct route *route)
     for (unsigned status = 400; status < 600; status++) {
         const char *when = own_status(route, status);
 
-        if (!when && !follows(route, status))
+        if (!when && !follows_from_row(route, status))
             continue;
         fprintf(to, "%s%u", between, status);
         if (when)

@@ -23,7 +23,7 @@ batch_new(uint64_t after, int64_t before_us, const struct digest *before,
 
 /* `need` rounded up so that repeated growth costs a constant per byte. */
 static size_t
-grown(size_t have, size_t need)
+grown_size(size_t have, size_t need)
 {
     size_t doubled = have * 2;
 
@@ -34,7 +34,7 @@ enum status
 batch_reserve(struct batch *b, size_t size, size_t n_entries)
 {
     if (b->size + size > b->capacity) {
-        size_t capacity = grown(b->capacity, b->size + size);
+        size_t capacity = grown_size(b->capacity, b->size + size);
         char *bytes = realloc(b->bytes, capacity);
 
         if (!bytes)
@@ -43,7 +43,7 @@ batch_reserve(struct batch *b, size_t size, size_t n_entries)
         b->capacity = capacity;
     }
     if (b->n_entries + n_entries > b->n_capacity) {
-        size_t n = grown(b->n_capacity, b->n_entries + n_entries);
+        size_t n = grown_size(b->n_capacity, b->n_entries + n_entries);
         struct batch_entry *entries = realloc(b->entries, n * sizeof(*entries));
 
         if (!entries)

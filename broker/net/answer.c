@@ -114,7 +114,7 @@ drop_body(struct request *rq)
 
 /* On a worker. The request is only this job's until the job is done. */
 static void
-work(struct job *job)
+read_piece(struct job *job)
 {
     struct request *rq = list_entry(job, struct request, job);
 
@@ -138,7 +138,7 @@ work_done(struct job *job)
 
 /* Asks the body for its next piece. BODY_WAITS: a worker was asked. */
 static enum body_result
-advance(struct request *rq)
+advance_body(struct request *rq)
 {
     enum body_result result = rq->result;
 
@@ -151,7 +151,7 @@ advance(struct request *rq)
         result = BODY_FAILED;
     if (result == BODY_WAITS) {
         rq->is_working = true;
-        rq->job = (struct job){work, work_done};
+        rq->job = (struct job){read_piece, work_done};
         service_work(rq->service, &rq->job);
     }
     return result;
@@ -210,7 +210,7 @@ write_some(struct connection *c)
 /* Ends the answer. The connection continues, or ends so that the client can
  * read the answer. */
 static void
-finish(struct connection *c)
+finish_answer(struct connection *c)
 {
     struct request *rq = c->request;
     bool is_coming = rq->is_open_ended || (rq->has_body && !rq->is_complete);
@@ -240,7 +240,7 @@ answer_send(struct connection *c)
         if (connection_is_choked(c) || c->is_awaiting_room)
             break;
         if (!rq->piece.size || rq->result != BODY_WAITS)
-            result = advance(rq);
+            result = advance_body(rq);
         if (result == BODY_FAILED) {
             cut_off(c);
             return;
@@ -256,7 +256,7 @@ answer_send(struct connection *c)
         connection_await_room(c);
         return;
     }
-    finish(c);
+    finish_answer(c);
 }
 
 void
@@ -304,7 +304,7 @@ answer_begin_long(struct request *rq, const struct response *r,
  * returns the new size. Frees a body that fits completely: the client then has
  * its answer, and the connection must be ready for the next request. */
 static size_t
-gather(struct request *rq, size_t size)
+gather_body(struct request *rq, size_t size)
 {
     char *scratch = rq->service->scratch;
 
@@ -354,7 +354,7 @@ take_body(struct request *rq, struct response *r, size_t *size)
     if (rq->body) {
         rq->left = rq->body->size;
         if (rq->left <= SMALL_BODY)
-            *size = gather(rq, *size);
+            *size = gather_body(rq, *size);
         rq->is_from_file =
             rq->body && rq->body->next_in_file && !rq->connection->socket.ssl;
         if (rq->is_from_file && rq->left > UNSENT_MAX)

@@ -86,7 +86,7 @@ read_at(int fd, void *to, size_t size, uint64_t at, bool may_block)
 /* After a failed read: a job may wait for the disk. If the job's read fails
  * too, the file is damaged, or shorter than before. */
 static enum body_result
-unread(bool may_block)
+read_later(bool may_block)
 {
     return may_block ? BODY_FAILED : BODY_WAITS;
 }
@@ -119,7 +119,7 @@ file_next(struct body *body, bool may_block, struct slice *piece)
         return BODY_FAILED;
     n = read_at(f->fd, f->piece, at_most(f, FILE_PIECE), f->at, may_block);
     if (n <= 0)
-        return unread(may_block);
+        return read_later(may_block);
     f->at += (uint64_t)n;
     *piece = (struct slice){f->piece, (size_t)n};
     return BODY_DATA;
@@ -168,7 +168,7 @@ file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
     if (!size)
         return BODY_END;
     if (!(may_block ? fill_cache(f, size) : is_cached(f, size)))
-        return unread(may_block);
+        return read_later(may_block);
     *piece = (struct file_part){f->fd, f->at, size};
     f->at += size;
     return BODY_DATA;

@@ -6,7 +6,7 @@
 
 /* Takes an element off a list, without the white space around it. */
 static struct slice
-take(struct slice *rest, char end)
+take_tag(struct slice *rest, char end)
 {
     return slice_trimmed(slice_take(rest, end));
 }
@@ -56,10 +56,10 @@ read_coding(struct slice element, struct slice *coding)
 {
     int weight = 1000;
 
-    *coding = take(&element, ';');
+    *coding = take_tag(&element, ';');
     while (element.size) {
-        struct slice parameter = take(&element, ';');
-        struct slice name = take(&parameter, '=');
+        struct slice parameter = take_tag(&element, ';');
+        struct slice name = take_tag(&parameter, '=');
 
         if (slice_is_word(name, "q"))
             weight = weight_of(slice_trimmed(parameter));
@@ -78,7 +78,7 @@ read_codings(struct slice list)
 
     while (list.size) {
         struct slice coding = {NULL, 0};
-        int weight = read_coding(take(&list, ','), &coding);
+        int weight = read_coding(take_tag(&list, ','), &coding);
 
         if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
             c.gzip = weight;
@@ -136,7 +136,7 @@ next_tag(struct slice *list, struct slice *tag, bool *is_weak)
 
 /* True if the list contains `etag`, which is strong. */
 static bool
-names(struct slice list, const char *etag, bool weak_will_do)
+names_etag(struct slice list, const char *etag, bool weak_will_do)
 {
     struct slice tag = {NULL, 0};
     bool is_weak = false;
@@ -157,8 +157,8 @@ may_go_on(const struct conditions *c, const struct validators *v)
 
     if (c->if_match.size)
         return slice_is(c->if_match, "*") ||
-               names(c->if_match, v->etag, false) ||
-               names(c->if_match, v->gzip_etag, false);
+               names_etag(c->if_match, v->etag, false) ||
+               names_etag(c->if_match, v->gzip_etag, false);
     if (!c->if_unmodified_since.size || v->modified == HTTPDATE_NONE)
         return true;
     since = httpdate_read(c->if_unmodified_since);
@@ -177,9 +177,9 @@ is_there_already(const struct conditions *c, const struct validators *v,
     if (c->if_none_match.size) {
         if (slice_is(c->if_none_match, "*"))
             return true;
-        if (*is_gzip && names(c->if_none_match, v->gzip_etag, true))
+        if (*is_gzip && names_etag(c->if_none_match, v->gzip_etag, true))
             return true;
-        if (!takes_plain || !names(c->if_none_match, v->etag, true))
+        if (!takes_plain || !names_etag(c->if_none_match, v->etag, true))
             return false;
         *is_gzip = false;
         return true;
@@ -222,14 +222,14 @@ static struct range
 read_range(struct slice text, uint64_t size)
 {
     struct range none = {RANGE_NONE, 0, 0}, outside = {RANGE_OUTSIDE, 0, 0};
-    struct slice unit = take(&text, '='), from;
+    struct slice unit = take_tag(&text, '='), from;
     uint64_t first, last;
 
     text = slice_trimmed(text);
     if (!slice_is_word(unit, "bytes") || !text.size ||
         !memchr(text.data, '-', text.size) || memchr(text.data, ',', text.size))
         return none;
-    from = take(&text, '-');
+    from = take_tag(&text, '-');
     text = slice_trimmed(text);
     if (!from.size) {
         if (!read_number(text, &last))

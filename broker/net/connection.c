@@ -172,7 +172,7 @@ wants_input(const struct connection *c)
 /* Input */
 
 static size_t
-drain(struct connection *c, size_t size)
+drain_bytes(struct connection *c, size_t size)
 {
     c->drained += size;
     if (c->drained > LINGER_BYTES)
@@ -182,7 +182,7 @@ drain(struct connection *c, size_t size)
 
 /* Hands bytes over to the phase; returns the number of bytes that it took. */
 static size_t
-take(struct connection *c, struct slice bytes)
+take_bytes(struct connection *c, struct slice bytes)
 {
     switch (c->phase) {
     case PHASE_HEAD:
@@ -193,20 +193,20 @@ take(struct connection *c, struct slice bytes)
     case PHASE_FAREWELL:
         return stream_received(c, bytes);
     default:
-        return drain(c, bytes.size);
+        return drain_bytes(c, bytes.size);
     }
 }
 
 /* Feeds `bytes`, the last of which may be the waiting ones, and keeps what the
  * phase does not take yet. */
 static void
-feed(struct connection *c, struct slice bytes)
+feed_bytes(struct connection *c, struct slice bytes)
 {
     bool is_kept = c->in.data != NULL;
 
     c->is_inside = true;
     while (bytes.size && wants_input(c)) {
-        size_t n = take(c, bytes);
+        size_t n = take_bytes(c, bytes);
 
         if (!n)
             break;
@@ -250,7 +250,7 @@ on_readable(struct connection *c)
         }
         bytes = waiting_slice(&c->in);
     }
-    feed(c, bytes);
+    feed_bytes(c, bytes);
 }
 
 void
@@ -276,7 +276,7 @@ connection_proceed(struct connection *c)
     if (c->phase == PHASE_LONG)
         stream_opened(c);
     else if (c->in.data)
-        feed(c, waiting_slice(&c->in));
+        feed_bytes(c, waiting_slice(&c->in));
 }
 
 bool
@@ -294,7 +294,7 @@ connection_is_choked(const struct connection *c)
 }
 
 static void
-await(struct connection *c)
+await_input(struct connection *c)
 {
     if (!c->socket.is_writing && c->phase == PHASE_STREAM) {
         connection_excuse(c);
@@ -327,7 +327,7 @@ connection_write(struct connection *c, const void *data, size_t size)
         return false;
     }
     if (c->out.data)
-        await(c);
+        await_input(c);
     metrics_add(METRIC_SENT, (int64_t)size);
     return true;
 }
@@ -336,7 +336,7 @@ void
 connection_await_room(struct connection *c)
 {
     c->is_awaiting_room = true;
-    await(c);
+    await_input(c);
 }
 
 ssize_t
@@ -391,7 +391,7 @@ connection_narrow(struct connection *c)
 
 /* Sends the bytes that were kept back, as far as there is room. */
 static void
-flush(struct connection *c)
+flush_waiting(struct connection *c)
 {
     ssize_t n = 0;
 
@@ -406,7 +406,7 @@ flush(struct connection *c)
 static void
 on_writable(struct connection *c)
 {
-    flush(c);
+    flush_waiting(c);
     if (c->phase == PHASE_GONE || c->out.data)
         return;
     c->is_awaiting_room = false;
@@ -548,7 +548,7 @@ find_displaceable(struct service *s)
 }
 
 static void
-displace(struct connection *c)
+displace_idle(struct connection *c)
 {
     metrics_add(METRIC_DISPLACED, 1);
     connection_kill(c);
@@ -560,7 +560,7 @@ connection_displace(struct service *s)
     struct connection *c = find_displaceable(s);
 
     if (c)
-        displace(c);
+        displace_idle(c);
     return c != NULL;
 }
 
@@ -582,7 +582,7 @@ find_descriptor(struct connection *c, int *fd)
     if (client_held(other->client, CLIENT_CONNECTIONS) <
         client_held(c->client, CLIENT_CONNECTIONS))
         return STATUS_LIMITED;
-    displace(other);
+    displace_idle(other);
     low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
     if (low < 0)
         return STATUS_BUSY;
@@ -683,7 +683,7 @@ connection_linger(struct connection *c)
 
 /* True if enough bytes move; also if it has time left. */
 static bool
-moves(struct connection *c, int64_t now_us)
+moves_enough(struct connection *c, int64_t now_us)
 {
     const struct server_options *o = &c->service->server->options;
     uint64_t least = o->min_rate * (uint64_t)o->request_timeout_us / 1000000;
@@ -730,7 +730,7 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_BODY:
-        if (!c->request->is_paused && !moves(c, now_us) && !may_stay(c))
+        if (!c->request->is_paused && !moves_enough(c, now_us) && !may_stay(c))
             end_slow(c);
         break;
     case PHASE_HANDLER:
@@ -739,7 +739,7 @@ connection_check(struct connection *c, int64_t now_us)
             connection_kill(c);
         break;
     case PHASE_ANSWER:
-        if (!c->request->is_working && !moves(c, now_us))
+        if (!c->request->is_working && !moves_enough(c, now_us))
             end_slow(c);
         break;
     case PHASE_LONG:
@@ -753,7 +753,7 @@ connection_check(struct connection *c, int64_t now_us)
         }
         /* fall through */
     case PHASE_STREAM:
-        if (!moves(c, now_us))
+        if (!moves_enough(c, now_us))
             end_slow(c);
         break;
     case PHASE_LINGER:

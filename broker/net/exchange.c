@@ -54,7 +54,7 @@ exchange_next(struct connection *c)
 
 /* Refuses a head. The body that it should announce may still come. */
 static bool
-refuse(struct request *rq, unsigned status, const char *text)
+refuse_request(struct request *rq, unsigned status, const char *text)
 {
     struct problem why = {"", 0, 0};
 
@@ -86,7 +86,7 @@ refuse_upgrade(struct request *rq)
     if (rq->method != METHOD_GET || rq->has_body ||
         !request_header(rq, "sec-websocket-key", &value) ||
         value.size != KEY_SIZE)
-        return refuse(rq, 400, "not a handshake of RFC 6455");
+        return refuse_request(rq, 400, "not a handshake of RFC 6455");
     if (!request_header(rq, "sec-websocket-version", &value) ||
         !slice_is(value, "13"))
         return refuse_version(rq);
@@ -124,17 +124,17 @@ refuse_here(struct request *rq)
            !slice_is(rq->fields->method, method_name(method)))
         method++;
     if (method == METHODS)
-        return refuse(rq, 501, "no such method");
+        return refuse_request(rq, 501, "no such method");
     rq->method = method;
     /* Some proxies pass on such a target unchanged, without applying their
      * rules about paths to it. */
     if (rq->fields->is_https && !rq->connection->socket.ssl)
-        return refuse(rq, 400, "https:// on a connection without TLS");
+        return refuse_request(rq, 400, "https:// on a connection without TLS");
     if (refuse_client(rq))
         return true;
     if (rq->has_body && rq->method != METHOD_POST && rq->method != METHOD_PUT &&
         rq->method != METHOD_PATCH)
-        return refuse(rq, 400, "this method takes no body");
+        return refuse_request(rq, 400, "this method takes no body");
     if (rq->is_upgrade && refuse_upgrade(rq))
         return true;
     if (!atomic_load(&rq->service->server->is_stopping))
@@ -222,7 +222,7 @@ exchange_head(struct connection *c, struct slice bytes)
         return 0;
     }
     if (rc)
-        refuse(rq, s->head.refusal, why.text);
+        refuse_request(rq, s->head.refusal, why.text);
     else if (!refuse_here(rq))
         server->options.on_request(rq, server->options.user);
     rq->fields = NULL;
@@ -238,8 +238,8 @@ exchange_refuse_plain(struct connection *c)
         connection_kill(c);
         return;
     }
-    refuse(c->request, 400,
-           "this port speaks TLS only: ask for https:// or wss://");
+    refuse_request(c->request, 400,
+                   "this port speaks TLS only: ask for https:// or wss://");
 }
 
 /* Bodies */

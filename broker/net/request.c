@@ -31,7 +31,7 @@ request_memory(struct request *rq, size_t size)
 
 /* The same bytes in the copy that the request keeps. */
 static struct slice
-kept(const struct request *rq, struct slice sent)
+keep_slice(const struct request *rq, struct slice sent)
 {
     return (struct slice){rq->head + (sent.data - rq->sent), sent.size};
 }
@@ -58,10 +58,10 @@ request_new(struct connection *c, const struct request_head *h,
     rq->fields = h;
     /* The parser may have set a path that was not sent. */
     rq->path = h->path.data >= bytes.data && h->path.data < bytes.data + size
-                   ? kept(rq, h->path)
+                   ? keep_slice(rq, h->path)
                    : h->path;
     if (h->query.size)
-        rq->query = kept(rq, h->query);
+        rq->query = keep_slice(rq, h->query);
     rq->is_1_0 = h->minor == 0;
     rq->is_upgrade = h->upgrade == REQUEST_UPGRADE_WEBSOCKET;
     rq->is_continue = h->is_continue;
@@ -178,7 +178,7 @@ request_header(struct request *rq, const char *name, struct slice *value)
     f = request_head_field(rq->fields, name, &at);
     if (!f)
         return false;
-    *value = kept(rq, f->value);
+    *value = keep_slice(rq, f->value);
     size = joined_size(rq->fields, f, name, at);
     if (size == value->size)
         return true;
@@ -210,7 +210,7 @@ hex_of(char c)
 
 /* Decodes into `to`; false: a bad escape. */
 static bool
-decode(struct slice from, char *to, size_t *size)
+decode_escapes(struct slice from, char *to, size_t *size)
 {
     *size = 0;
     for (size_t i = 0; i < from.size; i++) {
@@ -256,7 +256,7 @@ request_parameter(struct request *rq, const char *name, struct slice *value,
         one.size -= key.size + (equals ? 1 : 0);
         one.data += key.size + (equals ? 1 : 0);
         decoded = request_memory(rq, one.size + 1);
-        if (!decoded || !decode(one, decoded, &value->size)) {
+        if (!decoded || !decode_escapes(one, decoded, &value->size)) {
             *is_bad = true;
             value->size = 0;
             return true;

@@ -12,7 +12,7 @@
 
 /* Ends the services that were made. */
 static void
-end(struct server *server, int64_t cut_at_us)
+end_services(struct server *server, int64_t cut_at_us)
 {
     for (unsigned i = 0; i < server->n_services; i++)
         if (server->services[i].server)
@@ -96,7 +96,7 @@ server_open(struct server **server, const struct server_options *options,
     for (unsigned i = 0; i < n && !rc; i++)
         rc = service_start(&s->services[i], why);
     if (rc) {
-        end(s, 0);
+        end_services(s, 0);
         return rc;
     }
     *server = s;
@@ -132,7 +132,7 @@ server_close(struct server *server, int64_t wait_us)
     if (!server)
         return;
     server_stop_accepting(server);
-    end(server, clock_steady_us() + wait_us);
+    end_services(server, clock_steady_us() + wait_us);
 }
 
 unsigned

@@ -19,7 +19,7 @@
 static void on_event(uv_poll_t *poll, int status, int events);
 
 static void
-watch(struct socket *s)
+watch_socket(struct socket *s)
 {
     int events =
         (s->is_reading ? s->read_on : 0) | (s->is_writing ? s->write_on : 0);
@@ -47,21 +47,21 @@ on_event(uv_poll_t *poll, int status, int events)
     is_writable = s->is_writing && (events & s->write_on);
     s->on_ready(s, is_writable, is_readable);
     if (s->fd >= 0) /* bytes come before the error behind them */
-        watch(s);
+        watch_socket(s);
 }
 
 void
 socket_set_reading(struct socket *s, bool is_reading)
 {
     s->is_reading = is_reading;
-    watch(s);
+    watch_socket(s);
 }
 
 void
 socket_set_writing(struct socket *s, bool is_writing)
 {
     s->is_writing = is_writing;
-    watch(s);
+    watch_socket(s);
 }
 
 /* Life */
@@ -111,7 +111,7 @@ tls_result(struct socket *s, int rc, uint8_t *on)
     if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
         return -1;
     *on = error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE;
-    watch(s);
+    watch_socket(s);
     return 0;
 }
 
@@ -162,7 +162,7 @@ socket_read(struct socket *s, void *to, size_t size)
         return tls_result(s, rc, &s->read_on);
     if (s->read_on != UV_READABLE) {
         s->read_on = UV_READABLE;
-        watch(s);
+        watch_socket(s);
     }
     return rc;
 }
@@ -187,7 +187,7 @@ tls_write(struct socket *s, const char *data, size_t size)
     }
     if (s->write_on != UV_WRITABLE) {
         s->write_on = UV_WRITABLE;
-        watch(s);
+        watch_socket(s);
     }
     return (ssize_t)sent;
 }

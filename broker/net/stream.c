@@ -37,7 +37,8 @@ struct stream {
 /* Makes the stream that answers a request; NULL, after an answer: its client
  * has its share of them, or there is no memory. */
 static struct stream *
-begin(struct request *rq, const struct stream_handlers *handlers, void *user)
+begin_stream(struct request *rq, const struct stream_handlers *handlers,
+             void *user)
 {
     struct connection *c = rq->connection;
     struct problem why = {"", 0, 0};
@@ -67,7 +68,7 @@ void
 request_accept_stream(struct request *rq, const struct stream_terms *terms,
                       const struct stream_handlers *handlers, void *user)
 {
-    struct stream *stream = begin(rq, handlers, user);
+    struct stream *stream = begin_stream(rq, handlers, user);
     char key[UPGRADE_KEY_SIZE] = "", accept[UPGRADE_ACCEPT_SIZE];
     struct slice sent = {NULL, 0};
 
@@ -87,7 +88,7 @@ request_accept_long(struct request *rq, const struct response *head,
                     struct slice opening,
                     const struct stream_handlers *handlers, void *user)
 {
-    struct stream *stream = begin(rq, handlers, user);
+    struct stream *stream = begin_stream(rq, handlers, user);
 
     if (!stream)
         return;

@@ -241,7 +241,7 @@ on_protocols(SSL *ssl, const unsigned char **chosen, unsigned char *size,
 }
 
 static bool
-prepare(struct tls *tls)
+prepare_context(struct tls *tls)
 {
     SSL_CTX *ctx = tls->ctx;
 
@@ -274,7 +274,7 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
     rc = identity_read(&t->identity, cert_path, key_path, why);
     if (!rc) {
         t->ctx = SSL_CTX_new(TLS_server_method());
-        if (!t->ctx || !prepare(t))
+        if (!t->ctx || !prepare_context(t))
             rc = problem_memory(why);
     }
     ERR_clear_error();

@@ -16,7 +16,7 @@ lags_begin(struct lags *lags, int64_t now_us)
 }
 
 static void
-add(struct lag *to, uint64_t sum, uint64_t max)
+add_lag(struct lag *to, uint64_t sum, uint64_t max)
 {
     to->sum += sum;
     if (max > to->max)
@@ -26,7 +26,7 @@ add(struct lag *to, uint64_t sum, uint64_t max)
 void
 lags_add(struct lags *lags, const struct transport *transport, uint64_t entries)
 {
-    add(&lags->looking[transports_number(transport)], entries, entries);
+    add_lag(&lags->looking[transports_number(transport)], entries, entries);
 }
 
 void
@@ -43,6 +43,7 @@ lags_end(struct lags *lags)
 void
 lags_collect(struct lags *lags, size_t number, struct lag *found)
 {
-    add(found, atomic_load_explicit(&lags->sums[number], memory_order_relaxed),
-        atomic_load_explicit(&lags->maxima[number], memory_order_relaxed));
+    add_lag(found,
+            atomic_load_explicit(&lags->sums[number], memory_order_relaxed),
+            atomic_load_explicit(&lags->maxima[number], memory_order_relaxed));
 }

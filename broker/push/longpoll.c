@@ -36,7 +36,7 @@ set_due(struct poll *poll)
 
 /* Gives the request back to its owner; NULL: its client has gone. */
 static void
-resume(struct poll *poll, struct request *rq)
+resume_poll(struct poll *poll, struct request *rq)
 {
     poll->polls->n--;
     list_remove(&poll->node);
@@ -51,7 +51,7 @@ resume(struct poll *poll, struct request *rq)
 static void
 on_gone(struct request *rq)
 {
-    resume(request_user(rq), NULL);
+    resume_poll(request_user(rq), NULL);
 }
 
 static const struct request_handlers handlers = {.on_gone = on_gone};
@@ -148,7 +148,7 @@ polls_go_on(struct polls *polls, struct service *service)
          i++) {
         struct poll *poll = list_entry(node, struct poll, timed);
 
-        resume(poll, poll->request);
+        resume_poll(poll, poll->request);
         if (clock_steady_us() >= end_us)
             break;
     }

@@ -28,7 +28,7 @@ look_at_head(struct place *p)
 }
 
 static struct place *
-find(struct places *places, const struct set *set)
+find_place(struct places *places, const struct set *set)
 {
     struct list *node, *next;
 
@@ -47,7 +47,7 @@ find(struct places *places, const struct set *set)
 struct place *
 places_enter(struct places *places, struct service *service, struct set *set)
 {
-    struct place *p = find(places, set);
+    struct place *p = find_place(places, set);
 
     if (!p) {
         p = calloc(1, sizeof(*p));

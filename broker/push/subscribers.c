@@ -25,7 +25,7 @@ struct push {
 
 /* Counts connected clients for the metrics and the set's description. */
 static void
-count(struct subscriber *s, int n)
+count_subscriber(struct subscriber *s, int n)
 {
     size_t transport = transports_number(s->transport);
 
@@ -58,7 +58,7 @@ on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
 }
 
 static void
-work(struct shared_messages *messages, struct job *job)
+work_on_pool(struct shared_messages *messages, struct job *job)
 {
     struct push_thread *t = list_entry(messages, struct push_thread, messages);
 
@@ -75,7 +75,7 @@ is_stopping(struct shared_messages *messages)
 static const struct shared_calls calls = {
     .part = "push",
     .make = frame_make,
-    .work = work,
+    .work = work_on_pool,
     .is_stopping = is_stopping,
     .loaded = on_loaded,
 };
@@ -289,7 +289,7 @@ on_gone(struct stream *stream, void *user)
     list_remove(&s->idle_node);
     subscriber_drop_frame(s);
     filters_leave(s->filter);
-    count(s, -1);
+    count_subscriber(s, -1);
     places_leave(s->place);
     free(s);
 }
@@ -326,7 +326,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->has_since = wish->has_since;
     s->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
-    count(s, 1);
+    count_subscriber(s, 1);
     s->transport->accept(rq, &wish->terms, &stream_handlers, s);
 }
 

@@ -448,7 +448,7 @@ begin_message(struct assembly *a, uint64_t upto, struct problem *why)
 
 /* Finds the entries, and says what the message covers. */
 static enum status
-assemble(struct assembly *a, struct problem *why)
+assemble_message(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
     struct message *m = a->message;
@@ -491,7 +491,7 @@ message_open(struct message *m, const struct message_wish *wish,
         a.filter = &channel;
     }
     if (!rc)
-        rc = assemble(&a, why);
+        rc = assemble_message(&a, why);
     log_view_close(&view);
     batch_unref(a.end);
     if (rc)

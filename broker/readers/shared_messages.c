@@ -115,8 +115,8 @@ shared_messages_make(struct shared_messages *messages,
 
 /* Messages that could serve the same wish are in the same bucket. */
 static struct list *
-bucket(struct shared_messages *messages, const struct channel *channel,
-       uint64_t filter, uint64_t start)
+bucket_of(struct shared_messages *messages, const struct channel *channel,
+          uint64_t filter, uint64_t start)
 {
     uint64_t key = start * 31 + filter * 7;
 
@@ -143,7 +143,7 @@ shared_message_serves(const struct shared_message *message,
 
 /* Removes the message from the idle ones. */
 static void
-wake(struct shared_messages *messages, struct shared_message *message)
+wake_waiters(struct shared_messages *messages, struct shared_message *message)
 {
     if (list_is_empty(&message->idle))
         return;
@@ -156,8 +156,8 @@ struct shared_message *
 shared_messages_find(struct shared_messages *messages,
                      const struct shared_wish *wish, uint64_t least)
 {
-    struct list *all = bucket(messages, &wish->channel, filter_id(wish),
-                              shared_wish_start(wish)),
+    struct list *all = bucket_of(messages, &wish->channel, filter_id(wish),
+                                 shared_wish_start(wish)),
                 *node, *next;
 
     if (wish->is_heartbeat)
@@ -169,7 +169,7 @@ shared_messages_find(struct shared_messages *messages,
         if (shared_message_serves(message, wish) &&
             (wish->upto != UINT64_MAX || message->is_full ||
              message->last >= least)) {
-            wake(messages, message);
+            wake_waiters(messages, message);
             message->guards++;
             return message;
         }
@@ -191,7 +191,7 @@ drop_oldest(struct shared_messages *messages)
     struct shared_message *message =
         list_entry(messages->idle.next, struct shared_message, idle);
 
-    wake(messages, message);
+    wake_waiters(messages, message);
     list_remove(&message->node);
     message_free(message);
 }
@@ -199,7 +199,7 @@ drop_oldest(struct shared_messages *messages)
 /* If nobody holds the message, adds it to the idle ones, and drops the oldest
  * idle ones above the limits. Frees a message that nobody finds. */
 static void
-rest(struct shared_messages *messages, struct shared_message *message)
+rest_unheld(struct shared_messages *messages, struct shared_message *message)
 {
     if (is_held(message) || message->guards > 0 ||
         !list_is_empty(&message->idle))
@@ -223,9 +223,9 @@ shared_messages_adopt(struct shared_messages *messages,
     uint64_t start = shared_wish_start(&message->wish);
 
     if (!message->wish.is_heartbeat && message->last != start)
-        list_prepend(
-            bucket(messages, &message->wish.channel, message->filter_id, start),
-            &message->node);
+        list_prepend(bucket_of(messages, &message->wish.channel,
+                               message->filter_id, start),
+                     &message->node);
     message->guards++;
 }
 
@@ -234,7 +234,7 @@ shared_messages_settle(struct shared_messages *messages,
                        struct shared_message *message)
 {
     message->guards--;
-    rest(messages, message);
+    rest_unheld(messages, message);
 }
 
 bool
@@ -252,7 +252,7 @@ void
 shared_messages_hold(struct shared_messages *messages,
                      struct shared_message *message, bool is_suspect)
 {
-    wake(messages, message);
+    wake_waiters(messages, message);
     if (!is_held(message))
         messages->held_bytes += message->size;
     if (is_suspect && message->holders[true] == 0)
@@ -270,7 +270,7 @@ shared_messages_release(struct shared_messages *messages,
     if (is_held(message))
         return;
     messages->held_bytes -= message->size;
-    rest(messages, message);
+    rest_unheld(messages, message);
 }
 
 /* Loads */

@@ -25,7 +25,7 @@ filters_fini(struct filters *filters)
 
 /* The mutex is held. */
 static struct filter_class *
-find(struct filters *filters, const struct filter *filter)
+find_class(struct filters *filters, const struct filter *filter)
 {
     struct list *node, *next;
 
@@ -41,7 +41,7 @@ find(struct filters *filters, const struct filter *filter)
 
 /* Frees a class that is not listed. */
 static void
-discard(struct filter_class *class)
+discard_class(struct filter_class *class)
 {
     holding_end(&class->holding);
     free(class);
@@ -52,9 +52,9 @@ discard(struct filter_class *class)
  * be listed, if may_be_alone. The mutex is not held: a refusal may be logged.
  */
 static enum status
-make(struct filters *filters, const struct filter *filter,
-     struct client *client, bool may_be_alone, struct filter_class **result,
-     struct problem *why)
+make_class(struct filters *filters, const struct filter *filter,
+           struct client *client, bool may_be_alone,
+           struct filter_class **result, struct problem *why)
 {
     struct filter_class *class = malloc(sizeof(*class));
     enum status rc = STATUS_OK;
@@ -72,7 +72,7 @@ make(struct filters *filters, const struct filter *filter,
     else
         (void)!holding_try(&class->holding, 1);
     if (rc)
-        discard(class);
+        discard_class(class);
     else
         *result = class;
     return rc;
@@ -81,13 +81,13 @@ make(struct filters *filters, const struct filter *filter,
 /* Finds the class of the filter, or lists `made` (NULL: none) as that, and
  * counts one more reader. Returns NULL if there is neither. */
 static struct filter_class *
-join(struct filters *filters, const struct filter *filter,
-     struct filter_class *made)
+join_class(struct filters *filters, const struct filter *filter,
+           struct filter_class *made)
 {
     struct filter_class *class;
 
     pthread_mutex_lock(&filters->mutex);
-    class = find(filters, filter);
+    class = find_class(filters, filter);
     if (!class && made) {
         class = made;
         class->id = ++filters->last_id; /* shared messages go by it */
@@ -105,9 +105,9 @@ join(struct filters *filters, const struct filter *filter,
 }
 
 static enum status
-enter(struct filters *filters, const struct filter *filter,
-      struct client *client, bool may_be_alone, struct filter_class **result,
-      struct problem *why)
+enter_class(struct filters *filters, const struct filter *filter,
+            struct client *client, bool may_be_alone,
+            struct filter_class **result, struct problem *why)
 {
     struct filter_class *made = NULL;
     enum status rc;
@@ -115,15 +115,15 @@ enter(struct filters *filters, const struct filter *filter,
     *result = NULL;
     if (filter_text(filter).size == 0)
         return STATUS_OK;
-    *result = join(filters, filter, NULL);
+    *result = join_class(filters, filter, NULL);
     if (*result)
         return STATUS_OK;
-    rc = make(filters, filter, client, may_be_alone, &made, why);
+    rc = make_class(filters, filter, client, may_be_alone, &made, why);
     if (rc)
         return rc;
-    *result = join(filters, filter, made);
+    *result = join_class(filters, filter, made);
     if (*result != made) /* another reader was faster */
-        discard(made);
+        discard_class(made);
     return STATUS_OK;
 }
 
@@ -132,7 +132,7 @@ filters_enter(struct filters *filters, const struct filter *filter,
               struct client *client, struct filter_class **class,
               struct problem *why)
 {
-    return enter(filters, filter, client, false, class, why);
+    return enter_class(filters, filter, client, false, class, why);
 }
 
 enum status
@@ -140,7 +140,7 @@ filters_enter_anyhow(struct filters *filters, const struct filter *filter,
                      struct client *client, struct filter_class **class,
                      struct problem *why)
 {
-    enum status rc = enter(filters, filter, client, true, class, why);
+    enum status rc = enter_class(filters, filter, client, true, class, why);
 
     return rc ? STATUS_MEMORY : STATUS_OK;
 }
@@ -184,7 +184,7 @@ filter_class_unref(struct filter_class *class)
 
     pthread_mutex_unlock(&filters->mutex);
     if (class)
-        discard(class);
+        discard_class(class);
 }
 
 void

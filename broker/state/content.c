@@ -71,7 +71,8 @@ content_unlink(const char *dir, struct problem *why)
 
 /* Deletes the file and begins a new one, behind entry `after` of that epoch. */
 static enum status
-begin(struct content *c, const char *epoch, uint64_t after, struct problem *why)
+begin_content(struct content *c, const char *epoch, uint64_t after,
+              struct problem *why)
 {
     struct contentrows_at state;
     bool is_ours;
@@ -100,7 +101,7 @@ begin_anew(struct content *c, const char *reason, struct problem *why)
     memcpy(epoch, c->state.epoch, sizeof(epoch));
     DIAG(DIAG_WARNING, "state", "the content of a set begins anew",
          diag_text("dir", c->rows.dir), diag_text("because", reason));
-    return begin(c, epoch, 0, why);
+    return begin_content(c, epoch, 0, why);
 }
 
 enum status
@@ -121,7 +122,7 @@ content_open(struct content **content, const char *dir, const char *epoch,
     if (rc && is_ours && why)
         *why = reason;
     if (!rc && strcmp(c->state.epoch, epoch) != 0) {
-        rc = begin(c, epoch, 0, why);
+        rc = begin_content(c, epoch, 0, why);
     } else if (rc && !is_ours) {
         snprintf(c->state.epoch, sizeof(c->state.epoch), "%s", epoch);
         rc = begin_anew(c, reason.text, why);
@@ -182,7 +183,7 @@ content_begin(struct content *c, uint64_t after, struct problem *why)
     char epoch[EPOCH_SIZE + 1];
 
     memcpy(epoch, c->state.epoch, sizeof(epoch));
-    return begin(c, epoch, after, why);
+    return begin_content(c, epoch, after, why);
 }
 
 /* Folding */
@@ -219,7 +220,8 @@ has_sha256(struct slice hash, struct digest *digest)
 }
 
 static enum status
-gather(struct content *c, struct slice fragment, uint32_t stamp, uint64_t seq)
+gather_entry(struct content *c, struct slice fragment, uint32_t stamp,
+             uint64_t seq)
 {
     struct content_told *told = ONE_MORE(c->told, &c->capacity, c->n_told);
     struct slice loc = fragment_from_loc(fragment), hash;
@@ -263,8 +265,8 @@ content_fold(struct content *c, const struct batch *batch, uint64_t last,
         return rc ? rc : STATUS_AGAIN;
     }
     for (uint64_t seq = c->seq + 1; !rc && seq <= last; seq++)
-        rc = gather(c, batch_slice(batch, seq - 1, seq),
-                    batch->entries[seq - batch->first].stamp, seq);
+        rc = gather_entry(c, batch_slice(batch, seq - 1, seq),
+                          batch->entries[seq - batch->first].stamp, seq);
     if (rc) {
         forget_gathered(c);
         return problem(why, rc, "no memory to fold the entries");
@@ -283,8 +285,9 @@ content_is_full(const struct content *c)
 /* After a change with the result `rc`: `state` becomes the state if it
  * succeeded. A damaged file begins anew. */
 static enum status
-settle(struct content *c, enum status rc, const struct contentrows_at *state,
-       const struct problem *reason, struct problem *why)
+settle_transaction(struct content *c, enum status rc,
+                   const struct contentrows_at *state,
+                   const struct problem *reason, struct problem *why)
 {
     if (!rc)
         c->state = *state;
@@ -315,7 +318,7 @@ content_commit(struct content *c, struct problem *why)
                           clock_now_us(), &state, &reason);
     if (!rc)
         c->is_same_log = true;
-    rc = settle(c, rc, &state, &reason, why);
+    rc = settle_transaction(c, rc, &state, &reason, why);
     forget_gathered(c);
     sqlite3_db_release_memory(c->rows.db.handle);
     return rc;
@@ -368,7 +371,7 @@ has_one(struct content *c, enum contentrows_statement asked, uint64_t after,
 }
 
 static bool
-knows(const struct content *c, uint64_t after, uint64_t last)
+knows_range(const struct content *c, uint64_t after, uint64_t last)
 {
     return after >= c->state.at.from && last <= c->state.at.seq;
 }
@@ -380,7 +383,7 @@ content_is_complete(struct content *c, uint64_t after, uint64_t last,
     bool row = true;
     enum status rc = STATUS_OK;
 
-    if (knows(c, after, last))
+    if (knows_range(c, after, last))
         rc = has_one(c, C_FIRST_MISSING, after, last, &row, why);
     *is_complete = !rc && !row;
     return rc;
@@ -391,7 +394,7 @@ content_is_lacking(struct content *c, uint64_t after, uint64_t last,
                    bool *is_lacking, struct problem *why)
 {
     *is_lacking = true;
-    return knows(c, after, last)
+    return knows_range(c, after, last)
                ? has_one(c, C_FIRST_LACKING, after, last, is_lacking, why)
                : STATUS_OK;
 }
@@ -429,7 +432,7 @@ content_keep(struct content *c, uint64_t seq, const struct digest *digest,
     enum status rc =
         contentrows_keep(&c->rows, seq, digest, length, &state, &reason);
 
-    return settle(c, rc, &state, &reason, why);
+    return settle_transaction(c, rc, &state, &reason, why);
 }
 
 enum status
@@ -441,7 +444,7 @@ content_postpone(struct content *c, uint64_t seq, int64_t due_us,
     enum status rc =
         contentrows_postpone(&c->rows, seq, due_us, &state, &reason);
 
-    return settle(c, rc, &state, &reason, why);
+    return settle_transaction(c, rc, &state, &reason, why);
 }
 
 enum status
@@ -452,7 +455,7 @@ content_give_up(struct content *c, uint64_t seq, struct problem *why)
 
 /* Copies the row, which is lent only for a moment, to `lent`. */
 static void
-lend(struct content *c, sqlite3_stmt *q, struct content_missing *m)
+lend_row(struct content *c, sqlite3_stmt *q, struct content_missing *m)
 {
     size_t loc_size;
 
@@ -486,7 +489,7 @@ next_due(struct content *c, int64_t now_us, struct content_missing *m,
     if (!rc && !row)
         rc = problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
     if (!rc) {
-        lend(c, q, m);
+        lend_row(c, q, m);
         if (c->lent.failed)
             rc = problem_memory(why);
     }
@@ -540,7 +543,7 @@ content_forget(struct content *c, uint64_t earliest, bool *is_more,
     enum status rc = contentrows_forget(&c->rows, earliest, FORGET_ROWS,
                                         is_more, &state, &reason);
 
-    return settle(c, rc, &state, &reason, why);
+    return settle_transaction(c, rc, &state, &reason, why);
 }
 
 enum status
@@ -577,5 +580,5 @@ content_let_go(struct content *c, const struct digest *digests, size_t n,
     struct problem reason = {""};
     enum status rc = contentrows_let_go(&c->rows, digests, n, &reason);
 
-    return settle(c, rc, &c->state, &reason, why);
+    return settle_transaction(c, rc, &c->state, &reason, why);
 }

@@ -20,7 +20,7 @@
 #define PATH_SIZE (4096 + 512)
 
 static enum status
-fail(struct problem *why, const char *what, const char *name)
+fail_file(struct problem *why, const char *what, const char *name)
 {
     enum status rc =
         errno == ENOSPC || errno == EDQUOT ? STATUS_BUSY : STATUS_IO;
@@ -38,7 +38,7 @@ path_of(const struct arriving *a, char path[PATH_SIZE])
 }
 
 static void
-forget(struct arriving *a)
+forget_arriving(struct arriving *a)
 {
     if (a->fd >= 0)
         close(a->fd);
@@ -58,7 +58,7 @@ make_file(struct arriving *a, struct problem *why)
     a->fd = mkostemp(path, O_CLOEXEC);
     if (a->fd < 0) {
         a->name[0] = '\0';
-        return fail(why, "cannot make a file in", a->folder);
+        return fail_file(why, "cannot make a file in", a->folder);
     }
     memcpy(a->name, path + strlen(path) - strlen(a->name), strlen(a->name));
     return STATUS_OK;
@@ -94,7 +94,7 @@ arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return fail(why, "cannot write what arrives in", a->folder);
+            return fail_file(why, "cannot write what arrives in", a->folder);
         bytes.data += n;
         bytes.size -= (size_t)n;
         a->length += (uint64_t)n;
@@ -108,10 +108,10 @@ arriving_end(struct arriving *a, struct problem *why)
     enum status rc = digest_check_end(a->digests, why);
 
     if (!rc && fsync(a->fd))
-        rc = fail(why, "cannot write what arrives in", a->folder);
+        rc = fail_file(why, "cannot write what arrives in", a->folder);
     if (!rc)
         digest_check_sha256(a->digests, &a->digest);
-    forget(a);
+    forget_arriving(a);
     return rc;
 }
 
@@ -122,7 +122,7 @@ arriving_abandon(struct arriving *a)
 
     if (!a->folder)
         return; /* zeroed */
-    forget(a);
+    forget_arriving(a);
     path_of(a, path);
     if (a->name[0])
         unlink(path);
@@ -137,10 +137,10 @@ arriving_clear(const char *folder, struct problem *why)
     const struct dirent *entry;
 
     if (!rc && !dir)
-        rc = fail(why, "cannot open", folder);
+        rc = fail_file(why, "cannot open", folder);
     while (!rc && (entry = readdir(dir)))
         if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0))
-            rc = fail(why, "cannot remove", entry->d_name);
+            rc = fail_file(why, "cannot remove", entry->d_name);
     if (dir)
         closedir(dir);
     return rc;
@@ -197,7 +197,7 @@ static enum status
 make_dir(const char *path, struct problem *why)
 {
     if (mkdir(path, 0700) && errno != EEXIST)
-        return fail(why, "cannot make", path);
+        return fail_file(why, "cannot make", path);
     return STATUS_OK;
 }
 
@@ -229,10 +229,10 @@ content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
         return STATUS_OK;
     }
     if (errno != ENOENT)
-        return fail(why, "cannot make", to);
+        return fail_file(why, "cannot make", to);
     rc = make_folder(set_dir, &a->digest, why);
     if (!rc && rename(from, to))
-        rc = fail(why, "cannot make", to);
+        rc = fail_file(why, "cannot make", to);
     if (!rc)
         a->name[0] = '\0';
     return rc;
@@ -252,7 +252,7 @@ sync_dir(const char *path, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (fd < 0 || fsync(fd))
-        rc = fail(why, "cannot make durable", path);
+        rc = fail_file(why, "cannot make durable", path);
     if (fd >= 0)
         close(fd);
     return rc;
@@ -292,7 +292,7 @@ not_there(const char *path, struct problem *why)
 {
     if (errno == ENOENT)
         return problem(why, STATUS_NOT_FOUND, "%s is not there", path);
-    return fail(why, "cannot open", path);
+    return fail_file(why, "cannot open", path);
 }
 
 enum status
@@ -307,7 +307,7 @@ content_file_open(const char *set_dir, const struct digest *digest, int *fd,
     if (*fd < 0)
         return not_there(path, why);
     if (fstat(*fd, &st)) {
-        enum status rc = fail(why, "cannot open", path);
+        enum status rc = fail_file(why, "cannot open", path);
 
         close(*fd);
         *fd = -1;
@@ -341,7 +341,7 @@ content_file_unlink(const char *set_dir, const struct digest *digest,
 
     file_path(set_dir, digest, path);
     if (unlink(path) && errno != ENOENT)
-        return fail(why, "cannot remove", path);
+        return fail_file(why, "cannot remove", path);
     return STATUS_OK;
 }
 
@@ -361,7 +361,8 @@ content_files_each(const char *set_dir, unsigned folder,
     snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir, name);
     dir = opendir(path);
     if (!dir)
-        return errno == ENOENT ? STATUS_OK : fail(why, "cannot open", path);
+        return errno == ENOENT ? STATUS_OK
+                               : fail_file(why, "cannot open", path);
     while (!rc && (entry = readdir(dir)))
         if (read_name(entry->d_name, &digest) && digest.bytes[0] == folder)
             rc = fn(&digest, user, why);

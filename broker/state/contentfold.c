@@ -87,8 +87,8 @@ put_current(struct contentrows *r, const struct content_told *last,
 /* By key: sets `until` of each entry, and `before` of the first one of each
  * resource. */
 static enum status
-chain(struct contentrows *r, struct content_told *told, size_t n,
-      struct content_at *at, struct problem *why)
+chain_entries(struct contentrows *r, struct content_told *told, size_t n,
+              struct content_at *at, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -107,8 +107,8 @@ chain(struct contentrows *r, struct content_told *told, size_t n,
 
 /* Updates rows of earlier folds that are overtaken now. */
 static enum status
-overtake(struct contentrows *r, const struct content_told *told, size_t n,
-         struct content_at *at, struct problem *why)
+overtake_entries(struct contentrows *r, const struct content_told *told,
+                 size_t n, struct content_at *at, struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_OVERTAKE];
     bool is_missing = false;
@@ -130,8 +130,9 @@ overtake(struct contentrows *r, const struct content_told *told, size_t n,
 /* Entries */
 
 static enum status
-insert(struct contentrows *r, const struct content_told *t,
-       const struct digest *digest, struct content_at *at, struct problem *why)
+insert_entry(struct contentrows *r, const struct content_told *t,
+             const struct digest *digest, struct content_at *at,
+             struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_INSERT];
 
@@ -171,8 +172,9 @@ insert_missing(struct contentrows *r, const struct content_told *t,
 }
 
 static enum status
-add(struct contentrows *r, const struct content_told *t, const char *texts,
-    int64_t now_us, struct content_at *at, struct problem *why)
+add_entry(struct contentrows *r, const struct content_told *t,
+          const char *texts, int64_t now_us, struct content_at *at,
+          struct problem *why)
 {
     bool is_other = false;
     uint64_t length;
@@ -181,34 +183,34 @@ add(struct contentrows *r, const struct content_told *t, const char *texts,
                                    : STATUS_NOT_FOUND;
 
     if (!rc) {
-        rc = insert(r, t, &t->sha256, at, why);
+        rc = insert_entry(r, t, &t->sha256, at, why);
         return rc ? rc : contentrows_add_file(r, &t->sha256, length, at, why);
     }
     if (rc != STATUS_NOT_FOUND)
         return rc;
-    rc = insert(r, t, NULL, at, why);
+    rc = insert_entry(r, t, NULL, at, why);
     return rc ? rc
               : insert_missing(r, t, texts, is_other || t->hash_size == 0,
                                now_us, at, why);
 }
 
 static enum status
-fold(struct contentrows *r, struct content_told *told, size_t n,
-     const char *texts, int64_t now_us, struct content_at *at,
-     struct problem *why)
+fold_entries(struct contentrows *r, struct content_told *told, size_t n,
+             const char *texts, int64_t now_us, struct content_at *at,
+             struct problem *why)
 {
     enum status rc;
 
     qsort(told, n, sizeof(*told), by_key);
-    rc = chain(r, told, n, at, why);
+    rc = chain_entries(r, told, n, at, why);
     if (rc)
         return rc;
     qsort(told, n, sizeof(*told), by_before);
-    rc = overtake(r, told, n, at, why);
+    rc = overtake_entries(r, told, n, at, why);
     qsort(told, n, sizeof(*told), by_seq);
     for (size_t i = 0; !rc && i < n; i++)
         if (!told[i].is_deleted)
-            rc = add(r, &told[i], texts, now_us, at, why);
+            rc = add_entry(r, &told[i], texts, now_us, at, why);
     return rc;
 }
 
@@ -220,6 +222,6 @@ contentrows_fold(struct contentrows *r, struct content_told *told, size_t n,
     enum status rc = contentrows_start(r, why);
 
     if (!rc)
-        rc = fold(r, told, n, texts, now_us, &state->at, why);
+        rc = fold_entries(r, told, n, texts, now_us, &state->at, why);
     return contentrows_end(r, rc, state, why);
 }

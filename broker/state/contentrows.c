@@ -183,8 +183,8 @@ read_state(struct contentrows *r, struct contentrows_at *state,
 }
 
 static enum status
-prepare(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
-        struct problem *why)
+prepare_rows(struct contentrows *r, struct contentrows_at *state, bool *is_ours,
+             struct problem *why)
 {
     enum status rc =
         db_migrate(&r->db, steps, sizeof(steps) / sizeof(steps[0]), why);
@@ -220,7 +220,7 @@ contentrows_open(struct contentrows *r, struct contentrows_at *state,
         DIAG(DIAG_WARNING, "state", "other users may open a database",
              diag_text("file", path));
     if (!rc)
-        rc = prepare(r, state, is_ours, why);
+        rc = prepare_rows(r, state, is_ours, why);
     if (rc && r->db.is_damaged)
         *is_ours = false;
     if (rc)
@@ -433,8 +433,8 @@ is_current(struct contentrows *r, uint64_t seq, bool *is_current,
 }
 
 static enum status
-keep(struct contentrows *r, uint64_t seq, const struct digest *digest,
-     uint64_t length, struct content_at *at, struct problem *why)
+keep_digest(struct contentrows *r, uint64_t seq, const struct digest *digest,
+            uint64_t length, struct content_at *at, struct problem *why)
 {
     sqlite3_stmt *q = r->statements[C_KEEP];
     bool was_current = false;
@@ -462,7 +462,7 @@ contentrows_keep(struct contentrows *r, uint64_t seq,
     enum status rc = contentrows_start(r, why);
 
     if (!rc)
-        rc = keep(r, seq, digest, length, &state->at, why);
+        rc = keep_digest(r, seq, digest, length, &state->at, why);
     return contentrows_end(r, rc, state, why);
 }
 
@@ -520,8 +520,8 @@ read_going(struct contentrows *r, uint64_t earliest, struct going *going,
 }
 
 static enum status
-forget(struct contentrows *r, const struct going *g, struct content_at *at,
-       struct problem *why)
+forget_entry(struct contentrows *r, const struct going *g,
+             struct content_at *at, struct problem *why)
 {
     enum status rc = run_seq(r, C_DELETE, g->seq, why);
 
@@ -546,7 +546,7 @@ contentrows_forget(struct contentrows *r, uint64_t earliest, size_t n,
     if (!rc)
         rc = read_going(r, earliest, going, &n, why);
     for (size_t i = 0; !rc && i < n; i++)
-        rc = forget(r, &going[i], &state->at, why);
+        rc = forget_entry(r, &going[i], &state->at, why);
     free(going);
     *is_more = n == room;
     if (n == 0 && state->at.from >= earliest)

@@ -81,8 +81,8 @@ struct resource_diff {
 /* Opening */
 
 static enum status
-attach(struct resource_diff *d, const char *path, const char *as,
-       struct problem *why)
+attach_database(struct resource_diff *d, const char *path, const char *as,
+                struct problem *why)
 {
     char text[64];
     sqlite3_stmt *q = NULL;
@@ -159,7 +159,7 @@ resource_diff_open(struct resource_diff **difference, const char *dir,
     if (!rc)
         rc = open_work(d, why);
     if (!rc)
-        rc = attach(d, path, "up", why);
+        rc = attach_database(d, path, "up", why);
     if (!rc)
         rc = read_about(d, why);
     for (int i = D_NEWS; !rc && i <= D_IS_NEWS; i++)
@@ -202,8 +202,8 @@ enum status
 resource_diff_state(struct resource_diff *d, const char *path,
                     struct problem *why)
 {
-    enum status rc =
-        path ? attach(d, path, "state", why) : db_exec(&d->db, no_state, why);
+    enum status rc = path ? attach_database(d, path, "state", why)
+                          : db_exec(&d->db, no_state, why);
 
     for (int i = D_IS_NEWS + 1; !rc && i < D_STATEMENTS; i++)
         rc = db_prepare(&d->db, &d->statements[i], sql[i], why);
@@ -262,7 +262,8 @@ struct found {
 };
 
 static enum status
-add(struct resource_diff *d, const struct found *found, struct problem *why)
+add_difference(struct resource_diff *d, const struct found *found,
+               struct problem *why)
 {
     sqlite3_stmt *q = d->statements[D_ADD];
 
@@ -308,7 +309,7 @@ compare_staged(struct resource_diff *d, int64_t id, uint32_t hole,
     sqlite3_reset(find);
     d->told.newer += is_left;
     d->told.unchanged += is_same;
-    return rc || is_same || is_left ? rc : add(d, &found, why);
+    return rc || is_same || is_left ? rc : add_difference(d, &found, why);
 }
 
 static enum status
@@ -364,7 +365,7 @@ compare_missing(struct resource_diff *d, int64_t id, struct problem *why)
         return STATUS_OK;
     if (d->deleted.failed)
         return problem_memory(why);
-    return add(d, &found, why);
+    return add_difference(d, &found, why);
 }
 
 static enum status
@@ -462,8 +463,8 @@ resource_diff_told(const struct resource_diff *d)
 
 /* Returns false if there is no room for it. */
 static bool
-put(struct resource_diff_part *part, enum change_kind kind, uint32_t hole,
-    struct slice fragment)
+put_change(struct resource_diff_part *part, enum change_kind kind,
+           uint32_t hole, struct slice fragment)
 {
     size_t start = part->bytes.size;
 
@@ -504,7 +505,8 @@ resource_diff_next(struct resource_diff *d, struct resource_diff_part *part,
                                                             program */
         rc = look_for_news(d, &key, &is_news, why);
         if (!rc && !is_news)
-            has_room = put(part, kind, (uint32_t)sqlite3_column_int64(q, 3),
+            has_room =
+                put_change(part, kind, (uint32_t)sqlite3_column_int64(q, 3),
                            db_column(q, 4));
         if (rc || !has_room)
             break;

@@ -43,7 +43,7 @@ forget_gathered(struct resources *r)
 
 /* Ends all statements. */
 static void
-settle(struct resources *r)
+settle_batch(struct resources *r)
 {
     resources_db_settle(&r->file);
     r->walked = 0;
@@ -53,8 +53,8 @@ settle(struct resources *r)
 
 /* Deletes the file and begins a new one, behind entry `after` of that epoch. */
 static enum status
-begin(struct resources *r, const char *epoch, uint64_t after,
-      struct problem *why)
+begin_resources(struct resources *r, const char *epoch, uint64_t after,
+                struct problem *why)
 {
     struct resources_db_at state;
     bool is_ours;
@@ -87,7 +87,7 @@ begin_anew(struct resources *r, const char *reason, struct problem *why)
     memcpy(epoch, r->state.epoch, sizeof(epoch));
     DIAG(DIAG_WARNING, "state", "the state of a set begins anew",
          diag_text("file", r->file.path), diag_text("because", reason));
-    return begin(r, epoch, 0, why);
+    return begin_resources(r, epoch, 0, why);
 }
 
 enum status
@@ -107,7 +107,7 @@ resources_open(struct resources **resources, const char *dir, const char *epoch,
     if (rc && is_ours && why)
         *why = reason;
     if (!rc && strcmp(r->state.epoch, epoch) != 0) {
-        rc = begin(r, epoch, 0, why);
+        rc = begin_resources(r, epoch, 0, why);
     } else if (rc && !is_ours) {
         snprintf(r->state.epoch, sizeof(r->state.epoch), "%s", epoch);
         rc = begin_anew(r, reason.text, why);
@@ -164,9 +164,9 @@ resources_begin(struct resources *r, uint64_t after, struct problem *why)
 {
     char epoch[EPOCH_SIZE + 1];
 
-    settle(r);
+    settle_batch(r);
     memcpy(epoch, r->state.epoch, sizeof(epoch));
-    return begin(r, epoch, after, why);
+    return begin_resources(r, epoch, after, why);
 }
 
 /* Folding */
@@ -186,7 +186,7 @@ is_same_log(struct resources *r, const struct batch *batch)
 }
 
 static enum status
-gather(struct resources *r, const struct batch *batch, uint64_t last)
+gather_batch(struct resources *r, const struct batch *batch, uint64_t last)
 {
     enum status rc = STATUS_OK;
 
@@ -205,13 +205,13 @@ resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
 {
     enum status rc;
 
-    settle(r);
+    settle_batch(r);
     if (!is_same_log(r, batch)) {
         rc = begin_anew(r, "the log is not the one that it was folded from",
                         why);
         return rc ? rc : STATUS_AGAIN;
     }
-    rc = gather(r, batch, last);
+    rc = gather_batch(r, batch, last);
     if (rc) {
         forget_gathered(r);
         return problem(why, rc, "no memory to fold the entries");
@@ -246,7 +246,7 @@ resources_commit(struct resources *r, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    settle(r);
+    settle_batch(r);
     if (r->gathering.n == 0)
         return STATUS_OK;
     look_if_whole(&r->gathered);
@@ -279,7 +279,7 @@ resources_keep(struct resources *r, struct problem *why)
 {
     enum status rc;
 
-    settle(r);
+    settle_batch(r);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
     rc = resources_db_sync(&r->file, why);
@@ -295,7 +295,7 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     struct resources_db_at healed = r->state;
     enum status rc;
 
-    settle(r);
+    settle_batch(r);
     if (r->state.at.is_whole || r->state.at.began != began)
         return STATUS_OK;
     healed.whole_at = seq;
@@ -321,7 +321,7 @@ resources_find(struct resources *r, struct slice loc, struct slice *entry,
     bool row = false;
     enum status rc;
 
-    settle(r);
+    settle_batch(r);
     resource_key(&key, loc);
     sqlite3_bind_blob(q, 1, &key, sizeof(key), SQLITE_TRANSIENT);
     rc = db_step(&r->file.db, q, &row, "read " RESOURCES_FILE, why);
@@ -344,7 +344,7 @@ resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
 
     /* A step behind the last one continues the statement. */
     if (id == 0 || r->walked != id) {
-        settle(r);
+        settle_batch(r);
         sqlite3_bind_int64(q, 1, id);
     }
     r->walked = 0;

@@ -115,8 +115,8 @@ read_state(struct resources_db *f, struct resources_db_at *state,
 }
 
 static enum status
-prepare(struct resources_db *f, struct resources_db_at *state, bool *is_ours,
-        struct problem *why)
+prepare_database(struct resources_db *f, struct resources_db_at *state,
+                 bool *is_ours, struct problem *why)
 {
     enum status rc =
         db_migrate(&f->db, steps, sizeof(steps) / sizeof(steps[0]), why);
@@ -152,7 +152,7 @@ resources_db_open(struct resources_db *f, struct resources_db_at *state,
         DIAG(DIAG_WARNING, "state", "other users may open a database",
              diag_text("file", f->path));
     if (!rc)
-        rc = prepare(f, state, is_ours, why);
+        rc = prepare_database(f, state, is_ours, why);
     if (!rc)
         resources_db_heed(f, f->is_ending);
     if (rc && f->db.is_damaged)

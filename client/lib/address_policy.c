@@ -57,8 +57,8 @@ find_source(const struct address_policy *reach, const char *host)
 
 /* Learns the address of a source. Keeps the most public one of all. */
 static void
-learn(struct address_policy *reach, struct address_policy_source *source,
-      enum address_reach of)
+learn_reach(struct address_policy *reach, struct address_policy_source *source,
+            enum address_reach of)
 {
     if (!source->is_known || of < source->reach)
         source->reach = of;
@@ -103,7 +103,7 @@ address_policy_add_source(struct address_policy *reach, const char *host)
     source->next = reach->sources;
     reach->sources = source;
     if (read_host(host, &of))
-        learn(reach, source, of);
+        learn_reach(reach, source, of);
     return true;
 }
 
@@ -123,8 +123,8 @@ address_policy_begin(struct address_policy *reach,
 }
 
 static bool
-judge(struct address_policy_check *check, const struct sockaddr *address,
-      enum address_reach *of)
+judge_address(struct address_policy_check *check,
+              const struct sockaddr *address, enum address_reach *of)
 {
     const struct address_policy *r = check->reach;
     const struct address_policy_source *s = check->source;
@@ -151,7 +151,7 @@ address_policy_may_connect(struct address_policy_check *check,
 {
     enum address_reach of;
 
-    return judge(check, address, &of);
+    return judge_address(check, address, &of);
 }
 
 bool
@@ -160,10 +160,10 @@ address_policy_may_send(struct address_policy_check *check,
 {
     enum address_reach of;
 
-    if (!judge(check, address, &of))
+    if (!judge_address(check, address, &of))
         return false;
     if (check->source && !check->is_free)
-        learn(check->reach, check->source, of);
+        learn_reach(check->reach, check->source, of);
     return true;
 }
 

@@ -139,7 +139,7 @@ client_idles(struct td_client *client, struct running *running, bool is_idle)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_urls(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
@@ -148,7 +148,7 @@ bool
 client_note_found(struct td_client *client, const char *url)
 {
     char *copy = strdup(url);
-    void *found = copy ? tsearch(copy, &client->found, compare) : NULL;
+    void *found = copy ? tsearch(copy, &client->found, compare_urls) : NULL;
 
     if (!found || *(char **)found != copy)
         free(copy);
@@ -158,11 +158,11 @@ client_note_found(struct td_client *client, const char *url)
 bool
 client_has_found(const struct td_client *client, const char *url)
 {
-    return tfind(url, &client->found, compare) != NULL;
+    return tfind(url, &client->found, compare_urls) != NULL;
 }
 
 static enum status
-turned(struct td_client *client, enum status rc)
+end_turn(struct td_client *client, enum status rc)
 {
     if (rc)
         client_fail(client, rc, "%s",
@@ -175,7 +175,7 @@ turned(struct td_client *client, enum status rc)
 enum status
 client_until(struct td_client *client, const bool *is_over)
 {
-    return turned(client, handle_loop_until(client->loop, is_over));
+    return end_turn(client, handle_loop_until(client->loop, is_over));
 }
 
 static void
@@ -309,7 +309,7 @@ td_service(struct td_client *client)
 {
     client_begin(client);
     return client_end(client,
-                      turned(client, handle_loop_service(client->loop)));
+                      end_turn(client, handle_loop_service(client->loop)));
 }
 
 enum td_status

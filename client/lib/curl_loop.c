@@ -34,7 +34,7 @@ curl_loop_set_up(void)
 }
 
 static void
-act(struct curl_loop *web, curl_socket_t fd, int flags)
+socket_action(struct curl_loop *web, curl_socket_t fd, int flags)
 {
     int running;
 
@@ -45,7 +45,7 @@ act(struct curl_loop *web, curl_socket_t fd, int flags)
 static void
 on_timeout(void *user)
 {
-    act(user, CURL_SOCKET_TIMEOUT, 0);
+    socket_action(user, CURL_SOCKET_TIMEOUT, 0);
 }
 
 /* Reports finished transfers. Each one is out of the multi before its owner's
@@ -83,9 +83,9 @@ on_socket_ready(int events, void *user)
 {
     struct socket *socket = user;
 
-    act(socket->web, socket->fd,
-        (events & READY_READ ? CURL_CSELECT_IN : 0) |
-            (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
+    socket_action(socket->web, socket->fd,
+                  (events & READY_READ ? CURL_CSELECT_IN : 0) |
+                      (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
 static int

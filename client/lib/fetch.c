@@ -107,7 +107,7 @@ clear_values(struct fetch *f)
 }
 
 static const char *
-value(struct fetch *f, enum value which)
+answer_value(struct fetch *f, enum value which)
 {
     struct buf *b = &f->values[which];
 
@@ -121,7 +121,7 @@ value(struct fetch *f, enum value which)
 }
 
 static struct slice
-trim(struct slice s)
+trim_blanks(struct slice s)
 {
     while (s.size && (s.data[0] == ' ' || s.data[0] == '\t'))
         s = (struct slice){s.data + 1, s.size - 1};
@@ -152,8 +152,8 @@ on_header(char *line, size_t one, size_t size, void *user)
     f->has_head = size > 0 && (line[0] == '\r' || line[0] == '\n');
     for (size_t i = 0; colon && i < N_VALUES; i++) {
         struct slice name = {line, (size_t)(colon - line)};
-        struct slice text =
-            trim((struct slice){colon + 1, size - (size_t)(colon + 1 - line)});
+        struct slice text = trim_blanks(
+            (struct slice){colon + 1, size - (size_t)(colon + 1 - line)});
 
         if (name.size != strlen(value_names[i]) ||
             strncasecmp(name.data, value_names[i], name.size) ||
@@ -186,13 +186,13 @@ fill_answer(struct fetch *f)
     curl_easy_getinfo(f->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &number);
     a->length = number < 0 ? UINT64_MAX : (uint64_t)number;
     a->url = f->url;
-    a->type = value(f, V_TYPE);
-    a->etag = value(f, V_ETAG);
-    a->last_modified = value(f, V_LAST_MODIFIED);
-    a->date = value(f, V_DATE);
-    a->content_range = value(f, V_RANGE);
-    a->location = value(f, V_LOCATION);
-    a->link = value(f, V_LINK);
+    a->type = answer_value(f, V_TYPE);
+    a->etag = answer_value(f, V_ETAG);
+    a->last_modified = answer_value(f, V_LAST_MODIFIED);
+    a->date = answer_value(f, V_DATE);
+    a->content_range = answer_value(f, V_RANGE);
+    a->location = answer_value(f, V_LOCATION);
+    a->link = answer_value(f, V_LINK);
 }
 
 static size_t
@@ -311,7 +311,7 @@ take_location(struct fetch *f, struct problem *why)
 
 /* Begins the next hop. False: `why` says why not. */
 static bool
-redirect(struct fetch *f, struct problem *why)
+follow_redirect(struct fetch *f, struct problem *why)
 {
     if (!take_location(f, why))
         return false;
@@ -411,7 +411,7 @@ fail_curl(const struct fetch *f, struct problem *why)
 
 /* Sets `why` to the result; STATUS_OK: there is an answer. */
 static void
-judge(const struct fetch *f, struct problem *why)
+judge_answer(const struct fetch *f, struct problem *why)
 {
     char refused[CURL_ERROR_SIZE];
 
@@ -436,7 +436,7 @@ judge(const struct fetch *f, struct problem *why)
 }
 
 static void
-end(struct fetch *f, const struct problem *why)
+end_fetch(struct fetch *f, const struct problem *why)
 {
     if (why->rc)
         f->answer.status = 0;
@@ -446,7 +446,7 @@ end(struct fetch *f, const struct problem *why)
 }
 
 static void
-finish(struct fetch *f)
+finish_fetch(struct fetch *f)
 {
     struct problem why = {.text = ""};
     long sent = 0;
@@ -454,10 +454,10 @@ finish(struct fetch *f)
     curl_easy_getinfo(f->easy, CURLINFO_REQUEST_SIZE, &sent);
     f->answer.is_sent |= sent > 0;
     fill_answer(f);
-    judge(f, &why);
-    if (!why.rc && is_redirect(f) && redirect(f, &why))
+    judge_answer(f, &why);
+    if (!why.rc && is_redirect(f) && follow_redirect(f, &why))
         return;
-    end(f, &why);
+    end_fetch(f, &why);
 }
 
 /* Lets libcurl go on. Only this call reports a failure: without an end here,
@@ -485,9 +485,9 @@ on_hand_over(void *user)
         return;
     if (f->is_refused || f->is_left) {
         curl_loop_remove(f->client->web, f->easy, &f->transfer);
-        finish(f);
+        finish_fetch(f);
     } else if (f->is_done) {
-        finish(f);
+        finish_fetch(f);
     } else if (f->is_web_paused) {
         f->is_web_paused = false;
         let_come(f);

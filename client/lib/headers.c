@@ -104,7 +104,7 @@ is_own(struct slice name)
 }
 
 static enum status
-check(const struct buf *server, const char *line, struct problem *why)
+check_line(const struct buf *server, const char *line, struct problem *why)
 {
     struct slice rest = slice_of(line), name = slice_take(&rest, ':');
 
@@ -129,7 +129,7 @@ headers_add(struct headers *headers, const char *url, const char *line,
     enum status rc;
 
     write_server(&server, url);
-    rc = check(&server, line, why);
+    rc = check_line(&server, line, why);
     if (rc)
         goto out;
     rc = problem_memory(why);

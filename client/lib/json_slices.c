@@ -13,7 +13,7 @@ skip_space(struct slice *rest)
 }
 
 static void
-skip(struct slice *rest, size_t size)
+skip_bytes(struct slice *rest, size_t size)
 {
     rest->data += size;
     rest->size -= size;
@@ -70,18 +70,18 @@ take_value(struct slice *rest, struct slice *value)
             break;
     }
     *value = (struct slice){rest->data, i};
-    skip(rest, i);
+    skip_bytes(rest, i);
     return i > 0 && depth == 0;
 }
 
 /* Steps into a list, or past the comma before its next part. */
 static bool
-step(struct slice *rest, char open)
+step_over(struct slice *rest, char open)
 {
     skip_space(rest);
     if (!rest->size || (rest->data[0] != open && rest->data[0] != ','))
         return false;
-    skip(rest, 1);
+    skip_bytes(rest, 1);
     skip_space(rest);
     return rest->size && rest->data[0] != ']' && rest->data[0] != '}';
 }
@@ -89,7 +89,7 @@ step(struct slice *rest, char open)
 bool
 json_slices_element(struct slice *rest, struct slice *value)
 {
-    return step(rest, '[') && take_value(rest, value);
+    return step_over(rest, '[') && take_value(rest, value);
 }
 
 bool
@@ -97,17 +97,17 @@ json_slices_member(struct slice object, const char *name, struct slice *value)
 {
     struct slice rest = object;
 
-    while (step(&rest, '{')) {
+    while (step_over(&rest, '{')) {
         size_t size = string_size(rest);
         struct slice key = {rest.data, size};
 
         if (!size)
             return false;
-        skip(&rest, size);
+        skip_bytes(&rest, size);
         skip_space(&rest);
         if (!rest.size || rest.data[0] != ':')
             return false;
-        skip(&rest, 1);
+        skip_bytes(&rest, 1);
         if (!take_value(&rest, value))
             return false;
         if (slice_is((struct slice){key.data + 1, size - 2}, name))

@@ -11,8 +11,8 @@
 
 /* Takes the parts over into `url`; false if they are not a set's URL. */
 static bool
-take(struct set_url *url, const char *scheme, const char *host,
-     const char *port, const char *path)
+take_parts(struct set_url *url, const char *scheme, const char *host,
+           const char *port, const char *path)
 {
     size_t size = strlen(host);
     int n;
@@ -73,7 +73,7 @@ set_url_read(struct td_client *client, const char *text, struct set_url *url)
               !curl_url_get(u, CURLUPART_PATH, &path, 0) &&
               !has_part(u, CURLUPART_USER) && !has_part(u, CURLUPART_QUERY) &&
               !has_part(u, CURLUPART_FRAGMENT) &&
-              take(url, scheme, host, port, path);
+              take_parts(url, scheme, host, port, path);
     curl_free(scheme);
     curl_free(host);
     curl_free(port);

@@ -18,8 +18,8 @@ source_limits_begin(struct source_limits *room)
 }
 
 static enum status
-judge(const struct source_limits *room, const struct statvfs *fs,
-      const char *path, uint64_t n, struct problem *why)
+judge_space(const struct source_limits *room, const struct statvfs *fs,
+            const char *path, uint64_t n, struct problem *why)
 {
     uint64_t min_free = room->limits.min_free_bytes;
     uint64_t free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
@@ -42,7 +42,7 @@ source_limits_look_at(const struct source_limits *room, const char *path,
 
     if (!room->limits.min_free_bytes || statvfs(path, &fs))
         return STATUS_OK; /* the write will fail */
-    return judge(room, &fs, path, n, why);
+    return judge_space(room, &fs, path, n, why);
 }
 
 /* Writes the path of a directory; "" if the system does not say it. */
@@ -73,7 +73,7 @@ source_limits_look(struct source_limits *room, int dir_fd, uint64_t n,
     if (fstatvfs(dir_fd, &fs))
         return STATUS_OK; /* the write will fail */
     name_directory(dir_fd, path, sizeof(path));
-    room->has_looked = !judge(room, &fs, path, n, why);
+    room->has_looked = !judge_space(room, &fs, path, n, why);
     return room->has_looked ? STATUS_OK : why->rc;
 }
 

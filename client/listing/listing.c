@@ -177,7 +177,7 @@ begin_transaction(struct listing *l)
 }
 
 static sqlite3_stmt *
-statement(struct listing *l, enum sql which)
+kept_statement(struct listing *l, enum sql which)
 {
     return l->db.statements[which];
 }
@@ -201,7 +201,7 @@ step_to_row(struct listing *l, sqlite3_stmt *s, bool *row)
 
 /* The number that a query comes to. */
 static bool
-ask(struct listing *l, const char *text, uint64_t *number)
+ask_number(struct listing *l, const char *text, uint64_t *number)
 {
     int64_t n = 0;
     bool is_good = end_step(l, db_number(&l->db, text, &n, &l->why));
@@ -223,7 +223,7 @@ make_epoch(struct listing *l)
 static bool
 bind_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = statement(l, SQL_BIND);
+    sqlite3_stmt *s = kept_statement(l, SQL_BIND);
 
     if (!make_epoch(l))
         return false;
@@ -235,7 +235,7 @@ bind_source(struct listing *l, const char *source)
 static bool
 read_source(struct listing *l, const char *source)
 {
-    sqlite3_stmt *s = statement(l, SQL_LISTING);
+    sqlite3_stmt *s = kept_statement(l, SQL_LISTING);
     struct slice its;
     bool row;
     bool is_good = step_to_row(l, s, &row);
@@ -260,7 +260,8 @@ read_source(struct listing *l, const char *source)
 static bool
 count_resources(struct listing *l)
 {
-    return ask(l, "SELECT count(*) FROM resource", &l->extent.n_resources);
+    return ask_number(l, "SELECT count(*) FROM resource",
+                      &l->extent.n_resources);
 }
 
 /* The limits of the handle */
@@ -292,7 +293,7 @@ has_allowed_size(struct listing *l)
     uint64_t n;
 
     return !l->room || !l->room->limits.max_resources ||
-           (ask(l, "SELECT count(*) FROM seen", &n) &&
+           (ask_number(l, "SELECT count(*) FROM seen", &n) &&
             !source_limits_check_resources(l->room, n, &l->why));
 }
 
@@ -380,7 +381,7 @@ listing_begin(struct listing *l)
 static bool
 number_document(struct listing *l, const char *url)
 {
-    sqlite3_stmt *s = statement(l, SQL_NUMBER);
+    sqlite3_stmt *s = kept_statement(l, SQL_NUMBER);
     bool row;
     bool is_good;
 
@@ -396,8 +397,8 @@ bool
 listing_document(struct listing *l, const char *url,
                  struct listing_version *known)
 {
-    sqlite3_stmt *begin = statement(l, SQL_BEGIN_DOCUMENT);
-    sqlite3_stmt *s = statement(l, SQL_KNOWN);
+    sqlite3_stmt *begin = kept_statement(l, SQL_BEGIN_DOCUMENT);
+    sqlite3_stmt *s = kept_statement(l, SQL_KNOWN);
     bool is_good;
     bool row;
 
@@ -421,7 +422,7 @@ listing_document(struct listing *l, const char *url,
 bool
 listing_document_end(struct listing *l, const struct listing_version *version)
 {
-    sqlite3_stmt *s = statement(l, SQL_END_DOCUMENT);
+    sqlite3_stmt *s = kept_statement(l, SQL_END_DOCUMENT);
 
     if (!version)
         return true;
@@ -434,7 +435,7 @@ listing_document_end(struct listing *l, const struct listing_version *version)
 bool
 listing_document_same(struct listing *l)
 {
-    sqlite3_stmt *s = statement(l, SQL_SAME_DOCUMENT);
+    sqlite3_stmt *s = kept_statement(l, SQL_SAME_DOCUMENT);
 
     sqlite3_bind_int64(s, 1, l->document);
     return run_statement(l, s);
@@ -472,7 +473,7 @@ static bool
 look_up(struct listing *l, const struct change *now, bool *is_known,
         bool *is_it)
 {
-    sqlite3_stmt *s = statement(l, SQL_LOOK);
+    sqlite3_stmt *s = kept_statement(l, SQL_LOOK);
     bool is_good;
 
     db_bind_text(s, 1, now->loc);
@@ -512,7 +513,7 @@ bool
 listing_add(struct listing *l, const struct document_entry *entry)
 {
     const struct change *now = &entry->change;
-    sqlite3_stmt *s = statement(l, SQL_SEE);
+    sqlite3_stmt *s = kept_statement(l, SQL_SEE);
     struct fragment f;
     bool is_known;
     bool is_it;
@@ -581,7 +582,7 @@ static bool
 commit_reading(struct listing *l, uint64_t oldest, uint64_t before,
                uint64_t last, int64_t when_us)
 {
-    sqlite3_stmt *s = statement(l, SQL_STAND);
+    sqlite3_stmt *s = kept_statement(l, SQL_STAND);
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)oldest);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)before);
@@ -606,11 +607,11 @@ is_unchanged(struct listing *l, bool *is)
 {
     uint64_t n;
 
-    if (!ask(l,
-             "SELECT (SELECT count(*) FROM seen)"
-             " + (SELECT count(*) FROM resource WHERE document NOT IN"
-             "  (SELECT id FROM read WHERE is_same))",
-             &n))
+    if (!ask_number(l,
+                    "SELECT (SELECT count(*) FROM seen)"
+                    " + (SELECT count(*) FROM resource WHERE document NOT IN"
+                    "  (SELECT id FROM read WHERE is_same))",
+                    &n))
         return false;
     *is = n == 0 && l->extent.is_read;
     return true;
@@ -630,7 +631,7 @@ static bool
 write_change(struct listing *l, uint64_t seq, int64_t when_us,
              const struct fragment *f, const void *bytes)
 {
-    sqlite3_stmt *s = statement(l, SQL_CHANGE);
+    sqlite3_stmt *s = kept_statement(l, SQL_CHANGE);
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)seq);
     sqlite3_bind_int64(s, 2, when_us);
@@ -643,7 +644,7 @@ write_change(struct listing *l, uint64_t seq, int64_t when_us,
 static bool
 write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
 {
-    sqlite3_stmt *s = statement(l, SQL_CHANGED);
+    sqlite3_stmt *s = kept_statement(l, SQL_CHANGED);
     bool is_good;
     bool row;
 
@@ -664,7 +665,7 @@ write_changed(struct listing *l, uint64_t *seq, int64_t when_us)
 static bool
 write_deleted(struct listing *l, uint64_t *seq, int64_t when_us)
 {
-    sqlite3_stmt *s = statement(l, SQL_DELETED);
+    sqlite3_stmt *s = kept_statement(l, SQL_DELETED);
     bool is_good;
     bool row;
 
@@ -699,10 +700,10 @@ is_allowed(struct listing *l, int max_percent, const char *name)
     uint64_t n_of = l->extent.n_resources;
     uint64_t n;
 
-    if (!ask(l,
-             "SELECT count(*) FROM resource WHERE loc NOT IN"
-             " (SELECT loc FROM seen)",
-             &n))
+    if (!ask_number(l,
+                    "SELECT count(*) FROM resource WHERE loc NOT IN"
+                    " (SELECT loc FROM seen)",
+                    &n))
         return false;
     if (!listing_is_too_much(n, n_of, max_percent))
         return true;
@@ -724,7 +725,7 @@ find_time(struct listing *l, int64_t *when_us)
     uint64_t last = 0;
 
     *when_us = clock_now_us();
-    if (!ask(l, "SELECT when_us FROM listing", &last))
+    if (!ask_number(l, "SELECT when_us FROM listing", &last))
         return false;
     if ((int64_t)last > *when_us)
         *when_us = (int64_t)last;
@@ -750,9 +751,9 @@ listing_compare(struct listing *l, int max_percent, const char *name)
         !run_text(l, replace))
         return false;
     /* Those that the reading before found are kept once more. */
-    if (seq > before && !ask(l, "SELECT before FROM listing", &oldest))
+    if (seq > before && !ask_number(l, "SELECT before FROM listing", &oldest))
         return false;
-    if (seq == before && !ask(l, "SELECT before FROM listing", &before))
+    if (seq == before && !ask_number(l, "SELECT before FROM listing", &before))
         return false;
     return commit_reading(l, oldest, before, seq, when_us);
 }
@@ -817,7 +818,7 @@ listing_changes(struct listing *l, uint64_t after, unsigned n_most,
     static const struct document_events events = {.on_entry = on_entry};
     struct handing handing = {on_change, user};
     struct document *document = document_new("", &events, &handing);
-    sqlite3_stmt *s = statement(l, SQL_READ);
+    sqlite3_stmt *s = kept_statement(l, SQL_READ);
     enum status rc;
     bool is_good = true;
     bool row = true;

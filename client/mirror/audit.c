@@ -69,8 +69,8 @@ remove_old(const struct mirror_dir *dir)
 /* Copies the resources of a set from `from` to `to`, as one baseline: `to`
  * loses those that `from` lacks. */
 static bool
-retell(struct audit *a, struct mirror_db *from, struct mirror_db *to,
-       const char *url, int64_t to_set)
+report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
+             const char *url, int64_t to_set)
 {
     char position[TD_POSITION_SIZE];
     struct mirror_db_description description;
@@ -165,12 +165,12 @@ tell_own(struct audit *a, const char *url, int64_t theirs)
              url);
     mirror_tell(&a->mine, TD_SYNC_TROUBLE,
                 &(struct td_sync_event){.set = url, .why = text});
-    return retell(a, a->mine.db, a->theirs.db, url, theirs);
+    return report_again(a, a->mine.db, a->theirs.db, url, theirs);
 }
 
 /* Asks a source. */
 static bool
-ask(struct audit *a, const char *url)
+ask_source(struct audit *a, const char *url)
 {
     struct problem gone = {.text = ""};
 
@@ -231,7 +231,7 @@ ask_sources(struct audit *a, const char *url)
         return false;
     }
     if (url)
-        return check_source(a, url) && ask(a, url);
+        return check_source(a, url) && ask_source(a, url);
     for (unsigned n = 0;; n++) {
         if (!mirror_db_source(a->mine.db, n, &source))
             return fail_db(a, a->mine.db);
@@ -242,7 +242,7 @@ ask_sources(struct audit *a, const char *url)
             problem_memory(&a->why);
             return false;
         }
-        is_good = ask(a, copy);
+        is_good = ask_source(a, copy);
         free(copy);
         if (!is_good)
             return false;
@@ -282,12 +282,12 @@ add_set(struct audit *a, const char *url, int64_t theirs)
 static bool
 retell_mine(struct audit *a, const char *url, int64_t mine)
 {
-    return retell(a, a->theirs.db, a->mine.db, url, mine);
+    return report_again(a, a->theirs.db, a->mine.db, url, mine);
 }
 
 /* Writes lost files and the source's state in one transaction. */
 static bool
-rewrite(struct audit *a, const struct comparison *c)
+rewrite_database(struct audit *a, const struct comparison *c)
 {
     const char *at = c->lost.data;
 
@@ -312,7 +312,7 @@ n_findings(const struct td_audit_result *r)
 }
 
 static bool
-repair(struct audit *a, const struct comparison *c)
+repair_files(struct audit *a, const struct comparison *c)
 {
     const struct mirror_db_counts *counts = mirror_db_counts(a->mine.db);
     const char *path = c->strays.data;
@@ -328,7 +328,7 @@ repair(struct audit *a, const struct comparison *c)
                 c->n_removed, counts->n_have, a->repairing.max_delete_percent);
         return false;
     }
-    if (!rewrite(a, c)) {
+    if (!rewrite_database(a, c)) {
         mirror_db_rollback(a->mine.db);
         return false;
     }
@@ -356,7 +356,7 @@ compare_and_repair(struct audit *a)
     if (!is_good)
         a->why = c.why;
     else if (a->options->repair && n > 0)
-        is_good = repair(a, &c);
+        is_good = repair_files(a, &c);
     buf_fini(&c.lost);
     buf_fini(&c.strays);
     if (is_good && n > a->result.n_repaired)

@@ -48,8 +48,8 @@ go_on(void *user)
 }
 
 static void
-find(struct comparison *c, enum td_finding finding, const char *loc,
-     const char *path, const char *why)
+report_finding(struct comparison *c, enum td_finding finding, const char *loc,
+               const char *path, const char *why)
 {
     uint64_t *counts[] = {[TD_MISSING] = &c->result->n_missing,
                           [TD_STALE] = &c->result->n_stale,
@@ -77,9 +77,9 @@ sha256_of(struct slice hash)
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If c->why is set, the comparison was stopped. */
 static const char *
-corruption(struct comparison *c, const struct mirror_db_resource *mine,
-           enum mirror_dir_found found, const struct mirror_dir_mark *mark,
-           char *text)
+corruption_of(struct comparison *c, const struct mirror_db_resource *mine,
+              enum mirror_dir_found found, const struct mirror_dir_mark *mark,
+              char *text)
 {
     char digest[MIRROR_DIR_DIGEST_SIZE];
     struct slice had = sha256_of(mine->have_hash);
@@ -115,8 +115,8 @@ corruption(struct comparison *c, const struct mirror_db_resource *mine,
 
 /* NULL if the mirror's file is the source's present one; else says why not. */
 static const char *
-staleness(const struct mirror_db_resource *mine,
-          const struct mirror_db_resource *theirs)
+staleness_of(const struct mirror_db_resource *mine,
+             const struct mirror_db_resource *theirs)
 {
     bool has_common;
 
@@ -136,7 +136,7 @@ staleness(const struct mirror_db_resource *mine,
 
 /* Lists a resource to be fetched again. */
 static bool
-lose(struct comparison *c, const struct mirror_db_resource *mine)
+report_missing(struct comparison *c, const struct mirror_db_resource *mine)
 {
     buf_add(&c->lost, &mine->id, sizeof(mine->id));
     return !c->lost.failed || no_memory(c);
@@ -150,21 +150,21 @@ compare_file(struct comparison *c, const char *loc,
     struct mirror_dir_mark mark;
     char text[TEXT_SIZE];
     enum mirror_dir_found found = mirror_dir_look(c->dir, mine->path, &mark);
-    const char *why = staleness(mine, theirs);
+    const char *why = staleness_of(mine, theirs);
 
     if (found == MIRROR_DIR_NOTHING) {
-        find(c, TD_MISSING, loc, mine->path, "its file is not there");
-        return lose(c, mine);
+        report_finding(c, TD_MISSING, loc, mine->path, "its file is not there");
+        return report_missing(c, mine);
     }
     if (why) {
-        find(c, TD_STALE, loc, mine->path, why);
+        report_finding(c, TD_STALE, loc, mine->path, why);
         return true;
     }
-    why = corruption(c, mine, found, &mark, text);
+    why = corruption_of(c, mine, found, &mark, text);
     if (c->why.rc || !why)
         return !c->why.rc;
-    find(c, TD_CORRUPT, loc, mine->path, why);
-    return lose(c, mine);
+    report_finding(c, TD_CORRUPT, loc, mine->path, why);
+    return report_missing(c, mine);
 }
 
 /* Compares one resource; NULL: missing in that database. */
@@ -182,12 +182,13 @@ compare_one(struct comparison *c, const struct mirror_db_resource *mine,
     if (!mine && !theirs)
         c->result->n_compared--; /* wanted, without a file: all well */
     else if (!mine)
-        find(c, TD_MISSING, loc, known->path, "it was never fetched");
+        report_finding(c, TD_MISSING, loc, known->path, "it was never fetched");
     else if (theirs)
         return compare_file(c, loc, mine, theirs);
     else {
         c->n_removed++;
-        find(c, TD_EXTRA, loc, mine->path, "the source does not have it");
+        report_finding(c, TD_EXTRA, loc, mine->path,
+                       "the source does not have it");
     }
     return true;
 }
@@ -261,7 +262,8 @@ on_file(const char *path, enum mirror_dir_found what, void *user)
      * finding, and its download will take or move the file. */
     if (is_found)
         return true;
-    find(c, TD_EXTRA, NULL, path, "no resource of the mirror is there");
+    report_finding(c, TD_EXTRA, NULL, path,
+                   "no resource of the mirror is there");
     buf_add(&c->strays, path, strlen(path) + 1);
     return !c->strays.failed || no_memory(c);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static int
-compare(const void *a, const void *b)
+compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -19,7 +19,7 @@ size_above(const char *path, size_t size)
 }
 
 static bool
-add(struct directory_list *d, const char *path, size_t size)
+add_directory(struct directory_list *d, const char *path, size_t size)
 {
     char **more;
 
@@ -55,9 +55,9 @@ directory_list_add(struct directory_list *d, const char *path)
     if (is_that_of_the_last(d, path, size))
         return true;
     for (; size > 0; size = size_above(path, size))
-        if (!add(d, path, size))
+        if (!add_directory(d, path, size))
             return false;
-    if (!add(d, "", 0))
+    if (!add_directory(d, "", 0))
         return false;
     d->last = first;
     return true;
@@ -69,7 +69,7 @@ directory_list_sort(struct directory_list *d)
     size_t n = 0;
 
     if (d->n > 0)
-        qsort(d->all, d->n, sizeof(*d->all), compare);
+        qsort(d->all, d->n, sizeof(*d->all), compare_paths);
     for (size_t i = 0; i < d->n; i++)
         if (n > 0 && !strcmp(d->all[n - 1], d->all[i]))
             free(d->all[i]);

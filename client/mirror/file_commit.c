@@ -133,8 +133,8 @@ has_sha256(struct slice hash)
 }
 
 static struct item *
-add(struct items *items, enum item_kind kind,
-    const struct mirror_db_resource *r)
+add_item(struct items *items, enum item_kind kind,
+         const struct mirror_db_resource *r)
 {
     struct item *item;
 
@@ -163,7 +163,7 @@ bool
 file_commit_add(struct file_commit *g, const struct mirror_db_resource *r,
                 bool is_there)
 {
-    struct item *item = add(&g->gathered, is_there ? THERE : COME, r);
+    struct item *item = add_item(&g->gathered, is_there ? THERE : COME, r);
 
     if (!item)
         return fail_memory(g->m);
@@ -345,7 +345,7 @@ remove_some(struct file_commit *g)
             mirror_fail(m, &why);
             return false;
         }
-        if (!add(&g->items, GONE, &r))
+        if (!add_item(&g->items, GONE, &r))
             return fail_memory(m);
     }
     return true;
@@ -368,7 +368,7 @@ list_directories(struct file_commit *g)
 /* The database */
 
 static bool
-note(struct file_commit *g, const struct item *item)
+note_item(struct file_commit *g, const struct item *item)
 {
     struct mirror *m = g->m;
     struct td_sync_event event = {.path = item->path};
@@ -414,7 +414,7 @@ note_all(struct file_commit *g)
     if (!mirror_write(g->m))
         return false;
     for (size_t i = 0; i < g->items.n; i++)
-        if (!g->items.all[i].is_dropped && !note(g, &g->items.all[i]))
+        if (!g->items.all[i].is_dropped && !note_item(g, &g->items.all[i]))
             return false;
     return mirror_settle(g->m);
 }
@@ -439,7 +439,7 @@ name_all(struct file_commit *g)
 }
 
 static void
-end(struct file_commit *g)
+end_commit(struct file_commit *g)
 {
     struct items items = g->items;
 
@@ -460,7 +460,7 @@ step_over(struct file_commit *g)
         if (name_all(g))
             begin_step(g, DIRECTORIES, g->directories.n);
     } else if (note_all(g))
-        end(g);
+        end_commit(g);
 }
 
 void

@@ -185,7 +185,8 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
 
 /* Gives a resource up, and reports the reason. */
 static bool
-leave(struct file_sync *w, const struct mirror_db_resource *r, const char *why)
+leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
+               const char *why)
 {
     struct mirror *m = w->m;
     char loc[4 * 2048 + 1];
@@ -246,7 +247,7 @@ on_done(const struct downloads_result *result, void *user)
     if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != version)
         download_forget(mirror_dir_incoming(m->dir), result->file);
     else
-        leave(w, &r, result->why.text);
+        leave_resource(w, &r, result->why.text);
 }
 
 static void
@@ -533,7 +534,7 @@ is_in_flight(struct file_sync *w, int64_t id, int64_t version)
  * resource that was given up. Removes those that the database does not want,
  * and takes whole ones if `takes`. False: mirror_fail was called. */
 static bool
-tidy(struct file_sync *w, bool takes)
+remove_leftovers(struct file_sync *w, bool takes)
 {
     int fd = openat(mirror_dir_incoming(w->m->dir), ".",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -601,7 +602,7 @@ on_turn(void *user)
     if (m->is_over)
         return;
     is_idle = file_sync_is_idle(w);
-    if (is_to_tidy(w, is_idle) && !tidy(w, false))
+    if (is_to_tidy(w, is_idle) && !remove_leftovers(w, false))
         return;
     if (is_idle) {
         w->on_idle(w->user);
@@ -643,7 +644,8 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     }
     downloads_watch(w->m->downloads, on_again);
     note_kept(w);
-    (void)tidy(w, true); /* if the database cannot be read, the run is over */
+    (void)remove_leftovers(
+        w, true); /* if the database cannot be read, the run is over */
     return w;
 }
 

@@ -103,7 +103,7 @@ mirror_settle(struct mirror *m)
 /* Events */
 
 static void
-count(const struct mirror *m, struct td_sync_event *event)
+count_event(const struct mirror *m, struct td_sync_event *event)
 {
     const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
@@ -124,7 +124,7 @@ mirror_tell(struct mirror *m, enum td_sync_what what,
     if (!m->options->on_event)
         return;
     event.what = what;
-    count(m, &event);
+    count_event(m, &event);
     m->options->on_event(&event, m->options->user);
 }
 
@@ -135,7 +135,7 @@ on_progress(void *user)
     struct td_sync_event now = {0};
 
     timer_start(m->progress, PROGRESS_MS);
-    count(m, &now);
+    count_event(m, &now);
     if (now.n_wanted == m->last.n_wanted && now.n_done == m->last.n_done &&
         now.n_failed == m->last.n_failed &&
         now.bytes_done == m->last.bytes_done &&

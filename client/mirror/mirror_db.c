@@ -207,7 +207,7 @@ end_step(struct mirror_db *db, enum status rc)
 }
 
 static sqlite3_stmt *
-statement(const struct mirror_db *db, enum mirror_db_sql which)
+kept_statement(const struct mirror_db *db, enum mirror_db_sql which)
 {
     return db->base.statements[which];
 }
@@ -216,10 +216,10 @@ statement(const struct mirror_db *db, enum mirror_db_sql which)
 static bool
 step_to_row(struct mirror_db *db, enum mirror_db_sql which, bool *has_row)
 {
-    if (end_step(db, db_step(&db->base, statement(db, which), has_row, NULL,
-                             &db->trouble)))
+    if (end_step(db, db_step(&db->base, kept_statement(db, which), has_row,
+                             NULL, &db->trouble)))
         return true;
-    sqlite3_reset(statement(db, which));
+    sqlite3_reset(kept_statement(db, which));
     return false;
 }
 
@@ -228,28 +228,28 @@ static bool
 run_statement(struct mirror_db *db, enum mirror_db_sql which)
 {
     return end_step(
-        db, db_run(&db->base, statement(db, which), NULL, &db->trouble));
+        db, db_run(&db->base, kept_statement(db, which), NULL, &db->trouble));
 }
 
 static void
 bind_number(struct mirror_db *db, enum mirror_db_sql which, int n,
             int64_t value)
 {
-    sqlite3_bind_int64(statement(db, which), n, value);
+    sqlite3_bind_int64(kept_statement(db, which), n, value);
 }
 
 static void
 bind_bytes(struct mirror_db *db, enum mirror_db_sql which, int n,
            struct slice bytes)
 {
-    db_bind_bytes(statement(db, which), n, bytes);
+    db_bind_bytes(kept_statement(db, which), n, bytes);
 }
 
 static void
 bind_text(struct mirror_db *db, enum mirror_db_sql which, int n,
           const char *text)
 {
-    db_bind_text(statement(db, which), n, slice_of(text));
+    db_bind_text(kept_statement(db, which), n, slice_of(text));
 }
 
 /* Columns that are copied into `lent`. */
@@ -296,8 +296,8 @@ read_state(struct mirror_db *db, const char *name, int64_t *value)
     if (!step_to_row(db, SQL_STATE, &has_row))
         return false;
     if (has_row)
-        *value = sqlite3_column_int64(statement(db, SQL_STATE), 0);
-    db_reset(statement(db, SQL_STATE));
+        *value = sqlite3_column_int64(kept_statement(db, SQL_STATE), 0);
+    db_reset(kept_statement(db, SQL_STATE));
     return true;
 }
 
@@ -313,7 +313,7 @@ static bool
 count_all(struct mirror_db *db)
 {
     struct mirror_db_counts *c = &db->counts;
-    sqlite3_stmt *s = statement(db, SQL_COUNT);
+    sqlite3_stmt *s = kept_statement(db, SQL_COUNT);
     bool row;
 
     if (!step_to_row(db, SQL_COUNT, &row))
@@ -438,8 +438,8 @@ lend_text(struct mirror_db *db, enum mirror_db_sql which, int column,
     struct slice slice;
 
     buf_clear(&db->lent);
-    lend_column(db, &lending, &slice, statement(db, which), column);
-    db_reset(statement(db, which));
+    lend_column(db, &lending, &slice, kept_statement(db, which), column);
+    db_reset(kept_statement(db, which));
     if (!end_lending(db, &lending))
         return false;
     *text = slice.data;
@@ -457,7 +457,7 @@ mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
     *url = "";
     if (has_row)
         return lend_text(db, SQL_SOURCE, 0, url);
-    db_reset(statement(db, SQL_SOURCE));
+    db_reset(kept_statement(db, SQL_SOURCE));
     return true;
 }
 
@@ -465,7 +465,7 @@ bool
 mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
               char position[TD_POSITION_SIZE])
 {
-    sqlite3_stmt *s = statement(db, SQL_SET);
+    sqlite3_stmt *s = kept_statement(db, SQL_SET);
     bool has_row;
 
     bind_text(db, SQL_SET, 1, url);
@@ -476,7 +476,7 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
         *set = sqlite3_column_int64(s, 0);
         db_text(s, 1, position, TD_POSITION_SIZE);
     }
-    db_reset(statement(db, SQL_SET));
+    db_reset(kept_statement(db, SQL_SET));
     if (has_row)
         return true;
     bind_text(db, SQL_SET_ADD, 1, url);
@@ -494,10 +494,10 @@ mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
     if (!step_to_row(db, SQL_SET_NEXT, is_found))
         return false;
     if (*is_found) {
-        *set = sqlite3_column_int64(statement(db, SQL_SET_NEXT), 0);
+        *set = sqlite3_column_int64(kept_statement(db, SQL_SET_NEXT), 0);
         return lend_text(db, SQL_SET_NEXT, 1, url);
     }
-    db_reset(statement(db, SQL_SET_NEXT));
+    db_reset(kept_statement(db, SQL_SET_NEXT));
     return true;
 }
 
@@ -516,7 +516,7 @@ static bool
 read_best(struct mirror_db *db, struct mirror_db_resource *r,
           struct lending *lending)
 {
-    sqlite3_stmt *s = statement(db, SQL_BEST);
+    sqlite3_stmt *s = kept_statement(db, SQL_BEST);
     bool has_row;
     int64_t length;
 
@@ -539,7 +539,7 @@ read_best(struct mirror_db *db, struct mirror_db_resource *r,
         lend_column(db, lending, &r->encoding, s, 6);
         lend_column(db, lending, &r->links, s, 7);
     }
-    db_reset(statement(db, SQL_BEST));
+    db_reset(kept_statement(db, SQL_BEST));
     return true;
 }
 
@@ -548,13 +548,13 @@ static bool
 read_resource(struct mirror_db *db, enum mirror_db_sql which,
               struct mirror_db_resource *r, bool *is_found)
 {
-    sqlite3_stmt *s = statement(db, which);
+    sqlite3_stmt *s = kept_statement(db, which);
     struct lending lending = {.n = 0};
 
     if (!step_to_row(db, which, is_found))
         return false;
     if (!*is_found) {
-        db_reset(statement(db, which));
+        db_reset(kept_statement(db, which));
         return true;
     }
     buf_clear(&db->lent);
@@ -572,7 +572,7 @@ read_resource(struct mirror_db *db, enum mirror_db_sql which,
     r->have_mark.mtime_ns = sqlite3_column_int64(s, 11);
     r->bytes = (uint64_t)sqlite3_column_int64(s, 12);
     r->left_version = sqlite3_column_int64(s, 13);
-    db_reset(statement(db, which));
+    db_reset(kept_statement(db, which));
     return read_best(db, r, &lending) && end_lending(db, &lending);
 }
 
@@ -682,7 +682,7 @@ count_removal(struct mirror_db *db, int64_t hour, int n)
 bool
 mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
 {
-    sqlite3_stmt *s = statement(db, SQL_HOUR_MOST);
+    sqlite3_stmt *s = kept_statement(db, SQL_HOUR_MOST);
     bool has_row;
 
     *n = *n_of = 0;
@@ -697,7 +697,7 @@ mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
         *n_of = (uint64_t)sqlite3_column_int64(s, 1);
         db->hour_first = db->hour_last = sqlite3_column_int64(s, 2);
     }
-    db_reset(statement(db, SQL_HOUR_MOST));
+    db_reset(kept_statement(db, SQL_HOUR_MOST));
     return true;
 }
 
@@ -711,8 +711,8 @@ count_of(struct mirror_db *db, enum mirror_db_todo todo)
 
 /* Replaces a resource's old state by its new one in the counts. */
 static void
-recount(struct mirror_db *db, enum mirror_db_todo was, uint64_t bytes_were,
-        enum mirror_db_todo is, uint64_t bytes_are)
+recount_wanted(struct mirror_db *db, enum mirror_db_todo was,
+               uint64_t bytes_were, enum mirror_db_todo is, uint64_t bytes_are)
 {
     if (count_of(db, was))
         --*count_of(db, was);
@@ -735,7 +735,8 @@ bytes_of(const struct mirror_db_resource *resource, enum mirror_db_todo todo)
  * lastmod means the same content, unless a change said otherwise. `hour`: of
  * the change that may remove it, or NO_HOUR. */
 static bool
-settle(struct mirror_db *db, int64_t id, bool trusts_times, int64_t hour)
+settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
+                int64_t hour)
 {
     struct mirror_db_resource r;
     enum mirror_db_todo todo = MIRROR_DB_NOTHING;
@@ -761,7 +762,7 @@ settle(struct mirror_db *db, int64_t id, bool trusts_times, int64_t hour)
         r.is_left && todo == MIRROR_DB_FETCH && r.left_version == r.version;
     if (r.is_left && !is_left)
         db->counts.n_left--;
-    recount(db, r.todo, bytes_were, todo, bytes_of(&r, todo));
+    recount_wanted(db, r.todo, bytes_were, todo, bytes_of(&r, todo));
     if (hour != NO_HOUR && r.is_there &&
         (todo == MIRROR_DB_REMOVE) != (r.todo == MIRROR_DB_REMOVE) &&
         !count_removal(db, hour, todo == MIRROR_DB_REMOVE ? 1 : -1))
@@ -791,9 +792,10 @@ generation_of(struct mirror_db *db, int64_t set)
     bind_number(db, SQL_SET_GENERATION, 1, set);
     if (!step_to_row(db, SQL_SET_GENERATION, &has_row))
         return false;
-    db->generation = sqlite3_column_int64(statement(db, SQL_SET_GENERATION), 0);
+    db->generation =
+        sqlite3_column_int64(kept_statement(db, SQL_SET_GENERATION), 0);
     db->set = set;
-    db_reset(statement(db, SQL_SET_GENERATION));
+    db_reset(kept_statement(db, SQL_SET_GENERATION));
     return true;
 }
 
@@ -848,7 +850,7 @@ static bool
 read_last(struct mirror_db *db, int64_t id, int64_t set,
           struct mirror_db_description *was, int64_t *version)
 {
-    sqlite3_stmt *s = statement(db, SQL_MEMBER);
+    sqlite3_stmt *s = kept_statement(db, SQL_MEMBER);
     struct lending lending = {.n = 0};
     bool has_row;
 
@@ -862,7 +864,7 @@ read_last(struct mirror_db *db, int64_t id, int64_t set,
         buf_clear(&db->lent);
         read_description(db, &lending, was, s, 1);
     }
-    db_reset(statement(db, SQL_MEMBER));
+    db_reset(kept_statement(db, SQL_MEMBER));
     return !has_row || end_lending(db, &lending);
 }
 
@@ -916,7 +918,8 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
         if (!is_found)
             return true;
         *id = r.id;
-        return remove_member(db, r.id, set) && settle(db, r.id, true, hour);
+        return remove_member(db, r.id, set) &&
+               settle_resource(db, r.id, true, hour);
     }
     is_left = is_found && r.is_left;
     if (is_found)
@@ -929,7 +932,7 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
         (is_left && !description->is_baseline))
         version = ++db->version;
     return put_member(db, *id, set, version, description) &&
-           settle(db, *id, description->is_baseline, hour);
+           settle_resource(db, *id, description->is_baseline, hour);
 }
 
 bool
@@ -938,7 +941,7 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
                            struct mirror_db_description *description,
                            bool *is_found)
 {
-    sqlite3_stmt *s = statement(db, SQL_MEMBER_NEXT);
+    sqlite3_stmt *s = kept_statement(db, SQL_MEMBER_NEXT);
     struct lending lending = {.n = 0};
 
     bind_number(db, SQL_MEMBER_NEXT, 1, set);
@@ -952,7 +955,7 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
         lend_column(db, &lending, &description->loc, s, 1);
         read_description(db, &lending, description, s, 2);
     }
-    db_reset(statement(db, SQL_MEMBER_NEXT));
+    db_reset(kept_statement(db, SQL_MEMBER_NEXT));
     return !*is_found || end_lending(db, &lending);
 }
 
@@ -982,11 +985,12 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set, uint64_t *n_remove)
         if (!step_to_row(db, SQL_MEMBER_OLD, &has_row))
             return false;
         if (has_row)
-            id = sqlite3_column_int64(statement(db, SQL_MEMBER_OLD), 0);
-        db_reset(statement(db, SQL_MEMBER_OLD));
+            id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
+        db_reset(kept_statement(db, SQL_MEMBER_OLD));
         if (!has_row)
             break;
-        if (!remove_member(db, id, set) || !settle(db, id, true, NO_HOUR))
+        if (!remove_member(db, id, set) ||
+            !settle_resource(db, id, true, NO_HOUR))
             return false;
     }
     *n_remove = db->counts.n_remove - before;
@@ -1034,7 +1038,7 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
     db->counts.n_have += !was_there;
     db->counts.bytes_have += mark->size;
     db->counts.bytes_have -= was_there ? was.have_mark.size : 0;
-    return settle(db, id, false, NO_HOUR);
+    return settle_resource(db, id, false, NO_HOUR);
 }
 
 bool
@@ -1053,7 +1057,7 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;
     db->counts.n_left -= r.is_left;
-    return settle(db, id, false, NO_HOUR);
+    return settle_resource(db, id, false, NO_HOUR);
 }
 
 bool

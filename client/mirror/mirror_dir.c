@@ -42,7 +42,7 @@ struct mirror_dir {
 /* Opening */
 
 static enum status
-fail(struct problem *why, const char *what, const char *where)
+fail_at(struct problem *why, const char *what, const char *where)
 {
     if (errno == ENOSPC || errno == EDQUOT)
         return problem(
@@ -106,7 +106,7 @@ take_lock(struct mirror_dir *home, const char *dir, struct problem *why)
     home->lock_fd = openat(home->state_fd, "lock",
                            O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (home->lock_fd < 0)
-        fail(why, "cannot open the lock of the mirror", dir);
+        fail_at(why, "cannot open the lock of the mirror", dir);
     else if (!flock(home->lock_fd, LOCK_EX | LOCK_NB))
         return true;
     else if (errno == EWOULDBLOCK)
@@ -115,7 +115,7 @@ take_lock(struct mirror_dir *home, const char *dir, struct problem *why)
                 "mirror %s",
                 dir);
     else
-        fail(why, "cannot lock the mirror", dir);
+        fail_at(why, "cannot lock the mirror", dir);
     return false;
 }
 
@@ -136,12 +136,12 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
          struct problem *why)
 {
     if (is_new && mkdir(dir, 0777) && errno != EEXIST) {
-        fail(why, "cannot make the directory", dir);
+        fail_at(why, "cannot make the directory", dir);
         return false;
     }
     home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home->dir_fd < 0) {
-        fail(why, "cannot open the directory", dir);
+        fail_at(why, "cannot open the directory", dir);
         return false;
     }
     home->state_fd = is_new ? make_state_in(home->dir_fd, MIRROR_DIR_STATE)
@@ -154,7 +154,7 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
         return false;
     }
     if (home->state_fd < 0) {
-        fail(why, "cannot use " MIRROR_DIR_STATE " of", dir);
+        fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
         return false;
     }
     if (is_blind_for_case(home)) {
@@ -168,7 +168,7 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
         return false;
     home->incoming_fd = make_state_in(home->state_fd, "incoming");
     if (home->incoming_fd < 0)
-        fail(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
+        fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
     return home->incoming_fd >= 0;
 }
 
@@ -233,7 +233,7 @@ mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
     if (above >= 0)
         fd = make_state_in(above, number);
     if (fd < 0) {
-        fail(why, "cannot make scratch/ in", home->state);
+        fail_at(why, "cannot make scratch/ in", home->state);
     } else if (asprintf(&path, "%s/scratch/%s", home->state, number) < 0) {
         problem_memory(why);
         path = NULL;
@@ -280,8 +280,9 @@ next_directory(const char **rest, char name[RESOURCE_PATH_NAME_MAX + 1])
  * makes missing directories. -1: errno; with ELOOP, ENOTDIR `blocked` is the
  * name of the obstacle and `*parent_fd` the directory that it is in. */
 static int
-descend(const struct mirror_dir *home, const char *path, const char **rest,
-        bool makes, int *parent_fd, char blocked[RESOURCE_PATH_NAME_MAX + 1])
+descend_path(const struct mirror_dir *home, const char *path, const char **rest,
+             bool makes, int *parent_fd,
+             char blocked[RESOURCE_PATH_NAME_MAX + 1])
 {
     int fd = fcntl(home->dir_fd, F_DUPFD_CLOEXEC, 0);
 
@@ -308,7 +309,7 @@ mirror_dir_directory(const struct mirror_dir *home, const char *path,
 {
     char blocked[RESOURCE_PATH_NAME_MAX + 1];
 
-    return descend(home, path, name, false, NULL, blocked);
+    return descend_path(home, path, name, false, NULL, blocked);
 }
 
 static void
@@ -522,7 +523,7 @@ move_aside(struct mirror_dir *home, int dir_fd, const char *name,
 
     if (fd < 0 || renameat(dir_fd, name, fd, name) || fsync(fd) ||
         fsync(home->found_fd) || fsync(dir_fd))
-        rc = fail(why, "cannot move out of the mirror's way:", name);
+        rc = fail_at(why, "cannot move out of the mirror's way:", name);
     else if (where)
         snprintf(where, MIRROR_DIR_WHERE_SIZE, MIRROR_DIR_STATE "/found/%u/%s",
                  number, name);
@@ -540,18 +541,19 @@ mirror_dir_set_aside(struct mirror_dir *home, const char *path,
     const char *name;
     struct stat st;
     int parent_fd = -1;
-    int fd = descend(home, path, &name, false, &parent_fd, blocked);
+    int fd = descend_path(home, path, &name, false, &parent_fd, blocked);
 
     if (parent_fd >= 0) {
         fd = parent_fd;
         name = blocked;
     }
     if (fd < 0)
-        return errno == ENOENT ? STATUS_OK : fail(why, "cannot look at", path);
+        return errno == ENOENT ? STATUS_OK
+                               : fail_at(why, "cannot look at", path);
     if (!fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         rc = move_aside(home, fd, name, where, why);
     else if (errno != ENOENT)
-        rc = fail(why, "cannot look at", path);
+        rc = fail_at(why, "cannot look at", path);
     close(fd);
     return rc;
 }
@@ -568,11 +570,11 @@ make_way(struct mirror_dir *home, const char *path, const char **name,
         int parent_fd = -1;
         enum status rc;
 
-        fd = descend(home, path, name, true, &parent_fd, blocked);
+        fd = descend_path(home, path, name, true, &parent_fd, blocked);
         if (fd >= 0)
             return fd;
         if (parent_fd < 0) {
-            fail(why, "cannot make the directory of", path);
+            fail_at(why, "cannot make the directory of", path);
             return -1;
         }
         /* Each turn moves one obstacle away. */
@@ -595,7 +597,7 @@ mirror_dir_sync_file(int dir_fd, const char *name, struct problem *why)
                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
     if (fd < 0 || fsync(fd))
-        rc = fail(why, "cannot write", name);
+        rc = fail_at(why, "cannot write", name);
     close_one(fd);
     return rc;
 }
@@ -622,9 +624,9 @@ mirror_dir_sync_directory(const struct mirror_dir *home, const char *path,
     }
     /* If it is no directory now, it has none of our files. */
     if (fd < 0 && errno != ENOENT && !is_in_the_way(errno))
-        rc = fail(why, "cannot look at", path);
+        rc = fail_at(why, "cannot look at", path);
     if (fd >= 0 && fsync(fd))
-        rc = fail(why, "cannot write the directory", path);
+        rc = fail_at(why, "cannot write the directory", path);
     close_one(fd);
     return rc;
 }
@@ -668,7 +670,7 @@ mirror_dir_put(struct mirror_dir *home, int from_fd, const char *name,
         set_time(from_fd, name, lastmod_us);
     if (renameat(from_fd, name, fd, to) ||
         fstatat(fd, to, &st, AT_SYMLINK_NOFOLLOW))
-        rc = fail(why, "cannot write", path);
+        rc = fail_at(why, "cannot write", path);
     else
         mark_of(&st, mark);
 out:
@@ -713,12 +715,12 @@ mirror_dir_remove(struct mirror_dir *home, const char *path,
     if (fd < 0)
         return errno == ENOENT || is_in_the_way(errno)
                    ? STATUS_OK
-                   : fail(why, "cannot look at", path);
+                   : fail_at(why, "cannot look at", path);
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) {
         if (errno != ENOENT)
-            rc = fail(why, "cannot look at", path);
+            rc = fail_at(why, "cannot look at", path);
     } else if (S_ISREG(st.st_mode) && unlinkat(fd, name, 0)) {
-        rc = fail(why, "cannot remove", path);
+        rc = fail_at(why, "cannot remove", path);
     }
     close(fd);
     if (!rc)

@@ -34,7 +34,7 @@ is_letter(char c)
 }
 
 static void
-add(struct path *path, const char *text, size_t size)
+add_text(struct path *path, const char *text, size_t size)
 {
     if (path->size + size > RESOURCE_PATH_MAX ||
         path->size - path->name + size > RESOURCE_PATH_NAME_MAX) {
@@ -51,7 +51,7 @@ add_escaped(struct path *path, char c)
     char text[4];
 
     snprintf(text, sizeof(text), "%%%02X", (unsigned char)c);
-    add(path, text, 3);
+    add_text(path, text, 3);
 }
 
 static void
@@ -80,7 +80,7 @@ looks_like_ours(struct slice text)
 }
 
 static bool
-stays(char c, bool is_first)
+is_kept_letter(char c, bool is_first)
 {
     if (is_letter(c) || is_digit(c) || (c && strchr("_+,=@:", c)))
         return true;
@@ -94,14 +94,14 @@ add_segment(struct path *path, struct slice segment)
         char c = segment.data[i];
         struct slice rest = {segment.data + i, segment.size - i};
 
-        if (stays(c, i == 0)) {
-            add(path, &c, 1);
+        if (is_kept_letter(c, i == 0)) {
+            add_text(path, &c, 1);
         } else if (c <= ' ' || c >= 0x7f) { /* char may be signed: both */
             path->is_odd = true;
         } else if (c == '%' && uri_escape(rest) >= 0) {
-            add(path, looks_like_ours(rest) ? "%25" : "%",
-                looks_like_ours(rest) ? 3 : 1);
-            add(path, rest.data + 1, 2);
+            add_text(path, looks_like_ours(rest) ? "%25" : "%",
+                     looks_like_ours(rest) ? 3 : 1);
+            add_text(path, rest.data + 1, 2);
             i += 2;
         } else {
             add_escaped(path, c);
@@ -131,11 +131,11 @@ static void
 add_directory(struct path *path, struct slice segment)
 {
     if (segment.size == 0) {
-        add(path, "%empty", 6);
+        add_text(path, "%empty", 6);
     } else {
         add_segment(path, segment);
         if (has_extension(path))
-            add(path, "%", 1);
+            add_text(path, "%", 1);
     }
     end_name(path);
 }
@@ -144,12 +144,12 @@ static void
 add_file(struct path *path, struct slice segment)
 {
     if (segment.size == 0) {
-        add(path, "%index", 6);
+        add_text(path, "%index", 6);
         return;
     }
     add_segment(path, segment);
     if (!has_extension(path))
-        add(path, "%", 1);
+        add_text(path, "%", 1);
 }
 
 /* The host */
@@ -188,7 +188,7 @@ add_host(struct path *path, struct slice host)
             add_escaped(path, c);
         else if (is_letter(c) || is_digit(c) || (is_ipv6 && c == ':') ||
                  (i > 0 && (c == '-' || c == '.' || c == '_')))
-            add(path, &c, 1);
+            add_text(path, &c, 1);
         else if (is_bracket)
             add_escaped(path, c);
         else
@@ -215,14 +215,14 @@ add_authority(struct path *path, bool is_tls, struct slice authority)
     if (!add_host(path, host))
         return false;
     if (port.size > 0) {
-        add(path, ":", 1);
-        add(path, port.data, port.size);
+        add_text(path, ":", 1);
+        add_text(path, port.data, port.size);
         if (is_tls)
-            add(path, "%https", 6);
+            add_text(path, "%https", 6);
         else if (slice_is(port, "80"))
-            add(path, "%http", 5);
+            add_text(path, "%http", 5);
     } else if (!is_tls) {
-        add(path, ":80", 3);
+        add_text(path, ":80", 3);
     }
     end_name(path);
     return !path->is_odd;
@@ -241,11 +241,11 @@ add_digest(struct path *path, struct slice loc)
     for (unsigned i = 0; i < size; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     path->is_odd = false;
-    add(path, "%digest", 7);
+    add_text(path, "%digest", 7);
     end_name(path);
-    add(path, hex, 2);
+    add_text(path, hex, 2);
     end_name(path);
-    add(path, hex, 2 * (size_t)size);
+    add_text(path, hex, 2 * (size_t)size);
     return true;
 }
 

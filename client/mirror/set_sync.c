@@ -118,7 +118,7 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
 }
 
 static bool
-tell(struct set_sync *f, const struct td_change *c, bool is_baseline)
+report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
     struct mirror *m = f->m;
     struct mirror_db_description t;
@@ -150,8 +150,8 @@ tell(struct set_sync *f, const struct td_change *c, bool is_baseline)
 
 /* Reports a refusal; the guard let `n_before` of the `n` pass. */
 static void
-refuse(struct set_sync *f, uint64_t n, uint64_t n_of, uint64_t n_before,
-       const char *when)
+refuse_deletions(struct set_sync *f, uint64_t n, uint64_t n_of,
+                 uint64_t n_before, const char *when)
 {
     uint64_t percent = n_of ? (n * 100 + n_of - 1) / n_of : 100;
     char done[120] = "nothing of it was done";
@@ -173,7 +173,7 @@ refuse(struct set_sync *f, uint64_t n, uint64_t n_of, uint64_t n_before,
 }
 
 static bool
-reach(struct set_sync *f, const char *position)
+reach_position(struct set_sync *f, const char *position)
 {
     if (!position)
         return true;
@@ -191,9 +191,10 @@ on_changes(struct set_sync *f, const struct td_message *message)
     uint64_t n_before;
 
     for (size_t i = 0; i < message->n_changes; i++)
-        if (!tell(f, &message->changes[i], false))
+        if (!report_change(f, &message->changes[i], false))
             return false;
-    if (!mirror_db_removals(db, &n, &n_of) || !reach(f, message->position)) {
+    if (!mirror_db_removals(db, &n, &n_of) ||
+        !reach_position(f, message->position)) {
         mirror_fail_db(f->m);
         return false;
     }
@@ -201,7 +202,7 @@ on_changes(struct set_sync *f, const struct td_message *message)
         return true;
     mirror_db_rollback(db);
     if (mirror_db_removals(db, &n_before, &(uint64_t){0}))
-        refuse(f, n, n_of, n_before, "in one hour");
+        refuse_deletions(f, n, n_of, n_before, "in one hour");
     else
         mirror_fail_db(f->m);
     return false;
@@ -215,7 +216,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     uint64_t n;
 
     if (!mirror_db_baseline_end(db, f->set, &n) ||
-        !reach(f, message->position)) {
+        !reach_position(f, message->position)) {
         mirror_fail_db(f->m);
         return false;
     }
@@ -223,12 +224,12 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     if (!mirror_is_too_much(f->m, n, n_of))
         return true;
     mirror_db_rollback(db);
-    refuse(f, n, n_of, 0, "the new baseline of");
+    refuse_deletions(f, n, n_of, 0, "the new baseline of");
     return false;
 }
 
 static bool
-apply(struct set_sync *f, const struct td_message *message)
+apply_message(struct set_sync *f, const struct td_message *message)
 {
     switch (message->kind) {
     case TD_BASELINE_BEGIN:
@@ -238,7 +239,7 @@ apply(struct set_sync *f, const struct td_message *message)
         return false;
     case TD_BASELINE:
         for (size_t i = 0; i < message->n_changes; i++)
-            if (!tell(f, &message->changes[i], true))
+            if (!report_change(f, &message->changes[i], true))
                 return false;
         return true;
     case TD_BASELINE_END:
@@ -251,19 +252,19 @@ apply(struct set_sync *f, const struct td_message *message)
 /* Stores a message and its position in one transaction. The resources of a
  * baseline come without a position before its end: they share transactions. */
 static bool
-keep(struct set_sync *f, const struct td_message *message)
+keep_message(struct set_sync *f, const struct td_message *message)
 {
     struct mirror *m = f->m;
 
     if (message->kind == TD_BASELINE)
-        return apply(f, message);
+        return apply_message(f, message);
     if (!mirror_settle(m) || !mirror_has_room(m))
         return false;
     if (!mirror_db_begin(m->db)) {
         mirror_fail_db(m);
         return false;
     }
-    if (!apply(f, message)) {
+    if (!apply_message(f, message)) {
         mirror_db_rollback(m->db);
         return false;
     }
@@ -336,7 +337,7 @@ on_message(const struct td_message *message, void *user)
     if (m->is_over || f->why.rc)
         return 1;
     if (!is_nothing) {
-        if (!keep(f, message))
+        if (!keep_message(f, message))
             return 1;
         m->has_news = true;
     }
@@ -399,7 +400,7 @@ on_end(const struct problem *why, void *user)
 /* Life cycle */
 
 static enum status
-follow(struct set_sync *f, bool until_caught_up, struct problem *why)
+follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
     struct td_follow_options how = {
@@ -452,7 +453,7 @@ set_sync_open(struct mirror *m, const char *url, bool until_caught_up,
     if (m->dir && !(f->listing = mirror_dir_listing(m->dir, f->set)))
         goto fail;
     timer_start(f->quiet, QUIET_MS);
-    if (!follow(f, until_caught_up, why))
+    if (!follow_set(f, until_caught_up, why))
         return f;
 fail:
     set_sync_close(f);

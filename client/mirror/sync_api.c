@@ -19,7 +19,7 @@ is_url(const char *url, struct problem *why)
 
 /* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up. */
 static enum status
-judge(const struct mirror *m, struct problem *why)
+judge_mirror(const struct mirror *m, struct problem *why)
 {
     const struct mirror_db_counts *c = mirror_db_counts(m->db);
 
@@ -61,7 +61,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     if (!m.db)
         goto out;
     sync_run_source(&m, url, filled.until_caught_up, &why);
-    judge(&m, &why);
+    judge_mirror(&m, &why);
 out:
     mirror_db_close(m.db);
     mirror_dir_close(m.dir);

@@ -38,7 +38,7 @@ struct run {
 };
 
 static void
-end(struct run *run)
+end_run(struct run *run)
 {
     run->m->is_over = true;
 }
@@ -94,7 +94,7 @@ on_turn(void *user)
         tell_caught_up(run);
     /* All sets have ended, or failed. */
     if (source_sets_is_over(run->tour) && is_idle)
-        end(run);
+        end_run(run);
 }
 
 static void
@@ -256,13 +256,13 @@ on_end(const struct problem *why, void *user)
     struct run *run = user;
 
     run->why = *why;
-    end(run);
+    end_run(run);
 }
 
 /* Life */
 
 static bool
-init(struct run *run)
+init_run(struct run *run)
 {
     static const struct source_sets_events events = {
         on_found, on_open, on_close, on_trouble, on_turn, on_end};
@@ -282,7 +282,7 @@ init(struct run *run)
 }
 
 static void
-fini(struct run *run)
+fini_run(struct run *run)
 {
     for (size_t i = 0; i < run->n_sets; i++) {
         set_sync_close(run->sets[i]->feed);
@@ -296,7 +296,7 @@ fini(struct run *run)
 
 /* Runs the loop to the end; then commits open writes, whatever the end is. */
 static enum status
-turn(struct run *run, struct problem *why)
+turn_run(struct run *run, struct problem *why)
 {
     struct mirror *m = run->m;
     enum status rc;
@@ -329,11 +329,11 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
     enum status rc = STATUS_MEMORY;
 
     m->is_over = false;
-    if (!client_add_source(m->client, url) && init(&run))
-        rc = turn(&run, why);
+    if (!client_add_source(m->client, url) && init_run(&run))
+        rc = turn_run(&run, why);
     else
         problem_memory(why);
-    fini(&run);
+    fini_run(&run);
     return rc;
 }
 
@@ -354,7 +354,7 @@ sync_run_work(struct mirror *m, struct problem *why)
     m->is_over = false;
     m->work = file_sync_new(m, on_work_done, m);
     if (m->work)
-        rc = turn(&run, why);
+        rc = turn_run(&run, why);
     else
         problem_memory(why);
     file_sync_free(m->work);
