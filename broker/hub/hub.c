@@ -108,7 +108,7 @@ on_lost(struct hub *hub, const struct problem *reason)
 {
     struct problem why = {.text = ""};
 
-    problem_set(&why, "the subscription cannot be stored: %s", reason->text);
+    problem_set(&why, "the broker cannot store it: %s", reason->text);
     verification_lost(hub);
     deliveries_unkept(hub);
     answer_commands(hub, &why);

@@ -42,7 +42,7 @@ def kill(broker):
 
 def subscribe_in_vain(news, callback, **form):
     """Ask for a subscription, which cannot be kept."""
-    hub.check_refused(hub.subscribe(news, callback, **form), 503, "cannot be kept")
+    hub.check_refused(hub.subscribe(news, callback, **form), 503, "cannot store it")
 
 
 def check_goes_on(news, callback):
