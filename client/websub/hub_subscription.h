@@ -30,7 +30,8 @@
 enum hub_subscription_event {
     HUB_SUBSCRIPTION_ACCEPTED, /* the hub took the request */
     HUB_SUBSCRIPTION_ACTIVE,   /* it is verified (again):
-                                  hub_subscription_lease_seconds   says for how long
+                                  hub_subscription_lease_seconds   says for how
+                                  long
                                 */
     HUB_SUBSCRIPTION_FAILED,   /* why->text says why. Nothing after it */
     HUB_SUBSCRIPTION_DENIED, /* why->text: the hub's reason. Nothing after it */
