@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/history/history_inside.h"
+#include "client/history/history_state.h"
 
 /* Entries handed over in one turn of the loop. */
 #define TURN 1000

@@ -6,7 +6,7 @@
  *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
-#include "client/history/history_inside.h"
+#include "client/history/history_state.h"
 #include "client/lib/pause.h"
 #include "proto/link_header.h"
 #include "proto/uri.h"

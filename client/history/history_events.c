@@ -2,7 +2,7 @@
  * history_events.c - takes the entries of documents: changes, or the names of
  * other documents.
  */
-#include "client/history/history_inside.h"
+#include "client/history/history_state.h"
 
 static enum status
 keep_text(char **to, struct slice text)

@@ -10,7 +10,7 @@
  * times before it believes documents that do not fit together.
  */
 #include "base/clock.h"
-#include "client/history/history_inside.h"
+#include "client/history/history_state.h"
 #include "client/lib/pause.h"
 
 /* Looks at lists that have moved on, while no entry was new: the first at once,

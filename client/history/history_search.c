@@ -11,16 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/history/history_inside.h"
-
-bool
-history_overflows(struct history *h, enum status rc)
-{
-    return rc == STATUS_MEMORY
-               ? history_fail(h, STATUS_MEMORY, NO_MEMORY)
-               : history_fail(h, STATUS_MALFORMED,
-                              "more Change Lists than are kept");
-}
+#include "client/history/history_state.h"
 
 bool
 history_take_older(struct history *h)

@@ -18,16 +18,6 @@
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 
-const char *
-client_ca_file(void)
-{
-    const char *file = getenv("CURL_CA_BUNDLE");
-
-    if (!file || !file[0])
-        file = getenv("SSL_CERT_FILE");
-    return file && file[0] ? file : NULL;
-}
-
 void
 client_begin(struct td_client *client)
 {
@@ -159,6 +149,18 @@ bool
 client_has_found(const struct td_client *client, const char *url)
 {
     return tfind(url, &client->found, compare_urls) != NULL;
+}
+
+enum status
+client_add_source(struct td_client *client, const char *url)
+{
+    char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
+
+    if (!url || client_has_found(client, url) ||
+        !curl_loop_read_url(url, scheme, host) ||
+        address_policy_add_source(client->reach, host))
+        return STATUS_OK;
+    return problem_memory(&client->problem);
 }
 
 static enum status

@@ -42,7 +42,7 @@ void client_begin(struct td_client *client);
 
 /* The program has named a source by this URL: what the source names is judged
  * by where it is (address_policy.h). NULL, or no URL: nothing. STATUS_MEMORY:
- * the problem says so. In curl_loop.c. */
+ * the problem says so. */
 enum status client_add_source(struct td_client *client, const char *url);
 
 /* Notes a set that a source has named. If the program hands `url` in later,
@@ -84,11 +84,6 @@ void client_leaves(struct td_client *client, struct running *running);
 
 void client_idles(struct td_client *client, struct running *running,
                   bool is_idle);
-
-/* The file with further certificates to trust, by the names that curl uses:
- * CURL_CA_BUNDLE or SSL_CERT_FILE of the environment. NULL: the system's alone.
- */
-const char *client_ca_file(void);
 
 /* Turns the loop until `*is_over`. STATUS_STOPPED; STATUS_INVALID: from a
  * callback of this handle. The problem says so. */

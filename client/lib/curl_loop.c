@@ -207,19 +207,16 @@ add_header(const char *line, void *user)
 
 /* Addresses */
 
-#define SCHEME_SIZE 8
-#define HOST_SIZE   512 /* names have 253 bytes */
-
-/* Reads "https" and "host" of a URL as libcurl understands it; an IPv6 address
- * without its brackets. False: not a URL to ask. */
-static bool
-read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
+bool
+curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
+                   char host[CURL_LOOP_HOST_SIZE])
 {
     CURLU *parts = curl_url();
     char *part = NULL;
     bool is_url = parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
                   !curl_url_get(parts, CURLUPART_SCHEME, &part, 0) &&
-                  snprintf(scheme, SCHEME_SIZE, "%s", part) < SCHEME_SIZE;
+                  snprintf(scheme, CURL_LOOP_SCHEME_SIZE, "%s", part) <
+                      CURL_LOOP_SCHEME_SIZE;
 
     curl_free(part);
     part = NULL;
@@ -228,23 +225,13 @@ read_url(const char *url, char scheme[SCHEME_SIZE], char host[HOST_SIZE])
         size_t size = strlen(part);
         bool is_ipv6 = part[0] == '[' && part[size - 1] == ']';
 
-        is_url = snprintf(host, HOST_SIZE, "%.*s", (int)(size - 2 * is_ipv6),
-                          part + is_ipv6) < HOST_SIZE;
+        is_url = snprintf(host, CURL_LOOP_HOST_SIZE, "%.*s",
+                          (int)(size - 2 * is_ipv6),
+                          part + is_ipv6) < CURL_LOOP_HOST_SIZE;
     }
     curl_free(part);
     curl_url_cleanup(parts);
     return is_url;
-}
-
-enum status
-client_add_source(struct td_client *client, const char *url)
-{
-    char scheme[SCHEME_SIZE], host[HOST_SIZE];
-
-    if (!url || client_has_found(client, url) || !read_url(url, scheme, host) ||
-        address_policy_add_source(client->reach, host))
-        return STATUS_OK;
-    return problem_memory(&client->problem);
 }
 
 /* As libcurl does it, but closed in programs that the process executes. */
@@ -296,8 +283,9 @@ static void
 set_addresses(struct td_client *client, CURL *easy,
               struct curl_loop_transfer *transfer, const char *url, bool is_own)
 {
-    char scheme[SCHEME_SIZE] = "", host[HOST_SIZE] = "";
-    bool is_url = read_url(url, scheme, host); /* else libcurl refuses it */
+    char scheme[CURL_LOOP_SCHEME_SIZE] = "", host[CURL_LOOP_HOST_SIZE] = "";
+    bool is_url =
+        curl_loop_read_url(url, scheme, host); /* else libcurl refuses it */
     bool is_proxied = is_url && proxy_is_used(scheme, host);
 
     address_policy_begin(client->reach, &transfer->check, host, is_own,
@@ -307,6 +295,18 @@ set_addresses(struct td_client *client, CURL *easy,
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+}
+
+/* The file with further certificates to trust, by the names that curl uses.
+ * NULL: the system's alone. */
+static const char *
+ca_file(void)
+{
+    const char *file = getenv("CURL_CA_BUNDLE");
+
+    if (!file || !file[0])
+        file = getenv("SSL_CERT_FILE");
+    return file && file[0] ? file : NULL;
 }
 
 bool
@@ -321,8 +321,8 @@ curl_loop_prepare(struct td_client *client, CURL *easy,
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (client_ca_file())
-        curl_easy_setopt(easy, CURLOPT_CAINFO, client_ca_file());
+    if (ca_file())
+        curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     set_addresses(client, easy, transfer, url, is_own);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);

@@ -46,12 +46,19 @@ bool curl_loop_add(struct curl_loop *web, CURL *easy,
 void curl_loop_remove(struct curl_loop *web, CURL *easy,
                       struct curl_loop_transfer *transfer);
 
+#define CURL_LOOP_SCHEME_SIZE 8
+#define CURL_LOOP_HOST_SIZE   512 /* names have 253 bytes */
+
+/* Reads "https" and "host" of a URL as libcurl understands it; an IPv6 address
+ * without its brackets. False: not a URL to ask. */
+bool curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
+                        char host[CURL_LOOP_HOST_SIZE]);
+
 /* The options that all transfers have: URL, protocols, TLS, trust, proxies,
  * name, no signals, which addresses (address_policy.h), `error`
  * (CURL_ERROR_SIZE, lives as long as the transfer). Adds the client's lines for
- * that server to
- * `*headers`. `is_own`: the program has named the URL, no document. False: no
- * memory. */
+ * that server to `*headers`. `is_own`: the program has named the URL, no
+ * document. False: no memory. */
 bool curl_loop_prepare(struct td_client *client, CURL *easy,
                        struct curl_loop_transfer *transfer, const char *url,
                        bool is_own, struct curl_slist **headers, char *error);

@@ -10,9 +10,6 @@
  *                   +-- none of these, or
  *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
  *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
- *
- * The discovery reads no page twice, so circles end; and no page is farther
- * than DEPTH_MAX others from the URL, so chains end.
  */
 #include <search.h>
 #include <stdio.h>
@@ -20,14 +17,7 @@
 
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/source/discover_inside.h"
-
-/* A set has two pages at most; the other pages lead to sets. */
-#define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
-
-/* The longest useful way has nine pages: page, Capability List, up to a part,
- * its index, index in an index, part, list of lists, Capability List, set. */
-#define DEPTH_MAX 16
+#include "client/source/discovery_state.h"
 
 /* Attempts to get a page from a server that is down or busy, and most
  * milliseconds before the next one; the discovery reads other pages meanwhile.
@@ -38,111 +28,6 @@
 #define ACCEPT_ANY                                                      \
     "Accept: application/json, application/xml;q=0.9, text/xml;q=0.9, " \
     "text/html;q=0.8, */*;q=0.5"
-
-/* Jobs */
-
-static int
-compare_urls(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-static void
-page_request_free(struct page_request *job)
-{
-    if (job)
-        offered_fini(&job->offered);
-    free(job);
-}
-
-void
-discover_break(struct discovery *d, const char *text)
-{
-    if (d->rc)
-        return;
-    d->rc = STATUS_MALFORMED;
-    d->broken = text;
-}
-
-struct page_request *
-discover_job(struct discovery *d, enum role role, struct slice url,
-             bool *is_known)
-{
-    const char *fragment =
-        url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
-    struct page_request *job;
-    char *known;
-    void *found;
-
-    *is_known = false;
-    if (fragment)
-        url.size = (size_t)(fragment - url.data);
-    if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
-        return NULL;
-    known = slice_dup(url);
-    found = known ? tsearch(known, &d->seen, compare_urls) : NULL;
-    if (!found) {
-        free(known);
-        d->rc = STATUS_MEMORY;
-        return NULL;
-    }
-    if (*(char **)found != known) {
-        free(known);
-        *is_known = true;
-        return NULL;
-    }
-    if (d->n_pages++ == PAGES_MAX) {
-        discover_break(d, "more documents than any source has");
-        return NULL;
-    }
-    if (d->job && d->job->depth == DEPTH_MAX) {
-        discover_break(d, "its documents lead from one to the next, and to "
-                          "no end");
-        return NULL;
-    }
-    job = calloc(1, sizeof(*job) + url.size + 1);
-    if (!job) {
-        d->rc = STATUS_MEMORY;
-        return NULL;
-    }
-    job->role = role;
-    job->depth = d->job ? d->job->depth + 1 : 0;
-    memcpy(job->url, url.data, url.size);
-    return job;
-}
-
-void
-discover_later(struct discovery *d, struct page_request *job)
-{
-    if (!job)
-        return;
-    *d->tail = job;
-    d->tail = &job->next;
-    d->n_led++;
-}
-
-void
-discover_next(struct discovery *d, struct page_request *job)
-{
-    job->next = d->jobs;
-    if (!d->jobs)
-        d->tail = &job->next;
-    d->jobs = job;
-}
-
-static struct page_request *
-pop_request(struct discovery *d)
-{
-    struct page_request *job = d->jobs;
-
-    if (!job)
-        return NULL;
-    d->jobs = job->next;
-    if (!d->jobs)
-        d->tail = &d->jobs;
-    job->next = NULL;
-    return job;
-}
 
 /* Ends */
 
@@ -172,7 +57,7 @@ discovery_free(struct discovery *d)
     clear_page(d);
     page_request_free(d->job);
     while (d->jobs)
-        page_request_free(pop_request(d));
+        page_request_free(discover_pop(d));
     tdestroy(d->seen, free);
     tdestroy(d->told, free);
     free(d->date);
@@ -265,100 +150,6 @@ goes_on(struct discovery *d)
     }
 }
 
-/* Calls on_set. False: the discovery was freed. */
-static bool
-call_back(struct discovery *d, struct offered *offered,
-          const struct problem *missed)
-{
-    bool is_freed = false;
-
-    d->is_freed = &is_freed;
-    d->on_set(offered, missed, d->user);
-    if (is_freed)
-        return false;
-    d->is_freed = NULL;
-    return true;
-}
-
-/* True if on_set received that URL before, or the caller knows it. Else notes
- * it. */
-static bool
-is_told(struct discovery *d, const char *url)
-{
-    char *known = strdup(url);
-    void *found = known ? tsearch(known, &d->told, compare_urls) : NULL;
-
-    if (!found) {
-        free(known);
-        d->rc = STATUS_MEMORY;
-        return false;
-    }
-    if (*(char **)found == known)
-        return false;
-    free(known);
-    return true;
-}
-
-bool
-discover_knows(struct discovery *d, struct slice url)
-{
-    char *known;
-    bool is;
-
-    if (!d->watch || !d->watch->is_known)
-        return false;
-    known = slice_dup(url);
-    if (!known) {
-        d->rc = STATUS_MEMORY;
-        return false;
-    }
-    is = d->watch->is_known(known, d->user);
-    if (is && !is_told(d, known))
-        d->n_sets++;
-    free(known);
-    return is;
-}
-
-bool
-discover_tell(struct discovery *d, struct offered *offered)
-{
-    struct offered set = *offered;
-    bool is_here = true;
-
-    *offered = (struct offered){.url = NULL};
-    if (set.url && !is_told(d, set.url)) {
-        if (d->date && !set.date && !(set.date = strdup(d->date)))
-            d->rc = STATUS_MEMORY;
-        if (d->n_sets++ >= DISCOVERY_SETS_MAX)
-            discover_break(d, "more sets than any source has");
-        else
-            is_here = call_back(d, &set, NULL);
-    }
-    offered_fini(&set);
-    return is_here;
-}
-
-bool
-discover_miss(struct discovery *d, const struct problem *why)
-{
-    struct offered missed = {.url = d->job->url};
-
-    if (!d->missed.rc)
-        d->missed = *why;
-    /* on_set may move the URL out, and the job keeps its own. */
-    missed.url = strdup(d->job->url);
-    if (!missed.url) {
-        d->rc = STATUS_MEMORY;
-        return true;
-    }
-    if (!call_back(d, &missed, why)) {
-        offered_fini(&missed);
-        return false;
-    }
-    offered_fini(&missed);
-    return true;
-}
-
 /* Queues the current page once more, at the end. False: no attempt is left. */
 static bool
 ask_again(struct discovery *d, const struct problem *why)
@@ -447,7 +238,7 @@ on_timer(void *user)
             end_all(d);
         return;
     }
-    d->job = pop_request(d);
+    d->job = discover_pop(d);
     if (!d->job) { /* no memory */
         goes_on(d);
         return;

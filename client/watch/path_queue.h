@@ -3,7 +3,7 @@
  * look at: each once, in the order of their first events.
  *
  * Bounded: when it is full, its owner empties it and compares the whole disk
- * with the ledger, which finds the rest.
+ * with the database, which finds the rest.
  */
 #ifndef CLIENT_WATCH_PATH_QUEUE_H
 #define CLIENT_WATCH_PATH_QUEUE_H

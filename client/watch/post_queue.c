@@ -77,9 +77,9 @@ post_queue_add(struct post_queue *outbox, const char *change, const char *path,
     put_entry(outbox->to, change, loc, mark, type);
     outbox->n_entries++;
     outbox->n_deleted += !mark;
-    if (watch_db_add(outbox->ledger, path, mark))
+    if (watch_db_add(outbox->database, path, mark))
         return true;
-    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
+    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->database));
     return false;
 }
 
@@ -114,8 +114,8 @@ void
 post_queue_undo(struct post_queue *outbox)
 {
     forget_post(outbox);
-    if (outbox->ledger)
-        watch_db_undo(outbox->ledger);
+    if (outbox->database)
+        watch_db_undo(outbox->database);
 }
 
 bool
@@ -129,10 +129,11 @@ post_queue_seal(struct post_queue *outbox)
     outbox->to = NULL;
     if (!is_good)
         problem_memory(outbox->why);
-    else if (!watch_db_seal(outbox->ledger, outbox->body, outbox->size,
+    else if (!watch_db_seal(outbox->database, outbox->body, outbox->size,
                             outbox->n_entries)) {
         is_good = false;
-        problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
+        problem(outbox->why, STATUS_IO, "%s",
+                watch_db_trouble(outbox->database));
     }
     forget_post(outbox);
     return is_good;
@@ -143,11 +144,11 @@ post_queue_seal(struct post_queue *outbox)
 static enum post_queue_result
 fail_post(struct post_queue *outbox)
 {
-    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->ledger));
+    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->database));
     return POST_QUEUE_FAILED;
 }
 
-/* The broker has the post on its disk; the ledger records that. */
+/* The broker has the post on its disk; the database records that. */
 static enum post_queue_result
 note_posted(struct post_queue *outbox, const struct watch_db_post *post,
             const struct td_receipt *receipt)
@@ -157,7 +158,7 @@ note_posted(struct post_queue *outbox, const struct watch_db_post *post,
 
     snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
              receipt->position);
-    if (!watch_db_posted(outbox->ledger, epoch, &is_new_log))
+    if (!watch_db_posted(outbox->database, epoch, &is_new_log))
         return fail_post(outbox);
     outbox->on_posted(receipt, post->n_entries, outbox->user);
     if (!is_new_log)
@@ -184,7 +185,7 @@ note_refused(struct post_queue *outbox, const struct watch_db_post *post,
     problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
     if (rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status)))
         return POST_QUEUE_FAILED;
-    if (!watch_db_drop(outbox->ledger))
+    if (!watch_db_drop(outbox->database))
         return POST_QUEUE_FAILED;
     if (rc == TD_INVALID)
         return POST_QUEUE_USAGE;
@@ -258,7 +259,7 @@ post_queue_deliver(struct post_queue *outbox)
     enum post_queue_result result;
     bool is_there;
 
-    if (!watch_db_unfinished(outbox->ledger, &post, &is_there))
+    if (!watch_db_unfinished(outbox->database, &post, &is_there))
         return fail_post(outbox);
     if (!is_there)
         return POST_QUEUE_DONE;

@@ -1,6 +1,6 @@
 /*
  * post_queue.h - turns changes into posts: gathers them, seals them in the
- * ledger, posts until the broker has answered.
+ * database, posts until the broker has answered.
  */
 #ifndef CLIENT_WATCH_POST_QUEUE_H
 #define CLIENT_WATCH_POST_QUEUE_H
@@ -22,7 +22,7 @@
 
 struct post_queue {
     struct td_client *client;
-    struct watch_db *ledger;
+    struct watch_db *database;
     const char *set_url;
     const char *base_uri;
     FILE *to; /* the post being built; NULL: none */
@@ -47,7 +47,7 @@ struct post_queue {
 enum post_queue_result {
     POST_QUEUE_DONE,
     POST_QUEUE_AGAIN, /* the broker kept nothing, or lost all: compare all files
-                     with the ledger again */
+                     with the database again */
     POST_QUEUE_STOPPED, /* the next start posts the sealed post */
     POST_QUEUE_FAILED,  /* `why` says why */
     POST_QUEUE_USAGE    /* the set's URL is not one */

@@ -1,5 +1,8 @@
 /*
- * watch.c - publishes a directory's files as a set.
+ * watch.c - publishes a directory's files as a set: compares the directory with
+ * the database of what was posted, and posts the differences: files that are
+ * new or have other content, and, by a sweep through the database, files that
+ * are gone.
  *
  * Functions return false if the watch ends: it was stopped, the directory is
  * gone, or something failed.
@@ -20,9 +23,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/watch/directory_tree.h"
+#include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
-#include "client/watch/inside.h"
-#include "client/watch/looks.h"
+#include "client/watch/inotify.h"
+#include "client/watch/media_types.h"
+#include "client/watch/path_queue.h"
+#include "client/watch/post_queue.h"
+#include "client/watch/watch_db.h"
 
 /* Several events may belong together (a file written and renamed, a folder
  * unpacked): the watch looks after a quiet moment, but not much later. */
@@ -37,10 +45,34 @@
  * 16,384 events by default. */
 #define LOOKS_PER_HEARING 256
 
+struct watch {
+    struct watch_options options;
+    struct td_client *client;
+    int stop_fd; /* an eventfd, readable when the watch has to stop */
+    atomic_bool is_stopped;
+
+    struct directory_tree tree;
+    struct stat state; /* of the folder where the database is */
+    struct watch_db *database;
+    struct inotify *watches; /* NULL: is_once */
+    struct mediatypes *types;
+    struct filehasher *hasher;
+    struct file_digest hash;
+    struct path_queue dirty;
+    struct post_queue outbox;
+
+    bool needs_scan;  /* events were lost: look at all files */
+    bool is_gone;     /* the directory */
+    bool is_usage;    /* the caller's mistake */
+    uint64_t n_files; /* seen by this scan */
+    unsigned n_looks;
+    struct problem why;
+};
+
 /* Warnings */
 
-void
-watch_warn(struct watch *w, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+warn_user(struct watch *w, const char *format, ...)
 {
     struct problem why = {.text = ""};
     va_list args;
@@ -51,8 +83,10 @@ watch_warn(struct watch *w, const char *format, ...)
     w->options.on_warning(why.text, w->options.user);
 }
 
-bool
-watch_fail(struct watch *w, const char *format, ...)
+/* Ends the watch, as the two below; returns false. watch_trouble returns the
+ * first reason. */
+static bool __attribute__((format(printf, 2, 3)))
+fail_watch(struct watch *w, const char *format, ...)
 {
     va_list args;
 
@@ -63,14 +97,14 @@ watch_fail(struct watch *w, const char *format, ...)
     return false;
 }
 
-bool
-watch_ledger_failed(struct watch *w)
+static bool
+fail_database(struct watch *w)
 {
-    return watch_fail(w, "%s", watch_db_trouble(w->ledger));
+    return fail_watch(w, "%s", watch_db_trouble(w->database));
 }
 
-bool
-watch_gone(struct watch *w)
+static bool
+end_gone(struct watch *w)
 {
     w->is_gone = true;
     return false;
@@ -94,8 +128,8 @@ on_news(enum inotify_news news, const char *path, void *user)
 }
 
 /* Reads the kernel's events. False: the watch ends. */
-bool
-watch_hear(struct watch *w)
+static bool
+read_events(struct watch *w)
 {
     if (w->watches && !inotify_read(w->watches, &w->why))
         return false;
@@ -122,15 +156,15 @@ wait_hearing(unsigned ms, void *user)
     int64_t end = clock_steady_ms() + ms;
 
     directory_tree_rest(&w->tree);
-    while (watch_hear(w) && clock_steady_ms() < end)
+    while (read_events(w) && clock_steady_ms() < end)
         poll_news(w, end - clock_steady_ms());
-    return !watch_hear(w);
+    return !read_events(w);
 }
 
 static bool
 should_stop(void *user)
 {
-    return !watch_hear(user);
+    return !read_events(user);
 }
 
 /* Posting */
@@ -160,22 +194,389 @@ static bool
 flush_changes(struct watch *w)
 {
     if (post_queue_is_empty(&w->outbox))
-        return watch_db_save(w->ledger) || watch_ledger_failed(w);
+        return watch_db_save(w->database) || fail_database(w);
     if (w->outbox.n_deleted) {
-        if (!watch_hear(w))
+        if (!read_events(w))
             return false;
         if (!directory_tree_is_there(&w->tree))
-            return watch_gone(w);
+            return end_gone(w);
     }
     return post_queue_seal(&w->outbox) && deliver_posts(w);
 }
 
-bool
-watch_go_on(struct watch *w)
+/* After each look at a file: posts if that is due, and reads events now and
+ * then. */
+static bool
+go_on(struct watch *w)
 {
     if (post_queue_is_due(&w->outbox) && !flush_changes(w))
         return false;
-    return ++w->n_looks % LOOKS_PER_HEARING || watch_hear(w);
+    return ++w->n_looks % LOOKS_PER_HEARING || read_events(w);
+}
+
+/* A file */
+
+static bool
+report_change(struct watch *w, const char *change, const char *path,
+              const char *loc, const struct filemark *mark, const char *type)
+{
+    return post_queue_add(&w->outbox, change, path, loc, mark, type) &&
+           go_on(w);
+}
+
+/* Reports a deletion, unless the file was never posted. */
+static bool
+report_deleted(struct watch *w, const char *path)
+{
+    struct filemark mark;
+    char loc[FILE_URI_MAX + 1];
+    bool is_known;
+
+    if (!watch_db_file(w->database, path, &is_known, &mark))
+        return fail_database(w);
+    return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
+           report_change(w, "deleted", path, loc, NULL, NULL);
+}
+
+static bool
+report_content(struct watch *w, const char *path, const char *name,
+               bool is_known, const struct filemark *known)
+{
+    const struct filemark *mark = &w->hash.mark;
+    char loc[FILE_URI_MAX + 1];
+
+    /* Only touched: the content is the same. */
+    if (is_known && known->size == mark->size &&
+        !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
+        return watch_db_note(w->database, path, mark) ? go_on(w)
+                                                      : fail_database(w);
+
+    if (!file_uri_write(loc, w->options.base_uri, path)) {
+        warn_user(w,
+                  "\"%s\" is not published: its URI would not have %d to %d "
+                  "bytes",
+                  path, FILE_URI_MIN, FILE_URI_MAX);
+        return true;
+    }
+    return report_change(
+        w, is_known ? "updated" : "created", path, loc, mark,
+        mediatypes_of(w->types, name, w->hash.head, w->hash.head_size));
+}
+
+static bool
+look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
+             const struct stat *st)
+{
+    struct filemark known;
+    bool is_known;
+
+    w->n_files++;
+    if (!watch_db_file(w->database, path, &is_known, &known))
+        return fail_database(w);
+    if (is_known && filemark_is_of(&known, st))
+        return go_on(w);
+
+    switch (file_digest_read(w->hasher, dir_fd, name, &w->hash)) {
+    case FILE_DIGEST_READ:
+        return report_content(w, path, name, is_known, &known);
+    case FILE_DIGEST_WRITTEN:
+        /* An event follows its closing. */
+        if (!w->watches)
+            warn_user(w, "\"%s\" is being written; left for the next time",
+                      path);
+        return true;
+    case FILE_DIGEST_FAILED:
+        warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    case FILE_DIGEST_GONE: /* an event follows, or the sweep finds it */
+        return true;
+    case FILE_DIGEST_STOPPED:
+        break;
+    }
+    return false;
+}
+
+/* Folders */
+
+static bool
+is_excluded(const struct watch *w, const char *path)
+{
+    return file_uri_is_excluded(w->options.excludes, w->options.n_excludes,
+                                path);
+}
+
+/* Sets `*is_absent` if surely no published file has that path. */
+static bool
+is_absent(struct watch *w, const char *path, bool *is_absent)
+{
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    *is_absent = is_excluded(w, path);
+    if (*is_absent)
+        return true;
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
+        *is_absent = !S_ISREG(st.st_mode);
+        return true;
+    case DIRECTORY_TREE_ABSENT:
+        *is_absent = true;
+        return true;
+    case DIRECTORY_TREE_FAILED:
+        return true;
+    case DIRECTORY_TREE_GONE:
+        break;
+    }
+    return end_gone(w);
+}
+
+/* Reports the deletion of each posted file whose path begins with `prefix` and
+ * that is gone. */
+static bool
+sweep_deleted(struct watch *w, const char *prefix)
+{
+    char path[FILE_URI_PATH_MAX + 1] = "";
+    bool is_there;
+    bool is_gone;
+
+    for (;;) {
+        if (!watch_db_next(w->database, prefix, path, &is_there))
+            return fail_database(w);
+        if (!is_there)
+            return true;
+        if (!is_absent(w, path, &is_gone))
+            return false;
+        if (!(is_gone ? report_deleted(w, path) : go_on(w)))
+            return false;
+    }
+}
+
+/* Sweeps the files below a folder. */
+static bool
+sweep_below(struct watch *w, const char *path)
+{
+    char prefix[FILE_URI_PATH_MAX + 2];
+
+    snprintf(prefix, sizeof(prefix), "%s/", path);
+    return sweep_deleted(w, prefix);
+}
+
+/* Folders that the scan still has to read. */
+struct folders {
+    char **paths;
+    size_t n;
+    size_t room;
+};
+
+static bool
+push_folder(struct watch *w, struct folders *folders, const char *path)
+{
+    if (folders->n == folders->room) {
+        size_t room = folders->room ? 2 * folders->room : 64;
+        char **paths = realloc(folders->paths, room * sizeof(paths[0]));
+
+        if (!paths)
+            goto no_memory;
+        folders->paths = paths;
+        folders->room = room;
+    }
+    folders->paths[folders->n] = strdup(path);
+    if (folders->paths[folders->n]) {
+        folders->n++;
+        return true;
+    }
+
+no_memory:
+    return fail_watch(w, NO_MEMORY);
+}
+
+/* Looks at one name in a folder. */
+static bool
+look_at_name(struct watch *w, struct folders *folders, const char *folder,
+             const char *entry, bool with_files)
+{
+    char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    snprintf(path, sizeof(path), "%s%s%s", folder, folder[0] ? "/" : "", entry);
+    if (strlen(path) > FILE_URI_PATH_MAX) {
+        if (with_files)
+            warn_user(w, "\"%s\" is not published: its path is too long", path);
+        return true;
+    }
+    if (is_excluded(w, path))
+        return true;
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
+        if (S_ISDIR(st.st_mode))
+            return push_folder(w, folders, path);
+        return !with_files || !S_ISREG(st.st_mode) ||
+               look_at_file(w, path, dir_fd, name, &st);
+    case DIRECTORY_TREE_FAILED:
+        if (with_files)
+            warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
+        return true;
+    case DIRECTORY_TREE_ABSENT:
+        return true;
+    case DIRECTORY_TREE_GONE:
+        break;
+    }
+    return end_gone(w);
+}
+
+/* Opens a folder, and watches it before its names are read: later files cause
+ * events, the reading finds earlier ones. `*fd` -1: passed over. */
+static bool
+enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
+{
+    struct stat st;
+
+    switch (directory_tree_folder(&w->tree, path, fd)) {
+    case DIRECTORY_TREE_FOUND:
+        break;
+    case DIRECTORY_TREE_ABSENT:
+        return true;
+    case DIRECTORY_TREE_FAILED:
+        if (with_files)
+            warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    case DIRECTORY_TREE_GONE:
+        return end_gone(w);
+    }
+    if (!fstat(*fd, &st) && st.st_dev == w->state.st_dev &&
+        st.st_ino == w->state.st_ino) {
+        close(*fd); /* the state is never published */
+        *fd = -1;
+        return true;
+    }
+    if (!w->watches || inotify_add(w->watches, *fd, path, &w->why))
+        return true;
+    close(*fd);
+    *fd = -1;
+    return false;
+}
+
+static bool
+scan_folder(struct watch *w, struct folders *folders, const char *path,
+            bool with_files)
+{
+    struct directory_tree_names names;
+    bool is_good;
+    int fd;
+
+    if (!enter_folder(w, path, with_files, &fd))
+        return false;
+    if (fd < 0)
+        return true;
+    if (!directory_tree_names_read(&names, fd)) {
+        warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
+        return true;
+    }
+    is_good = read_events(w);
+    for (size_t i = 0; i < names.n && is_good; i++)
+        is_good = look_at_name(w, folders, path, names.names[i], with_files);
+    directory_tree_names_free(&names);
+    return is_good;
+}
+
+/* Reads all folders from `path` on. With `with_files`, looks at their files and
+ * reports posted ones that are gone. */
+static bool
+scan_folders(struct watch *w, const char *path, bool with_files)
+{
+    struct folders folders = {NULL};
+    bool is_good = push_folder(w, &folders, path);
+
+    directory_tree_rest(&w->tree);
+    while (is_good && folders.n) {
+        char *next = folders.paths[--folders.n];
+
+        is_good = scan_folder(w, &folders, next, with_files);
+        free(next);
+    }
+    while (folders.n)
+        free(folders.paths[--folders.n]);
+    free(folders.paths);
+    return is_good;
+}
+
+/* Looks at a path that had an event. */
+static bool
+look_at_path(struct watch *w, const char *path)
+{
+    struct stat st;
+    int dir_fd;
+    const char *name;
+
+    directory_tree_rest(&w->tree);
+    switch (directory_tree_look(&w->tree, path, &st, &dir_fd, &name)) {
+    case DIRECTORY_TREE_FOUND:
+        if (S_ISDIR(st.st_mode))
+            return report_deleted(w, path) && scan_folders(w, path, true) &&
+                   sweep_below(w, path);
+        if (S_ISREG(st.st_mode))
+            return look_at_file(w, path, dir_fd, name, &st) &&
+                   sweep_below(w, path);
+        return report_deleted(w, path) && sweep_below(w, path);
+    case DIRECTORY_TREE_ABSENT:
+        return report_deleted(w, path) && sweep_below(w, path);
+    case DIRECTORY_TREE_FAILED:
+        warn_user(w, "cannot look at \"%s\": %s", path, strerror(errno));
+        return true;
+    case DIRECTORY_TREE_GONE:
+        break;
+    }
+    return end_gone(w);
+}
+
+/* A mount point without its file system is an empty directory. Only checked at
+ * the start: later the directory is known to be the same. */
+static bool
+may_be_empty(struct watch *w)
+{
+    uint64_t n_posted;
+
+    if (w->n_files || w->options.allow_empty)
+        return true;
+    if (!watch_db_count(w->database, &n_posted))
+        return fail_database(w);
+    if (!n_posted)
+        return true;
+    if (!directory_tree_is_there(&w->tree))
+        return end_gone(w);
+    return fail_watch(
+        w,
+        "%s has no files, but %llu were posted: is a file system not "
+        "mounted? with --allow-empty they are posted as deleted",
+        w->options.dir, (unsigned long long)n_posted);
+}
+
+/* Looks at everything. At the start, a directory without files is a failure if
+ * some were posted, unless the options allow it. */
+static bool
+look_at_all(struct watch *w, bool is_start)
+{
+    w->needs_scan = false;
+    w->n_files = 0;
+    path_queue_clear(&w->dirty);
+    if (w->watches)
+        inotify_begin_round(w->watches);
+    if (!scan_folders(w, "", true) || (is_start && !may_be_empty(w)) ||
+        !sweep_deleted(w, ""))
+        return false;
+    if (w->watches)
+        inotify_end_round(w->watches);
+    return true;
+}
+
+/* Only watches all folders, so that later changes cause events. */
+static bool
+watch_folders(struct watch *w)
+{
+    return scan_folders(w, "", false);
 }
 
 /* Running */
@@ -184,14 +585,14 @@ watch_go_on(struct watch *w)
 static bool
 look_round(struct watch *w)
 {
-    if (!watch_hear(w))
+    if (!read_events(w))
         return false;
     if (!directory_tree_is_there(&w->tree))
-        return watch_gone(w);
+        return end_gone(w);
     directory_tree_rest(&w->tree);
-    if (watch_db_is_kept(w->ledger))
+    if (watch_db_is_kept(w->database))
         return true;
-    return watch_fail(w, "the state in %s was removed", w->options.state);
+    return fail_watch(w, "the state in %s was removed", w->options.state);
 }
 
 static bool
@@ -202,7 +603,7 @@ wait_for_news(struct watch *w)
     directory_tree_rest(&w->tree);
     if (poll_news(w, LOOK_ROUND_MS)) {
         end = clock_steady_ms() + SETTLE_MS;
-        while (watch_hear(w) && clock_steady_ms() < end &&
+        while (read_events(w) && clock_steady_ms() < end &&
                poll_news(w, QUIET_MS))
             ;
     }
@@ -215,12 +616,12 @@ look_at_next(struct watch *w, bool *is_quiet)
     char path[FILE_URI_PATH_MAX + 1];
 
     *is_quiet = false;
-    if (!watch_hear(w))
+    if (!read_events(w))
         return false;
     if (w->needs_scan)
-        return looks_at_all(w, false);
+        return look_at_all(w, false);
     if (path_queue_take(&w->dirty, path))
-        return looks_at(w, path);
+        return look_at_path(w, path);
     *is_quiet = true;
     return flush_changes(w);
 }
@@ -231,11 +632,11 @@ run_watch(struct watch *w)
     bool is_quiet = false;
 
     if (w->watches) {
-        if (!looks_at_folders(w))
+        if (!watch_folders(w))
             return false;
         w->options.on_ready(inotify_count(w->watches), w->options.user);
     }
-    if (!deliver_posts(w) || !looks_at_all(w, true))
+    if (!deliver_posts(w) || !look_at_all(w, true))
         return false;
     for (;;) {
         if (!look_at_next(w, &is_quiet))
@@ -257,18 +658,18 @@ open_state(struct watch *w)
     const char *state = w->options.state;
 
     if (mkdir(state, 0755) && errno != EEXIST) {
-        return watch_fail(w, "cannot make %s: %s", state, strerror(errno));
+        return fail_watch(w, "cannot make %s: %s", state, strerror(errno));
     }
     if (stat(state, &w->state)) {
-        return watch_fail(w, "cannot use %s: %s", state, strerror(errno));
+        return fail_watch(w, "cannot use %s: %s", state, strerror(errno));
     }
     if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino) {
         w->is_usage = true;
-        return watch_fail(w, "the state is a folder of its own, not %s", state);
+        return fail_watch(w, "the state is a folder of its own, not %s", state);
     }
-    w->ledger =
+    w->database =
         watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
-    return w->ledger != NULL;
+    return w->database != NULL;
 }
 
 static bool
@@ -277,7 +678,7 @@ add_headers(struct watch *w)
     for (size_t i = 0; i < w->options.n_headers; i++)
         if (td_header(w->client, w->options.set_url, w->options.headers[i])) {
             w->is_usage = true;
-            return watch_fail(w, "%s", td_problem(w->client));
+            return fail_watch(w, "%s", td_problem(w->client));
         }
     return true;
 }
@@ -291,7 +692,7 @@ open_all(struct watch *w)
         return false;
     if (fault) {
         w->is_usage = true;
-        return watch_fail(w, "the base URI %s", fault);
+        return fail_watch(w, "the base URI %s", fault);
     }
     if (!directory_tree_open(&w->tree, w->options.dir, &w->why) ||
         !open_state(w))
@@ -304,9 +705,9 @@ open_all(struct watch *w)
     w->hasher = filehasher_new(should_stop, w);
     w->types = mediatypes_open(MEDIATYPES_TABLE);
     if (!w->hasher || !w->types) {
-        return watch_fail(w, "no memory, or libmagic has no database");
+        return fail_watch(w, "no memory, or libmagic has no database");
     }
-    w->outbox.ledger = w->ledger;
+    w->outbox.database = w->database;
     return true;
 }
 
@@ -318,7 +719,7 @@ close_all(struct watch *w)
     mediatypes_close(w->types);
     filehasher_free(w->hasher);
     inotify_close(w->watches);
-    watch_db_close(w->ledger);
+    watch_db_close(w->database);
     directory_tree_close(&w->tree);
 }
 
@@ -371,7 +772,7 @@ watch_run(struct watch *watch)
     enum watch_end end = WATCH_GOOD;
 
     if (open_all(watch) && !run_watch(watch) && watch->is_gone)
-        watch_fail(watch,
+        fail_watch(watch,
                    "%s, or a file system in it, was removed, moved or "
                    "unmounted; nothing of that is posted",
                    watch->options.dir);

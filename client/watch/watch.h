@@ -4,9 +4,9 @@
  *     inotify --> dirty paths --> look at each --> outbox --> the broker
  *                     ^            |     ^           |
  *                     |            v     |           v
- *       all of them: at the start  disk against ledger (last posted state)
+ *       all of them: at the start  disk against database (last posted state)
  *
- * A change is a difference between the disk and the ledger; inotify only says
+ * A change is a difference between the disk and the database; inotify only says
  * where to look first. So lost or late events do no harm: after an overflow of
  * the queue, a crash, a month without a watch, the watch compares everything.
  * Memory is a path per folder, the names of one folder at a time, a post, and

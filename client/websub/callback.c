@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "client/websub/callback_inside.h"
+#include "client/websub/callback_server.h"
 #include "proto/number.h"
 #include "proto/websub.h"
 
@@ -66,30 +66,6 @@ const char *
 route_url(const struct route *route)
 {
     return route->url;
-}
-
-/* A proxy may have put a path before the token, or taken one away. Compares all
- * routes, and all bytes of each: the time does not depend on the tokens. */
-struct route *
-callback_route(const struct td_callback *callback, struct slice path)
-{
-    struct route *found = NULL;
-    const char *token;
-
-    if (path.size <= TOKEN_SIZE)
-        return NULL;
-    token = path.data + path.size - TOKEN_SIZE;
-    if (token[-1] != '/')
-        return NULL;
-    for (struct route *r = callback->routes; r; r = r->next) {
-        unsigned char difference = 0;
-
-        for (size_t i = 0; i < TOKEN_SIZE; i++)
-            difference |= (unsigned char)(r->token[i] ^ token[i]);
-        if (!difference)
-            found = r;
-    }
-    return found;
 }
 
 /* Listening */

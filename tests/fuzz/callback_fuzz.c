@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/websub/callback_inside.h"
+#include "client/websub/callback_server.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BODY_MAX 100

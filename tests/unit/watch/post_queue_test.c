@@ -80,9 +80,9 @@ set_stage(void **state)
         .on_warning = on_warning,
         .user = s,
     };
-    s->outbox.ledger =
+    s->outbox.database =
         watch_db_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
-    assert_non_null(s->outbox.ledger);
+    assert_non_null(s->outbox.database);
     return 0;
 }
 
@@ -92,7 +92,7 @@ clear_stage(void **state)
     struct stage *s = *state;
 
     post_queue_undo(&s->outbox);
-    watch_db_close(s->outbox.ledger);
+    watch_db_close(s->outbox.database);
     td_close(s->client);
     fake_broker_free(s->broker);
     tempdir_close(&s->dir);
@@ -104,10 +104,10 @@ clear_stage(void **state)
 static void
 begin_again(struct stage *s)
 {
-    watch_db_close(s->outbox.ledger);
-    s->outbox.ledger =
+    watch_db_close(s->outbox.database);
+    s->outbox.database =
         watch_db_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
-    assert_non_null(s->outbox.ledger);
+    assert_non_null(s->outbox.database);
     problem_clear(&s->why);
 }
 
@@ -149,7 +149,7 @@ has_post(struct stage *s)
     struct watch_db_post post;
     bool is_there;
 
-    assert_true(watch_db_unfinished(s->outbox.ledger, &post, &is_there));
+    assert_true(watch_db_unfinished(s->outbox.database, &post, &is_there));
     if (is_there)
         free(post.body);
     return is_there;

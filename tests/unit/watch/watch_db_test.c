@@ -24,7 +24,7 @@ open_ledger(void **state)
     return l;
 }
 
-/* Reopens the ledger as after a crash: uncommitted changes are lost. */
+/* Reopens the database as after a crash: uncommitted changes are lost. */
 static struct watch_db *
 crash(void **state, struct watch_db *l)
 {
@@ -154,7 +154,7 @@ TEST(neither_loses_nor_doubles_a_post)
     watch_db_close(l);
 }
 
-/* The ledger forgets a post that was refused as a whole: the watch finds its
+/* The database forgets a post that was refused as a whole: the watch finds its
  * changes again. */
 TEST(forgets_what_was_refused)
 {

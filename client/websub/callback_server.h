@@ -1,11 +1,11 @@
 /*
- * callback_inside.h - the server for hubs, as its two files see it.
+ * callback_server.h - the server for hubs, as its two files see it.
  *
  *     callback.c    routes, listening, its life
  *     peer.c      one connection: requests and their answers
  */
-#ifndef CLIENT_WEBSUB_CALLBACK_INSIDE_H
-#define CLIENT_WEBSUB_CALLBACK_INSIDE_H
+#ifndef CLIENT_WEBSUB_CALLBACK_SERVER_H
+#define CLIENT_WEBSUB_CALLBACK_SERVER_H
 
 #include "client/websub/callback.h"
 
@@ -39,10 +39,6 @@ struct td_callback {
     bool is_empty; /* no tenants */
     char url[ROUTE_URL_SIZE - TOKEN_SIZE - 1];
 };
-
-/* Returns the route that `path` ends with, or NULL. In callback.c. */
-struct route *callback_route(const struct td_callback *callback,
-                             struct slice path);
 
 /* Takes over `fd`, an accepted socket; closes it if there is no memory. */
 void peer_new(struct td_callback *callback, int fd);

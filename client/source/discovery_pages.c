@@ -1,10 +1,10 @@
 /*
- * discover_pages.c - judges the pages of a source, and follows their links.
+ * discovery_pages.c - judges the pages of a source, and follows their links.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/source/discover_inside.h"
+#include "client/source/discovery_state.h"
 #include "proto/link_header.h"
 #include "proto/page_links.h"
 #include "proto/uri.h"

@@ -1,11 +1,19 @@
 /*
- * history_inside.h - a history: history.c asks for its documents,
- * history_document.c takes them, history_search.c decides where to begin,
- * history_deliver.c hands over the new entries, history_retry.c asks again;
- * history_events.c and history_package.c read. Only these include it.
+ * history_state.h - a history while it reads, for this folder only:
+ *
+ *     history.c            the way through the states
+ *     history_document.c   takes a document that was read
+ *     history_search.c     decides where to begin
+ *     history_deliver.c    hands over the new entries
+ *     history_request.c    asks for documents
+ *     history_retry.c      asks again
+ *     history_events.c     takes links and entries of a document
+ *     history_state.c      what was read, and the ends
+ *
+ * Each calls only those below it.
  */
-#ifndef CLIENT_HISTORY_HISTORY_INSIDE_H
-#define CLIENT_HISTORY_HISTORY_INSIDE_H
+#ifndef CLIENT_HISTORY_HISTORY_STATE_H
+#define CLIENT_HISTORY_HISTORY_STATE_H
 
 #include "client/dumps/scratch_dir.h"
 #include "client/history/history.h"
@@ -65,6 +73,10 @@ struct history {
     history_entry_fn *on_entry;
     history_wait_fn *on_wait;
     history_end_fn *on_end;
+    /* history_end_document, which the request calls without knowing it */
+    void (*on_document)(struct history *h,
+                        const struct document_fetch_answer *answer,
+                        const struct problem *why);
     void *user;
     struct timer *timer;
     bool *is_freed; /* set by history_free from a callback */
@@ -125,6 +137,9 @@ bool history_fail(struct history *h, enum status rc, const char *format, ...)
 /* The same, if no more documents fit: STATUS_MEMORY, _TOO_LARGE. */
 bool history_overflows(struct history *h, enum status rc);
 
+/* Forgets the root of the document that was read last. */
+void history_clear_root(struct history *h);
+
 /* Forgets all documents. */
 void history_forget(struct history *h);
 
@@ -146,9 +161,6 @@ bool history_waits(struct history *h, const struct problem *why);
 /* Begins to read a document: the capability's, the last one of `older` that was
  * begun, the part `i`, the last of `pages`. False: the history is gone. */
 bool history_load(struct history *h, enum history_document document);
-
-/* The same for the manifest in a package. */
-bool history_load_package(struct history *h, const char *url);
 
 /* Takes links and entries of each document. */
 extern const struct document_events history_events;

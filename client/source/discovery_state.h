@@ -1,9 +1,14 @@
 /*
- * discover_inside.h - a discovery: discovery.c queues the pages to read,
- * discover_pages.c finds what they lead to. Only these two include it.
+ * discovery_state.h - a discovery while it reads, for this folder only:
+ *
+ *     discovery.c         reads one page after the other
+ *     discovery_pages.c   finds what a page leads to
+ *     discovery_queue.c   the pages to read, and the sets found
+ *
+ * Each calls only those below it.
  */
-#ifndef CLIENT_SOURCE_DISCOVER_INSIDE_H
-#define CLIENT_SOURCE_DISCOVER_INSIDE_H
+#ifndef CLIENT_SOURCE_DISCOVERY_STATE_H
+#define CLIENT_SOURCE_DISCOVERY_STATE_H
 
 #include "client/source/capabilities.h"
 #include "client/source/discovery.h"
@@ -89,6 +94,10 @@ struct page_request *discover_job(struct discovery *d, enum role role,
 void discover_later(struct discovery *d,
                     struct page_request *job); /* or NULL */
 void discover_next(struct discovery *d, struct page_request *job);
+
+/* Takes the next page from the queue; NULL: it is empty. */
+struct page_request *discover_pop(struct discovery *d);
+void page_request_free(struct page_request *request); /* NULL is allowed */
 
 /* True if the caller knows the set: it counts as found. */
 bool discover_knows(struct discovery *d, struct slice url);
