@@ -1,0 +1,68 @@
+#include "base/text_set.h"
+
+#include <stdlib.h>
+
+struct text {
+    struct map_node node;
+    size_t size;
+    char bytes[];
+};
+
+static struct text *
+find_text(const struct text_set *set, struct slice text, uint64_t hash)
+{
+    struct map_node *node = map_find(&set->map, hash);
+
+    for (; node; node = map_same(node)) {
+        struct text *t = map_entry(node, struct text, node);
+
+        if (slice_equal(text, (struct slice){t->bytes, t->size}))
+            return t;
+    }
+    return NULL;
+}
+
+enum status
+text_set_add(struct text_set *set, struct slice text, bool *is_new)
+{
+    uint64_t hash = map_hash(&set->map, text);
+    struct text *t;
+
+    *is_new = !find_text(set, text, hash);
+    if (!*is_new)
+        return STATUS_OK;
+    t = malloc(sizeof(*t) + text.size);
+    if (!t)
+        return STATUS_MEMORY;
+    t->size = text.size;
+    if (text.size > 0)
+        memcpy(t->bytes, text.data, text.size);
+    map_add(&set->map, &t->node, hash);
+    return STATUS_OK;
+}
+
+bool
+text_set_has(struct text_set *set, struct slice text)
+{
+    return find_text(set, text, map_hash(&set->map, text)) != NULL;
+}
+
+void
+text_set_remove(struct text_set *set, struct slice text)
+{
+    struct text *t = find_text(set, text, map_hash(&set->map, text));
+
+    if (t)
+        map_remove(&set->map, &t->node);
+    free(t);
+}
+
+void
+text_set_fini(struct text_set *set)
+{
+    struct map_node *node, *after;
+
+    map_foreach(node, after, &set->map)
+        free(map_entry(node, struct text, node));
+    map_fini(&set->map);
+}
