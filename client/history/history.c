@@ -17,7 +17,7 @@
 static void
 advance_position(struct history *h)
 {
-    int64_t until = h->head.until_us;
+    int64_t until = h->list.head.until_us;
 
     if (!h->now.is_time || until == DATETIME_NONE || until <= h->now.time_us)
         return;
@@ -48,7 +48,7 @@ read_part(struct history *h)
     if (h->i >= h->parts.n) {
         advance_position(h);
         history_end_well(h);
-    } else if (h->is_loaded && h->i + 1 == h->parts.n) {
+    } else if (h->list.is_loaded && h->i + 1 == h->parts.n) {
         h->state = HISTORY_TELL;
         timer_start(h->timer, 0);
     } else {
@@ -64,15 +64,15 @@ on_timer(void *user)
     /* Paused and resumed within a document: that goes on by itself. */
     if (h->is_paused || h->page || h->download || !history_is_due(h))
         return;
-    if (h->has_failed) {
-        h->has_failed = false;
+    if (h->retry.has_failed) {
+        h->retry.has_failed = false;
         history_rewind(h);
         history_load(h, h->document);
         return;
     }
     switch (h->state) {
     case HISTORY_TOP:
-        if (h->offered->change_list) {
+        if (h->plan.offered->change_list) {
             history_load(h, DOCUMENT_TOP);
             break;
         }
@@ -92,29 +92,23 @@ on_timer(void *user)
 
 struct history *
 history_start(struct td_client *client, const struct history_plan *plan,
-              history_entry_fn *on_each, history_end_fn *on_over, void *user)
+              history_entry_fn *on_entry, history_end_fn *on_end, void *user)
 {
     struct history *h = calloc(1, sizeof(*h));
 
     if (!h)
         return NULL;
     h->client = client;
-    h->offered = plan->offered;
-    h->etag = plan->etag;
-    h->is_closed = plan->is_closed;
-    h->silence_s = plan->silence_s;
+    h->plan = *plan;
     h->now = plan->after;
-    h->on_entry = on_each;
-    h->on_wait = plan->on_wait;
-    h->on_end = on_over;
-    h->on_document = history_end_document;
-    h->pause_ms = PAUSE_FIRST;
+    h->on_entry = on_entry;
+    h->on_end = on_end;
+    h->retry.pause_ms = PAUSE_FIRST;
     h->user = user;
-    list_entries_init(&h->kept);
+    list_entries_init(&h->list.kept);
     history_clear_root(h);
-    h->head.from_us = h->head.until_us = DATETIME_NONE;
+    h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;
     h->scratch = SCRATCH_NONE;
-    h->scratch_path = plan->scratch;
     h->timer = timer_new(client->loop, on_timer, h);
     if (!h->timer) {
         history_free(h);

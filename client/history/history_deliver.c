@@ -49,18 +49,20 @@ was_met_elsewhere(struct history *h, const struct list_entries_entry *k,
 {
     struct met met = {mark, h->i, k->page};
 
-    if (h->n_met == 0)
-        h->is_met_mixed = false;
-    else if (h->met[0].part != met.part || h->met[0].page != met.page)
-        h->is_met_mixed = true;
-    for (size_t i = 0; h->is_met_mixed && i < h->n_met; i++)
-        if (h->met[i].hash == met.hash &&
-            (h->met[i].part != met.part || h->met[i].page != met.page))
+    if (h->moment.n_met == 0)
+        h->moment.is_mixed = false;
+    else if (h->moment.met[0].part != met.part ||
+             h->moment.met[0].page != met.page)
+        h->moment.is_mixed = true;
+    for (size_t i = 0; h->moment.is_mixed && i < h->moment.n_met; i++)
+        if (h->moment.met[i].hash == met.hash &&
+            (h->moment.met[i].part != met.part ||
+             h->moment.met[i].page != met.page))
             return true;
-    if (!h->met)
-        h->met = malloc(MET_MAX * sizeof(*h->met));
-    if (h->met && h->n_met < MET_MAX)
-        h->met[h->n_met++] = met;
+    if (!h->moment.met)
+        h->moment.met = malloc(MET_MAX * sizeof(*h->moment.met));
+    if (h->moment.met && h->moment.n_met < MET_MAX)
+        h->moment.met[h->moment.n_met++] = met;
     return false;
 }
 
@@ -75,14 +77,14 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
     if (k->when_us > h->now.time_us) {
         h->now.time_us = k->when_us;
         h->now.n_at = 0;
-        h->n_at = 0;
-        h->n_met = 0;
+        h->moment.n = 0;
+        h->moment.n_met = 0;
     }
     if (was_met_elsewhere(h, k, mark))
         return false;
-    if (++h->n_at <= h->now.n_at)
+    if (++h->moment.n <= h->now.n_at)
         return false;
-    h->now.n_at = h->n_at;
+    h->now.n_at = h->moment.n;
     h->now.mark = mark;
     return true;
 }
@@ -93,13 +95,13 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
 static uint64_t
 find_mark(struct history *h, bool *is_there)
 {
-    size_t n_met = h->n_met;
-    uint64_t n = h->n_at;
+    size_t n_met = h->moment.n_met;
+    uint64_t n = h->moment.n;
     uint64_t found = 0;
 
     *is_there = false;
-    for (size_t i = 0; i < h->kept.n; i++) {
-        const struct list_entries_entry *k = &h->kept.entries[i];
+    for (size_t i = 0; i < h->list.kept.n; i++) {
+        const struct list_entries_entry *k = &h->list.kept.entries[i];
         uint64_t mark;
 
         if (k->when_us != h->now.time_us)
@@ -114,7 +116,7 @@ find_mark(struct history *h, bool *is_there)
         if (n <= h->now.n_at)
             found = n;
     }
-    h->n_met = n_met;
+    h->moment.n_met = n_met;
     return found;
 }
 
@@ -130,9 +132,9 @@ static bool
 begin_list(struct history *h)
 {
     const struct history_part *part = &h->parts.all[h->i];
-    bool is_window = h->head.from_us == DATETIME_NONE &&
+    bool is_window = h->list.head.from_us == DATETIME_NONE &&
                      part->from_us == h->now.time_us &&
-                     h->kept.first_us == h->now.time_us;
+                     h->list.kept.first_us == h->now.time_us;
     bool is_there;
     uint64_t found;
 
@@ -143,7 +145,7 @@ begin_list(struct history *h)
         h->now.n_at = found;
         return true;
     }
-    if (h->n_at > 0 || h->i + 1 < h->parts.n) /* another list may have it */
+    if (h->moment.n > 0 || h->i + 1 < h->parts.n) /* another list may have it */
         return true;
     if (is_window && !is_there)
         return history_fail(h, STATUS_GONE,
@@ -156,7 +158,7 @@ begin_list(struct history *h)
 static bool
 is_numbered(const struct history *h)
 {
-    return h->head.has_td_range && h->head.td.epoch[0];
+    return h->list.head.has_td_range && h->list.head.td.epoch[0];
 }
 
 /* Moves the place to a seq: a log with seqs has no other places. */
@@ -164,7 +166,7 @@ static void
 stand_at(struct history *h, uint64_t seq)
 {
     h->now.is_time = false;
-    memcpy(h->now.at.epoch, h->head.td.epoch, sizeof(h->now.at.epoch));
+    memcpy(h->now.at.epoch, h->list.head.td.epoch, sizeof(h->now.at.epoch));
     h->now.at.seq = seq;
 }
 
@@ -197,7 +199,7 @@ takes_entry(struct history *h, const struct list_entries_entry *k)
 static bool
 closes_list(struct history *h)
 {
-    uint64_t last = h->head.td.last;
+    uint64_t last = h->list.head.td.last;
 
     if (!is_numbered(h))
         return true;
@@ -212,7 +214,7 @@ closes_list(struct history *h)
             h, STATUS_MALFORMED, "%s: it ends with entry %llu, not with %llu",
             h->parts.all[h->i].url, (unsigned long long)h->now.at.seq,
             (unsigned long long)last);
-    if (h->now.at.seq > last && h->i + 1 == h->parts.n && !h->next) {
+    if (h->now.at.seq > last && h->i + 1 == h->parts.n && !h->list.next) {
         uint64_t seq = h->now.at.seq;
 
         stand_at(h, last);
@@ -231,15 +233,15 @@ next_part(struct history *h)
 
     if (!closes_list(h))
         return;
-    if (is_numbered(h) && h->next && h->i + 1 == h->parts.n)
-        rc = history_parts_add(&h->parts, slice_of(h->next), DATETIME_NONE,
+    if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
+        rc = history_parts_add(&h->parts, slice_of(h->list.next), DATETIME_NONE,
                                DATETIME_NONE);
     if (rc) {
         history_overflows(h, rc);
         return;
     }
     h->i++;
-    h->is_loaded = false;
+    h->list.is_loaded = false;
     h->state = HISTORY_READ;
     timer_start(h->timer, 0);
 }
@@ -249,10 +251,11 @@ history_tell(struct history *h)
 {
     bool is_freed = false;
 
-    if (h->i_kept == 0 && !begin_list(h))
+    if (h->list.i_kept == 0 && !begin_list(h))
         return;
-    for (size_t n = 0; n < TURN && h->i_kept < h->kept.n; n++) {
-        const struct list_entries_entry *k = &h->kept.entries[h->i_kept++];
+    for (size_t n = 0; n < TURN && h->list.i_kept < h->list.kept.n; n++) {
+        const struct list_entries_entry *k =
+            &h->list.kept.entries[h->list.i_kept++];
         int taken = takes_entry(h, k);
         bool goes_on;
 
@@ -271,7 +274,7 @@ history_tell(struct history *h)
         if (h->is_paused)
             return;
     }
-    if (h->i_kept < h->kept.n)
+    if (h->list.i_kept < h->list.kept.n)
         timer_start(h->timer, 0);
     else
         next_part(h);

@@ -1,15 +1,318 @@
 /*
- * history_document.c - takes a document that has come, or its failure.
+ * history_document.c - asks for documents, and takes one that has come, or its
+ * failure.
  *
  *     an index at the top, its pages --> parts --> HISTORY_SEARCH
  *     a list, its pages -----------> kept -------> HISTORY_TELL
  *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
+#include <string.h>
+
+#include "client/dumps/download.h"
+#include "client/dumps/package.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
 #include "proto/link_header.h"
 #include "proto/uri.h"
+
+/* Entries and links */
+
+static enum status
+keep_text(char **to, struct slice text)
+{
+    if (!*to)
+        *to = slice_dup(text);
+    return *to ? STATUS_OK : STATUS_MEMORY;
+}
+
+static enum status
+on_link(const struct document_link *link, void *user)
+{
+    struct history *h = user;
+
+    if (slice_is(link->rel, "next"))
+        return keep_text(&h->root.next, link->href);
+    if (slice_is(link->rel, "prev"))
+        return keep_text(&h->root.prev, link->href);
+    if (slice_is(link->rel, "index"))
+        return keep_text(&h->root.index, link->href);
+    if (slice_is(link->rel, "archives"))
+        return keep_text(&h->root.archives, link->href);
+    return STATUS_OK;
+}
+
+/* True if the entry names a list, in any document. */
+static bool
+names_a_list(const struct document_entry *e, const struct document_head *head)
+{
+    if (e->has_kind)
+        return false;
+    return head->is_index || e->from_us != DATETIME_NONE ||
+           e->until_us != DATETIME_NONE ||
+           slice_is(e->capability, "changelist") ||
+           slice_is(e->capability, "changelist-archive");
+}
+
+/* Adds a package, or its manifest if that has an address of its own. */
+static enum status
+take_package(struct history *h, const struct document_entry *e)
+{
+    size_t n = h->found.n;
+    struct slice url = e->change.loc;
+    bool is_package = true;
+    enum status rc;
+
+    for (size_t i = 0; i < e->n_links && is_package; i++)
+        if (slice_is(e->links[i].rel, "contents")) {
+            url = e->links[i].href;
+            is_package = false;
+        }
+    rc = history_parts_add(&h->found, url, e->from_us, e->until_us);
+    if (!rc && h->found.n > n)
+        h->found.all[n].is_package = is_package;
+    return rc;
+}
+
+/* Adds an entry of an archive, index or dump: a list, a package, or another
+ * document of the same kind. */
+static enum status
+take_part(struct history *h, const struct document_entry *e,
+          const struct document_head *head)
+{
+    enum capability c =
+        head->has_capability ? head->capability : CAP_CHANGELIST;
+    bool leads_on = slice_is(e->capability, "changelist-archive") ||
+                    slice_is(e->capability, "changedump") ||
+                    c == CAP_CHANGEDUMP_ARCHIVE;
+
+    if (h->document == DOCUMENT_OLDER && head->is_index)
+        leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
+    if (leads_on)
+        return history_parts_add(&h->older.documents, e->change.loc,
+                                 DATETIME_NONE, DATETIME_NONE);
+    if (c == CAP_CHANGEDUMP)
+        return take_package(h, e);
+    return history_parts_add(&h->found, e->change.loc, e->from_us, e->until_us);
+}
+
+static enum status
+on_entry(const struct document_entry *e, const struct document_head *head,
+         void *user)
+{
+    struct history *h = user;
+
+    /* The archive turns out to be a list. */
+    if (h->document == DOCUMENT_OLDER && e->has_kind && !head->is_index) {
+        const char *url = h->older.documents.all[h->older.i - 1].url;
+        enum status rc = history_parts_add(&h->found, slice_of(url),
+                                           head->from_us, head->until_us);
+
+        return rc ? rc : STATUS_STOPPED;
+    }
+    if (!h->root.is_known)
+        h->root.is_index =
+            h->document == DOCUMENT_OLDER || names_a_list(e, head);
+    h->root.is_known = true;
+    if (h->root.is_index)
+        return h->document == DOCUMENT_PART ||
+                       (h->document == DOCUMENT_PAGE && h->parts.n > 0)
+                   ? STATUS_STOPPED
+                   : take_part(h, e, head);
+    if (h->document == DOCUMENT_PROBE) {
+        if (head->from_us != DATETIME_NONE || head->has_td_range)
+            return STATUS_STOPPED; /* the root says where it begins */
+        if (e->when_us != DATETIME_NONE && (h->root.first_us == DATETIME_NONE ||
+                                            e->when_us < h->root.first_us))
+            h->root.first_us = e->when_us;
+        return STATUS_OK;
+    }
+    return list_entries_add(&h->list.kept, e, &h->now);
+}
+
+static const struct document_events history_events = {on_link, on_entry};
+
+/*
+ * Asks for a document: a list, an index, or the manifest in a package of a
+ * Change Dump, which has the same entries as a Change List (R-199).
+ *
+ * Many dumps name the manifest's address (R-185); their packages are not
+ * needed. Others are downloaded into the scratch directory, read, and removed.
+ */
+
+static void end_document(struct history *h,
+                         const struct document_fetch_answer *answer,
+                         const struct problem *why);
+
+#define PACKAGE "history.zip"
+
+/* STATUS_STOPPED: an entry needed no more. */
+static enum status
+read_manifest(struct history *h, const char *url, struct document *document,
+              struct problem *why)
+{
+    struct package *package = NULL;
+    struct slice piece = {"", 0};
+    enum status failed = package_open(&package, h->scratch.fd, PACKAGE, why);
+    enum status rc = STATUS_OK;
+
+    while (!failed && !rc) {
+        failed = package_manifest(package, &piece, why);
+        if (!failed && piece.size == 0)
+            break;
+        if (!failed)
+            rc = document_feed(document, piece, why);
+    }
+    if (!failed && !rc)
+        rc = document_end(document, why);
+    package_close(package);
+    if (failed)
+        return problem_prefix(why, failed, "%.300s: ", url);
+    if (rc == STATUS_MEMORY)
+        return problem_memory(why);
+    if (!rc || rc == STATUS_STOPPED)
+        return rc;
+    if (!why->text[0])
+        problem_set(why, "more than is kept");
+    return problem_prefix(why, STATUS_MALFORMED,
+                          "the manifest of %.300s: ", url);
+}
+
+static void
+read_package(struct history *h, const char *url)
+{
+    struct document *document = document_new(url, &history_events, h);
+    struct document_fetch_answer answer = {
+        .url = url, .type = "", .etag = "", .link = "", .is_document = true};
+    struct problem why = {.text = ""};
+
+    if (!document)
+        problem_memory(&why);
+    else if (read_manifest(h, url, document, &why) == STATUS_STOPPED)
+        problem_clear(&why);
+    answer.head = document ? document_head(document) : NULL;
+    download_forget(h->scratch.fd, PACKAGE);
+    end_document(h, &answer, &why);
+    document_free(document);
+}
+
+static void
+on_downloaded(const struct problem *because,
+              const struct download_answer *answer, void *user)
+{
+    struct history *h = user;
+    struct problem why = *because;
+
+    h->download = NULL;
+    if (!why.rc) {
+        read_package(h, answer->url);
+        return;
+    }
+    if (why.rc == STATUS_GONE)
+        why.rc = STATUS_REFUSED;
+    end_document(h, NULL, &why);
+}
+
+static bool
+load_package(struct history *h, const char *url)
+{
+    struct download_request request = {
+        .url = url,
+        .file = PACKAGE,
+        .length = LENGTH_NONE,
+        .max_bytes = h->client->room.limits.max_total_bytes,
+        .begins = "PK",
+    };
+    struct problem why = {.text = ""};
+
+    if (!h->plan.scratch)
+        return history_fail(h, STATUS_GONE,
+                            "there is no directory for the package %.300s",
+                            url);
+    if (h->scratch.fd < 0 && scratch_open(&h->scratch, h->plan.scratch, &why))
+        return history_fail(h, STATUS_IO, "%s", why.text);
+    request.dir_fd = h->scratch.fd;
+    h->download = download_start(h->client, &request, on_downloaded, h);
+    return h->download || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+}
+
+static void
+on_page(const struct document_fetch_answer *answer, const struct problem *why,
+        void *user)
+{
+    struct history *h = user;
+
+    h->page = NULL;
+    end_document(h, answer, why);
+}
+
+static const char *
+url_of(const struct history *h)
+{
+    switch (h->document) {
+    case DOCUMENT_TOP:
+        return h->plan.offered->change_list;
+    case DOCUMENT_OLDER:
+        return h->older.documents.all[h->older.i - 1].url;
+    case DOCUMENT_PAGE:
+        return h->list.pages.all[h->list.pages.n - 1].url;
+    case DOCUMENT_PROBE:
+    case DOCUMENT_PART:
+        break;
+    }
+    return h->parts.all[h->i].url;
+}
+
+/* Forgets the previous list before another one is read. */
+static void
+clear_list(struct history *h)
+{
+    list_entries_fini(&h->list.kept);
+    history_parts_fini(&h->list.pages);
+    free(h->list.next);
+    h->list.next = NULL;
+    h->list.is_loaded = false;
+    h->list.i_kept = 0;
+}
+
+/* The ETag of the last time, if this may be the same list; else NULL. */
+static const char *
+etag_of(const struct history *h, enum history_document document)
+{
+    char tag[256];
+    size_t size;
+
+    if (!h->plan.etag ||
+        (document != DOCUMENT_TOP &&
+         (document != DOCUMENT_PART || h->state != HISTORY_SEARCH)))
+        return NULL;
+    history_tag(tag, h, "");
+    size = strlen(tag);
+    return strncmp(*h->plan.etag, tag, size) ? NULL : *h->plan.etag + size;
+}
+
+bool
+history_load(struct history *h, enum history_document document)
+{
+    struct document_fetch_request request;
+
+    h->document = document;
+    history_clear_root(h);
+    if (document == DOCUMENT_TOP || document == DOCUMENT_PART)
+        clear_list(h);
+    history_mark(h);
+    request = (struct document_fetch_request){.url = url_of(h),
+                                              .etag = etag_of(h, document),
+                                              .silence_s = h->plan.silence_s};
+    if ((document == DOCUMENT_PART || document == DOCUMENT_PROBE) &&
+        h->parts.all[h->i].is_package)
+        return load_package(h, request.url);
+    h->page =
+        document_fetch_start(h->client, &request, &history_events, on_page, h);
+    return h->page || history_fail(h, STATUS_MEMORY, NO_MEMORY);
+}
+
+/* The documents that have come */
 
 /* Pages of one list, or of an index. */
 #define PAGES_MAX 10000
@@ -35,7 +338,7 @@ note_next(struct history *h, const struct document_fetch_answer *answer)
 static const char *
 first_page(const struct history *h)
 {
-    return h->parts.n ? h->parts.all[h->i].url : h->offered->change_list;
+    return h->parts.n ? h->parts.all[h->i].url : h->plan.offered->change_list;
 }
 
 static bool
@@ -52,19 +355,19 @@ fail_reading(struct history *h, enum status rc)
 static bool
 reads_next_page(struct history *h)
 {
-    size_t n = h->pages.n;
+    size_t n = h->list.pages.n;
     enum status rc;
 
     if (!h->root.next || !strcmp(h->root.next, first_page(h)))
         return false;
-    rc = history_parts_add(&h->pages, slice_of(h->root.next), 0, 0);
-    if (rc || h->pages.n > PAGES_MAX) {
+    rc = history_parts_add(&h->list.pages, slice_of(h->root.next), 0, 0);
+    if (rc || h->list.pages.n > PAGES_MAX) {
         fail_reading(h, rc);
         return true;
     }
-    if (h->pages.n == n)
+    if (h->list.pages.n == n)
         return false; /* a circle of pages */
-    h->kept.page++;
+    h->list.kept.page++;
     history_load(h, DOCUMENT_PAGE);
     return true;
 }
@@ -101,10 +404,10 @@ static bool
 has_moved_on(const struct history *h)
 {
     const struct history_part *part = &h->parts.all[h->i];
-    const struct document_head *head = &h->head;
+    const struct document_head *head = &h->list.head;
     bool is_open = part->until_us == DATETIME_NONE;
     int64_t was = part->is_probed ? part->begin_us : part->from_us;
-    int64_t is = part->is_probed || is_open ? h->begin_us : head->from_us;
+    int64_t is = part->is_probed || is_open ? h->list.begin_us : head->from_us;
 
     /* The search chose it only if the index alone put its begin at the place.
      */
@@ -123,39 +426,55 @@ has_moved_on(const struct history *h)
 static bool
 finish_list(struct history *h)
 {
-    list_entries_finish(&h->kept, h->begin_us);
-    if (h->begin_us == DATETIME_NONE)
-        h->begin_us = h->kept.first_us;
+    list_entries_finish(&h->list.kept, h->list.begin_us);
+    if (h->list.begin_us == DATETIME_NONE)
+        h->list.begin_us = h->list.kept.first_us;
     if (has_moved_on(h) && history_again(h))
         return false;
-    h->is_loaded = h->i + 1 == h->parts.n;
-    h->next = h->root.next;
+    h->list.is_loaded = h->i + 1 == h->parts.n;
+    h->list.next = h->root.next;
     h->root.next = NULL;
-    return note_part(h, &h->head, h->begin_us);
+    return note_part(h, &h->list.head, h->list.begin_us);
+}
+
+bool
+history_take_older(struct history *h)
+{
+    size_t n = 0;
+    enum status rc;
+
+    history_parts_sort(&h->found);
+    rc = history_parts_prepend(&h->parts, &h->found, &n);
+    if (rc)
+        return history_overflows(h, rc);
+    h->i = n;
+    h->search.candidate += n;
+    h->older.has_parts |= h->document == DOCUMENT_OLDER && n > 0;
+    return true;
 }
 
 static void
 end_list(struct history *h, const struct document_fetch_answer *answer)
 {
     if (h->document != DOCUMENT_PAGE) {
-        h->head = *answer->head;
-        h->begin_us = h->head.from_us;
-        history_tag(h->seen_etag, h, answer->etag);
+        h->list.head = *answer->head;
+        h->list.begin_us = h->list.head.from_us;
+        history_tag(h->list.etag, h, answer->etag);
         if (!answer->etag[0] || h->i + 1 < h->parts.n || h->is_top_closed)
-            h->seen_etag[0] = '\0';
+            h->list.etag[0] = '\0';
     } else {
-        h->seen_etag[0] = '\0'; /* an ETag covers one page */
+        h->list.etag[0] = '\0'; /* an ETag covers one page */
         if (answer->head->from_us != DATETIME_NONE &&
-            answer->head->from_us < h->begin_us)
-            h->begin_us = answer->head->from_us;
+            answer->head->from_us < h->list.begin_us)
+            h->list.begin_us = answer->head->from_us;
     }
     note_next(h, answer);
     /* Lists with seqs are parts of their own. */
-    if ((!h->head.has_td_range && reads_next_page(h)) || !finish_list(h))
+    if ((!h->list.head.has_td_range && reads_next_page(h)) || !finish_list(h))
         return;
     if (h->state == HISTORY_TOP) {
         h->state = HISTORY_SEARCH;
-        h->has_looked = true;
+        h->search.has_looked = true;
     }
     if (h->state == HISTORY_SEARCH)
         h->i = h->parts.n;
@@ -167,12 +486,12 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
 static void
 take_links(struct history *h)
 {
-    if (!h->index) {
-        h->index = h->root.index;
+    if (!h->older.index) {
+        h->older.index = h->root.index;
         h->root.index = NULL;
     }
-    if (!h->archives) {
-        h->archives = h->root.archives;
+    if (!h->older.archives) {
+        h->older.archives = h->root.archives;
         h->root.archives = NULL;
     }
 }
@@ -202,7 +521,7 @@ end_top(struct history *h, const struct document_fetch_answer *answer)
         return;
     }
     h->is_top_closed = answer->head->until_us != DATETIME_NONE;
-    rc = history_parts_add(&h->parts, slice_of(h->offered->change_list),
+    rc = history_parts_add(&h->parts, slice_of(h->plan.offered->change_list),
                            DATETIME_NONE, DATETIME_NONE);
     if (rc)
         history_fail(h, STATUS_MEMORY, NO_MEMORY);
@@ -248,7 +567,7 @@ end_probe(struct history *h, const struct document_fetch_answer *answer)
 static void
 end_older(struct history *h)
 {
-    if (h->i_older < h->older.n || history_take_older(h))
+    if (h->older.i < h->older.documents.n || history_take_older(h))
         timer_start(h->timer, 0);
 }
 
@@ -269,16 +588,15 @@ end_failed(struct history *h, const struct problem *why)
         history_fail(h, STATUS_GONE, "%s", why->text);
 }
 
-void
-history_end_document(struct history *h,
-                     const struct document_fetch_answer *answer,
-                     const struct problem *why)
+static void
+end_document(struct history *h, const struct document_fetch_answer *answer,
+             const struct problem *why)
 {
     if (why->rc) {
         end_failed(h, why);
         return;
     }
-    h->pause_ms = PAUSE_FIRST;
+    h->retry.pause_ms = PAUSE_FIRST;
     if (answer->is_unchanged) {
         history_end_well(h);
         return;

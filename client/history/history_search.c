@@ -13,22 +13,6 @@
 
 #include "client/history/history_state.h"
 
-bool
-history_take_older(struct history *h)
-{
-    size_t n = 0;
-    enum status rc;
-
-    history_parts_sort(&h->found);
-    rc = history_parts_prepend(&h->parts, &h->found, &n);
-    if (rc)
-        return history_overflows(h, rc);
-    h->i = n;
-    h->candidate += n;
-    h->has_older |= h->document == DOCUMENT_OLDER && n > 0;
-    return true;
-}
-
 static void
 read_from(struct history *h, size_t i)
 {
@@ -40,7 +24,7 @@ read_from(struct history *h, size_t i)
 static void
 read_older(struct history *h)
 {
-    h->i_older++;
+    h->older.i++;
     history_load(h, DOCUMENT_OLDER);
 }
 
@@ -48,13 +32,13 @@ read_older(struct history *h)
 static bool
 is_older(struct history *h, const char *url)
 {
-    size_t n = h->older.n;
+    size_t n = h->older.documents.n;
     enum status rc = STATUS_OK;
 
     if (url)
-        rc = history_parts_add(&h->older, slice_of(url), DATETIME_NONE,
-                               DATETIME_NONE);
-    return !rc && h->older.n > n;
+        rc = history_parts_add(&h->older.documents, slice_of(url),
+                               DATETIME_NONE, DATETIME_NONE);
+    return !rc && h->older.documents.n > n;
 }
 
 /* All known parts begin after the place. */
@@ -66,7 +50,7 @@ tell_gone(struct history *h)
 
     /* Lists that left the index may not be in the archive yet; but if the
      * archive names other lists, it would be these that reach back. */
-    if (h->older.n > 0 && !h->has_older && history_again(h))
+    if (h->older.documents.n > 0 && !h->older.has_parts && history_again(h))
         return;
     if (from != DATETIME_NONE)
         datetime_write(time, from);
@@ -89,13 +73,13 @@ look_further(struct history *h)
     struct history_part *first = h->parts.n ? &h->parts.all[0] : NULL;
     enum status rc;
 
-    if (h->i_older < h->older.n) {
+    if (h->older.i < h->older.documents.n) {
         read_older(h);
-    } else if (is_older(h, h->index) ||
-               is_older(h, h->offered->change_list_archive) ||
-               is_older(h, h->archives) ||
-               is_older(h, h->offered->change_dump) ||
-               is_older(h, h->offered->change_dump_archive)) {
+    } else if (is_older(h, h->older.index) ||
+               is_older(h, h->plan.offered->change_list_archive) ||
+               is_older(h, h->older.archives) ||
+               is_older(h, h->plan.offered->change_dump) ||
+               is_older(h, h->plan.offered->change_dump_archive)) {
         read_older(h);
     } else if (first && !first->is_probed) {
         h->i = 0;
@@ -158,8 +142,8 @@ search_time(struct history *h, const struct history_part *part)
     if (part->from_us == DATETIME_NONE || part->from_us > h->now.time_us)
         return false;
     if (part->from_us == h->now.time_us) {
-        h->has_candidate = true;
-        h->candidate = h->i;
+        h->search.has_candidate = true;
+        h->search.candidate = h->i;
         if (h->i > 0 && (h->parts.all[h->i - 1].until_us == DATETIME_NONE ||
                          h->parts.all[h->i - 1].until_us >= h->now.time_us))
             return false;
@@ -172,8 +156,8 @@ search_time(struct history *h, const struct history_part *part)
 static bool
 is_empty(const struct history *h)
 {
-    return h->now.is_time && h->is_loaded && h->parts.n == 1 &&
-           h->kept.n_seen == 0 && h->head.from_us == DATETIME_NONE;
+    return h->now.is_time && h->list.is_loaded && h->parts.n == 1 &&
+           h->list.kept.n_seen == 0 && h->list.head.from_us == DATETIME_NONE;
 }
 
 void
@@ -182,14 +166,15 @@ history_search(struct history *h)
     const struct history_part *part;
 
     /* If the newest list has not changed, a 304 ends the search. */
-    if (!h->has_looked && h->parts.n > 0 && h->etag && (*h->etag)[0]) {
+    if (!h->search.has_looked && h->parts.n > 0 && h->plan.etag &&
+        (*h->plan.etag)[0]) {
         char tag[256];
         size_t size;
 
-        h->has_looked = true;
+        h->search.has_looked = true;
         history_tag(tag, h, "");
         size = strlen(tag);
-        if (!h->is_loaded && !strncmp(*h->etag, tag, size)) {
+        if (!h->list.is_loaded && !strncmp(*h->plan.etag, tag, size)) {
             h->i = h->parts.n - 1;
             history_load(h, DOCUMENT_PART);
             return;
@@ -206,8 +191,8 @@ history_search(struct history *h)
         if (h->now.is_time ? search_time(h, part) : search_seq(h, part))
             return;
     }
-    if (h->has_candidate || is_empty(h))
-        read_from(h, h->candidate);
+    if (h->search.has_candidate || is_empty(h))
+        read_from(h, h->search.candidate);
     else
         look_further(h);
 }

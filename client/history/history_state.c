@@ -1,5 +1,5 @@
 /*
- * history_state.c - what a history has read, and its ends.
+ * history_state.c - what a history has read; its further attempts; its ends.
  */
 #include "client/history/history_state.h"
 
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/dumps/download.h"
+#include "client/lib/pause.h"
 
 void
 history_clear_root(struct history *h)
@@ -26,24 +28,25 @@ static void
 forget_documents(struct history *h)
 {
     history_parts_fini(&h->parts);
-    history_parts_fini(&h->older);
+    history_parts_fini(&h->older.documents);
     history_parts_fini(&h->found);
-    history_parts_fini(&h->pages);
-    free(h->index);
-    free(h->archives);
-    free(h->next);
-    h->index = h->archives = h->next = NULL;
+    history_parts_fini(&h->list.pages);
+    free(h->older.index);
+    free(h->older.archives);
+    free(h->list.next);
+    h->older.index = h->older.archives = h->list.next = NULL;
 }
 
-void
+/* Forgets all documents. */
+static void
 history_forget(struct history *h)
 {
     forget_documents(h);
-    h->i = h->i_older = h->candidate = 0;
-    h->is_loaded = h->has_candidate = h->has_looked = h->has_told =
-        h->has_older = h->is_top_closed = false;
-    h->n_at = h->n_met = 0;
-    h->seen_etag[0] = '\0';
+    h->i = h->older.i = h->search.candidate = 0;
+    h->list.is_loaded = h->search.has_candidate = h->search.has_looked =
+        h->has_told = h->older.has_parts = h->is_top_closed = false;
+    h->moment.n = h->moment.n_met = 0;
+    h->list.etag[0] = '\0';
 }
 
 void
@@ -58,9 +61,9 @@ history_free(struct history *h)
     scratch_close(&h->scratch, false);
     timer_free(h->timer);
     history_clear_root(h);
-    list_entries_fini(&h->kept);
+    list_entries_fini(&h->list.kept);
     forget_documents(h);
-    free(h->met);
+    free(h->moment.met);
     free(h);
 }
 
@@ -116,7 +119,8 @@ history_tag(char to[256], const struct history *h, const char *etag)
     uint64_t hash = 0xcbf29ce484222325;
 
     /* While no part is known, the document at the top may be the list. */
-    hash = add_url(hash, n ? h->parts.all[n - 1].url : h->offered->change_list);
+    hash = add_url(hash,
+                   n ? h->parts.all[n - 1].url : h->plan.offered->change_list);
     if (n > 1)
         hash = add_url(hash, h->parts.all[n - 2].url);
     if (strlen(etag) + 18 > 256)
@@ -130,10 +134,114 @@ history_end_well(struct history *h)
 {
     struct problem why = {.text = ""};
 
-    if (h->etag && h->seen_etag[0])
-        memcpy(*h->etag, h->seen_etag, sizeof(h->seen_etag));
-    if (h->is_closed)
-        *h->is_closed = h->is_top_closed;
+    if (h->plan.etag && h->list.etag[0])
+        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
+    if (h->plan.is_closed)
+        *h->plan.is_closed = h->is_top_closed;
     problem_clear(&why);
     return history_end(h, &why);
+}
+
+/*
+ * Asks again: for a document, after a pause; or for all of them, when the lists
+ * have moved on.
+ *
+ *     document fails for now --> rewound to before it --> pause --> the same
+ *     lists moved on ----------> all forgotten --> (pause) --> HISTORY_TOP
+ *
+ * Sources write their documents one after the other: a list may have moved
+ * before the index or the archive says so. So the history looks again a few
+ * times before it believes documents that do not fit together.
+ */
+
+/* Looks at lists that have moved on, while no entry was new: the first at once,
+ * then after pauses, together some three seconds. */
+#define LOOKS_MAX 5
+
+/* The longest pause before an attempt, unless the server asks for longer. */
+#define PAUSE_MOST_MS 30000
+
+static void
+wait_before_retry(struct history *h, unsigned ms)
+{
+    h->retry.due_ms = clock_steady_ms() + ms;
+    timer_start(h->timer, ms);
+}
+
+bool
+history_is_due(struct history *h)
+{
+    int64_t left = h->retry.due_ms - clock_steady_ms();
+
+    if (!h->retry.due_ms)
+        return true;
+    if (left > 0) {
+        timer_start(h->timer, (uint64_t)left);
+        return false;
+    }
+    h->retry.due_ms = 0;
+    return true;
+}
+
+/* Another look */
+
+bool
+history_again(struct history *h)
+{
+    if (h->has_told)
+        h->retry.n_looks = 0;
+    if (h->retry.n_looks == LOOKS_MAX)
+        return false;
+    if (h->retry.n_looks == 0)
+        h->retry.look_pause_ms = PAUSE_FIRST;
+    history_forget(h);
+    h->state = HISTORY_TOP;
+    wait_before_retry(h,
+                      h->retry.n_looks++ == 0
+                          ? 0
+                          : pause_take(&h->retry.look_pause_ms, PAUSE_MOST_MS));
+    return true;
+}
+
+/* Another attempt */
+
+void
+history_mark(struct history *h)
+{
+    h->retry.before = (struct history_mark){.kept = h->list.kept,
+                                            .n_found = h->found.n,
+                                            .n_older = h->older.documents.n};
+}
+
+/* Drops what a broken document had added: it will be read again. */
+void
+history_rewind(struct history *h)
+{
+    list_entries_rewind(&h->list.kept, &h->retry.before.kept);
+    history_parts_cut(&h->found, h->retry.before.n_found);
+    history_parts_cut(&h->older.documents, h->retry.before.n_older);
+}
+
+bool
+history_waits(struct history *h, const struct problem *why)
+{
+    bool is_freed = false;
+    bool goes_on;
+    unsigned ms;
+
+    if (why->rc != STATUS_UNREACHABLE || !h->plan.on_wait)
+        return false;
+    ms = pause_asked(&h->retry.pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    h->is_freed = &is_freed;
+    goes_on = h->plan.on_wait(why, &ms, h->user);
+    if (is_freed)
+        return true;
+    h->is_freed = NULL;
+    if (!goes_on) {
+        h->is_paused = true; /* until it is freed */
+        return true;
+    }
+    h->retry.has_failed = true;
+    wait_before_retry(h, ms);
+    return true;
 }

@@ -2,13 +2,10 @@
  * history_state.h - a history while it reads, for this folder only:
  *
  *     history.c            the way through the states
- *     history_document.c   takes a document that was read
  *     history_search.c     decides where to begin
  *     history_deliver.c    hands over the new entries
- *     history_request.c    asks for documents
- *     history_retry.c      asks again
- *     history_events.c     takes links and entries of a document
- *     history_state.c      what was read, and the ends
+ *     history_document.c   asks for documents, and takes what they have
+ *     history_state.c      pauses, forgets, asks again, ends
  *
  * Each calls only those below it.
  */
@@ -58,25 +55,62 @@ struct met {
     size_t part, page;
 };
 
+/* The entries met that have the very time of the place. */
+struct history_moment {
+    uint64_t n;
+    struct met *met; /* the first of them */
+    size_t n_met;
+    bool is_mixed; /* from several parts or pages */
+};
+
+/* The search for the part to begin with. */
+struct history_search {
+    bool has_looked;    /* whether the newest list is unchanged */
+    bool has_candidate; /* a part begins at the very moment of the place */
+    size_t candidate;
+};
+
+/* Lists older than the known parts */
+struct history_older {
+    char *index, *archives;
+    struct history_parts documents; /* to read for them */
+    size_t i;                       /* the next one of these */
+    bool has_parts;                 /* they named unknown parts */
+};
+
+/* The list read last, with all its pages. */
+struct history_list {
+    struct document_head head; /* of the first page */
+    int64_t begin_us;          /* or DATETIME_NONE */
+    char *next;                /* the list after it, with seqs */
+    struct history_parts pages;
+    struct list_entries kept;
+    size_t i_kept;  /* the next to hand over */
+    char etag[256]; /* for history_plan's */
+    bool is_loaded; /* `kept` are those of the last part */
+};
+
 /* The state before the document being read, for history_rewind. */
 struct history_mark {
     struct list_entries kept;
     size_t n_found, n_older;
 };
 
+/* Further attempts and looks */
+struct history_retry {
+    int64_t due_ms;  /* the end of the pause; 0: no pause */
+    bool has_failed; /* then the document is loaded again */
+    struct history_mark before;
+    unsigned pause_ms; /* of the next attempt */
+    unsigned n_looks;  /* at lists that moved on, without anything new */
+    unsigned look_pause_ms;
+};
+
 struct history {
     struct td_client *client;
-    const struct offered *offered;
-    char (*etag)[256];
-    bool *is_closed; /* out: history_plan's */
-    unsigned silence_s;
+    struct history_plan plan;
     history_entry_fn *on_entry;
-    history_wait_fn *on_wait;
     history_end_fn *on_end;
-    /* history_end_document, which the request calls without knowing it */
-    void (*on_document)(struct history *h,
-                        const struct document_fetch_answer *answer,
-                        const struct problem *why);
     void *user;
     struct timer *timer;
     bool *is_freed; /* set by history_free from a callback */
@@ -84,48 +118,23 @@ struct history {
 
     enum history_state state;
     struct source_position now; /* the place reached */
-    uint64_t n_at;              /* entries met at that very time ... */
-    struct met *met;            /* ... the first of them */
-    size_t n_met;
-    bool is_met_mixed; /* from several parts or pages */
+    struct history_moment moment;
+    bool has_told; /* an entry was handed over since HISTORY_TOP */
 
     struct history_parts parts;
-    size_t i;           /* the one being looked at */
-    bool is_loaded;     /* the last one is in `kept` */
-    bool has_candidate; /* a part begins at the very moment of the place */
-    size_t candidate;
-    bool has_looked; /* whether the newest list is unchanged */
-    bool has_told;   /* an entry was handed over since TOP */
-
-    /* Older lists */
-    char *index, *archives;
-    struct history_parts older; /* documents to read for them */
-    size_t i_older;
-    bool has_older;             /* they named unknown parts */
+    size_t i; /* the one being looked at */
+    struct history_search search;
+    struct history_older older;
+    struct history_parts found; /* in older documents, or in this one */
     bool is_top_closed;         /* the top is a list with an end */
-    struct history_parts found; /* in `older`, or in this document */
 
+    enum history_document document;
     struct document_fetch *page;
     struct download *download; /* of a package */
-    const char *scratch_path;  /* NULL: none */
     struct scratch scratch;    /* from the first package on */
-    enum history_document document;
     struct history_root root;
-    struct document_head head; /* of the first page of the list in `kept` */
-    int64_t begin_us;          /* of that list, or DATETIME_NONE */
-    char *next;                /* the list after it, with seqs */
-    struct list_entries kept;
-    size_t i_kept; /* the next to hand over */
-    struct history_parts pages;
-    char seen_etag[256]; /* of the part read last */
-
-    /* history_retry.c */
-    int64_t due_ms;  /* the end of the pause; 0: no pause */
-    bool has_failed; /* then the document is loaded again */
-    struct history_mark before;
-    unsigned pause_ms; /* of the next attempt */
-    unsigned n_looks;  /* at lists that moved on, without anything new */
-    unsigned look_pause_ms;
+    struct history_list list;
+    struct history_retry retry;
 };
 
 /* Ends the history and frees it. Always false. */
@@ -139,9 +148,6 @@ bool history_overflows(struct history *h, enum status rc);
 
 /* Forgets the root of the document that was read last. */
 void history_clear_root(struct history *h);
-
-/* Forgets all documents. */
-void history_forget(struct history *h);
 
 /* The lists have moved on while they were read: searches again for the place
  * reached. False: it has done so often enough without any new entry. */
@@ -161,14 +167,6 @@ bool history_waits(struct history *h, const struct problem *why);
 /* Begins to read a document: the capability's, the last one of `older` that was
  * begun, the part `i`, the last of `pages`. False: the history is gone. */
 bool history_load(struct history *h, enum history_document document);
-
-/* Takes links and entries of each document. */
-extern const struct document_events history_events;
-
-/* Takes a document that was read, or its failure. */
-void history_end_document(struct history *h,
-                          const struct document_fetch_answer *answer,
-                          const struct problem *why);
 
 /* One step of HISTORY_SEARCH: loads a document, goes on to HISTORY_READ, or
  * ends. */
