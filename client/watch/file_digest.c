@@ -18,37 +18,37 @@
 #define READS_MAX  3 /* of a file that changes during the reading */
 #define STOP_BYTES (16 * 1024 * 1024)
 
-struct filehasher {
+struct file_digester {
     EVP_MD_CTX *context;
     bool (*should_stop)(void *user);
     void *user;
     char bytes[READ_BYTES];
 };
 
-struct filehasher *
-filehasher_new(bool (*should_stop)(void *user), void *user)
+struct file_digester *
+file_digester_new(bool (*should_stop)(void *user), void *user)
 {
-    struct filehasher *hasher = malloc(sizeof(*hasher));
+    struct file_digester *digester = malloc(sizeof(*digester));
 
-    if (!hasher)
+    if (!digester)
         return NULL;
-    hasher->should_stop = should_stop;
-    hasher->user = user;
-    hasher->context = EVP_MD_CTX_new();
-    if (!hasher->context) {
-        free(hasher);
+    digester->should_stop = should_stop;
+    digester->user = user;
+    digester->context = EVP_MD_CTX_new();
+    if (!digester->context) {
+        free(digester);
         return NULL;
     }
-    return hasher;
+    return digester;
 }
 
 void
-filehasher_free(struct filehasher *hasher)
+file_digester_free(struct file_digester *digester)
 {
-    if (!hasher)
+    if (!digester)
         return;
-    EVP_MD_CTX_free(hasher->context);
-    free(hasher);
+    EVP_MD_CTX_free(digester->context);
+    free(digester);
 }
 
 static int64_t
@@ -58,7 +58,7 @@ nanoseconds_of(struct timespec t)
 }
 
 void
-filemark_stat(struct filemark *mark, const struct stat *st)
+file_stamp_take(struct file_stamp *mark, const struct stat *st)
 {
     struct timespec now;
     int64_t changed_ns = nanoseconds_of(st->st_ctim);
@@ -67,13 +67,13 @@ filemark_stat(struct filemark *mark, const struct stat *st)
     mark->size = st->st_size;
     mark->mtime_ns = nanoseconds_of(st->st_mtim);
     mark->ctime_ns = nanoseconds_of(now) - changed_ns < SETTLE_NS
-                         ? FILEMARK_UNSETTLED
+                         ? FILE_STAMP_UNSETTLED
                          : changed_ns;
     mark->ino = st->st_ino;
 }
 
 bool
-filemark_is_of(const struct filemark *mark, const struct stat *st)
+file_stamp_is_of(const struct file_stamp *mark, const struct stat *st)
 {
     return mark->size == st->st_size && mark->ino == st->st_ino &&
            mark->mtime_ns == nanoseconds_of(st->st_mtim) &&
@@ -101,7 +101,7 @@ is_being_written(int fd)
 }
 
 static enum file_digest_result
-digest_file(struct filehasher *hasher, int fd, struct file_digest *hash)
+digest_file(struct file_digester *digester, int fd, struct file_digest *hash)
 {
     uint64_t size = 0;
     uint64_t asked = 0;
@@ -109,33 +109,33 @@ digest_file(struct filehasher *hasher, int fd, struct file_digest *hash)
 
     hash->head_size = 0;
     if (lseek(fd, 0, SEEK_SET) ||
-        !EVP_DigestInit_ex(hasher->context, EVP_sha256(), NULL))
+        !EVP_DigestInit_ex(digester->context, EVP_sha256(), NULL))
         return FILE_DIGEST_FAILED;
-    while ((n = read(fd, hasher->bytes, sizeof(hasher->bytes)))) {
+    while ((n = read(fd, digester->bytes, sizeof(digester->bytes)))) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 ||
-            !EVP_DigestUpdate(hasher->context, hasher->bytes, (size_t)n))
+            !EVP_DigestUpdate(digester->context, digester->bytes, (size_t)n))
             return FILE_DIGEST_FAILED;
         if (!size) {
             hash->head_size =
                 (size_t)n < sizeof(hash->head) ? (size_t)n : sizeof(hash->head);
-            memcpy(hash->head, hasher->bytes, hash->head_size);
+            memcpy(hash->head, digester->bytes, hash->head_size);
         }
         size += (uint64_t)n;
         if (size - asked >= STOP_BYTES) {
             asked = size;
-            if (hasher->should_stop(hasher->user))
+            if (digester->should_stop(digester->user))
                 return FILE_DIGEST_STOPPED;
         }
     }
-    return EVP_DigestFinal_ex(hasher->context, hash->mark.sha256, NULL)
+    return EVP_DigestFinal_ex(digester->context, hash->mark.sha256, NULL)
                ? FILE_DIGEST_READ
                : FILE_DIGEST_FAILED;
 }
 
 enum file_digest_result
-file_digest_read(struct filehasher *hasher, int dir_fd, const char *name,
+file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
                  struct file_digest *hash)
 {
     enum file_digest_result result = FILE_DIGEST_WRITTEN;
@@ -160,8 +160,8 @@ file_digest_read(struct filehasher *hasher, int dir_fd, const char *name,
         if (result == FILE_DIGEST_GONE || is_being_written(fd))
             break;
         /* Before the reading: a settled file then cannot change unseen. */
-        filemark_stat(&hash->mark, &before);
-        result = digest_file(hasher, fd, hash);
+        file_stamp_take(&hash->mark, &before);
+        result = digest_file(digester, fd, hash);
         if (result != FILE_DIGEST_READ)
             break;
         if (fstat(fd, &after)) {

@@ -9,7 +9,7 @@
  * file, and reads it again after the close.
  *
  * Size and times, before and after, show a change during the reading; the mark
- * shows one that a clock's tick may hide (filemark_stat).
+ * shows one that a clock's tick may hide (file_stamp_take).
  */
 #ifndef CLIENT_WATCH_FILE_DIGEST_H
 #define CLIENT_WATCH_FILE_DIGEST_H
@@ -24,15 +24,15 @@
 #define FILE_DIGEST_SIZE 32
 
 /* The record of a file, to see without reading that it did not change. */
-struct filemark {
+struct file_stamp {
     int64_t size;
     int64_t mtime_ns;
-    int64_t ctime_ns; /* FILEMARK_UNSETTLED: read the file again */
+    int64_t ctime_ns; /* FILE_STAMP_UNSETTLED: read the file again */
     uint64_t ino;
     unsigned char sha256[FILE_DIGEST_SIZE];
 };
 
-#define FILEMARK_UNSETTLED INT64_MIN
+#define FILE_STAMP_UNSETTLED INT64_MIN
 
 enum file_digest_result {
     FILE_DIGEST_READ,
@@ -43,28 +43,29 @@ enum file_digest_result {
 };
 
 struct file_digest {
-    struct filemark mark;
+    struct file_stamp mark;
     char head[MEDIATYPES_HEAD]; /* its first bytes */
     size_t head_size;
 };
 
 /* Serves one thread, one file after the other. Calls `should_stop` now and
  * then. NULL: no memory. */
-struct filehasher;
-struct filehasher *filehasher_new(bool (*should_stop)(void *user), void *user);
-void filehasher_free(struct filehasher *hasher); /* NULL is allowed */
+struct file_digester;
+struct file_digester *file_digester_new(bool (*should_stop)(void *user),
+                                        void *user);
+void file_digester_free(struct file_digester *digester); /* NULL is allowed */
 
 /* Reads the file `name` in `dir_fd`, but no symbolic link. */
-enum file_digest_result file_digest_read(struct filehasher *hasher, int dir_fd,
-                                         const char *name,
+enum file_digest_result file_digest_read(struct file_digester *digester,
+                                         int dir_fd, const char *name,
                                          struct file_digest *hash);
 
 /* True if size, times and inode of `st` are those of the mark. */
-bool filemark_is_of(const struct filemark *mark, const struct stat *st);
+bool file_stamp_is_of(const struct file_stamp *mark, const struct stat *st);
 
 /* Takes the size and times of `st`. A file that changed less than two seconds
  * ago may change again without a trace in its times (some file systems have
  * only even seconds): then the mark is unsettled. */
-void filemark_stat(struct filemark *mark, const struct stat *st);
+void file_stamp_take(struct file_stamp *mark, const struct stat *st);
 
 #endif

@@ -46,7 +46,7 @@ put_lastmod(FILE *to, int64_t ns)
  * Nothing here needs escapes: a loc is percent-encoded, a type is checked. */
 static void
 put_entry(FILE *to, const char *change, const char *loc,
-          const struct filemark *mark, const char *type)
+          const struct file_stamp *mark, const char *type)
 {
     fprintf(to, "{\"loc\":\"%s\",\"change\":\"%s\"", loc, change);
     if (mark) {
@@ -62,95 +62,94 @@ put_entry(FILE *to, const char *change, const char *loc,
 }
 
 bool
-post_queue_add(struct post_queue *outbox, const char *change, const char *path,
-               const char *loc, const struct filemark *mark, const char *type)
+post_queue_add(struct post_queue *queue, const char *change, const char *path,
+               const char *loc, const struct file_stamp *mark, const char *type)
 {
-    if (!outbox->to) {
-        outbox->to = open_memstream(&outbox->body, &outbox->size);
-        outbox->begun_ms = clock_steady_ms();
+    if (!queue->to) {
+        queue->to = open_memstream(&queue->body, &queue->size);
+        queue->begun_ms = clock_steady_ms();
     }
-    if (!outbox->to) {
-        problem_memory(outbox->why);
+    if (!queue->to) {
+        problem_memory(queue->why);
         return false;
     }
-    fputs(outbox->n_entries ? ",\n" : "[", outbox->to);
-    put_entry(outbox->to, change, loc, mark, type);
-    outbox->n_entries++;
-    outbox->n_deleted += !mark;
-    if (watch_db_add(outbox->database, path, mark))
+    fputs(queue->n_entries ? ",\n" : "[", queue->to);
+    put_entry(queue->to, change, loc, mark, type);
+    queue->n_entries++;
+    queue->n_deleted += !mark;
+    if (watch_db_add(queue->database, path, mark))
         return true;
-    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->database));
+    problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
     return false;
 }
 
 bool
-post_queue_is_empty(const struct post_queue *outbox)
+post_queue_is_empty(const struct post_queue *queue)
 {
-    return !outbox->n_entries;
+    return !queue->n_entries;
 }
 
 bool
-post_queue_is_due(const struct post_queue *outbox)
+post_queue_is_due(const struct post_queue *queue)
 {
-    return outbox->n_entries &&
-           (outbox->n_entries >= outbox->n_entries_max ||
-            ftell(outbox->to) >= POST_QUEUE_BYTES_MAX ||
-            clock_steady_ms() - outbox->begun_ms >= POST_QUEUE_AGE_MS);
+    return queue->n_entries &&
+           (queue->n_entries >= queue->n_entries_max ||
+            ftell(queue->to) >= POST_QUEUE_BYTES_MAX ||
+            clock_steady_ms() - queue->begun_ms >= POST_QUEUE_AGE_MS);
 }
 
 static void
-forget_post(struct post_queue *outbox)
+forget_post(struct post_queue *queue)
 {
-    if (outbox->to)
-        fclose(outbox->to);
-    outbox->to = NULL;
-    free(outbox->body);
-    outbox->body = NULL;
-    outbox->n_entries = 0;
-    outbox->n_deleted = 0;
+    if (queue->to)
+        fclose(queue->to);
+    queue->to = NULL;
+    free(queue->body);
+    queue->body = NULL;
+    queue->n_entries = 0;
+    queue->n_deleted = 0;
 }
 
 void
-post_queue_undo(struct post_queue *outbox)
+post_queue_undo(struct post_queue *queue)
 {
-    forget_post(outbox);
-    if (outbox->database)
-        watch_db_undo(outbox->database);
+    forget_post(queue);
+    if (queue->database)
+        watch_db_undo(queue->database);
 }
 
 bool
-post_queue_seal(struct post_queue *outbox)
+post_queue_seal(struct post_queue *queue)
 {
     bool is_good;
 
-    fputs("]\n", outbox->to);
-    is_good = !ferror(outbox->to);
-    is_good = !fclose(outbox->to) && is_good;
-    outbox->to = NULL;
+    fputs("]\n", queue->to);
+    is_good = !ferror(queue->to);
+    is_good = !fclose(queue->to) && is_good;
+    queue->to = NULL;
     if (!is_good)
-        problem_memory(outbox->why);
-    else if (!watch_db_seal(outbox->database, outbox->body, outbox->size,
-                            outbox->n_entries)) {
+        problem_memory(queue->why);
+    else if (!watch_db_seal(queue->database, queue->body, queue->size,
+                            queue->n_entries)) {
         is_good = false;
-        problem(outbox->why, STATUS_IO, "%s",
-                watch_db_trouble(outbox->database));
+        problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
     }
-    forget_post(outbox);
+    forget_post(queue);
     return is_good;
 }
 
 /* Posting */
 
 static enum post_queue_result
-fail_post(struct post_queue *outbox)
+fail_post(struct post_queue *queue)
 {
-    problem(outbox->why, STATUS_IO, "%s", watch_db_trouble(outbox->database));
+    problem(queue->why, STATUS_IO, "%s", watch_db_trouble(queue->database));
     return POST_QUEUE_FAILED;
 }
 
 /* The broker has the post on its disk; the database records that. */
 static enum post_queue_result
-note_posted(struct post_queue *outbox, const struct watch_db_post *post,
+note_posted(struct post_queue *queue, const struct watch_db_post *post,
             const struct td_receipt *receipt)
 {
     char epoch[EPOCH_MAX + 1];
@@ -158,13 +157,13 @@ note_posted(struct post_queue *outbox, const struct watch_db_post *post,
 
     snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
              receipt->position);
-    if (!watch_db_posted(outbox->database, epoch, &is_new_log))
-        return fail_post(outbox);
-    outbox->on_posted(receipt, post->n_entries, outbox->user);
+    if (!watch_db_posted(queue->database, epoch, &is_new_log))
+        return fail_post(queue);
+    queue->on_posted(receipt, post->n_entries, queue->user);
     if (!is_new_log)
         return POST_QUEUE_DONE;
-    outbox->on_warning("the set was made anew; all files are posted again",
-                       outbox->user);
+    queue->on_warning("the set was made anew; all files are posted again",
+                      queue->user);
     return POST_QUEUE_AGAIN;
 }
 
@@ -179,21 +178,21 @@ is_about_content(unsigned status)
 }
 
 static enum post_queue_result
-note_refused(struct post_queue *outbox, const struct watch_db_post *post,
+note_refused(struct post_queue *queue, const struct watch_db_post *post,
              enum td_status rc, unsigned status)
 {
-    problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
+    problem(queue->why, STATUS_IO, "%s", td_problem(queue->client));
     if (rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status)))
         return POST_QUEUE_FAILED;
-    if (!watch_db_drop(outbox->database))
+    if (!watch_db_drop(queue->database))
         return POST_QUEUE_FAILED;
     if (rc == TD_INVALID)
         return POST_QUEUE_USAGE;
     if (status != 413 || post->n_entries < 2)
         return POST_QUEUE_FAILED;
 
-    problem_clear(outbox->why);
-    outbox->n_entries_max = post->n_entries / 2;
+    problem_clear(queue->why);
+    queue->n_entries_max = post->n_entries / 2;
     return POST_QUEUE_AGAIN;
 }
 
@@ -217,7 +216,7 @@ pause_ms_after(unsigned failures, unsigned retry_after_s)
 }
 
 static enum post_queue_result
-send_post(struct post_queue *outbox, const struct watch_db_post *post)
+send_post(struct post_queue *queue, const struct watch_db_post *post)
 {
     /* One attempt: this loop waits itself, and reads events meanwhile. */
     const struct td_publish_options how = {.key = post->key, .retry_ms = -1};
@@ -227,43 +226,43 @@ send_post(struct post_queue *outbox, const struct watch_db_post *post)
         struct td_receipt receipt;
         unsigned retry_after_s;
         enum td_status rc =
-            td_publish(outbox->client, outbox->set_url, "application/json",
+            td_publish(queue->client, queue->set_url, "application/json",
                        post->body, post->size, &how, &receipt);
-        unsigned status = td_answered(outbox->client, &retry_after_s);
+        unsigned status = td_answered(queue->client, &retry_after_s);
         char text[1200];
         unsigned ms;
 
         if (rc == TD_OK)
-            return note_posted(outbox, post, &receipt);
+            return note_posted(queue, post, &receipt);
         if (rc == TD_STOPPED)
             return POST_QUEUE_STOPPED;
         if (!is_passing(rc, status))
-            return note_refused(outbox, post, rc, status);
-        if (!outbox->will_retry) {
-            problem(outbox->why, STATUS_IO, "%s", td_problem(outbox->client));
+            return note_refused(queue, post, rc, status);
+        if (!queue->will_retry) {
+            problem(queue->why, STATUS_IO, "%s", td_problem(queue->client));
             return POST_QUEUE_FAILED;
         }
         ms = pause_ms_after(++failures, retry_after_s);
         snprintf(text, sizeof(text), "%s; again in %.1f s",
-                 td_problem(outbox->client), ms / 1000.0);
-        outbox->on_warning(text, outbox->user);
-        if (outbox->wait(ms, outbox->waiter))
+                 td_problem(queue->client), ms / 1000.0);
+        queue->on_warning(text, queue->user);
+        if (queue->wait(ms, queue->waiter))
             return POST_QUEUE_STOPPED;
     }
 }
 
 enum post_queue_result
-post_queue_deliver(struct post_queue *outbox)
+post_queue_deliver(struct post_queue *queue)
 {
     struct watch_db_post post = {.body = NULL};
     enum post_queue_result result;
     bool is_there;
 
-    if (!watch_db_unfinished(outbox->database, &post, &is_there))
-        return fail_post(outbox);
+    if (!watch_db_unfinished(queue->database, &post, &is_there))
+        return fail_post(queue);
     if (!is_there)
         return POST_QUEUE_DONE;
-    result = send_post(outbox, &post);
+    result = send_post(queue, &post);
     free(post.body);
     return result;
 }

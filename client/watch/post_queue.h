@@ -56,23 +56,23 @@ enum post_queue_result {
 /* Adds the state `mark` of the file `path`, called `loc`, to the post being
  * built. `change` is "created", "updated" or "deleted" (mark NULL); `type` its
  * media type, or NULL. False: `why` says why. */
-bool post_queue_add(struct post_queue *outbox, const char *change,
+bool post_queue_add(struct post_queue *queue, const char *change,
                     const char *path, const char *loc,
-                    const struct filemark *mark, const char *type);
+                    const struct file_stamp *mark, const char *type);
 
-bool post_queue_is_empty(const struct post_queue *outbox);
+bool post_queue_is_empty(const struct post_queue *queue);
 
 /* True if it is time to post. */
-bool post_queue_is_due(const struct post_queue *outbox);
+bool post_queue_is_due(const struct post_queue *queue);
 
 /* Forgets the post being built. */
-void post_queue_undo(struct post_queue *outbox);
+void post_queue_undo(struct post_queue *queue);
 
 /* Seals the post being built. */
-bool post_queue_seal(struct post_queue *outbox);
+bool post_queue_seal(struct post_queue *queue);
 
 /* Posts the sealed post, if there is one; repeats while the broker is
  * unreachable. */
-enum post_queue_result post_queue_deliver(struct post_queue *outbox);
+enum post_queue_result post_queue_deliver(struct post_queue *queue);
 
 #endif

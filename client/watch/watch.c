@@ -9,11 +9,15 @@
  */
 #include "client/watch/watch.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +27,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "client/watch/directory_tree.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/inotify.h"
@@ -31,6 +34,187 @@
 #include "client/watch/path_queue.h"
 #include "client/watch/post_queue.h"
 #include "client/watch/watch_db.h"
+#include "proto/problem.h"
+
+/*
+ * Reads the watched directory on the disk.
+ *
+ * Follows no symbolic link: it opens a path name by name. It opens the
+ * directory by its name for a while, and checks that it is the one of the
+ * start. If another one stands under that name (a file system was unmounted,
+ * the directory was replaced), it says nothing about any file.
+ */
+
+struct directory_tree {
+    const char *dir; /* lent */
+    dev_t dev;
+    ino_t ino;
+    int root;   /* -1: not open at the moment */
+    int parent; /* the last folder that directory_tree_look used; -1: none */
+    char parent_path[FILE_URI_PATH_MAX + 1];
+};
+
+enum directory_tree_result {
+    DIRECTORY_TREE_FOUND,
+    DIRECTORY_TREE_ABSENT, /* no such path, or through a link */
+    DIRECTORY_TREE_GONE,   /* the directory itself is not there */
+    DIRECTORY_TREE_FAILED  /* errno says why; the state is unknown */
+};
+
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK)
+
+/* A folder on the way to another one needs no right to be read. */
+#define PASSAGE (O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+
+static void
+close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Closes all descriptors: the next call opens the directory anew, and the file
+ * system can be unmounted. */
+static void
+directory_tree_rest(struct directory_tree *tree)
+{
+    close_fd(&tree->parent);
+    close_fd(&tree->root);
+}
+
+/* False: there is no such directory; `why` says why. */
+static bool
+directory_tree_open(struct directory_tree *tree, const char *dir,
+                    struct problem *why)
+{
+    struct stat st;
+
+    *tree = (struct directory_tree){.dir = dir, .root = -1, .parent = -1};
+    tree->root = open(dir, FOLDER);
+    if (tree->root < 0 || fstat(tree->root, &st)) {
+        problem(why, STATUS_IO, "cannot read %s: %s", dir, strerror(errno));
+        directory_tree_rest(tree);
+        return false;
+    }
+    tree->dev = st.st_dev;
+    tree->ino = st.st_ino;
+    return true;
+}
+
+/* True for errors that prove the absence; an error of the disk does not. */
+static bool
+means_absent(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
+/* Opens the directory, unless it is open. */
+static enum directory_tree_result
+open_root(struct directory_tree *tree)
+{
+    struct stat st;
+
+    if (tree->root >= 0)
+        return DIRECTORY_TREE_FOUND;
+    tree->root = open(tree->dir, FOLDER);
+    if (tree->root < 0)
+        return means_absent(errno) ? DIRECTORY_TREE_GONE
+                                   : DIRECTORY_TREE_FAILED;
+    if (!fstat(tree->root, &st) && st.st_dev == tree->dev &&
+        st.st_ino == tree->ino)
+        return DIRECTORY_TREE_FOUND;
+    close_fd(&tree->root);
+    return DIRECTORY_TREE_GONE;
+}
+
+/* True if the directory is there, and is the one of the start. */
+static bool
+directory_tree_is_there(struct directory_tree *tree)
+{
+    directory_tree_rest(tree);
+    return open_root(tree) == DIRECTORY_TREE_FOUND;
+}
+
+/* Opens the folder that the first `size` bytes of `path` name. */
+static enum directory_tree_result
+walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
+{
+    enum directory_tree_result result = open_root(tree);
+    char name[NAME_MAX + 1];
+    size_t at = 0;
+    int here;
+
+    *fd = -1;
+    if (result != DIRECTORY_TREE_FOUND)
+        return result;
+    here = openat(tree->root, ".", PASSAGE);
+    while (here >= 0 && at < size) {
+        size_t n = strcspn(path + at, "/");
+        int next;
+
+        if (n > NAME_MAX) {
+            close(here);
+            return DIRECTORY_TREE_ABSENT;
+        }
+        memcpy(name, path + at, n);
+        name[n] = '\0';
+        next = openat(here, name, PASSAGE);
+        close(here);
+        here = next;
+        at += n + 1;
+    }
+    *fd = here;
+    if (here >= 0)
+        return DIRECTORY_TREE_FOUND;
+    return means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+}
+
+/* Opens the folder `path` ("" is the directory) for reading its entries. The
+ * caller closes `*fd`. */
+static enum directory_tree_result
+directory_tree_folder(struct directory_tree *tree, const char *path, int *fd)
+{
+    int passage;
+    enum directory_tree_result result =
+        walk_path(tree, path, strlen(path), &passage);
+
+    *fd = -1;
+    if (result != DIRECTORY_TREE_FOUND)
+        return result;
+    *fd = openat(passage, ".", FOLDER);
+    if (*fd < 0)
+        result =
+            means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+    close(passage);
+    return result;
+}
+
+/* Looks at `path`; `*dir_fd`, lent until the next call, and `*name` are where
+ * it stands. */
+static enum directory_tree_result
+directory_tree_look(struct directory_tree *tree, const char *path,
+                    struct stat *st, int *dir_fd, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t size = slash ? (size_t)(slash - path) : 0;
+    enum directory_tree_result result;
+
+    *name = slash ? slash + 1 : path;
+    if (tree->parent < 0 || strlen(tree->parent_path) != size ||
+        memcmp(tree->parent_path, path, size)) {
+        close_fd(&tree->parent);
+        result = walk_path(tree, path, size, &tree->parent);
+        if (result != DIRECTORY_TREE_FOUND)
+            return result;
+        memcpy(tree->parent_path, path, size);
+        tree->parent_path[size] = '\0';
+    }
+    *dir_fd = tree->parent;
+    if (!fstatat(tree->parent, *name, st, AT_SYMLINK_NOFOLLOW))
+        return DIRECTORY_TREE_FOUND;
+    return means_absent(errno) ? DIRECTORY_TREE_ABSENT : DIRECTORY_TREE_FAILED;
+}
 
 /* Several events may belong together (a file written and renamed, a folder
  * unpacked): the watch looks after a quiet moment, but not much later. */
@@ -56,10 +240,10 @@ struct watch {
     struct watch_db *database;
     struct inotify *watches; /* NULL: is_once */
     struct mediatypes *types;
-    struct filehasher *hasher;
+    struct file_digester *digester;
     struct file_digest hash;
     struct path_queue dirty;
-    struct post_queue outbox;
+    struct post_queue posts;
 
     bool needs_scan;  /* events were lost: look at all files */
     bool is_gone;     /* the directory */
@@ -148,7 +332,7 @@ poll_news(struct watch *w, int64_t ms)
     return ms > 0 && poll(fds, 2, (int)ms) > 0;
 }
 
-/* The outbox waits for the broker. Dirty paths gather, within their bounds. */
+/* The posts wait for the broker. Dirty paths gather, within their bounds. */
 static bool
 wait_hearing(unsigned ms, void *user)
 {
@@ -172,7 +356,7 @@ should_stop(void *user)
 static bool
 deliver_posts(struct watch *w)
 {
-    switch (post_queue_deliver(&w->outbox)) {
+    switch (post_queue_deliver(&w->posts)) {
     case POST_QUEUE_DONE:
         return true;
     case POST_QUEUE_AGAIN:
@@ -193,15 +377,15 @@ deliver_posts(struct watch *w)
 static bool
 flush_changes(struct watch *w)
 {
-    if (post_queue_is_empty(&w->outbox))
+    if (post_queue_is_empty(&w->posts))
         return watch_db_save(w->database) || fail_database(w);
-    if (w->outbox.n_deleted) {
+    if (w->posts.n_deleted) {
         if (!read_events(w))
             return false;
         if (!directory_tree_is_there(&w->tree))
             return end_gone(w);
     }
-    return post_queue_seal(&w->outbox) && deliver_posts(w);
+    return post_queue_seal(&w->posts) && deliver_posts(w);
 }
 
 /* After each look at a file: posts if that is due, and reads events now and
@@ -209,7 +393,7 @@ flush_changes(struct watch *w)
 static bool
 go_on(struct watch *w)
 {
-    if (post_queue_is_due(&w->outbox) && !flush_changes(w))
+    if (post_queue_is_due(&w->posts) && !flush_changes(w))
         return false;
     return ++w->n_looks % LOOKS_PER_HEARING || read_events(w);
 }
@@ -218,17 +402,16 @@ go_on(struct watch *w)
 
 static bool
 report_change(struct watch *w, const char *change, const char *path,
-              const char *loc, const struct filemark *mark, const char *type)
+              const char *loc, const struct file_stamp *mark, const char *type)
 {
-    return post_queue_add(&w->outbox, change, path, loc, mark, type) &&
-           go_on(w);
+    return post_queue_add(&w->posts, change, path, loc, mark, type) && go_on(w);
 }
 
 /* Reports a deletion, unless the file was never posted. */
 static bool
 report_deleted(struct watch *w, const char *path)
 {
-    struct filemark mark;
+    struct file_stamp mark;
     char loc[FILE_URI_MAX + 1];
     bool is_known;
 
@@ -240,9 +423,9 @@ report_deleted(struct watch *w, const char *path)
 
 static bool
 report_content(struct watch *w, const char *path, const char *name,
-               bool is_known, const struct filemark *known)
+               bool is_known, const struct file_stamp *known)
 {
-    const struct filemark *mark = &w->hash.mark;
+    const struct file_stamp *mark = &w->hash.mark;
     char loc[FILE_URI_MAX + 1];
 
     /* Only touched: the content is the same. */
@@ -267,16 +450,16 @@ static bool
 look_at_file(struct watch *w, const char *path, int dir_fd, const char *name,
              const struct stat *st)
 {
-    struct filemark known;
+    struct file_stamp known;
     bool is_known;
 
     w->n_files++;
     if (!watch_db_file(w->database, path, &is_known, &known))
         return fail_database(w);
-    if (is_known && filemark_is_of(&known, st))
+    if (is_known && file_stamp_is_of(&known, st))
         return go_on(w);
 
-    switch (file_digest_read(w->hasher, dir_fd, name, &w->hash)) {
+    switch (file_digest_read(w->digester, dir_fd, name, &w->hash)) {
     case FILE_DIGEST_READ:
         return report_content(w, path, name, is_known, &known);
     case FILE_DIGEST_WRITTEN:
@@ -459,26 +642,50 @@ enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
     return false;
 }
 
+static int
+by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int
+is_entry(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+}
+
+static void
+free_entries(struct dirent **entries, int n)
+{
+    while (n > 0)
+        free(entries[--n]);
+    free(entries);
+}
+
 static bool
 scan_folder(struct watch *w, struct folders *folders, const char *path,
             bool with_files)
 {
-    struct directory_tree_names names;
+    struct dirent **entries;
     bool is_good;
     int fd;
+    int n;
 
     if (!enter_folder(w, path, with_files, &fd))
         return false;
     if (fd < 0)
         return true;
-    if (!directory_tree_names_read(&names, fd)) {
+    n = scandirat(fd, ".", &entries, is_entry, by_bytes);
+    if (n < 0)
         warn_user(w, "cannot read \"%s\": %s", path, strerror(errno));
+    close(fd);
+    if (n < 0)
         return true;
-    }
     is_good = read_events(w);
-    for (size_t i = 0; i < names.n && is_good; i++)
-        is_good = look_at_name(w, folders, path, names.names[i], with_files);
-    directory_tree_names_free(&names);
+    for (int i = 0; i < n && is_good; i++)
+        is_good =
+            look_at_name(w, folders, path, entries[i]->d_name, with_files);
+    free_entries(entries, n);
     return is_good;
 }
 
@@ -702,25 +909,25 @@ open_all(struct watch *w)
         if (!w->watches)
             return false;
     }
-    w->hasher = filehasher_new(should_stop, w);
+    w->digester = file_digester_new(should_stop, w);
     w->types = mediatypes_open(MEDIATYPES_TABLE);
-    if (!w->hasher || !w->types) {
+    if (!w->digester || !w->types) {
         return fail_watch(w, "no memory, or libmagic has no database");
     }
-    w->outbox.database = w->database;
+    w->posts.database = w->database;
     return true;
 }
 
 static void
 close_all(struct watch *w)
 {
-    post_queue_undo(&w->outbox);
+    post_queue_undo(&w->posts);
     path_queue_clear(&w->dirty);
     mediatypes_close(w->types);
-    filehasher_free(w->hasher);
+    file_digester_free(w->digester);
     inotify_close(w->watches);
     watch_db_close(w->database);
-    directory_tree_close(&w->tree);
+    directory_tree_rest(&w->tree);
 }
 
 struct watch *
@@ -739,7 +946,7 @@ watch_new(const struct watch_options *options)
         return NULL;
     }
     path_queue_init(&w->dirty);
-    w->outbox = (struct post_queue){
+    w->posts = (struct post_queue){
         .client = w->client,
         .set_url = options->set_url,
         .base_uri = options->base_uri,

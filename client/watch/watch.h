@@ -1,7 +1,7 @@
 /*
  * watch.h - publishes a directory's files as a set: posts changes of the disk.
  *
- *     inotify --> dirty paths --> look at each --> outbox --> the broker
+ *     inotify --> dirty paths --> look at each --> posts --> the broker
  *                     ^            |     ^           |
  *                     |            v     |           v
  *       all of them: at the start  disk against database (last posted state)

@@ -118,7 +118,7 @@ run_statement(struct watch_db *state, int which)
 }
 
 static void
-bind_mark(sqlite3_stmt *s, const struct filemark *mark)
+bind_mark(sqlite3_stmt *s, const struct file_stamp *mark)
 {
     sqlite3_bind_int64(s, 2, mark->size);
     sqlite3_bind_int64(s, 3, mark->mtime_ns);
@@ -230,7 +230,7 @@ watch_db_trouble(const struct watch_db *state)
 /* Reads a row of either table; *is_known false: deleted. */
 static bool
 look_up(struct watch_db *state, int which, const char *path, bool *has_row,
-        bool *is_known, struct filemark *mark)
+        bool *is_known, struct file_stamp *mark)
 {
     sqlite3_stmt *s = state->db.statements[which];
 
@@ -251,7 +251,7 @@ look_up(struct watch_db *state, int which, const char *path, bool *has_row,
 
 bool
 watch_db_file(struct watch_db *state, const char *path, bool *is_known,
-              struct filemark *mark)
+              struct file_stamp *mark)
 {
     bool has_row = false;
 
@@ -315,7 +315,7 @@ watch_db_count(struct watch_db *state, uint64_t *n_files)
 
 bool
 watch_db_note(struct watch_db *state, const char *path,
-              const struct filemark *mark)
+              const struct file_stamp *mark)
 {
     sqlite3_stmt *s = state->db.statements[SQL_NOTE];
 
@@ -334,7 +334,7 @@ watch_db_save(struct watch_db *state)
 
 bool
 watch_db_add(struct watch_db *state, const char *path,
-             const struct filemark *mark)
+             const struct file_stamp *mark)
 {
     sqlite3_stmt *s = state->db.statements[SQL_ADD];
 

@@ -61,7 +61,7 @@ const char *watch_db_trouble(const struct watch_db *state);
 /* The state of the file `path` in the last post, the one under way included.
  * `*is_known` false: it was never posted, or was deleted. */
 bool watch_db_file(struct watch_db *state, const char *path, bool *is_known,
-                   struct filemark *mark);
+                   struct file_stamp *mark);
 
 /* Moves `path` to the next path in byte order that begins with `prefix` and is
  * in the state or in the post under way; "" is before all. *is_there false:
@@ -75,12 +75,12 @@ bool watch_db_count(struct watch_db *state, uint64_t *n_files);
 /* Stores new size and times of the file `path`; its content is as before.
  * Durable with the next seal or watch_db_save. */
 bool watch_db_note(struct watch_db *state, const char *path,
-                   const struct filemark *mark);
+                   const struct file_stamp *mark);
 bool watch_db_save(struct watch_db *state);
 
 /* Adds the new state of `path` to the post being built; NULL: deleted. */
 bool watch_db_add(struct watch_db *state, const char *path,
-                  const struct filemark *mark);
+                  const struct file_stamp *mark);
 
 /* Forgets all adds and notes since the last seal or save. */
 void watch_db_undo(struct watch_db *state);

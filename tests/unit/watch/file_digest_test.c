@@ -44,12 +44,12 @@ FIXTURE(set_up, tempdir_teardown);
 /* */
 TEST(reads_digest_length_and_the_first_bytes)
 {
-    struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
+    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
     struct file_digest hash;
     int dir = tempdir_fd(state);
 
     tempdir_write(dir, "a", "abc");
-    assert_int_equal(file_digest_read(hasher, dir, "a", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "a", &hash),
                      FILE_DIGEST_READ);
     assert_memory_equal(hash.mark.sha256, abc, sizeof(abc));
     assert_int_equal(hash.mark.size, 3);
@@ -57,17 +57,17 @@ TEST(reads_digest_length_and_the_first_bytes)
     assert_memory_equal(hash.head, "abc", 3);
 
     tempdir_write(dir, "empty", "");
-    assert_int_equal(file_digest_read(hasher, dir, "empty", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "empty", &hash),
                      FILE_DIGEST_READ);
     assert_int_equal(hash.mark.size, 0);
     assert_int_equal(hash.head_size, 0);
-    filehasher_free(hasher);
+    file_digester_free(digester);
 }
 
 /* A file that is read while somebody writes it is half a file. */
 TEST(does_not_read_what_is_open_for_writing)
 {
-    struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
+    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
     struct file_digest hash;
     int dir = tempdir_fd(state);
     int fd;
@@ -76,12 +76,12 @@ TEST(does_not_read_what_is_open_for_writing)
     tempdir_write(dir, "a", "abc");
     fd = openat(dir, "a", O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(file_digest_read(hasher, dir, "a", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "a", &hash),
                      FILE_DIGEST_WRITTEN);
     close(fd);
 
     reader = openat(dir, "a", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(file_digest_read(hasher, dir, "a", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "a", &hash),
                      FILE_DIGEST_READ);
     close(reader);
 
@@ -89,12 +89,12 @@ TEST(does_not_read_what_is_open_for_writing)
     fd = openat(dir, "a", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(fd >= 0);
     close(fd);
-    filehasher_free(hasher);
+    file_digester_free(digester);
 }
 
 TEST(reads_files_alone)
 {
-    struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
+    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
     struct file_digest hash;
     int dir = tempdir_fd(state);
 
@@ -102,23 +102,23 @@ TEST(reads_files_alone)
     assert_int_equal(symlinkat("a", dir, "link"), 0);
     assert_int_equal(mkfifoat(dir, "fifo", 0600), 0);
     assert_int_equal(mkdirat(dir, "folder", 0755), 0);
-    assert_int_equal(file_digest_read(hasher, dir, "none", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "none", &hash),
                      FILE_DIGEST_GONE);
-    assert_int_equal(file_digest_read(hasher, dir, "link", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "link", &hash),
                      FILE_DIGEST_GONE);
-    assert_int_equal(file_digest_read(hasher, dir, "fifo", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "fifo", &hash),
                      FILE_DIGEST_GONE);
-    assert_int_equal(file_digest_read(hasher, dir, "folder", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "folder", &hash),
                      FILE_DIGEST_GONE);
-    assert_int_equal(file_digest_read(hasher, -1, "a", &hash),
+    assert_int_equal(file_digest_read(digester, -1, "a", &hash),
                      FILE_DIGEST_FAILED);
     assert_int_equal(errno, EBADF);
-    filehasher_free(hasher);
+    file_digester_free(digester);
 }
 
 TEST(can_be_stopped_inside_a_large_file)
 {
-    struct filehasher *hasher = filehasher_new(stop_at_once, NULL);
+    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
     struct file_digest hash;
     int dir = tempdir_fd(state);
     int fd = openat(dir, "large", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
@@ -126,36 +126,36 @@ TEST(can_be_stopped_inside_a_large_file)
     assert_int_equal(ftruncate(fd, (off_t)64 << 20), 0);
     close(fd);
     n_asked = 0;
-    assert_int_equal(file_digest_read(hasher, dir, "large", &hash),
+    assert_int_equal(file_digest_read(digester, dir, "large", &hash),
                      FILE_DIGEST_STOPPED);
     assert_int_equal(n_asked, 1);
-    filehasher_free(hasher);
+    file_digester_free(digester);
 }
 
 /* A file that changed a moment ago may change again within the same tick of the
  * file system's clock: size and times do not show that. */
 TEST(trusts_only_times_that_have_settled)
 {
-    struct filemark mark = {.size = 0};
+    struct file_stamp mark = {.size = 0};
     struct stat st;
     int dir = tempdir_fd(state);
 
     tempdir_write(dir, "a", "abc");
     assert_int_equal(fstatat(dir, "a", &st, 0), 0);
     st.st_ctim = (struct timespec){.tv_sec = clock_day_us() / SECOND_US};
-    filemark_stat(&mark, &st);
-    assert_false(filemark_is_of(&mark, &st));
+    file_stamp_take(&mark, &st);
+    assert_false(file_stamp_is_of(&mark, &st));
 
     clock_pass_us(3 * SECOND_US);
-    filemark_stat(&mark, &st);
-    assert_true(filemark_is_of(&mark, &st));
+    file_stamp_take(&mark, &st);
+    assert_true(file_stamp_is_of(&mark, &st));
     st.st_ctim.tv_nsec ^= 1;
-    assert_false(filemark_is_of(&mark, &st));
+    assert_false(file_stamp_is_of(&mark, &st));
     st.st_ctim.tv_nsec ^= 1;
     st.st_ino++;
-    assert_false(filemark_is_of(&mark, &st));
+    assert_false(file_stamp_is_of(&mark, &st));
 
     clock_set_us(-3600 * SECOND_US); /* the file is of the future now */
-    filemark_stat(&mark, &st);
-    assert_false(filemark_is_of(&mark, &st));
+    file_stamp_take(&mark, &st);
+    assert_false(file_stamp_is_of(&mark, &st));
 }

@@ -1,5 +1,5 @@
 /*
- * post_queue_test.c - the outbox posts until it is answered, whatever the
+ * post_queue_test.c - a queue of posts: it posts until it is answered, whatever the
  * broker does.
  */
 #include "client/watch/post_queue.h"
@@ -19,7 +19,7 @@ struct stage {
     struct tempdir dir;
     struct fake_broker *broker;
     struct td_client *client;
-    struct post_queue outbox;
+    struct post_queue queue;
     struct problem why;
     unsigned n_waits;
     unsigned waited_ms; /* the last time */
@@ -67,7 +67,7 @@ set_stage(void **state)
     s->broker = fake_broker_new();
     s->client = td_open();
     assert_non_null(s->client);
-    s->outbox = (struct post_queue){
+    s->queue = (struct post_queue){
         .client = s->client,
         .set_url = fake_broker_url(s->broker),
         .base_uri = BASE,
@@ -80,9 +80,9 @@ set_stage(void **state)
         .on_warning = on_warning,
         .user = s,
     };
-    s->outbox.database =
-        watch_db_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
-    assert_non_null(s->outbox.database);
+    s->queue.database =
+        watch_db_open(s->dir.path, s->queue.set_url, BASE, &s->why);
+    assert_non_null(s->queue.database);
     return 0;
 }
 
@@ -91,8 +91,8 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
-    post_queue_undo(&s->outbox);
-    watch_db_close(s->outbox.database);
+    post_queue_undo(&s->queue);
+    watch_db_close(s->queue.database);
     td_close(s->client);
     fake_broker_free(s->broker);
     tempdir_close(&s->dir);
@@ -104,10 +104,10 @@ clear_stage(void **state)
 static void
 begin_again(struct stage *s)
 {
-    watch_db_close(s->outbox.database);
-    s->outbox.database =
-        watch_db_open(s->dir.path, s->outbox.set_url, BASE, &s->why);
-    assert_non_null(s->outbox.database);
+    watch_db_close(s->queue.database);
+    s->queue.database =
+        watch_db_open(s->dir.path, s->queue.set_url, BASE, &s->why);
+    assert_non_null(s->queue.database);
     problem_clear(&s->why);
 }
 
@@ -131,16 +131,16 @@ refuse_a_post(struct stage *s, unsigned status)
 static void
 seal(struct stage *s, unsigned n)
 {
-    struct filemark mark = {.size = 3, .mtime_ns = 1775067000125000000};
+    struct file_stamp mark = {.size = 3, .mtime_ns = 1775067000125000000};
     char path[20], loc[100];
 
     for (unsigned i = 0; i < n; i++) {
         snprintf(path, sizeof(path), "f%u", i);
         snprintf(loc, sizeof(loc), BASE "%s", path);
-        assert_true(post_queue_add(&s->outbox, "created", path, loc, &mark,
+        assert_true(post_queue_add(&s->queue, "created", path, loc, &mark,
                                    i ? NULL : "text/csv"));
     }
-    assert_true(post_queue_seal(&s->outbox));
+    assert_true(post_queue_seal(&s->queue));
 }
 
 static bool
@@ -149,7 +149,7 @@ has_post(struct stage *s)
     struct watch_db_post post;
     bool is_there;
 
-    assert_true(watch_db_unfinished(s->outbox.database, &post, &is_there));
+    assert_true(watch_db_unfinished(s->queue.database, &post, &is_there));
     if (is_there)
         free(post.body);
     return is_there;
@@ -180,16 +180,16 @@ FIXTURE(set_stage, clear_stage);
 TEST(writes_entries_as_the_broker_reads_them)
 {
     struct stage *s = *state;
-    struct filemark old = {.mtime_ns = -1};
+    struct file_stamp old = {.mtime_ns = -1};
 
     accept_a_post(s);
     fake_broker_start(s->broker);
-    assert_true(post_queue_add(&s->outbox, "updated", "old", BASE "old", &old,
+    assert_true(post_queue_add(&s->queue, "updated", "old", BASE "old", &old,
                                "text/plain"));
     assert_true(
-        post_queue_add(&s->outbox, "deleted", "gone", BASE "gone", NULL, NULL));
+        post_queue_add(&s->queue, "deleted", "gone", BASE "gone", NULL, NULL));
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
 
     assert_string_equal(
         body(s, 0),
@@ -208,7 +208,7 @@ TEST(writes_entries_as_the_broker_reads_them)
 static void
 add(struct stage *s, const char *loc)
 {
-    assert_true(post_queue_add(&s->outbox, "deleted", loc, loc, NULL, NULL));
+    assert_true(post_queue_add(&s->queue, "deleted", loc, loc, NULL, NULL));
 }
 
 /* A post is due when it is full, by entries or by bytes, or a second old. */
@@ -218,25 +218,25 @@ TEST(is_due_when_it_is_full_or_old)
     char *long_loc = calloc(1, POST_QUEUE_BYTES_MAX + 1);
 
     assert_non_null(long_loc);
-    assert_false(post_queue_is_due(&s->outbox));
+    assert_false(post_queue_is_due(&s->queue));
     clock_pass_us(POST_QUEUE_AGE_MS * 1000);
-    assert_false(post_queue_is_due(&s->outbox));
+    assert_false(post_queue_is_due(&s->queue));
     add(s, "old");
     clock_pass_us(POST_QUEUE_AGE_MS * 1000 - 1000);
-    assert_false(post_queue_is_due(&s->outbox));
+    assert_false(post_queue_is_due(&s->queue));
     clock_pass_us(1000);
-    assert_true(post_queue_is_due(&s->outbox));
-    post_queue_undo(&s->outbox);
+    assert_true(post_queue_is_due(&s->queue));
+    post_queue_undo(&s->queue);
 
-    s->outbox.n_entries_max = 2;
+    s->queue.n_entries_max = 2;
     add(s, "first");
-    assert_false(post_queue_is_due(&s->outbox));
+    assert_false(post_queue_is_due(&s->queue));
     add(s, "second");
-    assert_true(post_queue_is_due(&s->outbox));
-    post_queue_undo(&s->outbox);
+    assert_true(post_queue_is_due(&s->queue));
+    post_queue_undo(&s->queue);
 
     add(s, memset(long_loc, 'a', POST_QUEUE_BYTES_MAX));
-    assert_true(post_queue_is_due(&s->outbox));
+    assert_true(post_queue_is_due(&s->queue));
     free(long_loc);
 }
 
@@ -255,7 +255,7 @@ TEST(repeats_the_same_post_until_it_is_answered)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 2);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
 
     assert_int_equal(s->n_waits, n + 1);
     assert_int_equal(s->n_posted, 2);
@@ -283,9 +283,9 @@ TEST(repeats_the_same_post_after_a_crash)
     fake_broker_start(s->broker);
     s->will_stop = true;
     seal(s, 2);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_STOPPED);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_STOPPED);
     begin_again(s);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
 
     for (size_t i = 0; i < 2; i++)
         keys[i] = header(s, i, "Idempotency-Key: ");
@@ -293,7 +293,7 @@ TEST(repeats_the_same_post_after_a_crash)
     assert_string_equal(body(s, 0), body(s, 1));
     for (size_t i = 0; i < 2; i++)
         free(keys[i]);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
     assert_int_equal(s->n_posted, 2);
 }
 
@@ -308,7 +308,7 @@ TEST(waits_longer_each_time)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
     assert_int_equal(s->n_waits, 9);
     most = s->waited_ms;
     assert_in_range(most, 30000, 60000);
@@ -324,7 +324,7 @@ TEST(waits_as_long_as_it_is_asked_to)
     accept_a_post(s);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
     assert_int_equal(s->waited_ms, 1234000);
 }
 
@@ -342,7 +342,7 @@ TEST(ends_where_the_content_is_refused)
         char words[40];
 
         seal(s, 1);
-        assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_FAILED);
+        assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
         snprintf(words, sizeof(words), "%u: no, because", content[i]);
         assert_string_equal(s->why.text, words);
         assert_false(has_post(s));
@@ -363,11 +363,11 @@ TEST(keeps_the_post_where_only_we_are_refused)
     fake_broker_start(s->broker);
     seal(s, 2);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_FAILED);
+        assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
         assert_true(has_post(s));
         begin_again(s);
     }
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_DONE);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_DONE);
     assert_int_equal(s->n_posted, 2);
 }
 
@@ -379,9 +379,9 @@ TEST(halves_a_post_that_is_too_large)
     refuse_a_post(s, 413);
     fake_broker_start(s->broker);
     seal(s, 10);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_AGAIN);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_AGAIN);
     assert_false(has_post(s));
-    assert_int_equal(s->outbox.n_entries_max, 5);
+    assert_int_equal(s->queue.n_entries_max, 5);
     assert_string_equal(s->why.text, "");
 }
 
@@ -390,11 +390,11 @@ TEST(does_not_wait_where_it_should_not)
 {
     struct stage *s = *state;
 
-    s->outbox.will_retry = false;
+    s->queue.will_retry = false;
     fake_nothing(s->broker);
     fake_broker_start(s->broker);
     seal(s, 1);
-    assert_int_equal(post_queue_deliver(&s->outbox), POST_QUEUE_FAILED);
+    assert_int_equal(post_queue_deliver(&s->queue), POST_QUEUE_FAILED);
     assert_int_equal(s->n_waits, 0);
     assert_true(has_post(s));
 }

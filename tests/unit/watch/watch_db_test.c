@@ -32,13 +32,13 @@ crash(void **state, struct watch_db *l)
     return open_ledger(state);
 }
 
-static struct filemark
+static struct file_stamp
 mark_of(int n)
 {
-    struct filemark mark = {.size = n,
-                            .mtime_ns = -n,
-                            .ctime_ns = n * 10,
-                            .ino = UINT64_MAX - (uint64_t)n};
+    struct file_stamp mark = {.size = n,
+                              .mtime_ns = -n,
+                              .ctime_ns = n * 10,
+                              .ino = UINT64_MAX - (uint64_t)n};
 
     memset(mark.sha256, n, sizeof(mark.sha256));
     return mark;
@@ -47,7 +47,7 @@ mark_of(int n)
 static void
 add(struct watch_db *l, const char *path, int n)
 {
-    struct filemark mark = mark_of(n);
+    struct file_stamp mark = mark_of(n);
 
     assert_true(watch_db_add(l, path, n ? &mark : NULL));
 }
@@ -62,8 +62,8 @@ add(struct watch_db *l, const char *path, int n)
 static int
 known(struct watch_db *l, const char *path)
 {
-    struct filemark mark;
-    struct filemark wanted;
+    struct file_stamp mark;
+    struct file_stamp wanted;
     bool is_known;
 
     assert_true(watch_db_file(l, path, &is_known, &mark));
@@ -180,7 +180,7 @@ TEST(forgets_what_was_refused)
 TEST(notes_what_was_only_touched)
 {
     struct watch_db *l = open_ledger(state);
-    struct filemark mark = mark_of(1);
+    struct file_stamp mark = mark_of(1);
     bool is_known;
 
     add(l, "a", 1);
