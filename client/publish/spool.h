@@ -23,7 +23,7 @@
 #ifndef CLIENT_PUBLISH_SPOOL_H
 #define CLIENT_PUBLISH_SPOOL_H
 
-#include "client/publish/post.h"
+#include "client/publish/publish.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "client/relay/relay_db.h"
+
 struct relay_rules {
     const char *source; /* epoch; "": the source has none */
     const char *target; /* epoch; "": still unknown */
@@ -55,5 +57,28 @@ bool relay_loc(const char *entry, size_t entry_size, const char **loc,
  * the whole post. False: there is none. */
 bool relay_next(const char **rest, size_t *rest_size, const char **entry,
                 size_t *size);
+
+/*
+ * Searches the target for a post: for all its entries, one
+ * behind the other.
+ *
+ *     search = post_search_new(post);
+ *     for each entry of the target, from the first possible one on
+ *         if (post_search_next(search, text, size))
+ *             the target has it, and this is its last entry
+ *     post_search_free(search);
+ */
+
+struct post_search;
+
+/* The body of `post` is lent until the end. NULL: no memory, or a post without
+ * entries. */
+struct post_search *post_search_new(const struct relay_post *post);
+void post_search_free(struct post_search *search); /* NULL is allowed */
+
+/* Takes the target's next entry; NULL: one without text. True: this one ends
+ * the post; call it no more then. */
+bool post_search_next(struct post_search *search, const char *text,
+                      size_t size);
 
 #endif

@@ -1,12 +1,11 @@
 /*
  * post_search_test.c - a post is found among the entries of its target, or not.
  */
-#include "client/relay/post_search.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/relay/relay_entry.h"
 #include "tests/test.h"
 
 /* Behind how many of the target's entries, a letter each ("-": one without

@@ -1,8 +1,8 @@
 /*
- * post.h - what all posts share: a key, a receipt, a refusal.
+ * publish.h - what all posts share: a key, a receipt, a refusal.
  */
-#ifndef CLIENT_PUBLISH_POST_H
-#define CLIENT_PUBLISH_POST_H
+#ifndef CLIENT_PUBLISH_PUBLISH_H
+#define CLIENT_PUBLISH_PUBLISH_H
 
 #include <stdbool.h>
 
