@@ -24,10 +24,14 @@
 #ifndef CLIENT_DUMPS_DOWNLOAD_H
 #define CLIENT_DUMPS_DOWNLOAD_H
 
+#include <stdint.h>
+
 #include "client/lib/client.h"
 #include "proto/change.h"
+#include "proto/digest_check.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
+#include "proto/status.h"
 
 #define DOWNLOAD_NAME_MAX 64 /* of a file, with its NUL */
 
@@ -81,5 +85,16 @@ uint64_t download_came(const struct download *download);
 
 /* Removes the file and its NAME.of, where they exist. */
 void download_forget(int dir_fd, const char *file);
+
+/* Feeds a file to digests, to check its content */
+
+/* Feeds the file `name` in `dir_fd` from its first byte; does not follow
+ * symbolic links. `limit`: feeds only so many bytes and does not call
+ * digest_check_end, so that the caller can feed the bytes after them;
+ * UINT64_MAX: feeds all and calls digest_check_end. STATUS_IO: the file cannot
+ * be read, or is shorter than `limit`. */
+MUST_CHECK enum status digests_file(struct digest_check *digests, int dir_fd,
+                                    const char *name, uint64_t limit,
+                                    struct problem *why);
 
 #endif

@@ -12,6 +12,7 @@
  * Repair: copies the source's database into the mirror's, set by set, as a
  * baseline; then makes the files agree, as in any sync.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,8 +20,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/mirror/audit_compare.h"
+#include "client/lib/handle_loop.h"
+#include "client/mirror/mirror.h"
 #include "client/mirror/sync_run.h"
+#include "proto/change.h"
+#include "proto/datetime.h"
+#include "proto/digest.h"
+
+#define LOC_SIZE  (4 * 2048 + 1)
+#define TEXT_SIZE 400
+#define LISTS_MAX (1024u * 1024 * 1024)
 
 #define AUDIT_NAME "audit.db"
 
@@ -32,6 +41,12 @@ struct audit {
     struct td_sync_options repairing;
     struct mirror theirs;
     struct mirror mine;
+
+    /* What the comparison found. */
+    struct buf lost;    /* int64_t each: resources of `mine` whose file is
+                           missing or changed */
+    struct buf strays;  /* paths, terminated: files without a resource */
+    uint64_t n_removed; /* resources of `mine` that the source does not have */
     struct problem why;
 };
 
@@ -39,6 +54,13 @@ static bool
 fail_db(struct audit *a, const struct mirror_db *db)
 {
     problem(&a->why, STATUS_IO, "%s", mirror_db_trouble(db));
+    return false;
+}
+
+static bool
+no_memory(struct audit *a)
+{
+    problem_memory(&a->why);
     return false;
 }
 
@@ -116,10 +138,8 @@ each_set(struct audit *a, struct mirror_db *db,
         if (!is_found)
             return true;
         copy = strdup(url);
-        if (!copy) {
-            problem_memory(&a->why);
-            return false;
-        }
+        if (!copy)
+            return no_memory(a);
         is_good = fn(a, copy, set);
         free(copy);
         if (!is_good)
@@ -238,10 +258,8 @@ ask_sources(struct audit *a, const char *url)
         if (!source[0])
             return true;
         copy = strdup(source);
-        if (!copy) {
-            problem_memory(&a->why);
-            return false;
-        }
+        if (!copy)
+            return no_memory(a);
         is_good = ask_source(a, copy);
         free(copy);
         if (!is_good)
@@ -267,6 +285,271 @@ note_position(struct audit *a)
     return mirror_db_set(db, copy, &set, a->result.position) || fail_db(a, db);
 }
 
+/*
+ * The comparison walks both databases in order of loc, as a merge does. A
+ * database lends a loc only until its next call: the walk compares copies.
+ *
+ *     database of the mirror --+
+ *                              +-- by loc --> findings
+ *     database of the source --+
+ *     files in DIR ------------- by path --> files without a resource
+ */
+
+/* Runs the loop. False: td_stop was called. */
+static bool
+go_on(void *user)
+{
+    struct audit *a = user;
+    enum status rc = handle_loop_service(a->client->loop);
+
+    if (rc)
+        problem(&a->why, rc,
+                rc == STATUS_STOPPED ? "stopped"
+                                     : "called from a callback of this handle");
+    return !rc;
+}
+
+static void
+report_finding(struct audit *a, enum td_finding finding, const char *loc,
+               const char *path, const char *why)
+{
+    uint64_t *counts[] = {[TD_MISSING] = &a->result.n_missing,
+                          [TD_STALE] = &a->result.n_stale,
+                          [TD_EXTRA] = &a->result.n_extra,
+                          [TD_CORRUPT] = &a->result.n_corrupt};
+
+    ++*counts[finding];
+    if (a->options->on_finding)
+        a->options->on_finding(finding, loc, path, why, a->options->user);
+}
+
+/* The SHA-256 in a list of digests */
+static struct slice
+sha256_of(struct slice hash)
+{
+    struct slice algorithm;
+    struct slice digits;
+
+    while (hash_next(&hash, &algorithm, &digits))
+        if (slice_is(algorithm, "sha-256"))
+            return digits;
+    return (struct slice){NULL, 0};
+}
+
+/* NULL if the file is as the mirror wrote it; else says why not. `text` has
+ * TEXT_SIZE bytes. If a->why is set, the comparison was stopped. */
+static const char *
+corruption_of(struct audit *a, const struct mirror_db_resource *mine,
+              enum mirror_dir_found found, const struct mirror_dir_mark *mark,
+              char *text)
+{
+    char digest[MIRROR_DIR_DIGEST_SIZE];
+    struct slice had = sha256_of(mine->have_hash);
+
+    if (found == MIRROR_DIR_OTHER)
+        return "something else is in its place";
+    if (found == MIRROR_DIR_FAILED) {
+        snprintf(text, TEXT_SIZE, "it cannot be looked at: %s",
+                 strerror(errno));
+        return text;
+    }
+    if (mark->size != mine->have_mark.size) {
+        snprintf(text, TEXT_SIZE, "it has %llu bytes, not %llu",
+                 (unsigned long long)mark->size,
+                 (unsigned long long)mine->have_mark.size);
+        return text;
+    }
+    if (a->options->has_no_digests)
+        return mark->mtime_ns == mine->have_mark.mtime_ns
+                   ? NULL
+                   : "it was changed since it was written";
+    if (!mirror_dir_digest(a->mine.dir, mine->path, go_on, a, digest)) {
+        snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
+        return text;
+    }
+    if (had.size > 0 && !slice_is_word(had, digest + 8)) {
+        snprintf(text, TEXT_SIZE, "its %s, not sha-256:%.*s", digest,
+                 SLICE_ARG(had));
+        return text;
+    }
+    return NULL;
+}
+
+/* NULL if the mirror's file is the source's present one; else says why not. */
+static const char *
+staleness_of(const struct mirror_db_resource *mine,
+             const struct mirror_db_resource *theirs)
+{
+    bool has_common;
+
+    if (!hashes_agree(theirs->hash, mine->have_hash, &has_common))
+        return "its digest is another one at the source";
+    if (theirs->length != LENGTH_NONE && theirs->length != mine->have_mark.size)
+        return "its length is another one at the source";
+    if (has_common)
+        return NULL;
+    if (theirs->lastmod_us != DATETIME_NONE &&
+        theirs->lastmod_us != mine->have_lastmod_us)
+        return "it was modified at the source";
+    if (mine->todo == MIRROR_DB_FETCH || theirs->when_us > mine->when_us)
+        return "it was changed at the source";
+    return NULL;
+}
+
+/* Lists a resource to be fetched again. */
+static bool
+report_missing(struct audit *a, const struct mirror_db_resource *mine)
+{
+    buf_add(&a->lost, &mine->id, sizeof(mine->id));
+    return !a->lost.failed || no_memory(a);
+}
+
+static bool
+compare_file(struct audit *a, const char *loc,
+             const struct mirror_db_resource *mine,
+             const struct mirror_db_resource *theirs)
+{
+    struct mirror_dir_mark mark;
+    char text[TEXT_SIZE];
+    enum mirror_dir_found found =
+        mirror_dir_look(a->mine.dir, mine->path, &mark);
+    const char *why = staleness_of(mine, theirs);
+
+    if (found == MIRROR_DIR_NOTHING) {
+        report_finding(a, TD_MISSING, loc, mine->path, "its file is not there");
+        return report_missing(a, mine);
+    }
+    if (why) {
+        report_finding(a, TD_STALE, loc, mine->path, why);
+        return true;
+    }
+    why = corruption_of(a, mine, found, &mark, text);
+    if (a->why.rc || !why)
+        return !a->why.rc;
+    report_finding(a, TD_CORRUPT, loc, mine->path, why);
+    return report_missing(a, mine);
+}
+
+/* Compares one resource; NULL: missing in that database. */
+static bool
+compare_one(struct audit *a, const struct mirror_db_resource *mine,
+            const struct mirror_db_resource *theirs)
+{
+    const struct mirror_db_resource *known = mine ? mine : theirs;
+    char loc[LOC_SIZE];
+
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(known->loc));
+    a->result.n_compared++;
+    if (mine && !mine->is_there)
+        mine = NULL;
+    if (!mine && !theirs)
+        a->result.n_compared--; /* wanted, without a file: all well */
+    else if (!mine)
+        report_finding(a, TD_MISSING, loc, known->path, "it was never fetched");
+    else if (theirs)
+        return compare_file(a, loc, mine, theirs);
+    else {
+        a->n_removed++;
+        report_finding(a, TD_EXTRA, loc, mine->path,
+                       "the source does not have it");
+    }
+    return true;
+}
+
+static int
+order_of(struct slice a, struct slice b)
+{
+    size_t size = a.size < b.size ? a.size : b.size;
+    int order = size ? memcmp(a.data, b.data, size) : 0;
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+/* Takes the lower loc of the two databases each time. */
+static bool
+compare_databases(struct audit *a)
+{
+    struct mirror_db_resource mine;
+    struct mirror_db_resource theirs;
+    char at[LOC_SIZE] = "";
+    struct slice after = {at, 0};
+
+    for (;;) {
+        bool has_mine;
+        bool has_theirs;
+        int order;
+
+        if (!go_on(a))
+            return false;
+        if (!mirror_db_walk(a->mine.db, after, &mine, &has_mine))
+            return fail_db(a, a->mine.db);
+        if (!mirror_db_walk(a->theirs.db, after, &theirs, &has_theirs))
+            return fail_db(a, a->theirs.db);
+        if (!has_mine && !has_theirs)
+            return true;
+        order = !has_mine     ? 1
+                : !has_theirs ? -1
+                              : order_of(mine.loc, theirs.loc);
+        has_mine = order <= 0;
+        has_theirs = order >= 0;
+        after.size = (has_mine ? mine.loc : theirs.loc).size;
+        if (after.size >= sizeof(at)) {
+            problem(&a->why, STATUS_MALFORMED, "a URI of %zu bytes",
+                    after.size);
+            return false;
+        }
+        memcpy(at, (has_mine ? mine.loc : theirs.loc).data, after.size);
+        /* A file that no set wants waits for its removal. */
+        if (!compare_one(a, has_mine ? &mine : NULL,
+                         has_theirs && theirs.is_wanted ? &theirs : NULL))
+            return false;
+    }
+}
+
+/* Reports a file of DIR that is in no database. */
+static bool
+on_file(const char *path, enum mirror_dir_found what, void *user)
+{
+    struct audit *a = user;
+    struct mirror_db_resource mine;
+    bool is_found;
+
+    (void)what;
+    if (!go_on(a))
+        return false;
+    if (strlen(path) > RESOURCE_PATH_MAX)
+        is_found = false;
+    else if (!mirror_db_find_path(a->mine.db, path, &mine, &is_found))
+        return fail_db(a, a->mine.db);
+    /* The path of a resource without a noted file: that resource has its own
+     * finding, and its download will take or move the file. */
+    if (is_found)
+        return true;
+    report_finding(a, TD_EXTRA, NULL, path,
+                   "no resource of the mirror is there");
+    buf_add(&a->strays, path, strlen(path) + 1);
+    return !a->strays.failed || no_memory(a);
+}
+
+/* Reports the findings. Only reads, and runs the loop meanwhile. False: the
+ * comparison failed, a->why says why. */
+static bool
+compare(struct audit *a)
+{
+    buf_init(&a->lost, LISTS_MAX);
+    buf_init(&a->strays, LISTS_MAX);
+    if (!compare_databases(a))
+        return false;
+    if (mirror_dir_walk(a->mine.dir, on_file, a))
+        return go_on(a);
+    if (!a->why.rc)
+        problem(&a->why, STATUS_IO, "cannot read the mirror: %s",
+                strerror(errno));
+    return false;
+}
+
+/* Repair */
+
 static bool
 add_set(struct audit *a, const char *url, int64_t theirs)
 {
@@ -287,13 +570,13 @@ retell_mine(struct audit *a, const char *url, int64_t mine)
 
 /* Writes lost files and the source's state in one transaction. */
 static bool
-rewrite_database(struct audit *a, const struct comparison *c)
+rewrite_database(struct audit *a)
 {
-    const char *at = c->lost.data;
+    const char *at = a->lost.data;
 
     if (!mirror_db_begin(a->mine.db))
         return fail_db(a, a->mine.db);
-    for (size_t i = 0; i < c->lost.size; i += sizeof(int64_t)) {
+    for (size_t i = 0; i < a->lost.size; i += sizeof(int64_t)) {
         int64_t id;
 
         memcpy(&id, at + i, sizeof(id));
@@ -312,27 +595,27 @@ n_findings(const struct td_audit_result *r)
 }
 
 static bool
-repair_files(struct audit *a, const struct comparison *c)
+repair_files(struct audit *a)
 {
     const struct mirror_db_counts *counts = mirror_db_counts(a->mine.db);
-    const char *path = c->strays.data;
+    const char *path = a->strays.data;
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
-    if (mirror_is_too_much(&a->mine, c->n_removed, counts->n_have)) {
+    if (mirror_is_too_much(&a->mine, a->n_removed, counts->n_have)) {
         problem(&a->why, STATUS_REFUSED,
                 "the repair would delete %" PRIu64 " of %" PRIu64
                 " files, more than the %d %% that are allowed; nothing of "
                 "it was done. If that is right, allow more (--max-delete "
                 "PERCENT)",
-                c->n_removed, counts->n_have, a->repairing.max_delete_percent);
+                a->n_removed, counts->n_have, a->repairing.max_delete_percent);
         return false;
     }
-    if (!rewrite_database(a, c)) {
+    if (!rewrite_database(a)) {
         mirror_db_rollback(a->mine.db);
         return false;
     }
-    for (size_t i = 0; i < c->strays.size; i += strlen(path + i) + 1)
+    for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)
         if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
             return false;
     sync_run_work(&a->mine, &a->why);
@@ -344,21 +627,11 @@ repair_files(struct audit *a, const struct comparison *c)
 static bool
 compare_and_repair(struct audit *a)
 {
-    struct comparison c = {.client = a->client,
-                           .dir = a->mine.dir,
-                           .mine = a->mine.db,
-                           .theirs = a->theirs.db,
-                           .options = a->options,
-                           .result = &a->result};
-    bool is_good = compare(&c);
+    bool is_good = compare(a);
     uint64_t n = n_findings(&a->result);
 
-    if (!is_good)
-        a->why = c.why;
-    else if (a->options->repair && n > 0)
-        is_good = repair_files(a, &c);
-    buf_fini(&c.lost);
-    buf_fini(&c.strays);
+    if (is_good && a->options->repair && n > 0)
+        is_good = repair_files(a);
     if (is_good && n > a->result.n_repaired)
         problem(&a->why, STATUS_DIFFERENT,
                 "the mirror is not as its source: %" PRIu64
@@ -371,10 +644,8 @@ static bool
 open_all(struct audit *a, const char *dir)
 {
     if (!mirror_init(&a->theirs, a->client, &a->following) ||
-        !mirror_init(&a->mine, a->client, &a->repairing)) {
-        problem_memory(&a->why);
-        return false;
-    }
+        !mirror_init(&a->mine, a->client, &a->repairing))
+        return no_memory(a);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir)
         return false;
@@ -417,6 +688,8 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     mirror_dir_close(a.mine.dir);
     mirror_fini(&a.theirs);
     mirror_fini(&a.mine);
+    buf_fini(&a.lost);
+    buf_fini(&a.strays);
     if (result)
         *result = a.result;
     if (a.why.rc)

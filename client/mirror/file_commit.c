@@ -16,9 +16,93 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "client/lib/handle_loop.h"
-#include "client/mirror/directory_list.h"
 #include "client/mirror/mirror.h"
 #include "proto/digest.h"
+
+static int
+compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The size without the last name and the slash before it. */
+static size_t
+size_above(const char *path, size_t size)
+{
+    while (size > 0 && path[size - 1] != '/')
+        size--;
+    return size > 0 ? size - 1 : 0;
+}
+
+static bool
+add_directory(struct directory_list *d, const char *path, size_t size)
+{
+    char **more;
+
+    /* Doubled at each power of two. */
+    if (!(d->n & (d->n - 1))) {
+        more = realloc(d->all, (d->n ? 2 * d->n : 1) * sizeof(*more));
+        if (!more)
+            return false;
+        d->all = more;
+    }
+    d->all[d->n] = strndup(path, size);
+    if (!d->all[d->n])
+        return false;
+    d->n++;
+    return true;
+}
+
+/* Neighbours share their directories: compares with the last one. */
+static bool
+is_that_of_the_last(const struct directory_list *d, const char *path,
+                    size_t size)
+{
+    return d->n > 0 && strlen(d->all[d->last]) == size &&
+           !memcmp(d->all[d->last], path, size);
+}
+
+bool
+directory_list_add(struct directory_list *d, const char *path)
+{
+    size_t size = size_above(path, strlen(path));
+    size_t first = d->n;
+
+    if (is_that_of_the_last(d, path, size))
+        return true;
+    for (; size > 0; size = size_above(path, size))
+        if (!add_directory(d, path, size))
+            return false;
+    if (!add_directory(d, "", 0))
+        return false;
+    d->last = first;
+    return true;
+}
+
+void
+directory_list_sort(struct directory_list *d)
+{
+    size_t n = 0;
+
+    if (d->n > 0)
+        qsort(d->all, d->n, sizeof(*d->all), compare_paths);
+    for (size_t i = 0; i < d->n; i++)
+        if (n > 0 && !strcmp(d->all[n - 1], d->all[i]))
+            free(d->all[i]);
+        else
+            d->all[n++] = d->all[i];
+    d->n = n;
+    d->last = 0;
+}
+
+void
+directory_list_clear(struct directory_list *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        free(d->all[i]);
+    free(d->all);
+    *d = (struct directory_list){NULL, 0, 0};
+}
 
 /* The size of libuv's pool: more threads would wait there. */
 #define THREADS 4
@@ -94,24 +178,6 @@ free_items(struct items *items)
     *items = (struct items){NULL, 0, 0};
 }
 
-static bool
-fail_memory(struct mirror *m)
-{
-    struct problem why = {.text = ""};
-
-    problem_clear(&why);
-    problem_memory(&why);
-    mirror_fail(m, &why);
-    return false;
-}
-
-static bool
-fail_db(struct mirror *m)
-{
-    mirror_fail_db(m);
-    return false;
-}
-
 /* Gathering */
 
 void
@@ -166,7 +232,7 @@ file_commit_add(struct file_commit *g, const struct mirror_db_resource *r,
     struct item *item = add_item(&g->gathered, is_there ? THERE : COME, r);
 
     if (!item)
-        return fail_memory(g->m);
+        return mirror_fail_memory(g->m);
     if (is_there &&
         mirror_dir_look(g->m->dir, r->path, &item->mark) != MIRROR_DIR_FILE)
         item->is_dropped = true; /* work looks at it again */
@@ -206,7 +272,6 @@ do_shares(struct file_commit *g)
     struct problem why = {.text = ""};
     size_t i;
 
-    problem_clear(&why);
     /* Relaxed: it only hands out numbers. */
     while ((i = atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed)) <
            g->n_shares) {
@@ -291,12 +356,13 @@ clear_item(struct file_commit *g, struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return fail_db(m);
+        return mirror_fail_db(m);
     if (!is_found || r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
-    return mirror_write(m) && (mirror_db_doubt(m->db, item->id) || fail_db(m));
+    return mirror_write(m) &&
+           (mirror_db_doubt(m->db, item->id) || mirror_fail_db(m));
 }
 
 static bool
@@ -307,7 +373,6 @@ name_item(struct file_commit *g, struct item *item)
     struct problem why = {.text = ""};
     char name[DOWNLOAD_NAME_MAX];
 
-    problem_clear(&why);
     file_commit_name(name, item->id, item->version);
     if (item->kind == THERE) {
         item->is_dropped =
@@ -317,11 +382,9 @@ name_item(struct file_commit *g, struct item *item)
         return true;
     }
     if (!item->is_dropped &&
-        mirror_dir_put(m->dir, mirror_dir_incoming(m->dir), name, item->path,
-                       item->lastmod_us, &item->mark, &why)) {
-        mirror_fail(m, &why);
-        return false;
-    }
+        mirror_dir_put(m->dir, name, item->path, item->lastmod_us, &item->mark,
+                       &why))
+        return mirror_fail(m, &why);
     download_forget(mirror_dir_incoming(m->dir), name);
     return true;
 }
@@ -334,19 +397,16 @@ remove_some(struct file_commit *g)
     struct problem why = {.text = ""};
     bool is_found;
 
-    problem_clear(&why);
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {
         if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r, &is_found))
-            return fail_db(m);
+            return mirror_fail_db(m);
         if (!is_found)
             return true;
-        if (mirror_dir_remove(m->dir, r.path, &why)) {
-            mirror_fail(m, &why);
-            return false;
-        }
+        if (mirror_dir_remove(m->dir, r.path, &why))
+            return mirror_fail(m, &why);
         if (!add_item(&g->items, GONE, &r))
-            return fail_memory(m);
+            return mirror_fail_memory(m);
     }
     return true;
 }
@@ -379,7 +439,7 @@ note_item(struct file_commit *g, const struct item *item)
     bool is_found;
 
     if (!mirror_db_get(m->db, item->id, &r, &is_found))
-        return fail_db(m);
+        return mirror_fail_db(m);
     if (!is_found)
         return true;
     /* The next call of the database takes back what it lent. */
@@ -400,7 +460,7 @@ note_item(struct file_commit *g, const struct item *item)
         buf_fini(&hash);
     }
     if (!is_good)
-        return fail_db(m);
+        return mirror_fail_db(m);
     m->n_done++;
     if (item->kind != THERE)
         mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,
@@ -435,7 +495,7 @@ name_all(struct file_commit *g)
             return false;
     if (!g->is_last && !remove_some(g))
         return false;
-    return list_directories(g) || fail_memory(g->m);
+    return list_directories(g) || mirror_fail_memory(g->m);
 }
 
 static void
@@ -503,7 +563,6 @@ file_commit_new(struct mirror *m, file_commit_out_fn *on_out, void *user)
     g->m = m;
     g->on_out = on_out;
     g->user = user;
-    problem_clear(&g->why);
     if (!pthread_mutex_init(&g->lock, NULL))
         return g;
     free(g);

@@ -15,11 +15,75 @@
 #include "base/clock.h"
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
-#include "client/dumps/file_check.h"
 #include "client/dumps/resume_note.h"
-#include "client/mirror/duplicate_links.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
+#include "proto/change.h"
+#include "proto/digest.h"
+
+/* Reads and writes the links `duplicate` of a resource */
+
+/* True if one of the words of a relation is "duplicate". */
+static bool
+is_duplicate(const char *rel)
+{
+    struct slice rest = slice_of(rel);
+
+    while (rest.size > 0)
+        if (slice_is(slice_take(&rest, ' '), "duplicate"))
+            return true;
+    return false;
+}
+
+void
+duplicate_links_write(struct buf *to, const struct td_change *change)
+{
+    for (size_t i = 0; i < change->n_links; i++) {
+        const struct td_link *link = &change->links[i];
+
+        /* With white space it is no URI, and would break the line format. */
+        if (!link->rel || !link->href || !is_duplicate(link->rel) ||
+            link->href[strcspn(link->href, " \n")])
+            continue;
+        buf_add_number(to, link->pri);
+        if (link->length == UINT64_MAX)
+            buf_add_text(to, " -");
+        else
+            buf_add_format(to, " %llu", (unsigned long long)link->length);
+        buf_add_format(to, " %s ", link->href);
+        /* A digest of an unknown algorithm adds nothing. */
+        if (link->hash &&
+            hash_normalise(to, slice_of(link->hash), NULL) == STATUS_MEMORY)
+            return;
+        buf_add_text(to, "\n");
+    }
+}
+
+static uint64_t
+number_of(struct slice text)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < text.size; i++)
+        n = n * 10 + (uint64_t)(text.data[i] - '0');
+    return n;
+}
+
+bool
+duplicate_links_next(struct slice *rest, struct downloads_link *link)
+{
+    struct slice line = slice_take(rest, '\n');
+    struct slice length;
+
+    if (line.size == 0)
+        return false;
+    link->pri = (uint32_t)number_of(slice_take(&line, ' '));
+    length = slice_take(&line, ' ');
+    link->length = slice_is(length, "-") ? LENGTH_NONE : number_of(length);
+    link->href = slice_take(&line, ' ');
+    link->hash = line;
+    return true;
+}
 
 /* Most resources that a turn looks at: the rest waits for the next. */
 #define LOOKS 2048
@@ -87,7 +151,6 @@ note_come(struct file_sync *w, struct flight *flight, uint64_t bytes)
 {
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     note_kept(w);
     if (source_limits_check_total(&w->m->client->room, bytes, &why))
         return fail_full(w, &why);
@@ -131,20 +194,30 @@ end_flight(struct file_sync *w, struct flight *flight)
 
 /* The way of a file */
 
-/* True if the file matches the source's digest and length. */
+/* True if the file `name` of `dir_fd` matches the source's digest and length.
+ */
 static bool
-is_right_file(struct mirror *m, const struct mirror_db_resource *r)
+is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
 {
     struct digest_check *digests = digest_check_new(r->hash, r->length);
     struct problem why = {""};
+    bool is = digests && digest_check_has_any(digests) &&
+              !digests_file(digests, dir_fd, name, UINT64_MAX, &why);
+
+    digest_check_free(digests);
+    return is;
+}
+
+/* True if the right file is at the path of its resource. */
+static bool
+is_right_at_path(const struct mirror *m, const struct mirror_db_resource *r)
+{
     const char *name;
     int fd = mirror_dir_directory(m->dir, r->path, &name);
-    bool is = digests && digest_check_has_any(digests) && fd >= 0 &&
-              !digests_file(digests, fd, name, UINT64_MAX, &why);
+    bool is = fd >= 0 && is_right_file(r, fd, name);
 
     if (fd >= 0)
         close(fd);
-    digest_check_free(digests);
     return is;
 }
 
@@ -158,20 +231,17 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
     struct problem why = {.text = ""};
     enum mirror_dir_found found = mirror_dir_look(m->dir, r->path, &mark);
 
-    *is_there = found == MIRROR_DIR_FILE && is_right_file(m, r);
+    *is_there = found == MIRROR_DIR_FILE && is_right_at_path(m, r);
     if (*is_there)
         return true;
     if (found == MIRROR_DIR_FAILED) {
         problem_errno(&why, "cannot look at", r->path);
-        mirror_fail(m, &why);
-        return false;
+        return mirror_fail(m, &why);
     }
     if (found == MIRROR_DIR_OTHER ||
         (found == MIRROR_DIR_FILE && !r->is_expected)) {
-        if (mirror_dir_set_aside(m->dir, r->path, where, &why)) {
-            mirror_fail(m, &why);
-            return false;
-        }
+        if (mirror_dir_set_aside(m->dir, r->path, where, &why))
+            return mirror_fail(m, &why);
         snprintf(text, sizeof(text),
                  "%s was in the way, not written by this mirror; it is now %s",
                  r->path, where);
@@ -193,10 +263,8 @@ leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
 
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
     w->has_strays = true; /* its partial file, for the next run */
-    if (!mirror_db_give_up(m->db, r->id)) {
-        mirror_fail_db(m);
-        return false;
-    }
+    if (!mirror_db_give_up(m->db, r->id))
+        return mirror_fail_db(m);
     mirror_tell(
         m, TD_SYNC_LEFT,
         &(struct td_sync_event){.loc = loc, .path = r->path, .why = why});
@@ -275,15 +343,11 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
         return true;
     file_commit_name(name, r->id, r->version);
     if (file && renameat(AT_FDCWD, file, mirror_dir_incoming(m->dir), name)) {
-        problem_clear(&why);
         problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
-        mirror_fail(m, &why);
-        return false;
+        return mirror_fail(m, &why);
     }
-    if (!r->is_expected && !mirror_db_expect(m->db, r->id)) {
-        mirror_fail_db(m);
-        return false;
-    }
+    if (!r->is_expected && !mirror_db_expect(m->db, r->id))
+        return mirror_fail_db(m);
     flight->has_come =
         note_come(w, flight,
                   file && r->length != LENGTH_NONE ? r->length : 0) &&
@@ -323,10 +387,8 @@ drop_overtaken(struct file_sync *w)
 
         if (!flight->id || flight->has_come)
             continue;
-        if (!mirror_db_get(m->db, flight->id, &r, &is_found)) {
-            mirror_fail_db(m);
-            return false;
-        }
+        if (!mirror_db_get(m->db, flight->id, &r, &is_found))
+            return mirror_fail_db(m);
         if (is_found && r.todo == MIRROR_DB_FETCH &&
             r.version == flight->version)
             continue;
@@ -367,7 +429,6 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
     enum status rc;
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     if (r->length != LENGTH_NONE && !is_too_long(w, r) &&
         source_limits_check_total(&w->m->client->room, r->length, &why))
         return fail_full(w, &why);
@@ -377,11 +438,8 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
     file_commit_name(name, r->id, r->version);
     rc = downloads_add(w->m->downloads, &want);
     *is_taken = !rc;
-    if (rc == STATUS_MEMORY) {
-        problem_memory(&why);
-        mirror_fail(w->m, &why);
-        return false;
-    }
+    if (rc == STATUS_MEMORY)
+        return mirror_fail_memory(w->m);
     if (!rc)
         begin_flight(w, r);
     return true;
@@ -412,10 +470,8 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
         bool is_there = false;
         bool is_taken = false;
 
-        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found)) {
-            mirror_fail_db(m);
-            return false;
-        }
+        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r, &is_found))
+            return mirror_fail_db(m);
         if (!is_found) {
             w->has_more = began != 0; /* the next turn begins anew */
             w->from = 0;
@@ -436,10 +492,8 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
             return false;
         if (is_there)
             continue;
-        if (!r.is_expected && !mirror_db_expect(m->db, r.id)) {
-            mirror_fail_db(m);
-            return false;
-        }
+        if (!r.is_expected && !mirror_db_expect(m->db, r.id))
+            return mirror_fail_db(m);
         ids[(*n_ids)++] = r.id;
     }
     w->enough = is_full || *n_ids == room ? (w->n_flights + *n_ids) * 3 / 4
@@ -464,10 +518,8 @@ fetch_some(struct file_sync *w)
         struct mirror_db_resource r;
         bool is_found;
 
-        if (!mirror_db_get(m->db, ids[i], &r, &is_found)) {
-            mirror_fail_db(m);
-            return false;
-        }
+        if (!mirror_db_get(m->db, ids[i], &r, &is_found))
+            return mirror_fail_db(m);
         if (is_found && r.todo == MIRROR_DB_FETCH &&
             !fetch_one(w, &r, &is_taken))
             return false;
@@ -488,35 +540,21 @@ file_sync_is_idle(const struct file_sync *w)
 
 /* Old downloads */
 
-/* True if the file came whole, before the earlier run ended. The digest
+/* Takes the file if it came whole, before the earlier run ended. The digest
  * decides, as the last bytes may not be on the disk. A file with a note goes to
  * the downloads, which read it a part at a time. */
-static bool
-is_whole(struct file_sync *w, const struct mirror_db_resource *r,
-         const char *name)
-{
-    int fd = mirror_dir_incoming(w->m->dir);
-    struct digest_check *digests = digest_check_new(r->hash, r->length);
-    struct problem why = {""};
-    bool is;
-
-    is = !resume_note_is_there(fd, name) && digests &&
-         digest_check_has_any(digests) &&
-         !digests_file(digests, fd, name, UINT64_MAX, &why);
-    digest_check_free(digests);
-    return is;
-}
-
 static void
 take_whole(struct file_sync *w, const struct mirror_db_resource *r,
            const char *name)
 {
+    int fd = mirror_dir_incoming(w->m->dir);
     char whole[DOWNLOAD_NAME_MAX];
     struct flight *flight;
 
     file_commit_name(whole, r->id, r->version);
     if (strcmp(name, whole) != 0 || w->n_flights >= DOWNLOADS_ROOM ||
-        !r->is_expected || !is_whole(w, r, name))
+        !r->is_expected || resume_note_is_there(fd, name) ||
+        !is_right_file(r, fd, name))
         return;
     flight = begin_flight(w, r);
     flight->has_come = file_commit_add(w->group, r, false);

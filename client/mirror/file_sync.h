@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/downloads/downloads.h"
+#include "client/tidings.h"
+#include "proto/buf.h"
+
 struct mirror_db_resource;
 struct mirror;
 struct file_sync;
@@ -54,5 +58,20 @@ bool file_sync_is_idle(const struct file_sync *work);
 bool file_sync_make_way(struct mirror *m,
                         const struct mirror_db_resource *resource,
                         bool *is_there);
+
+/*
+ * The links `duplicate` of a resource, as the database
+ * keeps them: a line each.
+ *
+ *     PRI LENGTH HREF HASH\n
+ *
+ * PRI 0: none; LENGTH -: none; HASH may be empty.
+ */
+
+/* Appends those links of a change that are duplicates. */
+void duplicate_links_write(struct buf *to, const struct td_change *change);
+
+/* Takes the next link off `*rest`; false: there is none. */
+bool duplicate_links_next(struct slice *rest, struct downloads_link *link);
 
 #endif

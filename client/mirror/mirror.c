@@ -40,24 +40,33 @@ mirror_is_too_much(const struct mirror *m, uint64_t n, uint64_t n_of)
 
 /* The end */
 
-void
+bool
 mirror_fail(struct mirror *m, const struct problem *why)
 {
     if (!m->why.rc)
         m->why = *why;
     m->is_over = true;
+    return false;
 }
 
-void
+bool
 mirror_fail_db(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     mirror_db_rollback(m->db);
     m->has_writes = false;
     problem(&why, STATUS_IO, "%s", mirror_db_trouble(m->db));
-    mirror_fail(m, &why);
+    return mirror_fail(m, &why);
+}
+
+bool
+mirror_fail_memory(struct mirror *m)
+{
+    struct problem why = {.text = ""};
+
+    problem_memory(&why);
+    return mirror_fail(m, &why);
 }
 
 bool
@@ -65,13 +74,11 @@ mirror_has_room(struct mirror *m)
 {
     struct problem why = {.text = ""};
 
-    problem_clear(&why);
     if (!m->dir ||
         !source_limits_look(&m->client->room, mirror_dir_incoming(m->dir),
                             WRITE_BYTES, &why))
         return true;
-    mirror_fail(m, &why);
-    return false;
+    return mirror_fail(m, &why);
 }
 
 bool
@@ -92,10 +99,8 @@ mirror_settle(struct mirror *m)
 {
     if (!m->has_writes)
         return true;
-    if (!mirror_db_commit(m->db)) {
-        mirror_fail_db(m);
-        return false;
-    }
+    if (!mirror_db_commit(m->db))
+        return mirror_fail_db(m);
     m->has_writes = false;
     return true;
 }

@@ -1,11 +1,10 @@
 /*
  * mirror.h - what the parts of a running mirror share.
  *
- *     sync_run.c    source --> sets --> feeds                  whom to follow
- *     set_sync.c    followers --> database                     what to have
+ *     sync_run.c    source --> sets --> followers --> database what to have
  *     file_sync.c   database --> downloads                     what to fetch
  *     file_commit.c downloads, removals --> files, database    what is on disk
- *     sync_api.c    td_sync    audit.c  td_audit
+ *     audit.c       two databases, files --> findings, repair
  *
  * Writing in the database: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
@@ -57,9 +56,10 @@ bool mirror_init(struct mirror *m, struct td_client *client,
 /* The directory, the database and the work are the caller's. */
 void mirror_fini(struct mirror *m);
 
-/* Ends the run; the first call sets the reason. */
-void mirror_fail(struct mirror *m, const struct problem *why);
-void mirror_fail_db(struct mirror *m);
+/* Ends the run; the first call sets the reason. Always false. */
+bool mirror_fail(struct mirror *m, const struct problem *why);
+bool mirror_fail_db(struct mirror *m);
+bool mirror_fail_memory(struct mirror *m);
 
 /* True if there is room for the state and for files on their way. False:
  * mirror_fail was called. */

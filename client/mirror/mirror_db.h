@@ -112,7 +112,7 @@ struct mirror_db_description {
     uint64_t length;
     struct slice type;
     struct slice encoding;
-    struct slice links; /* duplicate_links.h */
+    struct slice links; /* duplicate_links_write (file_sync.h) */
 };
 
 /* `*id`: of the resource; 0: it is not wanted and was not. */

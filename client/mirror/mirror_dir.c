@@ -649,9 +649,9 @@ set_time(int from_fd, const char *name, int64_t lastmod_us)
 }
 
 enum status
-mirror_dir_put(struct mirror_dir *home, int from_fd, const char *name,
-               const char *path, int64_t lastmod_us,
-               struct mirror_dir_mark *mark, struct problem *why)
+mirror_dir_put(struct mirror_dir *home, const char *name, const char *path,
+               int64_t lastmod_us, struct mirror_dir_mark *mark,
+               struct problem *why)
 {
     enum status rc = STATUS_OK;
     const char *to;
@@ -667,8 +667,8 @@ mirror_dir_put(struct mirror_dir *home, int from_fd, const char *name,
     }
     /* If the file system cannot store the time, that is no failure. */
     if (lastmod_us != DATETIME_NONE)
-        set_time(from_fd, name, lastmod_us);
-    if (renameat(from_fd, name, fd, to) ||
+        set_time(home->incoming_fd, name, lastmod_us);
+    if (renameat(home->incoming_fd, name, fd, to) ||
         fstatat(fd, to, &st, AT_SYMLINK_NOFOLLOW))
         rc = fail_at(why, "cannot write", path);
     else

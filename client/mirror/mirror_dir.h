@@ -114,12 +114,12 @@ enum status mirror_dir_sync_file(int dir_fd, const char *name,
 enum status mirror_dir_sync_directory(const struct mirror_dir *home,
                                       const char *path, struct problem *why);
 
-/* Renames the file `name` of `from_fd` to `path`, with the time `lastmod_us`
- * unless that is DATETIME_NONE. `*mark`: its size and time afterwards. */
-enum status mirror_dir_put(struct mirror_dir *home, int from_fd,
-                           const char *name, const char *path,
-                           int64_t lastmod_us, struct mirror_dir_mark *mark,
-                           struct problem *why);
+/* Renames the file `name` of mirror_dir_incoming to `path`, with the time
+ * `lastmod_us` unless that is DATETIME_NONE. `*mark`: its size and time
+ * afterwards. */
+enum status mirror_dir_put(struct mirror_dir *home, const char *name,
+                           const char *path, int64_t lastmod_us,
+                           struct mirror_dir_mark *mark, struct problem *why);
 
 /* Removes the file at `path`, and the directories that became empty. Anything
  * but a file stays. */

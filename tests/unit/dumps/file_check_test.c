@@ -1,5 +1,4 @@
-#include "client/dumps/file_check.h"
-
+#include "client/dumps/download.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

@@ -1,11 +1,10 @@
 /*
  * directory_list_test.c - the directories above files, each once.
  */
-#include "client/mirror/directory_list.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/mirror/file_commit.h"
 #include "tests/test.h"
 
 TEST(each_directory_above_a_file_is_listed_once)

@@ -1,10 +1,9 @@
 /*
  * duplicate_links_test.c - duplicates, into the database and back.
  */
-#include "client/mirror/duplicate_links.h"
-
 #include <string.h>
 
+#include "client/mirror/file_sync.h"
 #include "proto/change.h"
 #include "tests/test.h"
 

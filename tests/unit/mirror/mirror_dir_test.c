@@ -66,8 +66,7 @@ put(const char *path, const char *text)
     struct mirror_dir_mark mark;
 
     tempdir_write(mirror_dir_incoming(s), "1", text);
-    if (mirror_dir_put(s, mirror_dir_incoming(s), "1", path, DATETIME_NONE,
-                       &mark, &why))
+    if (mirror_dir_put(s, "1", path, DATETIME_NONE, &mark, &why))
         fail_msg("%s", why.text);
     assert_no_file(mirror_dir_incoming(s), "1");
 }
@@ -103,7 +102,7 @@ TEST(puts_looks_and_removes)
     unsigned n_asked = 0;
 
     tempdir_write(mirror_dir_incoming(s), "1", "abc");
-    assert_int_equal(mirror_dir_put(s, mirror_dir_incoming(s), "1", "h/a/b.txt",
+    assert_int_equal(mirror_dir_put(s, "1", "h/a/b.txt",
                                     INT64_C(1000000000123456), &mark, &why),
                      STATUS_OK);
     assert_file(m, "h/a/b.txt", "abc");
@@ -242,9 +241,9 @@ TEST(says_why_it_cannot_be_put)
     struct mirror_dir_mark mark;
 
     put("h/a.txt", "old");
-    assert_int_equal(mirror_dir_put(s, mirror_dir_incoming(s), "none",
-                                    "h/a.txt", DATETIME_NONE, &mark, &why),
-                     STATUS_IO);
+    assert_int_equal(
+        mirror_dir_put(s, "none", "h/a.txt", DATETIME_NONE, &mark, &why),
+        STATUS_IO);
     assert_string_equal(why.text,
                         "cannot write h/a.txt: No such file or directory");
     assert_found("h/a.txt", MIRROR_DIR_FILE);
