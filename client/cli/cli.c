@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,201 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+
+struct finding {
+    struct source_sets *sets;
+    bool failed; /* no memory */
+};
+
+static void
+on_set(const char *url, const char *why, void *user)
+{
+    struct finding *finding = user;
+    struct source_sets *sets = finding->sets;
+    char **urls;
+
+    if (why) {
+        say("%s", why);
+        sets->is_partial = true;
+        return;
+    }
+    urls = realloc(sets->urls, (sets->n + 1) * sizeof(*urls));
+    if (urls)
+        sets->urls = urls;
+    if (!urls || !(urls[sets->n] = strdup(url)))
+        finding->failed = true;
+    else
+        sets->n++;
+}
+
+enum exit_code
+source_sets_find(struct td_client *client, const char *url,
+                 struct source_sets *sets)
+{
+    struct finding finding = {.sets = sets};
+    enum td_status rc;
+
+    *sets = (struct source_sets){.n = 0};
+    rc = td_sets(client, url, on_set, &finding);
+    if (finding.failed) {
+        say(NO_MEMORY);
+        return EXIT_FAILED;
+    }
+    if (rc == TD_STOPPED) {
+        say("stopped before all sets of %s were found", url);
+        return EXIT_FAILED;
+    }
+    if (rc && sets->is_partial && sets->n > 0) {
+        say("%s", td_problem(client));
+        return EXIT_GOOD;
+    }
+    return exit_of(client, rc);
+}
+
+void
+source_sets_fini(struct source_sets *sets)
+{
+    for (size_t i = 0; i < sets->n; i++)
+        free(sets->urls[i]);
+    free(sets->urls);
+    *sets = (struct source_sets){.n = 0};
+}
+
+enum exit_code
+source_sets_exit(const struct source_sets *sets, enum exit_code before,
+                 enum exit_code one)
+{
+    if (one != EXIT_GOOD && (sets->n > 1 || sets->is_partial))
+        one = EXIT_FAILED;
+    return before == EXIT_GOOD ? one : before;
+}
+
+/* Free bytes to leave on the disk, unless the user gives another number. */
+#define MIN_FREE ((uint64_t)1 << 30)
+
+/* "4096", "64K", "50M", "1G", "2T"; "none" is 0. False: none of these. */
+static bool
+read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+
+    *bytes = 0;
+    if (!strcmp(text, "none"))
+        return true;
+    if (digits == 0 || digits > 18 || (text[digits] && !unit) ||
+        (unit && text[digits + 1]))
+        return false;
+    *bytes = strtoull(text, NULL, 10);
+    if (*bytes == 0 || *bytes > UINT64_MAX >> shift)
+        return false;
+    *bytes <<= shift;
+    return true;
+}
+
+static bool
+read_limit(const struct option_row *row, const char *text, uint64_t *limit)
+{
+    bool is_count = !strcmp(row->argument, "N");
+
+    if (read_bytes(text, limit) && !(is_count && strpbrk(text, "KMGT")))
+        return true;
+    say(is_count ? "--%s is a number from 1 on, or none"
+                 : "--%s is a number of bytes from 1 on, as 500M, or none",
+        row->name);
+    return false;
+}
+
+bool
+limits_read(const struct option_row *options, const char *const *given,
+            struct td_limits *limits)
+{
+    const struct {
+        const char *name;
+        uint64_t *to;
+        uint64_t otherwise;
+    } rows[] = {
+        {"max-file", &limits->max_file_bytes, 0},
+        {"max-total", &limits->max_total_bytes, 0},
+        {"min-free", &limits->min_free_bytes, MIN_FREE},
+        {"max-entries", &limits->max_resources, 0},
+    };
+
+    *limits = (struct td_limits){.max_resources = 0};
+    for (size_t i = 0; options[i].name; i++)
+        for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+            if (strcmp(options[i].name, rows[k].name) != 0)
+                continue;
+            *rows[k].to = rows[k].otherwise;
+            if (given[i] && !read_limit(&options[i], given[i], rows[k].to))
+                return false;
+        }
+    return true;
+}
+
+/* A signal handler has no argument for them. Set before the handler is. */
+static void (*stop_command)(void *user);
+static void *stopped;
+static volatile sig_atomic_t has_come;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    has_come = 1;
+    stop_command(stopped);
+}
+
+static void
+handle_signals(void (*handler)(int number))
+{
+    struct sigaction action = {.sa_handler = handler};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void
+signals_begin(void (*stop)(void *user), void *user)
+{
+    stop_command = stop;
+    stopped = user;
+    handle_signals(on_signal);
+}
+
+static void
+stop_client(void *user)
+{
+    td_stop(user);
+}
+
+void
+signals_stop_client(struct td_client *client)
+{
+    signals_begin(stop_client, client);
+}
+
+void
+signals_end(void)
+{
+    handle_signals(SIG_IGN);
+}
+
+bool
+signals_came(void)
+{
+    return has_come;
+}
+
+void
+signals_ignore_pipe(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGPIPE, &ignore, NULL);
+}
 
 /* Of rest_before_retry. */
 #define RETRY_FIRST_MS     200

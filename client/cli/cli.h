@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "client/tidings.h"
@@ -43,7 +44,7 @@ struct arguments {
     const char *const *headers; /* of --header, which all commands have */
     size_t n_headers;
     bool allows_private;     /* --allow-private, likewise */
-    struct td_limits limits; /* limit_options.h */
+    struct td_limits limits; /* limits_read */
 };
 
 /* One row per command. */
@@ -113,5 +114,79 @@ struct td_client *open_client(const struct arguments *arguments,
 /* The exit code after a call that returned `rc`; prints the reason if that is
  * not good. */
 enum exit_code exit_of(const struct td_client *client, enum td_status rc);
+
+/*
+ * SIGINT and SIGTERM end a command gracefully.
+ *
+ * A process has one command, so there is one of it.
+ */
+
+/* Has both signals call `stop(user)` from now on: within a signal handler, so
+ * it may only call what is safe there (td_stop). */
+void signals_begin(void (*stop)(void *user), void *user);
+
+/* The same for a handle: td_stop. */
+void signals_stop_client(struct td_client *client);
+
+/* Ignores both signals from now on: `user` may be freed. */
+void signals_end(void);
+
+/* True if one of them came. */
+bool signals_came(void);
+
+/* A write to a closed pipe fails instead of ending the process. */
+void signals_ignore_pipe(void);
+
+/*
+ * The options that limit what a source can make a command
+ * read and write.
+ *
+ * A command has them if its table has their rows. main.c reads them, and
+ * open_client sets them.
+ */
+
+/* For all commands that read sources. */
+#define LIMIT_ROWS                                                      \
+    {"min-free", "BYTES", "stop where the disk has less; 1G"},          \
+    {                                                                   \
+        "max-entries", "N", "stop where there are more resources; none" \
+    }
+
+#define N_LIMIT_ROWS 2
+
+/* For those that fetch the resources, too. */
+#define MIRROR_LIMIT_ROWS                                                      \
+    {"max-file", "BYTES", "give up a resource that is longer; none"},          \
+        {"max-total", "BYTES", "stop where the mirror would be larger; none"}, \
+        LIMIT_ROWS
+
+#define N_MIRROR_LIMIT_ROWS (2 + N_LIMIT_ROWS)
+
+/* Reads the limits among the options of a command; `given` has the value of
+ * each option, or NULL. A limit that the command does not have is 0. False: a
+ * value makes no sense; this function has reported it. */
+bool limits_read(const struct option_row *options, const char *const *given,
+                 struct td_limits *limits);
+
+/* Finds the sets behind the URL of a command line */
+
+struct source_sets {
+    char **urls;
+    size_t n;
+    bool is_partial; /* the source names more, which cannot be read */
+};
+
+/* Finds the sets of the source at `url`. Prints a line for each document that
+ * cannot be read. EXIT_GOOD: found at least one set for the caller to go on
+ * with; else has printed why. Give `*sets` to source_sets_fini in any case. */
+enum exit_code source_sets_find(struct td_client *client, const char *url,
+                                struct source_sets *sets);
+void source_sets_fini(struct source_sets *sets);
+
+/* Joins the exit codes of a program that treats one set after the other:
+ * returns `before` if it is not good, else `one`. If the source has
+ * several sets, a `one` that is not good counts as EXIT_FAILED. */
+enum exit_code source_sets_exit(const struct source_sets *sets,
+                                enum exit_code before, enum exit_code one);
 
 #endif

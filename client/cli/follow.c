@@ -8,23 +8,330 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/change_lines.h"
 #include "client/cli/cli.h"
-#include "client/cli/follow_arguments.h"
-#include "client/cli/follow_callback.h"
 #include "client/cli/follow_state.h"
+#include "client/cli/mirror_output.h"
 #include "client/cli/run_command.h"
-#include "client/cli/signals.h"
+#include "client/tidings.h"
+
+/*
+ * Prints changes as lines: text, JSON or XML.
+ *
+ *     7 2026-11-20T21:00:00.000000Z updated http://example.com/a
+ *     {"loc":"http://example.com/a","change":"updated",...,"seq":7}
+ *     <url><loc>http://example.com/a</loc>...</url>
+ *
+ * and of a baseline, whose resources have no change:
+ *
+ *     - - baseline-begin -
+ *     - 2026-11-19T08:00:00Z resource http://example.com/a
+ *     - - baseline-end -
+ *     {"baseline":"begin"}       {"loc":...}          {"baseline":"end"}
+ *     <!-- baseline-begin -->    <url>...</url>       <!-- baseline-end -->
+ */
+
+/* One row per --format. */
+struct lines {
+    const char *name;
+    enum td_form form;
+    /* Without its newline. */
+    void (*change)(FILE *to, const struct td_change *change);
+    const char *begin, *end; /* of a baseline, with it */
+};
+
+static const char *
+or_none(const char *text)
+{
+    return text ? text : "-";
+}
+
+/* SEQ DATETIME CHANGE LOC */
+static void
+put_text(FILE *to, const struct td_change *change)
+{
+    if (change->seq)
+        fprintf(to, "%llu ", (unsigned long long)change->seq);
+    else
+        fputs("- ", to);
+    fprintf(to, "%s %s %s",
+            or_none(change->change ? change->datetime : change->lastmod),
+            change->change ? change->change : "resource", or_none(change->loc));
+}
+
+/* Writes the entry as it came, without newlines: JSON has them between tokens
+ * alone, never inside strings. */
+static void
+put_entry(FILE *to, const struct td_change *change)
+{
+    for (size_t i = 0; i < change->text_size; i++)
+        fputc(change->text[i] == '\n' ? ' ' : change->text[i], to);
+}
+
+static const struct lines rows[] = {
+    {"text", TD_JSON, put_text, "- - baseline-begin -\n",
+     "- - baseline-end -\n"},
+    {"json", TD_JSON, put_entry, "{\"baseline\":\"begin\"}\n",
+     "{\"baseline\":\"end\"}\n"},
+    {"xml", TD_XML, put_entry, "<!-- baseline-begin -->\n",
+     "<!-- baseline-end -->\n"},
+};
+
+/* NULL: there is none of that name. */
+static const struct lines *
+lines_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (!strcmp(rows[i].name, name))
+            return &rows[i];
+    return NULL;
+}
+
+/* Command line */
+
+/* Lent from the command line, but for the filters. */
+struct follow_args {
+    const char *url;
+    const char *state;           /* path; NULL: none */
+    const char *command;         /* --exec; NULL: prints lines */
+    const struct lines *lines;   /* format of output or the command's input */
+    const char *callback_listen; /* "HOST:PORT"; NULL: no callback */
+    const char *callback_url;    /* NULL: as it listens */
+    unsigned long long count;    /* 0: no end */
+    bool is_verbose;
+    struct td_follow_options how;
+    struct td_filter *filters;
+};
+
+enum {
+    OPTION_AFTER,
+    OPTION_FROM_START,
+    OPTION_SINCE,
+    OPTION_CHANGE,
+    OPTION_PREFIX,
+    OPTION_TYPE,
+    OPTION_TAG,
+    OPTION_FORMAT,
+    OPTION_EXEC,
+    OPTION_STATE,
+    OPTION_COUNT,
+    OPTION_UNTIL_CAUGHT_UP,
+    OPTION_BASELINE,
+    OPTION_TRANSPORT,
+    OPTION_POLL,
+    OPTION_MAX_DELETE,
+    OPTION_LIMITS,
+    OPTION_CALLBACK_LISTEN = OPTION_LIMITS + N_LIMIT_ROWS,
+    OPTION_CALLBACK_URL,
+    OPTION_VERBOSE
+};
+
+const struct option_row follow_options[] = {
+    [OPTION_AFTER] = {"after", "POSITION", "begin after this position"},
+    [OPTION_FROM_START] = {"from-start", NULL,
+                           "begin at the beginning; else from now on"},
+    [OPTION_SINCE] = {"since", "DATETIME",
+                      "begin with what happened later than that"},
+    [OPTION_CHANGE] = {"change", "KIND",
+                       "only created, updated or deleted ones"},
+    [OPTION_PREFIX] = {"prefix", "URL", "only of resources that begin so"},
+    [OPTION_TYPE] = {"type", "TYPE", "only of this media type, or of TYPE/*"},
+    [OPTION_TAG] = {"tag", "TAG", "only with this tag"},
+    [OPTION_FORMAT] = {"format", "text|json|xml",
+                       "what a line is; text, with --exec json"},
+    [OPTION_EXEC] = {"exec", "COMMAND", "run this for each change instead"},
+    [OPTION_STATE] = {"state", "FILE", "keep the position there"},
+    [OPTION_COUNT] = {"count", "N", "end after N changes"},
+    [OPTION_UNTIL_CAUGHT_UP] = {"until-caught-up", NULL,
+                                "end when all is told that there was"},
+    [OPTION_BASELINE] = {"baseline", "no|gone|first",
+                         "all resources, where changes are gone; no"},
+    [OPTION_TRANSPORT] = {"transport", "WAY",
+                          "websocket, events, longpoll or poll alone"},
+    [OPTION_POLL] = {"poll", "SECONDS", "between two looks at lists; 60"},
+    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT",
+                           "of a list, more is an error (or none); 20"},
+    [OPTION_LIMITS] = LIMIT_ROWS,
+    [OPTION_CALLBACK_LISTEN] = {"callback-listen", "HOST:PORT",
+                                "be told by the source's hub (WebSub), there"},
+    [OPTION_CALLBACK_URL] = {"callback-url", "URL",
+                             "where hubs reach that; http://HOST:PORT"},
+    [OPTION_VERBOSE] = {"verbose", NULL, "tell of lost connections"},
+    {NULL, NULL, NULL},
+};
+
+/* Takes all filters of the command line. */
+static bool
+read_filters(const struct arguments *arguments, struct follow_args *args)
+{
+    args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
+    if (!args->filters) {
+        say(NO_MEMORY);
+        return false;
+    }
+    for (size_t i = 0; i < arguments->n_given; i++) {
+        int option = arguments->given[i].row;
+
+        if (option >= OPTION_CHANGE && option <= OPTION_TAG)
+            args->filters[args->how.n_filters++] = (struct td_filter){
+                follow_options[option].name, arguments->given[i].value};
+    }
+    args->how.filters = args->filters;
+    return true;
+}
+
+/* A name and its value; the last one has no name. */
+struct word {
+    const char *name;
+    unsigned value;
+};
+
+static bool
+read_word(const struct word *words, const char *text, unsigned *value)
+{
+    for (; words->name; words++)
+        if (!strcmp(words->name, text)) {
+            *value |= words->value;
+            return true;
+        }
+    return false;
+}
+
+static const struct word transports[] = {{"websocket", TD_WEBSOCKET},
+                                         {"events", TD_EVENTS},
+                                         {"longpoll", TD_LONG_POLL},
+                                         {"poll", TD_POLL},
+                                         {NULL, 0}};
+
+static const struct word baselines[] = {{"no", TD_NO_BASELINE},
+                                        {"gone", TD_BASELINE_GONE},
+                                        {"first", TD_BASELINE_FIRST},
+                                        {NULL, 0}};
+
+/* Reads the transport, and whether resources come, too. */
+static enum exit_code
+read_ways(const struct arguments *arguments, struct td_follow_options *how)
+{
+    const char *const *given = arguments->options;
+    unsigned baseline = TD_NO_BASELINE;
+
+    for (size_t i = 0; i < arguments->n_given; i++)
+        if (arguments->given[i].row == OPTION_TRANSPORT &&
+            !read_word(transports, arguments->given[i].value, &how->transports))
+            return bad_usage(
+                "--transport is websocket, events, longpoll or poll");
+    if (given[OPTION_BASELINE] &&
+        !read_word(baselines, given[OPTION_BASELINE], &baseline))
+        return bad_usage("--baseline is no, gone or first");
+    how->baseline = (enum td_baseline)baseline;
+    if (given[OPTION_POLL] && !read_pause(given[OPTION_POLL], &how->poll_ms))
+        return bad_usage("--poll is a number of seconds from 0.1 to 86400");
+    if (given[OPTION_MAX_DELETE] &&
+        !mirror_output_max_delete(given[OPTION_MAX_DELETE],
+                                  &how->max_delete_percent))
+        return EXIT_USAGE;
+    how->until_caught_up = given[OPTION_UNTIL_CAUGHT_UP] != NULL;
+    return EXIT_GOOD;
+}
+
+static enum exit_code
+read_callback(const struct arguments *arguments, struct follow_args *args)
+{
+    const char *const *given = arguments->options;
+
+    args->callback_listen = given[OPTION_CALLBACK_LISTEN];
+    args->callback_url = given[OPTION_CALLBACK_URL];
+    if (args->callback_url && !args->callback_listen)
+        return bad_usage("--callback-url needs --callback-listen");
+    if (args->callback_listen && given[OPTION_TRANSPORT])
+        return bad_usage("--callback-listen and --transport contradict each "
+                         "other");
+    return EXIT_GOOD;
+}
+
+/* Reads the action for a change, and how often it runs. */
+static enum exit_code
+read_lines(const struct arguments *arguments, struct follow_args *args)
+{
+    const char *const *given = arguments->options;
+    const char *format = given[OPTION_FORMAT];
+    const char *count = given[OPTION_COUNT];
+
+    args->command = given[OPTION_EXEC];
+    if (args->command && !args->command[0])
+        return bad_usage("--exec needs a command");
+    args->lines = lines_of(format ? format : args->command ? "json" : "text");
+    if (!args->lines)
+        return bad_usage("--format is text, json or xml");
+    args->how.form = args->lines->form;
+    if (count) {
+        if (!count[0] || strlen(count) > 18 ||
+            strspn(count, "0123456789") != strlen(count) ||
+            !(args->count = strtoull(count, NULL, 10)))
+            return bad_usage("--count is a number from 1 on");
+    }
+    return EXIT_GOOD;
+}
+
+/* Reads the beginning, if no state has one. */
+static enum exit_code
+read_beginning(const struct arguments *arguments, struct follow_args *args)
+{
+    const char *const *given = arguments->options;
+
+    if (arguments->n_operands != 1)
+        return bad_usage("follow needs one URL; see tidings follow --help");
+    if ((given[OPTION_AFTER] != NULL) + (given[OPTION_FROM_START] != NULL) +
+            (given[OPTION_SINCE] != NULL) >
+        1)
+        return bad_usage(
+            "--after, --from-start and --since contradict each other");
+    args->url = arguments->operands[0];
+    args->state = given[OPTION_STATE];
+    args->is_verbose = given[OPTION_VERBOSE] != NULL;
+    args->how.after = given[OPTION_FROM_START] ? "0" : given[OPTION_AFTER];
+    args->how.since = given[OPTION_SINCE];
+    return EXIT_GOOD;
+}
+
+/* Prints mistakes of the command line. Call follow_args_fini in any case. */
+static enum exit_code
+follow_args_read(struct follow_args *args, const struct arguments *arguments)
+{
+    enum exit_code code;
+
+    *args = (struct follow_args){.url = NULL};
+    code = read_beginning(arguments, args);
+    if (!code)
+        code = read_lines(arguments, args);
+    if (!code)
+        code = read_ways(arguments, &args->how);
+    if (!code)
+        code = read_callback(arguments, args);
+    if (!code && !read_filters(arguments, args))
+        code = EXIT_FAILED;
+    return code;
+}
+
+static void
+follow_args_fini(struct follow_args *args)
+{
+    free(args->filters);
+}
 
 struct follow {
     struct follow_args args;
     struct follow_state *state;
     size_t n_sets;
     unsigned long long n_done;
-    bool is_away;        /* the source is; a message said so */
-    bool is_drawn;       /* a line of progress, on a terminal */
-    enum exit_code code; /* set by a callback that ends the run */
+    bool is_away;         /* the source is; a message said so */
+    bool is_drawn;        /* a line of progress, on a terminal */
+    enum exit_code code;  /* set by a callback that ends the run */
+    enum td_status ended; /* at a hub: how it ended, and why */
+    char why[1024];
 };
+
+/* How long hubs may take to answer the end of subscriptions. */
+#define GOODBYE_MS 5000
 
 /* Without --verbose, trouble with a shorter pause is not printed: usually the
  * connection is back by then. */
@@ -238,20 +545,66 @@ on_missed(const char *url, const char *why, void *user)
         say("%s: %s", url, why);
 }
 
-/* Follows one set by a hub. */
+static void
+on_end(enum td_status rc, const char *why, void *user)
+{
+    struct follow *f = user;
+
+    f->ended = rc;
+    snprintf(f->why, sizeof(f->why), "%s", why);
+}
+
+/* Runs until the callback ends by itself, or td_stop. */
 static enum exit_code
-follow_one(struct follow *f)
+await_end(const struct follow *f)
+{
+    enum td_status rc = td_run(followed);
+
+    if (rc && rc != TD_STOPPED)
+        return exit_of(followed, rc);
+    if (f->ended == TD_OK || f->ended == TD_STOPPED)
+        return EXIT_GOOD;
+    say("%s", f->why);
+    return f->ended == TD_GONE      ? EXIT_GONE
+           : f->ended == TD_INVALID ? EXIT_USAGE
+                                    : EXIT_FAILED;
+}
+
+/* Follows one set by the deliveries of a hub. */
+static enum exit_code
+follow_at_callback(struct follow *f)
 {
     struct td_start start = {.set_url = f->args.url, .n_sets = 1};
+    struct td_follow_options *how = &f->args.how;
+    struct td_callback *callback = NULL;
+    struct td_follower *follower = NULL;
+    enum exit_code code;
 
     if (!follow_state_start(f->state, &start))
         return EXIT_FAILED;
-    f->args.how.listing = start.listing[0] ? start.listing : NULL;
+    how->listing = start.listing[0] ? start.listing : NULL;
     if (start.after[0]) {
-        f->args.how.after = start.after;
-        f->args.how.since = NULL;
+        how->after = start.after;
+        how->since = NULL;
     }
-    return follow_at_callback(followed, &f->args, on_message, f);
+    how->on_end = on_end;
+    /* Text is made of the parts, which XML has as well; then the delivery is
+     * printed as it is, without a request. */
+    if (!strcmp(f->args.lines->name, "text"))
+        how->form = TD_XML;
+
+    code = exit_of(followed, td_callback_open(followed, f->args.callback_listen,
+                                              f->args.callback_url, &callback));
+    if (!code)
+        code = exit_of(followed, td_callback_follow(callback, f->args.url, how,
+                                                    on_message, f, &follower));
+    if (!code) {
+        code = await_end(f);
+        td_follower_close(follower);
+        td_callback_settle(callback, GOODBYE_MS);
+    }
+    td_callback_close(callback);
+    return code;
 }
 
 static enum exit_code
@@ -283,7 +636,7 @@ run_follow(const struct arguments *arguments)
         f.args.how.on_progress = on_progress;
     signals_stop_client(followed);
     signals_ignore_pipe();
-    code = f.args.callback_listen ? follow_one(&f) : follow_all(&f);
+    code = f.args.callback_listen ? follow_at_callback(&f) : follow_all(&f);
     clear_progress(&f);
     if (code == EXIT_GOOD)
         code = f.code;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/find_sets.h"
+#include "client/cli/cli.h"
 
 enum { OPTION_JSON };
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limit_options.h"
 
 #define OPTIONS_MAX 32
 #define HELP_COLUMN 24

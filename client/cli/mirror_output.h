@@ -6,9 +6,11 @@
 #define CLIENT_CLI_MIRROR_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/progress.h"
+#include "client/tidings.h"
 
 /* A handle for the server at `url` that SIGINT and SIGTERM stop; `url` NULL:
  * refuses --header, as no server is known. NULL: *code is the exit code, and
@@ -24,6 +26,29 @@ bool mirror_output_number(const char *option, const char *text, unsigned most,
 
 /* --max-delete: 1 to 100, or "none", which is -1. */
 bool mirror_output_max_delete(const char *text, int *percent);
+
+/*
+ * One line that shows how far a mirror is, redrawn in place; on a terminal
+ * alone.
+ *
+ *     [########............]  412 of 1024 files  38.2 MB  4.1 MB/s  0:13 left
+ */
+struct progress {
+    bool is_on; /* standard error is a terminal */
+    bool is_drawn;
+    int64_t drawn_ms;
+    int64_t measured_ms; /* time of the rates; 0: never */
+    uint64_t n_done;     /* then */
+    uint64_t bytes_done;
+    bool has_rates;
+    double files_per_s; /* of the last seconds, smoothed */
+    double bytes_per_s;
+};
+
+void progress_init(struct progress *progress);
+
+/* Removes the line, to make room for other output. */
+void progress_clear(struct progress *progress);
 
 /* Shows events: as JSON lines on standard output; else problems on standard
  * error, and a bar there if that is a terminal. */

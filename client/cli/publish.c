@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limit_options.h"
-#include "client/cli/signals.h"
 
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)

@@ -22,10 +22,7 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/limit_options.h"
 #include "client/cli/mirror_output.h"
-#include "client/cli/signals.h"
-#include "client/relay/post_search.h"
 #include "client/relay/relay_db.h"
 #include "client/relay/relay_entry.h"
 #include "client/relay/relay_resources.h"

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/signals.h"
 
 extern char **environ;
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "client/cli/limit_options.h"
+#include "client/cli/cli.h"
 #include "client/cli/mirror_output.h"
 
 enum {

@@ -10,8 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/find_sets.h"
-#include "client/cli/signals.h"
+#include "client/cli/cli.h"
 
 #define PATTERN_SIZE 4096
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/signals.h"
 #include "client/watch/file_uri.h"
 
 enum {
