@@ -54,6 +54,16 @@ is_same_channel(const struct channel *a, const struct channel *b)
            !strcmp(a->epoch, b->epoch);
 }
 
+bool
+shared_wish_equals(const struct shared_wish *a, const struct shared_wish *b)
+{
+    return is_same_channel(&a->channel, &b->channel) && a->after == b->after &&
+           a->upto == b->upto && a->filter == b->filter &&
+           a->reached == b->reached && a->is_plain == b->is_plain &&
+           a->is_heartbeat == b->is_heartbeat && a->has_since == b->has_since &&
+           a->since_us == b->since_us;
+}
+
 static struct load *
 find_load(const struct list *loads, const struct shared_wish *wish)
 {
@@ -61,15 +71,8 @@ find_load(const struct list *loads, const struct shared_wish *wish)
 
     list_foreach (node, next, loads) {
         struct load *l = list_entry(node, struct load, node);
-        const struct shared_wish *made = &l->message->wish;
 
-        if (is_same_channel(&made->channel, &wish->channel) &&
-            made->after == wish->after && made->upto == wish->upto &&
-            made->filter == wish->filter && made->reached == wish->reached &&
-            made->is_plain == wish->is_plain &&
-            made->is_heartbeat == wish->is_heartbeat &&
-            made->has_since == wish->has_since &&
-            made->since_us == wish->since_us)
+        if (shared_wish_equals(&l->message->wish, wish))
             return l;
     }
     return NULL;

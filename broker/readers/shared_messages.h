@@ -65,6 +65,7 @@ struct channel {
     char epoch[EPOCH_SIZE + 1]; /* tells two sources apart */
     uint64_t end;               /* the last entry that is ever read; UINT64_MAX:
                                    there is none */
+    bool is_local;              /* its owner's thread reads it, and no worker */
 };
 
 /* The message that a reader wants. */
@@ -172,6 +173,9 @@ void shared_messages_adopt(struct shared_messages *messages,
 /* Ends the guard: from now on only its holders keep the message. */
 void shared_messages_settle(struct shared_messages *messages,
                             struct shared_message *message);
+
+bool shared_wish_equals(const struct shared_wish *a,
+                        const struct shared_wish *b);
 
 /* True if the message serves this wish. */
 bool shared_message_serves(const struct shared_message *message,

@@ -1,0 +1,344 @@
+#include "broker/readers/reader.h"
+
+#include "broker/base/diag.h"
+#include "proto/datetime.h"
+
+/* Positions */
+
+void
+reader_init(struct reader *r, struct watched_channel *channel, uint64_t after,
+            void (*on_ready)(struct reader *))
+{
+    *r = (struct reader){.channel = channel,
+                         .on_ready = on_ready,
+                         .after = after,
+                         .reached = after,
+                         .since_us = DATETIME_NONE};
+    list_init(&r->node);
+}
+
+struct shared_wish
+reader_wish(const struct reader *r)
+{
+    return (struct shared_wish){
+        .after = r->after,
+        .upto = r->upto ? r->upto : UINT64_MAX,
+        .filter = r->filter,
+        .reached = r->reached,
+        .is_plain = r->is_plain,
+        .is_heartbeat = r->wants_heartbeat && !r->upto,
+        .has_since = r->since_us != DATETIME_NONE,
+        .since_us = r->since_us,
+    };
+}
+
+void
+reader_release(struct reader *r)
+{
+    struct shared_message *message = r->message;
+
+    list_remove(&r->node);
+    r->state = READER_READY;
+    r->message = NULL;
+    if (message)
+        shared_messages_release(&r->channel->readers->messages, message,
+                                r->is_suspect);
+}
+
+void
+reader_move(struct reader *r, uint64_t after)
+{
+    reader_release(r);
+    r->after = r->reached = after;
+    r->upto = 0;
+}
+
+void
+reader_advance(struct reader *r)
+{
+    r->wants_heartbeat = false;
+    r->since_us = DATETIME_NONE;
+    reader_move(r, r->message->last);
+}
+
+/* The next message */
+
+static struct shared_messages *
+messages_of(const struct reader *r)
+{
+    return &r->channel->readers->messages;
+}
+
+void
+reader_hold(struct reader *r, struct shared_message *message)
+{
+    list_remove(&r->node);
+    shared_messages_hold(messages_of(r), message, r->is_suspect);
+    r->message = message;
+    r->state = READER_READY;
+}
+
+static enum reader_state
+set_state(struct reader *r, enum reader_state state)
+{
+    r->state = state;
+    return state;
+}
+
+static enum reader_state
+wait_in(struct list *list, struct reader *r, enum reader_state state)
+{
+    list_append(list, &r->node);
+    return set_state(r, state);
+}
+
+static enum reader_state
+fail_reader(struct reader *r, enum status rc)
+{
+    return set_state(r, rc == STATUS_GONE        ? READER_GONE
+                        : rc == STATUS_NOT_FOUND ? READER_REMOVED
+                                                 : READER_FAILED);
+}
+
+/* The load may end before this returns, and its reader be freed. */
+static enum reader_state
+load_message(struct reader *r, const struct shared_wish *wish)
+{
+    set_state(r, READER_LATER);
+    if (!shared_messages_load(messages_of(r), wish, r->is_suspect, &r->node))
+        return READER_LATER;
+    return set_state(r, READER_FAILED);
+}
+
+/* True if a message decides the next step. False: the filter passes nothing
+ * of it, and the search goes on behind it. */
+static bool
+take_message(struct reader *r, struct shared_message *message)
+{
+    if (r->upto && (message->size == 0 || message->last != r->upto)) {
+        r->upto = 0; /* the log has changed */
+        set_state(r, READER_FAILED);
+    } else if (message->size > 0) {
+        reader_hold(r, message);
+    } else if (message->last <= reader_start(r)) {
+        set_state(r, READER_FAILED); /* more exists, but none was read */
+    } else {
+        r->reached = message->last;
+        return false;
+    }
+    return true;
+}
+
+static bool
+is_at(const struct reader *r, uint64_t head)
+{
+    return !r->upto && !r->wants_heartbeat && reader_start(r) >= head;
+}
+
+/* Finds or makes a message, which is then guarded. STATUS_AGAIN: it must be
+ * loaded. STATUS_BUSY: there is no room. */
+static enum status
+find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
+             bool may_make, struct shared_message **found)
+{
+    struct readers *readers = r->channel->readers;
+    struct shared_messages *messages = &readers->messages;
+    struct problem why = {""};
+    uint64_t last;
+    enum status rc;
+
+    *found = shared_messages_find(messages, wish,
+                                  readers->calls->wants_newest ? head : 0);
+    if (!shared_messages_have_room(messages, *found, r->is_suspect)) {
+        if (*found)
+            shared_messages_settle(messages, *found);
+        return STATUS_BUSY;
+    }
+    if (*found)
+        return STATUS_OK;
+    if (!may_make)
+        return STATUS_AGAIN;
+    rc = shared_messages_make(messages, found, wish, &last, &why);
+    if (!rc)
+        shared_messages_adopt(messages, *found);
+    else if (rc != STATUS_AGAIN && rc != STATUS_GONE && rc != STATUS_NOT_FOUND)
+        DIAG(DIAG_ERROR, readers->calls->shared.part,
+             "cannot read for subscribers", diag_text("error", why.text));
+    return rc;
+}
+
+/* Decides what a reader that asks gets. What may_make forbids is left to the
+ * worker pool, like all that this step does not find in memory. If READER_LATER
+ * is returned, the reader may have been freed. */
+static enum reader_state
+search_message(struct reader *r, bool may_make)
+{
+    struct readers *readers = r->channel->readers;
+
+    for (;; may_make = false) {
+        struct shared_wish wish = reader_wish(r);
+        struct shared_message *message;
+        uint64_t head;
+        bool is_taken;
+        enum status rc;
+
+        if (!readers->calls->look(r, &wish.channel, &head))
+            return set_state(r, READER_REMOVED);
+        if (is_at(r, head))
+            return wait_in(&r->channel->resting, r, READER_HEAD);
+        rc = find_message(r, &wish, head, may_make || wish.channel.is_local,
+                          &message);
+        if (rc == STATUS_BUSY)
+            return wait_in(&readers->starving[r->is_suspect], r, READER_LATER);
+        if (rc == STATUS_AGAIN)
+            return load_message(r, &wish);
+        if (rc)
+            return fail_reader(r, rc);
+        is_taken = take_message(r, message);
+        shared_messages_settle(&readers->messages, message);
+        if (is_taken)
+            return r->state;
+    }
+}
+
+enum reader_state
+reader_next(struct reader *r)
+{
+    if (r->state != READER_READY || r->message)
+        return r->state;
+    return search_message(r, true);
+}
+
+enum reader_state
+reader_rest(struct reader *r)
+{
+    struct channel channel;
+    uint64_t head;
+
+    if (!r->channel->readers->calls->look(r, &channel, &head))
+        return READER_REMOVED;
+    if (!is_at(r, head))
+        return READER_READY;
+    return wait_in(&r->channel->resting, r, READER_HEAD);
+}
+
+/* Waking */
+
+/* Gives a reader the message it waited for. If its wish is another one by now
+ * (a renewal may change the filter), it asks anew. */
+static enum reader_state
+take_loaded(struct reader *r, struct shared_message *message)
+{
+    struct readers *readers = r->channel->readers;
+    struct shared_wish wish = reader_wish(r);
+    uint64_t head;
+
+    if (!readers->calls->look(r, &wish.channel, &head))
+        return set_state(r, READER_REMOVED);
+    if (!shared_message_serves(message, &wish) &&
+        !shared_wish_equals(&message->wish, &wish))
+        return search_message(r, true);
+    if (r->is_suspect &&
+        !shared_messages_have_room(&readers->messages, message, true))
+        return wait_in(&readers->starving[true], r, READER_LATER);
+    return take_message(r, message) ? r->state : search_message(r, false);
+}
+
+void
+readers_loaded(struct shared_messages *messages,
+               const struct shared_loaded *loaded)
+{
+    struct shared_message *message = loaded->message;
+    struct list *node;
+
+    if (message)
+        shared_messages_adopt(messages, message);
+    while ((node = list_first(loaded->waiters))) {
+        struct reader *r = list_entry(node, struct reader, node);
+
+        list_remove(node);
+        if ((message ? take_loaded(r, message)
+                     : fail_reader(r, loaded->status)) != READER_LATER)
+            r->on_ready(r);
+    }
+    if (message)
+        shared_messages_settle(messages, message);
+}
+
+void
+readers_go_on(struct readers *readers)
+{
+    for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
+        struct list *node;
+
+        while (
+            (node = list_first(&readers->starving[is_suspect])) &&
+            shared_messages_have_room(&readers->messages, NULL, is_suspect)) {
+            struct reader *r = list_entry(node, struct reader, node);
+
+            list_remove(node);
+            if (search_message(r, true) != READER_LATER)
+                r->on_ready(r);
+        }
+    }
+    shared_messages_go_on(&readers->messages);
+}
+
+bool
+readers_are_starving(const struct readers *readers)
+{
+    const struct shared_messages *messages = &readers->messages;
+
+    for (int is_suspect = 0; is_suspect < 2; is_suspect++)
+        if (!list_is_empty(&readers->starving[is_suspect]) ||
+            !list_is_empty(&messages->queued[is_suspect]))
+            return true;
+    return false;
+}
+
+void
+watched_channel_wake(struct watched_channel *channel, unsigned most)
+{
+    struct list *node;
+
+    list_move(&channel->waking, &channel->resting);
+    for (; (node = list_first(&channel->waking)); most--) {
+        struct reader *r = list_entry(node, struct reader, node);
+
+        if (most == 0) {
+            watched_mark(&channel->watched);
+            return;
+        }
+        list_remove(node);
+        r->state = READER_READY;
+        r->on_ready(r);
+    }
+}
+
+/* Life */
+
+void
+watched_channel_init(struct watched_channel *channel, struct readers *readers)
+{
+    channel->readers = readers;
+    watched_init(&channel->watched, &readers->watcher);
+    list_init(&channel->resting);
+    list_init(&channel->waking);
+}
+
+void
+readers_init(struct readers *readers, const struct reader_calls *calls,
+             size_t max_bytes, void (*wake)(struct watcher *))
+{
+    readers->calls = calls;
+    watcher_init(&readers->watcher, wake);
+    shared_messages_init(&readers->messages, &calls->shared, max_bytes);
+    list_init(&readers->starving[false]);
+    list_init(&readers->starving[true]);
+}
+
+void
+readers_fini(struct readers *readers)
+{
+    shared_messages_fini(&readers->messages);
+}

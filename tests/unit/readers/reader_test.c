@@ -1,0 +1,507 @@
+#include "broker/readers/reader.h"
+
+#include <string.h>
+
+#include "proto/datetime.h"
+#include "tests/test.h"
+
+#define BUDGET ((size_t)64 << 10)
+
+/* A log without bytes: entries 1 to `head`, each of `weight` bytes. The worker
+ * pool holds its jobs until a test runs them. */
+static struct world {
+    struct readers readers;
+    struct watched_channel channel;
+    struct clients clients;
+    struct filters filters;
+    struct filter_class *filter; /* of who reads with one */
+    uint64_t head;
+    uint64_t most;    /* entries of a message */
+    uint64_t on_disk; /* entries up to here are not in memory */
+    uint64_t passing; /* nothing up to here passes a filter */
+    size_t weight;
+    enum status status; /* of `make`, if not STATUS_OK */
+    bool is_removed, is_local;
+    bool is_stuck; /* `make` reads nothing */
+    unsigned n_made, n_made_by_worker;
+
+    struct job *jobs[8];
+    unsigned n_jobs;
+    bool has_no_memory; /* for a job: it ends at once */
+    unsigned n_wakes;
+} w;
+
+static uint64_t
+lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum status
+make(struct shared_message *message, enum log_patience patience,
+     struct problem *why)
+{
+    const struct shared_wish *wish = &message->wish;
+    uint64_t start = shared_wish_start(wish);
+
+    (void)why;
+    if (patience == LOG_MEMORY && start < w.on_disk)
+        return STATUS_AGAIN;
+    w.n_made++;
+    w.n_made_by_worker += patience == LOG_DISK;
+    if (w.status)
+        return w.status;
+    message->last = lesser(lesser(wish->upto, w.head), start + w.most);
+    if (wish->is_heartbeat || w.is_stuck)
+        message->last = start;
+    message->is_full = wish->upto == UINT64_MAX && message->last < w.head;
+    if (wish->is_heartbeat)
+        message->size = 1;
+    else if (!wish->filter || message->last > w.passing)
+        message->size = (size_t)(message->last - wish->after) * w.weight;
+    message->data = calloc(1, message->size + 1);
+    assert_non_null(message->data);
+    return STATUS_OK;
+}
+
+static void
+work(struct shared_messages *messages, struct job *job)
+{
+    (void)messages;
+    if (w.has_no_memory) {
+        job->work(job);
+        job->done(job);
+        return;
+    }
+    assert_true(w.n_jobs < 8);
+    w.jobs[w.n_jobs++] = job;
+}
+
+static void
+run_jobs(void)
+{
+    while (w.n_jobs > 0) {
+        struct job *job = w.jobs[0];
+
+        memmove(w.jobs, w.jobs + 1, --w.n_jobs * sizeof(*w.jobs));
+        job->work(job);
+        job->done(job);
+    }
+}
+
+static bool
+is_stopping(struct shared_messages *messages)
+{
+    (void)messages;
+    return false;
+}
+
+static bool
+look(const struct reader *reader, struct channel *channel, uint64_t *head)
+{
+    *channel = (struct channel){
+        .kind = reader->kind, .is_local = w.is_local, .end = UINT64_MAX};
+    *head = w.head;
+    return !w.is_removed;
+}
+
+static void
+wake(struct watcher *watcher)
+{
+    (void)watcher;
+    w.n_wakes++;
+}
+
+static const struct reader_calls calls = {
+    .shared = {.part = "test",
+               .make = make,
+               .work = work,
+               .is_stopping = is_stopping,
+               .loaded = readers_loaded},
+    .look = look,
+    .wants_newest = true,
+};
+
+static int
+set_up(void **state)
+{
+    struct filter filter;
+
+    (void)state;
+    w = (struct world){.most = 10, .weight = 1};
+    clients_init(&w.clients, 100);
+    clients_limit_all(&w.clients, CLIENT_FILTERS, 1);
+    filters_init(&w.filters, &w.clients);
+    assert_int_equal(filter_read(&filter, SLICE("change=deleted"), NULL), 0);
+    assert_int_equal(filters_enter(&w.filters, &filter, NULL, &w.filter, NULL),
+                     0);
+    readers_init(&w.readers, &calls, BUDGET, wake);
+    watched_channel_init(&w.channel, &w.readers);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(w.readers.messages.held_bytes, 0);
+    readers_fini(&w.readers);
+    filters_leave(w.filter);
+    filters_fini(&w.filters);
+    clients_fini(&w.clients);
+    return 0;
+}
+
+FIXTURE(set_up, tear_down);
+
+/* A reader, and what its owner heard. */
+struct owner {
+    struct reader reader;
+    unsigned n_ready;
+};
+
+static void
+on_ready(struct reader *reader)
+{
+    list_entry(reader, struct owner, reader)->n_ready++;
+}
+
+static void
+begin(struct owner *o, uint64_t after)
+{
+    o->n_ready = 0;
+    reader_init(&o->reader, &w.channel, after, on_ready);
+}
+
+/* It holds the message of (after, last]. */
+static void
+assert_holds(const struct reader *r, uint64_t after, uint64_t last)
+{
+    assert_int_equal(r->state, READER_READY);
+    assert_non_null(r->message);
+    assert_int_equal(r->message->wish.after, after);
+    assert_int_equal(r->message->last, last);
+}
+
+/* What a reader gets, by its position and the state of the log: at once, and
+ * after the worker pool has done its work. */
+TEST(decides_what_comes_next)
+{
+
+    static const struct {
+        uint64_t head, on_disk, passing;
+        uint64_t after, reached, upto;
+        bool has_filter, is_removed, is_stuck, is_local, wants_heartbeat;
+        enum status status;
+        enum reader_state state, later;
+        uint64_t last;     /* of the message; 0: none */
+        uint64_t searched; /* `reached` in the end */
+    } rows[] = {
+        /* from memory, as much as a message may have */
+        {.head = 5, .after = 2, .last = 5, .searched = 2},
+        {.head = 25, .after = 2, .last = 12, .searched = 2},
+        {.head = 25, .after = 2, .upto = 4, .last = 4, .searched = 2},
+        /* from a disk */
+        {.head = 5, .on_disk = 5, .state = READER_LATER, .last = 5},
+        /* at the head */
+        {.head = 5,
+         .after = 5,
+         .state = READER_HEAD,
+         .later = READER_HEAD,
+         .searched = 5},
+        {.head = 5,
+         .after = 7,
+         .state = READER_HEAD,
+         .later = READER_HEAD,
+         .searched = 7},
+        {.head = 5,
+         .after = 2,
+         .reached = 5,
+         .has_filter = true,
+         .state = READER_HEAD,
+         .later = READER_HEAD,
+         .searched = 5},
+        {.head = 5,
+         .after = 5,
+         .wants_heartbeat = true,
+         .last = 5,
+         .searched = 5},
+        /* the filter passes nothing: the worker pool searches on */
+        {.head = 5,
+         .passing = 5,
+         .has_filter = true,
+         .state = READER_HEAD,
+         .later = READER_HEAD,
+         .searched = 5},
+        {.head = 35,
+         .passing = 30,
+         .has_filter = true,
+         .state = READER_LATER,
+         .last = 35,
+         .searched = 30},
+        {.head = 35,
+         .passing = 35,
+         .has_filter = true,
+         .state = READER_LATER,
+         .later = READER_HEAD,
+         .searched = 35},
+        {.head = 35,
+         .passing = 30,
+         .has_filter = true,
+         .is_local = true,
+         .last = 35,
+         .searched = 30},
+        /* failures */
+        {.head = 5,
+         .status = STATUS_GONE,
+         .state = READER_GONE,
+         .later = READER_GONE},
+        {.head = 5,
+         .on_disk = 5,
+         .status = STATUS_GONE,
+         .state = READER_LATER,
+         .later = READER_GONE},
+        {.head = 5,
+         .on_disk = 5,
+         .status = STATUS_NOT_FOUND,
+         .state = READER_LATER,
+         .later = READER_REMOVED},
+        {.head = 5,
+         .status = STATUS_IO,
+         .state = READER_FAILED,
+         .later = READER_FAILED},
+        {.head = 5,
+         .after = 5,
+         .is_removed = true,
+         .state = READER_REMOVED,
+         .later = READER_REMOVED,
+         .searched = 5},
+        {.head = 5,
+         .has_filter = true,
+         .passing = 5,
+         .is_stuck = true,
+         .state = READER_FAILED,
+         .later = READER_FAILED},
+        /* the fixed end of the next message is no longer there */
+        {.head = 5, .upto = 7, .state = READER_FAILED, .later = READER_FAILED},
+        {.head = 5,
+         .on_disk = 5,
+         .upto = 7,
+         .state = READER_LATER,
+         .later = READER_FAILED},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct owner o;
+        struct reader *r = &o.reader;
+
+        print_message("row %zu\n", i);
+        w.head = rows[i].head;
+        w.on_disk = rows[i].on_disk;
+        w.passing = rows[i].passing;
+        w.is_removed = rows[i].is_removed;
+        w.is_stuck = rows[i].is_stuck;
+        w.is_local = rows[i].is_local;
+        w.status = rows[i].status;
+        begin(&o, rows[i].after);
+        r->kind = (uint8_t)i; /* shares nothing with other rows */
+        if (rows[i].reached > 0)
+            r->reached = rows[i].reached;
+        r->upto = rows[i].upto;
+        r->filter = rows[i].has_filter ? w.filter : NULL;
+        r->wants_heartbeat = rows[i].wants_heartbeat;
+        assert_int_equal(reader_next(r), rows[i].state);
+        assert_int_equal(reader_next(r), rows[i].state); /* still */
+        run_jobs();
+        assert_int_equal(o.n_ready, rows[i].state == READER_LATER);
+        assert_int_equal(reader_next(r), rows[i].later);
+        assert_int_equal(r->reached, rows[i].searched);
+        if (rows[i].last > 0)
+            assert_holds(r, rows[i].after, rows[i].last);
+        else
+            assert_null(r->message);
+        if (rows[i].later == READER_FAILED)
+            assert_int_equal(r->upto, 0);
+        reader_release(r);
+    }
+}
+
+/* Message after message, to the head and on from there. */
+TEST(reads_to_the_head_and_on_after_news)
+{
+    struct owner o;
+    struct reader *r = &o.reader;
+
+    w.head = 13;
+    begin(&o, 0);
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_holds(r, 0, 10);
+    reader_advance(r);
+    assert_int_equal(reader_rest(r), READER_READY);
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_holds(r, 10, 13);
+    reader_advance(r);
+    assert_int_equal(reader_rest(r), READER_HEAD);
+    w.head = 14;
+    assert_int_equal(reader_next(r), READER_HEAD); /* rests until news */
+    watched_channel_wake(&w.channel, 9);
+    assert_int_equal(o.n_ready, 1);
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_holds(r, 13, 14);
+    reader_advance(r);
+    assert_int_equal(r->after, 14);
+    w.is_removed = true;
+    assert_int_equal(reader_rest(r), READER_REMOVED);
+    assert_true(list_is_empty(&w.channel.resting));
+}
+
+/* A message that was released in part comes again with the same bytes, whatever
+ * the log has now. */
+TEST(a_fixed_range_comes_again)
+{
+    struct owner o;
+    struct reader *r = &o.reader;
+
+    w.head = 3;
+    begin(&o, 1);
+    assert_int_equal(reader_next(r), READER_READY);
+    r->upto = r->message->last;
+    reader_release(r);
+    w.head = 9;
+    r->wants_heartbeat = true; /* not between two parts of a message */
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_holds(r, 1, 3);
+    assert_false(r->message->wish.is_heartbeat);
+    reader_advance(r);
+    assert_int_equal(r->upto, 0);
+    assert_false(r->wants_heartbeat);
+    reader_move(r, 7);
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_holds(r, 7, 9);
+    reader_release(r);
+}
+
+/* A heartbeat that falls due while nothing passes is the next message. */
+TEST(a_heartbeat_interrupts_a_search)
+{
+    struct owner o;
+    struct reader *r = &o.reader;
+
+    w.head = w.passing = 100;
+    w.on_disk = 10;
+    begin(&o, 0);
+    r->filter = w.filter;
+    assert_int_equal(reader_next(r), READER_LATER);
+    r->wants_heartbeat = true;
+    w.on_disk = 0;
+    run_jobs();
+    assert_int_equal(o.n_ready, 1);
+    assert_int_equal(reader_next(r), READER_READY);
+    assert_true(r->message->wish.is_heartbeat);
+    assert_holds(r, 0, 10);
+    reader_advance(r);
+    assert_int_equal(r->since_us, DATETIME_NONE);
+}
+
+/* Who waits for a load with another wish by then does not get its message. */
+TEST(a_reader_that_changed_meanwhile_asks_anew)
+{
+    struct owner o[2];
+
+    w.head = w.on_disk = w.passing = 5;
+    for (int i = 0; i < 2; i++) {
+        begin(&o[i], 0);
+        assert_int_equal(reader_next(&o[i].reader), READER_LATER);
+    }
+    assert_int_equal(w.n_jobs, 1);
+    o[1].reader.filter = w.filter;
+    run_jobs();
+    assert_holds(&o[0].reader, 0, 5);
+    assert_int_equal(o[1].reader.state, READER_HEAD);
+    assert_int_equal(o[1].n_ready, 1);
+    reader_release(&o[0].reader);
+    reader_release(&o[1].reader);
+}
+
+/* W-092: readers wait for room, healthy ones first; suspects have half of it,
+ * and share what is there. */
+TEST(waits_for_room)
+{
+    struct owner full, next, suspects[2];
+
+    w.weight = BUDGET;
+    w.most = 1;
+    w.head = 4;
+    begin(&full, 0);
+    begin(&next, 1);
+    begin(&suspects[0], 2);
+    begin(&suspects[1], 0);
+    suspects[0].reader.is_suspect = suspects[1].reader.is_suspect = true;
+    assert_int_equal(reader_next(&full.reader), READER_READY);
+    assert_int_equal(reader_next(&suspects[0].reader), READER_LATER);
+    assert_int_equal(reader_next(&next.reader), READER_LATER);
+    assert_int_equal(reader_next(&suspects[1].reader), READER_READY);
+    assert_true(readers_are_starving(&w.readers));
+    readers_go_on(&w.readers);
+    assert_int_equal(next.n_ready, 0);
+
+    reader_advance(&full.reader);
+    reader_advance(&suspects[1].reader);
+    readers_go_on(&w.readers);
+    assert_int_equal(next.n_ready, 1);
+    assert_holds(&next.reader, 1, 2);
+    assert_int_equal(suspects[0].n_ready, 0);
+    reader_release(&suspects[0].reader); /* waits no longer */
+    assert_false(readers_are_starving(&w.readers));
+    reader_advance(&next.reader);
+    readers_go_on(&w.readers);
+    assert_int_equal(suspects[0].n_ready, 0);
+}
+
+/* However many rest at the head, a wake takes some, and no reader twice. */
+TEST(news_wakes_readers_in_turns)
+{
+    struct owner o[5];
+    unsigned n = 0;
+
+    for (int i = 0; i < 5; i++) {
+        begin(&o[i], 0);
+        assert_int_equal(reader_next(&o[i].reader), READER_HEAD);
+    }
+    reader_release(&o[4].reader); /* one leaves */
+    watched_channel_wake(&w.channel, 3);
+    assert_int_equal(w.n_wakes, 1);
+    assert_int_equal(reader_rest(&o[0].reader), READER_HEAD);
+    watcher_take(&w.readers.watcher);
+    assert_ptr_equal(watcher_next(&w.readers.watcher), &w.channel.watched);
+    watched_clear(&w.channel.watched);
+    watched_channel_wake(&w.channel, 3);
+    assert_int_equal(w.n_wakes, 1);
+    for (int i = 0; i < 5; i++)
+        n += o[i].n_ready;
+    assert_int_equal(n, 5); /* the first looked twice, the last not at all */
+    assert_int_equal(o[4].n_ready, 0);
+    for (int i = 0; i < 5; i++)
+        reader_release(&o[i].reader);
+}
+
+static void
+free_owner(struct reader *reader)
+{
+    reader_release(reader);
+    free(list_entry(reader, struct owner, reader));
+}
+
+/* Without memory for a job a load ends within reader_next, and its reader may
+ * be freed there. */
+TEST(a_load_may_end_at_once)
+{
+    struct owner *o = calloc(1, sizeof(*o));
+
+    assert_non_null(o);
+    w.head = w.on_disk = 5;
+    w.has_no_memory = true;
+    reader_init(&o->reader, &w.channel, 0, free_owner);
+    assert_int_equal(reader_next(&o->reader), READER_LATER);
+    assert_int_equal(w.n_made_by_worker, 1);
+}
