@@ -26,6 +26,7 @@
 
 struct reading {
     struct job job;
+    struct poll poll; /* while it waits */
     struct ticket ticket;
     struct http *http;
     int64_t wait_until_us; /* steady clock; 0: not at all */
@@ -115,9 +116,9 @@ read_work(struct job *job)
 }
 
 static void
-on_resumed(struct request *rq, void *user)
+on_resumed(struct poll *poll, struct request *rq)
 {
-    struct reading *r = user;
+    struct reading *r = list_entry(poll, struct reading, poll);
     struct set *set = NULL;
 
     if (rq) /* answers if the set was removed */
@@ -144,14 +145,13 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
         .after = beyond,
         .wait_us = r->wait_until_us - clock_steady_us(),
         .resume = on_resumed,
-        .user = r,
     };
 
     if (wish.wait_us < 0)
         wish.wait_us = 0;
     if (wish.wait_us > most_us)
         wish.wait_us = most_us;
-    if (push_wait(r->http->push, rq, &wish))
+    if (push_wait(r->http->push, rq, &r->poll, &wish))
         return;
     r->wait_until_us = 0;
     read_or_wait(rq, r);

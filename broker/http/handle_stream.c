@@ -11,6 +11,9 @@
 #include "proto/accept_header.h"
 #include "proto/ws_deflate.h"
 
+/* Most bytes of the text that names our subprotocols. */
+#define OFFER_MAX 256
+
 /* Reads where the stream begins (?after=, ?since= or now) and its filter. An
  * EventSource that was cut off repeats the same URL, with its position in
  * Last-Event-ID: that counts. For a position that cannot be served the open
@@ -65,6 +68,7 @@ wanted_transport(struct request *rq, struct push_wish *wish,
                  struct problem *why)
 {
     struct slice offer = {NULL, 0}, extensions;
+    struct buf ours;
     bool has_offer;
     enum status rc;
 
@@ -86,10 +90,12 @@ wanted_transport(struct request *rq, struct push_wish *wish,
         wish->terms.subprotocol = wish->transport->subprotocol;
     if (wish->transport)
         return STATUS_OK;
-    return problem(why, STATUS_MALFORMED,
-                   "none of the subprotocols \"%s\" is spoken "
-                   "here; " TRANSPORTS_OFFERED " are",
-                   problem_quote(offer).text);
+    buf_init(&ours, OFFER_MAX);
+    transports_offer(&ours);
+    problem_set(why, "none of the subprotocols \"%s\" is spoken here; %.*s are",
+                problem_quote(offer).text, (int)ours.size, ours.data);
+    buf_fini(&ours);
+    return STATUS_MALFORMED;
 }
 
 void

@@ -183,11 +183,12 @@ add_subscribers(struct buf *to, const struct set *set)
 {
     const char *before = ",\"subscribers\":{";
 
-    for (size_t i = 0; i < TRANSPORTS; i++) {
+    for (size_t i = 0; i < transports_count(); i++) {
         unsigned n =
             atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
 
-        buf_add_format(to, "%s\"%s\":%u", before, transports_label(i), n);
+        buf_add_format(to, "%s\"%s\":%u", before,
+                       transports_of_number(i)->label, n);
         before = ",";
     }
     BUF_ADD(to, "}");

@@ -44,41 +44,33 @@ add_text(struct buf *to, const struct framing *framing, struct slice text)
     wire_add(&wire, text);
 }
 
+static const struct framing *
+framing_of(bool is_1_0)
+{
+    return is_1_0 ? &plain : &chunked;
+}
+
 /* A line end within the message would end the data. Our JSON has only the one
  * at its end; a second one ends the event. */
-static void
-add_event(struct buf *to, const struct framing *framing,
-          const struct message *message)
+void
+eventsource_wrap(struct buf *to, const struct message *message,
+                 const struct transport *transport, struct deflater *deflater)
 {
     const struct coverage *c = &message->covered;
     char position[POSITION_MAX], head[EVENT_HEAD_MAX];
     struct slice part = {head, 0};
     struct wire wire;
 
+    (void)deflater;
     position_write(position, c->epoch, c->last);
     part.size = (size_t)snprintf(
         head, sizeof(head), "id: %s\nevent: %s\ndata: ", position,
         c->now_us == DATETIME_NONE ? "changes" : "heartbeat");
-    wire_begin(&wire, to, framing, part.size + message->size + 1);
+    wire_begin(&wire, to, framing_of(transport->is_1_0),
+               part.size + message->size + 1);
     wire_add(&wire, part);
     wire_add_message(&wire, message);
     wire_add(&wire, SLICE("\n"));
-}
-
-void
-eventsource_wrap_chunked(struct buf *to, const struct message *message,
-                         struct deflater *deflater)
-{
-    (void)deflater;
-    add_event(to, &chunked, message);
-}
-
-void
-eventsource_wrap_plain(struct buf *to, const struct message *message,
-                       struct deflater *deflater)
-{
-    (void)deflater;
-    add_event(to, &plain, message);
 }
 
 /* no-store: each answer to the same request differs, and would fill a cache.
@@ -106,7 +98,7 @@ eventsource_accept(struct request *rq, const struct stream_terms *terms,
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
     buf_init(&opening, 2 * sizeof(retry));
-    add_text(&opening, request_is_1_0(rq) ? &plain : &chunked, line);
+    add_text(&opening, framing_of(request_is_1_0(rq)), line);
     eventsource_head(&r);
     request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
     buf_fini(&opening);
@@ -131,15 +123,13 @@ event_of(unsigned code)
     }
 }
 
-/* Sends an event with the reason, and then `last`. Within an event that would
- * become a part of it; so there the answer ends without its last chunk, and the
- * client sees that it is cut off. */
-static void
-end_stream(struct stream *stream, const struct ending *ending,
-           const struct framing *framing, const char *last)
+/* Sends an event with the reason, and ends the chunks. Within an event that
+ * would become a part of it; so there the answer ends without its last chunk,
+ * and the client sees that it is cut off. */
+void
+eventsource_close(struct stream *stream, const struct ending *ending,
+                  const struct transport *transport)
 {
-    bool is_gone = ending->code == CLOSE_POSITION_GONE;
-    const char *event = event_of(ending->code);
     struct buf text, wire;
 
     if (ending->is_within) {
@@ -148,28 +138,18 @@ end_stream(struct stream *stream, const struct ending *ending,
     }
     buf_init(&text, ENDING_MAX);
     buf_init(&wire, ENDING_MAX);
-    if (is_gone)
+    if (ending->code == CLOSE_POSITION_GONE)
         BUF_ADD(&text, "id: " EVENTSOURCE_GONE_ID "\n");
-    buf_add_format(&text, "event: %s\ndata: {\"detail\":", event);
+    buf_add_format(&text,
+                   "event: %s\ndata: {\"detail\":", event_of(ending->code));
     json_string(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
-    add_text(&wire, framing, buf_slice(&text));
-    buf_add_slice(&wire, slice_of(last));
+    add_text(&wire, framing_of(transport->is_1_0), buf_slice(&text));
+    if (!transport->is_1_0)
+        BUF_ADD(&wire, STREAM_CHUNK_LAST);
     if (text.failed || wire.failed)
         wire.size = 0;
     stream_end(stream, wire.data, wire.size);
     buf_fini(&text);
     buf_fini(&wire);
-}
-
-void
-eventsource_close_chunked(struct stream *stream, const struct ending *ending)
-{
-    end_stream(stream, ending, &chunked, STREAM_CHUNK_LAST);
-}
-
-void
-eventsource_close_plain(struct stream *stream, const struct ending *ending)
-{
-    end_stream(stream, ending, &plain, "");
 }

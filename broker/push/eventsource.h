@@ -46,7 +46,7 @@ void eventsource_head(struct response *r);
 
 /* See struct transport. */
 accept_fn eventsource_accept;
-wrap_fn eventsource_wrap_chunked, eventsource_wrap_plain;
-close_fn eventsource_close_chunked, eventsource_close_plain;
+wrap_fn eventsource_wrap;
+close_fn eventsource_close;
 
 #endif

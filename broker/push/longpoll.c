@@ -1,19 +1,6 @@
 #include "broker/push/longpoll.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
-
-struct poll {
-    struct list node;  /* in its place's list, or alone */
-    struct list timed; /* in a slot, or in the list of due requests */
-    struct polls *polls;
-    struct place *place;
-    struct request *request;
-    uint64_t after;
-    void (*resume)(struct request *rq, void *user);
-    void *user;
-};
 
 void
 polls_init(struct polls *polls)
@@ -29,9 +16,17 @@ polls_init(struct polls *polls)
 static void
 set_due(struct poll *poll)
 {
-    list_remove(&poll->node);
+    reader_release(&poll->reader);
     list_remove(&poll->timed);
     list_append(&poll->polls->due, &poll->timed);
+}
+
+/* News: the set was removed, or it has more, unless the request is ahead. */
+static void
+on_news(struct reader *reader)
+{
+    if (reader_rest(reader) != READER_HEAD)
+        set_due(list_entry(reader, struct poll, reader));
 }
 
 /* Gives the request back to its owner; NULL: its client has gone. */
@@ -39,13 +34,12 @@ static void
 resume_poll(struct poll *poll, struct request *rq)
 {
     poll->polls->n--;
-    list_remove(&poll->node);
+    reader_release(&poll->reader);
     list_remove(&poll->timed);
-    places_leave(poll->place);
+    places_leave(places_of_reader(&poll->reader));
     if (rq)
         request_set_user(rq, NULL);
-    poll->resume(rq, poll->user);
-    free(poll);
+    poll->resume(poll, rq);
 }
 
 static void
@@ -58,27 +52,20 @@ static const struct request_handlers handlers = {.on_gone = on_gone};
 
 bool
 polls_wait(struct polls *polls, struct places *places, struct request *rq,
-           const struct poll_wish *wish)
+           struct poll *poll, const struct poll_wish *wish)
 {
     struct service *service = request_service(rq);
     int64_t now_us = clock_steady_us(), slot;
     struct place *place = NULL;
-    struct poll *poll = NULL;
 
     if (!polls->is_ending)
-        poll = calloc(1, sizeof(*poll));
-    if (poll)
         place = places_enter(places, service, wish->set);
-    if (!place) {
-        free(poll);
+    if (!place)
         return false;
-    }
+    reader_init(&poll->reader, &place->channel, wish->after, on_news);
     poll->polls = polls;
-    poll->place = place;
     poll->request = rq;
-    poll->after = wish->after;
     poll->resume = wish->resume;
-    poll->user = wish->user;
     if (polls->n++ == 0) {
         polls->slot = now_us / POLLS_SLOT_US;
         service_wake_later(service, POLLS_SLOT_US);
@@ -90,28 +77,11 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
 
     /* There was a commit since the handler looked: the place has seen it, or
      * its mark is set. */
-    if (place->is_removed || place->last > poll->after) {
-        list_init(&poll->node);
+    if (reader_rest(&poll->reader) != READER_HEAD) {
         set_due(poll);
         service_wake(service);
-    } else {
-        list_append(&place->polls, &poll->node);
     }
     return true;
-}
-
-void
-polls_serve(struct polls *polls, struct place *place)
-{
-    struct list *node, *next;
-
-    (void)polls;
-    list_foreach (node, next, &place->polls) {
-        struct poll *poll = list_entry(node, struct poll, node);
-
-        if (place->is_removed || poll->after < place->last)
-            set_due(poll);
-    }
 }
 
 /* Makes requests due whose time is over. If the service has slept longer than

@@ -2,14 +2,15 @@
  * longpoll.h - requests that wait until their set has news, or their time is
  * over; then their owner answers them.
  *
- *     polls_wait --> [place's list] --commit--> [due] --on wake--> resume
+ *     polls_wait --> rests at the head --news--> [due] --on wake--> resume
  *                         |                       ^
  *                         +------ time is over ---+
  *
- * A waiting request costs no thread and no message: it is in two lists. The
- * thread resumes POLLS_AT_ONCE due requests at a time, or fewer if that takes
- * long, and then serves its other clients. Time is measured in slots of
- * POLLS_SLOT_US: a request waits up to one slot longer than it asked for.
+ * A waiting request is a reader at the head (readers/reader.h), without
+ * messages, and costs no thread. The thread resumes POLLS_AT_ONCE due requests
+ * at a time, or fewer if that takes long, and then serves its other clients.
+ * Time is measured in slots of POLLS_SLOT_US: a request waits up to one slot
+ * longer than it asked for.
  *
  * All of it belongs to one service thread.
  */
@@ -36,16 +37,24 @@
 #define POLLS_SLOT_US ((int64_t)125000)
 #define POLLS_SLOTS   4096
 
+/* A waiting request: a member of a struct of its owner. */
+struct poll {
+    struct reader reader;
+    struct list timed; /* in a slot, or in the list of due requests */
+    struct polls *polls;
+    struct request *request;
+    void (*resume)(struct poll *poll, struct request *rq);
+};
+
 /* What a request waits for. */
 struct poll_wish {
     struct set *set;
     uint64_t after;
     int64_t wait_us; /* at most POLLS_WAIT_MAX_US */
 
-    /* Called once, later. The callee owns the request again, and answers or
-     * defers it; NULL: its client has gone. */
-    void (*resume)(struct request *rq, void *user);
-    void *user;
+    /* Called once, later. The callee owns the request and the poll again, and
+     * answers or defers the request; NULL: its client has gone. */
+    void (*resume)(struct poll *poll, struct request *rq);
 };
 
 struct polls {
@@ -61,10 +70,8 @@ void polls_init(struct polls *polls);
 /* Lets a request wait: within on_request, or after it was resumed. false: no
  * request may wait at the end, or without memory; the caller still owns it. */
 MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
-                           struct request *rq, const struct poll_wish *wish);
-
-/* Makes the requests of the place due, because its set has news. */
-void polls_serve(struct polls *polls, struct place *place);
+                           struct request *rq, struct poll *poll,
+                           const struct poll_wish *wish);
 
 /* Resumes due requests; after every wake of the thread. */
 void polls_go_on(struct polls *polls, struct service *service);

@@ -2,19 +2,63 @@
 
 #include <stdlib.h>
 
+/* Messages */
+
+static bool
+look_at_place(const struct reader *r, struct channel *channel, uint64_t *head)
+{
+    const struct place *p = places_of_reader(r);
+
+    *channel = transports_channel(p->set, r->kind, &p->places->deflater);
+    *head = p->last;
+    return !p->is_removed;
+}
+
+static void
+work_on_pool(struct shared_messages *messages, struct job *job)
+{
+    service_work(list_entry(messages, struct places, readers.messages)->service,
+                 job);
+}
+
+static bool
+is_stopping(struct shared_messages *messages)
+{
+    (void)messages;
+    return false; /* the service ends when its streams have ended */
+}
+
+static const struct reader_calls calls = {
+    .shared = {.part = "push",
+               .make = transports_make,
+               .work = work_on_pool,
+               .is_stopping = is_stopping,
+               .loaded = readers_loaded},
+    .look = look_at_place,
+};
+
+/* Places */
+
 static void
 wake_service(struct watcher *watcher)
 {
-    service_wake(list_entry(watcher, struct places, watcher)->service);
+    service_wake(list_entry(watcher, struct places, readers.watcher)->service);
 }
 
 void
-places_init(struct places *places, struct shared_messages *messages)
+places_init(struct places *places)
 {
-    places->messages = messages;
+    readers_init(&places->readers, &calls, SIZE_MAX, wake_service);
+    deflater_init(&places->deflater);
     places->service = NULL;
     list_init(&places->all);
-    watcher_init(&places->watcher, wake_service);
+}
+
+void
+places_fini(struct places *places)
+{
+    readers_fini(&places->readers);
+    deflater_fini(&places->deflater);
 }
 
 static void
@@ -54,24 +98,24 @@ places_enter(struct places *places, struct service *service, struct set *set)
         if (!p)
             return NULL;
         places->service = service;
+        p->places = places;
         p->set = set;
-        watched_init(&p->watched, &places->watcher);
-        list_init(&p->waiting);
-        list_init(&p->polls);
+        watched_channel_init(&p->channel, &places->readers);
         list_append(&places->all, &p->node);
-        watched_listen(&p->watched, set->log);
+        watched_listen(&p->channel.watched, set->log);
         look_at_head(p);
     }
-    p->n_subscribers++;
+    p->n_readers++;
     return p;
 }
 
 static void
-drop_heartbeats(struct places *places, struct place *p)
+drop_heartbeats(struct place *p)
 {
-    for (size_t i = 0; i < TRANSPORTS; i++) {
+    for (size_t i = 0; i < SET_TRANSPORTS_MAX; i++) {
         if (p->heartbeat[i])
-            shared_messages_settle(places->messages, p->heartbeat[i]);
+            shared_messages_settle(&p->places->readers.messages,
+                                   p->heartbeat[i]);
         p->heartbeat[i] = NULL;
     }
 }
@@ -79,10 +123,10 @@ drop_heartbeats(struct places *places, struct place *p)
 void
 places_leave(struct place *p)
 {
-    if (--p->n_subscribers > 0)
+    if (--p->n_readers > 0)
         return;
-    drop_heartbeats(list_entry(p->watched.watcher, struct places, watcher), p);
-    watched_end(&p->watched);
+    drop_heartbeats(p);
+    watched_end(&p->channel.watched);
     list_remove(&p->node);
     free(p);
 }
@@ -90,15 +134,41 @@ places_leave(struct place *p)
 struct place *
 places_next(struct places *places)
 {
-    struct watched_log *watched = watcher_next(&places->watcher);
+    struct watched_log *watched = watcher_next(&places->readers.watcher);
     struct place *p;
 
     if (!watched)
         return NULL;
-    p = list_entry(watched, struct place, watched);
+    p = list_entry(watched, struct place, channel.watched);
     watched_clear(watched); /* before the look */
     look_at_head(p);
     return p;
+}
+
+/* Heartbeats */
+
+struct shared_message *
+places_heartbeat(struct reader *r)
+{
+    struct place *p = places_of_reader(r);
+    struct shared_messages *messages = &p->places->readers.messages;
+    struct shared_message **shared = &p->heartbeat[r->kind];
+    struct shared_wish wish = reader_wish(r);
+    uint64_t last;
+
+    if (*shared && ((*shared)->wish.after != r->after ||
+                    (*shared)->wish.reached != r->reached)) {
+        shared_messages_settle(messages, *shared);
+        *shared = NULL;
+    }
+    if (*shared)
+        return *shared;
+    wish.channel = transports_channel(p->set, r->kind, &p->places->deflater);
+    wish.filter = NULL;
+    wish.is_heartbeat = true;
+    if (!shared_messages_make(messages, shared, &wish, &last, NULL))
+        shared_messages_adopt(messages, *shared);
+    return *shared;
 }
 
 void
@@ -107,5 +177,5 @@ places_new_tick(struct places *places)
     struct list *node, *next;
 
     list_foreach (node, next, &places->all)
-        drop_heartbeats(places, list_entry(node, struct place, node));
+        drop_heartbeats(list_entry(node, struct place, node));
 }

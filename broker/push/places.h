@@ -1,6 +1,6 @@
 /*
- * places.h - the sets that have subscribers on a service thread, each watched
- * once (readers/watch.h).
+ * places.h - the sets that have readers on a service thread, each watched once
+ * (readers/watch.h), and the messages of these readers.
  *
  * A commit marks the set on every thread where it has a place, and wakes the
  * thread unless the mark was set already; the thread takes the marks and visits
@@ -13,46 +13,61 @@
 
 #include "base/list.h"
 #include "broker/net/server.h"
+#include "broker/push/deflater.h"
 #include "broker/push/transports.h"
-#include "broker/readers/shared_messages.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 
 struct places {
-    struct service *service;          /* NULL until the first place */
-    struct shared_messages *messages; /* lent; of the heartbeats */
+    struct service *service; /* NULL until the first place */
+    struct readers readers;
+    struct deflater deflater;
     struct list all;
-    struct watcher watcher;
 };
 
-/* A set on one thread. */
+/* A set on one thread. A reader of it has the number of its transport as its
+ * kind. */
 struct place {
     struct list node;
-    struct watched_log watched;
+    struct places *places;
+    struct watched_channel channel;
     struct set *set;
-    struct list waiting; /* subscribers at the head */
-    struct list polls;   /* requests that wait for more: longpoll.h */
-    uint64_t last;       /* the head's, as of the last taken mark */
-    bool is_removed;     /* as of `last`: the set has ended */
-    unsigned n_subscribers;
-    struct shared_message *heartbeat[TRANSPORTS]; /* of this tick, at the head;
-                                                     guarded */
+    uint64_t last;   /* the head's, as of the last taken mark */
+    bool is_removed; /* as of `last`: the set has ended */
+    unsigned n_readers;
+    struct shared_message
+        *heartbeat[SET_TRANSPORTS_MAX]; /* of this tick, at
+                                           the head; guarded */
 };
 
-void places_init(struct places *places, struct shared_messages *messages);
+void places_init(struct places *places);
 
-/* Finds or makes the place of a set, and counts one more subscriber. NULL: no
+/* All readers have left. */
+void places_fini(struct places *places);
+
+/* Finds or makes the place of a set, and counts one more reader. NULL: no
  * memory. */
 struct place *places_enter(struct places *places, struct service *service,
                            struct set *set);
 
-/* Counts one subscriber less; the last one closes the place. */
+/* Counts one reader less; the last one closes the place. */
 void places_leave(struct place *place);
+
+/* The place that it reads. */
+static inline struct place *
+places_of_reader(const struct reader *reader)
+{
+    return list_entry(reader->channel, struct place, channel);
+}
 
 /* After watcher_take: returns the marked places one by one, after a look at
  * their heads, and NULL at the end. Places marked meanwhile wait for the next
  * wake: one busy set cannot hold the thread. */
 struct place *places_next(struct places *places);
+
+/* The heartbeat of a reader at the head: one for each set, transport and tick.
+ * NULL: it cannot be made from memory, or there is no memory. */
+struct shared_message *places_heartbeat(struct reader *reader);
 
 /* Frees the heartbeats of the last tick. */
 void places_new_tick(struct places *places);

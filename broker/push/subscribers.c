@@ -1,5 +1,6 @@
 #include "broker/push/subscribers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"
-#include "broker/push/subscriber.h"
+#include "broker/push/places.h"
+#include "broker/sets/positions.h"
 
 /* Serving a crowd costs a send each, however small the message. After a round
  * that took longer than GATHER_FROM_US, commits gather for as long again, at
@@ -17,89 +19,300 @@
 #define GATHER_FROM_US 500
 #define GATHER_MAX_US  5000
 
+/* Bytes of messages per thread. Above it a subscriber that cannot send releases
+ * its message, and has it made again later. */
+#define MESSAGES_BUDGET ((size_t)16 << 20)
+
+/* Most bytes of the members that name the positions which can be served. */
+#define MEMBERS_MAX 4096
+
+/* How often a thread looks at the lags of all of its subscribers (some 20 ns
+ * each: 10,000 are 0.2 ms), rather than update sums at every message. */
+#define LAGS_LOOK_US 1000000
+
+/* A connected client. */
+struct subscriber {
+    struct reader reader;  /* holds the message that is being sent */
+    struct list idle_node; /* in the thread's idle list, by last_sent_us */
+    struct stream *stream;
+    size_t offset;       /* bytes of the message that the stream has taken */
+    size_t message_size; /* of a message that it released half-sent; else 0 */
+    int64_t opened_us;
+    int64_t last_sent_us;
+    uint16_t close_code; /* the code to close with behind its message, when
+                            there is room; 0: stays open */
+    bool is_gone;        /* the requested position cannot be served */
+    bool is_closing;
+};
+
+/* The subscribers' lags behind their logs, in entries. */
+struct lag {
+    uint64_t sum, max;
+};
+
+/* Those of a transport, as of the last look: only figures, so relaxed. */
+struct shown_lag {
+    _Atomic(uint64_t) sum, max;
+};
+
+struct push_thread {
+    struct places places;
+    struct polls polls;
+    struct list idle; /* of subscribers, by the time of the last sending */
+    int64_t gather_until_us;
+    int64_t lags_looked_us;
+    struct shown_lag lags[SET_TRANSPORTS_MAX];
+    struct task farewell;
+    bool is_ending;
+};
+
 struct push {
     struct registry *registry;
     unsigned n_threads;
     struct push_thread threads[];
 };
 
+static struct place *
+place_of(const struct subscriber *s)
+{
+    return places_of_reader(&s->reader);
+}
+
+static struct push_thread *
+thread_of(const struct subscriber *s)
+{
+    return list_entry(place_of(s)->places, struct push_thread, places);
+}
+
+static const struct transport *
+transport_of(const struct subscriber *s)
+{
+    return transports_of_number(s->reader.kind);
+}
+
 /* Counts connected clients for the metrics and the set's description. */
 static void
 count_subscriber(struct subscriber *s, int n)
 {
-    size_t transport = transports_number(s->transport);
+    unsigned transport = s->reader.kind;
 
     metrics_add_label(METRIC_SUBSCRIBERS, transport, n);
-    atomic_fetch_add_explicit(&s->place->set->subscribers[transport],
+    atomic_fetch_add_explicit(&place_of(s)->set->subscribers[transport],
                               (unsigned)n, memory_order_relaxed);
 }
 
+/* Closing */
+
 static void
-on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
+close_now(struct subscriber *s, unsigned code, const char *reason,
+          const char *members)
 {
-    struct shared_message *frame = loaded->message;
+    const struct ending ending = {code, reason, members, s->offset > 0};
 
-    if (frame)
-        shared_messages_adopt(messages, frame);
-    while (!list_is_empty(loaded->waiters)) {
-        struct subscriber *s =
-            list_entry(loaded->waiters->next, struct subscriber, node);
-
-        list_remove(&s->node);
-        if (!frame) {
-            subscriber_close_failed(s, loaded->status);
-        } else {
-            subscriber_give(s, frame);
-            subscriber_advance(s);
-        }
-    }
-    if (frame)
-        shared_messages_settle(messages, frame);
+    reader_release(&s->reader);
+    s->is_closing = true;
+    transport_of(s)->close(s->stream, &ending, transport_of(s));
 }
 
 static void
-work_on_pool(struct shared_messages *messages, struct job *job)
+close_with(struct subscriber *s, unsigned code)
 {
-    struct push_thread *t = list_entry(messages, struct push_thread, messages);
-
-    service_work(t->places.service, job);
+    close_now(s, code,
+              code == CLOSE_SET_REMOVED ? "the set was removed"
+                                        : "the broker is ending",
+              NULL);
 }
 
-static bool
-is_stopping(struct shared_messages *messages)
+/* Closes it with CLOSE_GOING_AWAY or CLOSE_SET_REMOVED. A client that waits for
+ * room gets the rest of its message first: some WebSocket clients reject a
+ * close frame between two frames of a message, and an EventSource would read
+ * the reason as a part of the event. A client that does not read fast enough
+ * for --min-rate ends without a reason. The first call counts.
+ *
+ * A subscriber that has released its message does not wait: it would need the
+ * rest, from a set that may be removed. */
+static void
+close_behind_message(struct subscriber *s, unsigned code)
 {
-    (void)messages;
-    return false; /* the service ends when its streams have ended */
+    const struct reader *r = &s->reader;
+    bool waits_for_room =
+        r->state == READER_READY && (r->message || r->upto == 0);
+
+    if (s->is_closing || s->close_code)
+        return;
+    if (waits_for_room)
+        s->close_code = (uint16_t)code;
+    else
+        close_with(s, code);
 }
 
-static const struct shared_calls calls = {
-    .part = "push",
-    .make = frame_make,
-    .work = work_on_pool,
-    .is_stopping = is_stopping,
-    .loaded = on_loaded,
+/* The requested or reached position cannot be served: sends the positions that
+ * can be, at once, also within a message. */
+static void
+close_gone(struct subscriber *s)
+{
+    char earliest[POSITION_MAX], reason[124];
+    struct buf members;
+    struct head head;
+
+    log_head(place_of(s)->set->log, &head);
+    positions_earliest(&head, earliest);
+    snprintf(reason, sizeof(reason), "position gone; earliest %s", earliest);
+    buf_init(&members, MEMBERS_MAX);
+    positions_members(place_of(s)->set, &head, &members);
+    close_now(s, CLOSE_POSITION_GONE, reason,
+              members.failed ? NULL : members.data);
+    buf_fini(&members);
+}
+
+/* Its reader does not get the next message: closes it at once. */
+static void
+close_failed(struct subscriber *s)
+{
+    struct head head;
+
+    log_head(place_of(s)->set->log, &head);
+    if (head.is_removed)
+        close_with(s, CLOSE_SET_REMOVED);
+    else if (s->reader.state == READER_GONE)
+        close_gone(s);
+    else
+        close_now(s, CLOSE_FAILED,
+                  s->offset > 0 ? "the message cannot be completed"
+                                : "the broker cannot read its log",
+                  NULL);
+}
+
+/* Sending */
+
+/* Moves it to the end of the idle list, after it was sent something or
+ * checked. */
+static void
+note_sent(struct subscriber *s, int64_t now_us)
+{
+    s->last_sent_us = now_us;
+    list_remove(&s->idle_node);
+    list_append(&thread_of(s)->idle, &s->idle_node);
+}
+
+/* Counts a message that the socket has taken to its last byte. Commits from
+ * before the subscriber's start say nothing about our speed, and are not
+ * measured. */
+static void
+count_sent(const struct subscriber *s, int64_t now_us)
+{
+    int64_t committed_us = s->reader.message->committed_us;
+
+    metrics_add_label(METRIC_MESSAGES, s->reader.kind, 1);
+    if (committed_us > s->opened_us)
+        metrics_observe_us(METRIC_PUSH_LATENCY, now_us - committed_us);
+}
+
+/* Releases a message that cannot be sent now, if the thread has too many. The
+ * offset in it is enough to continue: see message.h. A subscriber that is
+ * closed behind its message keeps it, and gets no other. */
+static void
+let_go(struct subscriber *s)
+{
+    struct reader *r = &s->reader;
+
+    if (shared_messages_bytes(&place_of(s)->places->readers.messages) <=
+            MESSAGES_BUDGET ||
+        s->close_code || r->message->wish.is_heartbeat)
+        return;
+    r->upto = r->message->last;
+    s->message_size = r->message->size;
+    reader_release(r);
+}
+
+enum sent {
+    SENT_PART,   /* wait for on_room, or on_gone */
+    SENT_CHOKED, /* all is sent, but nothing may follow until on_room */
+    SENT_WHOLE
 };
 
-/* Sends the news to the subscribers that waited at the head. */
-static void
-serve_waiting(struct place *p)
+/* Sends what is left of the message. */
+static enum sent
+send_rest(struct subscriber *s)
 {
-    struct list all;
+    struct slice message = shared_message_slice(s->reader.message);
+    enum stream_result sent = STREAM_SENT;
+    int64_t now_us;
 
-    list_init(&all);
-    list_move(&all, &p->waiting);
-    while (!list_is_empty(&all)) {
-        struct subscriber *s = list_entry(all.next, struct subscriber, node);
+    while (s->offset < message.size) {
+        struct slice piece = transports_piece(message, s->offset);
 
-        list_remove(&s->node);
-        if (subscriber_is_at_head(s)) {
-            list_append(&p->waiting, &s->node);
-        } else {
-            s->state = WRITING;
-            subscriber_advance(s);
+        sent = stream_write(s->stream, piece.data, piece.size);
+        if (sent == STREAM_DEAD) {
+            s->is_closing = true;
+            return SENT_PART;
+        }
+        s->offset += piece.size;
+        if (sent == STREAM_CHOKED && s->offset < message.size) {
+            let_go(s);
+            return SENT_PART;
         }
     }
+    now_us = clock_steady_us();
+    note_sent(s, now_us);
+    count_sent(s, now_us);
+    s->offset = 0;
+    reader_advance(&s->reader);
+    return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
+
+/* Sends the message that its reader holds. */
+static void
+send_message(struct subscriber *s)
+{
+    struct reader *r = &s->reader;
+
+    if (s->message_size > 0 && r->message->size != s->message_size) {
+        close_failed(s); /* the message made again is another one */
+        return;
+    }
+    s->message_size = 0;
+    if (send_rest(s) == SENT_WHOLE &&
+        (s->close_code || reader_rest(r) != READER_HEAD))
+        stream_want_room(s->stream);
+}
+
+/* Sends the next message, or decides what to wait for. One message per call: a
+ * subscriber that lags continues in its next turn of the event loop, so it does
+ * not hold up the others. */
+static void
+advance_subscriber(struct subscriber *s)
+{
+    struct reader *r = &s->reader;
+
+    if (s->is_closing)
+        return;
+    if (!r->message && s->close_code) {
+        close_with(s, s->close_code);
+        return;
+    }
+    switch (reader_next(r)) {
+    case READER_READY:
+        send_message(s);
+        break;
+    case READER_HEAD:
+    case READER_LATER:
+        break;
+    case READER_GONE:
+    case READER_REMOVED:
+    case READER_FAILED:
+        close_failed(s);
+        break;
+    }
+}
+
+static void
+on_ready(struct reader *reader)
+{
+    advance_subscriber(list_entry(reader, struct subscriber, reader));
+}
+
+/* Waking */
 
 /* Closes all subscribers of a set that has ended, wherever they are in it. This
  * is rare, so it may look at all subscribers of the thread. */
@@ -111,8 +324,8 @@ serve_removal(struct push_thread *t, const struct place *p)
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
 
-        if (s->place == p)
-            subscriber_close(s, CLOSE_SET_REMOVED);
+        if (place_of(s) == p)
+            close_behind_message(s, CLOSE_SET_REMOVED);
     }
 }
 
@@ -127,13 +340,11 @@ push_on_wake(struct push *push, struct service *service)
         service_wake_later(service, t->gather_until_us - now_us);
         return;
     }
-    watcher_take(&t->places.watcher);
+    watcher_take(&t->places.readers.watcher);
     while ((p = places_next(&t->places))) {
         if (p->is_removed)
             serve_removal(t, p);
-        else
-            serve_waiting(p);
-        polls_serve(&t->polls, p);
+        watched_channel_wake(&p->channel, UINT_MAX);
     }
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
@@ -143,74 +354,73 @@ push_on_wake(struct push *push, struct service *service)
     polls_go_on(&t->polls, service);
 }
 
-/* Heartbeats: one frame per set, transport and tick for all subscribers at the
- * head. */
+/* Ticks */
 
+/* If there is none, the head has moved, so news is coming, but perhaps none
+ * that passes the filter; or the end of the last message is on a disk. */
 static void
 send_heartbeat(struct subscriber *s)
 {
-    struct place *p = s->place;
-    struct shared_messages *messages = &s->thread->messages;
-    struct shared_message **shared =
-        &p->heartbeat[transports_number(s->transport)];
-    const struct shared_wish wish = {
-        .channel = frame_channel(p->set, s->transport, &s->thread->deflater),
-        .after = s->after,
-        .upto = UINT64_MAX,
-        .reached = s->reached,
-        .is_heartbeat = true,
-    };
-    uint64_t last;
+    struct reader *r = &s->reader;
+    struct shared_message *heartbeat = places_heartbeat(r);
 
-    if (*shared && ((*shared)->wish.after != s->after ||
-                    (*shared)->wish.reached != s->reached)) {
-        shared_messages_settle(messages, *shared);
-        *shared = NULL;
+    if (heartbeat) {
+        reader_hold(r, heartbeat);
+    } else if (r->filter) {
+        reader_release(r);
+        r->wants_heartbeat = true;
+    } else {
+        return;
     }
-    if (!*shared) {
-        if (shared_messages_make(messages, shared, &wish, &last, NULL)) {
-            /* The head has moved, so news is coming, but perhaps none that
-             * passes the filter; the end of the last message may be on a
-             * disk. */
-            s->is_due = s->filter != NULL;
-            if (s->is_due) {
-                list_remove(&s->node);
-                s->state = WRITING;
-                subscriber_advance(s);
-            }
-            return;
-        }
-        shared_messages_adopt(messages, *shared);
-    }
-    list_remove(&s->node);
-    subscriber_give(s, *shared);
-    subscriber_advance(s);
+    advance_subscriber(s);
+}
+
+static void
+add_lag(struct lag *to, uint64_t sum, uint64_t max)
+{
+    to->sum += sum;
+    if (max > to->max)
+        to->max = max;
 }
 
 static void
 look_at_lags(struct push_thread *t, int64_t now_us)
 {
+    struct lag lags[SET_TRANSPORTS_MAX] = {{0}};
     struct list *node, *next;
 
-    if (!lags_begin(&t->lags, now_us))
+    if (now_us - t->lags_looked_us < LAGS_LOOK_US)
         return;
+    t->lags_looked_us = now_us;
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
+        uint64_t head = place_of(s)->last;
 
-        lags_add(&t->lags, s->transport,
-                 subscriber_is_at_head(s) ? 0 : s->place->last - s->after);
+        if (reader_start(&s->reader) < head)
+            add_lag(&lags[s->reader.kind], head - s->reader.after,
+                    head - s->reader.after);
     }
-    lags_end(&t->lags);
+    for (size_t i = 0; i < transports_count(); i++) {
+        atomic_store_explicit(&t->lags[i].sum, lags[i].sum,
+                              memory_order_relaxed);
+        atomic_store_explicit(&t->lags[i].max, lags[i].max,
+                              memory_order_relaxed);
+    }
 }
 
 void
 push_measure(struct push *push)
 {
-    for (size_t i = 0; i < TRANSPORTS; i++) {
+    for (size_t i = 0; i < transports_count(); i++) {
         struct lag found = {0, 0};
 
-        for (unsigned n = 0; n < push->n_threads; n++)
-            lags_collect(&push->threads[n].lags, i, &found);
+        for (unsigned n = 0; n < push->n_threads; n++) {
+            struct shown_lag *shown = &push->threads[n].lags[i];
+
+            add_lag(&found,
+                    atomic_load_explicit(&shown->sum, memory_order_relaxed),
+                    atomic_load_explicit(&shown->max, memory_order_relaxed));
+        }
         metrics_set_label(METRIC_LAG, i, (int64_t)found.sum);
         metrics_set_label(METRIC_LAG_MAX, i, (int64_t)found.max);
     }
@@ -231,12 +441,12 @@ push_on_tick(struct push *push, struct service *service)
 
         if (now_us - s->last_sent_us < interval_us)
             break;
-        subscriber_sent(
-            s, now_us); /* also if it cannot be sent to: asked again later */
-        if (s->state == WAITING)
+        note_sent(s, now_us); /* also if it cannot be sent to: asked again
+                                 later */
+        if (s->reader.state == READER_HEAD)
             send_heartbeat(s);
-        else if (s->filter) /* it may be passing over entries */
-            s->is_due = true;
+        else if (s->reader.filter) /* it may be passing over entries */
+            s->reader.wants_heartbeat = true;
     }
 }
 
@@ -249,17 +459,15 @@ on_open(struct stream *stream, void *user)
 
     s->stream = stream;
     s->opened_us = s->last_sent_us = clock_steady_us();
-    list_append(&s->thread->idle, &s->idle_node);
-    if (s->is_gone) {
-        subscriber_close_gone(s);
-    } else if (s->thread->is_ending) {
-        subscriber_close(s, CLOSE_GOING_AWAY);
-    } else if (s->place->is_removed) {
-        subscriber_close(s, CLOSE_SET_REMOVED);
-    } else {
-        s->state = WRITING;
-        subscriber_advance(s);
-    }
+    list_append(&thread_of(s)->idle, &s->idle_node);
+    if (s->is_gone)
+        close_gone(s);
+    else if (thread_of(s)->is_ending)
+        close_with(s, CLOSE_GOING_AWAY);
+    else if (place_of(s)->is_removed)
+        close_with(s, CLOSE_SET_REMOVED);
+    else
+        advance_subscriber(s);
 }
 
 static void
@@ -268,15 +476,8 @@ on_room(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     (void)stream;
-    if (s->state == WRITING) {
-        if (!s->frame && !s->close_code && s->is_greeted && !s->upto &&
-            subscriber_is_at_head(s)) {
-            s->state = WAITING;
-            list_append(&s->place->waiting, &s->node);
-            return;
-        }
-        subscriber_advance(s);
-    }
+    if (s->reader.state == READER_READY)
+        advance_subscriber(s);
 }
 
 static void
@@ -285,12 +486,11 @@ on_gone(struct stream *stream, void *user)
     struct subscriber *s = user;
 
     (void)stream;
-    list_remove(&s->node);
     list_remove(&s->idle_node);
-    subscriber_drop_frame(s);
-    filters_leave(s->filter);
+    reader_release(&s->reader);
+    filters_leave(s->reader.filter);
     count_subscriber(s, -1);
-    places_leave(s->place);
+    places_leave(place_of(s));
     free(s);
 }
 
@@ -306,10 +506,11 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
     struct subscriber *s = calloc(1, sizeof(*s));
+    struct place *place = NULL;
 
     if (s)
-        s->place = places_enter(&t->places, service, wish->set);
-    if (!s || !s->place) {
+        place = places_enter(&t->places, service, wish->set);
+    if (!place) {
         struct problem why = PROBLEM_MEMORY;
 
         free(s);
@@ -317,25 +518,25 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
         request_answer_problem(rq, 503, &why, NULL, NULL);
         return;
     }
-    s->thread = t;
-    list_init(&s->node);
     list_init(&s->idle_node);
-    s->transport = wish->transport;
-    s->after = s->reached = wish->after;
-    s->filter = wish->filter;
-    s->has_since = wish->has_since;
-    s->since_us = wish->since_us;
+    reader_init(&s->reader, &place->channel, wish->after, on_ready);
+    s->reader.kind = (uint8_t)transports_number(wish->transport);
+    s->reader.filter = wish->filter;
+    s->reader.wants_heartbeat = true;
+    if (wish->has_since)
+        s->reader.since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     count_subscriber(s, 1);
-    s->transport->accept(rq, &wish->terms, &stream_handlers, s);
+    wish->transport->accept(rq, &wish->terms, &stream_handlers, s);
 }
 
 bool
-push_wait(struct push *push, struct request *rq, const struct poll_wish *wish)
+push_wait(struct push *push, struct request *rq, struct poll *poll,
+          const struct poll_wish *wish)
 {
     struct push_thread *t = &push->threads[service_number(request_service(rq))];
 
-    return polls_wait(&t->polls, &t->places, rq, wish);
+    return polls_wait(&t->polls, &t->places, rq, poll, wish);
 }
 
 static void
@@ -348,7 +549,7 @@ say_farewell(struct task *task)
     list_foreach (node, next, &t->idle) {
         struct subscriber *s = list_entry(node, struct subscriber, idle_node);
 
-        subscriber_close(s, CLOSE_GOING_AWAY);
+        close_behind_message(s, CLOSE_GOING_AWAY);
     }
     polls_end(&t->polls, t->places.service);
 }
@@ -373,14 +574,12 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         return problem_memory(why);
     push->registry = registry;
     push->n_threads = threads;
-    for (size_t i = 0; i < TRANSPORTS; i++)
-        metrics_name(LABEL_TRANSPORT, i, transports_label(i));
+    for (size_t i = 0; i < transports_count(); i++)
+        metrics_name(LABEL_TRANSPORT, i, transports_of_number(i)->label);
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 
-        shared_messages_init(&t->messages, &calls, SIZE_MAX);
-        deflater_init(&t->deflater);
-        places_init(&t->places, &t->messages);
+        places_init(&t->places);
         polls_init(&t->polls);
         list_init(&t->idle);
     }
@@ -393,9 +592,7 @@ push_close(struct push *push)
 {
     if (!push)
         return;
-    for (unsigned i = 0; i < push->n_threads; i++) {
-        shared_messages_fini(&push->threads[i].messages);
-        deflater_fini(&push->threads[i].deflater);
-    }
+    for (unsigned i = 0; i < push->n_threads; i++)
+        places_fini(&push->threads[i].places);
     free(push);
 }

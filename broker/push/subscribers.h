@@ -1,25 +1,24 @@
 /*
- * subscribers.h - the connected clients: each is a cursor in the log of a set.
+ * subscribers.h - the connected clients: each is a reader (readers/reader.h) of
+ * the log of a set, and a stream.
  *
- * A subscriber at the head of the log waits in its set's list on its thread. A
- * commit marks the set on every thread that has such a list, and wakes the
- * thread, which sends the same frame to all subscribers at the same position. A
- * subscriber that lags is served message by message, merged as large as
- * allowed, from memory or by the worker pool. A slow one costs a few hundred
- * bytes, however far behind it is. One with a filter searches as much of the
- * log per turn, and sends nothing if nothing passes: it only moves on. After a
- * heartbeat's interval without a message it gets a heartbeat that covers the
- * passed-over entries (message.h):
+ *            +---------- sent whole: asks for the next ----------+
+ *            v                                                   |
+ *     open, reader_next --> READY: sends <--> waits for on_room -+
+ *            ^         |
+ *            |         +--> HEAD, LATER: waits for on_ready
+ *            +-------------------+
  *
- *                +----------- next message ------------+
- *                v                                     |
- *    open --> READING --> WRITING --> (sent whole) --> at the head? --> WAITING
- *              ^   job      |  ^                                          |
- *              |            v  | on_room                                  |
- *              +-- let go --+--+               commit marks the set ------+
+ * A commit wakes the thread, which sends the same message to all subscribers at
+ * the same position. A subscriber that lags is served message by message,
+ * merged as large as allowed. A slow one costs a few hundred bytes, however far
+ * behind it is: if the thread holds too many messages, it releases its own, and
+ * has it made again. One with a filter gets nothing while nothing passes; after
+ * a heartbeat's interval without a message it gets a heartbeat that covers the
+ * passed-over entries (message.h).
  *
  * When the set is removed or the broker ends, a subscriber is closed behind the
- * message in flight (subscriber_close).
+ * message in flight.
  *
  * Everything here belongs to one service thread, unless stated otherwise.
  */
@@ -65,7 +64,7 @@ void push_accept(struct push *push, struct request *rq,
 
 /* Lets a request wait until its set has more: polls_wait. */
 MUST_CHECK bool push_wait(struct push *push, struct request *rq,
-                          const struct poll_wish *wish);
+                          struct poll *poll, const struct poll_wish *wish);
 
 /* The server's on_wake and on_tick. */
 void push_on_wake(struct push *push, struct service *service);

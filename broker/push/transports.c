@@ -1,24 +1,50 @@
 #include "broker/push/transports.h"
 
+#include "broker/push/deflater.h"
 #include "broker/push/eventsource.h"
 #include "broker/push/websocket.h"
+#include "broker/sets/registry.h"
 
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
-static const struct transport transports[TRANSPORTS] = {
-    {"resourcesync.json", MESSAGE_JSON, false, websocket_accept, websocket_wrap,
-     websocket_close, "websocket-json"},
-    {"resourcesync.xml", MESSAGE_XML, false, websocket_accept, websocket_wrap,
-     websocket_close, "websocket-xml"},
-    {"resourcesync.json", MESSAGE_JSON, true, websocket_accept,
-     websocket_wrap_deflated, websocket_close, "websocket-json-deflate"},
-    {"resourcesync.xml", MESSAGE_XML, true, websocket_accept,
-     websocket_wrap_deflated, websocket_close, "websocket-xml-deflate"},
-    {NULL, MESSAGE_JSON, false, eventsource_accept, eventsource_wrap_chunked,
-     eventsource_close_chunked, "eventsource"},
-    {NULL, MESSAGE_JSON, false, eventsource_accept, eventsource_wrap_plain,
-     eventsource_close_plain, "eventsource-1.0"},
+static const struct transport transports[] = {
+    {"websocket-json", "resourcesync.json", MESSAGE_JSON, false, false,
+     websocket_accept, websocket_wrap, websocket_close},
+    {"websocket-xml", "resourcesync.xml", MESSAGE_XML, false, false,
+     websocket_accept, websocket_wrap, websocket_close},
+    {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON, true, false,
+     websocket_accept, websocket_wrap, websocket_close},
+    {"websocket-xml-deflate", "resourcesync.xml", MESSAGE_XML, true, false,
+     websocket_accept, websocket_wrap, websocket_close},
+    {"eventsource", NULL, MESSAGE_JSON, false, false, eventsource_accept,
+     eventsource_wrap, eventsource_close},
+    {"eventsource-1.0", NULL, MESSAGE_JSON, false, true, eventsource_accept,
+     eventsource_wrap, eventsource_close},
 };
+
+#define N_TRANSPORTS (sizeof(transports) / sizeof(transports[0]))
+
+_Static_assert(N_TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
+
+size_t
+transports_count(void)
+{
+    return N_TRANSPORTS;
+}
+
+unsigned
+transports_number(const struct transport *transport)
+{
+    return (unsigned)(transport - transports);
+}
+
+const struct transport *
+transports_of_number(size_t number)
+{
+    return &transports[number];
+}
+
+/* Which one */
 
 /* The next name of a comma-separated list. */
 static struct slice
@@ -47,7 +73,7 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
     if (!has_offer)
         offer = slice_of(transports[0].subprotocol);
     while ((name = next_name(&offer)).size > 0)
-        for (size_t i = 0; i < TRANSPORTS; i++)
+        for (size_t i = 0; i < N_TRANSPORTS; i++)
             if (transports[i].subprotocol &&
                 transports[i].is_deflated == is_deflated &&
                 slice_is(name, transports[i].subprotocol))
@@ -58,20 +84,27 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 const struct transport *
 transports_of_events(bool is_1_0)
 {
-    return &transports[TRANSPORTS - (is_1_0 ? 1 : 2)];
+    const struct transport *t = transports;
+
+    while (t->accept != eventsource_accept || t->is_1_0 != is_1_0)
+        t++;
+    return t;
 }
 
-size_t
-transports_number(const struct transport *transport)
+void
+transports_offer(struct buf *to)
 {
-    return (size_t)(transport - transports);
+    const char *before = "";
+
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        if (!transports[i].subprotocol || transports[i].is_deflated)
+            continue;
+        buf_add_format(to, "%s%s", before, transports[i].subprotocol);
+        before = ", ";
+    }
 }
 
-const struct transport *
-transports_of_number(size_t number)
-{
-    return &transports[number];
-}
+/* Messages */
 
 struct slice
 transports_piece(struct slice wrapped, size_t offset)
@@ -82,9 +115,83 @@ transports_piece(struct slice wrapped, size_t offset)
                           rest < STREAM_FRAME_MAX ? rest : STREAM_FRAME_MAX};
 }
 
-const char *
-transports_label(size_t number)
+struct channel
+transports_channel(struct set *set, unsigned number, struct deflater *deflater)
 {
-    _Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
-    return transports[number].label;
+    return (struct channel){
+        .kind = number, .set = set, .source = deflater, .end = UINT64_MAX};
+}
+
+static enum status
+open_message(struct message *message, const struct shared_wish *wish,
+             enum log_patience patience, struct problem *why)
+{
+    struct set *set = wish->channel.set;
+    struct message_wish content = {
+        .set = set,
+        .form = transports[wish->channel.kind].form,
+        .after = wish->after,
+        .upto = wish->upto,
+        .filter = wish->filter,
+        .reached = wish->reached,
+        .is_silent = wish->filter != NULL,
+        .max_bytes = registry_config(set->registry)->message_bytes,
+        .patience = patience,
+        .is_heartbeat = wish->is_heartbeat,
+    };
+    enum status rc = STATUS_OK;
+
+    if (wish->is_heartbeat && wish->has_since) {
+        rc = log_since(registry_log(set->registry), set->log, wish->since_us,
+                       patience, &content.after, why);
+        content.reached = content.after;
+    }
+    return rc ? rc : message_open(message, &content, why);
+}
+
+/* A worker has a deflater of its own. */
+static enum status
+wrap_message(struct shared_message *shared, const struct message *message,
+             enum log_patience patience, struct problem *why)
+{
+    const struct channel *channel = &shared->wish.channel;
+    const struct transport *transport = &transports[channel->kind];
+    struct deflater own;
+    struct buf wire;
+
+    deflater_init(&own);
+    buf_init(&wire, SIZE_MAX);
+    if (message->size > 0)
+        transport->wrap(&wire, message, transport,
+                        patience == LOG_MEMORY ? channel->source : &own);
+    deflater_fini(&own);
+    if (wire.failed) {
+        buf_fini(&wire);
+        return problem_memory(why);
+    }
+    shared->last = message->last;
+    shared->committed_us = message->committed_us;
+    shared->size = wire.size;
+    shared->data = wire.data; /* taken over */
+    return STATUS_OK;
+}
+
+enum status
+transports_make(struct shared_message *shared, enum log_patience patience,
+                struct problem *why)
+{
+    const struct shared_wish *wish = &shared->wish;
+    struct message message;
+    enum status rc = open_message(&message, wish, patience, why);
+
+    if (rc)
+        return rc;
+    /* Later wishes find the load. */
+    if (transports[wish->channel.kind].is_deflated && patience == LOG_MEMORY &&
+        message.size > DEFLATER_AT_ONCE)
+        rc = STATUS_AGAIN;
+    else
+        rc = wrap_message(shared, &message, patience, why);
+    message_close(&message);
+    return rc;
 }

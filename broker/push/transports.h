@@ -7,12 +7,11 @@
 #include "broker/net/request.h"
 #include "broker/net/stream.h"
 #include "broker/readers/message.h"
+#include "broker/readers/shared_messages.h"
 #include "proto/buf.h"
+#include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
-
-/* How many rows there are. */
-#define TRANSPORTS 6
 
 struct deflater;
 struct transport;
@@ -40,20 +39,23 @@ typedef void accept_fn(struct request *rq, const struct stream_terms *terms,
  * lent; only a transport that `is_deflated` uses it. transports_piece cuts the
  * bytes into the pieces that may be written at once. */
 typedef void wrap_fn(struct buf *to, const struct message *message,
+                     const struct transport *transport,
                      struct deflater *deflater);
 
 /* Sends the reason, as far as possible, and ends the stream. */
-typedef void close_fn(struct stream *stream, const struct ending *ending);
+typedef void close_fn(struct stream *stream, const struct ending *ending,
+                      const struct transport *transport);
 
 struct transport {
+    const char *label;       /* in the metrics; each has its own */
     const char *subprotocol; /* of a WebSocket: offered by the client, and
                                 returned; NULL: no WebSocket */
     enum message_form form;
     bool is_deflated; /* sends compressed messages (deflater.h) */
+    bool is_1_0;      /* for a client of HTTP/1.0 */
     accept_fn *accept;
     wrap_fn *wrap;
     close_fn *close;
-    const char *label; /* in the metrics; each has its own */
 };
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
@@ -66,18 +68,28 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 /* The transport of an event stream. */
 const struct transport *transports_of_events(bool is_1_0);
 
-/* Returns its number, below TRANSPORTS, and the transport of a number. */
-size_t transports_number(const struct transport *transport);
+/* How many there are, at most SET_TRANSPORTS_MAX; the number of one, below it;
+ * and the transport of a number. */
+size_t transports_count(void);
+unsigned transports_number(const struct transport *transport);
 const struct transport *transports_of_number(size_t number);
 
-/* The name of that transport in the metrics and a set's JSON. */
-const char *transports_label(size_t number);
+/* Appends the subprotocols, for an error's text: "resourcesync.json, ...". */
+void transports_offer(struct buf *to);
 
 /* The piece of a wrapped message that begins at `offset`, a sum of sizes of
  * pieces before: all but the last have exactly STREAM_FRAME_MAX bytes. */
 struct slice transports_piece(struct slice wrapped, size_t offset);
 
-/* "resourcesync.json, resourcesync.xml", for an error's text. */
-#define TRANSPORTS_OFFERED "resourcesync.json, resourcesync.xml"
+/* The channel of a set on a transport. `deflater` is the service thread's, and
+ * lent; it compresses what is made there, if the transport does. */
+struct channel transports_channel(struct set *set, unsigned number,
+                                  struct deflater *deflater);
+
+/* Makes a message as it goes out: shared_calls.make. STATUS_AGAIN as by
+ * message_open, or because it is too large to compress on a service thread. */
+MUST_CHECK enum status transports_make(struct shared_message *message,
+                                       enum log_patience patience,
+                                       struct problem *why);
 
 #endif

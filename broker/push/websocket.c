@@ -34,40 +34,47 @@ write_header_deflated(char *to, size_t payload, bool is_first, bool is_last)
 static const struct framing plain = {PAYLOAD_MAX, write_header, ""};
 static const struct framing deflated = {PAYLOAD_MAX, write_header_deflated, ""};
 
+/* Appends the compressed message (RFC 7692). Returns false, and appends
+ * nothing, if deflater_pack does. */
+static bool
+wrap_deflated(struct buf *to, const struct message *message,
+              struct deflater *deflater)
+{
+    struct buf text, packed;
+    struct wire wire;
+    bool is_packed;
+
+    buf_init(&text, MESSAGE_MAX);
+    buf_init(&packed, MESSAGE_MAX);
+    message_copy(message, &text);
+    is_packed =
+        !text.failed && deflater_pack(deflater, buf_slice(&text), &packed);
+    if (is_packed) {
+        wire_begin(&wire, to, &deflated, packed.size);
+        wire_add(&wire, buf_slice(&packed));
+    }
+    buf_fini(&text);
+    buf_fini(&packed);
+    return is_packed;
+}
+
 /* The message contains everything. */
 void
 websocket_wrap(struct buf *to, const struct message *message,
-               struct deflater *deflater)
+               const struct transport *transport, struct deflater *deflater)
 {
     struct wire wire;
 
-    (void)deflater;
+    if (transport->is_deflated && wrap_deflated(to, message, deflater))
+        return;
     wire_begin(&wire, to, &plain, message->size);
     wire_add_message(&wire, message);
 }
 
 void
-websocket_wrap_deflated(struct buf *to, const struct message *message,
-                        struct deflater *deflater)
+websocket_close(struct stream *stream, const struct ending *ending,
+                const struct transport *transport)
 {
-    struct buf text, packed;
-    struct wire wire;
-
-    buf_init(&text, MESSAGE_MAX);
-    buf_init(&packed, MESSAGE_MAX);
-    message_copy(message, &text);
-    if (!text.failed && deflater_pack(deflater, buf_slice(&text), &packed)) {
-        wire_begin(&wire, to, &deflated, packed.size);
-        wire_add(&wire, buf_slice(&packed));
-    } else {
-        websocket_wrap(to, message, NULL);
-    }
-    buf_fini(&text);
-    buf_fini(&packed);
-}
-
-void
-websocket_close(struct stream *stream, const struct ending *ending)
-{
+    (void)transport;
     stream_close(stream, ending->code, ending->reason);
 }

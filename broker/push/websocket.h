@@ -15,7 +15,6 @@
  * message. */
 accept_fn websocket_accept;
 wrap_fn websocket_wrap;
-wrap_fn websocket_wrap_deflated; /* for clients that agreed on RFC 7692 */
 close_fn websocket_close;
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/push/frames.h"
+#include "broker/push/transports.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -17,13 +17,14 @@ TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
 {
     struct shared_wish wish = {.upto = UINT64_MAX, .is_heartbeat = true};
 
-    wish.channel = frame_channel(sets_post(&s, "demo", 0, 5),
-                                 transports_of_events(true), NULL);
+    wish.channel =
+        transports_channel(sets_post(&s, "demo", 0, 5),
+                           transports_number(transports_of_events(true)), NULL);
     for (wish.after = 0; wish.after <= 5; wish.after++) {
         struct shared_message frame = {.wish = wish};
         char id[64];
 
-        assert_int_equal(frame_make(&frame, LOG_DISK, NULL), STATUS_OK);
+        assert_int_equal(transports_make(&frame, LOG_DISK, NULL), STATUS_OK);
         assert_int_equal(frame.last, wish.after);
         snprintf(id, sizeof(id), "id: %s-%" PRIu64 "\n",
                  sets_head(&s, "demo").epoch, wish.after);

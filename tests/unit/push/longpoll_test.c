@@ -1,7 +1,9 @@
 #include "broker/push/longpoll.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,14 +38,22 @@ static atomic_int_fast64_t cost_us;
 /* One at a time: its polls are large. */
 static struct world world;
 
+/* A request that waits. */
+struct waiting {
+    struct poll poll;
+    struct set *set;
+};
+
 static void
-on_resumed(struct request *rq, void *user)
+on_resumed(struct poll *poll, struct request *rq)
 {
-    struct set *set = user;
+    struct waiting *waiting = list_entry(poll, struct waiting, poll);
+    struct set *set = waiting->set;
     struct response r;
     struct head head;
     char text[32];
 
+    free(waiting);
     clock_pass_us(atomic_load(&cost_us));
     if (++world.n_in_turn > atomic_load(&world.most_in_turn))
         atomic_store(&world.most_in_turn, world.n_in_turn);
@@ -62,6 +72,7 @@ static void
 on_request(struct request *rq, void *user)
 {
     struct slice path = request_path(rq);
+    struct waiting *waiting = calloc(1, sizeof(*waiting));
     struct head head;
     struct poll_wish wish = {.wait_us = world.wait_us, .resume = on_resumed};
 
@@ -70,10 +81,11 @@ on_request(struct request *rq, void *user)
         registry_find(world.sets.registry,
                       (struct slice){path.data + 1, path.size - 1}, &head);
     assert_non_null(wish.set);
-    wish.user = wish.set;
+    assert_non_null(waiting);
+    waiting->set = wish.set;
     assert_true(number_read(request_query(rq), &wish.after));
-    if (!polls_wait(&world.polls, &world.places, rq, &wish))
-        on_resumed(rq, wish.user);
+    if (!polls_wait(&world.polls, &world.places, rq, &waiting->poll, &wish))
+        on_resumed(&waiting->poll, rq);
     atomic_fetch_add(&world.n_asked, 1);
 }
 
@@ -84,9 +96,9 @@ on_wake(struct service *service, void *user)
 
     (void)user;
     world.n_in_turn = 0;
-    watcher_take(&world.places.watcher);
+    watcher_take(&world.places.readers.watcher);
     while ((p = places_next(&world.places)))
-        polls_serve(&world.polls, p);
+        watched_channel_wake(&p->channel, UINT_MAX);
     polls_go_on(&world.polls, service);
 }
 
@@ -105,7 +117,7 @@ set_up(void **state)
     sets_open(&world.sets);
     sets_post(&world.sets, "demo", 0, 3);
     sets_post(&world.sets, "other", 0, 3);
-    places_init(&world.places, NULL);
+    places_init(&world.places);
     polls_init(&world.polls);
     world.wait_us = LONG_US;
     assert_int_equal(server_open(&world.server, &options, NULL), 0);
@@ -119,6 +131,7 @@ tear_down(void **state)
     server_close(world.server, 0);
     assert_int_equal(world.polls.n, 0); /* each was resumed, once */
     assert_true(list_is_empty(&world.places.all));
+    places_fini(&world.places);
     sets_close(&world.sets);
     return tempdir_teardown(state);
 }

@@ -1,12 +1,11 @@
 /*
- * subscriber_test.c - how the stream of a slow client ends.
+ * subscriber_test.c - a slow client: how its stream ends, and its lag.
  */
-#include "broker/push/subscriber.h"
-
 #include <semaphore.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "broker/base/metrics.h"
 #include "broker/push/subscribers.h"
 #include "proto/number.h"
 #include "tests/clock.h"
@@ -111,16 +110,22 @@ run_errand(struct task *task)
 }
 
 static void
-await_service(void)
+run_on_service(void (*run)(struct task *), int times)
 {
-    struct errand errand = {.task = {.run = run_errand}};
+    struct errand errand = {.task = {.run = run}};
 
     sem_init(&errand.is_done, 0, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < times; i++) {
         service_post(server_service(world.server, 0), &errand.task);
         sem_wait(&errand.is_done);
     }
     sem_destroy(&errand.is_done);
+}
+
+static void
+await_service(void)
+{
+    run_on_service(run_errand, 2);
 }
 
 /* Clients */
@@ -300,4 +305,45 @@ TEST(is_gone_with_the_server)
     world.server = NULL;
     assert_int_equal(atomic_load(&world.set->subscribers[0]), 0);
     wire_close(w);
+}
+
+static void
+tick(struct task *task)
+{
+    push_on_tick(world.push, server_service(world.server, 0));
+    run_errand(task);
+}
+
+static void
+assert_measured(const char *metric, unsigned entries)
+{
+    struct buf text;
+    char line[100];
+
+    snprintf(line, sizeof(line), "\ntidings_subscriber_%s{%s} %u\n", metric,
+             "transport=\"websocket-json\"", entries);
+    push_measure(world.push);
+    buf_init(&text, SIZE_MAX);
+    metrics_write(&text);
+    buf_add(&text, "", 1);
+    if (!strstr(text.data, line))
+        fail_msg("no %s in %s", line, strstr(text.data, "subscriber_lag"));
+    buf_fini(&text);
+}
+
+/* The sum and the largest of the lags, as of the last look. */
+TEST(measures_how_far_its_clients_are_behind)
+{
+    struct wire *w[2] = {in_a_message(150), in_a_message(20)};
+
+    run_on_service(tick, 1);
+    assert_measured("lag_entries", 50 + 180);
+    assert_measured("lag_max_entries", 180);
+    for (int i = 0; i < 2; i++)
+        wire_abort(w[i]);
+    await_service();
+    clock_pass_us(SECOND);
+    run_on_service(tick, 1);
+    assert_measured("lag_entries", 0);
+    assert_measured("lag_max_entries", 0);
 }

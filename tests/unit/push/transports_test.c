@@ -67,9 +67,14 @@ TEST(knows_the_form_of_each)
 /* An error offers only what the broker speaks. */
 TEST(offers_what_it_speaks)
 {
-    assert_chosen(TRANSPORTS_OFFERED, "resourcesync.json");
-    assert_string_equal(TRANSPORTS_OFFERED,
-                        "resourcesync.json, resourcesync.xml");
+    struct buf offer;
+
+    buf_init(&offer, 100);
+    transports_offer(&offer);
+    buf_add(&offer, "", 1);
+    assert_string_equal(offer.data, "resourcesync.json, resourcesync.xml");
+    assert_chosen(offer.data, "resourcesync.json");
+    buf_fini(&offer);
 }
 
 /* A client without chunks gets none; both get JSON, and no subprotocol selects
@@ -84,13 +89,14 @@ TEST(speaks_events_to_both_versions_of_http)
     assert_int_equal(plain->form, MESSAGE_JSON);
     assert_null(chunked->subprotocol);
     assert_null(plain->subprotocol);
-    assert_ptr_not_equal(chunked->wrap, plain->wrap);
+    assert_true(plain->is_1_0);
+    assert_false(chunked->is_1_0);
 }
 
 /* A heartbeat is shared by number: no two transports have the same. */
 TEST(numbers_them_all)
 {
-    const struct transport *all[TRANSPORTS] = {
+    const struct transport *all[] = {
         transports_of_websocket(true, SLICE("resourcesync.json"), false),
         transports_of_websocket(true, SLICE("resourcesync.xml"), false),
         transports_of_websocket(true, SLICE("resourcesync.json"), true),
@@ -100,24 +106,28 @@ TEST(numbers_them_all)
     };
     unsigned seen = 0;
 
-    for (size_t i = 0; i < TRANSPORTS; i++) {
-        assert_in_range(transports_number(all[i]), 0, TRANSPORTS - 1);
+    assert_int_equal(transports_count(), sizeof(all) / sizeof(all[0]));
+    for (size_t i = 0; i < transports_count(); i++) {
+        assert_in_range(transports_number(all[i]), 0, transports_count() - 1);
+        assert_ptr_equal(transports_of_number(transports_number(all[i])),
+                         all[i]);
         seen |= 1u << transports_number(all[i]);
     }
-    assert_int_equal(seen, (1u << TRANSPORTS) - 1);
+    assert_int_equal(seen, (1u << transports_count()) - 1);
 }
 
 /* Subscribers per transport. Two rows with one label would be
  * one time series twice. */
 TEST(each_has_its_own_label_in_the_metrics)
 {
-    for (size_t i = 0; i < TRANSPORTS; i++) {
-        assert_non_null(transports_label(i));
+    for (size_t i = 0; i < transports_count(); i++) {
+        const char *label = transports_of_number(i)->label;
+
+        assert_non_null(label);
         for (size_t j = 0; j < i; j++)
-            assert_string_not_equal(transports_label(i), transports_label(j));
+            assert_string_not_equal(label, transports_of_number(j)->label);
     }
     assert_string_equal(
-        transports_label(transports_number(
-            transports_of_websocket(true, SLICE("resourcesync.xml"), false))),
+        transports_of_websocket(true, SLICE("resourcesync.xml"), false)->label,
         "websocket-xml");
 }

@@ -70,12 +70,14 @@ assert_frames(struct slice wire, unsigned reserved, struct buf *to)
 }
 
 static void
-wrap(struct buf *wire, wrap_fn *way, struct slice text, size_t piece,
+wrap(struct buf *wire, struct slice text, size_t piece,
      struct deflater *deflater)
 {
     struct message message = cut_message(text, piece);
+    const struct transport *transport =
+        transports_of_websocket(false, SLICE(""), deflater != NULL);
 
-    way(wire, &message, deflater);
+    websocket_wrap(wire, &message, transport, deflater);
     free(message.slices);
 }
 
@@ -92,7 +94,7 @@ assert_cut_and_wrapped(size_t size, size_t piece)
     buf_init(&unwrapped, SIZE_MAX);
     for (size_t i = 0; i < size; i++)
         buf_add(&message, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
-    wrap(&wire, websocket_wrap, buf_slice(&message), piece, NULL);
+    wrap(&wire, buf_slice(&message), piece, NULL);
     assert_false(wire.failed);
     n = assert_frames(buf_slice(&wire), 0, &unwrapped);
     assert_true(slice_equal(buf_slice(&unwrapped), buf_slice(&message)));
@@ -141,8 +143,8 @@ TEST(appends_to_what_is_there)
     struct buf wire;
 
     buf_init(&wire, 100);
-    wrap(&wire, websocket_wrap, SLICE("one"), 3, NULL);
-    wrap(&wire, websocket_wrap, SLICE("two"), 2, NULL);
+    wrap(&wire, SLICE("one"), 3, NULL);
+    wrap(&wire, SLICE("two"), 2, NULL);
     assert_int_equal(wire.size, 10);
     assert_memory_equal(wire.data, "\x81\x03one\x81\x03two", 10);
     buf_fini(&wire);
@@ -154,11 +156,11 @@ TEST(fails_without_room)
     struct buf wire;
 
     buf_init(&wire, 100);
-    wrap(&wire, websocket_wrap, SLICE("0123456789"), 3, NULL);
+    wrap(&wire, SLICE("0123456789"), 3, NULL);
     assert_false(wire.failed);
     buf_fini(&wire);
     buf_init(&wire, 11);
-    wrap(&wire, websocket_wrap, SLICE("0123456789"), 3, NULL);
+    wrap(&wire, SLICE("0123456789"), 3, NULL);
     assert_true(wire.failed);
     buf_fini(&wire);
 }
@@ -185,8 +187,7 @@ TEST(marks_a_compressed_message_on_its_first_frame)
             x = x * 1664525 + 1013904223;
             buf_add(&message, &"0123456789abcdef"[x >> 29], 1);
         }
-        wrap(&wire, websocket_wrap_deflated, buf_slice(&message), 5000,
-             &deflater);
+        wrap(&wire, buf_slice(&message), 5000, &deflater);
         assert_int_equal(
             assert_frames(buf_slice(&wire), rows[i].reserved, &payload),
             rows[i].n_frames);

@@ -1,8 +1,12 @@
-#include "broker/push/frames.h"
+/*
+ * transport_messages_test.c - messages as they go out.
+ */
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/push/deflater.h"
+#include "broker/push/transports.h"
 #include "broker/push/websocket.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -41,7 +45,8 @@ static struct shared_wish
 wish_on(const struct transport *transport, uint64_t after, uint64_t upto)
 {
     return (struct shared_wish){
-        .channel = frame_channel(w.set, transport, &w.deflater),
+        .channel = transports_channel(w.set, transports_number(transport),
+                                      &w.deflater),
         .after = after,
         .upto = upto,
     };
@@ -60,7 +65,7 @@ try_to_make(struct shared_message *frame, const struct shared_wish *wish,
             enum log_patience patience)
 {
     *frame = (struct shared_message){.wish = *wish};
-    return frame_make(frame, patience, NULL);
+    return transports_make(frame, patience, NULL);
 }
 
 static struct shared_message
@@ -96,7 +101,8 @@ TEST(holds_the_message_as_it_goes_out)
     buf_init(&wire, SIZE_MAX);
     assert_int_equal(frame.last, 4);
     assert_int_equal(message_open(&message, &content, NULL), STATUS_OK);
-    websocket_wrap(&wire, &message, NULL);
+    websocket_wrap(&wire, &message, transports_of_number(wish.channel.kind),
+                   NULL);
     assert_int_equal(frame.size, wire.size);
     assert_memory_equal(frame.data, wire.data, wire.size);
     free(frame.data);
