@@ -61,7 +61,8 @@ struct reader {
     enum reader_state state;
     uint8_t kind;         /* the owner's: for reader_calls.look */
     bool is_plain;        /* see shared_wish */
-    bool is_suspect;      /* its last message could not be passed on */
+    bool is_suspect;      /* its last message could not be passed on; changes
+                             only while it holds none */
     bool wants_heartbeat; /* the next message is one, unless `upto` is set */
 };
 
