@@ -1,7 +1,8 @@
 /*
- * datetime.h - W3C Datetime <-> microseconds since 1970-01-01T00:00:00Z.
+ * datetime.h - times as text: W3C Datetimes and the dates of HTTP.
  *
- * What we write is complete UTC (R-012, R-013). What we read may have an offset
+ * A W3C Datetime stands for microseconds since 1970-01-01T00:00:00Z. What we
+ * write is complete UTC (R-012, R-013). What we read may have an offset
  * and any number of decimals, of which those after the sixth are cut. Years
  * 0000 to 9999; no leap seconds (":60" is refused); 24:00 is refused.
  */
@@ -45,5 +46,18 @@ datetime_is_date(struct slice text)
 {
     return text.size <= DATETIME_DATE_SIZE;
 }
+
+/* The dates of HTTP's headers (RFC 9110 section 5.6.7) */
+
+/* "Fri, 20 Nov 2026 10:52:08 GMT" and a NUL. */
+#define HTTPDATE_SIZE 30
+
+/* Writes seconds since 1970, of the years 0000 to 9999. */
+void httpdate_write(char to[HTTPDATE_SIZE], int64_t seconds);
+
+/* Reads any of the three forms, as seconds since 1970; DATETIME_NONE: it is
+ * none of them. A year of two digits depends on the present year: only for that
+ * it reads the clock. */
+int64_t httpdate_read(struct slice text);
 
 #endif

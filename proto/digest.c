@@ -7,8 +7,10 @@
 
 #include "proto/digest.h"
 
+#include <stdlib.h>
 #include <strings.h>
 
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include "proto/swar.h"
@@ -54,17 +56,22 @@ digest_add(struct digest *d, struct slice fragment)
     SHA256_Final(d->bytes, &context);
 }
 
-void
-digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
+static void
+write_hex(char *to, const uint8_t *bytes, size_t size)
 {
     static const char digits[] = "0123456789abcdef";
 
-    memcpy(to, DIGEST_PREFIX, sizeof(DIGEST_PREFIX) - 1);
-    to += sizeof(DIGEST_PREFIX) - 1;
-    for (size_t i = 0; i < DIGEST_SIZE; i++) {
-        *to++ = digits[d->bytes[i] >> 4];
-        *to++ = digits[d->bytes[i] & 15];
+    for (size_t i = 0; i < size; i++) {
+        *to++ = digits[bytes[i] >> 4];
+        *to++ = digits[bytes[i] & 15];
     }
+}
+
+void
+digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
+{
+    memcpy(to, DIGEST_PREFIX, sizeof(DIGEST_PREFIX) - 1);
+    write_hex(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
 }
 
 /* The value of a hexadecimal digit plus one; 0 for everything else. */
@@ -278,4 +285,169 @@ hashes_agree(struct slice a, struct slice b, bool *has_common)
         }
     }
     return true;
+}
+
+/* Checks of bytes */
+
+/* R-017's; SHA-256 comes last. */
+static const struct {
+    const char *name;
+    const EVP_MD *(*md)(void);
+} checked[] = {
+    {"md5", EVP_md5},
+    {"sha-1", EVP_sha1},
+    {"sha-256", EVP_sha256},
+};
+
+#define N_CHECKED (sizeof(checked) / sizeof(checked[0]))
+
+struct told {
+    EVP_MD_CTX *ctx;                      /* NULL: not computed */
+    char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": the source sent none */
+};
+
+struct digest_check {
+    struct told told[N_CHECKED];
+    uint64_t length; /* or LENGTH_NONE */
+    uint64_t size;
+    struct digest sha256; /* at the end, if it was computed */
+};
+
+static bool
+take_digest(struct digest_check *d, struct slice name, struct slice digits)
+{
+    for (size_t i = 0; i < N_CHECKED; i++) {
+        struct told *told = &d->told[i];
+
+        if (!slice_is(name, checked[i].name) || told->ctx ||
+            digits.size != 2 * (size_t)EVP_MD_size(checked[i].md()))
+            continue;
+        told->ctx = EVP_MD_CTX_new();
+        if (!told->ctx)
+            return false;
+        memcpy(told->digits, digits.data, digits.size);
+    }
+    return true;
+}
+
+struct digest_check *
+digest_check_new(struct slice hash, uint64_t length)
+{
+    struct digest_check *d = calloc(1, sizeof(*d));
+    struct slice name, digits;
+
+    if (!d)
+        return NULL;
+    d->length = length;
+    while (hash_next(&hash, &name, &digits))
+        if (!take_digest(d, name, digits))
+            goto failed;
+    if (digest_check_reset(d))
+        goto failed;
+    return d;
+
+failed:
+    digest_check_free(d);
+    return NULL;
+}
+
+void
+digest_check_free(struct digest_check *digests)
+{
+    if (!digests)
+        return;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        EVP_MD_CTX_free(digests->told[i].ctx);
+    free(digests);
+}
+
+enum status
+digest_check_reset(struct digest_check *digests)
+{
+    digests->size = 0;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].ctx &&
+            !EVP_DigestInit_ex(digests->told[i].ctx, checked[i].md(), NULL))
+            return STATUS_MEMORY;
+    return STATUS_OK;
+}
+
+enum status
+digest_check_add(struct digest_check *digests, struct slice bytes,
+                 struct problem *why)
+{
+    if (digests->length != LENGTH_NONE &&
+        bytes.size > digests->length - digests->size)
+        return problem(
+            why, STATUS_INVALID,
+            "is longer than the %llu bytes that the source announced",
+            (unsigned long long)digests->length);
+    digests->size += bytes.size;
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].ctx &&
+            !EVP_DigestUpdate(digests->told[i].ctx, bytes.data, bytes.size))
+            return problem_memory(why);
+    return STATUS_OK;
+}
+
+enum status
+digest_check_end(struct digest_check *digests, struct problem *why)
+{
+    if (digests->length != LENGTH_NONE && digests->size != digests->length)
+        return problem(why, STATUS_INVALID,
+                       "has %llu bytes, the source announced %llu",
+                       (unsigned long long)digests->size,
+                       (unsigned long long)digests->length);
+    for (size_t i = 0; i < N_CHECKED; i++) {
+        const struct told *told = &digests->told[i];
+        unsigned char bytes[EVP_MAX_MD_SIZE];
+        char is[2 * EVP_MAX_MD_SIZE + 1] = "";
+        unsigned size = 0;
+
+        if (!told->ctx)
+            continue;
+        if (!EVP_DigestFinal_ex(told->ctx, bytes, &size))
+            return problem_memory(why);
+        if (size == DIGEST_SIZE)
+            memcpy(digests->sha256.bytes, bytes, size);
+        if (!told->digits[0])
+            continue;
+        write_hex(is, bytes, size);
+        if (strcasecmp(is, told->digits) != 0)
+            return problem(why, STATUS_INVALID,
+                           "%s is %s, the source announced %s", checked[i].name,
+                           is, told->digits);
+    }
+    return STATUS_OK;
+}
+
+enum status
+digest_check_want_sha256(struct digest_check *digests)
+{
+    struct told *told = &digests->told[N_CHECKED - 1];
+
+    if (!told->ctx)
+        told->ctx = EVP_MD_CTX_new();
+    return told->ctx ? digest_check_reset(digests) : STATUS_MEMORY;
+}
+
+void
+digest_check_sha256(const struct digest_check *digests, struct digest *sha256)
+{
+    *sha256 = digests->sha256;
+}
+
+bool
+digest_check_has_any(const struct digest_check *digests)
+{
+    for (size_t i = 0; i < N_CHECKED; i++)
+        if (digests->told[i].digits[0])
+            return true;
+    return false;
+}
+
+uint64_t
+digest_check_size(const struct digest_check *digests)
+{
+    return digests->size;
 }

@@ -11,7 +11,7 @@
 #define PROTO_DOCUMENT_WRITE_H
 
 #include "proto/buf.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/slice.h"
 #include "proto/vocab.h"
 

@@ -1,9 +1,6 @@
 #include "proto/input_formats.h"
 
 #include "proto/input_reader.h"
-#include "proto/json_read.h"
-#include "proto/ndjson_read.h"
-#include "proto/urlset_read.h"
 #include "proto/vocab.h"
 
 /* To add a format: a file that ends in a struct parser, and a row here. */

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "proto/change.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -32,6 +32,12 @@ struct parser {
     size_t (*held)(const void *parser);
 };
 
+extern const struct parser urlset_parser, json_parser, ndjson_parser;
+
+/* For ndjson_read.c: a document of json_parser's `parser` is one entry, never a
+ * message. */
+void json_read_entries(void *parser);
+
 /* A row of input_formats.c. */
 struct format {
     const char *media_type;

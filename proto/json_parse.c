@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <yajl/yajl_parse.h>
 
-#include "proto/byte_order_mark.h"
 #include "proto/entry_builder.h"
 #include "proto/swar.h"
+#include "proto/utf8.h"
 
 /* Bytes of one call of yajl: the parser checks its memory after each. */
 #define PIECE_SIZE 16384
@@ -38,7 +38,7 @@ struct json_parse {
     size_t since;       /* bytes of earlier pieces since the last value */
     size_t last;        /* where in the piece the last value was */
     int depth;
-    unsigned bom;        /* bytes of it that were there: byte_order_mark.h */
+    unsigned bom;        /* bytes of it that were there: utf8.h */
     struct problem *why; /* of the present call */
 
     enum escape escape;

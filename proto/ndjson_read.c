@@ -1,14 +1,24 @@
-#include "proto/ndjson_read.h"
-
+/*
+ * ndjson_read.c - reads NDJSON: one JSON entry a line.
+ *
+ *   {"loc":"http://example.com/a","change":"created"}
+ *   {"loc":"http://example.com/b","change":"updated","length":3}
+ *
+ * Each line is a JSON post of one entry (json.h). Skips lines of white
+ * space; a last line needs no line feed; CR LF ends a line as well. For posts
+ * only: messages never have this form.
+ *
+ * No line is kept: its bytes go to the JSON reader as they come.
+ */
 #include <stdlib.h>
 
-#include "proto/byte_order_mark.h"
-#include "proto/json_read.h"
+#include "proto/input_reader.h"
+#include "proto/utf8.h"
 
 struct ndjson {
     struct reader *reader;
     void *json;    /* json_parser's: reads the line as a document of its own */
-    unsigned bom;  /* bytes of it that were there: byte_order_mark.h */
+    unsigned bom;  /* bytes of it that were there: utf8.h */
     uint64_t line; /* that it stands in */
     bool is_in_line; /* something but white space of the line was there */
 };

@@ -10,7 +10,7 @@
  */
 #include "proto/sse.h"
 
-#include "proto/byte_order_mark.h"
+#include "proto/utf8.h"
 
 enum {
     STATE_FIELD, /* the name of the field, from the beginning of the line */

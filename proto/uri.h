@@ -41,7 +41,7 @@ size_t uri_encode(struct slice text, char *to);
 /* Appends what `reference` means in a document whose URL is `base` (RFC 3986
  * section 5.2), whose fragment does not count: an absolute URL is itself. Only
  * put together, not judged: `base` is absolute, `reference` may be anything. In
- * uri_resolve.c. */
+ * uri.c. */
 void uri_resolve(struct buf *to, struct slice base, struct slice reference);
 
 /* May `c` stand for itself everywhere (RFC 3986 section 2.3): letters, digits,

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/slice.h"
+
 /* Reads the character at `text`, of which `size` bytes (at least one) are
  * there, and returns how many bytes it takes: 1 to 4; 0 if no valid character
  * begins there (stray or missing bytes, overlong forms, surrogates, beyond
@@ -76,6 +78,32 @@ utf8_advance(struct utf8_place *place, unsigned char byte)
                                : 0xbf,
     };
     return byte >= 0xc2 && byte <= 0xf4;
+}
+
+/* The byte order mark before a document in UTF-8. It says nothing, but some
+ * systems do not write UTF-8 without it. XML allows it (appendix F); before
+ * JSON it may be passed over (RFC 8259 section 8.1). */
+#define BOM_SIZE 3
+
+/* Takes what there is of a mark off the beginning of a document, of which
+ * `bytes` comes next. `*seen` is 0 at first, and BOM_SIZE once the document
+ * goes on; false: it begins with a part of a mark and something else. */
+static inline bool
+bom_skip(unsigned *seen, struct slice *bytes)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    while (*seen < BOM_SIZE && bytes->size > 0) {
+        if (bytes->data[0] != mark[*seen]) {
+            bool is_whole = *seen == 0;
+
+            *seen = BOM_SIZE;
+            return is_whole;
+        }
+        ++*seen;
+        slice_skip(bytes, 1);
+    }
+    return true;
 }
 
 #endif

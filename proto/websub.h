@@ -5,7 +5,7 @@
  *     hub -> callback     GET ?hub.mode=subscribe&hub.topic=..&hub.challenge=..
  *     source -> hub       POST hub.mode=publish&hub.url=..
  *
- * Pure: what a hub does with them is broker/hub. The URLs are in websub_url.c.
+ * Pure: what a hub does with them is broker/hub.
  */
 #ifndef PROTO_WEBSUB_H
 #define PROTO_WEBSUB_H

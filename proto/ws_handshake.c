@@ -1,14 +1,13 @@
-/*
- * ws_handshake.c - the handshake of a WebSocket, as its client sees it.
- */
 #include "proto/ws_handshake.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
 #include "proto/number.h"
+#include "proto/token.h"
 
 /* RFC 6455 section 1.3. */
 #define ACCEPT_SALT "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -254,4 +253,214 @@ upgrade_body(const struct upgrade_answer *answer, struct slice bytes,
     if (has_length && bytes.size < answer->length)
         return is_ended ? STATUS_MALFORMED : STATUS_AGAIN;
     return has_length || is_ended ? STATUS_OK : STATUS_AGAIN;
+}
+
+/* Compression */
+
+/*
+ *     extension-list  = 1#extension                    RFC 6455 section 9.1
+ *     extension       = token *( ";" extension-param )
+ *     extension-param = token [ "=" (token | quoted-string) ]
+ *
+ * The text in a quoted-string is a token, too. White space may stand between
+ * any two parts (the implied rule of RFC 2616), and a list may have empty
+ * elements.
+ */
+
+#define ANSWER                                         \
+    "permessage-deflate; server_no_context_takeover; " \
+    "client_no_context_takeover"
+
+/* A client that names the server's window wants to see it in the answer (RFC
+ * 7692 section 7.1.2.1). */
+#define ANSWER_BITS ANSWER "; server_max_window_bits=15"
+
+/* Windows: 2^8 to 2^15 bytes. */
+#define BITS_MIN 8
+#define BITS_MAX 15
+
+enum parameter {
+    SERVER_NO_CONTEXT,
+    CLIENT_NO_CONTEXT,
+    SERVER_BITS,
+    CLIENT_BITS,
+    PARAMETERS
+};
+
+static const char *const names[PARAMETERS] = {
+    [SERVER_NO_CONTEXT] = "server_no_context_takeover",
+    [CLIENT_NO_CONTEXT] = "client_no_context_takeover",
+    [SERVER_BITS] = "server_max_window_bits",
+    [CLIENT_BITS] = "client_max_window_bits",
+};
+
+/* An extension that the client offers. */
+struct offer {
+    bool is_declined;
+    bool has[PARAMETERS];
+};
+
+/* A value without its quotes: of all bytes the first ones, which are enough for
+ * a number of two digits. */
+struct value {
+    char text[4];
+    size_t size;
+};
+
+/* Takes `c` and the white space around it; false: something else is there. */
+static bool
+take_mark(struct slice *rest, char c)
+{
+    slice_skip_blanks(rest);
+    if (rest->size == 0 || rest->data[0] != c)
+        return false;
+    slice_skip(rest, 1);
+    slice_skip_blanks(rest);
+    return true;
+}
+
+static bool
+take_token(struct slice *rest, struct slice *token)
+{
+    *token = (struct slice){rest->data, token_size(*rest)};
+    if (token->size > 0)
+        slice_skip(rest, token->size);
+    return token->size > 0;
+}
+
+static void
+add_letter(struct value *value, char c)
+{
+    if (value->size < sizeof(value->text))
+        value->text[value->size] = c;
+    value->size++;
+}
+
+/* Takes the rest of a quoted-string, with the quote at its end. False: the text
+ * in it is no token, or does not end. */
+static bool
+take_quoted(struct slice *rest, struct value *value)
+{
+    while (rest->size > 0 && rest->data[0] != '"') {
+        if (rest->data[0] == '\\')
+            slice_skip(rest, 1);
+        if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
+            return false;
+        add_letter(value, rest->data[0]);
+        slice_skip(rest, 1);
+    }
+    if (rest->size == 0 || value->size == 0)
+        return false;
+    slice_skip(rest, 1);
+    return true;
+}
+
+static bool
+take_value(struct slice *rest, struct value *value)
+{
+    struct slice token;
+
+    if (rest->size > 0 && rest->data[0] == '"') {
+        slice_skip(rest, 1);
+        return take_quoted(rest, value);
+    }
+    if (!take_token(rest, &token))
+        return false;
+    for (size_t i = 0; i < token.size; i++)
+        add_letter(value, token.data[i]);
+    return true;
+}
+
+/* Returns the number of bits, without leading zeros; 0: it is none. */
+static unsigned
+read_bits(const struct value *value)
+{
+    unsigned bits = 0;
+
+    if (value->size > 2 || value->text[0] == '0')
+        return 0;
+    for (size_t i = 0; i < value->size; i++) {
+        if (value->text[i] < '0' || value->text[i] > '9')
+            return 0;
+        bits = bits * 10 + (unsigned)(value->text[i] - '0');
+    }
+    return bits >= BITS_MIN && bits <= BITS_MAX ? bits : 0;
+}
+
+/* Returns true if the parameter may have that value; size 0: none. */
+static bool
+is_acceptable(enum parameter parameter, const struct value *value)
+{
+    switch (parameter) {
+    case SERVER_BITS:
+        return value->size > 0 && read_bits(value) == BITS_MAX;
+    case CLIENT_BITS:
+        return value->size == 0 || read_bits(value) > 0;
+    default:
+        return value->size == 0;
+    }
+}
+
+static void
+take_parameter(struct offer *offer, struct slice name,
+               const struct value *value)
+{
+    size_t i = 0;
+
+    while (i < PARAMETERS && !slice_is(name, names[i]))
+        i++;
+    if (i == PARAMETERS || offer->has[i] || !is_acceptable(i, value))
+        offer->is_declined = true;
+    else
+        offer->has[i] = true;
+}
+
+/* Takes an extension; false: it is malformed. */
+static bool
+take_offer(struct slice *rest, struct offer *offer)
+{
+    struct slice name;
+
+    *offer = (struct offer){.is_declined = false};
+    if (!take_token(rest, &name))
+        return false;
+    offer->is_declined = !slice_is(name, "permessage-deflate");
+    while (take_mark(rest, ';')) {
+        struct value value = {.size = 0};
+
+        if (!take_token(rest, &name) ||
+            (take_mark(rest, '=') && !take_value(rest, &value)))
+            return false;
+        take_parameter(offer, name, &value);
+    }
+    return true;
+}
+
+enum status
+ws_deflate_agree(struct slice offers, const char **answer, struct problem *why)
+{
+    struct slice rest = offers;
+    const char *found = NULL;
+    size_t n = 0;
+    bool is_next = true; /* an element may begin here */
+
+    *answer = NULL;
+    for (;;) {
+        struct offer offer;
+
+        while (take_mark(&rest, ','))
+            is_next = true;
+        if (rest.size == 0 && n > 0)
+            break;
+        if (!is_next || !take_offer(&rest, &offer))
+            return problem(why, STATUS_MALFORMED,
+                           "Sec-WebSocket-Extensions is malformed: \"%s\"",
+                           problem_quote(offers).text);
+        if (!found && !offer.is_declined)
+            found = offer.has[SERVER_BITS] ? ANSWER_BITS : ANSWER;
+        n++;
+        is_next = false;
+    }
+    *answer = found;
+    return STATUS_OK;
 }

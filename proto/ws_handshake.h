@@ -1,6 +1,6 @@
 /*
- * ws_handshake.h - the handshake of a WebSocket, as its client sees it (RFC
- * 6455 section 4.1).
+ * ws_handshake.h - the handshake of a WebSocket: the client's part (RFC 6455
+ * section 4.1), and the compression that a server agrees to.
  *
  *     GET /sets/news/stream HTTP/1.1       HTTP/1.1 101 Switching Protocols
  *     Upgrade: websocket                   Upgrade: websocket
@@ -74,5 +74,34 @@ MUST_CHECK enum status upgrade_check(const struct upgrade_answer *answer,
 MUST_CHECK enum status upgrade_body(const struct upgrade_answer *answer,
                                     struct slice bytes, bool is_ended,
                                     struct buf *body);
+
+/*
+ * permessage-deflate (RFC 7692), for a server that keeps nothing between two
+ * messages.
+ *
+ *     Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits
+ *
+ *     Sec-WebSocket-Extensions: permessage-deflate;
+ *         server_no_context_takeover; client_no_context_takeover
+ *
+ * Without context takeover a message is compressed alone, so all subscribers
+ * share its bytes, and a connection holds no window.
+ *
+ * Finds the first acceptable offer in the value of Sec-WebSocket-Extensions;
+ * several field lines are joined by commas (RFC 6455 section 9.1). Sets
+ * `*answer` to the value that the server answers with, a constant, or to NULL
+ * if no offer is acceptable. Other extensions are passed over.
+ *
+ * An offer is declined (RFC 7692 section 7.1) if a parameter is unknown, stands
+ * there twice or has a bad value, and if the client limits the server's window
+ * (server_max_window_bits below 15): all subscribers share the same bytes, so
+ * they have one window. client_max_window_bits is a hint that needs no answer,
+ * because a server with the full window inflates what any smaller one deflated.
+ *
+ * STATUS_MALFORMED: the value breaks the grammar of section 9.1, which tells
+ * the server to fail the connection. `*answer` is NULL then.
+ */
+MUST_CHECK enum status
+ws_deflate_agree(struct slice offers, const char **answer, struct problem *why);
 
 #endif

@@ -9,8 +9,8 @@
 #include <libxml/uri.h>
 #include <libxml/xmlerror.h>
 
-#include "proto/byte_order_mark.h"
 #include "proto/entry_builder.h"
+#include "proto/utf8.h"
 
 /* How much the parser gets at once: between two pieces what it holds is looked
  * at, and a piece stays in the processor's cache. */
@@ -38,7 +38,7 @@ struct xml {
 
     enum status rc;    /* the result of a reading that ended */
     uint64_t line;     /* of its end */
-    unsigned bom;      /* bytes of it that were there: byte_order_mark.h */
+    unsigned bom;      /* bytes of it that were there: utf8.h */
     size_t n_first;    /* bytes of the beginning that were examined, up to 4 */
     size_t n_brackets; /* see parse_piece */
     int depth;

@@ -25,7 +25,7 @@
 #include "broker/state/resources.h"
 #include "proto/buf.h"
 #include "proto/document_write.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -40,7 +40,7 @@
 #include "broker/bridge/input_filters.h"
 #include "broker/bridge/mqtt_topics.h"
 #include "broker/bridge/rejection.h"
-#include "proto/json_problem.h"
+#include "proto/json.h"
 #include "proto/mqtt_topic.h"
 
 /* The most rejections that are published and not acknowledged. A flood of bad

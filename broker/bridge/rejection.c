@@ -1,7 +1,6 @@
 #include "broker/bridge/rejection.h"
 
 #include "proto/json.h"
-#include "proto/json_problem.h"
 #include "proto/mqtt_topic.h"
 
 /* The status that a post over HTTP would get. */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "broker/calls/caller_state.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 
 /* The sizes of reads, and of writes of a body that is too long to be sent with
  * its headers. Small, because many calls are under way at once. */
@@ -399,7 +399,7 @@ retry_after_us(struct slice value)
     if (i < value.size) {
         int64_t at_s = httpdate_read(value);
 
-        if (at_s == HTTPDATE_NONE)
+        if (at_s == DATETIME_NONE)
             return 0;
         wait_s = at_s - clock_now_us() / 1000000;
     }

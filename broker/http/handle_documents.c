@@ -15,7 +15,6 @@
 #include "broker/sets/links.h"
 #include "proto/accept_header.h"
 #include "proto/datetime.h"
-#include "proto/httpdate.h"
 
 /* Digits of a page's number: enough for the longest list with one entry a
  * page. */
@@ -142,7 +141,7 @@ answer_document(struct request *rq, struct opening *o)
         .etag = etag,
         .gzip_etag = document->gzip ? gzip_etag : NULL,
         .modified = document->modified_us == DATETIME_NONE
-                        ? HTTPDATE_NONE
+                        ? DATETIME_NONE
                         : document->modified_us / 1000000,
         .size = document->body->size,
     };

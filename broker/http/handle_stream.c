@@ -9,7 +9,7 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/accept_header.h"
-#include "proto/ws_deflate.h"
+#include "proto/ws_handshake.h"
 
 /* Most bytes of the text that names our subprotocols. */
 #define OFFER_MAX 256

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 
 /* Takes an element off a list, without the white space around it. */
 static struct slice
@@ -159,10 +159,10 @@ may_go_on(const struct conditions *c, const struct validators *v)
         return slice_is(c->if_match, "*") ||
                names_etag(c->if_match, v->etag, false) ||
                names_etag(c->if_match, v->gzip_etag, false);
-    if (!c->if_unmodified_since.size || v->modified == HTTPDATE_NONE)
+    if (!c->if_unmodified_since.size || v->modified == DATETIME_NONE)
         return true;
     since = httpdate_read(c->if_unmodified_since);
-    return since == HTTPDATE_NONE || v->modified <= since;
+    return since == DATETIME_NONE || v->modified <= since;
 }
 
 /* Steps 3 and 4: true if the client has the current copy. A copy of identity,
@@ -184,10 +184,10 @@ is_there_already(const struct conditions *c, const struct validators *v,
         *is_gzip = false;
         return true;
     }
-    if (!c->if_modified_since.size || v->modified == HTTPDATE_NONE)
+    if (!c->if_modified_since.size || v->modified == DATETIME_NONE)
         return false;
     since = httpdate_read(c->if_modified_since);
-    return since != HTTPDATE_NONE && v->modified <= since;
+    return since != DATETIME_NONE && v->modified <= since;
 }
 
 /* Ranges (section 14) */
@@ -262,7 +262,7 @@ is_same(struct slice if_range, const struct validators *v)
         return true;
     if (*if_range.data == '"') /* a weak one is no date, and never matches */
         return slice_is(if_range, v->etag);
-    return v->modified != HTTPDATE_NONE &&
+    return v->modified != DATETIME_NONE &&
            httpdate_read(if_range) == v->modified;
 }
 

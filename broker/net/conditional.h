@@ -33,7 +33,7 @@ struct conditions {
 struct validators {
     const char *etag;      /* of identity, in its quotes */
     const char *gzip_etag; /* NULL: there is no gzip representation */
-    int64_t modified;      /* seconds since 1970; HTTPDATE_NONE: unknown */
+    int64_t modified;      /* seconds since 1970; DATETIME_NONE: unknown */
     uint64_t size;         /* of identity */
 };
 

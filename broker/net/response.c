@@ -6,7 +6,7 @@
 #include "broker/net/exchange.h"
 #include "proto/accept_header.h"
 #include "proto/buf.h"
-#include "proto/json_problem.h"
+#include "proto/json.h"
 
 #define PROBLEM_MAX 16384
 

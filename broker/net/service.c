@@ -8,7 +8,7 @@
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 
 #define SECOND_US 1000000
 

@@ -25,7 +25,7 @@
 #include "broker/net/listener.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "proto/request_head.h"
 
 /* Room for the head of an answer, and for a body that is sent in the same

@@ -8,7 +8,7 @@
 #include "broker/sets/channel.h"
 #include "broker/sets/links.h"
 #include "proto/document_write.h"
-#include "proto/json_change.h"
+#include "proto/json.h"
 #include "proto/vocab.h"
 
 /* Batches merged in one message at most: of the smallest kind, one entry each,

@@ -43,7 +43,7 @@
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "proto/entry_builder.h"
-#include "proto/json_change.h"
+#include "proto/json.h"
 
 /* Keys of forms: two per class, and class 0 has all entries. */
 static uint64_t

@@ -14,7 +14,7 @@
 
 #include "client/baseline/entry_queue.h"
 #include "client/lib/fetch.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "proto/link_header.h"
 
 #define REDIRECTS 10
@@ -85,7 +85,7 @@ note_version(struct listing_version *v, const struct fetch_answer *answer)
     *v = (struct listing_version){.etag = ""};
     if (strlen(answer->etag) < sizeof(v->etag))
         strcpy(v->etag, answer->etag);
-    if (modified != HTTPDATE_NONE && modified < now &&
+    if (modified != DATETIME_NONE && modified < now &&
         strlen(answer->last_modified) < sizeof(v->modified))
         strcpy(v->modified, answer->last_modified);
 }

@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "client/dumps/resume_note.h"
 #include "client/lib/fetch.h"
-#include "proto/digest_check.h"
+#include "proto/digest.h"
 #include "proto/number.h"
 
 static enum status

@@ -28,7 +28,7 @@
 
 #include "client/lib/client.h"
 #include "proto/change.h"
-#include "proto/digest_check.h"
+#include "proto/digest.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"

@@ -21,7 +21,6 @@
 #include "base/file.h"
 #include "proto/arena.h"
 #include "proto/digest.h"
-#include "proto/digest_check.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 

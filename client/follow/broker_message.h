@@ -12,7 +12,7 @@
 #include "client/follow/change_array.h"
 #include "client/tidings.h"
 #include "proto/input_formats.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/problem.h"
 
 struct broker_message {

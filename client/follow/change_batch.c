@@ -7,7 +7,6 @@
 
 #include "proto/fragment.h"
 #include "proto/json.h"
-#include "proto/json_change.h"
 #include "proto/number.h"
 
 /* ` change="created"` and `,"change":"created"`: all kinds have that length. */

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "proto/datetime.h"
-#include "proto/httpdate.h"
 
 /* After so many looks in a row at lists that end too early, the follower
  * believes them. */

@@ -12,9 +12,9 @@
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/document.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "proto/input_formats.h"
-#include "proto/json_change.h"
+#include "proto/json.h"
 
 /* Parts of an index, at most: R-026. */
 #define PARTS_MAX DOCUMENT_ENTRIES_MAX
@@ -319,7 +319,7 @@ remember_validators(struct gather *g, const struct fetch_answer *answer)
     if (answer->etag[0])
         size = snprintf(to->known, sizeof(to->known), "If-None-Match: %s",
                         answer->etag);
-    else if (modified != HTTPDATE_NONE && date > modified)
+    else if (modified != DATETIME_NONE && date > modified)
         size = snprintf(to->known, sizeof(to->known), "If-Modified-Since: %s",
                         answer->last_modified);
     if (size < 0 || (size_t)size >= sizeof(to->known))

@@ -23,7 +23,7 @@
 
 #include "proto/buf.h"
 #include "proto/change.h"
-#include "proto/log_range.h"
+#include "proto/position.h"
 #include "proto/problem.h"
 
 /* The attributes of the root. Complete at document_end; if the document keeps

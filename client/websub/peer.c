@@ -29,7 +29,7 @@
 
 #include "client/websub/callback_server.h"
 #include "proto/chunked.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "proto/request_head.h"
 
 /* A head has so long from its first byte on, and so has each PROGRESS_BYTES of

@@ -1,6 +1,5 @@
-#include "proto/ws_deflate.h"
-
 #include "proto/buf.h"
+#include "proto/ws_handshake.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PLAIN "permessage-deflate"

@@ -4,8 +4,8 @@
 #include "proto/entry_builder.h"
 #include "proto/fragment.h"
 #include "proto/input_formats.h"
-#include "proto/json_change.h"
-#include "proto/log_range.h"
+#include "proto/json.h"
+#include "proto/position.h"
 #include "tests/support/describe.h"
 
 /* Of all forms together, far from it. */

@@ -9,8 +9,8 @@
 
 #include "proto/document_write.h"
 #include "proto/fragment.h"
-#include "proto/json_change.h"
-#include "proto/log_range.h"
+#include "proto/json.h"
+#include "proto/position.h"
 #include "tests/test.h"
 
 #define START_US INT64_C(1767225600000000)

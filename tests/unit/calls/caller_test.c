@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/calls/called.h"

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "proto/httpdate.h"
+#include "proto/datetime.h"
 #include "tests/test.h"
 
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
@@ -17,7 +17,7 @@
 static const struct validators closed = {A, GZIP, 784111777, 1000};
 
 /* A document without a gzip and without a date: an open list. */
-static const struct validators open = {A, NULL, HTTPDATE_NONE, 1000};
+static const struct validators open = {A, NULL, DATETIME_NONE, 1000};
 
 /* A request's headers, NULL: not sent; and the outcome. */
 struct row {

@@ -1,5 +1,4 @@
-#include "proto/digest_check.h"
-
+#include "proto/digest.h"
 #include "tests/test.h"
 
 /* Of "hello". */

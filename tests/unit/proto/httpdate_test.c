@@ -1,5 +1,4 @@
-#include "proto/httpdate.h"
-
+#include "proto/datetime.h"
 #include "tests/test.h"
 
 /* RFC 9110 section 5.6.7: we write the first form, and read all three. */
@@ -56,7 +55,7 @@ TEST(knows_what_is_no_date)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (httpdate_read(slice_of(texts[i])) != HTTPDATE_NONE)
+        if (httpdate_read(slice_of(texts[i])) != DATETIME_NONE)
             fail_msg("\"%s\" is a date", texts[i]);
-    assert_true(httpdate_read((struct slice){NULL, 0}) == HTTPDATE_NONE);
+    assert_true(httpdate_read((struct slice){NULL, 0}) == DATETIME_NONE);
 }

@@ -1,4 +1,4 @@
-#include "proto/json_change.h"
+#include "proto/json.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

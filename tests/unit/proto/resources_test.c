@@ -3,7 +3,7 @@
  * Resource List.
  */
 #include "proto/fragment.h"
-#include "proto/json_change.h"
+#include "proto/json.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,5 +1,4 @@
-#include "proto/ws_deflate.h"
-
+#include "proto/ws_handshake.h"
 #include "tests/test.h"
 
 #define AGREED                                         \
