@@ -17,8 +17,7 @@ take_part(struct slice *rest, char separator)
             i++;
     }
     part.size = i;
-    rest->data += i < rest->size ? i + 1 : i;
-    rest->size -= i < rest->size ? i + 1 : i;
+    slice_skip(rest, i < rest->size ? i + 1 : i);
     return slice_trimmed(part);
 }
 

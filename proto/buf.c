@@ -128,7 +128,6 @@ buf_add_format(struct buf *b, const char *format, ...)
 void
 buf_add_hex(struct buf *b, const uint8_t *bytes, size_t size)
 {
-    static const char digits[] = "0123456789abcdef";
     char *to;
 
     if (size > SIZE_MAX / 2)
@@ -136,9 +135,6 @@ buf_add_hex(struct buf *b, const uint8_t *bytes, size_t size)
     to = buf_room(b, size * 2);
     if (!to)
         return;
-    for (size_t i = 0; i < size; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
+    hex_write(to, bytes, size);
     b->size += size * 2;
 }

@@ -26,8 +26,8 @@ static enum status
 check_type(struct slice type, struct problem *why)
 {
     if (type.size > 0 && !is_media_type(type))
-        return problem(why, STATUS_INVALID, "type: not a media type: \"%s\"",
-                       problem_quote(type).text);
+        return problem_quoting(why, STATUS_INVALID, "type: not a media type",
+                               type);
     return STATUS_OK;
 }
 
@@ -39,9 +39,8 @@ check_encoding(struct slice encoding, struct problem *why)
         unsigned char c = (unsigned char)encoding.data[i];
 
         if (c < 0x20 || c >= 0x7f)
-            return problem(why, STATUS_INVALID,
-                           "encoding: not a content coding: \"%s\"",
-                           problem_quote(encoding).text);
+            return problem_quoting(why, STATUS_INVALID,
+                                   "encoding: not a content coding", encoding);
     }
     return STATUS_OK;
 }
@@ -92,9 +91,9 @@ check_attributes(const struct attribute *attributes, size_t n,
         if (rc)
             return rc;
         if (!is_ncname(a->name))
-            return problem(why, STATUS_INVALID,
-                           "attributes: not an attribute's name: \"%s\"",
-                           problem_quote(a->name).text);
+            return problem_quoting(why, STATUS_INVALID,
+                                   "attributes: not an attribute's name",
+                                   a->name);
         for (size_t k = 0; k < i; k++)
             if (slice_equal(a->name, attributes[k].name) &&
                 slice_equal(a->ns, attributes[k].ns))
@@ -113,10 +112,9 @@ check_link(const struct link *link, struct problem *why)
     if (link->rel.size == 0)
         return problem(why, STATUS_INVALID, "link: no rel");
     if (!is_relation(link->rel))
-        return problem(why, STATUS_INVALID,
-                       "rel: neither a relation's name nor an absolute URI: "
-                       "\"%s\"",
-                       problem_quote(link->rel).text);
+        return problem_quoting(
+            why, STATUS_INVALID,
+            "rel: neither a relation's name nor an absolute URI", link->rel);
     if (!link->href.data || link->href.size == 0)
         return problem(why, STATUS_INVALID, "link: no href");
     rc = uri_check(link->href, "href", why);
@@ -148,8 +146,7 @@ check_tags(struct slice tags, struct problem *why)
                            problem_quote((struct slice){tags.data, size}).text);
         if (space && size + 1 == tags.size)
             return problem(why, STATUS_INVALID, "tags: one is empty");
-        tags.data += size + (space != NULL);
-        tags.size -= size + (space != NULL);
+        slice_skip(&tags, size + (space != NULL));
     }
     return STATUS_OK;
 }
@@ -194,12 +191,12 @@ change_check(const struct change *change, struct problem *why)
         return rc;
 
     if (change->changefreq.size > 0 && !is_changefreq(change->changefreq))
-        return problem(why, STATUS_INVALID, "changefreq: unknown: \"%s\"",
-                       problem_quote(change->changefreq).text);
+        return problem_quoting(why, STATUS_INVALID, "changefreq: unknown",
+                               change->changefreq);
     if (change->priority.size > 0 && !is_priority(change->priority))
-        return problem(why, STATUS_INVALID,
-                       "priority: not a decimal from 0.0 to 1.0: \"%s\"",
-                       problem_quote(change->priority).text);
+        return problem_quoting(why, STATUS_INVALID,
+                               "priority: not a decimal from 0.0 to 1.0",
+                               change->priority);
 
     rc = check_attributes(change->attributes, change->n_attributes, why);
     for (size_t i = 0; !rc && i < change->n_links; i++)

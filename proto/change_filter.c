@@ -17,9 +17,9 @@ check_change(struct slice value, struct problem *why)
     enum change_kind kind;
 
     if (change_kind_of(value, &kind))
-        return problem(why, STATUS_MALFORMED,
-                       "change: not created, updated or deleted: \"%s\"",
-                       problem_quote(value).text);
+        return problem_quoting(why, STATUS_MALFORMED,
+                               "change: not created, updated or deleted",
+                               value);
     return STATUS_OK;
 }
 
@@ -43,10 +43,10 @@ static enum status
 check_prefix(struct slice value, struct problem *why)
 {
     if (!is_word(value))
-        return problem(why, STATUS_MALFORMED,
-                       "prefix: empty, or with white space, a control "
-                       "character or invalid UTF-8: \"%s\"",
-                       problem_quote(value).text);
+        return problem_quoting(why, STATUS_MALFORMED,
+                               "prefix: empty, or with white space, a control "
+                               "character or invalid UTF-8",
+                               value);
     return STATUS_OK;
 }
 
@@ -66,10 +66,9 @@ check_type(struct slice value, struct problem *why)
                              value.size != type.size + 2 || slash[1] != '*');
     }
     if (is_bad)
-        return problem(why, STATUS_MALFORMED,
-                       "type: not TYPE/SUBTYPE, TYPE/* or */*, without "
-                       "parameters: \"%s\"",
-                       problem_quote(value).text);
+        return problem_quoting(
+            why, STATUS_MALFORMED,
+            "type: not TYPE/SUBTYPE, TYPE/* or */*, without parameters", value);
     return STATUS_OK;
 }
 
@@ -311,23 +310,10 @@ filter_seal(struct filter *f, struct problem *why)
 static bool
 next_parameter(struct slice *rest, struct slice *name, struct slice *value)
 {
-    const char *end, *equals;
-    struct slice one = *rest;
-
     if (rest->size == 0)
         return false;
-    end = memchr(rest->data, '&', rest->size);
-    if (end)
-        one.size = (size_t)(end - one.data);
-    rest->data += one.size + (end != NULL);
-    rest->size -= one.size + (end != NULL);
-    equals = one.size > 0 ? memchr(one.data, '=', one.size) : NULL;
-    *name = one;
-    *value = (struct slice){"", 0};
-    if (equals) {
-        name->size = (size_t)(equals - one.data);
-        *value = (struct slice){equals + 1, one.size - name->size - 1};
-    }
+    *value = slice_take(rest, '&');
+    *name = slice_take(value, '=');
     return true;
 }
 
@@ -448,15 +434,11 @@ static bool
 has_tag(const struct filter *f, struct slice tags)
 {
     while (tags.size > 0) {
-        const char *space = memchr(tags.data, ' ', tags.size);
-        struct slice tag = {tags.data,
-                            space ? (size_t)(space - tags.data) : tags.size};
+        struct slice tag = slice_take(&tags, ' ');
 
         for (size_t i = 0; i < f->n[FILTER_TAG]; i++)
             if (slice_equal(tag, escaped_of(f, &f->values[FILTER_TAG][i])))
                 return true;
-        tags.data += tag.size + (space != NULL);
-        tags.size -= tag.size + (space != NULL);
     }
     return false;
 }

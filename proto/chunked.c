@@ -14,6 +14,7 @@
  */
 #include "proto/chunked.h"
 
+#include "proto/number.h"
 #include "proto/token.h"
 
 enum {
@@ -48,17 +49,6 @@ count_extension(struct chunked *c)
                    ++c->extensions > CHUNKED_EXTENSIONS_MAX
                ? "the extensions of a chunked body are too long"
                : NULL;
-}
-
-/* Returns 16 if it is no hexadecimal digit. */
-static unsigned
-hex_value(char c)
-{
-    char lower = (char)(c | 0x20);
-
-    if (c >= '0' && c <= '9')
-        return (unsigned)(c - '0');
-    return lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a') + 10 : 16;
 }
 
 static const char *
@@ -181,8 +171,7 @@ chunked_read(struct chunked *c, struct slice *bytes, struct slice *data,
             size_t size = c->left < bytes->size ? c->left : bytes->size;
 
             *data = (struct slice){bytes->data, size};
-            bytes->data += size;
-            bytes->size -= size;
+            slice_skip(bytes, size);
             c->left -= size;
             if (c->left == 0)
                 c->state = STATE_DATA_CR;
@@ -194,8 +183,7 @@ chunked_read(struct chunked *c, struct slice *bytes, struct slice *data,
             c->state = STATE_BROKEN;
             return CHUNKED_BROKEN;
         }
-        bytes->data++;
-        bytes->size--;
+        slice_skip(bytes, 1);
     }
     return CHUNKED_END;
 }

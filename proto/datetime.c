@@ -302,11 +302,8 @@ httpdate_read(struct slice text)
     int year = 0, end = 0, n;
     int64_t seconds;
 
-    if (!text.size || text.size >= sizeof(copy) ||
-        memchr(text.data, '\0', text.size))
+    if (!slice_copy(copy, sizeof(copy), text))
         return DATETIME_NONE;
-    memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
 
     /* Sun, 06 Nov 1994 08:49:37 GMT */
     n = sscanf(copy, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n",

@@ -13,6 +13,7 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
+#include "proto/number.h"
 #include "proto/swar.h"
 
 #define DIGEST_PREFIX "sha-256:"
@@ -56,22 +57,11 @@ digest_add(struct digest *d, struct slice fragment)
     SHA256_Final(d->bytes, &context);
 }
 
-static void
-write_hex(char *to, const uint8_t *bytes, size_t size)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < size; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
-}
-
 void
 digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
 {
     memcpy(to, DIGEST_PREFIX, sizeof(DIGEST_PREFIX) - 1);
-    write_hex(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
+    hex_write(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
 }
 
 /* The value of a hexadecimal digit plus one; 0 for everything else. */
@@ -83,7 +73,7 @@ static const unsigned char hex[256] = {
 };
 
 static int
-hex_value(char c)
+value_of(char c)
 {
     return (int)hex[(unsigned char)c] - 1;
 }
@@ -112,8 +102,8 @@ digest_read(struct slice text, struct digest *d)
     if (text.size != DIGEST_TEXT_SIZE || !slice_starts(text, DIGEST_PREFIX))
         return STATUS_INVALID;
     for (size_t i = 0; i < DIGEST_SIZE; i++, p += 2) {
-        int high = hex_value(p[0]);
-        int low = hex_value(p[1]);
+        int high = value_of(p[0]);
+        int low = value_of(p[1]);
 
         if (high < 0 || low < 0)
             return STATUS_INVALID;
@@ -121,12 +111,6 @@ digest_read(struct slice text, struct digest *d)
     }
     *d = result;
     return STATUS_OK;
-}
-
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 static const struct algorithm *
@@ -146,7 +130,7 @@ take_word(struct slice *text)
     size_t left = text->size;
     struct slice word;
 
-    while (left > 0 && is_space(*p)) {
+    while (left > 0 && slice_is_space(*p)) {
         p++;
         left--;
     }
@@ -155,7 +139,7 @@ take_word(struct slice *text)
         p += 8;
         left -= 8;
     }
-    while (left > 0 && !is_space(*p)) {
+    while (left > 0 && !slice_is_space(*p)) {
         p++;
         left--;
     }
@@ -412,7 +396,7 @@ digest_check_end(struct digest_check *digests, struct problem *why)
             memcpy(digests->sha256.bytes, bytes, size);
         if (!told->digits[0])
             continue;
-        write_hex(is, bytes, size);
+        hex_write(is, bytes, size);
         if (strcasecmp(is, told->digits) != 0)
             return problem(why, STATUS_INVALID,
                            "%s is %s, the source announced %s", checked[i].name,

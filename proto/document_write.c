@@ -107,16 +107,14 @@ xml_unescape(struct buf *to, struct slice text)
         size_t before = found ? (size_t)(found - text.data) : text.size;
 
         buf_add(to, text.data, before);
-        text.data += before;
-        text.size -= before;
+        slice_skip(&text, before);
         if (!found)
             break;
         while (*c && !slice_starts(text, reference_of(*c)))
             c++;
         buf_add(to, *c ? c : "&", 1); /* no reference of ours: as it is */
         before = *c ? strlen(reference_of(*c)) : 1;
-        text.data += before;
-        text.size -= before;
+        slice_skip(&text, before);
     }
 }
 

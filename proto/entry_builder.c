@@ -93,9 +93,8 @@ entry_kind(struct entry *entry, struct slice text, struct problem *why)
 {
     entry->has_kind = true;
     if (change_kind_of(text, &entry->change.kind))
-        return problem(why, STATUS_INVALID,
-                       "change: not created, updated or deleted: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID,
+                               "change: not created, updated or deleted", text);
     return STATUS_OK;
 }
 
@@ -123,7 +122,7 @@ entry_tags(struct entry *entry, struct slice text, struct problem *why)
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
 
-        if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+        if (!slice_is_space(c))
             to[size++] = c;
         else if (size > 0 && to[size - 1] != ' ')
             to[size++] = ' ';
@@ -167,9 +166,8 @@ enum status
 entry_length(struct slice text, uint64_t *length, struct problem *why)
 {
     if (!number_read(text, length) || *length > INT64_MAX)
-        return problem(why, STATUS_INVALID,
-                       "length: not a number of bytes: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID,
+                               "length: not a number of bytes", text);
     return STATUS_OK;
 }
 
@@ -179,8 +177,8 @@ entry_pri(struct slice text, uint32_t *pri, struct problem *why)
     uint64_t number;
 
     if (!number_read(text, &number) || number < 1 || number > 999999)
-        return problem(why, STATUS_INVALID, "pri: not from 1 to 999999: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID, "pri: not from 1 to 999999",
+                               text);
     *pri = (uint32_t)number;
     return STATUS_OK;
 }
@@ -200,9 +198,8 @@ enum status
 entry_lastmod(struct slice text, struct change *change, struct problem *why)
 {
     if (datetime_read_any(text, &change->lastmod_us))
-        return problem(why, STATUS_INVALID,
-                       "lastmod: not a W3C Datetime: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID,
+                               "lastmod: not a W3C Datetime", text);
     change->is_lastmod_date = datetime_is_date(text);
     return STATUS_OK;
 }

@@ -30,12 +30,8 @@ read_host(struct slice host, int family, struct sockaddr_storage *address)
     char text[NODE_MAX + 1];
 
     /* address_read takes a zone, which means nothing elsewhere. */
-    if (host.size == 0 || host.size > NODE_MAX ||
-        memchr(host.data, '\0', host.size) || memchr(host.data, '%', host.size))
-        return false;
-    memcpy(text, host.data, host.size);
-    text[host.size] = '\0';
-    return address_read(text, address) && address->ss_family == family;
+    return slice_copy(text, sizeof(text), host) && !strchr(text, '%') &&
+           address_read(text, address) && address->ss_family == family;
 }
 
 /* "192.0.2.1", "[2001:db8::1]", each with or without ":port". */
@@ -96,15 +92,6 @@ read_x_forwarded_for(struct slice value, const struct networks *trusted,
 
 /* Forwarded, from its beginning */
 
-static bool
-take_char(struct slice *rest, char c)
-{
-    if (rest->size == 0 || rest->data[0] != c)
-        return false;
-    slice_skip(rest, 1);
-    return true;
-}
-
 struct text {
     char bytes[NODE_MAX];
     size_t size; /* more than NODE_MAX: cut */
@@ -125,7 +112,7 @@ take_value(struct slice *rest, struct text *value)
     size_t size;
 
     value->size = 0;
-    if (!take_char(rest, '"')) {
+    if (!slice_take_char(rest, '"')) {
         size = token_size(*rest);
         for (size_t i = 0; i < size; i++)
             add_byte(value, rest->data[i]);
@@ -133,14 +120,14 @@ take_value(struct slice *rest, struct text *value)
         return size > 0;
     }
     while (rest->size > 0 && rest->data[0] != '"') {
-        if (take_char(rest, '\\') && rest->size == 0)
+        if (slice_take_char(rest, '\\') && rest->size == 0)
             return false;
         if (slice_is_control(rest->data[0]))
             return false;
         add_byte(value, rest->data[0]);
         slice_skip(rest, 1);
     }
-    return take_char(rest, '"');
+    return slice_take_char(rest, '"');
 }
 
 /* The element of one proxy. */
@@ -157,7 +144,8 @@ take_pair(struct slice *rest, struct element *element)
     struct text value;
 
     slice_skip(rest, name.size);
-    if (name.size == 0 || !take_char(rest, '=') || !take_value(rest, &value))
+    if (name.size == 0 || !slice_take_char(rest, '=') ||
+        !take_value(rest, &value))
         return false;
     element->has_pairs = true;
     if (!slice_is_word(name, "for"))
@@ -179,8 +167,8 @@ take_element(struct slice *rest, struct element *element)
             !take_pair(rest, element))
             return false;
         slice_skip_blanks(rest);
-    } while (take_char(rest, ';'));
-    return rest->size == 0 || take_char(rest, ',');
+    } while (slice_take_char(rest, ';'));
+    return rest->size == 0 || slice_take_char(rest, ',');
 }
 
 static bool

@@ -93,12 +93,10 @@ add_attributes(struct buf *out, const struct attribute *attributes, size_t n)
 static void
 add_length(struct buf *out, uint64_t length)
 {
-    char digits[NUMBER_SIZE_MAX];
-
     if (length == LENGTH_NONE)
         return;
     BUF_ADD(out, " length=\"");
-    buf_add(out, digits, number_write(digits, length));
+    buf_add_number(out, length);
     BUF_ADD(out, "\"");
 }
 
@@ -248,17 +246,30 @@ skip_literal(struct slice *text, const char *literal, size_t size)
 {
     if (text->size < size || memcmp(text->data, literal, size))
         return false;
-    text->data += size;
-    text->size -= size;
+    slice_skip(text, size);
     return true;
 }
 
 #define SKIP(text, literal) skip_literal((text), (literal), SIZE(literal))
 
+/* Takes what stands before the next quote, and the quote; false: there is none.
+ */
+static bool
+take_quoted(struct slice *rest, struct slice *value)
+{
+    const char *quote = memchr(rest->data, '"', rest->size);
+
+    if (!quote)
+        return false;
+    *value = (struct slice){rest->data, (size_t)(quote - rest->data)};
+    slice_skip(rest, value->size + 1);
+    return true;
+}
+
 enum status
 fragment_view(struct slice text, struct fragment_view *view)
 {
-    struct slice rest = text;
+    struct slice rest = text, value;
     const char *end;
     const char *p;
     size_t limit = text.size < FRAGMENT_MAX ? text.size : FRAGMENT_MAX;
@@ -285,36 +296,24 @@ fragment_view(struct slice text, struct fragment_view *view)
     if (!p)
         return STATUS_MALFORMED;
     view->loc = (struct slice){rest.data, (size_t)(p - rest.data)};
-    rest.size -= view->loc.size;
-    rest.data = p;
+    slice_skip(&rest, view->loc.size);
     if (!SKIP(&rest, LOC_END))
         return STATUS_MALFORMED;
 
     p = memmem(rest.data, rest.size, MD_OPEN, SIZE(MD_OPEN));
     if (!p)
         return STATUS_MALFORMED;
-    p += SIZE(MD_OPEN);
-    rest.size -= (size_t)(p - rest.data);
-    rest.data = p;
-    p = memchr(rest.data, '"', rest.size);
-    if (!p || change_kind_of((struct slice){rest.data, (size_t)(p - rest.data)},
-                             &view->kind))
+    slice_skip(&rest, (size_t)(p - rest.data) + SIZE(MD_OPEN));
+    if (!take_quoted(&rest, &value) || change_kind_of(value, &view->kind))
         return STATUS_MALFORMED;
-    p++;
-    rest.size -= (size_t)(p - rest.data);
-    rest.data = p;
 
-    view->stamp = (uint32_t)(p - text.data);
+    view->stamp = (uint32_t)(rest.data - text.data);
     if (!SKIP(&rest, STAMP_TIME) || rest.size < DATETIME_SIZE ||
         datetime_read((struct slice){rest.data, DATETIME_SIZE}, &view->us))
         return STATUS_MALFORMED;
-    rest.data += DATETIME_SIZE;
-    rest.size -= DATETIME_SIZE;
-    if (!SKIP(&rest, STAMP_SEQ))
-        return STATUS_MALFORMED;
-    p = memchr(rest.data, '"', rest.size);
-    if (!p || !number_read((struct slice){rest.data, (size_t)(p - rest.data)},
-                           &view->seq))
+    slice_skip(&rest, DATETIME_SIZE);
+    if (!SKIP(&rest, STAMP_SEQ) || !take_quoted(&rest, &value) ||
+        !number_read(value, &view->seq))
         return STATUS_MALFORMED;
     return STATUS_OK;
 }
@@ -694,21 +693,14 @@ fragment_in_manifest(struct buf *to, struct slice entry,
 }
 
 static void
-skip_bytes(struct slice *text, size_t size)
-{
-    text->data += size;
-    text->size -= size;
-}
-
-static void
 skip_same(struct slice *a, struct slice *b)
 {
     size_t n = 0;
 
     while (n < a->size && n < b->size && a->data[n] == b->data[n])
         n++;
-    skip_bytes(a, n);
-    skip_bytes(b, n);
+    slice_skip(a, n);
+    slice_skip(b, n);
 }
 
 /* Skips the time of day behind a date if it is the first moment of the day.
@@ -719,7 +711,7 @@ skip_midnight(struct slice *moment, const struct slice *date)
     if (!slice_starts(*moment, "T00:00:00Z</lastmod>") ||
         !slice_starts(*date, "</lastmod>"))
         return false;
-    skip_bytes(moment, SIZE("T00:00:00Z"));
+    slice_skip(moment, SIZE("T00:00:00Z"));
     return true;
 }
 
@@ -740,24 +732,14 @@ bool
 fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
 {
     size_t same = hole - SIZE(" change=\"created\"");
-    const char *seq = &STAMP_SEQ[1]; /* without the quote in front */
-    size_t seq_size = SIZE(STAMP_SEQ) - 1;
     struct slice rest = {fragment.data + hole, fragment.size - hole};
-    struct slice told = {fragment.data, same};
-    const char *quote;
+    struct slice told = {fragment.data, same}, seq;
 
     skip_told(&told, &entry);
-    if (told.size > 0 || entry.size < seq_size ||
-        memcmp(entry.data, seq, seq_size) != 0)
-        return false;
-    entry.data += seq_size;
-    entry.size -= seq_size;
-    quote = memchr(entry.data, '"', entry.size);
-    if (!quote)
-        return false;
-    entry.size -= (size_t)(quote + 1 - entry.data);
-    entry.data = quote + 1;
-    return slice_equal(rest, entry);
+    return told.size == 0 &&
+           /* without the quote in front */
+           skip_literal(&entry, &STAMP_SEQ[1], SIZE(STAMP_SEQ) - 1) &&
+           take_quoted(&entry, &seq) && slice_equal(rest, entry);
 }
 
 void

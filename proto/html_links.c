@@ -1,6 +1,7 @@
 #include "proto/html_links.h"
 
 #include "proto/buf.h"
+#include "proto/number.h"
 
 /* A raw value with its references may be longer than the decoded one. */
 #define VALUE_AS_IT_CAME_MAX (8 * HTML_VALUE_MAX)
@@ -37,8 +38,7 @@ skip_bytes(struct slice *rest, size_t size)
 {
     if (size > rest->size)
         size = rest->size;
-    rest->data += size;
-    rest->size -= size;
+    slice_skip(rest, size);
 }
 
 static void
@@ -104,17 +104,6 @@ add_character(struct buf *to, uint32_t c)
     buf_add(to, bytes, size);
 }
 
-static unsigned
-digit_of(char c, unsigned base)
-{
-    unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                     : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                     : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                            : base;
-
-    return digit < base ? digit : base;
-}
-
 /* "&#65;", "&#x41;" */
 static bool
 take_number(struct slice *rest, struct buf *to)
@@ -125,13 +114,12 @@ take_number(struct slice *rest, struct buf *to)
     size_t at = first;
     uint32_t c = 0;
 
-    for (; at < rest->size && digit_of(rest->data[at], base) < base; at++)
+    for (; at < rest->size && hex_value(rest->data[at]) < base; at++)
         if (c <= 0x10ffff)
-            c = c * base + digit_of(rest->data[at], base);
+            c = c * base + hex_value(rest->data[at]);
     if (at == first)
         return false;
-    if (at < rest->size && rest->data[at] == ';')
-        at++;
+    at += at < rest->size && rest->data[at] == ';';
     add_character(to, c);
     skip_bytes(rest, at);
     return true;

@@ -167,14 +167,9 @@ add_tags(struct buf *to, struct slice tags)
     if (tags.size == 0)
         return;
     while (tags.size > 0) {
-        const char *space = memchr(tags.data, ' ', tags.size);
-        size_t size = space ? (size_t)(space - tags.data) : tags.size;
-
         buf_add_text(to, before);
-        json_string(to, (struct slice){tags.data, size});
+        json_string(to, slice_take(&tags, ' '));
         before = ",";
-        tags.data += size + (space != NULL);
-        tags.size -= size + (space != NULL);
     }
     BUF_ADD(to, "]");
 }

@@ -125,9 +125,8 @@ text_event(struct json_parse *json, enum json_event kind, struct slice text)
 {
     if (is_xml_text(text))
         return !report_event(json, kind, text);
-    json->rc = problem(json->why, STATUS_INVALID,
-                       "a character that XML cannot carry: \"%s\"",
-                       problem_quote(text).text);
+    json->rc = problem_quoting(json->why, STATUS_INVALID,
+                               "a character that XML cannot carry", text);
     return 0;
 }
 
@@ -386,8 +385,7 @@ json_parse_feed(struct json_parse *json, struct slice bytes,
         json->piece = bytes;
         if (json->piece.size > PIECE_SIZE)
             json->piece.size = PIECE_SIZE;
-        bytes.data += json->piece.size;
-        bytes.size -= json->piece.size;
+        slice_skip(&bytes, json->piece.size);
         parse_some(json);
     }
     json->why = NULL;

@@ -629,8 +629,8 @@ static enum status
 add_digits(struct json_read *j, struct slice text, struct problem *why)
 {
     if (!swar_none(text, is_space_or_less, 'a'))
-        return problem(why, STATUS_INVALID, "hash: not hexadecimal: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID, "hash: not hexadecimal",
+                               text);
     buf_add_slice(&j->list, text);
     return STATUS_OK;
 }

@@ -6,19 +6,6 @@ is_at(struct slice rest, char c)
     return rest.size > 0 && rest.data[0] == c;
 }
 
-/* Takes the text before the first of `ends`, which stays. */
-static struct slice
-take_until(struct slice *rest, const char *ends)
-{
-    struct slice taken = {rest->data, 0};
-
-    while (taken.size < rest->size &&
-           !memchr(ends, rest->data[taken.size], strlen(ends)))
-        taken.size++;
-    slice_skip(rest, taken.size);
-    return taken;
-}
-
 /* Takes the text between the quote at the front and the closing one. */
 static bool
 take_quoted(struct slice *rest, struct slice *value)
@@ -39,7 +26,7 @@ static bool
 take_parameter(struct slice *rest, struct slice *name, struct slice *value)
 {
     slice_skip(rest, 1);
-    *name = slice_trimmed(take_until(rest, "=;,"));
+    *name = slice_trimmed(slice_take_until(rest, "=;,"));
     *value = (struct slice){NULL, 0};
     if (!is_at(*rest, '='))
         return true;
@@ -47,7 +34,7 @@ take_parameter(struct slice *rest, struct slice *name, struct slice *value)
     slice_skip_blanks(rest);
     if (is_at(*rest, '"'))
         return take_quoted(rest, value);
-    *value = slice_trimmed(take_until(rest, ";,"));
+    *value = slice_trimmed(slice_take_until(rest, ";,"));
     return true;
 }
 
@@ -65,7 +52,7 @@ weblink_next(struct slice *rest, struct weblink *link)
     if (!is_at(*rest, '<'))
         return false;
     slice_skip(rest, 1);
-    link->target = take_until(rest, ">");
+    link->target = slice_take_until(rest, ">");
     if (rest->size == 0)
         return false;
     slice_skip(rest, 1);
@@ -94,7 +81,7 @@ weblink_has_rel(const struct weblink *link, const char *word)
     struct slice rest = link->rel;
 
     for (slice_skip_blanks(&rest); rest.size > 0; slice_skip_blanks(&rest))
-        if (slice_is_word(take_until(&rest, " \t"), word))
+        if (slice_is_word(slice_take_until(&rest, " \t"), word))
             return true;
     return false;
 }

@@ -75,20 +75,14 @@ take_value(struct slice *rest, char *to, size_t room)
         }
         if (at >= rest->size)
             return false;
-        rest->data += at + 1;
-        rest->size -= at + 1;
+        slice_skip(rest, at + 1);
         to[n] = '\0';
         return slice_trimmed(slice_take(rest, ';')).size == 0;
     } else {
         struct slice value = slice_trimmed(slice_take(rest, ';'));
 
-        if (value.size == 0 || value.size >= room ||
-            memchr(value.data, '"', value.size) ||
-            memchr(value.data, '\0', value.size))
-            return false;
-        memcpy(to, value.data, value.size);
-        to[value.size] = '\0';
-        return true;
+        return value.size > 0 && slice_copy(to, room, value) &&
+               !strchr(to, '"');
     }
 }
 
@@ -263,8 +257,7 @@ begin_part(struct multipart *m, struct problem *why)
 
         rc = read_header(m, (struct slice){line, unfold_line(line, size)},
                          &part, &encoding, why);
-        lines.data += size;
-        lines.size -= size;
+        slice_skip(&lines, size);
     }
     if (!rc && encoding.size > 0 && !slice_is_word(encoding, "binary") &&
         !slice_is_word(encoding, "8bit") && !slice_is_word(encoding, "7bit"))
@@ -296,8 +289,7 @@ read_headers(struct multipart *m, struct slice *bytes, struct problem *why)
         buf_add(&m->headers, bytes->data, size);
         if (b->failed)
             return problem_memory(why);
-        bytes->data += size;
-        bytes->size -= size;
+        slice_skip(bytes, size);
         m->offset += size;
         if (!end)
             continue;
@@ -457,8 +449,7 @@ multipart_feed(struct multipart *m, struct slice bytes, struct problem *why)
         } else {
             rc = read_delimited(m, *bytes.data, why);
             m->offset++;
-            bytes.data++;
-            bytes.size--;
+            slice_skip(&bytes, 1);
         }
     }
     return rc;

@@ -23,12 +23,6 @@ struct ndjson {
     bool is_in_line; /* something but white space of the line was there */
 };
 
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
 /* The line's first byte that says something: a JSON document may be an array as
  * well, but a line is an entry. */
 static enum status
@@ -49,10 +43,8 @@ feed_line(struct ndjson *n, struct slice bytes, struct problem *why)
     if (!n->is_in_line) {
         enum status rc;
 
-        while (bytes.size > 0 && is_space(bytes.data[0])) {
-            bytes.data++;
-            bytes.size--;
-        }
+        while (bytes.size > 0 && slice_is_space(bytes.data[0]))
+            slice_skip(&bytes, 1);
         if (bytes.size == 0)
             return STATUS_OK;
         rc = begin_line(n, bytes.data[0], why);
@@ -137,8 +129,7 @@ ndjson_feed(void *state, struct slice bytes, struct problem *why)
         if (rc)
             return rc;
         n->line += end != NULL;
-        bytes.data += part.size + (end != NULL);
-        bytes.size -= part.size + (end != NULL);
+        slice_skip(&bytes, part.size + (end != NULL));
     }
     return STATUS_OK;
 }

@@ -158,11 +158,7 @@ read_network(struct slice text, struct network *network, struct problem *why)
     unsigned char ipv4[4];
     unsigned most, length;
 
-    if (front.size == 0 || front.size >= sizeof(address))
-        goto invalid;
-    memcpy(address, front.data, front.size);
-    address[front.size] = '\0';
-    if (strlen(address) != front.size)
+    if (!slice_copy(address, sizeof(address), front))
         goto invalid;
 
     is_ipv4 = inet_pton(AF_INET, address, ipv4) == 1;
@@ -412,11 +408,8 @@ address_is_loopback_host(struct slice host)
         host = (struct slice){host.data + 1, host.size - 2};
     if (slice_is_word(host, "localhost"))
         return true;
-    if (host.size >= sizeof(text) || memchr(host.data, '\0', host.size))
-        return false;
-    memcpy(text, host.data, host.size);
-    text[host.size] = '\0';
-    return address_read(text, &address) &&
+    return slice_copy(text, sizeof(text), host) &&
+           address_read(text, &address) &&
            address_reach(NULL, (const struct sockaddr *)&address) ==
                ADDRESS_LOOPBACK;
 }

@@ -1,6 +1,6 @@
 /*
  * number.h - decimal numbers without sign, as they stand in headers, URLs and
- * attributes.
+ * attributes, and hexadecimal digits.
  */
 #ifndef PROTO_NUMBER_H
 #define PROTO_NUMBER_H
@@ -46,6 +46,30 @@ number_write(char *to, uint64_t number)
 
     memcpy(to, digits + at, sizeof(digits) - at);
     return sizeof(digits) - at;
+}
+
+/* Returns the value of a hexadecimal digit; 16: it is none. */
+static inline unsigned
+hex_value(char c)
+{
+    char lower = (char)(c | 0x20);
+
+    if (c >= '0' && c <= '9')
+        return (unsigned)(c - '0');
+    return lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a') + 10 : 16;
+}
+
+/* Writes two lower-case digits a byte, and returns where they end. */
+static inline char *
+hex_write(char *to, const uint8_t *bytes, size_t size)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < size; i++) {
+        *to++ = digits[bytes[i] >> 4];
+        *to++ = digits[bytes[i] & 15];
+    }
+    return to;
 }
 
 /* Longest number of seconds: "9223372036854.775807". */

@@ -75,8 +75,7 @@ pagelink_has_rel(const struct pagelink *link, const char *word)
             one.size++;
         if (one.size > 0 && slice_is_word(one, word))
             return true;
-        rest.data += one.size + (one.size < rest.size);
-        rest.size -= one.size + (one.size < rest.size);
+        slice_skip(&rest, one.size + (one.size < rest.size));
     }
     return false;
 }
@@ -289,12 +288,10 @@ static struct slice
 without_white_space(struct slice text)
 {
     if (slice_starts(text, "\xef\xbb\xbf")) {
-        text.data += 3;
-        text.size -= 3;
+        slice_skip(&text, 3);
     }
     while (text.size > 0 && memchr(" \t\r\n", text.data[0], 4)) {
-        text.data++;
-        text.size--;
+        slice_skip(&text, 1);
     }
     return text;
 }

@@ -25,8 +25,7 @@ position_read(struct slice text, struct position *p)
         if (!epoch_is_valid((struct slice){text.data, EPOCH_SIZE}))
             return STATUS_MALFORMED;
         memcpy(result.epoch, text.data, EPOCH_SIZE);
-        text.data += EPOCH_SIZE + 1;
-        text.size -= EPOCH_SIZE + 1;
+        slice_skip(&text, EPOCH_SIZE + 1);
     }
     if (!number_read(text, &result.seq))
         return STATUS_MALFORMED;

@@ -132,8 +132,7 @@ problem_quote(struct slice text)
         } else {
             quote.text[size++] = '?';
         }
-        text.data += taken;
-        text.size -= taken;
+        slice_skip(&text, taken);
     }
 
     /* The three bytes beyond PROBLEM_QUOTE_MAX show that there was more. */
@@ -143,6 +142,13 @@ problem_quote(struct slice text)
     }
     quote.text[size] = '\0';
     return quote;
+}
+
+enum status
+problem_quoting(struct problem *why, enum status rc, const char *what,
+                struct slice quoted)
+{
+    return problem(why, rc, "%s: \"%s\"", what, problem_quote(quoted).text);
 }
 
 enum status

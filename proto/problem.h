@@ -37,6 +37,11 @@ enum status problem(struct problem *why, enum status rc, const char *format,
 enum status problem_vset(struct problem *why, enum status rc,
                          const char *format, va_list arguments);
 
+/* The same sentence at many places: `what: "quoted"`, with `quoted` cut as
+ * problem_quote does. */
+enum status problem_quoting(struct problem *why, enum status rc,
+                            const char *what, struct slice quoted);
+
 /* The same without a status: `rc` stays. */
 void problem_set(struct problem *why, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

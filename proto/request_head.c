@@ -53,8 +53,7 @@ refuse_head(struct reading *r, unsigned status, const char *what,
 {
     r->head->refusal = status;
     if (quoted.data)
-        return problem(r->why, STATUS_INVALID, "%s: \"%s\"", what,
-                       problem_quote(quoted).text);
+        return problem_quoting(r->why, STATUS_INVALID, what, quoted);
     return problem(r->why, STATUS_INVALID, "%s", what);
 }
 

@@ -62,6 +62,19 @@ slice_dup(struct slice s)
     return text;
 }
 
+/* Copies it to a text of `room` bytes, terminated. False: it does not fit, or
+ * has a NUL within. */
+static inline bool
+slice_copy(char *to, size_t room, struct slice s)
+{
+    if (s.size >= room || (s.size > 0 && memchr(s.data, '\0', s.size)))
+        return false;
+    if (s.size > 0)
+        memcpy(to, s.data, s.size);
+    to[s.size] = '\0';
+    return true;
+}
+
 /* Is it `word`, in whatever case? */
 static inline bool
 slice_is_word(struct slice a, const char *word)
@@ -106,6 +119,48 @@ slice_trimmed(struct slice s)
 {
     slice_skip_blanks(&s);
     while (s.size > 0 && slice_is_blank(s.data[s.size - 1]))
+        s.size--;
+    return s;
+}
+
+/* Takes `c` off the front of `rest`, if it is there. */
+static inline bool
+slice_take_char(struct slice *rest, char c)
+{
+    if (rest->size == 0 || rest->data[0] != c)
+        return false;
+    slice_skip(rest, 1);
+    return true;
+}
+
+/* Takes what stands before the first of `ends` off the front of `rest`; all
+ * where there is none. The end stays. */
+static inline struct slice
+slice_take_until(struct slice *rest, const char *ends)
+{
+    struct slice taken = {rest->data, 0};
+
+    while (taken.size < rest->size &&
+           !memchr(ends, rest->data[taken.size], strlen(ends)))
+        taken.size++;
+    if (taken.size > 0)
+        slice_skip(rest, taken.size);
+    return taken;
+}
+
+/* White space of XML and JSON. */
+static inline bool
+slice_is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static inline struct slice
+slice_without_spaces(struct slice s)
+{
+    while (s.size > 0 && slice_is_space(s.data[0]))
+        slice_skip(&s, 1);
+    while (s.size > 0 && slice_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }

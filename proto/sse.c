@@ -96,8 +96,7 @@ take_part(struct sse *s, struct slice part, struct problem *why)
     case STATE_BLANK:
         s->state = STATE_VALUE;
         if (part.data[0] == ' ') {
-            part.data++;
-            part.size--;
+            slice_skip(&part, 1);
         }
         return take_part(s, part, why);
     case STATE_VALUE:
@@ -167,8 +166,7 @@ take_line(struct slice *bytes, bool *has_end, char *end)
     *has_end = part.size < bytes->size;
     if (*has_end)
         *end = part.data[part.size];
-    bytes->data += part.size + *has_end;
-    bytes->size -= part.size + *has_end;
+    slice_skip(bytes, part.size + *has_end);
     return part;
 }
 
@@ -212,8 +210,7 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
 
         if (s->is_after_cr && bytes->data[0] == '\n') {
             s->is_after_cr = false;
-            bytes->data++;
-            bytes->size--;
+            slice_skip(bytes, 1);
             continue;
         }
         s->is_after_cr = false;

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <strings.h>
 
+#include "proto/number.h"
 #include "proto/swar.h"
 #include "proto/utf8.h"
 
@@ -157,18 +158,6 @@ set_name_is_valid(struct slice name)
     return true;
 }
 
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool
 uri_is_unreserved(char c)
 {
@@ -199,13 +188,13 @@ uri_encode(struct slice text, char *to)
 int
 uri_escape(struct slice text)
 {
-    int high, low;
+    unsigned high, low;
 
     if (text.size < 3 || text.data[0] != '%')
         return -1;
     high = hex_value(text.data[1]);
     low = hex_value(text.data[2]);
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
+    return high > 15 || low > 15 ? -1 : (int)(high << 4 | low);
 }
 
 long
@@ -221,8 +210,7 @@ uri_decode(struct slice text, char *to)
         if (c <= 0) /* no escape, or a NUL */
             return -1;
         *to++ = (char)c;
-        text.data += taken;
-        text.size -= taken;
+        slice_skip(&text, taken);
     }
     return to - start;
 }
@@ -244,39 +232,12 @@ is_scheme(struct slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
-        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-        if (!is_letter && (i == 0 || !((c >= '0' && c <= '9') || c == '+' ||
-                                       c == '-' || c == '.')))
+        if (!is_letter(c) && (i == 0 || !((c >= '0' && c <= '9') || c == '+' ||
+                                          c == '-' || c == '.')))
             return false;
     }
     return text.size > 0;
-}
-
-/* Takes what stands before the first of `ends` off the front; that stays. */
-static struct slice
-take_until(struct slice *rest, const char *ends)
-{
-    struct slice taken = {rest->data, 0};
-
-    while (taken.size < rest->size &&
-           !memchr(ends, rest->data[taken.size], strlen(ends)))
-        taken.size++;
-    if (taken.size > 0) {
-        rest->data += taken.size;
-        rest->size -= taken.size;
-    }
-    return taken;
-}
-
-static bool
-take_char(struct slice *rest, char c)
-{
-    if (rest->size == 0 || rest->data[0] != c)
-        return false;
-    rest->data++;
-    rest->size--;
-    return true;
 }
 
 static struct parts
@@ -285,23 +246,22 @@ parts_of(struct slice text)
     struct parts p = {.has_scheme = false};
     struct slice rest = text;
 
-    p.scheme = take_until(&rest, ":/?#");
-    p.has_scheme = is_scheme(p.scheme) && take_char(&rest, ':');
+    p.scheme = slice_take_until(&rest, ":/?#");
+    p.has_scheme = is_scheme(p.scheme) && slice_take_char(&rest, ':');
     if (!p.has_scheme) {
         p.scheme = (struct slice){NULL, 0};
         rest = text;
     }
     if (slice_starts(rest, "//")) {
         p.has_authority = true;
-        rest.data += 2;
-        rest.size -= 2;
-        p.authority = take_until(&rest, "/?#");
+        slice_skip(&rest, 2);
+        p.authority = slice_take_until(&rest, "/?#");
     }
-    p.path = take_until(&rest, "?#");
-    p.has_query = take_char(&rest, '?');
+    p.path = slice_take_until(&rest, "?#");
+    p.has_query = slice_take_char(&rest, '?');
     if (p.has_query)
-        p.query = take_until(&rest, "#");
-    p.has_fragment = take_char(&rest, '#');
+        p.query = slice_take_until(&rest, "#");
+    p.has_fragment = slice_take_char(&rest, '#');
     p.fragment = rest;
     return p;
 }

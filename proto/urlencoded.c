@@ -14,8 +14,7 @@ is_utf8(struct slice text)
 
         if (size == 0)
             return false;
-        text.data += size;
-        text.size -= size;
+        slice_skip(&text, size);
     }
     return true;
 }

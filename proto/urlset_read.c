@@ -173,21 +173,20 @@ document_capability(struct reader *reader, struct slice value,
 
     if (reader->use == READER_RESOURCES) {
         if (!is_known || capability != CAP_RESOURCELIST)
-            return problem(why, STATUS_INVALID,
-                           "capability: not resourcelist: \"%s\"",
-                           problem_quote(value).text);
+            return problem_quoting(why, STATUS_INVALID,
+                                   "capability: not resourcelist", value);
         reader->capability = (int)capability;
         return STATUS_OK;
     }
     if (!is_known && !reader->takes_any_capability)
-        return problem(why, STATUS_INVALID, "capability: unknown: \"%s\"",
-                       problem_quote(value).text);
+        return problem_quoting(why, STATUS_INVALID, "capability: unknown",
+                               value);
     if (capability != CAP_CHANGELIST && capability != CAP_CHANGE_NOTIFICATION) {
         if (!reader->takes_any_capability)
-            return problem(why, STATUS_INVALID,
-                           "capability: neither changelist nor "
-                           "change-notification: \"%s\"",
-                           problem_quote(value).text);
+            return problem_quoting(
+                why, STATUS_INVALID,
+                "capability: neither changelist nor change-notification",
+                value);
         capability = CAP_CHANGE_NOTIFICATION;
     }
     reader->capability = (int)capability;
@@ -288,41 +287,49 @@ entry_tidings(struct md_reader *md, const struct xml_attribute *a,
     return STATUS_OK;
 }
 
+/* An attribute that both a change and a link may have. */
+static enum status
+common_attribute(struct md_reader *md, const char *element, struct link *link,
+                 const struct xml_attribute *a, struct problem *why)
+{
+    struct entry *entry = &md->reader->entry;
+    struct entry_common to = entry_common(entry, link);
+    struct slice value = xml_value(a);
+
+    if (a->ns && is_ours(md, a->ns))
+        return md_refuse(element, a, "must not have a prefix", why);
+    if (a->ns)
+        return foreign_attribute(md, a, to.attributes, why);
+    if (is_word(md, a->name, W_HASH))
+        return entry_hash(entry, value, to.hash, why);
+    if (is_word(md, a->name, W_LENGTH))
+        return entry_length(value, to.length, why);
+    if (is_word(md, a->name, W_TYPE))
+        return entry_text(entry, "type", value, to.type, why);
+    if (is_word(md, a->name, W_ENCODING))
+        return entry_text(entry, "encoding", value, to.encoding, why);
+    return md_refuse(element, a, "is not for a change", why);
+}
+
 static enum status
 md_read_entry(struct md_reader *md, const struct xml_element *element,
               struct problem *why)
 {
     struct entry *entry = &md->reader->entry;
-    struct change *change = &entry->change;
-    struct entry_attributes to = {&change->attributes, &change->n_attributes};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < element->n_attributes; i++) {
         const struct xml_attribute *a = &element->attributes[i];
         struct slice value = xml_value(a);
 
-        if (a->ns) {
-            if (is_word(md, a->ns, W_NS_TIDINGS))
-                rc = entry_tidings(md, a, why);
-            else if (is_ours(md, a->ns))
-                rc = md_refuse("rs:md", a, "must not have a prefix", why);
-            else
-                rc = foreign_attribute(md, a, to, why);
-        } else if (is_word(md, a->name, W_CHANGE)) {
+        if (is_word(md, a->ns, W_NS_TIDINGS))
+            rc = entry_tidings(md, a, why);
+        else if (!a->ns && is_word(md, a->name, W_CHANGE))
             rc = entry_kind(entry, value, why);
-        } else if (is_word(md, a->name, W_DATETIME)) {
-            rc = entry_time("datetime", value, &change->datetime_us, why);
-        } else if (is_word(md, a->name, W_HASH)) {
-            rc = entry_hash(entry, value, &change->hash, why);
-        } else if (is_word(md, a->name, W_LENGTH)) {
-            rc = entry_length(value, &change->length, why);
-        } else if (is_word(md, a->name, W_TYPE)) {
-            rc = entry_text(entry, "type", value, &change->type, why);
-        } else if (is_word(md, a->name, W_ENCODING)) {
-            rc = entry_text(entry, "encoding", value, &change->encoding, why);
-        } else {
-            rc = md_refuse("rs:md", a, "is not for a change", why);
-        }
+        else if (!a->ns && is_word(md, a->name, W_DATETIME))
+            rc = entry_time("datetime", value, &entry->change.datetime_us, why);
+        else
+            rc = common_attribute(md, "rs:md", NULL, a, why);
     }
     return rc;
 }
@@ -332,37 +339,24 @@ link_attributes(struct md_reader *md, const struct xml_element *element,
                 struct link *link, struct problem *why)
 {
     struct entry *entry = &md->reader->entry;
-    struct entry_attributes to = {&link->attributes, &link->n_attributes};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < element->n_attributes; i++) {
         const struct xml_attribute *a = &element->attributes[i];
         struct slice value = xml_value(a);
 
-        if (a->ns) {
-            if (is_ours(md, a->ns))
-                rc = md_refuse("rs:ln", a, "must not have a prefix", why);
-            else if (!is_word(md, a->ns, W_NS_TIDINGS))
-                rc = foreign_attribute(md, a, to, why);
-        } else if (is_word(md, a->name, W_REL)) {
+        if (is_word(md, a->ns, W_NS_TIDINGS))
+            continue;
+        if (!a->ns && is_word(md, a->name, W_REL))
             rc = entry_text(entry, "rel", value, &link->rel, why);
-        } else if (is_word(md, a->name, W_HREF)) {
+        else if (!a->ns && is_word(md, a->name, W_HREF))
             rc = entry_text(entry, "href", value, &link->href, why);
-        } else if (is_word(md, a->name, W_TYPE)) {
-            rc = entry_text(entry, "type", value, &link->type, why);
-        } else if (is_word(md, a->name, W_PRI)) {
+        else if (!a->ns && is_word(md, a->name, W_PRI))
             rc = entry_pri(value, &link->pri, why);
-        } else if (is_word(md, a->name, W_MODIFIED)) {
+        else if (!a->ns && is_word(md, a->name, W_MODIFIED))
             rc = entry_time("modified", value, &link->modified_us, why);
-        } else if (is_word(md, a->name, W_HASH)) {
-            rc = entry_hash(entry, value, &link->hash, why);
-        } else if (is_word(md, a->name, W_LENGTH)) {
-            rc = entry_length(value, &link->length, why);
-        } else if (is_word(md, a->name, W_ENCODING)) {
-            rc = entry_text(entry, "encoding", value, &link->encoding, why);
-        } else {
-            rc = md_refuse("rs:ln", a, "is not for a change", why);
-        }
+        else
+            rc = common_attribute(md, "rs:ln", link, a, why);
     }
     return rc;
 }
@@ -393,10 +387,9 @@ ln_read_document(struct md_reader *md, const struct xml_element *element,
         rc = problem(why, STATUS_INVALID, "rs:ln: no %s",
                      link.rel.size == 0 ? "rel" : "href");
     if (!rc && !is_relation(link.rel))
-        rc = problem(why, STATUS_INVALID,
-                     "rel: neither a relation's name nor an absolute URI: "
-                     "\"%s\"",
-                     problem_quote(link.rel).text);
+        rc = problem_quoting(
+            why, STATUS_INVALID,
+            "rel: neither a relation's name nor an absolute URI", link.rel);
     if (!rc)
         rc = uri_check(link.href, "href", why);
     return rc;
@@ -564,30 +557,12 @@ urlset_start(void *user, const struct xml_element *element, struct problem *why)
     }
 }
 
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
-static struct slice
-trim_spaces(struct slice text)
-{
-    while (text.size > 0 && is_space(text.data[0])) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && is_space(text.data[text.size - 1]))
-        text.size--;
-    return text;
-}
-
 static enum status
 end_text(struct urlset *u, struct problem *why)
 {
     struct entry *entry = &u->md.reader->entry;
     struct change *change = &entry->change;
-    struct slice text = trim_spaces(buf_slice(&u->text));
+    struct slice text = slice_without_spaces(buf_slice(&u->text));
 
     u->place = PLACE_URL;
     switch (u->text_of) {
@@ -642,10 +617,10 @@ urlset_text(void *user, struct slice text, struct problem *why)
                            md_words[u->text_of], TEXT_MAX);
         return STATUS_OK;
     }
-    text = trim_spaces(text);
+    text = slice_without_spaces(text);
     if (text.size > 0)
-        return problem(why, STATUS_INVALID, "text between elements: \"%s\"",
-                       problem_quote(text).text);
+        return problem_quoting(why, STATUS_INVALID, "text between elements",
+                               text);
     return STATUS_OK;
 }
 

@@ -111,61 +111,42 @@ take_token(struct slice *text)
 {
     size_t size = token_size(*text);
 
-    text->data += size;
-    text->size -= size;
+    slice_skip(text, size);
     return size > 0;
-}
-
-static bool
-take_char(struct slice *text, char c)
-{
-    if (text->size == 0 || text->data[0] != c)
-        return false;
-    text->data++;
-    text->size--;
-    return true;
 }
 
 static bool
 take_quoted(struct slice *text)
 {
-    if (!take_char(text, '"'))
+    if (!slice_take_char(text, '"'))
         return false;
     while (text->size > 0) {
         unsigned char c = (unsigned char)text->data[0];
 
-        if (take_char(text, '"'))
+        if (slice_take_char(text, '"'))
             return true;
-        if (take_char(text, '\\') && text->size == 0)
+        if (slice_take_char(text, '\\') && text->size == 0)
             return false;
         if (c < 0x20 || c == 0x7f)
             return false;
-        if (c != '\\' || (unsigned char)text->data[0] >= 0x20) {
-            text->data++;
-            text->size--;
-        }
+        if (c != '\\' || (unsigned char)text->data[0] >= 0x20)
+            slice_skip(text, 1);
     }
     return false;
-}
-
-static void
-skip_spaces(struct slice *text)
-{
-    while (take_char(text, ' ') || take_char(text, '\t'))
-        ;
 }
 
 bool
 is_media_type(struct slice text)
 {
-    if (!take_token(&text) || !take_char(&text, '/') || !take_token(&text))
+    if (!take_token(&text) || !slice_take_char(&text, '/') ||
+        !take_token(&text))
         return false;
     while (text.size > 0) {
-        skip_spaces(&text);
-        if (!take_char(&text, ';'))
+        slice_skip_blanks(&text);
+        if (!slice_take_char(&text, ';'))
             return false;
-        skip_spaces(&text);
-        if (!take_token(&text) || !take_char(&text, '='))
+        slice_skip_blanks(&text);
+        if (!take_token(&text) || !slice_take_char(&text, '='))
             return false;
         if (!take_quoted(&text) && !take_token(&text))
             return false;
@@ -230,8 +211,7 @@ is_ncname(struct slice text)
         if (size == 0 || (!is_in(name_start, COUNT(name_start), c) &&
                           (is_first || !is_in(name_more, COUNT(name_more), c))))
             return false;
-        text.data += size;
-        text.size -= size;
+        slice_skip(&text, size);
         is_first = false;
     }
     return true;

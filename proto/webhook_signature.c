@@ -171,7 +171,6 @@ enum status
 signer_sign(const struct signer *signer, struct slice body,
             char to[SIGNATURE_SIZE])
 {
-    static const char digits[] = "0123456789abcdef";
     const struct method *method = &methods[signer->method];
     unsigned char bytes[EVP_MAX_MD_SIZE];
 
@@ -179,11 +178,7 @@ signer_sign(const struct signer *signer, struct slice body,
         return STATUS_MEMORY;
     to = stpcpy(to, method->name);
     *to++ = '=';
-    for (size_t i = 0; i < method->size; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
-    *to = '\0';
+    *hex_write(to, bytes, method->size) = '\0';
     return STATUS_OK;
 }
 

@@ -51,10 +51,10 @@ read_mode(const struct urlencoded_data *form, enum websub_mode *mode,
             *mode = (enum websub_mode)i;
             return STATUS_OK;
         }
-    return problem(why, STATUS_MALFORMED,
-                   "hub.mode: neither \"subscribe\" nor \"unsubscribe\" nor "
-                   "\"publish\": \"%s\"",
-                   problem_quote(value).text);
+    return problem_quoting(
+        why, STATUS_MALFORMED,
+        "hub.mode: neither \"subscribe\" nor \"unsubscribe\" nor \"publish\"",
+        value);
 }
 
 static enum status
@@ -86,8 +86,7 @@ read_lease(const struct urlencoded_data *form, uint64_t *lease_s,
         if (value.data[i] < '0' || value.data[i] > '9')
             goto refused;
     while (digits.size > 0 && digits.data[0] == '0') {
-        digits.data++;
-        digits.size--;
+        slice_skip(&digits, 1);
     }
     if (digits.size == 0)
         goto refused;
@@ -96,10 +95,9 @@ read_lease(const struct urlencoded_data *form, uint64_t *lease_s,
     return STATUS_OK;
 
 refused:
-    return problem(why, STATUS_MALFORMED,
-                   "hub.lease_seconds: not a positive number of seconds: "
-                   "\"%s\"",
-                   problem_quote(value).text);
+    return problem_quoting(
+        why, STATUS_MALFORMED,
+        "hub.lease_seconds: not a positive number of seconds", value);
 }
 
 static enum status
@@ -280,12 +278,10 @@ is_ipv6(struct slice host, struct in6_addr *address)
 {
     char text[INET6_ADDRSTRLEN];
 
-    if (host.size < 2 || host.size - 2 >= sizeof(text) ||
-        host.data[host.size - 1] != ']')
-        return false;
-    memcpy(text, host.data + 1, host.size - 2);
-    text[host.size - 2] = '\0';
-    return inet_pton(AF_INET6, text, address) == 1;
+    return host.size >= 2 && host.data[host.size - 1] == ']' &&
+           slice_copy(text, sizeof(text),
+                      (struct slice){host.data + 1, host.size - 2}) &&
+           inet_pton(AF_INET6, text, address) == 1;
 }
 
 /* Names of letters, digits, "-" and "_", and dots between them. Escapes,
@@ -420,8 +416,7 @@ add_normalised(struct buf *to, struct slice text)
 
             buf_add(to, &plain, 1);
         }
-        text.data += taken;
-        text.size -= taken;
+        slice_skip(&text, taken);
     }
 }
 

@@ -134,8 +134,8 @@ read_head(struct slice *rest, struct upgrade_answer *a, struct problem *why)
     if (!take_line(rest, &line))
         return STATUS_AGAIN;
     if (!read_status(line, &a->status))
-        return problem(why, STATUS_MALFORMED, "no answer of HTTP/1: \"%s\"",
-                       problem_quote(line).text);
+        return problem_quoting(why, STATUS_MALFORMED, "no answer of HTTP/1",
+                               line);
     while (take_line(rest, &line)) {
         if (line.size == 0) {
             a->is_upgrade = said.is_websocket && said.is_upgrade;
@@ -200,19 +200,17 @@ read_chunk_size(struct slice line, size_t *size)
     if (digits.size == 0 || digits.size > 8)
         return false;
     for (size_t i = 0; i < digits.size; i++) {
-        char c = digits.data[i];
+        unsigned digit = hex_value(digits.data[i]);
 
-        if (c >= '0' && c <= '9')
-            n = n * 16 + (size_t)(c - '0');
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            n = n * 16 + (size_t)((c | 0x20) - 'a') + 10;
-        else
+        if (digit > 15)
             return false;
+        n = n * 16 + digit;
     }
     *size = n;
     return true;
 }
 
+/* More lenient than chunked.h, as it only reads the reason of a refusal. */
 static enum status
 read_chunks(struct slice rest, struct buf *body)
 {
@@ -229,8 +227,7 @@ read_chunks(struct slice rest, struct buf *body)
             return STATUS_AGAIN;
         }
         buf_add(body, rest.data, size);
-        rest.data += size;
-        rest.size -= size;
+        slice_skip(&rest, size);
         if (!take_line(&rest, &line))
             return STATUS_AGAIN;
         if (line.size > 0)
@@ -453,9 +450,9 @@ ws_deflate_agree(struct slice offers, const char **answer, struct problem *why)
         if (rest.size == 0 && n > 0)
             break;
         if (!is_next || !take_offer(&rest, &offer))
-            return problem(why, STATUS_MALFORMED,
-                           "Sec-WebSocket-Extensions is malformed: \"%s\"",
-                           problem_quote(offers).text);
+            return problem_quoting(why, STATUS_MALFORMED,
+                                   "Sec-WebSocket-Extensions is malformed",
+                                   offers);
         if (!found && !offer.is_declined)
             found = offer.has[SERVER_BITS] ? ANSWER_BITS : ANSWER;
         n++;

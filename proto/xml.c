@@ -67,9 +67,9 @@ on_start_document(void *data)
     /* NULL where none or UTF-8 is declared. */
     if (encoding && strcasecmp(encoding, "US-ASCII") &&
         strcasecmp(encoding, "ASCII"))
-        stop_parser(xml, problem(xml->why, STATUS_MALFORMED,
-                                 "the encoding is not UTF-8: \"%s\"",
-                                 problem_quote(slice_of(encoding)).text));
+        stop_parser(xml, problem_quoting(xml->why, STATUS_MALFORMED,
+                                         "the encoding is not UTF-8",
+                                         slice_of(encoding)));
 }
 
 static void
@@ -290,8 +290,7 @@ look_at_first(struct xml *xml, struct slice bytes)
         if (c == 0 || c == 0xfe || c == 0xff)
             return problem(xml->why, STATUS_MALFORMED,
                            "the encoding is not UTF-8");
-        if (xml->n_first++ == 0 && c != '<' && c != ' ' && c != '\t' &&
-            c != '\n' && c != '\r')
+        if (xml->n_first++ == 0 && c != '<' && !slice_is_space((char)c))
             return problem(xml->why, STATUS_MALFORMED,
                            "not XML: it does not begin with \"<\"");
     }
@@ -382,8 +381,7 @@ parse_guarded(struct xml *xml, struct slice bytes, int is_end,
 
         if (piece.size > PIECE_SIZE)
             piece.size = PIECE_SIZE;
-        bytes.data += piece.size;
-        bytes.size -= piece.size;
+        slice_skip(&bytes, piece.size);
         if (!rc) {
             parse_piece(xml, piece);
             rc = xml->rc ? xml->rc : look_at_held(xml);
