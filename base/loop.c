@@ -21,9 +21,9 @@ struct loop {
     uv_idle_t idle;       /* active: the loop must not sleep */
     uv_timer_t timer;     /* ends the sleep at the first alarm */
 
-    struct alarms alarms;
-    int64_t due_us;  /* of the timer, if it is active */
-    unsigned n_jobs; /* given to the worker pool, and not done yet */
+    struct alarm *first; /* alarm; NULL: none is set */
+    int64_t due_us;      /* of the timer, if it is active */
+    unsigned n_jobs;     /* given to the worker pool, and not done yet */
     bool is_ending;
 
     /* Other threads */
@@ -34,18 +34,89 @@ struct loop {
     bool is_closed; /* the async handle must not be used any more */
 };
 
-/* Alarms */
+/* Alarms: a pairing heap whose links are in the alarms themselves. Setting one
+ * takes constant time; clearing one, on average, a logarithm of their number:
+ * tens of thousands may be set at once. */
 
-void
-loop_set_alarm(struct loop *loop, struct alarm *alarm, int64_t at_us)
+/* Joins two heaps without siblings. Either may be NULL. */
+static struct alarm *
+join_heaps(struct alarm *a, struct alarm *b)
 {
-    alarms_set(&loop->alarms, alarm, at_us);
+    if (!a || !b)
+        return a ? a : b;
+    if (b->at_us < a->at_us) {
+        struct alarm *earlier = b;
+
+        b = a;
+        a = earlier;
+    }
+    b->prev = a;
+    b->next = a->child;
+    if (b->next)
+        b->next->prev = b;
+    a->child = b;
+    return a;
+}
+
+/* Takes the first one out of the row `*row`. */
+static struct alarm *
+take_first(struct alarm **row)
+{
+    struct alarm *alarm = *row;
+
+    if (alarm) {
+        *row = alarm->next;
+        alarm->next = alarm->prev = NULL;
+    }
+    return alarm;
+}
+
+/* Makes one heap of a row: by twos from the left, then from the right. */
+static struct alarm *
+meld_row(struct alarm *row)
+{
+    struct alarm *pairs = NULL, *all = NULL, *a = NULL;
+
+    while ((a = take_first(&row))) {
+        a = join_heaps(a, take_first(&row));
+        a->next = pairs;
+        pairs = a;
+    }
+    while ((a = take_first(&pairs)))
+        all = join_heaps(all, a);
+    return all;
 }
 
 void
 loop_clear_alarm(struct loop *loop, struct alarm *alarm)
 {
-    alarms_clear(&loop->alarms, alarm);
+    struct alarm *below = NULL;
+
+    if (!alarm->is_set)
+        return;
+    below = meld_row(alarm->child);
+    if (alarm == loop->first) {
+        loop->first = below;
+    } else {
+        if (alarm->prev->child == alarm)
+            alarm->prev->child = alarm->next;
+        else
+            alarm->prev->next = alarm->next;
+        if (alarm->next)
+            alarm->next->prev = alarm->prev;
+        loop->first = join_heaps(loop->first, below);
+    }
+    alarm->child = alarm->next = alarm->prev = NULL;
+    alarm->is_set = false;
+}
+
+void
+loop_set_alarm(struct loop *loop, struct alarm *alarm, int64_t at_us)
+{
+    loop_clear_alarm(loop, alarm);
+    alarm->at_us = at_us;
+    alarm->is_set = true;
+    loop->first = join_heaps(loop->first, alarm);
 }
 
 /* True if the timer does not cover the first alarm: it is due, or it was set
@@ -54,7 +125,7 @@ loop_clear_alarm(struct loop *loop, struct alarm *alarm)
 static bool
 is_uncovered(const struct loop *loop)
 {
-    const struct alarm *first = loop->alarms.first;
+    const struct alarm *first = loop->first;
 
     return first && !loop->is_ending &&
            (!uv_is_active((const uv_handle_t *)&loop->timer) ||
@@ -69,11 +140,11 @@ ring_alarms(struct loop *loop)
     unsigned n = 0;
 
     for (; n < RINGS_AT_ONCE && is_uncovered(loop); n++) {
-        struct alarm *alarm = loop->alarms.first;
+        struct alarm *alarm = loop->first;
 
         if (alarm->at_us > clock_steady_us())
             break;
-        alarms_clear(&loop->alarms, alarm);
+        loop_clear_alarm(loop, alarm);
         alarm->ring(alarm); /* which may free it */
     }
     return n > 0;
@@ -94,7 +165,7 @@ cover_first_alarm(struct loop *loop)
 
     if (!is_uncovered(loop))
         return;
-    loop->due_us = loop->alarms.first->at_us;
+    loop->due_us = loop->first->at_us;
     wait_us = loop->due_us - clock_steady_us();
     uv_update_time(&loop->uv);
     uv_timer_start(&loop->timer, on_timer,
@@ -312,7 +383,7 @@ loop_fd(const struct loop *loop)
 int
 loop_timeout_ms(const struct loop *loop)
 {
-    const struct alarm *first = loop->alarms.first;
+    const struct alarm *first = loop->first;
     int64_t wait_us = first ? first->at_us - clock_steady_us() : -1;
 
     if (!first)

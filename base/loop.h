@@ -18,10 +18,25 @@
 #define BASE_LOOP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "base/alarms.h"
 #include "base/list.h"
+
+/* A member of its owner's struct; all zero before its first use. Setting it
+ * takes no memory, so it cannot fail. */
+struct alarm {
+    void (*ring)(struct alarm *alarm); /* may set it again, or free it */
+
+    /* Readable. */
+    int64_t at_us; /* steady clock, if is_set */
+    bool is_set;
+
+    /* The loop's: a pairing heap. */
+    struct alarm *child; /* the first alarm below */
+    struct alarm *next;  /* the next one beside */
+    struct alarm *prev;  /* the one before; of the first, the one above */
+};
 
 struct at_work;
 struct loop;

@@ -13,7 +13,7 @@
 #ifndef BASE_OPTION_ROWS_H
 #define BASE_OPTION_ROWS_H
 
-#include "base/option.h"
+#include "base/options.h"
 
 #define KIB    1024ULL
 #define MIB    (1024 * KIB)

@@ -1,8 +1,451 @@
 #include "base/options.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 
 #include "base/suggest.h"
+#include "proto/uri.h"
+
+static enum status
+not_a(struct problem *why, const char *text, const char *what)
+{
+    return problem(why, STATUS_INVALID, "\"%s\" is not %s",
+                   problem_quote(slice_of(text)).text, what);
+}
+
+/* Texts */
+
+enum status
+option_text(const char *text, char *to, size_t room, struct problem *why)
+{
+    size_t size = strlen(text);
+
+    if (size == 0)
+        return problem(why, STATUS_INVALID, "is empty");
+    if (size >= room)
+        return problem(why, STATUS_INVALID, "is longer than %zu bytes",
+                       room - 1);
+    memcpy(to, text, size + 1);
+    return STATUS_OK;
+}
+
+/* Reads decimal digits; returns their end, NULL: something else. */
+static const char *
+read_port(const char *text, unsigned *port)
+{
+    size_t size = strspn(text, "0123456789");
+
+    if (size == 0 || size > 5)
+        return NULL;
+    *port = 0;
+    for (size_t i = 0; i < size; i++)
+        *port = *port * 10 + (unsigned)(text[i] - '0');
+    return *port <= UINT16_MAX ? text + size : NULL;
+}
+
+/* True if a URL continues with HOST or HOST:PORT, HOST being a name or
+ * [ADDRESS]. Refuses a user before it: that could look like a host
+ * ("localhost:80@example.org"), and documents would publish it. */
+static bool
+is_host_and_port(const char *text)
+{
+    const char *end = text + strcspn(text, *text == '[' ? "]/" : ":/@[]");
+    unsigned port;
+
+    if (*text == '[' && *end++ != ']')
+        return false;
+    if (end > text && *end == ':')
+        end = read_port(end + 1, &port);
+    return end && end > text && (*end == '/' || *end == '\0');
+}
+
+static enum status
+read_url(const char *text, char *to, size_t room, struct problem *why)
+{
+    enum status rc = option_text(text, to, room, why);
+    const char *host = NULL;
+
+    if (rc)
+        return rc;
+    if (uri_check(slice_of(text), "URL", NULL))
+        return not_a(why, text, "a URL");
+    if (slice_starts(slice_of(text), "http://"))
+        host = text + strlen("http://");
+    else if (slice_starts(slice_of(text), "https://"))
+        host = text + strlen("https://");
+    else
+        return not_a(why, text, "an http:// or https:// URL");
+    if (strpbrk(text, "?#"))
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" has a query or a fragment; paths are put "
+                       "behind it",
+                       problem_quote(slice_of(text)).text);
+    if (!is_host_and_port(host))
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" has something else than HOST or HOST:PORT "
+                       "before its path",
+                       problem_quote(slice_of(text)).text);
+
+    for (size_t size = strlen(to); to[size - 1] == '/'; size--)
+        to[size - 1] = '\0';
+    return STATUS_OK;
+}
+
+/* HOST:PORT, or [ADDRESS]:PORT for an address that has colons itself. */
+static enum status
+read_listen(const char *text, char *to, size_t room, unsigned *port,
+            struct problem *why)
+{
+    static const char form[] =
+        "HOST:PORT, such as 127.0.0.1:8787 or [::1]:8787";
+    const char *host = text;
+    const char *colon = strrchr(text, ':');
+    const char *end;
+    size_t size;
+
+    if (!colon)
+        return not_a(why, text, form);
+    size = (size_t)(colon - host);
+    if (size > 2 && host[0] == '[' && host[size - 1] == ']') {
+        host++;
+        size -= 2;
+        if (!memchr(host, ':', size))
+            return not_a(why, text, form);
+    } else if (memchr(host, ':', size)) {
+        return not_a(why, text, form);
+    }
+
+    end = read_port(colon + 1, port);
+    if (size == 0 || size >= room || !end || *end)
+        return not_a(why, text, form);
+    for (size_t i = 0; i < size; i++)
+        if (host[i] <= ' ' || host[i] == 0x7f || strchr("[]/\\\"", host[i]))
+            return not_a(why, text, form);
+    snprintf(to, room, "%.*s", (int)size, host);
+    return STATUS_OK;
+}
+
+/* Numbers */
+
+/*
+ * Reads digits and at most `decimals` decimals as a whole number of the
+ * smallest unit ("0.25" with 6 is 250000), exactly: floating point would round.
+ * Refuses more decimals, because cutting them could make 0 of a number, and 0
+ * often means never. Returns the end of the number, NULL if there is none. A
+ * number too large for the type becomes its maximum, which exceeds every limit.
+ */
+static const char *
+read_decimal(const char *text, int decimals, uint64_t *number)
+{
+    bool is_fraction = false;
+    const char *p;
+
+    *number = 0;
+    for (p = text;; p++) {
+        if (*p == '.' && p > text && !is_fraction && decimals > 0) {
+            is_fraction = true;
+            if (p[1] < '0' || p[1] > '9')
+                return NULL;
+            continue;
+        }
+        if (*p < '0' || *p > '9')
+            break;
+        if (is_fraction && decimals-- == 0)
+            return NULL;
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*p - '0'), number))
+            *number = UINT64_MAX;
+    }
+    if (p == text)
+        return NULL;
+    for (; decimals > 0; decimals--)
+        if (__builtin_mul_overflow(*number, 10, number))
+            *number = UINT64_MAX;
+    return p;
+}
+
+static const char *
+read_suffix(const char *p, uint64_t *number)
+{
+    static const char suffixes[] = "KMG";
+    const char *found = *p ? strchr(suffixes, *p) : NULL;
+
+    if (!found)
+        return p;
+    if (__builtin_mul_overflow(*number, 1024ULL << 10 * (found - suffixes),
+                               number))
+        *number = UINT64_MAX;
+    return p + 1;
+}
+
+static enum status
+read_number(const struct option *o, const char *text, uint64_t *number,
+            struct problem *why)
+{
+    static const struct {
+        int decimals;
+        const char *form;
+    } numbers[] = {
+        [OPTION_COUNT] = {0, "a whole number"},
+        [OPTION_BYTES] = {0, "a number of bytes, such as 65536, 64K or 50M"},
+        [OPTION_SECONDS] = {6, "a number of seconds, such as 20 or 0.25"},
+        [OPTION_MILLISECONDS] = {3, "a number of milliseconds, such as 5 or "
+                                    "0.5"},
+    };
+
+    char limits[OPTION_LIMITS_SIZE];
+    char *to;
+    const char *end = read_decimal(text, numbers[o->type].decimals, number);
+
+    if (end && o->type == OPTION_BYTES)
+        end = read_suffix(end, number);
+    if (!end || *end)
+        return not_a(why, text, numbers[o->type].form);
+    if (*number >= o->min && *number <= o->max)
+        return STATUS_OK;
+
+    option_limits(o, limits, sizeof(limits));
+    to = strstr(limits, " to ");
+    return problem(why, STATUS_INVALID, "%s is not between %.*s and %s",
+                   problem_quote(slice_of(text)).text, (int)(to - limits),
+                   limits, to + 4);
+}
+
+/* Writes `number` in the form of its type: "50M", "0.1". */
+static void
+write_number(enum option_type type, uint64_t number, char *to, size_t size)
+{
+    static const char suffixes[] = "KMG";
+    int suffix = -1;
+    uint64_t unit = type == OPTION_SECONDS ? 1000000 : 1000;
+    int n;
+
+    switch (type) {
+    case OPTION_BYTES:
+        while (number && number % 1024 == 0 && suffixes[suffix + 1]) {
+            number /= 1024;
+            suffix++;
+        }
+        snprintf(to, size, "%" PRIu64 "%.*s", number, suffix >= 0,
+                 suffixes + (suffix >= 0 ? suffix : 0));
+        return;
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+        n = snprintf(to, size, "%" PRIu64, number / unit);
+        if (number % unit) {
+            n += snprintf(to + n, size - (size_t)n, ".%0*" PRIu64,
+                          type == OPTION_SECONDS ? 6 : 3, number % unit);
+            while (to[n - 1] == '0')
+                to[--n] = '\0';
+        }
+        return;
+    default:
+        snprintf(to, size, "%" PRIu64, number);
+    }
+}
+
+void
+option_limits(const struct option *o, char *to, size_t size)
+{
+    char min[OPTION_LIMITS_SIZE / 2 - 4];
+    char max[sizeof(min)];
+
+    to[0] = '\0';
+    if (o->type < OPTION_COUNT || o->type > OPTION_MILLISECONDS)
+        return;
+    write_number(o->type, o->min, min, sizeof(min));
+    write_number(o->type, o->max, max, sizeof(max));
+    snprintf(to, size, "%s to %s", min, max);
+}
+
+/* Words */
+
+static enum status
+read_flag(const char *text, bool *flag, struct problem *why)
+{
+    *flag = slice_is(slice_of(text), "yes");
+    if (!*flag && !slice_is(slice_of(text), "no"))
+        return not_a(why, text, "yes or no");
+    return STATUS_OK;
+}
+
+/* The index of the word in "a|b|c"; -1: none. */
+static int
+word_of(const char *words, const char *text)
+{
+    struct slice rest = slice_of(words);
+
+    for (int i = 0; rest.size > 0; i++)
+        if (slice_equal(slice_take(&rest, '|'), slice_of(text)))
+            return i;
+    return -1;
+}
+
+static enum status
+read_word(const struct option *o, const char *text, int *word,
+          struct problem *why)
+{
+    struct slice rest = slice_of(o->argument);
+    char words[100];
+    size_t n = 0;
+
+    *word = word_of(o->argument, text);
+    if (*word >= 0)
+        return STATUS_OK;
+    while (rest.size > 0 && n < sizeof(words)) {
+        struct slice next = slice_take(&rest, '|');
+        const char *before = n == 0 ? "" : rest.size > 0 ? ", " : " or ";
+
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s%.*s", before,
+                              (int)next.size, next.data);
+    }
+    return not_a(why, text, words);
+}
+
+struct slice
+option_word(const struct option *o, unsigned value)
+{
+    struct slice rest = slice_of(o->argument), word;
+
+    do
+        word = slice_take(&rest, '|');
+    while (value-- > o->min);
+    return word;
+}
+
+const char *
+option_keep_word(uint64_t value)
+{
+    return value == OPTION_KEEP_NONE    ? "none"
+           : value == OPTION_KEEP_DAILY ? "daily"
+                                        : NULL;
+}
+
+static enum status
+read_keep(const struct option *o, const char *text, uint64_t *value,
+          struct problem *why)
+{
+    const char *end;
+
+    *value = OPTION_KEEP_NONE;
+    if (slice_is(slice_of(text), option_keep_word(*value)))
+        return STATUS_OK;
+    *value = OPTION_KEEP_DAILY;
+    if (slice_is(slice_of(text), option_keep_word(*value)))
+        return STATUS_OK;
+    end = read_decimal(text, 0, value);
+    if (end && !*end && *value >= o->min && *value <= o->max)
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "\"%s\" is not daily, none or a number between %" PRIu64
+                   " and %" PRIu64,
+                   problem_quote(slice_of(text)).text, o->min, o->max);
+}
+
+enum status
+option_read(const struct option *o, const char *text, void *values,
+            struct problem *why)
+{
+    void *value = (char *)values + o->offset;
+    uint64_t number;
+    enum status rc;
+    int word;
+
+    switch (o->type) {
+    case OPTION_TEXT:
+        return option_text(text, value, o->max, why);
+    case OPTION_LISTEN:
+        return read_listen(text, value, o->max,
+                           (unsigned *)(void *)((char *)values + o->port), why);
+    case OPTION_URL:
+        return read_url(text, value, o->max, why);
+    case OPTION_KEEP:
+        return read_keep(o, text, value, why);
+    case OPTION_FLAG:
+        return read_flag(text, value, why);
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        return read_number(o, text, value, why);
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+        rc = read_number(o, text, &number, why);
+        if (!rc)
+            *(int64_t *)value = (int64_t)number;
+        return rc;
+    case OPTION_EITHER:
+        rc = read_word(o, text, &word, why);
+        if (!rc)
+            *(bool *)value = word == 1;
+        return rc;
+    case OPTION_CHOICE:
+        rc = read_word(o, text, &word, why);
+        if (!rc)
+            *(unsigned *)value = (unsigned)o->min + (unsigned)word;
+        return rc;
+    case OPTION_OWN:
+        return o->read(text, values, why);
+    case OPTION_WISH:
+    case OPTION_FILE:
+        break;
+    }
+    return problem(why, STATUS_INVALID, "has no value");
+}
+
+/* The size of the value at the offset; 0: there is no value. */
+static size_t
+value_size(const struct option *o)
+{
+    switch (o->type) {
+    case OPTION_TEXT:
+    case OPTION_LISTEN:
+    case OPTION_URL:
+        return o->max;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+    case OPTION_SECONDS:
+    case OPTION_MILLISECONDS:
+    case OPTION_KEEP:
+        return sizeof(uint64_t);
+    case OPTION_FLAG:
+    case OPTION_EITHER:
+        return sizeof(bool);
+    case OPTION_CHOICE:
+        return sizeof(unsigned);
+    case OPTION_WISH:
+    case OPTION_FILE:
+    case OPTION_OWN:
+        break;
+    }
+    return 0;
+}
+
+bool
+option_is_same(const struct option *o, const void *a, const void *b)
+{
+    const char *of_a = (const char *)a + o->offset;
+    const char *of_b = (const char *)b + o->offset;
+
+    if (o->type == OPTION_LISTEN &&
+        memcmp((const char *)a + o->port, (const char *)b + o->port,
+               sizeof(unsigned)))
+        return false;
+    if (o->type == OPTION_TEXT || o->type == OPTION_LISTEN ||
+        o->type == OPTION_URL)
+        return !strcmp(of_a, of_b);
+    return !memcmp(of_a, of_b, value_size(o));
+}
+
+void
+option_copy(const struct option *o, const void *from, void *to)
+{
+    memcpy((char *)to + o->offset, (const char *)from + o->offset,
+           value_size(o));
+    if (o->type == OPTION_LISTEN)
+        memcpy((char *)to + o->port, (const char *)from + o->port,
+               sizeof(unsigned));
+}
+
+/* Tables */
 
 size_t
 options_index(const struct options *options, struct slice name)

@@ -1,6 +1,6 @@
 /*
- * options.h - tables of options: finds rows by name, suggests names, sets
- * defaults, and prints --help and the example of a file.
+ * options.h - tables of options: reads their texts, finds rows by name,
+ * suggests names, sets defaults, and prints --help and the example of a file.
  *
  * There are two: the broker's (config.c), and that of a bridge
  * (bridging_keys.c).
@@ -8,7 +8,82 @@
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
-#include "base/option.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/problem.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+/* Room for the longest text that option_limits writes. */
+#define OPTION_LIMITS_SIZE 64
+
+enum option_type {
+    OPTION_WISH,    /* --help, --version: config.c handles them */
+    OPTION_FILE,    /* --config: config.c handles it */
+    OPTION_TEXT,    /* char[max] */
+    OPTION_LISTEN,  /* char[max], and unsigned: "127.0.0.1:80", "[::1]:0" */
+    OPTION_URL,     /* char[max]: http or https, no slash at the end */
+    OPTION_COUNT,   /* uint64_t: "50000" */
+    OPTION_BYTES,   /* uint64_t: "65536", "64K", "50M", "1G" */
+    OPTION_SECONDS, /* int64_t, in microseconds: "86400", "0.25" */
+    OPTION_MILLISECONDS, /* int64_t, in microseconds: "5", "0.5" */
+    OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every seventh */
+    OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
+    OPTION_EITHER,       /* bool: true for the second of the argument's words */
+    OPTION_CHOICE,       /* int, unsigned, enum: one of the words; the first is
+                            min, the next min + 1 */
+    OPTION_OWN           /* has a reader function */
+};
+
+/* The values of OPTION_KEEP's words; other numbers are counts. */
+#define OPTION_KEEP_NONE  0
+#define OPTION_KEEP_DAILY UINT64_MAX
+
+struct option {
+    const char *name;     /* without "--" */
+    const char *argument; /* its name in --help: "FILE", or the possible words:
+                             "json|xml"; NULL: none */
+    enum option_type type;
+    size_t offset;     /* of the value in the struct of all values */
+    size_t port;       /* OPTION_LISTEN: offset of the port */
+    uint64_t min, max; /* in units of the value; texts: max is their room */
+    enum status (*read)(const char *text, void *values,
+                        struct problem *why); /* OPTION_OWN */
+    const char *standard; /* default, as text; NULL: see help */
+    const char *help;     /* one sentence without a full stop */
+    bool is_live;         /* a reload changes it while the broker runs */
+};
+
+/* Reads `text`, and stores the value at `o->offset` of `values`.
+ * STATUS_INVALID: `why` has the error ("0 is not between 1 and 50000"), without
+ * the option's name. */
+MUST_CHECK enum status option_read(const struct option *o, const char *text,
+                                   void *values, struct problem *why);
+
+/* True if the value at `o->offset` is the same in both; also for an option
+ * without a value there (OPTION_OWN). */
+bool option_is_same(const struct option *o, const void *a, const void *b);
+
+/* Copies the value at `o->offset`. */
+void option_copy(const struct option *o, const void *from, void *to);
+
+/* The word of a value of OPTION_CHOICE. */
+struct slice option_word(const struct option *o, unsigned value);
+
+/* The word of a value of OPTION_KEEP; NULL: a count. */
+const char *option_keep_word(uint64_t value);
+
+/* Copies a non-empty text, if it has room: the reader of OPTION_TEXT. */
+MUST_CHECK enum status option_text(const char *text, char *to, size_t room,
+                                   struct problem *why);
+
+/* Writes the limits in the form of the option ("512K to 50M"); "" for none. */
+void option_limits(const struct option *o, char *to, size_t size);
+
+/* Tables */
 
 /* The most rows of a table. */
 #define OPTIONS_MAX 80

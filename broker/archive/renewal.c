@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/option.h"
+#include "base/options.h"
 #include "broker/archive/build_resourcedump.h"
 #include "broker/archive/build_resourcelist.h"
 #include "broker/archive/notes.h"

@@ -279,4 +279,10 @@ void metrics_name(enum metric_label label, size_t value, const char *name);
 
 void metrics_write(struct buf *to);
 
+/* Sets the process_ rows from the system's figures of this process. A row whose
+ * figure cannot be read keeps its value. Reads /proc: may block, and takes time
+ * for each descriptor (some milliseconds for 10,000). Any thread that may wait.
+ */
+void process_measure(void);
+
 #endif

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 
 #include "broker/base/metrics.h"
-#include "broker/base/process_metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/option.h"
+#include "base/options.h"
 #include "base/suggest.h"
 #include "broker/sets/peers.h"
 #include "proto/json.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option.h"
+#include "base/options.h"
 #include "proto/datetime.h"
 #include "tests/clock.h"
 #include "tests/support/bodies.h"

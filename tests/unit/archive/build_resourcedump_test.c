@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/option.h"
+#include "base/options.h"
 #include "broker/archive/generation.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "broker/base/process_metrics.h"
+#include "broker/base/metrics.h"
 #include "tests/support/samples.h"
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/option.h"
+#include "base/options.h"
 #include "broker/archive/generation.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option.h"
+#include "base/options.h"
 #include "broker/sets/peers.h"
 #include "tests/support/sets.h"
 #include "tests/test.h"
