@@ -17,7 +17,7 @@
 #include "proto/number.h"
 #include "proto/swar.h"
 
-/* Members, and what their values mean */
+/* Members and their values */
 
 /* Which value of an object is meant. */
 enum member_id {
