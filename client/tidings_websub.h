@@ -85,7 +85,7 @@ enum td_subscription_state {
 };
 
 struct td_subscriber_options {
-    unsigned hub_subscription_s; /* to ask for; 0: the hub's default */
+    unsigned lease_s;  /* to ask for; 0: the hub's default */
     int has_no_secret; /* not 0: sends none; else sends one, unless the hub has
                           an http URL and is not on loopback (W-030) */
     size_t max_bytes;  /* of a delivery; 0: 64 MiB. Longer: 413 */

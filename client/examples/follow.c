@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <tidings.h>
 
-struct source_position {
+struct place {
     struct td_client *client;
     const char *file;
 };
@@ -13,7 +13,7 @@ struct source_position {
 static int
 on_message(const struct td_message *m, void *user)
 {
-    const struct source_position *place = user;
+    const struct place *place = user;
 
     for (size_t i = 0; i < m->n_changes; i++)
         printf("%s %s\n", m->changes[i].change, m->changes[i].loc);
@@ -24,7 +24,7 @@ on_message(const struct td_message *m, void *user)
 int
 main(int argc, char **argv)
 {
-    struct source_position place = {td_open(), argc == 3 ? argv[2] : NULL};
+    struct place place = {td_open(), argc == 3 ? argv[2] : NULL};
     char position[TD_POSITION_SIZE];
     struct td_follow_options options = {.after = position};
 

@@ -51,7 +51,7 @@ struct hub_subscription {
 
     struct delivery_key key;
     char secret[SECRET_SIZE];
-    uint64_t hub_subscription_s;
+    uint64_t lease_s;
     int64_t end_ms; /* of the lease */
     bool is_shut;
     unsigned n_attempts; /* to leave */
@@ -258,14 +258,13 @@ set_lease(struct hub_subscription *l, const struct urlencoded_data *form)
 
     if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
         !number_read(text, &seconds) || seconds == 0)
-        seconds = l->plan.hub_subscription_s ? l->plan.hub_subscription_s
-                                             : LEASE_UNTOLD;
+        seconds = l->plan.lease_s ? l->plan.lease_s : LEASE_UNTOLD;
     if (seconds > LEASE_MAX)
         seconds = LEASE_MAX;
     end_ms = clock_steady_ms() + (int64_t)seconds * 1000;
     if (l->state == STATE_ACTIVE && end_ms > l->end_ms)
         return;
-    l->hub_subscription_s = seconds;
+    l->lease_s = seconds;
     l->end_ms = end_ms;
 }
 
@@ -400,7 +399,7 @@ hub_subscription_new(const struct hub_subscription_plan *plan)
         .mode = WEBSUB_SUBSCRIBE,
         .hub = plan->hub,
         .topic = plan->topic,
-        .hub_subscription_s = plan->hub_subscription_s,
+        .lease_s = plan->lease_s,
     };
 
     if (!l)
@@ -465,7 +464,7 @@ hub_subscription_is_active(const struct hub_subscription *l)
 uint64_t
 hub_subscription_lease_seconds(const struct hub_subscription *l)
 {
-    return l->hub_subscription_s;
+    return l->lease_s;
 }
 
 const char *

@@ -52,7 +52,7 @@ struct hub_subscription_plan {
     struct td_callback *callback;
     struct delivery_queue *deliveries; /* takes its deliveries */
     const char *hub, *topic;
-    uint64_t hub_subscription_s; /* requested; 0: the hub's default */
+    uint64_t lease_s;   /* requested; 0: the hub's default */
     bool has_no_secret; /* else one, of its own, where it is safe (W-030) */
     size_t max_bytes;   /* of a delivery */
     unsigned number;    /* of the subscriber's leases */

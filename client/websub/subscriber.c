@@ -321,7 +321,7 @@ ask_hub(struct td_subscriber *s, const struct topic *topic)
         .callback = s->callback,
         .deliveries = s->deliveries,
         .topic = topic->self,
-        .hub_subscription_s = s->options.hub_subscription_s,
+        .lease_s = s->options.lease_s,
         .has_no_secret = s->options.has_no_secret,
         .max_bytes = s->options.max_bytes,
         .number = ++s->n_leases,

@@ -22,7 +22,7 @@ struct subscription_request {
 
     enum websub_mode mode;
     char *hub, *topic, *callback, *secret;
-    uint64_t hub_subscription_s;
+    uint64_t lease_s;
     unsigned n_redirects;
     bool has_secret;  /* the hub of this hop gets it */
     bool is_for_good; /* all redirects so far were 308 */
@@ -154,10 +154,9 @@ post_request(struct subscription_request *r)
     urlencoded_add(&r->body, "hub.mode", slice_of(websub_mode_name(r->mode)));
     urlencoded_add(&r->body, "hub.topic", slice_of(r->topic));
     urlencoded_add(&r->body, "hub.callback", slice_of(r->callback));
-    if (r->hub_subscription_s > 0)
-        urlencoded_add(
-            &r->body, "hub.lease_seconds",
-            (struct slice){lease, number_write(lease, r->hub_subscription_s)});
+    if (r->lease_s > 0)
+        urlencoded_add(&r->body, "hub.lease_seconds",
+                       (struct slice){lease, number_write(lease, r->lease_s)});
     r->has_secret = r->secret && subscription_request_is_safe(r->hub);
     if (r->has_secret)
         urlencoded_add(&r->body, "hub.secret", slice_of(r->secret));
@@ -180,7 +179,7 @@ subscription_request_start(struct td_client *client,
     r->on_end = on_end;
     r->user = user;
     r->mode = plan->mode;
-    r->hub_subscription_s = plan->hub_subscription_s;
+    r->lease_s = plan->lease_s;
     r->is_for_good = true;
     buf_init(&r->body, 8 * WEBSUB_URL_MAX);
     r->hub = strdup(plan->hub);

@@ -24,7 +24,7 @@ struct subscription_request_plan {
     const char *callback;
     const char *secret; /* NULL: none. Sent only if subscription_request_is_safe
                            says so (W-030), of each hub on the way */
-    uint64_t hub_subscription_s; /* 0: none requested */
+    uint64_t lease_s;   /* 0: none requested */
 };
 
 /* The result. Lent. */

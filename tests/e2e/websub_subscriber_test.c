@@ -369,10 +369,10 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
 }
 
 static void
-subscribe(struct stage *s, unsigned hub_subscription_s, int has_no_secret)
+subscribe(struct stage *s, unsigned lease_s, int has_no_secret)
 {
     const struct td_subscriber_options options = {
-        .hub_subscription_s = hub_subscription_s,
+        .lease_s = lease_s,
         .has_no_secret = has_no_secret,
         .on_delivery = on_delivery,
         .on_state = on_state,

@@ -149,7 +149,7 @@ TEST(a_delivery_that_is_too_long_is_413)
  * comes twice: by both, in either order. */
 TEST(what_comes_by_the_old_and_the_new_is_handed_over_once)
 {
-    const struct td_subscriber_options options = {.hub_subscription_s = 1};
+    const struct td_subscriber_options options = {.lease_s = 1};
     struct fake_request *old, *new, *unsubscribe;
 
     old = stage_join(&options, 1);

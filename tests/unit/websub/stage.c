@@ -102,7 +102,7 @@ stage_body(const char *type, const char *body)
 void
 stage_subscribe(const char *url, const struct td_subscriber_options *options)
 {
-    struct td_subscriber_options all = {.hub_subscription_s = 0};
+    struct td_subscriber_options all = {.lease_s = 0};
 
     if (options)
         all = *options;
@@ -136,8 +136,7 @@ stage_request(void)
 }
 
 struct fake_request *
-stage_join(const struct td_subscriber_options *options,
-           uint64_t hub_subscription_s)
+stage_join(const struct td_subscriber_options *options, uint64_t lease_s)
 {
     struct fake_request *request;
 
@@ -145,8 +144,7 @@ stage_join(const struct td_subscriber_options *options,
     stage_subscribe(NULL, options);
     request = stage_take(NULL);
     fake_hub_answer(request, 202, NULL, "");
-    assert_int_equal(
-        fake_hub_verify(&stage.hub, request, NULL, hub_subscription_s), 200);
+    assert_int_equal(fake_hub_verify(&stage.hub, request, NULL, lease_s), 200);
     stage_await(TD_ACTIVE, 1);
     return request;
 }

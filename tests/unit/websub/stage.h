@@ -71,7 +71,7 @@ struct fake_request *stage_request(void);
 
 /* The whole way to TD_ACTIVE: request, verification, 202. */
 struct fake_request *stage_join(const struct td_subscriber_options *options,
-                                uint64_t hub_subscription_s);
+                                uint64_t lease_s);
 
 /* Delivers what comes behind `status`, members of struct fake_delivery, and
  * expects that answer. */

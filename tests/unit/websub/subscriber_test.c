@@ -11,14 +11,13 @@
 
 /* Takes the next request, asserts its mode, and confirms it. */
 static struct fake_request *
-grant(const char *mode, uint64_t hub_subscription_s)
+grant(const char *mode, uint64_t lease_s)
 {
     struct fake_request *r = stage_take(NULL);
 
     fake_hub_assert(r, "hub.mode", mode);
     fake_hub_answer(r, 202, NULL, "");
-    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, hub_subscription_s),
-                     200);
+    assert_int_equal(fake_hub_verify(&stage.hub, r, NULL, lease_s), 200);
     return r;
 }
 
@@ -27,7 +26,7 @@ FIXTURE(stage_setup, stage_teardown);
 /* W-020 */
 TEST(the_request_is_what_the_standard_asks_for)
 {
-    const struct td_subscriber_options options = {.hub_subscription_s = 4000};
+    const struct td_subscriber_options options = {.lease_s = 4000};
     struct fake_request *r = stage_join(&options, 4000);
 
     fake_hub_assert(r, "hub.topic", origin_url(stage.source));
@@ -346,7 +345,7 @@ TEST(a_topic_that_is_away_or_says_nothing_is_asked_again)
 static void
 assert_renews_at(unsigned status, bool is_remembered)
 {
-    const struct td_subscriber_options options = {.hub_subscription_s = 1};
+    const struct td_subscriber_options options = {.lease_s = 1};
     struct fake_request *first, *moved, *again;
     struct fake_hub other;
     char location[100];
@@ -401,7 +400,7 @@ TEST(redirects_without_end_are_trouble)
  * and with discovery, so that a topic that has moved is found. */
 TEST(a_renewal_begins_with_discovery)
 {
-    const struct td_subscriber_options options = {.hub_subscription_s = 1};
+    const struct td_subscriber_options options = {.lease_s = 1};
     struct fake_request *r = stage_join(&options, 1);
 
     stage_headers("http://example.com/new");
@@ -417,7 +416,7 @@ TEST(a_renewal_begins_with_discovery)
 /* W-073: the subscriber repeats a failed renewal, also after a refusal. */
 TEST(a_renewal_that_is_refused_is_tried_again)
 {
-    const struct td_subscriber_options options = {.hub_subscription_s = 1};
+    const struct td_subscriber_options options = {.lease_s = 1};
     struct fake_request *r = stage_join(&options, 1);
 
     stage_pass_us(RENEWAL_US);
@@ -495,7 +494,7 @@ TEST(bad_arguments_are_refused)
 {
     static const char *const urls[] = {"", "topic", "ftp://a.example/",
                                        "http://a.example/#b"};
-    struct td_subscriber_options options = {.hub_subscription_s = 0};
+    struct td_subscriber_options options = {.lease_s = 0};
     struct td_subscriber *subscriber;
 
     turner_hold(stage.turner);
