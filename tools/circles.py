@@ -32,17 +32,6 @@ KNOWN = {
         "service",
         "stream",
     },
-    "client/follow": {
-        "connect",
-        "deliver",
-        "follower",
-        "holes",
-        "poll",
-        "push",
-        "rebase",
-        "seek",
-        "survey",
-    },
 }
 
 # Comments, strings, tags and members may have the name of a function.

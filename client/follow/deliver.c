@@ -6,15 +6,15 @@
  *
  *   1. `order.at` is the last entry that was handed over. Only deliver moves
  *      it, forward, together with the message that covers the entries up to
- *      there (follower_stand, at a baseline, begins another sequence, and the
- *      message says so to the caller).
+ *      there (follower_set_place, at a baseline, begins another sequence, and
+ *      the message says so to the caller).
  *   2. A message is handed over only from `order.at` on. Earlier entries were
  *      handed over, by 1, and are cut off; a message that begins later waits in
  *      `kept` for the entries between. Its entries are those that it covers,
  *      one after the other (message_sequence_judge); in lists each seq is one
- * more than the last (deliver_entry).
+ *      more than the last (deliver_entry).
  *   3. Every connection begins at `order.at`, never at its own last message.
- *      Two exist at once only while a hole is filled, and then the live one is
+ *      Two exist at once only while a gap is filled, and then the live one is
  *      held back. So whichever breaks, whenever, the next one begins where the
  *      last whole message ended.
  *   4. Each message has its position, and `on_message` returns before the next
@@ -41,15 +41,15 @@
 static bool
 is_caught_up(const struct td_follower *f, const struct td_message *message)
 {
-    const struct position *at = &f->order.at;
+    const struct position *at = &f->place.order.at;
 
-    if (!f->wish.until_caught_up || message->kind != TD_CHANGES ||
-        !f->order.is_placed)
+    if (!f->options.until_caught_up || message->kind != TD_CHANGES ||
+        !f->place.order.is_placed)
         return false;
-    if (f->has_goal && !strcmp(at->epoch, f->goal.epoch))
-        return at->seq >= f->goal.seq;
+    if (f->place.has_goal && !strcmp(at->epoch, f->place.goal.epoch))
+        return at->seq >= f->place.goal.seq;
     return (f->state == FOLLOWER_LIVE && message->after == message->last) &&
-           (f->transport == TD_LONG_POLL || f->n_heard > 1);
+           (f->connection.transport == TD_LONG_POLL || f->attempts.n_heard > 1);
 }
 
 /* True if the message brings something new. A repeated baseline does not until
@@ -61,16 +61,16 @@ is_news(struct td_follower *f, const struct td_message *message)
     case TD_CHANGES:
         return message->n_changes > 0 || message->last > message->after;
     case TD_BASELINE_BEGIN:
-        f->n_resources = 0;
+        f->delivery.n_resources = 0;
         return false;
     case TD_BASELINE:
-        f->n_resources += message->n_changes;
-        if (f->n_resources <= f->most_resources)
+        f->delivery.n_resources += message->n_changes;
+        if (f->delivery.n_resources <= f->delivery.most_resources)
             return false;
-        f->most_resources = f->n_resources;
+        f->delivery.most_resources = f->delivery.n_resources;
         return true;
     case TD_BASELINE_END:
-        f->most_resources = 0;
+        f->delivery.most_resources = 0;
         break;
     }
     return true;
@@ -86,7 +86,7 @@ is_patient(struct td_follower *f, const struct td_message *message)
     if (message->kind != TD_CHANGES || message->n_changes)
         return true;
     problem(&why, STATUS_UNREACHABLE, "the source has entries up to %llu",
-            (unsigned long long)f->goal.seq);
+            (unsigned long long)f->place.goal.seq);
     return follower_is_patient(f, &why, &ms);
 }
 
@@ -99,11 +99,11 @@ deliver(struct td_follower *f, struct td_message *message)
 
     message->set = f->offered.name ? f->offered.name : f->offered.url;
     message->set_url = f->offered.url;
-    snprintf(f->position, sizeof(f->position), "%s",
+    snprintf(f->place.position, sizeof(f->place.position), "%s",
              message->position ? message->position : "");
     if (message->kind == TD_CHANGES) {
-        f->is_news |= is_new;
-        f->is_rebased = false;
+        f->connection.is_news |= is_new;
+        f->rebase.is_rebased = false;
     }
 
     f->is_gone = &is_gone;
@@ -113,26 +113,26 @@ deliver(struct td_follower *f, struct td_message *message)
     if (rc)
         return follower_fail(f, STATUS_STOPPED, "%s", "");
     if (is_new)
-        f->new_ms = clock_steady_ms();
+        f->attempts.new_ms = clock_steady_ms();
     if (is_caught_up(f, message))
         return follower_fail(f, STATUS_OK, "%s", "");
-    if (f->has_goal && !is_patient(f, message))
+    if (f->place.has_goal && !is_patient(f, message))
         return false;
     follower_hold(f);
     return true;
 }
 
-/* Hands over the changes of f->message from `first` on. */
+/* Hands over the changes of f->delivery.message from `first` on. */
 static bool
 deliver_new(struct td_follower *f, size_t first)
 {
-    struct broker_message *in = &f->message;
+    struct broker_message *in = &f->delivery.message;
     const struct coverage *covers = &in->coverage;
     char position[POSITION_MAX];
     char digest[DIGEST_TEXT_SIZE + 1] = "";
     struct td_message m = {
         .kind = TD_CHANGES,
-        .after = f->order.at.seq,
+        .after = f->place.order.at.seq,
         .last = covers->last,
         .position = position,
         .n_changes = in->n_changes - first,
@@ -145,8 +145,8 @@ deliver_new(struct td_follower *f, size_t first)
         m.digest = digest;
     }
     broker_message_terminate(in, first);
-    message_sequence_advance(&f->order, in);
-    f->has_moment = false;
+    message_sequence_advance(&f->place.order, in);
+    f->place.has_moment = false;
     return deliver(f, &m);
 }
 
@@ -155,39 +155,41 @@ heed_heartbeat(struct td_follower *f, int64_t heartbeat_us)
 {
     int64_t ms = heartbeat_us / 1000 * 3;
 
-    if (heartbeat_us <= 0 || f->wish.idle_ms)
+    if (heartbeat_us <= 0 || f->options.idle_ms)
         return;
     if (ms < IDLE_LEAST)
         ms = IDLE_LEAST;
-    f->idle_ms = ms > IDLE_MOST ? IDLE_MOST : (unsigned)ms;
+    f->connection.idle_ms = ms > IDLE_MOST ? IDLE_MOST : (unsigned)ms;
 }
 
 /* Keeps the message until the entries before it have been handed over. */
 static bool
 keep_message(struct td_follower *f, const char *bytes, size_t size)
 {
-    if (bytes != f->kept.data) {
-        buf_clear(&f->kept);
-        buf_add(&f->kept, bytes, size);
-        if (f->kept.failed)
-            return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    }
-    return holes_begin(f, f->message.coverage.after);
+    buf_clear(&f->gap.kept);
+    buf_add(&f->gap.kept, bytes, size);
+    if (f->gap.kept.failed)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    return follower_fill(f, f->delivery.message.coverage.after);
 }
 
+/* Ends or begins anew, because the message does not continue our history. */
 static bool
-is_other(struct td_follower *f, enum status rc, struct problem *why)
+refuse_message(struct td_follower *f, enum verdict verdict, struct problem *why)
 {
-    why->rc = rc;
-    return rebase_gone(f, why);
+    if (verdict == VERDICT_BROKEN)
+        return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
+    why->rc = verdict == VERDICT_GONE ? STATUS_GONE : STATUS_MALFORMED;
+    return follower_gone(f, why);
 }
 
 bool
 deliver_bytes(struct td_follower *f, char *bytes, size_t size)
 {
     struct problem why = {.text = ""};
-    enum status rc =
-        broker_message_read(&f->message, (struct slice){bytes, size}, &why);
+    enum status rc = broker_message_read(&f->delivery.message,
+                                         (struct slice){bytes, size}, &why);
+    enum verdict verdict;
     size_t first;
 
     if (rc == STATUS_MEMORY)
@@ -196,11 +198,13 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
         return follower_fail(f, rc,
                              "the broker sent something that is no message: %s",
                              why.text);
-    f->was_heard = true;
-    f->n_mute = 0;
-    transport_choice_fit(&f->ways, f->transport);
-    heed_heartbeat(f, f->message.coverage.heartbeat_us);
-    switch (message_sequence_judge(&f->order, &f->message, &first, &why)) {
+    f->connection.was_heard = true;
+    f->connection.n_mute = 0;
+    transport_choice_fit(&f->connection.choice, f->connection.transport);
+    heed_heartbeat(f, f->delivery.message.coverage.heartbeat_us);
+    verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
+                                     &first, &why);
+    switch (verdict) {
     case VERDICT_NEW:
         return deliver_new(f, first);
     case VERDICT_REPEAT:
@@ -208,39 +212,29 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     case VERDICT_GAP:
         return keep_message(f, bytes, size);
     case VERDICT_GONE:
-        return is_other(f, STATUS_GONE, &why);
     case VERDICT_OTHER:
-        return is_other(f, STATUS_MALFORMED, &why);
     case VERDICT_BROKEN:
         break;
     }
-    return follower_fail(f, STATUS_MALFORMED, "%s", why.text);
+    return refuse_message(f, verdict, &why);
 }
 
 bool
 deliver_page(struct td_follower *f, bool *is_stuck)
 {
+    const struct broker_message *page = &f->delivery.message;
     struct problem why = {.text = ""};
+    enum verdict verdict;
     size_t first;
 
-    *is_stuck = false;
-    switch (message_sequence_judge(&f->order, &f->message, &first, &why)) {
-    case VERDICT_NEW:
-        if (f->message.coverage.last > f->order.at.seq)
-            return deliver_new(f, first);
-        /* fallthrough */
-    case VERDICT_REPEAT:
-    case VERDICT_GAP:
-        *is_stuck = true;
+    verdict = message_sequence_judge(&f->place.order, page, &first, &why);
+    *is_stuck = verdict == VERDICT_REPEAT || verdict == VERDICT_GAP ||
+                (verdict == VERDICT_NEW &&
+                 page->coverage.last <= f->place.order.at.seq);
+    if (*is_stuck)
         return true;
-    case VERDICT_GONE:
-        return is_other(f, STATUS_GONE, &why);
-    case VERDICT_OTHER:
-        return is_other(f, STATUS_MALFORMED, &why);
-    case VERDICT_BROKEN:
-        break;
-    }
-    return follower_fail(f, STATUS_MALFORMED, "%s", why.text);
+    return verdict == VERDICT_NEW ? deliver_new(f, first)
+                                  : refuse_message(f, verdict, &why);
 }
 
 /* Entries of Change Lists */
@@ -248,67 +242,113 @@ deliver_page(struct td_follower *f, bool *is_stuck)
 bool
 deliver_batch(struct td_follower *f)
 {
-    const struct source_position *after = &f->batch_after;
+    const struct source_position *after = &f->delivery.batch_after;
     char position[TD_POSITION_SIZE];
     struct td_message m = {
         .kind = TD_CHANGES,
         .position = position,
-        .n_changes = changes_count(&f->batch.changes),
-        .changes = changes_seal(&f->batch.changes),
+        .n_changes = changes_count(&f->delivery.batch.changes),
+        .changes = changes_seal(&f->delivery.batch.changes),
     };
     bool goes_on;
 
-    if (!f->has_batch)
+    if (!f->delivery.has_batch)
         return true;
     if (!after->is_time) {
-        m.after = f->batch_begin;
+        m.after = f->delivery.batch_begin;
         m.last = after->at.seq;
     }
     source_position_write(position, after);
-    follower_stand(f, after);
-    f->has_batch = false;
+    follower_set_place(f, after);
+    f->delivery.has_batch = false;
     goes_on = deliver(f, &m);
     if (goes_on)
-        batch_clear(&f->batch);
+        batch_clear(&f->delivery.batch);
     return goes_on;
 }
 
-/* True if `after` is the next place. The first entry of all defines where the
- * follower begins. */
-static bool
-is_next(const struct td_follower *f, const struct source_position *after)
+enum status
+deliver_add(struct td_follower *f, const struct document_entry *entry,
+            const struct source_position *after)
 {
-    if (after->is_time || (!f->has_batch && !f->order.is_placed))
-        return true;
-    return after->at.seq ==
-           (f->has_batch ? f->batch_after.at.seq : f->order.at.seq) + 1;
+    struct follower_delivery *d = &f->delivery;
+
+    if (batch_add(&d->batch, &f->options.filter, entry, true, NULL))
+        return STATUS_MEMORY;
+    if (!d->has_batch)
+        d->batch_begin = after->at.seq - 1;
+    d->batch_after = *after;
+    d->has_batch = true;
+    return STATUS_OK;
 }
 
-static bool
-is_repeat(const struct td_follower *f, const struct source_position *after)
-{
-    if (after->is_time || (!f->has_batch && !f->order.is_placed))
-        return false;
-    return after->at.seq <=
-           (f->has_batch ? f->batch_after.at.seq : f->order.at.seq);
-}
-
+/* The first entry of all defines where the follower begins. */
 bool
 deliver_entry(struct td_follower *f, const struct document_entry *entry,
               const struct source_position *after)
 {
-    if (is_repeat(f, after))
+    const struct follower_delivery *d = &f->delivery;
+    bool is_placed = d->has_batch || f->place.order.is_placed;
+    uint64_t at = d->has_batch ? d->batch_after.at.seq : f->place.order.at.seq;
+
+    if (!after->is_time && is_placed && after->at.seq <= at) /* a repeat */
         return true;
-    if (!is_next(f, after))
+    if (!after->is_time && is_placed && after->at.seq != at + 1)
         return follower_fail(f, STATUS_MALFORMED,
                              "a gap before %llu that the Change Lists do not "
                              "fill",
                              (unsigned long long)after->at.seq);
-    if (batch_add(&f->batch, &f->wish.filter, entry, true, NULL))
+    if (deliver_add(f, entry, after))
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    if (!f->has_batch)
-        f->batch_begin = after->at.seq - 1;
-    f->batch_after = *after;
-    f->has_batch = true;
-    return batch_is_full(&f->batch) ? deliver_batch(f) : true;
+    return batch_is_full(&d->batch) ? deliver_batch(f) : true;
+}
+
+/*
+ * Pushed messages
+ *
+ *     reading --> nothing more --> waiting --poll_ms--> reading
+ *                                     |
+ *                     message, nudge  +--continues at the place--> deliver
+ *                                     +--anything else-----------> reading
+ *
+ * A pushed message is believed only if it continues exactly at the follower's
+ * place. Anything else, a wrong message or missing ones, the follower finds out
+ * by reading: so a push can only hasten that.
+ */
+
+/* Judges the message; an unreadable one counts as a gap. */
+static enum verdict
+judge_message(struct td_follower *f, char *bytes, size_t size)
+{
+    struct message_sequence order =
+        f->place.order; /* message_sequence_judge may change it */
+    struct problem why = {.text = ""};
+    size_t first;
+
+    if (!bytes || broker_message_read(&f->delivery.message,
+                                      (struct slice){bytes, size}, &why))
+        return VERDICT_GAP;
+    return message_sequence_judge(&order, &f->delivery.message, &first, &why);
+}
+
+void
+push_message(struct td_follower *f, const char *bytes, size_t size)
+{
+    enum verdict verdict;
+    char *copy;
+
+    /* Notifications are XML and unfiltered. */
+    if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
+        f->place.order.is_filtered || f->options.form != TD_XML ||
+        size > LIVE_MESSAGE_MAX) {
+        push_nudge(f);
+        return;
+    }
+    copy = slice_dup((struct slice){bytes, size});
+    verdict = judge_message(f, copy, size);
+    if (verdict == VERDICT_NEW)
+        deliver_bytes(f, copy, size);
+    else if (verdict != VERDICT_REPEAT)
+        push_nudge(f);
+    free(copy);
 }

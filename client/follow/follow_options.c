@@ -133,6 +133,7 @@ read_rest(struct follow_options *wish, const struct td_follow_options *options,
                                    : LISTING_PERCENT_DEFAULT;
     wish->on_trouble = options->on_trouble;
     wish->on_progress = options->on_progress;
+    wish->on_end = options->on_end;
     wish->scratch = options->scratch ? strdup(options->scratch) : NULL;
     wish->listing = options->listing ? strdup(options->listing) : NULL;
     if ((options->scratch && !wish->scratch) ||

@@ -121,6 +121,12 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
 {
     struct source *s = set->source;
     struct td_follow_options how = s->options->follow;
+    const struct follower_plan plan = {.url = set->set_url,
+                                       .options = &how,
+                                       .on_message = on_message,
+                                       .user = set,
+                                       .on_end = on_set_end,
+                                       .end_user = set};
     struct offered offered;
 
     if (!start_set(set, why))
@@ -132,8 +138,7 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     how.until_caught_up = is_visit;
     how.on_trouble = on_trouble;
     how.on_progress = how.on_progress ? on_progress : NULL;
-    if (follower_new(s->client, set->set_url, &how, on_message, set, on_set_end,
-                     set, &set->follower, why))
+    if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     survey_swap(set->follower, &set->listing);
     if (source_sets_take_offered(s->tour, set->number, &offered))

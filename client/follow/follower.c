@@ -1,9 +1,10 @@
 /*
- * follower.c - the life of a follower, its states and its pauses.
+ * follower.c - the states of a follower, its pauses and its end.
  */
 #include "client/follow/follower.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -12,9 +13,6 @@
 /* A broker that ends loses all its clients at once: they return spread over so
  * many milliseconds. */
 #define PAUSE_FAREWELL 1000
-
-/* Milliseconds of silence, until a heartbeat states the broker's interval. */
-#define IDLE_DEFAULT 60000
 
 /* States */
 
@@ -29,18 +27,18 @@ drop_exchanges(struct td_follower *f)
     f->page = NULL;
     f->history = NULL;
     f->baseline = NULL;
-    f->held.page = f->held.history = f->held.baseline = false;
+    f->is_held = false;
 }
 
 static void
 drop_under_way(struct td_follower *f)
 {
     drop_exchanges(f);
-    f->has_page = false;
-    f->has_lists_end = false;
-    buf_fini(&f->body);
-    batch_clear(&f->batch);
-    f->has_batch = false;
+    f->gap.has_page = false;
+    f->lists.has_end = false;
+    buf_fini(&f->gap.body);
+    batch_clear(&f->delivery.batch);
+    f->delivery.has_batch = false;
 }
 
 static void
@@ -48,9 +46,9 @@ drop_live(struct td_follower *f)
 {
     live_free(f->live);
     f->live = NULL;
-    f->held.live = false;
-    f->has_end = false;
-    buf_fini(&f->kept);
+    f->connection.is_held = false;
+    f->connection.has_end = false;
+    buf_fini(&f->gap.kept);
 }
 
 /*
@@ -64,8 +62,9 @@ drop_live(struct td_follower *f)
  *           +----------+  |   +-------------------> |REBASING | |
  *           v             v             +---------- +---------+ |
  *      +---------+     +------+ <-------+                ^      |
- *      | POLLING |     | LIVE | <---> FILLING            |      |
- *      +---------+     +------+    hole    |             |      |
+ *      | POLLING,|     | LIVE | <---> FILLING            |      |
+ *      |SURVEYING|     +------+    gap     |             |      |
+ *      +---------+        |                |             |      |
  *         |  ^            |                v             |      |
  *         |  |            +------------> gone -----------+------+ sought anew
  *         v  |            v
@@ -83,7 +82,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
     drop_under_way(f);
     timer_stop(f->timer);
     f->is_due = false;
-    f->is_waiting = false;
+    f->pusher.is_waiting = false;
     f->state = state;
 }
 
@@ -91,39 +90,42 @@ void
 follower_hold(struct td_follower *f)
 {
     bool is_live_held = f->is_paused || f->state == FOLLOWER_FILLING;
+    bool is_held = f->is_paused;
 
-    if (f->live && f->held.live != is_live_held) {
-        f->held.live = is_live_held;
+    if (f->live && f->connection.is_held != is_live_held) {
+        f->connection.is_held = is_live_held;
         (is_live_held ? live_pause : live_resume)(f->live);
-    } else if (f->page && f->held.page != f->is_paused) {
-        f->held.page = f->is_paused;
-        (f->is_paused ? fetch_pause : fetch_resume)(f->page);
-    } else if (f->history && f->held.history != f->is_paused) {
-        f->held.history = f->is_paused;
-        (f->is_paused ? history_pause : history_resume)(f->history);
-    } else if (f->baseline && f->held.baseline != f->is_paused) {
-        f->held.baseline = f->is_paused;
-        (f->is_paused ? baseline_pause : baseline_resume)(f->baseline);
     }
+    if (f->is_held == is_held)
+        return;
+    if (f->page)
+        (is_held ? fetch_pause : fetch_resume)(f->page);
+    else if (f->history)
+        (is_held ? history_pause : history_resume)(f->history);
+    else if (f->baseline)
+        (is_held ? baseline_pause : baseline_resume)(f->baseline);
+    else
+        return;
+    f->is_held = is_held;
 }
 
-static void
-on_timer(void *user)
+bool
+follower_begin(struct td_follower *f, enum follower_state state)
 {
-    struct td_follower *f = user;
+    return f->phases[state]->begin(f);
+}
+
+void
+follower_continue(struct td_follower *f)
+{
+    const struct phase *phase = f->phases[f->state];
 
     if (f->is_paused)
         f->is_due = true;
     else if (f->state == FOLLOWER_RESTING)
         follower_go(f);
-    else if (f->state == FOLLOWER_FILLING && !f->page && !f->history)
-        holes_go_on(f);
-    else if (f->state == FOLLOWER_POLLING && survey_is_due(f) && !f->baseline)
-        survey_go_on(f);
-    else if (f->state == FOLLOWER_POLLING && !f->history && !f->baseline)
-        poll_go_on(f);
-    else if (f->state == FOLLOWER_REBASING && !f->baseline)
-        rebase_go_on(f);
+    else if (phase && phase->go_on && !f->page && !f->history && !f->baseline)
+        phase->go_on(f);
     else
         follower_hold(f);
 }
@@ -131,11 +133,10 @@ on_timer(void *user)
 bool
 follower_go(struct td_follower *f)
 {
-    if (!f->is_sought)
-        return seek_begin(f);
-    if (f->wants_baseline)
-        return rebase_begin(f);
-    return connect_begin(f);
+    if (!f->search.is_sought)
+        return follower_begin(f, FOLLOWER_SEEKING);
+    return follower_begin(f, f->rebase.is_wanted ? FOLLOWER_REBASING
+                                                 : FOLLOWER_LIVE);
 }
 
 bool
@@ -147,26 +148,56 @@ follower_rest(struct td_follower *f, uint64_t ms)
 }
 
 bool
-follower_tell(struct td_follower *f, const char *why, unsigned ms)
+follower_wait(struct td_follower *f)
+{
+    bool is_nudged = f->pusher.is_nudged;
+
+    f->pusher.is_nudged = false;
+    follower_rest(f, is_nudged ? 0 : f->options.poll_ms);
+    f->pusher.is_waiting = !is_nudged;
+    return false;
+}
+
+void
+push_nudge(struct td_follower *f)
+{
+    if (!f->pusher.is_waiting) { /* follower_wait sees it after the reading */
+        f->pusher.is_nudged = true;
+        return;
+    }
+    f->pusher.is_waiting = false;
+    timer_start(f->timer, 0); /* in a pause this sets is_due */
+}
+
+bool
+follower_report(struct td_follower *f, const char *why, unsigned ms)
 {
     bool is_gone = false;
 
-    if (!f->wish.on_trouble)
+    if (!f->options.on_trouble)
         return true;
     f->is_gone = &is_gone;
-    f->wish.on_trouble(why, ms, f->user);
+    f->options.on_trouble(why, ms, f->user);
     return follower_is_here(f, is_gone);
+}
+
+bool
+follower_rest_because(struct td_follower *f, const char *why, unsigned ms)
+{
+    follower_rest(f, ms); /* first: on_trouble may close it */
+    follower_report(f, why, ms);
+    return false;
 }
 
 bool
 follower_is_patient(struct td_follower *f, const struct problem *why,
                     unsigned *ms)
 {
-    int64_t since_ms = clock_steady_ms() - f->new_ms;
+    int64_t since_ms = clock_steady_ms() - f->attempts.new_ms;
     struct problem told = *why; /* a copy: the exchange may be freed */
 
-    if (!f->wish.until_caught_up ||
-        pause_within(f->wish.patience_ms, since_ms, told.retry_after_s, ms))
+    if (!f->options.until_caught_up ||
+        pause_within(f->options.patience_ms, since_ms, told.retry_after_s, ms))
         return true;
     if (told.retry_after_s)
         problem(&told, STATUS_UNREACHABLE,
@@ -183,21 +214,21 @@ follower_trouble(struct td_follower *f, const struct problem *why)
 {
     struct problem told = *why; /* a copy: the exchange may be freed */
     bool is_farewell =
-        f->has_farewell && (f->n_heard || f->pause_ms < PAUSE_FAREWELL);
+        f->attempts.has_farewell &&
+        (f->attempts.n_heard || f->attempts.pause_ms < PAUSE_FAREWELL);
     unsigned ms;
 
-    if (f->n_heard)
-        f->pause_ms = PAUSE_FIRST;
-    ms = pause_asked(&f->pause_ms, FOLLOWER_PAUSE_LAST, told.retry_after_s);
+    if (f->attempts.n_heard)
+        f->attempts.pause_ms = PAUSE_FIRST;
+    ms = pause_asked(&f->attempts.pause_ms, FOLLOWER_PAUSE_LAST,
+                     told.retry_after_s);
     if (is_farewell && !told.retry_after_s)
         ms = pause_chance(PAUSE_FAREWELL);
     if (!follower_is_patient(f, &told, &ms))
         return false;
-    f->n_heard = 0;
-    f->has_farewell = false;
-    follower_rest(f, ms); /* first: on_trouble may close it */
-    follower_tell(f, told.text, ms);
-    return false;
+    f->attempts.n_heard = 0;
+    f->attempts.has_farewell = false;
+    return follower_rest_because(f, told.text, ms);
 }
 
 /* The place */
@@ -205,75 +236,95 @@ follower_trouble(struct td_follower *f, const struct problem *why)
 bool
 follower_place(const struct td_follower *f, struct source_position *place)
 {
-    if (f->order.is_placed)
-        *place = (struct source_position){.at = f->order.at};
-    else if (f->has_moment)
-        *place = f->moment;
-    return f->order.is_placed || f->has_moment;
+    if (f->place.order.is_placed)
+        *place = (struct source_position){.at = f->place.order.at};
+    else if (f->place.has_moment)
+        *place = f->place.moment;
+    return f->place.order.is_placed || f->place.has_moment;
 }
 
 void
-follower_stand(struct td_follower *f, const struct source_position *place)
+follower_set_place(struct td_follower *f, const struct source_position *place)
 {
-    f->has_moment = place->is_time;
+    f->place.has_moment = place->is_time;
     if (place->is_time) {
-        f->moment = *place;
-        f->order.is_placed = false;
-        f->order.has_digest = false;
-        f->order.at = (struct position){.seq = 0};
+        f->place.moment = *place;
+        f->place.order.is_placed = false;
+        f->place.order.has_digest = false;
+        f->place.order.at = (struct position){.seq = 0};
     } else {
-        message_sequence_set(&f->order, &place->at);
+        message_sequence_set(&f->place.order, &place->at);
     }
 }
 
-/* Beginning and end */
+bool
+follower_has_only_list(const struct td_follower *f)
+{
+    const struct offered *o = &f->offered;
+
+    return o->resource_list && !o->change_list && !o->change_dump &&
+           !o->change_list_archive && !o->memory && !o->stream && !o->events;
+}
+
+/* Gaps */
+
+bool
+follower_fill(struct td_follower *f, uint64_t upto)
+{
+    f->gap.upto = upto;
+    return follower_begin(f, FOLLOWER_FILLING);
+}
+
+/* The list has no time, and the history does not reach back to its newest
+ * lastmod: takes the age that the server states as the next best. */
+static bool
+guess_place(struct td_follower *f, const struct problem *why)
+{
+    char time[DATETIME_SIZE + 1];
+    struct problem told = {.text = ""};
+
+    time[datetime_write_short(time, f->rebase.guess.time_us)] = '\0';
+    problem(
+        &told, STATUS_UNREACHABLE,
+        "%.600s; the baseline does not name its time; the client assumes %s",
+        why->text, time);
+    f->rebase.has_guess = false;
+    f->lists.etag[0] = '\0';
+    follower_set_place(f, &f->rebase.guess);
+    return follower_rest_because(f, told.text, 0);
+}
+
+bool
+follower_gone(struct td_follower *f, const struct problem *why)
+{
+    struct follower_rebase *r = &f->rebase;
+
+    if (f->options.baseline == TD_NO_BASELINE)
+        return follower_end(f, why);
+    if (r->is_rebased && r->has_guess)
+        return guess_place(f, why);
+    if (r->is_rebased)
+        return follower_fail(f, STATUS_GONE,
+                             "%.600s; this is so for the baseline, too, that "
+                             "the source offers",
+                             why->text);
+    snprintf(r->reason, sizeof(r->reason), "%s", why->text);
+    r->is_wanted = true;
+    f->search.is_sought = false;
+    f->place.has_goal = false;
+    return follower_rest(f, 0);
+}
+
+/* The end */
 
 static void
-close_running(void *owner)
+close_pusher(struct td_follower *f)
 {
-    follower_free(owner);
-}
+    struct pusher pusher = f->pusher;
 
-enum status
-follower_new(struct td_client *client, const char *url,
-             const struct td_follow_options *options, td_message_fn *on_message,
-             void *user, follower_end_fn *on_end, void *end_user,
-             struct td_follower **follower, struct problem *why)
-{
-    struct td_follower *f = calloc(1, sizeof(*f));
-    enum status rc;
-
-    if (!f)
-        return problem_memory(why);
-    f->client = client;
-    f->running = (struct running){.close = close_running, .owner = f};
-    f->on_message = on_message;
-    f->user = user;
-    f->on_end = on_end;
-    f->end_user = end_user;
-    f->pause_ms = PAUSE_FIRST;
-    f->new_ms = clock_steady_ms();
-    buf_init(&f->kept, LIVE_MESSAGE_MAX);
-    buf_init(&f->body, 0);
-    batch_init(&f->batch, options ? options->form : TD_JSON);
-
-    rc = follow_options_read(&f->wish, url, options, why);
-    f->idle_ms = f->wish.idle_ms ? f->wish.idle_ms : IDLE_DEFAULT;
-    f->order.is_filtered = f->wish.filter.text_size > 0;
-    if (f->wish.has_place)
-        follower_stand(f, &f->wish.place);
-    if (!rc && broker_message_init(&f->message, f->wish.form))
-        rc = problem_memory(why);
-    if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
-        rc = problem_memory(why);
-    if (rc) {
-        follower_free(f);
-        return rc;
-    }
-    client_runs(client, &f->running);
-    *follower = f;
-    follower_rest(f, 0);
-    return STATUS_OK;
+    f->pusher = (struct pusher){.close = NULL};
+    if (pusher.close)
+        pusher.close(pusher.owner);
 }
 
 /* Frees the memory that messages point into. */
@@ -281,12 +332,12 @@ static void
 release_follower(struct td_follower *f)
 {
     offered_fini(&f->offered);
-    listing_close(f->listing);
-    broker_message_fini(&f->message);
-    batch_fini(&f->batch);
-    buf_fini(&f->kept);
-    buf_fini(&f->body);
-    follow_options_fini(&f->wish);
+    listing_close(f->survey.listing);
+    broker_message_fini(&f->delivery.message);
+    batch_fini(&f->delivery.batch);
+    buf_fini(&f->gap.kept);
+    buf_fini(&f->gap.body);
+    follow_options_fini(&f->options);
     free(f);
 }
 
@@ -295,7 +346,7 @@ void
 follower_free(struct td_follower *f)
 {
     client_leaves(f->client, &f->running);
-    push_close(f);
+    close_pusher(f);
     drop_live(f);
     drop_exchanges(f);
     timer_free(f->timer);
@@ -322,8 +373,11 @@ follower_end(struct td_follower *f, const struct problem *why)
 
     follower_enter(f, FOLLOWER_ENDED);
     client_idles(f->client, &f->running, true);
-    push_close(f);
-    f->on_end(&told, f->end_user);
+    close_pusher(f);
+    if (f->on_end)
+        f->on_end(&told, f->end_user);
+    else if (f->options.on_end)
+        f->options.on_end(td_status_of(told.rc), told.text, f->user);
     return false;
 }
 

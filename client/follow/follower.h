@@ -1,16 +1,20 @@
 /*
  * follower.h - a follower, shared by its files.
  *
- *     follower_api.c       the public calls
- *     follow_options.c      the caller's options
- *     follower.c  its life, its states and pauses
- *     seek.c      finds what the source offers
- *     connect.c   one live connection after the other (transport_choice.c:
- * which) deliver.c   hands over messages, after message_sequence.c has judged
- * them holes.c     fetches entries missing before a message poll.c      sources
- * without push: their Change Lists survey.c    sources without a history: their
- * Resource Lists rebase.c    baselines push.c      notifications from elsewhere
- * (client/websub)
+ *     follower_api.c     the public calls, and the table of phases
+ *     phase_*.c          what a follower does in each state:
+ *       phase_discovery.c  finds what the source offers
+ *       phase_live.c       one live connection after the other
+ *       phase_gap.c        fetches entries missing before a message
+ *       phase_poll.c       sources without push: their Change Lists
+ *       phase_survey.c     sources without a history: their Resource Lists
+ *       phase_baseline.c   baselines
+ *     deliver.c          hands over messages, after message_sequence.c has
+ *                        judged them
+ *     follower.c         states, pauses and the end
+ *
+ * A file calls those below it. A phase leads to another one through the table
+ * (follower_begin), so phases do not know each other.
  *
  * Most functions here return whether their caller goes on. False: the
  * connection, page, list or baseline that called is over and freed, and perhaps
@@ -40,128 +44,123 @@
 
 /* The states, each with the only objects that it has. */
 enum follower_state {
-    FOLLOWER_SEEKING,  /* discovery */
-    FOLLOWER_LIVE,     /* live */
-    FOLLOWER_FILLING,  /* page, or history; live if not ended, held back */
-    FOLLOWER_POLLING,  /* history, or a baseline for the listing */
-    FOLLOWER_REBASING, /* baseline */
-    FOLLOWER_RESTING,  /* timer */
-    FOLLOWER_ENDED     /* nothing */
+    FOLLOWER_SEEKING,   /* discovery */
+    FOLLOWER_LIVE,      /* live */
+    FOLLOWER_FILLING,   /* page, or history; live if not ended, held back */
+    FOLLOWER_POLLING,   /* history */
+    FOLLOWER_SURVEYING, /* a baseline for the listing */
+    FOLLOWER_REBASING,  /* baseline */
+    FOLLOWER_RESTING,   /* timer */
+    FOLLOWER_ENDED      /* nothing */
 };
 
-/* An object that gets pushes for the follower and passes them on (push.c). A
- * follower with a pusher opens no live connection: it reads the change memory
- * or Change Lists, and then waits for poll_ms, or until push_nudge reports
- * more. */
+/* What a follower does in a state. */
+struct phase {
+    /* Enters the state and begins its work. */
+    bool (*begin)(struct td_follower *f);
+
+    /* Takes what has come and asks for more; during a pause it does nothing.
+     * Called when no page, history or baseline is under way. NULL: there is
+     * nothing to do. */
+    bool (*go_on)(struct td_follower *f);
+};
+
+extern const struct phase phase_discovery, phase_live, phase_gap, phase_poll,
+    phase_survey, phase_baseline;
+
+/* An object that gets pushes for the follower and passes them on. A follower
+ * with a pusher opens no live connection: it reads the change memory or Change
+ * Lists, and then waits for poll_ms, or until push_nudge reports more. */
 struct pusher {
     /* f->offered is known, or was found again. False: it has ended. */
     bool (*sought)(struct td_follower *f, void *owner);
     /* The follower has ended or is freed: called once. */
-    void (*close)(void *owner);
+    void (*close)(void *owner); /* NULL: there is no pusher */
     void *owner;
+
+    bool is_waiting; /* FOLLOWER_RESTING, with nothing left to read */
+    bool is_nudged;  /* more was reported: does not wait */
 };
 
-/* The end, called once; the caller still frees the follower. */
-typedef void follower_end_fn(const struct problem *why, void *user);
-
-struct td_follower {
-    struct td_client *client;
-    struct running running;
-    struct follow_options wish;
-    td_message_fn *on_message;
-    void *user;
-    follower_end_fn *on_end;
-    void *end_user;
-    void (*on_public_end)(enum td_status rc, const char *why, void *user);
-
-    enum follower_state state;
-    bool is_paused; /* by the caller */
-    bool is_due;    /* the timer expired in a pause: do its work then */
-    bool *is_gone;  /* set by td_follower_close from a callback; NULL: no
-                       callback runs */
-    struct timer *timer;
-    unsigned pause_ms; /* of the next trouble */
-    int64_t new_ms;    /* when news was handed over last, or the start */
-
-    /* The objects at work, and which of them are held back. */
-    struct discovery *discovery;
-    struct live *live;
-    struct fetch *page;
-    struct history *history;
-    struct baseline *baseline;
-
-    struct {
-        bool live, page, history, baseline;
-    } held;
-
-    /* push.c */
-    struct pusher pusher; /* close NULL: none */
-    bool is_waiting;      /* FOLLOWER_RESTING, with nothing left to read */
-    bool is_nudged;       /* more was reported: does not wait */
-
-    /* seek.c */
-    struct offered offered;
-    unsigned n_sets; /* found by this discovery */
-    bool has_set;    /* `offered` is the first of them */
-    bool has_offer;  /* follower_offer, not looked at yet */
-    bool is_sought;  /* `offered` is valid */
-    bool is_fresh;   /* `offered` was found right before this attempt */
-
-    /* The place: a seq (order.is_placed), else a moment, else none. */
+/* The follower's place: a seq (order.is_placed), else a moment, else none. */
+struct follower_place {
     struct message_sequence order;
     bool has_moment;
     struct source_position moment;
     char position[TD_POSITION_SIZE]; /* of the last message; "" */
     bool has_goal;                   /* until_caught_up: ends there */
     struct position goal;
+};
 
-    /* connect.c */
-    struct transport_choice ways;
-    unsigned transport; /* of `live` */
+struct follower_attempts {
+    unsigned pause_ms; /* of the next trouble */
+    int64_t new_ms;    /* when news was handed over last, or the start */
+    unsigned n_heard;  /* messages of this connection, or lists read */
+    bool has_farewell; /* the broker ended the last connection */
+};
+
+struct follower_search {
+    unsigned n_sets; /* found by this discovery */
+    bool has_set;    /* `offered` is the first of them */
+    bool has_offer;  /* follower_offer, not looked at yet */
+    bool is_sought;  /* `offered` is valid */
+    bool is_fresh;   /* `offered` was found right before this attempt */
+};
+
+struct follower_connection {
+    struct transport_choice choice;
+    unsigned transport; /* of the connection, or TD_POLL */
     unsigned idle_ms;
-    int64_t connected_ms; /* when the connection began */
-    unsigned n_heard;     /* messages of this connection */
-    bool is_news;         /* one of them was no repeat and no heartbeat */
+    int64_t connected_ms; /* when it began */
+    bool is_news;         /* a message was no repeat and no heartbeat */
     bool was_heard;       /* a message ever came */
+    bool is_held;
     unsigned n_mute;      /* connections in a row without a message */
-    bool has_farewell;    /* the broker ended the last connection */
     struct problem unfit; /* why the last transport was unfit */
     struct live_end end;  /* of a connection that ended in FOLLOWER_FILLING */
     bool has_end;
+};
 
-    /* deliver.c, holes.c */
+struct follower_delivery {
     struct broker_message message;
-    struct buf kept;     /* the message after the hole */
-    struct buf body;     /* the page */
-    bool has_page;       /* it has come; the follower may be paused */
-    uint64_t upto;       /* where the hole ends */
-    struct problem hole; /* why the change memory could not fill it */
     struct batch batch;
     bool has_batch;       /* an entry was added, or filtered out */
     uint64_t batch_begin; /* the batch covers entries after this one ... */
     struct source_position batch_after; /* ... up to this place */
-
-    /* poll.c */
-    char etag[256];
-    bool has_lists_end; /* the history ended; the follower may be paused */
-    struct problem lists_end;
-    struct source_position lists_upto;
-    bool is_list_closed; /* history_plan's is_closed */
-    unsigned n_behind;   /* lists in a row that end before the place */
-
-    /* survey.c */
-    struct listing *listing; /* NULL: not needed yet */
-    bool is_taking;          /* following begins at the first list */
-    bool is_surveyed;        /* a baseline has read the list */
-    uint64_t n_listed;       /* resources read from the list so far */
-    int64_t progress_ms;
-
-    /* rebase.c */
-    bool wants_baseline;
-    bool is_begun;        /* TD_BASELINE_BEGIN was handed over */
     uint64_t n_resources; /* handed over by this baseline; and the most that an
                              incomplete one handed over */
     uint64_t most_resources;
+};
+
+struct follower_gap {
+    struct buf kept;    /* the message after the gap */
+    struct buf body;    /* the page */
+    bool has_page;      /* it has come; the follower may be paused */
+    uint64_t upto;      /* where the gap ends */
+    struct problem why; /* why the change memory could not fill it */
+};
+
+struct follower_lists {
+    char etag[256];
+    bool has_end; /* the history ended; the follower may be paused */
+    struct problem end;
+    struct source_position upto;
+    bool is_closed;    /* history_plan's is_closed */
+    unsigned n_behind; /* lists in a row that end before the place */
+};
+
+struct follower_survey {
+    struct listing *listing; /* NULL: not needed yet */
+    bool is_taking;          /* following begins at the first list */
+    bool is_surveyed;        /* a baseline has read the list */
+    bool is_read;            /* the list was read since the state began */
+    uint64_t n_listed;       /* resources read from the list so far */
+    int64_t progress_ms;
+};
+
+struct follower_rebase {
+    bool is_wanted;
+    bool is_begun;                   /* TD_BASELINE_BEGIN was handed over */
     struct source_position standing; /* the place of a complete baseline */
     struct source_position guess;    /* a later place that may be right, too */
     bool has_guess;
@@ -171,17 +170,132 @@ struct td_follower {
     char reason[1024]; /* of TD_BASELINE_BEGIN */
 };
 
-/* follower.c */
+/* The end, called once; the caller still frees the follower. */
+typedef void follower_end_fn(const struct problem *why, void *user);
 
-enum status follower_new(struct td_client *client, const char *url,
-                         const struct td_follow_options *options,
-                         td_message_fn *on_message, void *user,
-                         follower_end_fn *on_end, void *end_user,
+struct td_follower {
+    struct td_client *client;
+    struct running running;
+    const struct phase *const *phases; /* by states */
+    struct follow_options options;
+    td_message_fn *on_message;
+    void *user;
+    follower_end_fn *on_end;
+    void *end_user;
+
+    enum follower_state state;
+    bool is_paused; /* by the caller */
+    bool is_due;    /* the timer expired in a pause: do its work then */
+    bool *is_gone;  /* set by td_follower_close from a callback; NULL: no
+                       callback runs */
+    struct timer *timer;
+
+    /* The objects at work: of the last three one at a time. */
+    struct discovery *discovery;
+    struct live *live;
+    struct fetch *page;
+    struct history *history;
+    struct baseline *baseline;
+    bool is_held; /* page, history or baseline */
+
+    struct offered offered;
+    struct pusher pusher;
+    struct follower_place place;
+    struct follower_attempts attempts;
+    struct follower_search search;
+    struct follower_connection connection;
+    struct follower_delivery delivery;
+    struct follower_gap gap;
+    struct follower_lists lists;
+    struct follower_survey survey;
+    struct follower_rebase rebase;
+};
+
+/* follower_api.c */
+
+struct follower_plan {
+    const char *url;
+    const struct td_follow_options *options; /* NULL: all zero */
+    td_message_fn *on_message;
+    void *user;
+    follower_end_fn *on_end; /* NULL: the options' on_end */
+    void *end_user;
+};
+
+/* Copies what `plan` points to. The follower begins in a later turn of the
+ * loop. */
+enum status follower_new(struct td_client *client,
+                         const struct follower_plan *plan,
                          struct td_follower **follower, struct problem *why);
 
+/* phase_discovery.c */
+
 /* Gives the follower a description of the set, so that it need not look for it;
- * before the loop turns. In seek.c. */
+ * before the loop turns. */
 void follower_offer(struct td_follower *f, struct offered *offered);
+
+/* phase_poll.c */
+
+/* Starts to read the Change Lists after the place: calls deliver_entry, then,
+ * with lists.has_end, the phase's go_on. */
+bool poll_lists(struct td_follower *f);
+
+/* True if `lists.end` means that the lists end before the follower's place. */
+bool poll_is_behind(const struct td_follower *f);
+
+/* All entries are handed over: sends a heartbeat, then ends or waits for the
+ * next look; false. */
+bool poll_over(struct td_follower *f);
+
+/* phase_survey.c */
+
+/* Opens the listing. False: the follower has ended. */
+bool survey_open(struct td_follower *f);
+
+/* Exchanges the listing with *listing (NULL: none). So a temporary listing
+ * outlives the follower, and the next follower of the set continues it. Not
+ * from a callback of the follower. */
+void survey_swap(struct td_follower *f, struct listing **listing);
+
+/* Begins to read the list of resources: into the listing, unless `plan` has
+ * none. False: the follower has ended. */
+bool survey_read(struct td_follower *f, struct baseline_plan *plan,
+                 baseline_entry_fn *on_entry, baseline_end_fn *on_end);
+
+/* Completes the listing's reading by a baseline. False: the follower
+ * has ended. */
+bool survey_take(struct td_follower *f);
+
+/* deliver.c */
+
+/* Judges a message and hands over its new changes. */
+bool deliver_bytes(struct td_follower *f, char *bytes, size_t size);
+
+/* The same for delivery.message, a page of the change memory. *is_stuck: it has
+ * nothing new, so that it cannot fill the gap. */
+bool deliver_page(struct td_follower *f, bool *is_stuck);
+
+/* Hands over `message`. The caller sets its kind, coverage and changes. */
+bool deliver(struct td_follower *f, struct td_message *message);
+
+/* Adds an entry to the batch, which then covers the entries up to `after`.
+ * STATUS_MEMORY */
+enum status deliver_add(struct td_follower *f,
+                        const struct document_entry *entry,
+                        const struct source_position *after);
+
+/* The same for an entry of a Change List, which must be a repeat or the next
+ * one, and hands the batch over when it is full. */
+bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
+                   const struct source_position *after);
+bool deliver_batch(struct td_follower *f);
+
+/* Takes a message that came by another way: hands it over if it continues at
+ * the follower's place, else nudges. Not from a callback of the follower. The
+ * follower may be freed afterwards. */
+void push_message(struct td_follower *f, const char *bytes, size_t size);
+
+/* follower.c */
 
 /* Ends and frees the follower without a further callback. If one of its own
  * callbacks runs, the memory of the message is freed when that returns. */
@@ -193,6 +307,23 @@ bool follower_is_here(struct td_follower *f, bool is_gone);
 
 void follower_enter(struct td_follower *f, enum follower_state state);
 
+/* Begins the phase of `state`. */
+bool follower_begin(struct td_follower *f, enum follower_state state);
+
+/* Continues the phase of the present state, or holds or resumes the exchange
+ * that is under way. */
+void follower_continue(struct td_follower *f);
+
+/* Does the next step: seeks, takes a baseline, connects. False. */
+bool follower_go(struct td_follower *f);
+
+/* Fetches the entries missing before gap.kept, up to `upto`. */
+bool follower_fill(struct td_follower *f, uint64_t upto);
+
+/* The history no longer reaches back, or is another one: takes a baseline if
+ * the caller wants one; else ends. False. */
+bool follower_gone(struct td_follower *f, const struct problem *why);
+
 /* Ends the follower with `why`, of whatever status; false. */
 bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
@@ -202,10 +333,19 @@ bool follower_fail(struct td_follower *f, enum status rc, const char *format,
 bool follower_trouble(struct td_follower *f, const struct problem *why);
 
 /* Calls on_trouble. False: the follower is gone. */
-bool follower_tell(struct td_follower *f, const char *why, unsigned ms);
+bool follower_report(struct td_follower *f, const char *why, unsigned ms);
 
 /* Drops all exchanges and goes on after `ms`; false. */
 bool follower_rest(struct td_follower *f, uint64_t ms);
+
+/* The same, and calls on_trouble; false. */
+bool follower_rest_because(struct td_follower *f, const char *why, unsigned ms);
+
+/* Waits for more, because all was read; false. */
+bool follower_wait(struct td_follower *f);
+
+/* Reports that there is more to read. */
+void push_nudge(struct td_follower *f);
 
 /* True if another attempt after *ms, which may be reduced, is allowed. A
  * follower with until_caught_up has limited patience. False: it has ended with
@@ -213,124 +353,16 @@ bool follower_rest(struct td_follower *f, uint64_t ms);
 bool follower_is_patient(struct td_follower *f, const struct problem *why,
                          unsigned *ms);
 
-/* Does the next step: seeks, takes a baseline, connects. False. */
-bool follower_go(struct td_follower *f);
-
 /* Holds back or resumes the exchange, according to is_paused and the state. */
 void follower_hold(struct td_follower *f);
 
 /* The follower's place. False: it has none. */
 bool follower_place(const struct td_follower *f, struct source_position *place);
-void follower_stand(struct td_follower *f, const struct source_position *place);
-
-/* seek.c */
-
-bool seek_begin(struct td_follower *f);
-
-/* connect.c */
-
-bool connect_begin(struct td_follower *f);
-
-/* Handles the end of a connection; false. */
-bool connect_ended(struct td_follower *f, const struct live_end *end);
-
-/* deliver.c */
-
-/* Judges a message and hands over its new changes. */
-bool deliver_bytes(struct td_follower *f, char *bytes, size_t size);
-
-/* The same for f->message, a page of the change memory. *is_stuck: it has
- * nothing new, so that it cannot fill the gap. */
-bool deliver_page(struct td_follower *f, bool *is_stuck);
-
-/* Hands over `message`. The caller sets its kind, coverage and changes. */
-bool deliver(struct td_follower *f, struct td_message *message);
-
-/* Adds an entry of a Change List, and hands the batch over when it is full;
- * batch_after is the place after the last entry. */
-bool deliver_entry(struct td_follower *f, const struct document_entry *entry,
-                   const struct source_position *after);
-bool deliver_batch(struct td_follower *f);
-
-/* holes.c */
-
-/* Fetches the entries missing before f->kept, up to `upto`. */
-bool holes_begin(struct td_follower *f, uint64_t upto);
-
-/* Takes what has come and asks for more; during a pause it does nothing. */
-bool holes_go_on(struct td_follower *f);
-
-/* poll.c */
-
-bool poll_begin(struct td_follower *f);
-
-/* Starts to read the Change Lists after the place: calls deliver_entry, then,
- * with has_lists_end, poll_go_on or holes_go_on. */
-bool poll_lists(struct td_follower *f);
-
-/* Takes what has come and goes on; during a pause it does nothing. */
-bool poll_go_on(struct td_follower *f);
-
-/* True if `lists_end` means that the lists end before the follower's place. */
-bool poll_is_behind(const struct td_follower *f);
-
-/* All entries are handed over: sends a heartbeat, then ends or waits for the
- * next look; false. */
-bool poll_over(struct td_follower *f);
-
-/* survey.c */
+void follower_set_place(struct td_follower *f,
+                        const struct source_position *place);
 
 /* True if the source has a list of its resources, and nothing of its history.
  */
-bool survey_is_due(const struct td_follower *f);
-
-/* Opens the listing. False: the follower has ended. */
-bool survey_open(struct td_follower *f);
-
-/* Hands over stored differences, then reads the list; false. */
-bool survey_begin(struct td_follower *f);
-
-/* As poll_go_on. */
-bool survey_go_on(struct td_follower *f);
-
-/* Exchanges the listing with *listing (NULL: none). So a temporary listing
- * outlives the follower, and the next follower of the set continues it. Not
- * from a callback of the follower. */
-void survey_swap(struct td_follower *f, struct listing **listing);
-
-/* Reports that a document of a baseline is asked for again in `ms`. */
-void survey_wait(const struct problem *why, unsigned ms, void *follower);
-
-/* Completes the listing's reading by a baseline. False: the follower
- * has ended. */
-bool survey_take(struct td_follower *f);
-
-/* push.c */
-
-/* Waits for more, because all was read; false. */
-bool push_wait(struct td_follower *f);
-
-/* Reports that there is more to read. */
-void push_nudge(struct td_follower *f);
-
-/* Takes a message that came by another way: hands it over if it continues at
- * the follower's place, else nudges. Not from a callback of the follower. The
- * follower may be freed afterwards. */
-void push_message(struct td_follower *f, const char *bytes, size_t size);
-
-/* Closes the pusher, if there is one. */
-void push_close(struct td_follower *f);
-
-/* rebase.c */
-
-/* The history no longer reaches back, or is another one: takes a baseline if
- * the caller wants one; else ends. False. */
-bool rebase_gone(struct td_follower *f, const struct problem *why);
-
-/* Begins the wanted baseline; false. */
-bool rebase_begin(struct td_follower *f);
-
-/* Hands over the last resources and ends the baseline. */
-bool rebase_go_on(struct td_follower *f);
+bool follower_has_only_list(const struct td_follower *f);
 
 #endif

@@ -1,8 +1,81 @@
 /*
- * follower_api.c - the public functions of followers.
+ * follower_api.c - the public functions of followers, and their beginning.
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "client/follow/follower.h"
+#include "client/lib/pause.h"
+
+/* Milliseconds of silence, until a heartbeat states the broker's interval. */
+#define IDLE_DEFAULT 60000
+
+static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
+    [FOLLOWER_SEEKING] = &phase_discovery,
+    [FOLLOWER_LIVE] = &phase_live,
+    [FOLLOWER_FILLING] = &phase_gap,
+    [FOLLOWER_POLLING] = &phase_poll,
+    [FOLLOWER_SURVEYING] = &phase_survey,
+    [FOLLOWER_REBASING] = &phase_baseline,
+};
+
+/* Beginning */
+
+static void
+close_running(void *owner)
+{
+    follower_free(owner);
+}
+
+static void
+on_timer(void *user)
+{
+    follower_continue(user);
+}
+
+enum status
+follower_new(struct td_client *client, const struct follower_plan *plan,
+             struct td_follower **follower, struct problem *why)
+{
+    struct td_follower *f = calloc(1, sizeof(*f));
+    enum status rc;
+
+    if (!f)
+        return problem_memory(why);
+    f->client = client;
+    f->running = (struct running){.close = close_running, .owner = f};
+    f->phases = phases;
+    f->on_message = plan->on_message;
+    f->user = plan->user;
+    f->on_end = plan->on_end;
+    f->end_user = plan->end_user;
+    f->attempts.pause_ms = PAUSE_FIRST;
+    f->attempts.new_ms = clock_steady_ms();
+    buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
+    buf_init(&f->gap.body, 0);
+
+    rc = follow_options_read(&f->options, plan->url, plan->options, why);
+    batch_init(&f->delivery.batch, f->options.form);
+    f->connection.idle_ms =
+        f->options.idle_ms ? f->options.idle_ms : IDLE_DEFAULT;
+    f->place.order.is_filtered = f->options.filter.text_size > 0;
+    if (f->options.has_place)
+        follower_set_place(f, &f->options.place);
+    if (!rc && broker_message_init(&f->delivery.message, f->options.form))
+        rc = problem_memory(why);
+    if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
+        rc = problem_memory(why);
+    if (rc) {
+        follower_free(f);
+        return rc;
+    }
+    client_runs(client, &f->running);
+    *follower = f;
+    follower_rest(f, 0);
+    return STATUS_OK;
+}
+
+/* Public */
 
 struct blocking {
     bool is_over;
@@ -24,6 +97,12 @@ td_follow(struct td_client *client, const char *url,
           void *user)
 {
     struct blocking blocking = {.is_over = false};
+    const struct follower_plan plan = {.url = url,
+                                       .options = options,
+                                       .on_message = on_message,
+                                       .user = user,
+                                       .on_end = on_over,
+                                       .end_user = &blocking};
     struct td_follower *f;
     enum status rc;
 
@@ -31,8 +110,7 @@ td_follow(struct td_client *client, const char *url,
     rc = client_add_source(client, url);
     if (rc)
         return client_end(client, rc);
-    rc = follower_new(client, url, options, on_message, user, on_over,
-                      &blocking, &f, &blocking.why);
+    rc = follower_new(client, &plan, &f, &blocking.why);
     if (rc)
         return client_end(client, client_told(client, &blocking.why));
     rc = client_until(client, &blocking.is_over);
@@ -42,40 +120,29 @@ td_follow(struct td_client *client, const char *url,
     return client_end(client, rc);
 }
 
-/* Calls the caller's on_end last: it may close the follower. */
-static void
-on_ended(const struct problem *why, void *user)
-{
-    struct td_follower *f = user;
-
-    if (f->on_public_end)
-        f->on_public_end(td_status_of(why->rc), why->text, f->user);
-}
-
 enum td_status
 td_follower_open(struct td_client *client, const char *url,
                  const struct td_follow_options *options,
                  td_message_fn *on_message, void *user,
                  struct td_follower **follower)
 {
+    const struct follower_plan plan = {
+        .url = url, .options = options, .on_message = on_message, .user = user};
     struct problem why = {.rc = STATUS_OK};
 
     *follower = NULL;
     client_begin(client);
     if (client_add_source(client, url))
         return client_end(client, STATUS_MEMORY);
-    if (follower_new(client, url, options, on_message, user, on_ended, NULL,
-                     follower, &why))
-        return client_end(client, client_told(client, &why));
-    (*follower)->end_user = *follower;
-    (*follower)->on_public_end = options ? options->on_end : NULL;
-    return client_end(client, STATUS_OK);
+    return client_end(client, follower_new(client, &plan, follower, &why)
+                                  ? client_told(client, &why)
+                                  : STATUS_OK);
 }
 
 const char *
 td_follower_position(const struct td_follower *follower)
 {
-    return follower->position;
+    return follower->place.position;
 }
 
 void
@@ -92,7 +159,7 @@ void
 td_follower_resume(struct td_follower *follower)
 {
     follower->is_paused = false;
-    follower->new_ms =
+    follower->attempts.new_ms =
         clock_steady_ms(); /* the pause does not count as silence */
     if (follower->state == FOLLOWER_ENDED)
         return;

@@ -43,7 +43,7 @@ MUST_CHECK enum status message_sequence_init(struct message_sequence *order,
 
 /* Begins anew after `at`. The digest there is unknown until a message has the
  * next one. This is so at every beginning, because a position has no digest,
- * and after lists filled a hole, because they do not have the bytes of the log.
+ * and after lists filled a gap, because they do not have the bytes of the log.
  * The first digest is then believed, and later ones are checked. A log that was
  * made anew has another epoch, in lists as in messages. Not noticed: a log that
  * was reset to an earlier state and continued with the same epoch, if the

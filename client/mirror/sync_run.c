@@ -447,9 +447,14 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
         .until_caught_up = until_caught_up,
         .patience_ms = o->patience_ms,
     };
+    const struct follower_plan plan = {.url = f->url,
+                                       .options = &how,
+                                       .on_message = on_message,
+                                       .user = f,
+                                       .on_end = on_set_end,
+                                       .end_user = f};
 
-    return follower_new(f->m->client, f->url, &how, on_message, f, on_set_end,
-                        f, &f->follower, why);
+    return follower_new(f->m->client, &plan, &f->follower, why);
 }
 
 /* NULL is allowed */

@@ -3,7 +3,7 @@
  *
  *     follower --sought--> subscriber at the topic of its set
  *         ^                    |
- *         +-- message, nudge --+  (push.c)
+ *         +-- message, nudge --+
  *
  * When the follower is gone, the subscriber goes on, as a tenant of the
  * callback, until the hub has ended the subscription.
@@ -75,7 +75,8 @@ on_state(enum td_subscription_state state, const char *detail, void *user)
                       detail);
         break;
     case TD_TROUBLE:
-        follower_tell(w->follower, detail, subscriber_pause_ms(w->subscriber));
+        follower_report(w->follower, detail,
+                        subscriber_pause_ms(w->subscriber));
         break;
     case TD_DISCOVERED:
     case TD_REQUESTED:
@@ -101,7 +102,7 @@ on_sought(struct td_follower *f, void *owner)
     if (!topic)
         return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no topic for change notifications",
-                             f->wish.url);
+                             f->options.url);
     if (w->topic && !strcmp(w->topic, topic))
         return true;
     td_subscriber_close(w->subscriber); /* the topic is another one */
@@ -133,16 +134,6 @@ on_closed(void *owner)
     td_subscriber_end(w->subscriber);
 }
 
-/* The follower's last event: the program may close it here. */
-static void
-on_ended(const struct problem *why, void *user)
-{
-    struct td_follower *f = user;
-
-    if (f->on_public_end)
-        f->on_public_end(td_status_of(why->rc), why->text, f->user);
-}
-
 enum td_status
 td_callback_follow(struct td_callback *callback, const char *url,
                    const struct td_follow_options *options,
@@ -151,32 +142,27 @@ td_callback_follow(struct td_callback *callback, const char *url,
 {
     struct td_client *client = callback_client(callback);
     struct td_follow_options all = {.after = NULL};
-    struct problem why = {.rc = STATUS_OK};
-    struct follow *w;
+    struct follow *w = calloc(1, sizeof(*w));
+    enum td_status rc;
 
-    client_begin(client);
     *follower = NULL;
+    if (!w) {
+        client_begin(client);
+        return client_end(client, problem_memory(&client->problem));
+    }
     if (options)
         all = *options;
     all.transports = TD_LONG_POLL | TD_POLL;
     if (!all.poll_ms)
         all.poll_ms = POLL_MS;
-    w = calloc(1, sizeof(*w));
-    if (!w)
-        return client_end(client, problem_memory(&client->problem));
     w->callback = callback;
-    if (client_add_source(client, url)) {
+    rc = td_follower_open(client, url, &all, on_message, user, follower);
+    if (rc) {
         free_follow(w);
-        return client_end(client, STATUS_MEMORY);
-    }
-    if (follower_new(client, url, &all, on_message, user, on_ended, NULL,
-                     follower, &why)) {
-        free_follow(w);
-        return client_end(client, client_told(client, &why));
+        return rc;
     }
     w->follower = *follower;
-    (*follower)->end_user = *follower;
-    (*follower)->on_public_end = all.on_end;
-    (*follower)->pusher = (struct pusher){on_sought, on_closed, w};
-    return client_end(client, STATUS_OK);
+    (*follower)->pusher =
+        (struct pusher){.sought = on_sought, .close = on_closed, .owner = w};
+    return TD_OK;
 }

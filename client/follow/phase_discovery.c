@@ -1,5 +1,5 @@
 /*
- * seek.c - finds what the source offers, by its links.
+ * phase_discovery.c - finds what the source offers, by its links.
  *
  * It looks at the beginning, before a baseline, and again when the answer may
  * be outdated: when a stream is not found, or fails again and again. If the
@@ -19,14 +19,14 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && f->wish.form == TD_JSON) /* events are never XML */
+    if (o->events && f->options.form == TD_JSON) /* events are never XML */
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
     if (o->change_list || o->change_dump || o->change_list_archive ||
-        survey_is_due(f))
+        follower_has_only_list(f))
         open |= TD_POLL;
-    return open & f->wish.transports;
+    return open & f->options.transports;
 }
 
 /* until_caught_up: the goal is the present head. */
@@ -35,11 +35,12 @@ set_goal(struct td_follower *f)
 {
     struct position head;
 
-    if (!f->wish.until_caught_up || f->has_goal || !f->offered.position ||
+    if (!f->options.until_caught_up || f->place.has_goal ||
+        !f->offered.position ||
         position_read(slice_of(f->offered.position), &head))
         return;
-    f->has_goal = true;
-    f->goal = head;
+    f->place.has_goal = true;
+    f->place.goal = head;
 }
 
 static bool
@@ -60,20 +61,21 @@ settle_beginning(struct td_follower *f)
     const struct offered *o = &f->offered;
     struct source_position beginning = {.is_time = false};
     struct source_position place;
-    bool has_dump = o->resource_dump && f->wish.scratch;
+    bool has_dump = o->resource_dump && f->options.scratch;
 
-    if (f->wish.baseline != TD_BASELINE_FIRST || follower_place(f, &place) ||
-        f->wants_baseline)
+    if (f->options.baseline != TD_BASELINE_FIRST || follower_place(f, &place) ||
+        f->rebase.is_wanted)
         return;
     if (!has_dump && reaches_beginning(o->earliest) &&
         !source_position_read(slice_of(o->earliest), &beginning)) {
-        follower_stand(f, &beginning);
+        follower_set_place(f, &beginning);
     } else if (!o->resource_list && !o->resource_dump && !o->stream &&
                !o->memory) {
-        follower_stand(f, &beginning);
+        follower_set_place(f, &beginning);
     } else {
-        f->wants_baseline = true;
-        snprintf(f->reason, sizeof(f->reason), "nothing is known yet");
+        f->rebase.is_wanted = true;
+        snprintf(f->rebase.reason, sizeof(f->rebase.reason),
+                 "nothing is known yet");
     }
 }
 
@@ -82,18 +84,18 @@ take_offer(struct td_follower *f)
 {
     unsigned open = carried_by(f);
 
-    if (f->n_sets > 1)
+    if (f->search.n_sets > 1)
         return follower_fail(f, STATUS_REFUSED,
                              "%.800s has %u sets: one is followed here",
-                             f->wish.url, f->n_sets);
+                             f->options.url, f->search.n_sets);
     if (!open)
         return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
-                             f->wish.url);
-    transport_choice_open(&f->ways, open);
-    f->is_sought = true;
-    f->is_fresh = true;
+                             f->options.url);
+    transport_choice_open(&f->connection.choice, open);
+    f->search.is_sought = true;
+    f->search.is_fresh = true;
     set_goal(f);
     settle_beginning(f);
     if (f->pusher.close && !f->pusher.sought(f, f->pusher.owner))
@@ -106,10 +108,10 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct td_follower *f = user;
 
-    f->n_sets++; /* includes sets that cannot be read now */
-    if (missed || f->has_set)
+    f->search.n_sets++; /* includes sets that cannot be read now */
+    if (missed || f->search.has_set)
         return;
-    f->has_set = true;
+    f->search.has_set = true;
     offered_fini(&f->offered);
     f->offered = *offered;
     *offered = (struct offered){.url = NULL};
@@ -122,7 +124,7 @@ on_sought(const struct problem *why, void *user)
 
     f->discovery = NULL;
     if (why->rc == STATUS_UNREACHABLE) {
-        f->n_mute = 0; /* the transport is not to blame */
+        f->connection.n_mute = 0; /* the transport is not to blame */
         follower_trouble(f, why);
     } else if (why->rc) {
         follower_end(f, why);
@@ -137,24 +139,26 @@ follower_offer(struct td_follower *f, struct offered *offered)
     offered_fini(&f->offered);
     f->offered = *offered;
     *offered = (struct offered){.url = NULL};
-    f->n_sets = 1;
-    f->has_offer = true;
+    f->search.n_sets = 1;
+    f->search.has_offer = true;
 }
 
-bool
-seek_begin(struct td_follower *f)
+static bool
+begin_discovery(struct td_follower *f)
 {
     follower_enter(f, FOLLOWER_SEEKING);
-    if (f->has_offer) {
-        f->has_offer = false;
+    if (f->search.has_offer) {
+        f->search.has_offer = false;
         return take_offer(f);
     }
-    f->n_sets = 0;
-    f->has_set = false;
+    f->search.n_sets = 0;
+    f->search.has_set = false;
     f->discovery =
-        discovery_start(f->client, f->wish.url, on_set, on_sought, f);
+        discovery_start(f->client, f->options.url, on_set, on_sought, f);
     if (!f->discovery)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    discovery_silence(f->discovery, f->wish.silence_s);
+    discovery_silence(f->discovery, f->options.silence_s);
     return false;
 }
+
+const struct phase phase_discovery = {.begin = begin_discovery};

@@ -1,5 +1,5 @@
 /*
- * connect.c - one live connection after the other.
+ * phase_live.c - one live connection after the other.
  *
  *     after=EPOCH-SEQ     the follower's place, or
  *     since=DATETIME      its moment, until a message has a seq, or
@@ -44,9 +44,10 @@ add_start(struct buf *url, const struct td_follower *f, unsigned transport)
         source_position_write(position, &place);
         BUF_ADD(url, "&after=");
         buf_add_text(url, position);
-    } else if (f->wish.since[0] && place.time_us == f->wish.place.time_us) {
+    } else if (f->options.since[0] &&
+               place.time_us == f->options.place.time_us) {
         BUF_ADD(url, "&");
-        buf_add_text(url, f->wish.since);
+        buf_add_text(url, f->options.since);
     } else {
         /* since= begins with what is later. A set never has two entries of
          * one time, so n_at is at most one. */
@@ -75,11 +76,11 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     buf_add_text(url, base);
     begin = url->size;
     add_start(url, f, transport);
-    buf_add_text(url, f->wish.filters);
+    buf_add_text(url, f->options.filters);
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
-        (f->wish.until_caught_up || f->pusher.close ||
+        (f->options.until_caught_up || f->pusher.close ||
          !follower_place(f, &place)))
         BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
@@ -87,12 +88,14 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     BUF_ADD(url, "\0");
 }
 
+static bool handle_end(struct td_follower *f);
+
 static bool
 on_live_message(char *bytes, size_t size, void *user)
 {
     struct td_follower *f = user;
 
-    f->n_heard++;
+    f->attempts.n_heard++;
     return deliver_bytes(f, bytes, size);
 }
 
@@ -102,28 +105,26 @@ on_live_end(const struct live_end *end, void *user)
     struct td_follower *f = user;
 
     f->live = NULL;
-    f->held.live = false;
-    if (f->state == FOLLOWER_FILLING) { /* its messages come first */
-        f->end = *end;
-        f->has_end = true;
-    } else {
-        connect_ended(f, end);
-    }
+    f->connection.is_held = false;
+    f->connection.end = *end;
+    f->connection.has_end = true;
+    if (f->state != FOLLOWER_FILLING) /* else its messages come first */
+        handle_end(f);
 }
 
 static bool
-live_begin(struct td_follower *f, unsigned transport)
+open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {.transport = (enum td_transport)transport,
-                                   .form = f->wish.form,
-                                   .idle_ms = &f->idle_ms};
+                                   .form = f->options.form,
+                                   .idle_ms = &f->connection.idle_ms};
     struct buf url;
 
     follower_enter(f, FOLLOWER_LIVE);
-    f->transport = transport;
-    f->n_heard = 0;
-    f->is_news = false;
-    f->connected_ms = clock_steady_ms();
+    f->connection.transport = transport;
+    f->attempts.n_heard = 0;
+    f->connection.is_news = false;
+    f->connection.connected_ms = clock_steady_ms();
     buf_init(&url, SIZE_MAX / 2);
     write_url(&url, f, transport);
     request.url = url.data;
@@ -142,16 +143,16 @@ live_begin(struct td_follower *f, unsigned transport)
 static bool
 no_way(struct td_follower *f)
 {
-    struct problem why = f->unfit;
+    struct problem why = f->connection.unfit;
 
-    transport_choice_forget(&f->ways);
-    if (!f->was_heard && why.http_status &&
+    transport_choice_forget(&f->connection.choice);
+    if (!f->connection.was_heard && why.http_status &&
         fetch_meaning(why.http_status) != STATUS_UNREACHABLE) {
         why.rc = STATUS_REFUSED;
         return follower_end(f, &why);
     }
     why.rc = STATUS_UNREACHABLE;
-    f->is_sought = false;
+    f->search.is_sought = false;
     return follower_trouble(f, &why);
 }
 
@@ -160,28 +161,29 @@ no_way(struct td_follower *f)
 static unsigned
 choose_transport(const struct td_follower *f)
 {
-    struct transport_choice memory = f->ways;
+    struct transport_choice memory = f->connection.choice;
 
     memory.open &= TD_LONG_POLL;
-    if (f->wish.until_caught_up &&
+    if (f->options.until_caught_up &&
         transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
-    return transport_choice_choose(&f->ways, clock_steady_ms());
+    return transport_choice_choose(&f->connection.choice, clock_steady_ms());
 }
 
-bool
-connect_begin(struct td_follower *f)
+static bool
+begin_live(struct td_follower *f)
 {
     unsigned transport = choose_transport(f);
 
-    if (f->has_goal && f->order.at.seq == f->goal.seq &&
-        !strcmp(f->order.at.epoch, f->goal.epoch))
+    if (f->place.has_goal && f->place.order.at.seq == f->place.goal.seq &&
+        !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
         return follower_fail(f, STATUS_OK, "%s", "");
     if (!transport)
         return no_way(f);
     if (transport == TD_POLL)
-        return poll_begin(f);
-    return live_begin(f, transport);
+        return follower_begin(f, follower_has_only_list(f) ? FOLLOWER_SURVEYING
+                                                           : FOLLOWER_POLLING);
+    return open_connection(f, transport);
 }
 
 /* Ends */
@@ -195,9 +197,9 @@ end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
     if (why.rc == STATUS_UNREACHABLE)
         return follower_trouble(f, &why);
     if (why.rc == STATUS_GONE)
-        return rebase_gone(f, &why);
+        return follower_gone(f, &why);
     if (why.http_status == 404 && !was_fresh) { /* perhaps it moved */
-        f->is_sought = false;
+        f->search.is_sought = false;
         return follower_go(f);
     }
     return follower_end(f, &why);
@@ -208,12 +210,13 @@ end_unfit(struct td_follower *f, const struct problem *why)
 {
     struct problem told = *why;
 
-    f->unfit = *why;
-    transport_choice_unfit(&f->ways, f->transport, clock_steady_ms());
-    problem_prefix(&told, STATUS_UNREACHABLE,
-                   "no %s here: ", transport_choice_name(f->transport));
+    f->connection.unfit = *why;
+    transport_choice_unfit(&f->connection.choice, f->connection.transport,
+                           clock_steady_ms());
+    problem_prefix(&told, STATUS_UNREACHABLE, "no %s here: ",
+                   transport_choice_name(f->connection.transport));
     follower_enter(f, FOLLOWER_RESTING);
-    return follower_tell(f, told.text, 0) && follower_go(f);
+    return follower_report(f, told.text, 0) && follower_go(f);
 }
 
 /* The connection failed, broke, or fell silent. */
@@ -223,14 +226,14 @@ end_lost(struct td_follower *f, const struct problem *why)
     struct problem told = *why;
 
     told.rc = STATUS_UNREACHABLE;
-    if (f->n_heard)
+    if (f->attempts.n_heard)
         return follower_trouble(f, &told);
-    if (++f->n_mute > MUTE_MAX) {
-        f->n_mute = 0;
+    if (++f->connection.n_mute > MUTE_MAX) {
+        f->connection.n_mute = 0;
         return end_unfit(f, &told);
     }
-    if (f->n_mute == MUTE_MAX)
-        f->is_sought = false; /* the source may be down */
+    if (f->connection.n_mute == MUTE_MAX)
+        f->search.is_sought = false; /* the source may be down */
     return follower_trouble(f, &told);
 }
 
@@ -241,8 +244,8 @@ end_closed(struct td_follower *f, const struct live_end *end)
 
     problem(&why, end->code == CLOSE_GONE ? STATUS_GONE : STATUS_UNREACHABLE,
             "the broker ended the stream: %u %s", end->code, end->why.text);
-    f->has_farewell = end->code == CLOSE_GOING_AWAY;
-    return why.rc == STATUS_GONE ? rebase_gone(f, &why)
+    f->attempts.has_farewell = end->code == CLOSE_GOING_AWAY;
+    return why.rc == STATUS_GONE ? follower_gone(f, &why)
                                  : follower_trouble(f, &why);
 }
 
@@ -252,26 +255,36 @@ connect_again(struct td_follower *f)
     struct problem why = {.text = ""};
     unsigned ms = 0;
 
-    if (!f->is_news) { /* old answers repeat for ever */
+    if (!f->connection.is_news) { /* old answers repeat for ever */
         problem_clear(&why);
         problem(&why, STATUS_UNREACHABLE, "the server has nothing new");
         if (!follower_is_patient(f, &why, &ms))
             return false;
     }
-    if (!f->is_news && f->pusher.close)
-        return push_wait(f);
-    if (!f->is_news && clock_steady_ms() - f->connected_ms < POLL_SOON_MS)
-        return follower_rest(f, pause_take(&f->pause_ms, FOLLOWER_PAUSE_LAST));
-    f->pause_ms = PAUSE_FIRST;
+    if (!f->connection.is_news && f->pusher.close)
+        return follower_wait(f);
+    if (!f->connection.is_news &&
+        clock_steady_ms() - f->connection.connected_ms < POLL_SOON_MS)
+        return follower_rest(
+            f, pause_take(&f->attempts.pause_ms, FOLLOWER_PAUSE_LAST));
+    f->attempts.pause_ms = PAUSE_FIRST;
     return follower_go(f);
 }
 
-bool
-connect_ended(struct td_follower *f, const struct live_end *end)
+/* Handles the end of the connection, if it has ended. */
+static bool
+handle_end(struct td_follower *f)
 {
-    bool was_fresh = f->is_fresh;
+    const struct live_end copy = f->connection.end;
+    const struct live_end *end = &copy;
+    bool was_fresh = f->search.is_fresh;
 
-    f->is_fresh = false;
+    if (!f->connection.has_end) {
+        follower_hold(f);
+        return true;
+    }
+    f->connection.has_end = false;
+    f->search.is_fresh = false;
     switch (end->how) {
     case LIVE_AGAIN:
         return connect_again(f);
@@ -291,3 +304,5 @@ connect_ended(struct td_follower *f, const struct live_end *end)
     }
     return end_lost(f, &end->why);
 }
+
+const struct phase phase_live = {.begin = begin_live, .go_on = handle_end};

@@ -1,13 +1,13 @@
 /*
- * holes.c - fetches the entries that are missing before a message.
+ * phase_gap.c - fetches the entries that are missing before a message.
  *
- *     change memory, page by page --+--> no hole is left: the message
+ *     change memory, page by page --+--> no gap is left: the message
  *          | 404, 5xx, unreadable   |
  *          v                        |
  *     Change Lists -----------------+
  *          | gone
  *          v
- *     a baseline, if wanted (rebase.c)
+ *     a baseline, if wanted (phase_baseline.c)
  *
  * The message waits in `kept`, and the connection is held back; if it ends
  * meanwhile, the follower handles that afterwards. If neither source of entries
@@ -20,45 +20,35 @@
 #include "client/follow/follower.h"
 #include "proto/vocab.h"
 
-/* The hole is filled: delivers the message, then handles a waiting end. */
+static bool continue_gap(struct td_follower *f);
+
+/* The gap is filled: delivers the message, then handles the end of the
+ * connection, if it has ended. */
 static bool
 end_filled(struct td_follower *f)
 {
-    struct live_end end = f->end;
-    struct buf kept = f->kept;
-    bool has_end = f->has_end;
+    struct buf kept = f->gap.kept; /* a copy: `f` may be freed */
     bool goes_on;
 
-    buf_init(&f->kept, LIVE_MESSAGE_MAX);
-    f->has_end = false;
+    buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
     follower_enter(f, FOLLOWER_LIVE);
     goes_on = deliver_bytes(f, kept.data, kept.size);
-    if (!goes_on) {
-        buf_fini(&kept); /* a local copy: `f` may be freed */
-        return false;
-    }
-    if (f->state == FOLLOWER_FILLING) { /* the message is kept again */
-        f->has_end = has_end;
-        f->end = end;
-        buf_fini(&kept);
-        return true;
-    }
     buf_fini(&kept);
-    if (has_end)
-        return connect_ended(f, &end);
-    follower_hold(f);
-    return true;
+    /* In FOLLOWER_FILLING again, the message is kept again. */
+    if (goes_on && f->state == FOLLOWER_LIVE)
+        return f->phases[f->state]->go_on(f);
+    return goes_on;
 }
 
-/* Neither the change memory nor the lists fill the hole. */
+/* Neither the change memory nor the lists fill the gap. */
 static bool
 end_stuck(struct td_follower *f, const struct problem *why)
 {
-    if (why->rc == STATUS_UNREACHABLE || f->hole.rc == STATUS_UNREACHABLE)
-        return follower_trouble(f,
-                                why->rc == STATUS_UNREACHABLE ? why : &f->hole);
+    if (why->rc == STATUS_UNREACHABLE || f->gap.why.rc == STATUS_UNREACHABLE)
+        return follower_trouble(f, why->rc == STATUS_UNREACHABLE ? why
+                                                                 : &f->gap.why);
     if (why->rc == STATUS_GONE)
-        return rebase_gone(f, why);
+        return follower_gone(f, why);
     return follower_end(f, why);
 }
 
@@ -66,7 +56,7 @@ end_stuck(struct td_follower *f, const struct problem *why)
 static bool
 page_failed(struct td_follower *f, const struct problem *why)
 {
-    f->hole = *why;
+    f->gap.why = *why;
     if (why->rc == STATUS_GONE || why->rc == STATUS_MEMORY ||
         !f->offered.change_list)
         return end_stuck(f, why);
@@ -80,8 +70,9 @@ take_page(struct td_follower *f)
     enum status rc;
     bool is_stuck;
 
-    f->has_page = false;
-    rc = broker_message_read(&f->message, buf_slice(&f->body), &why);
+    f->gap.has_page = false;
+    rc = broker_message_read(&f->delivery.message, buf_slice(&f->gap.body),
+                             &why);
     if (rc == STATUS_MEMORY)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc) {
@@ -94,11 +85,11 @@ take_page(struct td_follower *f)
     if (is_stuck) {
         problem(&why, STATUS_MALFORMED,
                 "a gap after %llu that cannot be filled",
-                (unsigned long long)f->order.at.seq);
+                (unsigned long long)f->place.order.at.seq);
         return page_failed(f, &why);
     }
-    buf_fini(&f->body);
-    return holes_go_on(f);
+    buf_fini(&f->gap.body);
+    return continue_gap(f);
 }
 
 static void
@@ -108,39 +99,39 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
     struct problem told = *why;
 
     f->page = NULL;
-    f->held.page = false;
+    f->is_held = false;
     if (!told.rc && answer->status != 200)
         fetch_refused(&told, answer);
     if (told.rc) {
         page_failed(f, &told);
         return;
     }
-    f->body = answer->body;
+    f->gap.body = answer->body;
     buf_init(&answer->body, 0);
-    f->has_page = true;
-    holes_go_on(f);
+    f->gap.has_page = true;
+    continue_gap(f);
 }
 
 /* Asks for the page after the follower's place. */
 static bool
 ask_page(struct td_follower *f)
 {
-    const char *headers[] = {f->wish.form == TD_XML
+    const char *headers[] = {f->options.form == TD_XML
                                  ? "Accept: application/xml"
                                  : "Accept: application/json",
                              NULL};
     struct fetch_request request = {.headers = headers,
                                     .max_bytes = DOCUMENT_BYTES_MAX,
-                                    .silence_s = f->wish.silence_s,
+                                    .silence_s = f->options.silence_s,
                                     .takes_gzip = true};
     char position[POSITION_MAX];
     struct buf url;
 
-    position_write(position, f->order.at.epoch, f->order.at.seq);
+    position_write(position, f->place.order.at.epoch, f->place.order.at.seq);
     buf_init(&url, SIZE_MAX / 2);
     buf_add_format(&url, "%s%cafter=%s%s", f->offered.memory,
                    strchr(f->offered.memory, '?') ? '&' : '?', position,
-                   f->wish.filters);
+                   f->options.filters);
     BUF_ADD(&url, "\0");
     request.url = url.data;
     if (!url.failed)
@@ -154,55 +145,54 @@ ask_page(struct td_follower *f)
 static bool
 take_lists_end(struct td_follower *f)
 {
-    struct problem told = f->lists_end;
+    struct problem told = f->lists.end;
 
-    if (f->has_batch)
-        return deliver_batch(f) && holes_go_on(f);
-    f->has_lists_end = false;
+    if (f->delivery.has_batch)
+        return deliver_batch(f) && continue_gap(f);
+    f->lists.has_end = false;
     if (poll_is_behind(f)) /* the kept message proves that entries exist */
         told.rc = STATUS_UNREACHABLE;
     if (told.rc)
         return end_stuck(f, &told);
-    if (f->order.at.seq >= f->upto)
-        return holes_go_on(f);
+    if (f->place.order.at.seq >= f->gap.upto)
+        return continue_gap(f);
     /* Lists are never behind messages (design section 5, rule 2), but a proxy
      * may have kept an older list. */
     problem(&told, STATUS_UNREACHABLE,
             "a gap after %llu that the Change Lists do not fill yet",
-            (unsigned long long)f->order.at.seq);
+            (unsigned long long)f->place.order.at.seq);
     return end_stuck(f, &told);
 }
 
-bool
-holes_go_on(struct td_follower *f)
+static bool
+continue_gap(struct td_follower *f)
 {
     if (f->is_paused) {
         f->is_due = true;
         return true;
     }
-    if (f->has_page)
+    if (f->gap.has_page)
         return take_page(f);
-    if (f->has_lists_end)
+    if (f->lists.has_end)
         return take_lists_end(f);
-    if (f->order.at.seq >= f->upto)
+    if (f->place.order.at.seq >= f->gap.upto)
         return end_filled(f);
     return ask_page(f);
 }
 
-bool
-holes_begin(struct td_follower *f, uint64_t upto)
+static bool
+begin_gap(struct td_follower *f)
 {
-    struct problem none = {.rc = STATUS_OK};
-
     follower_enter(f, FOLLOWER_FILLING);
     follower_hold(f); /* the live connection */
-    f->upto = upto;
-    f->hole = none;
+    problem_clear(&f->gap.why);
     if (f->offered.memory)
         return ask_page(f);
     if (f->offered.change_list)
         return poll_lists(f);
     return follower_fail(f, STATUS_MALFORMED,
                          "a gap after %llu that cannot be filled",
-                         (unsigned long long)f->order.at.seq);
+                         (unsigned long long)f->place.order.at.seq);
 }
+
+const struct phase phase_gap = {.begin = begin_gap, .go_on = continue_gap};

@@ -1,6 +1,6 @@
 /*
- * poll.c - follows sources without push: reads their Change Lists again and
- * again.
+ * phase_poll.c - follows sources without push: reads their Change Lists again
+ * and again.
  *
  *     changes after the place --> heartbeat --> poll_ms --> ...
  *
@@ -37,7 +37,8 @@ on_wait(const struct problem *why, unsigned *ms, void *user)
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
-    if (!follower_is_patient(f, &told, ms) || !follower_tell(f, told.text, *ms))
+    if (!follower_is_patient(f, &told, ms) ||
+        !follower_report(f, told.text, *ms))
         return false;
     follower_hold(f); /* the callback may have paused it */
     return true;
@@ -50,28 +51,25 @@ on_end(const struct problem *why, const struct source_position *upto,
     struct td_follower *f = user;
 
     f->history = NULL;
-    f->held.history = false;
-    f->has_lists_end = true;
-    f->lists_end = *why;
-    f->lists_upto = *upto;
-    if (f->state == FOLLOWER_FILLING)
-        holes_go_on(f);
-    else
-        poll_go_on(f);
+    f->is_held = false;
+    f->lists.has_end = true;
+    f->lists.end = *why;
+    f->lists.upto = *upto;
+    f->phases[f->state]->go_on(f);
 }
 
 bool
 poll_lists(struct td_follower *f)
 {
     struct history_plan plan = {.offered = &f->offered,
-                                .scratch = f->wish.scratch,
-                                .etag = &f->etag,
-                                .is_closed = &f->is_list_closed,
-                                .silence_s = f->wish.silence_s};
+                                .scratch = f->options.scratch,
+                                .etag = &f->lists.etag,
+                                .is_closed = &f->lists.is_closed,
+                                .silence_s = f->options.silence_s};
 
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
-        f->etag[0] = '\0';
-    else /* not for a hole: a new connection may help instead */
+        f->lists.etag[0] = '\0';
+    else /* not for a gap: a new connection may help instead */
         plan.on_wait = on_wait;
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
@@ -82,7 +80,7 @@ poll_lists(struct td_follower *f)
 }
 
 static bool
-tell_heartbeat(struct td_follower *f)
+send_heartbeat(struct td_follower *f)
 {
     char position[TD_POSITION_SIZE];
     struct td_message m = {.kind = TD_CHANGES, .position = position};
@@ -98,46 +96,46 @@ tell_heartbeat(struct td_follower *f)
 bool
 poll_is_behind(const struct td_follower *f)
 {
-    return f->lists_end.rc == STATUS_GONE && f->order.is_placed &&
-           !f->lists_upto.is_time && f->lists_upto.at.seq < f->order.at.seq;
+    return f->lists.end.rc == STATUS_GONE && f->place.order.is_placed &&
+           !f->lists.upto.is_time &&
+           f->lists.upto.at.seq < f->place.order.at.seq;
 }
 
 /* The lists end before the follower's place: the log has lost its end, or a
  * proxy has kept older lists. Only another look shows which. With
  * until_caught_up the looks fit into the patience. */
 static bool
-poll_behind(struct td_follower *f, struct problem *why)
+handle_old_lists(struct td_follower *f, struct problem *why)
 {
     unsigned ms =
-        f->wish.poll_ms < BEHIND_PAUSE ? f->wish.poll_ms : BEHIND_PAUSE;
+        f->options.poll_ms < BEHIND_PAUSE ? f->options.poll_ms : BEHIND_PAUSE;
 
-    if (++f->n_behind == BEHIND_MOST) {
-        f->n_behind = 0;
-        return rebase_gone(f, why);
+    if (++f->lists.n_behind == BEHIND_MOST) {
+        f->lists.n_behind = 0;
+        return follower_gone(f, why);
     }
-    if (f->wish.until_caught_up && ms > f->wish.patience_ms / (BEHIND_MOST + 1))
-        ms = f->wish.patience_ms / (BEHIND_MOST + 1);
+    if (f->options.until_caught_up &&
+        ms > f->options.patience_ms / (BEHIND_MOST + 1))
+        ms = f->options.patience_ms / (BEHIND_MOST + 1);
     why->rc = STATUS_UNREACHABLE;
     if (!follower_is_patient(f, why, &ms))
         return false;
-    follower_rest(f, ms); /* first: on_trouble may close it */
-    follower_tell(f, why->text, ms);
-    return false;
+    return follower_rest_because(f, why->text, ms);
 }
 
 static bool
-poll_failed(struct td_follower *f, bool was_fresh)
+handle_failure(struct td_follower *f, bool was_fresh)
 {
-    struct problem why = f->lists_end;
+    struct problem why = f->lists.end;
 
-    f->etag[0] = '\0';
-    f->n_heard = 0;
+    f->lists.etag[0] = '\0';
+    f->attempts.n_heard = 0;
     if (poll_is_behind(f))
-        return poll_behind(f, &why);
+        return handle_old_lists(f, &why);
     if (why.rc == STATUS_GONE)
-        return rebase_gone(f, &why);
+        return follower_gone(f, &why);
     if ((why.http_status == 404 || why.http_status == 410) && !was_fresh) {
-        f->is_sought = false; /* the lists may have moved */
+        f->search.is_sought = false; /* the lists may have moved */
         return follower_go(f);
     }
     return follower_end(f, &why);
@@ -146,23 +144,23 @@ poll_failed(struct td_follower *f, bool was_fresh)
 bool
 poll_over(struct td_follower *f)
 {
-    f->n_behind = 0;
-    f->n_heard = 1;
-    f->was_heard = true;
-    transport_choice_fit(&f->ways, TD_POLL);
-    if (!tell_heartbeat(f))
+    f->lists.n_behind = 0;
+    f->attempts.n_heard = 1;
+    f->connection.was_heard = true;
+    transport_choice_fit(&f->connection.choice, TD_POLL);
+    if (!send_heartbeat(f))
         return false;
-    if (f->wish.until_caught_up)
+    if (f->options.until_caught_up)
         return follower_fail(f, STATUS_OK, "%s", "");
-    return push_wait(f);
+    return follower_wait(f);
 }
 
 /* Entries that came before lists failed are valid: they came in order. Any step
  * may pause the follower; the next call skips the finished ones. */
-bool
-poll_go_on(struct td_follower *f)
+static bool
+continue_polling(struct td_follower *f)
 {
-    bool was_fresh = f->is_fresh;
+    bool was_fresh = f->search.is_fresh;
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
@@ -170,12 +168,12 @@ poll_go_on(struct td_follower *f)
         f->is_due = true;
         return true;
     }
-    f->is_fresh = false;
-    if (f->lists_end.rc)
-        return poll_failed(f, was_fresh);
-    follower_stand(f, &f->lists_upto);
-    if (f->is_list_closed) /* the source names the next list */
-        f->is_sought = false;
+    f->search.is_fresh = false;
+    if (f->lists.end.rc)
+        return handle_failure(f, was_fresh);
+    follower_set_place(f, &f->lists.upto);
+    if (f->lists.is_closed) /* the source names the next list */
+        f->search.is_sought = false;
     return poll_over(f);
 }
 
@@ -192,7 +190,7 @@ begin_now(struct td_follower *f)
 
     if (f->offered.position &&
         !source_position_read(slice_of(f->offered.position), &place)) {
-        follower_stand(f, &place);
+        follower_set_place(f, &place);
         return;
     }
     place = (struct source_position){.is_time = true};
@@ -201,19 +199,20 @@ begin_now(struct td_follower *f)
     } else { /* our clock is better than none */
         place.time_us = clock_now_us();
     }
-    follower_stand(f, &place);
+    follower_set_place(f, &place);
 }
 
-bool
-poll_begin(struct td_follower *f)
+static bool
+begin_polling(struct td_follower *f)
 {
     struct source_position place;
 
     follower_enter(f, FOLLOWER_POLLING);
-    f->transport = TD_POLL;
-    if (survey_is_due(f))
-        return survey_begin(f);
+    f->connection.transport = TD_POLL;
     if (!follower_place(f, &place))
         begin_now(f);
     return poll_lists(f) && false;
 }
+
+const struct phase phase_poll = {.begin = begin_polling,
+                                 .go_on = continue_polling};
