@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "client/follow/change_array.h"
+#include "client/follow/change_batch.h"
 #include "client/tidings.h"
 #include "proto/input_formats.h"
 #include "proto/position.h"

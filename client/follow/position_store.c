@@ -1,0 +1,196 @@
+/*
+ * position_store.c - keeps a position: in a file of one line, or in an SQLite
+ * database, in its open transaction.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/db.h"
+#include "base/file.h"
+#include "client/lib/client.h"
+#include "client/source/source_position.h"
+
+/* Files */
+
+/* Reads up to `room` bytes. -1: see errno. */
+static ssize_t
+read_begin(const char *path, char *to, size_t room)
+{
+    FILE *file = fopen(path, "re");
+    ssize_t size;
+    int error;
+
+    if (!file)
+        return -1;
+    errno = 0;
+    size = (ssize_t)fread(to, 1, room, file);
+    error = errno;
+    if (ferror(file))
+        size = -1;
+    fclose(file);
+    errno = error;
+    return size;
+}
+
+enum td_status
+td_position_read(struct td_client *client, const char *path,
+                 char position[TD_POSITION_SIZE])
+{
+    char line[TD_POSITION_SIZE + 1];
+    struct source_position place;
+    ssize_t size = read_begin(path, line, sizeof(line) - 1);
+
+    client_begin(client);
+    position[0] = '\0';
+    if (size < 0 && errno == ENOENT)
+        return client_end(client, STATUS_OK);
+    if (size < 0)
+        return client_end(client,
+                          client_fail(client, STATUS_IO, "cannot read %s: %s",
+                                      path, strerror(errno)));
+    while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
+        size--;
+    line[size] = '\0';
+    if (size >= TD_POSITION_SIZE ||
+        source_position_read(slice_of(line), &place))
+        return client_end(client, client_fail(client, STATUS_INVALID,
+                                              "%s holds no position", path));
+    memcpy(position, line, (size_t)size + 1);
+    return client_end(client, STATUS_OK);
+}
+
+/* Opens the directory of `path`, for fsync. -1: see errno. */
+static int
+open_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name;
+    int fd;
+
+    if (!slash)
+        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    name = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (!name)
+        return -1;
+    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(name);
+    return fd;
+}
+
+enum td_status
+td_position_write(struct td_client *client, const char *path,
+                  const char *position)
+{
+    char temp[PATH_MAX];
+    char line[TD_POSITION_SIZE + 1];
+    struct source_position place;
+    enum status rc = STATUS_IO;
+    int fd = -1;
+    int directory = -1;
+    int n = snprintf(temp, sizeof(temp), "%s.new", path);
+    int size = snprintf(line, sizeof(line), "%s\n", position);
+
+    client_begin(client);
+    if ((size_t)size >= sizeof(line) ||
+        source_position_read(slice_of(position), &place))
+        return client_end(client,
+                          client_fail(client, STATUS_INVALID,
+                                      "not a position: \"%.80s\"", position));
+    errno = ENAMETOOLONG;
+    if (n < 0 || (size_t)n >= sizeof(temp))
+        goto out;
+    fd = open(temp, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    directory = fd < 0 ? -1 : open_directory(path);
+    if (directory < 0)
+        goto out;
+
+    /* Sync bytes, name and directory in this order: else a crash may leave a
+     * name without bytes, or the old position. */
+    if (file_write(fd, (struct slice){line, (size_t)size}) || fsync(fd) ||
+        rename(temp, path) || fsync(directory))
+        goto out;
+    rc = STATUS_OK;
+
+out:
+    if (rc)
+        client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
+    if (rc && fd >= 0)
+        unlink(temp);
+    if (fd >= 0)
+        close(fd);
+    if (directory >= 0)
+        close(directory);
+    return client_end(client, rc);
+}
+
+/* Databases */
+
+/* Runs one statement on the program's connection, with up to two texts. `to`
+ * gets the first column, if there is a row; NULL: not wanted. */
+static enum td_status
+run_statement(struct sqlite3 *handle, const char *sql, const char *first,
+              const char *second, char *to)
+{
+    struct db db = {.handle = handle}; /* the program's: its settings stay */
+    sqlite3_stmt *statement = NULL;
+    bool row = false;
+    enum status rc = db_prepare(&db, &statement, sql, NULL);
+
+    if (!rc && first)
+        db_bind_text(statement, 1, slice_of(first));
+    if (!rc && second)
+        db_bind_text(statement, 2, slice_of(second));
+    if (!rc)
+        rc = db_step(&db, statement, &row, NULL, NULL);
+    if (row && to)
+        db_text(statement, 0, to, TD_POSITION_SIZE);
+    sqlite3_finalize(statement);
+    return rc ? TD_IO : TD_OK;
+}
+
+enum td_status
+td_position_save(struct sqlite3 *db, const char *name, const char *position)
+{
+    struct source_position place;
+
+    if (strlen(position) >= TD_POSITION_SIZE ||
+        source_position_read(slice_of(position), &place))
+        return TD_INVALID;
+    if (run_statement(db,
+                      "CREATE TABLE IF NOT EXISTS td_position("
+                      "name TEXT PRIMARY KEY, position TEXT)",
+                      NULL, NULL, NULL))
+        return TD_IO;
+    return run_statement(db,
+                         "INSERT OR REPLACE INTO td_position VALUES(?1, ?2)",
+                         name, position, NULL);
+}
+
+/* Creates nothing: the database may be read-only. */
+enum td_status
+td_position_load(struct sqlite3 *db, const char *name,
+                 char position[TD_POSITION_SIZE])
+{
+    char table[TD_POSITION_SIZE] = "";
+    struct source_position place;
+
+    position[0] = '\0';
+    if (run_statement(db,
+                      "SELECT name FROM sqlite_master WHERE type = 'table' "
+                      "AND name = 'td_position'",
+                      NULL, NULL, table))
+        return TD_IO;
+    if (!table[0])
+        return TD_OK;
+    if (run_statement(db, "SELECT position FROM td_position WHERE name = ?1",
+                      name, NULL, position))
+        return TD_IO;
+    if (position[0] && source_position_read(slice_of(position), &place))
+        return TD_INVALID;
+    return TD_OK;
+}
