@@ -41,10 +41,7 @@ enum state { CONNECTING, ASKING, ANSWER, REFUSAL, OPEN };
 struct websocket {
     struct live *live;
     enum state state;
-    CURL *easy;
     struct curl_loop_transfer transfer;
-    struct curl_slist *headers; /* of td_header */
-    char error[CURL_ERROR_SIZE];
     char *authority; /* "host:port", as in the request */
     struct descriptor *descriptor;
     struct timer *again;
@@ -72,7 +69,7 @@ static ssize_t
 receive_bytes(struct websocket *w, void *to, size_t size)
 {
     size_t n = 0;
-    CURLcode code = curl_easy_recv(w->easy, to, size, &n);
+    CURLcode code = curl_easy_recv(w->transfer.easy, to, size, &n);
 
     if (code == CURLE_AGAIN)
         return 0;
@@ -107,7 +104,7 @@ on_write(const void *from, size_t size, void *user)
 {
     struct websocket *w = user;
     size_t n = 0;
-    CURLcode code = curl_easy_send(w->easy, from, size, &n);
+    CURLcode code = curl_easy_send(w->transfer.easy, from, size, &n);
 
     if (code == CURLE_AGAIN)
         return 0;
@@ -322,11 +319,12 @@ on_again(void *user)
 static void
 fail_to_connect(struct websocket *w, CURLcode result)
 {
-    const char *text = w->error[0] ? w->error : curl_easy_strerror(result);
     static const char prefix[] = "SSL certificate problem: ";
+    bool is_refused;
+    const char *text = curl_loop_reason(&w->transfer, result, &is_refused);
 
-    if (curl_loop_is_refused(&w->transfer, result, w->error)) {
-        live_finish(w->live, LIVE_BROKEN, "%s", w->error);
+    if (is_refused) {
+        live_finish(w->live, LIVE_BROKEN, "%s", text);
     } else if (result == CURLE_OUT_OF_MEMORY) {
         live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
     } else if (result == CURLE_PEER_FAILED_VERIFICATION) {
@@ -350,7 +348,7 @@ on_connected(CURLcode result, void *user)
         fail_to_connect(w, result);
         return;
     }
-    curl_easy_getinfo(w->easy, CURLINFO_ACTIVESOCKET, &fd);
+    curl_easy_getinfo(w->transfer.easy, CURLINFO_ACTIVESOCKET, &fd);
     if (fd != CURL_SOCKET_BAD)
         w->descriptor = descriptor_new(w->live->client->loop, fd, on_ready, w);
     if (!w->descriptor) {
@@ -412,7 +410,8 @@ write_request(struct websocket *w, const struct url *url)
                    "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: %s\r\n",
                    w->key, protocol_of(w->live));
     buf_add_format(to, "User-Agent: libtidings/" TIDINGS_VERSION "\r\n");
-    for (const struct curl_slist *line = w->headers; line; line = line->next)
+    for (const struct curl_slist *line = w->transfer.headers; line;
+         line = line->next)
         buf_add_format(to, "%s\r\n", line->data);
     BUF_ADD(to, "\r\n");
     return !to->failed;
@@ -434,8 +433,7 @@ prepare_handshake(struct websocket *w)
                asprintf(&w->authority, "%s%s%s", url.host, url.port ? ":" : "",
                         url.port ? url.port : "") >= 0) {
         upgrade_key(w->key, nonce);
-        is_good = curl_loop_prepare(live->client, w->easy, &w->transfer,
-                                    live->url, false, &w->headers, w->error) &&
+        is_good = curl_loop_prepare(live->client, &w->transfer, NULL) &&
                   write_request(w, &url);
     }
     url_fini(&url);
@@ -446,27 +444,29 @@ static bool
 start_websocket(struct live *live)
 {
     struct websocket *w = calloc(1, sizeof(*w));
+    CURL *easy;
 
     if (!w)
         return false;
     live->own = w;
     w->live = live;
+    w->transfer.url = live->url;
     w->transfer.on_done = on_connected;
     w->transfer.user = w;
     w->transfer.is_kept = true;
     buf_init(&w->request, REQUEST_MAX);
     buf_init(&w->answer, REFUSAL_MAX);
-    w->easy = curl_easy_init();
     w->again = timer_new(live->client->loop, on_again, w);
-    if (!w->easy || !w->again || !prepare_handshake(w))
+    if (!w->again || !prepare_handshake(w))
         return false;
     if (live->is_ending)
         return true;
-    curl_easy_setopt(w->easy, CURLOPT_CONNECT_ONLY, 1L);
-    curl_easy_setopt(w->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
-    curl_easy_setopt(w->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)live->answer_ms);
+    easy = w->transfer.easy;
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)live->answer_ms);
     live_await(live, live->answer_ms); /* libcurl reports a timeout before */
-    return curl_loop_add(live->client->web, w->easy, &w->transfer);
+    return curl_loop_add(live->client->web, &w->transfer);
 }
 
 static void
@@ -479,11 +479,7 @@ stop_websocket(struct live *live)
     frames_free(w->frames);
     descriptor_free(w->descriptor);
     timer_free(w->again);
-    if (w->easy) {
-        curl_loop_remove(live->client->web, w->easy, &w->transfer);
-        curl_easy_cleanup(w->easy);
-    }
-    curl_slist_free_all(w->headers);
+    curl_loop_fini(live->client->web, &w->transfer);
     buf_fini(&w->request);
     buf_fini(&w->answer);
     free(w->authority);

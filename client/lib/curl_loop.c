@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "client/lib/headers.h"
-#include "client/lib/proxy.h"
+#include "proto/network_address.h"
 
 /* Connections that are kept open for the next request. */
 #define CONNECTIONS_KEPT 64L
@@ -58,15 +59,15 @@ on_finish(void *user)
     int left;
 
     while ((message = curl_multi_info_read(web->multi, &left))) {
-        CURL *easy = message->easy_handle;
         CURLcode result = message->data.result;
         struct curl_loop_transfer *transfer = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;
-        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE,
+                          (char **)&transfer);
         if (!transfer->is_kept || result)
-            curl_loop_remove(web, easy, transfer);
+            curl_loop_remove(web, transfer);
         transfer->on_done(result, transfer->user);
     }
 }
@@ -171,22 +172,27 @@ curl_loop_free(struct curl_loop *web)
 }
 
 bool
-curl_loop_add(struct curl_loop *web, CURL *easy,
-              struct curl_loop_transfer *transfer)
+curl_loop_add(struct curl_loop *web, struct curl_loop_transfer *transfer)
 {
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
-    transfer->is_under_way = !curl_multi_add_handle(web->multi, easy);
+    transfer->is_under_way = !curl_multi_add_handle(web->multi, transfer->easy);
     return transfer->is_under_way;
 }
 
 void
-curl_loop_remove(struct curl_loop *web, CURL *easy,
-                 struct curl_loop_transfer *transfer)
+curl_loop_remove(struct curl_loop *web, struct curl_loop_transfer *transfer)
 {
     if (!transfer->is_under_way)
         return;
     transfer->is_under_way = false;
-    curl_multi_remove_handle(web->multi, easy);
+    curl_multi_remove_handle(web->multi, transfer->easy);
+}
+
+void
+curl_loop_fini(struct curl_loop *web, struct curl_loop_transfer *transfer)
+{
+    curl_loop_remove(web, transfer);
+    curl_easy_cleanup(transfer->easy);
+    curl_slist_free_all(transfer->headers);
 }
 
 bool
@@ -203,6 +209,85 @@ static bool
 add_header(const char *line, void *user)
 {
     return curl_loop_header(user, line);
+}
+
+/* Proxies */
+
+static const char *
+read_env(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
+static const char *
+first_env(const char *const *names)
+{
+    const char *value = NULL;
+
+    while (!value && *names)
+        value = read_env(*names++);
+    return value;
+}
+
+/* True if `host` is `name` or ends with a dot and it: "www.example.org". */
+static bool
+is_below(struct slice host, struct slice name)
+{
+    while (name.size > 0 && name.data[0] == '.')
+        name = (struct slice){name.data + 1, name.size - 1};
+    while (name.size > 0 && name.data[name.size - 1] == '.')
+        name.size--;
+    return name.size > 0 && host.size >= name.size &&
+           !strncasecmp(host.data + host.size - name.size, name.data,
+                        name.size) &&
+           (host.size == name.size ||
+            host.data[host.size - name.size - 1] == '.');
+}
+
+/* True if the address `host` is in the network, or is that address. */
+static bool
+is_in(const char *host, struct slice network)
+{
+    struct sockaddr_storage address;
+    struct networks one;
+
+    return address_read(host, &address) &&
+           !networks_read(network, &one, NULL) &&
+           networks_contain(&one, (const struct sockaddr *)&address);
+}
+
+static bool
+is_excepted(const char *list, const char *host)
+{
+    static const char between[] = ", \t";
+
+    if (!strcmp(list, "*"))
+        return true;
+    while (*(list += strspn(list, between))) {
+        struct slice name = {list, strcspn(list, between)};
+
+        if (is_below(slice_of(host), name) || is_in(host, name))
+            return true;
+        list += name.size;
+    }
+    return false;
+}
+
+bool
+curl_loop_is_proxied(const char *scheme, const char *host)
+{
+    static const char *const of_http[] = {"http_proxy", "all_proxy",
+                                          "ALL_PROXY", NULL};
+    static const char *const of_https[] = {"https_proxy", "HTTPS_PROXY",
+                                           "all_proxy", "ALL_PROXY", NULL};
+    static const char *const of_none[] = {"no_proxy", "NO_PROXY", NULL};
+    bool is_https = !strcasecmp(scheme, "https");
+    const char *excepted = first_env(of_none);
+
+    return first_env(is_https ? of_https : of_http) &&
+           !(excepted && is_excepted(excepted, host));
 }
 
 /* Addresses */
@@ -265,31 +350,32 @@ on_connected(void *user, char *address, char *local, int port, int local_port)
                : CURL_PREREQFUNC_ABORT;
 }
 
-bool
-curl_loop_is_refused(const struct curl_loop_transfer *transfer, CURLcode result,
-                     char *error)
+const char *
+curl_loop_reason(struct curl_loop_transfer *transfer, CURLcode result,
+                 bool *is_refused)
 {
-    if (!transfer->check.refused[0] || (result != CURLE_COULDNT_CONNECT &&
-                                        result != CURLE_ABORTED_BY_CALLBACK))
-        return false;
-    snprintf(error, CURL_ERROR_SIZE,
-             "it leads to %s, which no source elsewhere may name without "
-             "--allow-private",
-             address_policy_refused(&transfer->check).text);
-    return true;
+    *is_refused =
+        transfer->check.refused[0] && (result == CURLE_COULDNT_CONNECT ||
+                                       result == CURLE_ABORTED_BY_CALLBACK);
+    if (*is_refused)
+        snprintf(transfer->error, CURL_ERROR_SIZE,
+                 "it leads to %s, which no source elsewhere may name without "
+                 "--allow-private",
+                 address_policy_refused(&transfer->check).text);
+    return transfer->error[0] ? transfer->error : curl_easy_strerror(result);
 }
 
 static void
-set_addresses(struct td_client *client, CURL *easy,
-              struct curl_loop_transfer *transfer, const char *url, bool is_own)
+set_addresses(struct td_client *client, struct curl_loop_transfer *transfer)
 {
     char scheme[CURL_LOOP_SCHEME_SIZE] = "", host[CURL_LOOP_HOST_SIZE] = "";
-    bool is_url =
-        curl_loop_read_url(url, scheme, host); /* else libcurl refuses it */
-    bool is_proxied = is_url && proxy_is_used(scheme, host);
+    bool is_url = curl_loop_read_url(transfer->url, scheme,
+                                     host); /* else libcurl refuses it */
+    bool is_proxied = is_url && curl_loop_is_proxied(scheme, host);
+    CURL *easy = transfer->easy;
 
-    address_policy_begin(client->reach, &transfer->check, host, is_own,
-                         is_proxied);
+    address_policy_begin(client->reach, &transfer->check, host,
+                         transfer->is_own, is_proxied);
     curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
@@ -310,13 +396,22 @@ ca_file(void)
 }
 
 bool
-curl_loop_prepare(struct td_client *client, CURL *easy,
-                  struct curl_loop_transfer *transfer, const char *url,
-                  bool is_own, struct curl_slist **headers, char *error)
+curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
+                  const struct curl_slist *lines)
 {
-    error[0] = '\0';
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
+    CURL *easy = transfer->easy;
+
+    if (!easy)
+        easy = transfer->easy = curl_easy_init();
+    if (!easy)
+        return false;
+    curl_easy_reset(easy);
+    curl_slist_free_all(transfer->headers);
+    transfer->headers = NULL;
+    transfer->error[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
+    curl_easy_setopt(easy, CURLOPT_URL, transfer->url);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -324,7 +419,11 @@ curl_loop_prepare(struct td_client *client, CURL *easy,
     if (ca_file())
         curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    set_addresses(client, easy, transfer, url, is_own);
+    set_addresses(client, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
-    return headers_each(client->headers, url, add_header, headers);
+    for (; lines; lines = lines->next)
+        if (!curl_loop_header(&transfer->headers, lines->data))
+            return false;
+    return headers_each(client->headers, transfer->url, add_header,
+                        &transfer->headers);
 }

@@ -28,23 +28,45 @@ typedef void curl_loop_done_fn(CURLcode result, void *user);
 
 /* Must live while the transfer is under way. */
 struct curl_loop_transfer {
+    const char *url;
+    bool is_own; /* the program has named the URL, no document */
     curl_loop_done_fn *on_done;
     void *user;
     bool is_kept; /* CURLOPT_CONNECT_ONLY: a good end is a connection that
                      stands, and the transfer stays under way for it */
+
+    /* Made by curl_loop_prepare */
+    CURL *easy;
+    struct curl_slist *headers; /* of the request, and td_header */
+    char error[CURL_ERROR_SIZE];
     bool is_under_way;
     struct address_policy_check check;
 };
 
-/* Begins a transfer; uses `easy`'s CURLOPT_PRIVATE. False: no memory. Do not
- * call it, or curl_loop_remove, from a callback of libcurl: such a callback
- * stores its data, and starts a timer. */
-bool curl_loop_add(struct curl_loop *web, CURL *easy,
-                   struct curl_loop_transfer *transfer);
+/* Sets the options that all transfers have: URL, protocols, TLS, trust,
+ * proxies, name, no signals, which addresses (address_policy.h). Copies `lines`
+ * to `headers`, and adds the client's lines for that server. May be repeated
+ * for another URL. False: no memory. */
+bool curl_loop_prepare(struct td_client *client,
+                       struct curl_loop_transfer *transfer,
+                       const struct curl_slist *lines);
+
+/* Begins a transfer. False: no memory. Do not call it, or curl_loop_remove,
+ * from a callback of libcurl: such a callback stores its data, and starts a
+ * timer. */
+bool curl_loop_add(struct curl_loop *web, struct curl_loop_transfer *transfer);
 
 /* Ends a transfer, or closes a kept one, without a callback. */
-void curl_loop_remove(struct curl_loop *web, CURL *easy,
+void curl_loop_remove(struct curl_loop *web,
                       struct curl_loop_transfer *transfer);
+
+/* The same, and frees what curl_loop_prepare made. */
+void curl_loop_fini(struct curl_loop *web, struct curl_loop_transfer *transfer);
+
+/* Returns why a transfer ended with `result`; *is_refused: because it was
+ * refused its address. Lent by the transfer. */
+const char *curl_loop_reason(struct curl_loop_transfer *transfer,
+                             CURLcode result, bool *is_refused);
 
 #define CURL_LOOP_SCHEME_SIZE 8
 #define CURL_LOOP_HOST_SIZE   512 /* names have 253 bytes */
@@ -54,19 +76,14 @@ void curl_loop_remove(struct curl_loop *web, CURL *easy,
 bool curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
                         char host[CURL_LOOP_HOST_SIZE]);
 
-/* The options that all transfers have: URL, protocols, TLS, trust, proxies,
- * name, no signals, which addresses (address_policy.h), `error`
- * (CURL_ERROR_SIZE, lives as long as the transfer). Adds the client's lines for
- * that server to `*headers`. `is_own`: the program has named the URL, no
- * document. False: no memory. */
-bool curl_loop_prepare(struct td_client *client, CURL *easy,
-                       struct curl_loop_transfer *transfer, const char *url,
-                       bool is_own, struct curl_slist **headers, char *error);
-
-/* True if a transfer that ended with `result` was refused its address; then
- * `error` (CURL_ERROR_SIZE) has the reason. */
-bool curl_loop_is_refused(const struct curl_loop_transfer *transfer,
-                          CURLcode result, char *error);
+/* True if the environment names a proxy for a URL with that scheme and host (an
+ * IPv6 address without its brackets). As libcurl reads it: http_proxy (in lower
+ * case alone: a web server gives its CGI programs HTTP_PROXY from a header),
+ * https_proxy, HTTPS_PROXY, all_proxy and ALL_PROXY name proxies; no_proxy or
+ * NO_PROXY the hosts without a proxy. The decision is passed to libcurl, so
+ * that the client knows if a connection has the address of the proxy
+ * (address_policy.h). */
+bool curl_loop_is_proxied(const char *scheme, const char *host);
 
 /* Appends a line; false: no memory. */
 bool curl_loop_header(struct curl_slist **headers, const char *line);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "client/lib/curl_loop.h"
+#include "client/lib/json_fields.h"
 
 /* Seconds until a connection must stand, and of silence in the middle of an
  * exchange: a large post is read and made durable before it is answered. */
@@ -63,20 +64,16 @@ struct fetch {
     fetch_end_fn *on_end;
     void *user;
 
-    CURL *easy;
-    struct curl_loop_transfer transfer;
+    struct curl_loop_transfer transfer; /* of this hop */
     struct timer *hand_over;
-    char error[CURL_ERROR_SIZE];
 
     /* The request, copied */
     char *url; /* of this hop */
     char *method;
     struct curl_slist *given; /* headers of the request */
-    struct curl_slist *lines; /* those of this hop */
     struct slice body;
     bool has_body;
     bool takes_gzip;
-    bool is_own;        /* this hop */
     unsigned redirects; /* left */
     unsigned silence_s;
     size_t max_bytes;
@@ -176,14 +173,15 @@ fill_answer(struct fetch *f)
     curl_off_t number = 0;
     long status = 0;
 
-    curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(f->transfer.easy, CURLINFO_RESPONSE_CODE, &status);
     a->status = (unsigned)status;
-    curl_easy_getinfo(f->easy, CURLINFO_RETRY_AFTER, &number);
+    curl_easy_getinfo(f->transfer.easy, CURLINFO_RETRY_AFTER, &number);
     a->retry_after_s = number < 0                  ? 0
                        : number < RETRY_AFTER_MOST ? (unsigned)number
                                                    : RETRY_AFTER_MOST;
     number = -1;
-    curl_easy_getinfo(f->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &number);
+    curl_easy_getinfo(f->transfer.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
+                      &number);
     a->length = number < 0 ? UINT64_MAX : (uint64_t)number;
     a->url = f->url;
     a->type = answer_value(f, V_TYPE);
@@ -216,23 +214,16 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
 
 /* The request */
 
-/* "Expect:" keeps libcurl from waiting a second for a 100 Continue. */
 static bool
 set_options(struct fetch *f)
 {
-    CURL *easy = f->easy;
+    CURL *easy;
 
-    curl_easy_reset(easy);
-    curl_slist_free_all(f->lines);
-    f->lines = NULL;
-    for (const struct curl_slist *line = f->given; line; line = line->next)
-        if (!curl_loop_header(&f->lines, line->data))
-            return false;
-    if (!curl_loop_header(&f->lines, "Expect:") ||
-        !curl_loop_prepare(f->client, easy, &f->transfer, f->url, f->is_own,
-                           &f->lines, f->error))
+    f->transfer.url = f->url;
+    if (!curl_loop_prepare(f->client, &f->transfer, f->given))
         return false;
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->lines);
+    easy = f->transfer.easy;
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->transfer.headers);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
@@ -316,14 +307,13 @@ follow_redirect(struct fetch *f, struct problem *why)
     if (!take_location(f, why))
         return false;
     f->redirects--;
-    f->is_own = false;
+    f->transfer.is_own = false;
     f->is_done = f->is_left = false;
     f->is_web_paused = false;
     f->n_bytes = 0;
     buf_clear(&f->pending);
     clear_values(f);
-    if (!set_options(f) ||
-        !curl_loop_add(f->client->web, f->easy, &f->transfer)) {
+    if (!set_options(f) || !curl_loop_add(f->client->web, &f->transfer)) {
         problem_memory(why);
         return false;
     }
@@ -332,18 +322,16 @@ follow_redirect(struct fetch *f, struct problem *why)
 
 /* Handing over */
 
-static void
-free_fetch(struct fetch *f)
+void
+fetch_free(struct fetch *f)
 {
+    if (!f)
+        return;
     if (f->is_freed)
         *f->is_freed = true;
-    if (f->easy) {
-        curl_loop_remove(f->client->web, f->easy, &f->transfer);
-        curl_easy_cleanup(f->easy);
-    }
+    curl_loop_fini(f->client->web, &f->transfer);
     timer_free(f->hand_over);
     curl_slist_free_all(f->given);
-    curl_slist_free_all(f->lines);
     buf_fini(&f->answer.body);
     buf_fini(&f->pending);
     for (size_t i = 0; i < N_VALUES; i++)
@@ -397,13 +385,16 @@ meaning_of(CURLcode result)
 /* libcurl's reason without the milliseconds that it took: the same trouble then
  * reads the same each time. */
 static enum status
-fail_curl(const struct fetch *f, struct problem *why)
+fail_curl(struct fetch *f, struct problem *why)
 {
-    const char *text = f->error[0] ? f->error : curl_easy_strerror(f->result);
+    bool is_refused;
+    const char *text = curl_loop_reason(&f->transfer, f->result, &is_refused);
     const char *after = strstr(text, " after ");
     const char *rest = after ? after + 7 + strspn(after + 7, "0123456789") : "";
     bool has_time = !strncmp(rest, " ms:", 4);
 
+    if (is_refused)
+        return problem(why, STATUS_MALFORMED, "%s", text);
     return problem(why, meaning_of(f->result), "%.*s%s",
                    has_time ? (int)(after - text) : -1, text,
                    has_time ? rest + 3 : "");
@@ -411,10 +402,8 @@ fail_curl(const struct fetch *f, struct problem *why)
 
 /* Sets `why` to the result; STATUS_OK: there is an answer. */
 static void
-judge_answer(const struct fetch *f, struct problem *why)
+judge_answer(struct fetch *f, struct problem *why)
 {
-    char refused[CURL_ERROR_SIZE];
-
     problem_clear(why);
     why->http_status = f->answer.status;
     why->retry_after_s = f->answer.retry_after_s;
@@ -426,8 +415,6 @@ judge_answer(const struct fetch *f, struct problem *why)
     else if (f->pending.failed || f->answer.body.failed ||
              f->result == CURLE_OUT_OF_MEMORY)
         problem_memory(why);
-    else if (curl_loop_is_refused(&f->transfer, f->result, refused))
-        problem(why, STATUS_MALFORMED, "%s", refused);
     else if (f->result)
         fail_curl(f, why);
     else if (!f->has_head)
@@ -442,7 +429,7 @@ end_fetch(struct fetch *f, const struct problem *why)
         f->answer.status = 0;
     timer_stop(f->hand_over);
     f->on_end(&f->answer, why, f->user);
-    free_fetch(f);
+    fetch_free(f);
 }
 
 static void
@@ -451,7 +438,7 @@ finish_fetch(struct fetch *f)
     struct problem why = {.text = ""};
     long sent = 0;
 
-    curl_easy_getinfo(f->easy, CURLINFO_REQUEST_SIZE, &sent);
+    curl_easy_getinfo(f->transfer.easy, CURLINFO_REQUEST_SIZE, &sent);
     f->answer.is_sent |= sent > 0;
     fill_answer(f);
     judge_answer(f, &why);
@@ -465,11 +452,11 @@ finish_fetch(struct fetch *f)
 static void
 let_come(struct fetch *f)
 {
-    CURLcode code = curl_easy_pause(f->easy, CURLPAUSE_CONT);
+    CURLcode code = curl_easy_pause(f->transfer.easy, CURLPAUSE_CONT);
 
     if (!code)
         return;
-    curl_loop_remove(f->client->web, f->easy, &f->transfer);
+    curl_loop_remove(f->client->web, &f->transfer);
     f->result = code;
     f->is_done = true;
     timer_start(f->hand_over, 0);
@@ -484,7 +471,7 @@ on_hand_over(void *user)
     if (f->is_paused || !hand_over(f) || f->is_paused)
         return;
     if (f->is_refused || f->is_left) {
-        curl_loop_remove(f->client->web, f->easy, &f->transfer);
+        curl_loop_remove(f->client->web, &f->transfer);
         finish_fetch(f);
     } else if (f->is_done) {
         finish_fetch(f);
@@ -513,14 +500,16 @@ copy_request(struct fetch *f, const struct fetch_request *request)
     if (f->has_body)
         f->body = *request->body;
     f->takes_gzip = request->takes_gzip;
-    f->is_own = request->is_own;
+    f->transfer.is_own = request->is_own;
     f->redirects = request->redirects;
     f->silence_s = request->silence_s;
     f->max_bytes = request->max_bytes ? request->max_bytes : SIZE_MAX;
     for (const char *const *line = request->headers; line && *line; line++)
         if (!curl_loop_header(&f->given, *line))
             return false;
-    return f->url && (f->method || !request->method);
+    /* Else libcurl waits a second for a 100 Continue. */
+    return curl_loop_header(&f->given, "Expect:") && f->url &&
+           (f->method || !request->method);
 }
 
 struct fetch *
@@ -541,21 +530,13 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     buf_init(&f->pending, 2 * PENDING_MOST);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
-    f->easy = curl_easy_init();
     f->hand_over = timer_new(client->loop, on_hand_over, f);
-    if (!f->easy || !f->hand_over || !copy_request(f, request) ||
-        !set_options(f) || !curl_loop_add(client->web, f->easy, &f->transfer)) {
-        free_fetch(f);
+    if (!f->hand_over || !copy_request(f, request) || !set_options(f) ||
+        !curl_loop_add(client->web, &f->transfer)) {
+        fetch_free(f);
         return NULL;
     }
     return f;
-}
-
-void
-fetch_free(struct fetch *fetch)
-{
-    if (fetch)
-        free_fetch(fetch);
 }
 
 void
@@ -569,4 +550,104 @@ fetch_resume(struct fetch *fetch)
 {
     fetch->is_paused = false;
     timer_start(fetch->hand_over, 0);
+}
+
+/* Meanings */
+
+enum status
+fetch_meaning(unsigned status)
+{
+    if (status == 410)
+        return STATUS_GONE;
+    if (status == 408 || status == 429 || status >= 500)
+        return STATUS_UNREACHABLE;
+    return STATUS_REFUSED;
+}
+
+enum status
+fetch_refused(struct problem *why, const struct fetch_answer *answer)
+{
+    char detail[800] = "";
+    char title[100] = "the server refused";
+    char place[80] = "";
+    uint64_t entry = 0;
+    uint64_t line = 0;
+    struct json_fields_member members[] = {
+        {.name = "detail", .text = detail, .size = sizeof(detail)},
+        {.name = "title", .text = title, .size = sizeof(title)},
+        {.name = "entry", .number = &entry},
+        {.name = "line", .number = &line},
+    };
+    bool is_read = json_fields_read(buf_slice(&answer->body), members,
+                                    sizeof(members) / sizeof(members[0]));
+
+    if (is_read && entry && line)
+        snprintf(place, sizeof(place),
+                 "entry %llu, line %llu: ", (unsigned long long)entry,
+                 (unsigned long long)line);
+    else if (is_read && (entry || line))
+        snprintf(place, sizeof(place), "%s %llu: ", entry ? "entry" : "line",
+                 (unsigned long long)(entry ? entry : line));
+    why->http_status = answer->status;
+    why->retry_after_s = answer->retry_after_s;
+    return problem(why, fetch_meaning(answer->status), "%u: %s%s",
+                   answer->status, place, detail[0] ? detail : title);
+}
+
+/* Blocking */
+
+struct waiting {
+    struct fetch_answer *answer;
+    struct problem why;
+    bool is_over;
+};
+
+static void
+on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
+{
+    struct waiting *w = user;
+
+    *w->answer = *answer;
+    buf_init(&answer->body, 0);
+    w->answer->url = w->answer->type = w->answer->etag = "";
+    w->answer->last_modified = w->answer->location = w->answer->link = "";
+    w->answer->date = w->answer->content_range = "";
+    w->why = *why;
+    w->is_over = true;
+}
+
+enum status
+fetch_run(struct td_client *client, const struct fetch_request *request,
+          struct fetch_answer *answer)
+{
+    struct waiting w = {.answer = answer};
+    struct fetch_request own = *request;
+    struct fetch *fetch;
+    enum status rc;
+
+    memset(answer, 0, sizeof(*answer));
+    buf_init(&answer->body, 0);
+    own.is_own = true;
+    fetch = fetch_start(client, &own, NULL, on_waited, &w);
+    if (!fetch)
+        return problem_memory(&client->problem);
+    rc = client_until(client, &w.is_over);
+    if (rc) {
+        answer->is_sent = true; /* it may be */
+        fetch_free(fetch);
+        return rc;
+    }
+    return client_told(client, &w.why);
+}
+
+void
+fetch_answer_fini(struct fetch_answer *answer)
+{
+    buf_fini(&answer->body);
+}
+
+enum status
+client_refused(struct td_client *client, const struct fetch_answer *answer)
+{
+    return fetch_refused(&client->problem, answer);
 }

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "client/lib/proxy.h"
+#include "client/lib/curl_loop.h"
 #include "tests/test.h"
 
 #define NEAR   "127.0.0.1"
@@ -211,7 +211,8 @@ TEST(the_environment_names_proxies)
         setenv(rows[i].name, rows[i].value, 1);
         if (rows[i].no_proxy)
             setenv("no_proxy", rows[i].no_proxy, 1);
-        if (proxy_is_used(rows[i].scheme, rows[i].host) != rows[i].is_used)
+        if (curl_loop_is_proxied(rows[i].scheme, rows[i].host) !=
+            rows[i].is_used)
             fail_msg("row %zu", i);
         unsetenv(rows[i].name);
         unsetenv("no_proxy");
