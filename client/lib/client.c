@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -128,35 +127,12 @@ client_idles(struct td_client *client, struct running *running, bool is_idle)
     look_for_idle(client);
 }
 
-static int
-compare_urls(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-bool
-client_note_found(struct td_client *client, const char *url)
-{
-    char *copy = strdup(url);
-    void *found = copy ? tsearch(copy, &client->found, compare_urls) : NULL;
-
-    if (!found || *(char **)found != copy)
-        free(copy);
-    return found != NULL;
-}
-
-bool
-client_has_found(const struct td_client *client, const char *url)
-{
-    return tfind(url, &client->found, compare_urls) != NULL;
-}
-
 enum status
 client_add_source(struct td_client *client, const char *url)
 {
     char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
 
-    if (!url || client_has_found(client, url) ||
+    if (!url || text_set_has(&client->found, slice_of(url)) ||
         !curl_loop_read_url(url, scheme, host) ||
         address_policy_add_source(client->reach, host))
         return STATUS_OK;
@@ -234,7 +210,7 @@ td_close(struct td_client *client)
     curl_loop_free(client->web);
     handle_loop_free(client->loop);
     headers_free(client->headers);
-    tdestroy(client->found, free);
+    text_set_fini(&client->found);
     address_policy_free(client->reach);
     if (client->stop_fd >= 0)
         close(client->stop_fd);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/text_set.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
@@ -24,8 +25,12 @@ struct td_client {
     struct curl_loop *web;   /* fetch.c's: connections, exchanges under way */
     struct headers *headers; /* headers.c's: td_header */
     struct address_policy
-        *reach;  /* address_policy.c's: addresses that sources may name */
-    void *found; /* URLs of sets that td_sets reported, a tree */
+        *reach; /* address_policy.c's: addresses that sources may name */
+
+    /* URLs of sets that a source has named, as td_sets reports them. If the
+     * program hands one in later, that does not count as named by the program.
+     */
+    struct text_set found;
     struct running *running;   /* followers, publishers ...; newest first */
     bool is_idle;              /* there are none: ends td_run */
     struct source_limits room; /* td_limit */
@@ -44,13 +49,6 @@ void client_begin(struct td_client *client);
  * by where it is (address_policy.h). NULL, or no URL: nothing. STATUS_MEMORY:
  * the problem says so. */
 enum status client_add_source(struct td_client *client, const char *url);
-
-/* Notes a set that a source has named. If the program hands `url` in later,
- * that does not count as named by the program. False: no memory. */
-bool client_note_found(struct td_client *client, const char *url);
-
-/* True if client_note_found has noted it. */
-bool client_has_found(const struct td_client *client, const char *url);
 
 /* Ends one, and returns what the public interface calls `rc`: a call that
  * returns TD_STOPPED has used up the td_stop. */

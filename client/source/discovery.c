@@ -11,13 +11,15 @@
  *                       the host's root -------> WELL_KNOWN ----> CAPABILITIES
  *     no set so far: ROBOTS --> SITEMAP --> UP ------------> on_set
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/source/discovery_state.h"
+#include "client/source/discovery_queue.h"
+#include "proto/link_header.h"
+#include "proto/page_links.h"
+#include "proto/uri.h"
 
 /* Attempts to get a page from a server that is down or busy, and most
  * milliseconds before the next one; the discovery reads other pages meanwhile.
@@ -29,20 +31,547 @@
     "Accept: application/json, application/xml;q=0.9, text/xml;q=0.9, " \
     "text/html;q=0.8, */*;q=0.5"
 
+#define WELL_KNOWN "/.well-known/resourcesync"
+
+/* Notes */
+
+static void
+tell_item(struct discovery *d, struct slice rel, struct slice href,
+          struct slice type, const struct document_entry *entry)
+{
+    const struct discovery_item item = {
+        .rel = rel,
+        .href = href,
+        .type = type,
+        .from_us = entry ? entry->from_us : DATETIME_NONE,
+        .until_us = entry ? entry->until_us : DATETIME_NONE,
+    };
+
+    if (d->watch && d->watch->on_item && rel.size > 0)
+        d->watch->on_item(&item, d->user);
+}
+
+static void
+keep_text(struct discovery *d, char **to, struct slice text)
+{
+    if (*to)
+        return;
+    *to = slice_dup(text);
+    if (!*to)
+        d->rc = STATUS_MEMORY;
+}
+
+static void
+take_link(struct discovery *d, struct slice rel, struct slice href)
+{
+    if (!offered_take(&d->page.offered, rel, href))
+        d->rc = STATUS_MEMORY;
+}
+
+/* Documents */
+
+static enum status
+on_link(const struct document_link *link, void *user)
+{
+    struct discovery *d = user;
+
+    tell_item(d, link->rel, link->href, link->type, NULL);
+    if (slice_is(link->rel, "up"))
+        keep_text(d, &d->page.up, link->href);
+    else if (slice_is(link->rel, "index"))
+        keep_text(d, &d->page.index, link->href);
+    else if (slice_is(link->rel, "archives"))
+        keep_text(d, &d->page.archives, link->href);
+    else if (slice_is(link->rel, "urn:tidings:1:set"))
+        keep_text(d, &d->page.set, link->href);
+    else
+        take_link(d, link->rel, link->href);
+    return d->rc ? STATUS_STOPPED : STATUS_OK;
+}
+
+static enum kind
+kind_of(const struct discovery *d, const struct document_head *head,
+        const struct document_entry *entry)
+{
+    if (head->has_capability && head->capability == CAP_DESCRIPTION)
+        return KIND_DESCRIPTION;
+    if (head->has_capability)
+        return head->capability == CAP_CAPABILITYLIST ? KIND_CAPABILITIES
+                                                      : KIND_LIST;
+    if (d->job->role == ROLE_DESCRIPTION || d->job->role == ROLE_WELL_KNOWN)
+        return KIND_DESCRIPTION;
+    if (d->job->role == ROLE_CAPABILITIES)
+        return KIND_CAPABILITIES;
+    if (!entry || entry->capability.size == 0)
+        return KIND_LIST;
+    return slice_is(entry->capability, "capabilitylist") ? KIND_DESCRIPTION
+                                                         : KIND_CAPABILITIES;
+}
+
+/* Queues a document that the current page names as a part of the source. */
+static void
+lead_to(struct discovery *d, enum role role, struct slice loc)
+{
+    bool is_known;
+    struct page_request *job;
+
+    if (role == ROLE_CAPABILITIES && discover_knows(d, loc))
+        return;
+    job = discover_job(d, role, loc, &is_known);
+    d->n_known += is_known;
+    if (job)
+        job->is_hosts = d->job->is_hosts;
+    discover_later(d, job);
+}
+
+/* True if `loc` is below the path of the URL. The well-known address is one of
+ * the whole host, and a server may use another name for itself. */
+static bool
+is_meant(struct discovery *d, struct slice loc)
+{
+    const char *path = strchr(strstr(d->url, "://") + 3, '/');
+    size_t size = path ? strcspn(path, "?#") : 0;
+    char below[URI_CHARACTERS_MAX + 2];
+
+    while (size > 0 && path[size - 1] == '/')
+        size--;
+    if (!d->job->is_hosts || d->takes_all || size == 0 ||
+        size > URI_CHARACTERS_MAX)
+        return true;
+    snprintf(below, sizeof(below), "%.*s/", (int)size, path);
+    if (memmem(loc.data, loc.size, below, size + 1))
+        return true;
+    d->n_passed++;
+    return false;
+}
+
+static void
+take_description(struct discovery *d, const struct document_entry *entry,
+                 const struct document_head *head)
+{
+    struct slice loc = entry->change.loc;
+    bool is_part = head->is_index || slice_is(entry->capability, "description");
+
+    if (!is_part && !is_meant(d, loc))
+        return;
+    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    lead_to(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc);
+}
+
+static void
+take_capability(struct discovery *d, const struct document_entry *entry,
+                const struct document_head *head)
+{
+    struct slice loc = entry->change.loc;
+
+    tell_item(d, entry->capability, loc, entry->change.type, entry);
+    if (!head->is_index && !slice_is(entry->capability, "capabilitylist")) {
+        take_link(d, entry->capability, loc);
+        return;
+    }
+    d->page.has_parts = true;
+    lead_to(d, ROLE_CAPABILITIES, loc);
+}
+
+static enum status
+on_entry(const struct document_entry *entry, const struct document_head *head,
+         void *user)
+{
+    struct discovery *d = user;
+
+    if (d->job->role == ROLE_ROBOTS) {
+        lead_to(d, ROLE_SITEMAP, entry->change.loc);
+        return d->rc ? STATUS_STOPPED : STATUS_OK;
+    }
+    if (d->page.kind == KIND_UNKNOWN)
+        d->page.kind = kind_of(d, head, entry);
+    if (d->page.kind == KIND_LIST ||
+        (d->page.kind == KIND_DESCRIPTION && d->job->role == ROLE_UP))
+        return STATUS_STOPPED; /* its root is enough */
+    if (d->page.kind == KIND_DESCRIPTION)
+        take_description(d, entry, head);
+    else
+        take_capability(d, entry, head);
+    return d->rc ? STATUS_STOPPED : STATUS_OK;
+}
+
+static const struct document_events page_events = {on_link, on_entry};
+
+/* Handlers of pages, after all of the page was read. False: freed. */
+
+/* Takes a Capability List. */
+static bool
+end_capabilities(struct discovery *d)
+{
+    struct page_request *job = d->job;
+    struct page_request *next;
+
+    if (job->goes_up && d->page.up)
+        discover_add(d, ROLE_DESCRIPTION, slice_of(d->page.up));
+    keep_text(d, &d->page.offered.capability_list, slice_of(job->url));
+    if (job->role == ROLE_UP) { /* prefer the set's data to one list's */
+        free(job->offered.url);
+        job->offered.url = NULL;
+        offered_merge(&d->page.offered, &job->offered);
+    }
+    offered_merge(&job->offered, &d->page.offered);
+    if (d->page.set && !job->offered.position && !d->rc) {
+        next = discover_job(d, ROLE_SET, slice_of(d->page.set), NULL);
+        if (next) {
+            offered_merge(&next->offered, &job->offered);
+            discover_next(d, next);
+            return true;
+        }
+    }
+    if (!job->offered.url)
+        keep_text(d, &job->offered.url,
+                  slice_of(d->page.set ? d->page.set : job->url));
+    if (d->page.has_parts && !offered_is_something(&job->offered))
+        return true; /* an index of Capability Lists is no set */
+    return discover_tell(d, &job->offered);
+}
+
+/* Offers a document that is part of no set: the document itself, or its index.
+ */
+static void
+offer_alone(struct discovery *d, const struct document_head *head)
+{
+    static const char *const archives[] = {
+        [CAP_RESOURCELIST] = "resourcelist-archive",
+        [CAP_RESOURCEDUMP] = "resourcedump-archive",
+        [CAP_CHANGELIST] = "changelist-archive",
+        [CAP_CHANGEDUMP] = "changedump-archive",
+        [CAP_CHANGEDUMP_MANIFEST] = NULL,
+    };
+    enum capability capability =
+        head->has_capability ? head->capability : CAP_RESOURCELIST;
+    const char *url = d->page.index ? d->page.index : d->job->url;
+
+    offered_fini(&d->page.offered);
+    tell_item(d, slice_of(capability_name(capability)), slice_of(url),
+              (struct slice){NULL, 0}, NULL);
+    take_link(d, slice_of(capability_name(capability)), slice_of(url));
+    if (d->page.archives && capability <= CAP_CHANGEDUMP_MANIFEST &&
+        archives[capability])
+        take_link(d, slice_of(archives[capability]),
+                  slice_of(d->page.archives));
+    keep_text(d, &d->page.offered.url, slice_of(d->job->url));
+}
+
+static bool
+end_list(struct discovery *d, const struct document_head *head)
+{
+    struct page_request *job = d->job;
+    struct page_request *next = NULL;
+    bool is_known = false;
+
+    if (job->role == ROLE_SITEMAP && !d->page.up) {
+        d->has_sitemap = true;
+        return true;
+    }
+    if (job->role != ROLE_UP)
+        offer_alone(d, head);
+    offered_merge(&job->offered, &d->page.offered);
+    if ((job->role == ROLE_ANY || job->role == ROLE_UP ||
+         job->role == ROLE_SITEMAP) &&
+        d->page.up && d->page.kind == KIND_LIST)
+        next = discover_job(d, ROLE_UP, slice_of(d->page.up), &is_known);
+    if (is_known && !d->robots)
+        discover_break(d, "its links \"up\" lead in a circle");
+    if (is_known || d->rc)
+        return true; /* another Sitemap has led there */
+    if (!next)
+        return !offered_is_something(&job->offered) ||
+               discover_tell(d, &job->offered);
+    offered_merge(&next->offered, &job->offered);
+    discover_next(d, next);
+    return true;
+}
+
+static bool
+end_document(struct discovery *d, const struct document_head *head)
+{
+    if (d->page.kind == KIND_UNKNOWN)
+        d->page.kind = kind_of(d, head, NULL);
+    if (d->page.kind == KIND_CAPABILITIES)
+        return end_capabilities(d);
+    if (d->page.kind == KIND_LIST || d->job->role == ROLE_UP)
+        return end_list(d, head);
+    d->has_source = true;
+    if (d->page.index) { /* a part: others have other sets (R-048) */
+        struct page_request *index =
+            discover_job(d, ROLE_DESCRIPTION, slice_of(d->page.index), NULL);
+
+        if (index)
+            index->is_hosts = d->job->is_hosts;
+        discover_later(d, index);
+    }
+    return true;
+}
+
+/* Other pages */
+
+static bool
+on_json_link(struct slice rel, struct slice href, struct slice type, void *user)
+{
+    struct discovery *d = user;
+
+    tell_item(d, rel, href, type, NULL);
+    take_link(d, rel, href);
+    return d->rc != STATUS_MEMORY;
+}
+
+static bool
+on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
+{
+    struct discovery *d = user;
+    bool is_known;
+    struct page_request *job;
+
+    (void)type;
+    if (slice_is(rel, "set") && discover_knows(d, href)) {
+        d->page.n_led++;
+        return true;
+    }
+    job = discover_job(d, ROLE_ANY, href, &is_known);
+    if (slice_is(rel, "next")) {
+        if (is_known)
+            discover_break(d, "the pages of its sets lead in a circle");
+        else if (d->page.n_led == 0)
+            discover_break(d, "a page of its sets has none, and a next page");
+        else if (job && d->job->depth > 0)
+            job->depth = d->job->depth; /* all pages of sets are equally near */
+    }
+    discover_later(d, job);
+    return !d->rc;
+}
+
+/* Takes the set's own description. False: freed. */
+static bool
+end_set(struct discovery *d, struct slice json)
+{
+    struct page_request *job = d->job;
+    struct page_request *next = NULL;
+    size_t size = strlen(job->url);
+
+    if (d->watch && d->watch->on_description)
+        d->watch->on_description(json, d->user);
+    while (size > 0 && job->url[size - 1] == '/')
+        job->url[--size] = '\0';
+    offered_merge(&job->offered, &d->page.offered);
+    if (!job->offered.url)
+        keep_text(d, &job->offered.url, slice_of(job->url));
+    if (job->role == ROLE_ANY && job->offered.capability_list)
+        next = discover_job(d, ROLE_CAPABILITIES,
+                            slice_of(job->offered.capability_list), NULL);
+    if (!next)
+        return discover_tell(d, &job->offered);
+    offered_merge(&next->offered, &job->offered);
+    discover_next(d, next);
+    return true;
+}
+
+static void
+on_page_link(const struct pagelink *link, void *user)
+{
+    struct discovery *d = user;
+
+    if (pagelink_has_rel(link, "resourcesync"))
+        discover_add(d, ROLE_CAPABILITIES, link->href);
+}
+
+/* Queues the host's well-known address (R-041). */
+static void
+ask_host(struct discovery *d)
+{
+    const char *host = strstr(d->url, "://") + 3;
+    struct page_request *job = NULL;
+    struct buf url;
+
+    buf_init(&url, 4 * URI_CHARACTERS_MAX);
+    buf_add(&url, d->url, (size_t)(host - d->url) + strcspn(host, "/?#"));
+    BUF_ADD(&url, WELL_KNOWN);
+    if (!url.failed)
+        job = discover_job(d, ROLE_WELL_KNOWN, buf_slice(&url), NULL);
+    if (job)
+        job->is_hosts = true;
+    discover_later(d, job);
+    buf_fini(&url);
+}
+
+static bool
+is_root(const char *url)
+{
+    const char *path = strchr(strstr(url, "://") + 3, '/');
+
+    return !path || strspn(path, "/") == strcspn(path, "?#");
+}
+
+/* Queues the host's robots.txt, once, if nothing else leads to a set (R-262).
+ * False: nothing was queued. */
+static bool
+ask_robots(struct discovery *d)
+{
+    struct page_request *job;
+    size_t size;
+
+    if (d->n_sets > 0 || d->missed.rc || d->n_passed > 0 || d->robots ||
+        d->n_pages == 0 || (!d->has_page && !is_root(d->url)))
+        return false;
+    size = (size_t)(strstr(d->url, "://") + 3 - d->url);
+    size += strcspn(d->url + size, "/?#");
+    if (asprintf(&d->robots, "%.*s/robots.txt", (int)size, d->url) < 0) {
+        d->robots = NULL;
+        d->rc = STATUS_MEMORY;
+        return false;
+    }
+    job = discover_job(d, ROLE_ROBOTS, slice_of(d->robots), NULL);
+    if (job)
+        job->depth = 1;
+    discover_later(d, job);
+    return job != NULL;
+}
+
+/* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
+ * of no set. False: freed. */
+static bool
+tell_robots(struct discovery *d)
+{
+    struct offered offered = {.url = NULL};
+
+    if (!d->has_sitemap)
+        return true;
+    keep_text(d, &offered.url, slice_of(d->robots));
+    if (!offered_take(&offered, slice_of(capability_name(CAP_RESOURCELIST)),
+                      slice_of(d->robots)))
+        d->rc = STATUS_MEMORY;
+    tell_item(d, slice_of(capability_name(CAP_RESOURCELIST)),
+              slice_of(d->robots), (struct slice){NULL, 0}, NULL);
+    return discover_tell(d, &offered);
+}
+
+static void
+read_link_header(struct discovery *d,
+                 const struct document_fetch_answer *answer)
+{
+    struct slice rest = slice_of(answer->link);
+    struct weblink link;
+    struct buf target;
+
+    while (weblink_next(&rest, &link)) {
+        if (link.is_of_another || !weblink_has_rel(&link, "resourcesync"))
+            continue;
+        buf_init(&target, 4 * URI_CHARACTERS_MAX);
+        uri_resolve(&target, slice_of(answer->url), link.target);
+        if (!target.failed)
+            discover_add(d, ROLE_CAPABILITIES, buf_slice(&target));
+        buf_fini(&target);
+    }
+}
+
+/* Takes a page for people, which is a resource. If it names one Capability
+ * List, that covers it (R-261); several belong to its source, and need not be
+ * all. False: freed. */
+static bool
+end_other(struct discovery *d, const struct document_fetch_answer *answer)
+{
+    struct problem why = {.text = ""};
+
+    if (d->job->depth > 0) {
+        problem_clear(&why);
+        problem(&why, STATUS_MALFORMED, "%.300s is no document of ResourceSync",
+                d->job->url);
+        return discover_miss(d, &why);
+    }
+    read_link_header(d, answer);
+    if (pagelinks_read(answer->text, slice_of(answer->type),
+                       slice_of(answer->url), on_page_link, d,
+                       NULL) == STATUS_MEMORY &&
+        !d->rc)
+        d->rc = STATUS_MEMORY;
+    if (d->page.n_led > 1)
+        for (struct page_request *job = d->jobs; job; job = job->next)
+            job->goes_up = true;
+    if (d->page.n_led == 0 || is_root(d->url))
+        ask_host(d);
+    return true;
+}
+
+/* Takes a page that was read. False: freed. */
+static bool
+end_page(struct discovery *d, const struct document_fetch_answer *answer)
+{
+    enum status rc;
+
+    if (d->job->role == ROLE_ROBOTS)
+        return true; /* its Sitemaps are queued */
+    if (!answer->is_document && d->job->role == ROLE_WELL_KNOWN) {
+        /* A page for people: the host has no description. */
+        if (!strstr(answer->type, "html"))
+            discover_break(d, "its host's " WELL_KNOWN " cannot be read");
+        return true;
+    }
+    if (!answer->is_document) {
+        rc = offered_describe(&d->page.offered, answer->text, on_json_link, d);
+        if (!rc)
+            return end_set(d, answer->text);
+        if (rc == STATUS_MEMORY && !d->rc)
+            d->rc = STATUS_MEMORY;
+    }
+    if (d->job->role == ROLE_SET) { /* not a description, but a set exists */
+        if (!d->job->offered.url)
+            keep_text(d, &d->job->offered.url,
+                      slice_of(d->job->offered.capability_list));
+        return discover_tell(d, &d->job->offered);
+    }
+    if (answer->is_document)
+        return end_document(d, answer->head);
+    rc = offered_each_set(answer->text, on_json_set, d);
+    if (rc == STATUS_MALFORMED)
+        return end_other(d, answer);
+    if (rc && !d->rc)
+        d->rc = STATUS_MEMORY;
+    d->has_source = true;
+    return true;
+}
+
+/* Takes a final refusal of the page. False: freed. */
+static bool
+end_refused(struct discovery *d, const struct problem *why)
+{
+    struct offered *offered = &d->job->offered;
+
+    if (offered->url || offered->capability_list) {
+        if (!offered->url)
+            keep_text(d, &offered->url, slice_of(offered->capability_list));
+        return discover_tell(d, offered);
+    }
+    if (d->job->role == ROLE_ROBOTS)
+        return true;
+    if (d->job->depth > 0 && d->job->role != ROLE_WELL_KNOWN)
+        return why->http_status == 410 || discover_miss(d, why);
+    if (!d->first.rc)
+        d->first = *why;
+    if (d->job->role == ROLE_ANY)
+        ask_host(d);
+    return true;
+}
+
 /* Ends */
 
 static void
 clear_page(struct discovery *d)
 {
-    char **const links[] = {&d->set, &d->up, &d->index, &d->archives};
+    char **const links[] = {&d->page.set, &d->page.up, &d->page.index,
+                            &d->page.archives};
 
     for (size_t i = 0; i < 4; i++) {
         free(*links[i]);
         *links[i] = NULL;
     }
-    offered_fini(&d->offered);
-    d->kind = KIND_UNKNOWN;
-    d->has_parts = false;
+    offered_fini(&d->page.offered);
+    d->page.kind = KIND_UNKNOWN;
+    d->page.has_parts = false;
 }
 
 void
@@ -52,14 +581,14 @@ discovery_free(struct discovery *d)
         return;
     if (d->is_freed)
         *d->is_freed = true;
-    document_fetch_free(d->page);
+    document_fetch_free(d->page.fetch);
     timer_free(d->timer);
     clear_page(d);
     page_request_free(d->job);
     while (d->jobs)
         page_request_free(discover_pop(d));
-    tdestroy(d->seen, free);
-    tdestroy(d->told, free);
+    text_set_fini(&d->seen);
+    text_set_fini(&d->told);
     free(d->date);
     free(d->robots);
     free(d->url);
@@ -127,9 +656,8 @@ takes_all_now(struct discovery *d)
         !d->has_page)
         return false;
     d->takes_all = true;
-    tdestroy(d->seen, free);
-    d->seen = NULL;
-    discover_ask_host(d);
+    text_set_fini(&d->seen);
+    ask_host(d);
     return true;
 }
 
@@ -187,7 +715,7 @@ end_failed(struct discovery *d, const struct problem *why)
         return true;
     }
     if (is_for_good)
-        return discover_end_refused(d, why);
+        return end_refused(d, why);
     if (why->rc != STATUS_MEMORY && d->job->depth > 0 &&
         d->job->role != ROLE_WELL_KNOWN) {
         if (ask_again(d, why))
@@ -205,7 +733,7 @@ on_page(const struct document_fetch_answer *answer, const struct problem *why,
     struct discovery *d = user;
     bool is_here = true;
 
-    d->page = NULL;
+    d->page.fetch = NULL;
     d->has_page |= !why->rc && d->job->depth == 0;
     if (!why->rc && !d->date && answer->date[0] &&
         !(d->date = strdup(answer->date)))
@@ -213,7 +741,7 @@ on_page(const struct document_fetch_answer *answer, const struct problem *why,
     if (why->rc)
         is_here = end_failed(d, why);
     else if (!d->rc)
-        is_here = discover_end_page(d, answer);
+        is_here = end_page(d, answer);
     if (!is_here || !goes_on(d))
         return;
     clear_page(d);
@@ -233,8 +761,8 @@ on_timer(void *user)
         timer_start(d->timer, (uint64_t)ms);
         return;
     }
-    if (!d->jobs && !takes_all_now(d) && !discover_ask_robots(d)) {
-        if (discover_tell_robots(d) && goes_on(d))
+    if (!d->jobs && !takes_all_now(d) && !ask_robots(d)) {
+        if (tell_robots(d) && goes_on(d))
             end_all(d);
         return;
     }
@@ -243,16 +771,16 @@ on_timer(void *user)
         goes_on(d);
         return;
     }
-    d->n_led = 0;
+    d->page.n_led = 0;
     request.url = d->job->url;
     request.takes_text = d->job->role == ROLE_ANY || d->job->role == ROLE_SET;
     request.accept = request.takes_text ? ACCEPT_ANY : NULL;
     /* Many hosts have a page for people at every address. */
     request.takes_text |=
         d->job->role == ROLE_WELL_KNOWN || d->job->role == ROLE_ROBOTS;
-    d->page =
-        document_fetch_start(d->client, &request, &discover_events, on_page, d);
-    if (!d->page)
+    d->page.fetch =
+        document_fetch_start(d->client, &request, &page_events, on_page, d);
+    if (!d->page.fetch)
         end_with(d, STATUS_MEMORY, NO_MEMORY);
 }
 
@@ -261,7 +789,6 @@ discovery_start(struct td_client *client, const char *url,
                 discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
 {
     struct discovery *d = calloc(1, sizeof(*d));
-    bool is_known;
 
     if (!d)
         return NULL;
@@ -274,7 +801,7 @@ discovery_start(struct td_client *client, const char *url,
     d->url = strdup(url);
     d->timer = timer_new(client->loop, on_timer, d);
     if (d->url)
-        discover_later(d, discover_job(d, ROLE_ANY, slice_of(url), &is_known));
+        discover_add(d, ROLE_ANY, slice_of(url));
     if (!d->url || !d->timer || d->rc) {
         discovery_free(d);
         return NULL;

@@ -5,11 +5,10 @@
  * The discovery reads no page twice, so circles end; and no page is farther
  * than DEPTH_MAX others from the URL, so chains end.
  */
-#include <search.h>
+#include "client/source/discovery_queue.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "client/source/discovery_state.h"
 
 /* A set has two pages at most; the other pages lead to sets. */
 #define PAGES_MAX (2 * DISCOVERY_SETS_MAX + 5000)
@@ -17,12 +16,6 @@
 /* The longest useful way has nine pages: page, Capability List, up to a part,
  * its index, index in an index, part, list of lists, Capability List, set. */
 #define DEPTH_MAX 16
-
-static int
-compare_urls(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
 
 void
 page_request_free(struct page_request *job)
@@ -48,24 +41,21 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     const char *fragment =
         url.size > 0 ? memchr(url.data, '#', url.size) : NULL;
     struct page_request *job;
-    char *known;
-    void *found;
+    bool is_new;
 
-    *is_known = false;
+    if (is_known)
+        *is_known = false;
     if (fragment)
         url.size = (size_t)(fragment - url.data);
     if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
         return NULL;
-    known = slice_dup(url);
-    found = known ? tsearch(known, &d->seen, compare_urls) : NULL;
-    if (!found) {
-        free(known);
+    if (text_set_add(&d->seen, url, &is_new)) {
         d->rc = STATUS_MEMORY;
         return NULL;
     }
-    if (*(char **)found != known) {
-        free(known);
-        *is_known = true;
+    if (!is_new) {
+        if (is_known)
+            *is_known = true;
         return NULL;
     }
     if (d->n_pages++ == PAGES_MAX) {
@@ -95,7 +85,13 @@ discover_later(struct discovery *d, struct page_request *job)
         return;
     *d->tail = job;
     d->tail = &job->next;
-    d->n_led++;
+    d->page.n_led++;
+}
+
+void
+discover_add(struct discovery *d, enum role role, struct slice url)
+{
+    discover_later(d, discover_job(d, role, url, NULL));
 }
 
 void
@@ -143,18 +139,13 @@ call_back(struct discovery *d, struct offered *offered,
 static bool
 is_told(struct discovery *d, const char *url)
 {
-    char *known = strdup(url);
-    void *found = known ? tsearch(known, &d->told, compare_urls) : NULL;
+    bool is_new;
 
-    if (!found) {
-        free(known);
+    if (text_set_add(&d->told, slice_of(url), &is_new)) {
         d->rc = STATUS_MEMORY;
         return false;
     }
-    if (*(char **)found == known)
-        return false;
-    free(known);
-    return true;
+    return !is_new;
 }
 
 bool
@@ -199,7 +190,8 @@ discover_tell(struct discovery *d, struct offered *offered)
 bool
 discover_miss(struct discovery *d, const struct problem *why)
 {
-    struct offered missed = {.url = d->job->url};
+    struct offered missed = {.url = NULL};
+    bool is_here;
 
     if (!d->missed.rc)
         d->missed = *why;
@@ -209,10 +201,7 @@ discover_miss(struct discovery *d, const struct problem *why)
         d->rc = STATUS_MEMORY;
         return true;
     }
-    if (!call_back(d, &missed, why)) {
-        offered_fini(&missed);
-        return false;
-    }
+    is_here = call_back(d, &missed, why);
     offered_fini(&missed);
-    return true;
+    return is_here;
 }

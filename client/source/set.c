@@ -1,5 +1,5 @@
 /*
- * set.c - creates, changes, describes and removes sets.
+ * set.c - creates, changes, describes, removes and lists sets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/set_url.h"
+#include "client/source/discovery.h"
 #include "proto/json_parse.h"
 
 /* More than any description of a set has. */
@@ -104,7 +105,7 @@ td_set_delete(struct td_client *client, const char *set_url)
 }
 
 /* The path of the current value in the description. */
-struct source_position {
+struct member_path {
     td_member_fn *on_member;
     void *user;
     char path[PATH_MAX_BYTES];
@@ -115,7 +116,7 @@ struct source_position {
 };
 
 static void
-name_member(struct source_position *p, struct slice name)
+name_member(struct member_path *p, struct slice name)
 {
     size_t size = p->sizes[p->depth];
 
@@ -125,7 +126,7 @@ name_member(struct source_position *p, struct slice name)
 
 /* Names a value in an array by its number. */
 static void
-begin_value(struct source_position *p)
+begin_value(struct member_path *p)
 {
     char number[16];
 
@@ -139,7 +140,7 @@ static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
-    struct source_position *p = user;
+    struct member_path *p = user;
     char *value;
 
     (void)why;
@@ -178,7 +179,7 @@ static enum status
 read_members(struct td_client *client, struct slice body,
              td_member_fn *on_member, void *user)
 {
-    struct source_position p = {.on_member = on_member, .user = user};
+    struct member_path p = {.on_member = on_member, .user = user};
     struct json_parse *json = json_parse_new(on_event, &p);
     enum status rc;
 
@@ -214,5 +215,77 @@ td_set_get(struct td_client *client, const char *set_url,
             rc = problem_memory(&client->problem);
     }
     fetch_answer_fini(&answer);
+    return client_end(client, rc);
+}
+
+/* The sets of a source */
+
+struct set_listing {
+    struct td_client *client;
+    td_set_fn *on_set;
+    void *user;
+    const char *url;
+    size_t n_sets;
+    size_t n_missed;
+    struct problem missed; /* the first */
+    struct problem why;
+    bool has_no_memory;
+    bool is_over;
+};
+
+static void
+on_set(struct offered *offered, const struct problem *missed, void *user)
+{
+    struct set_listing *l = user;
+    bool is_new;
+
+    if (!missed &&
+        text_set_add(&l->client->found, slice_of(offered->url), &is_new))
+        l->has_no_memory = true;
+    l->n_sets += !missed;
+    if (missed && l->n_missed++ == 0)
+        l->missed = *missed;
+    l->on_set(offered->url, missed ? missed->text : NULL, l->user);
+}
+
+static void
+on_end(const struct problem *why, void *user)
+{
+    struct set_listing *l = user;
+
+    l->why = *why;
+    if (l->has_no_memory)
+        problem_memory(&l->why);
+    else if (!why->rc && l->n_missed > 0) {
+        l->why = l->missed;
+        problem_prefix(&l->why, l->missed.rc,
+                       "%zu of %zu sets of %.300s cannot be read: ",
+                       l->n_missed, l->n_sets + l->n_missed, l->url);
+    }
+    l->is_over = true;
+}
+
+enum td_status
+td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
+        void *user)
+{
+    struct set_listing l = {.client = client,
+                            .on_set = on_each,
+                            .user = user,
+                            .url = url ? url : ""};
+    struct discovery *discovery;
+    enum status rc;
+
+    client_begin(client);
+    if (client_add_source(client, url))
+        return client_end(client, STATUS_MEMORY);
+    discovery = discovery_start(client, l.url, on_set, on_end, &l);
+    if (!discovery)
+        return client_end(client, problem_memory(&client->problem));
+    rc = client_until(client, &l.is_over);
+    if (!l.is_over)
+        discovery_free(discovery);
+    else
+        rc = client_told(client, &l.why);
     return client_end(client, rc);
 }

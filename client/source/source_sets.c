@@ -1,6 +1,5 @@
 #include "client/source/source_sets.h"
 
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +39,8 @@ struct source_sets {
     bool has_looked; /* the first look found sets */
     bool is_over;
     struct visit_schedule *rounds;
-    struct stop *stops; /* by the numbers of `rounds` */
-    void *lists;        /* a tree of the URLs of their Capability Lists */
+    struct stop *stops;    /* by the numbers of `rounds` */
+    struct text_set lists; /* URLs of their Capability Lists */
     struct missed *missed;
     size_t n_missed;
     struct problem why; /* the first failure */
@@ -151,18 +150,12 @@ source_sets_ended(struct source_sets *t, size_t set, const struct problem *why)
 
 /* Looks */
 
-static int
-compare_urls(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
 static bool
 is_known(const char *url, void *user)
 {
-    const struct source_sets *t = user;
+    struct source_sets *t = user;
 
-    return source_sets_has(t, url) || tfind(url, &t->lists, compare_urls);
+    return source_sets_has(t, url) || text_set_has(&t->lists, slice_of(url));
 }
 
 static bool
@@ -170,7 +163,8 @@ add_set(struct source_sets *t, struct offered *offered)
 {
     size_t n = visit_schedule_count(t->rounds);
     struct stop *stops = realloc(t->stops, (n + 1) * sizeof(*stops));
-    char *list = offered->capability_list;
+    const char *list = offered->capability_list;
+    bool is_new;
 
     if (!stops)
         return false;
@@ -180,13 +174,7 @@ add_set(struct source_sets *t, struct offered *offered)
         return false;
     stops[n].offered = *offered;
     *offered = (struct offered){.url = NULL};
-    if (!list || tfind(list, &t->lists, compare_urls))
-        return true;
-    list = strdup(list);
-    if (list && tsearch(list, &t->lists, compare_urls))
-        return true;
-    free(list);
-    return false;
+    return !list || !text_set_add(&t->lists, slice_of(list), &is_new);
 }
 
 /* Reports the document once, until a look can read it. */
@@ -407,7 +395,7 @@ source_sets_free(struct source_sets *t)
     for (size_t i = 0; t->rounds && i < visit_schedule_count(t->rounds); i++)
         offered_fini(&t->stops[i].offered);
     visit_schedule_free(t->rounds);
-    tdestroy(t->lists, free);
+    text_set_fini(&t->lists);
     for (size_t i = 0; i < t->n_missed; i++)
         free(t->missed[i].url);
     free(t->missed);

@@ -1,15 +1,11 @@
 /*
- * discovery_state.h - a discovery while it reads, for this folder only:
- *
- *     discovery.c         reads one page after the other
- *     discovery_pages.c   finds what a page leads to
- *     discovery_queue.c   the pages to read, and the sets found
- *
- * Each calls only those below it.
+ * discovery_queue.h - a discovery while it reads: the pages that it still has
+ * to read, and the sets that it has found. discovery.c reads the pages.
  */
-#ifndef CLIENT_SOURCE_DISCOVERY_STATE_H
-#define CLIENT_SOURCE_DISCOVERY_STATE_H
+#ifndef CLIENT_SOURCE_DISCOVERY_QUEUE_H
+#define CLIENT_SOURCE_DISCOVERY_QUEUE_H
 
+#include "base/text_set.h"
 #include "client/source/capabilities.h"
 #include "client/source/discovery.h"
 #include "client/source/document_fetch.h"
@@ -41,6 +37,19 @@ struct page_request {
     char url[];
 };
 
+/* The page that is read now. */
+struct discovery_page {
+    struct document_fetch *fetch;
+    enum kind kind;
+    size_t n_led;   /* pages that it led to */
+    bool has_parts; /* it names Capability Lists */
+    struct offered offered;
+    char *set; /* links of the root */
+    char *up;
+    char *index;
+    char *archives;
+};
+
 struct discovery {
     struct td_client *client;
     discovery_set_fn *on_set;
@@ -55,9 +64,9 @@ struct discovery {
 
     struct page_request *jobs;
     struct page_request **tail;
-    void *seen; /* a tree of URLs */
-    void *told; /* a tree of the URLs of sets that on_set received or the caller
-                   knows */
+    struct text_set seen; /* URLs */
+    struct text_set told; /* URLs of sets that on_set received or the caller
+                             knows */
     size_t n_pages;
     size_t n_sets;        /* passed to on_set, or known */
     size_t n_known;       /* links to documents already seen */
@@ -74,26 +83,20 @@ struct discovery {
     enum status rc;        /* failure in the middle of a page */
     const char *broken;    /* the reason, if rc is STATUS_MALFORMED */
 
-    /* The current page */
-    struct document_fetch *page;
-    struct page_request *job;
-    enum kind kind;
-    size_t n_led;   /* pages that it led to */
-    bool has_parts; /* it names Capability Lists */
-    struct offered offered;
-    char *set; /* links of the root */
-    char *up;
-    char *index;
-    char *archives;
+    struct discovery_page page;
+    struct page_request *job; /* of the page */
 };
 
-/* Makes a job for a page. NULL: the page is or was queued (*is_known), or no
- * memory or too many pages (d->rc). */
+/* Makes a job for a page. NULL: the page is or was queued (*is_known, unless
+ * that is NULL), or no memory or too many pages (d->rc). */
 struct page_request *discover_job(struct discovery *d, enum role role,
                                   struct slice url, bool *is_known);
 void discover_later(struct discovery *d,
                     struct page_request *job); /* or NULL */
 void discover_next(struct discovery *d, struct page_request *job);
+
+/* Queues a page, unless it is or was queued. */
+void discover_add(struct discovery *d, enum role role, struct slice url);
 
 /* Takes the next page from the queue; NULL: it is empty. */
 struct page_request *discover_pop(struct discovery *d);
@@ -111,26 +114,5 @@ bool discover_miss(struct discovery *d, const struct problem *why);
 
 /* Ends with TD_BROKEN because of `text` (static). */
 void discover_break(struct discovery *d, const char *text);
-
-/* Queues the host's well-known address. */
-void discover_ask_host(struct discovery *d);
-
-/* Queues the host's robots.txt, once, if nothing else leads to a set (R-262).
- * False: nothing was queued. */
-bool discover_ask_robots(struct discovery *d);
-
-/* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
- * of no set. False: freed. */
-bool discover_tell_robots(struct discovery *d);
-
-/* Callbacks for the contents of a page. */
-extern const struct document_events discover_events;
-
-/* Takes a page that was read. False: freed. */
-bool discover_end_page(struct discovery *d,
-                       const struct document_fetch_answer *answer);
-
-/* Takes a final refusal of the page. False: freed. */
-bool discover_end_refused(struct discovery *d, const struct problem *why);
 
 #endif
