@@ -35,8 +35,9 @@ changes_clear(struct changes *changes)
     changes->failed = false;
 }
 
-char *
-changes_text(struct changes *changes, struct slice text)
+/* Returns a terminated copy; NULL where `text` is empty. */
+static char *
+add_text(struct changes *changes, struct slice text)
 {
     char *copy;
 
@@ -66,7 +67,7 @@ add_time(struct changes *changes, int64_t us, bool is_event)
         datetime_write(text, us);
     else
         size = datetime_write_short(text, us);
-    return changes_text(changes, (struct slice){text, size});
+    return add_text(changes, (struct slice){text, size});
 }
 
 static char *
@@ -76,8 +77,8 @@ add_lastmod(struct changes *changes, const struct change *change)
 
     if (change->lastmod_us == DATETIME_NONE)
         return NULL;
-    return changes_text(
-        changes, (struct slice){text, change_write_lastmod(text, change)});
+    return add_text(changes,
+                    (struct slice){text, change_write_lastmod(text, change)});
 }
 
 static struct td_change *
@@ -88,6 +89,34 @@ last_of(struct changes *changes)
     return (struct td_change *)end - 1;
 }
 
+/* True if memory ran out: then the changes are incomplete. */
+static bool
+is_failed(const struct changes *changes)
+{
+    return changes->failed || changes->list.failed || changes->links.failed;
+}
+
+/* Adds a link to the last change. */
+static void
+add_link(struct changes *changes, const struct link *link, struct slice path)
+{
+    struct td_link told = {
+        .rel = add_text(changes, link->rel),
+        .href = add_text(changes, link->href),
+        .type = add_text(changes, link->type),
+        .hash = add_text(changes, link->hash),
+        .length = link->length,
+        .pri = link->pri,
+        .modified = add_time(changes, link->modified_us, false),
+        .path = add_text(changes, path),
+    };
+
+    if (changes->list.failed || !changes->list.size)
+        return;
+    buf_add(&changes->links, &told, sizeof(told));
+    last_of(changes)->n_links++;
+}
+
 struct td_change *
 changes_add(struct changes *changes, const struct change *change)
 {
@@ -95,40 +124,19 @@ changes_add(struct changes *changes, const struct change *change)
         .seq = change->seq,
         .datetime = add_time(changes, change->datetime_us, true),
         .change = change_kind_name(change->kind),
-        .loc = changes_text(changes, change->loc),
+        .loc = add_text(changes, change->loc),
         .lastmod = add_lastmod(changes, change),
-        .hash = changes_text(changes, change->hash),
+        .hash = add_text(changes, change->hash),
         .length = change->length,
-        .type = changes_text(changes, change->type),
-        .encoding = changes_text(changes, change->encoding),
-        .tags = changes_text(changes, change->tags),
+        .type = add_text(changes, change->type),
+        .encoding = add_text(changes, change->encoding),
+        .tags = add_text(changes, change->tags),
     };
 
     buf_add(&changes->list, &told, sizeof(told));
     for (size_t i = 0; i < change->n_links; i++)
-        changes_link(changes, &change->links[i], SLICE(""));
-    return changes_failed(changes) ? NULL : last_of(changes);
-}
-
-void
-changes_link(struct changes *changes, const struct link *link,
-             struct slice path)
-{
-    struct td_link told = {
-        .rel = changes_text(changes, link->rel),
-        .href = changes_text(changes, link->href),
-        .type = changes_text(changes, link->type),
-        .hash = changes_text(changes, link->hash),
-        .length = link->length,
-        .pri = link->pri,
-        .modified = add_time(changes, link->modified_us, false),
-        .path = changes_text(changes, path),
-    };
-
-    if (changes->list.failed || !changes->list.size)
-        return;
-    buf_add(&changes->links, &told, sizeof(told));
-    last_of(changes)->n_links++;
+        add_link(changes, &change->links[i], SLICE(""));
+    return is_failed(changes) ? NULL : last_of(changes);
 }
 
 struct td_change *
@@ -268,11 +276,11 @@ batch_add(struct batch *batch, const struct filter *filter,
         return STATUS_MEMORY;
     if (!is_change)
         told->change = NULL;
-    told->text = changes_text(&batch->changes, text);
+    told->text = add_text(&batch->changes, text);
     told->text_size = text.size;
     if (file)
-        told->file = changes_text(&batch->changes, slice_of(file));
+        told->file = add_text(&batch->changes, slice_of(file));
     for (size_t i = 0; i < entry->n_links && i < CHANGE_LINKS_MAX; i++)
-        changes_link(&batch->changes, &links[i], entry->links[i].path);
-    return changes_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
+        add_link(&batch->changes, &links[i], entry->links[i].path);
+    return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
 }

@@ -2,7 +2,7 @@
  * change_batch.h - builds the changes of a message as struct td_change with
  * terminated strings, in memory that is used again and again.
  *
- *     changes_clear --> changes_add [--> changes_link ...] ... --> changes_seal
+ *     changes_clear --> changes_add ... --> changes_seal
  *
  * Changes in a message of the broker have texts. Entries of a document get
  * theirs in a batch, as a broker would write them: the JSON object or the <url>
@@ -32,25 +32,11 @@ void changes_init(struct changes *changes);
 void changes_fini(struct changes *changes);
 void changes_clear(struct changes *changes);
 
-/* A terminated copy; NULL where `text` is empty. */
-char *changes_text(struct changes *changes, struct slice text);
-
 /* Adds `change` and its links; the caller sets `text`, `file` and, for a
  * resource, clears the kind. Lent until the next one is added; NULL: no memory.
  */
 struct td_change *changes_add(struct changes *changes,
                               const struct change *change);
-
-/* Adds a link to the last change. */
-void changes_link(struct changes *changes, const struct link *link,
-                  struct slice path);
-
-/* True if memory ran out: then the changes are incomplete. */
-static inline bool
-changes_failed(const struct changes *changes)
-{
-    return changes->failed || changes->list.failed || changes->links.failed;
-}
 
 /* Sets the links of all changes when all are added. Lent until changes_clear.
  */

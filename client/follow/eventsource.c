@@ -31,7 +31,6 @@ struct eventsource {
     bool is_stream;
     struct buf refusal; /* the body, if it is no stream */
     struct buf held;    /* bytes not read because of the pause */
-    struct timer *again;
 };
 
 /* The last events, and their close codes on a WebSocket. */
@@ -98,7 +97,7 @@ hold_bytes(struct eventsource *e, struct slice bytes)
 }
 
 static void
-go_on(void *user)
+read_on(void *user)
 {
     struct eventsource *e = user;
     struct slice bytes = buf_slice(&e->held);
@@ -179,18 +178,12 @@ start_eventsource(struct live *live)
                                           "Cache-Control: no-store", NULL};
     struct fetch_request request = {
         .url = live->url, .headers = headers, .silence_s = SILENCE_S};
-    struct eventsource *e = calloc(1, sizeof(*e));
+    struct eventsource *e = live->own;
 
-    if (!e)
-        return false;
-    live->own = e;
     e->live = live;
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
     buf_init(&e->refusal, REFUSAL_MAX);
     buf_init(&e->held, HELD_MAX);
-    e->again = timer_new(live->client->loop, go_on, e);
-    if (!e->again)
-        return false;
     if (live->form == TD_XML) {
         live_finish(live, LIVE_UNFIT, "events carry JSON alone");
         return true;
@@ -205,31 +198,27 @@ stop_eventsource(struct live *live)
 {
     struct eventsource *e = live->own;
 
-    if (!e)
-        return;
     fetch_free(e->fetch);
-    timer_free(e->again);
     sse_fini(&e->sse);
     buf_fini(&e->refusal);
     buf_fini(&e->held);
-    free(e);
 }
 
 static void
-pause_or_resume(struct live *live)
+pause_eventsource(struct live *live)
 {
     struct eventsource *e = live->own;
 
-    if (!live->is_paused)
-        timer_start(e->again, 0);
-    else if (e->fetch)
+    if (e->fetch)
         fetch_pause(e->fetch);
 }
 
 const struct transport transport_events = {
     .name = TD_EVENTS,
+    .size = sizeof(struct eventsource),
     .start = start_eventsource,
     .stop = stop_eventsource,
-    .pause = pause_or_resume,
+    .go_on = read_on,
+    .pause = pause_eventsource,
     .is_held_back = true,
 };

@@ -34,8 +34,11 @@ transport_of(enum td_transport name)
 static void
 release_connection(struct live *live)
 {
-    live->transport->stop(live);
+    if (live->own)
+        live->transport->stop(live);
     timer_free(live->timer);
+    timer_free(live->again);
+    free(live->own);
     free(live->url);
     free(live);
 }
@@ -250,8 +253,11 @@ live_start(struct td_client *client, const struct live_request *request,
     live->user = user;
     live->url = strdup(request->url);
     live->timer = timer_new(client->loop, on_timer, live);
+    live->own = calloc(1, live->transport->size);
+    live->again = timer_new(client->loop, live->transport->go_on, live->own);
     problem_clear(&live->end.why);
-    if (!live->url || !live->timer || !live->transport->start(live)) {
+    if (!live->url || !live->timer || !live->own || !live->again ||
+        !live->transport->start(live)) {
         release_connection(live);
         return NULL;
     }
@@ -265,7 +271,8 @@ live_pause(struct live *live)
         return;
     live->is_paused = true;
     wait_on(live);
-    live->transport->pause(live);
+    if (live->transport->pause)
+        live->transport->pause(live);
 }
 
 void
@@ -275,7 +282,7 @@ live_resume(struct live *live)
         return;
     live->is_paused = false;
     wait_on(live);
-    live->transport->pause(live);
+    timer_start(live->again, 0);
 }
 
 void

@@ -27,7 +27,6 @@ struct longpoll {
     struct buf body;
     bool is_whole;
     bool is_too_long;
-    struct timer *again;
 };
 
 static void
@@ -135,18 +134,13 @@ start_longpoll(struct live *live)
                              "Cache-Control: no-store", NULL};
     struct fetch_request request = {
         .headers = headers, .takes_gzip = true, .silence_s = SILENCE_S};
-    struct longpoll *l = calloc(1, sizeof(*l));
+    struct longpoll *l = live->own;
     uint64_t wait_s = 0;
-    char *url;
+    char *url = url_of(live, &wait_s);
 
-    if (!l)
-        return false;
-    live->own = l;
     l->live = live;
     buf_init(&l->body, LIVE_MESSAGE_MAX);
-    l->again = timer_new(live->client->loop, deliver_page, l);
-    url = url_of(live, &wait_s);
-    if (url && l->again) {
+    if (url) {
         request.url = url;
         l->fetch = fetch_start(live->client, &request, on_body, on_end, l);
         live_await(live, wait_s * 1000);
@@ -160,26 +154,14 @@ stop_longpoll(struct live *live)
 {
     struct longpoll *l = live->own;
 
-    if (!l)
-        return;
     fetch_free(l->fetch);
-    timer_free(l->again);
     buf_fini(&l->body);
-    free(l);
-}
-
-static void
-pause_or_resume(struct live *live)
-{
-    struct longpoll *l = live->own;
-
-    if (!live->is_paused)
-        timer_start(l->again, 0);
 }
 
 const struct transport transport_long_poll = {
     .name = TD_LONG_POLL,
+    .size = sizeof(struct longpoll),
     .start = start_longpoll,
     .stop = stop_longpoll,
-    .pause = pause_or_resume,
+    .go_on = deliver_page,
 };

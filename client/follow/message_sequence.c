@@ -82,20 +82,6 @@ is_same_history(const struct message_sequence *order,
     return !memcmp(&d, &covers->digest, sizeof(d));
 }
 
-enum status
-message_sequence_init(struct message_sequence *order, const char *after)
-{
-    enum status rc;
-
-    memset(order, 0, sizeof(*order));
-    if (!after)
-        return STATUS_OK;
-    rc = position_read(slice_of(after), &order->at);
-    order->is_placed = true;
-    know_start(order);
-    return rc;
-}
-
 void
 message_sequence_set(struct message_sequence *order, const struct position *at)
 {

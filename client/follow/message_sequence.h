@@ -28,18 +28,14 @@
 #include "proto/position.h"
 #include "proto/problem.h"
 
+/* At first zero: the first message sets the place. */
 struct message_sequence {
-    bool is_filtered;   /* set after message_sequence_init */
-    bool is_placed;     /* else the first message sets the place */
+    bool is_filtered;
+    bool is_placed;
     struct position at; /* epoch "" until a message has it */
     bool has_digest;
     struct digest digest; /* d(at.seq) */
 };
-
-/* Begins after `after`, "epoch-seq" or a plain seq; NULL: where the first
- * message begins. STATUS_MALFORMED: it is neither. */
-MUST_CHECK enum status message_sequence_init(struct message_sequence *order,
-                                             const char *after);
 
 /* Begins anew after `at`. The digest there is unknown until a message has the
  * next one. This is so at every beginning, because a position has no digest,

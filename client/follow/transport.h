@@ -21,10 +21,11 @@ struct fetch_answer;
 
 struct transport {
     enum td_transport name;
+    size_t size;                      /* of live->own, at first zero */
     bool (*start)(struct live *live); /* false: no memory */
-    void (*stop)(struct live *live); /* frees what start made; `own` may be NULL
-                                      */
-    void (*pause)(struct live *live); /* or resumes: see is_paused */
+    void (*stop)(struct live *live);  /* frees what start made, or begun */
+    void (*go_on)(void *own);         /* live->again has expired */
+    void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
                           may keep answers until they are complete */
 };
@@ -44,6 +45,7 @@ struct live {
     void *user;
     void *own; /* the transport's */
 
+    struct timer *again; /* after a pause, or because more is left to do */
     struct timer *timer; /* the answer's, of silence, or of the end */
     uint64_t await_ms;   /* time for the answer */
     bool is_answered;

@@ -44,7 +44,6 @@ struct websocket {
     struct curl_loop_transfer transfer;
     char *authority; /* "host:port", as in the request */
     struct descriptor *descriptor;
-    struct timer *again;
 
     char key[UPGRADE_KEY_SIZE];
     struct buf request;
@@ -159,7 +158,7 @@ turn_websocket(struct websocket *w)
     } else if (next == FRAMES_DRY) {
         descriptor_set(w->descriptor, frames_wants(w->frames));
     } else {
-        timer_start(w->again, TURN_MS); /* more messages wait */
+        timer_start(live->again, TURN_MS); /* more messages wait */
     }
 }
 
@@ -174,7 +173,7 @@ open_up(struct websocket *w)
     }
     w->state = OPEN;
     live_heard(w->live);
-    timer_start(w->again, 0); /* messages may have come with the answer */
+    timer_start(w->live->again, 0); /* messages may have come with the answer */
 }
 
 /* The handshake */
@@ -281,8 +280,10 @@ send_handshake(struct websocket *w)
 }
 
 static void
-go_on(struct websocket *w)
+go_on(void *user)
 {
+    struct websocket *w = user;
+
     if (w->live->is_ending)
         return;
     switch (w->state) {
@@ -305,12 +306,6 @@ static void
 on_ready(int events, void *user)
 {
     (void)events;
-    go_on(user);
-}
-
-static void
-on_again(void *user)
-{
     go_on(user);
 }
 
@@ -443,12 +438,9 @@ prepare_handshake(struct websocket *w)
 static bool
 start_websocket(struct live *live)
 {
-    struct websocket *w = calloc(1, sizeof(*w));
+    struct websocket *w = live->own;
     CURL *easy;
 
-    if (!w)
-        return false;
-    live->own = w;
     w->live = live;
     w->transfer.url = live->url;
     w->transfer.on_done = on_connected;
@@ -456,8 +448,7 @@ start_websocket(struct live *live)
     w->transfer.is_kept = true;
     buf_init(&w->request, REQUEST_MAX);
     buf_init(&w->answer, REFUSAL_MAX);
-    w->again = timer_new(live->client->loop, on_again, w);
-    if (!w->again || !prepare_handshake(w))
+    if (!prepare_handshake(w))
         return false;
     if (live->is_ending)
         return true;
@@ -474,35 +465,29 @@ stop_websocket(struct live *live)
 {
     struct websocket *w = live->own;
 
-    if (!w)
-        return;
     frames_free(w->frames);
     descriptor_free(w->descriptor);
-    timer_free(w->again);
     curl_loop_fini(live->client->web, &w->transfer);
     buf_fini(&w->request);
     buf_fini(&w->answer);
     free(w->authority);
     free(w->type);
-    free(w);
 }
 
 static void
-pause_or_resume(struct live *live)
+pause_websocket(struct live *live)
 {
     struct websocket *w = live->own;
 
-    if (w->state != OPEN)
-        return;
-    if (live->is_paused)
+    if (w->state == OPEN)
         descriptor_set(w->descriptor, 0);
-    else
-        timer_start(w->again, 0);
 }
 
 const struct transport transport_websocket = {
     .name = TD_WEBSOCKET,
+    .size = sizeof(struct websocket),
     .start = start_websocket,
     .stop = stop_websocket,
-    .pause = pause_or_resume,
+    .go_on = go_on,
+    .pause = pause_websocket,
 };

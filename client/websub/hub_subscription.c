@@ -468,12 +468,6 @@ hub_subscription_lease_seconds(const struct hub_subscription *l)
 }
 
 const char *
-hub_subscription_topic(const struct hub_subscription *l)
-{
-    return l->topic;
-}
-
-const char *
 hub_subscription_moved(const struct hub_subscription *l)
 {
     return l->moved;

@@ -74,7 +74,6 @@ void hub_subscription_leave(struct hub_subscription *lease, bool is_shut);
 bool hub_subscription_is_active(const struct hub_subscription *lease);
 uint64_t hub_subscription_lease_seconds(
     const struct hub_subscription *lease); /* as granted */
-const char *hub_subscription_topic(const struct hub_subscription *lease);
 
 /* The new permanent address of the hub; NULL: it has not moved. */
 const char *hub_subscription_moved(const struct hub_subscription *lease);
