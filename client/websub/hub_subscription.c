@@ -7,10 +7,12 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "client/lib/fetch.h"
 #include "client/lib/pause.h"
-#include "client/websub/subscription_request.h"
 #include "proto/number.h"
+#include "proto/uri.h"
 #include "proto/urlencoded.h"
+#include "proto/websub.h"
 
 /* How long a hub may take to verify an accepted request, before the next one.
  */
@@ -26,6 +28,12 @@
 #define LEASE_UNTOLD (10 * 86400)
 #define LEASE_MAX    (366 * 86400)
 
+/* Most redirects from hub to hub (W-033). */
+#define REDIRECTS_MAX 5
+
+/* Longest answer of a hub: the reason of a refusal (W-032). */
+#define ANSWER_MAX 65536
+
 #define SECRET_BYTES 32
 
 /* "whsec_", the bytes in base64, NUL: the format of Standard Webhooks, for hubs
@@ -40,11 +48,22 @@ enum lease_state {
     STATE_OVER
 };
 
+/* A request to the hub: to subscribe, to unsubscribe (W-020). */
+struct hub_request {
+    struct fetch *fetch; /* NULL: it has ended */
+    enum websub_mode mode;
+    char *hub; /* of this hop */
+    unsigned n_redirects;
+    bool has_secret;  /* the hub of this hop gets it */
+    bool is_for_good; /* all redirects so far were 308 */
+    struct buf body;
+};
+
 struct hub_subscription {
     struct hub_subscription_plan plan;
     char *hub, *topic, *moved;
     struct route *route;
-    struct subscription_request *request;
+    struct hub_request request;
     struct timer *wait; /* for the verification, or until the next attempt */
     struct timer *tell; /* reports changes by a request of the hub */
     enum lease_state state;
@@ -63,6 +82,15 @@ struct hub_subscription {
     bool *is_freed; /* set for the function that calls back */
 };
 
+static void
+drop_request(struct hub_subscription *l)
+{
+    fetch_free(l->request.fetch);
+    buf_fini(&l->request.body);
+    free(l->request.hub);
+    l->request = (struct hub_request){.fetch = NULL};
+}
+
 /* The one function that changes the state; the diagram is hub_subscription.h's.
  */
 static void
@@ -73,10 +101,8 @@ enter_state(struct hub_subscription *l, enum lease_state state)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
     if (state == STATE_ACTIVE && l->state != STATE_ACTIVE)
         l->key.since_s = time(NULL);
-    if (state == STATE_OVER) {
-        subscription_request_free(l->request);
-        l->request = NULL;
-    }
+    if (state == STATE_OVER)
+        drop_request(l);
     l->state = state;
 }
 
@@ -124,35 +150,34 @@ on_tell(void *user)
 
 /* Asking */
 
+/* Handles the hub's answer to a request to subscribe. */
 static void
-on_subscribed(const struct subscription_request_end *end, void *user)
+end_subscribing(struct hub_subscription *l, const struct problem *why)
 {
-    struct hub_subscription *l = user;
+    struct hub_request *r = &l->request;
 
-    l->request = NULL;
     if (l->state != STATE_ASKING && l->state != STATE_ACTIVE)
         return;
-    if (end->why.rc) {
+    if (why->rc) {
         /* Verified already: then the answer does not matter. */
         if (l->state == STATE_ASKING)
-            fail_subscription(l, &end->why);
+            fail_subscription(l, why);
         return;
     }
-    if (!end->has_secret)
+    if (!r->has_secret)
         l->key.secret = NULL;
-    if (end->moved) {
+    if (r->n_redirects > 0 && r->is_for_good) {
         free(l->moved);
-        l->moved = strdup(end->moved);
+        l->moved = r->hub;
+        r->hub = NULL;
     }
     if (l->state == STATE_ASKING) {
         enter_state(l, STATE_ASKED);
-        report_event(l, HUB_SUBSCRIPTION_ACCEPTED, &end->why);
+        report_event(l, HUB_SUBSCRIPTION_ACCEPTED, why);
     }
 }
 
 /* Leaving */
-
-static void leave_hub(struct hub_subscription *l);
 
 static void
 on_left(struct hub_subscription *l)
@@ -172,37 +197,183 @@ leave_later(struct hub_subscription *l)
         timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
 }
 
+/* Handles the hub's answer to a request to unsubscribe. */
 static void
-on_unsubscribed(const struct subscription_request_end *end, void *user)
+end_unsubscribing(struct hub_subscription *l, const struct problem *why)
 {
-    struct hub_subscription *l = user;
-
-    l->request = NULL;
     if (l->state != STATE_LEAVING)
         return;
-    if (!end->why.rc)
+    if (!why->rc)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
-    else if (end->why.rc == STATUS_REFUSED || end->why.rc == STATUS_GONE)
+    else if (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE)
         on_left(l); /* the hub has no such subscription */
     else
         leave_later(l);
 }
 
+/* Requests to the hub */
+
+static bool post_request(struct hub_subscription *l);
+
+bool
+hub_subscription_is_safe(const char *hub)
+{
+    struct slice host;
+    struct buf b;
+    bool is_safe = !strncasecmp(hub, "https:", 6);
+
+    if (is_safe)
+        return true;
+    buf_init(&b, 1024);
+    websub_host(&b, slice_of(hub));
+    host = buf_slice(&b);
+    is_safe =
+        !b.failed && (slice_is(host, "localhost") || slice_is(host, "[::1]"));
+    /* An address, not a name that begins like one. */
+    if (slice_starts(host, "127.")) {
+        is_safe = !b.failed;
+        for (size_t i = 0; i < host.size; i++)
+            if (host.data[i] != '.' &&
+                (host.data[i] < '0' || host.data[i] > '9'))
+                is_safe = false;
+    }
+    buf_fini(&b);
+    return is_safe;
+}
+
+/* A line of the answer's body, for messages. */
+static struct slice
+reason_of(const struct fetch_answer *answer)
+{
+    struct slice text = buf_slice(&answer->body);
+    size_t size = 0;
+
+    while (size < text.size && size < 300 && text.data[size] != '\n')
+        size++;
+    text.size = size;
+    return slice_trimmed(text);
+}
+
+static void
+judge_answer(const struct hub_request *r, const struct fetch_answer *answer,
+             struct problem *why)
+{
+    struct slice text = reason_of(answer);
+
+    why->http_status = answer->status;
+    why->retry_after_s = answer->retry_after_s;
+    if (answer->status / 100 == 2)
+        return;
+    if (answer->status / 100 == 3)
+        problem(why, STATUS_MALFORMED, "the hub %s: status %u leads nowhere",
+                r->hub, answer->status);
+    else
+        problem(why, fetch_meaning(answer->status),
+                "the hub %s: status %u%s%.*s", r->hub, answer->status,
+                text.size ? ": " : "", SLICE_ARG(text));
+}
+
+/* 307 and 308: sends the same request to the other hub (W-033). False: no valid
+ * URL. */
+static bool
+follow_redirect(struct hub_subscription *l, const struct fetch_answer *answer)
+{
+    struct hub_request *r = &l->request;
+    struct buf url;
+    char *hub = NULL;
+
+    if ((answer->status != 307 && answer->status != 308) ||
+        !answer->location[0] || r->n_redirects++ >= REDIRECTS_MAX)
+        return false;
+    buf_init(&url, WEBSUB_URL_MAX);
+    uri_resolve(&url, slice_of(r->hub), slice_of(answer->location));
+    if (!url.failed && !websub_check_url(buf_slice(&url), "Location", NULL))
+        hub = slice_dup(buf_slice(&url));
+    buf_fini(&url);
+    if (!hub)
+        return false;
+    free(r->hub);
+    r->hub = hub;
+    r->is_for_good = r->is_for_good && answer->status == 308;
+    return post_request(l);
+}
+
+static void
+on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
+{
+    struct hub_subscription *l = user;
+    struct hub_request *r = &l->request;
+    struct problem why = *end;
+
+    r->fetch = NULL;
+    if (!end->rc && follow_redirect(l, answer))
+        return;
+    if (!end->rc)
+        judge_answer(r, answer, &why);
+    else if (end->rc != STATUS_MEMORY)
+        problem(&why, end->rc, "the hub %s: %s", r->hub, end->text);
+    if (r->mode == WEBSUB_SUBSCRIBE)
+        end_subscribing(l, &why);
+    else
+        end_unsubscribing(l, &why);
+}
+
+static bool
+post_request(struct hub_subscription *l)
+{
+    static const char *const headers[] = {
+        "Content-Type: application/x-www-form-urlencoded", NULL};
+    struct hub_request *r = &l->request;
+    bool is_asking = r->mode == WEBSUB_SUBSCRIBE;
+    struct slice sent;
+    const struct fetch_request request = {
+        .url = r->hub,
+        .headers = headers,
+        .body = &sent,
+        .max_bytes = ANSWER_MAX,
+    };
+    char lease[NUMBER_SIZE_MAX];
+
+    buf_clear(&r->body);
+    urlencoded_add(&r->body, "hub.mode", slice_of(websub_mode_name(r->mode)));
+    urlencoded_add(&r->body, "hub.topic", slice_of(l->topic));
+    urlencoded_add(&r->body, "hub.callback", slice_of(route_url(l->route)));
+    if (is_asking && l->plan.lease_s > 0)
+        urlencoded_add(
+            &r->body, "hub.lease_seconds",
+            (struct slice){lease, number_write(lease, l->plan.lease_s)});
+    r->has_secret =
+        is_asking && l->key.secret && hub_subscription_is_safe(r->hub);
+    if (r->has_secret)
+        urlencoded_add(&r->body, "hub.secret", slice_of(l->key.secret));
+    sent = buf_slice(&r->body);
+    if (!r->body.failed)
+        r->fetch = fetch_start(callback_client(l->plan.callback), &request,
+                               NULL, on_answer, l);
+    return r->fetch != NULL;
+}
+
+/* False: no memory. */
+static bool
+begin_request(struct hub_subscription *l, enum websub_mode mode,
+              const char *hub)
+{
+    struct hub_request *r = &l->request;
+
+    drop_request(l);
+    r->mode = mode;
+    r->is_for_good = true;
+    buf_init(&r->body, 8 * WEBSUB_URL_MAX);
+    r->hub = strdup(hub);
+    return r->hub && post_request(l);
+}
+
 static void
 leave_hub(struct hub_subscription *l)
 {
-    const struct subscription_request_plan plan = {
-        .mode = WEBSUB_UNSUBSCRIBE,
-        .hub = l->moved ? l->moved : l->hub,
-        .topic = l->topic,
-        .callback = route_url(l->route),
-    };
-
     enter_state(l, STATE_LEAVING);
     l->n_attempts++;
-    l->request = subscription_request_start(callback_client(l->plan.callback),
-                                            &plan, on_unsubscribed, l);
-    if (!l->request)
+    if (!begin_request(l, WEBSUB_UNSUBSCRIBE, l->moved ? l->moved : l->hub))
         leave_later(l);
 }
 
@@ -395,12 +566,6 @@ hub_subscription_new(const struct hub_subscription_plan *plan)
 {
     struct td_client *client = callback_client(plan->callback);
     struct hub_subscription *l = calloc(1, sizeof(*l));
-    struct subscription_request_plan request = {
-        .mode = WEBSUB_SUBSCRIBE,
-        .hub = plan->hub,
-        .topic = plan->topic,
-        .lease_s = plan->lease_s,
-    };
 
     if (!l)
         return NULL;
@@ -414,14 +579,9 @@ hub_subscription_new(const struct hub_subscription_plan *plan)
     l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
     l->wait = timer_new(client->loop, on_wait, l);
     l->tell = timer_new(client->loop, on_tell, l);
-    if (l->hub && l->topic && l->route && l->wait && l->tell &&
-        (plan->has_no_secret || make_secret(l))) {
-        request.callback = route_url(l->route);
-        request.secret = l->key.secret;
-        l->request =
-            subscription_request_start(client, &request, on_subscribed, l);
-    }
-    if (!l->request) {
+    if (!l->hub || !l->topic || !l->route || !l->wait || !l->tell ||
+        (!plan->has_no_secret && !make_secret(l)) ||
+        !begin_request(l, WEBSUB_SUBSCRIBE, l->hub)) {
         hub_subscription_free(l);
         return NULL;
     }
@@ -435,7 +595,7 @@ hub_subscription_free(struct hub_subscription *l)
         return;
     if (l->is_freed)
         *l->is_freed = true;
-    subscription_request_free(l->request);
+    drop_request(l);
     route_free(l->route);
     timer_free(l->wait);
     timer_free(l->tell);
@@ -450,8 +610,6 @@ void
 hub_subscription_leave(struct hub_subscription *l, bool is_shut)
 {
     l->is_shut = is_shut;
-    subscription_request_free(l->request);
-    l->request = NULL;
     leave_hub(l);
 }
 

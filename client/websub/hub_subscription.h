@@ -2,11 +2,17 @@
  * hub_subscription.h - one subscription at a hub: a topic and a callback URL of
  * its own, from the request to its end.
  *
- *     ASKING --202--> ASKED --verified--> ACTIVE --hub_subscription_leave-->
- * LEAVING |               |                  ^ |                      |
- *        +--verified-----|------------------+ |    verified, refused,|
+ *     ASKING --202--> ASKED --verified--> ACTIVE --leave--> LEAVING
+ *        |               |                  ^ |                |
+ *        +--verified-----|------------------+ |   verified, refused,
  *        |               |                    |   given up, lease over
- *        +--> refused, no verification, denied+---------> OVER <-----+
+ *        +--> refused, no verification, denied+---------> OVER <--+
+ *
+ * The request, to subscribe or to unsubscribe:
+ *
+ *     POST hub.mode=..&hub.topic=..&hub.callback=.. --> 202
+ *                 ^                                  \
+ *                 +-- the same, there ----------------- 307, 308 (W-033)
  *
  * A denial is a GET without a signature: anybody who knows the callback URL can
  * send it. While the request is pending, only the hub knows that URL, and the
@@ -74,6 +80,9 @@ void hub_subscription_leave(struct hub_subscription *lease, bool is_shut);
 bool hub_subscription_is_active(const struct hub_subscription *lease);
 uint64_t hub_subscription_lease_seconds(
     const struct hub_subscription *lease); /* as granted */
+
+/* True if a secret may be sent there: by https, or to this machine (W-030). */
+bool hub_subscription_is_safe(const char *hub);
 
 /* The new permanent address of the hub; NULL: it has not moved. */
 const char *hub_subscription_moved(const struct hub_subscription *lease);

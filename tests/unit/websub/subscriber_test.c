@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/tidings.h"
-#include "client/websub/subscription_request.h"
+#include "client/websub/hub_subscription.h"
 #include "tests/test.h"
 #include "tests/unit/lib/transfers.h"
 #include "tests/unit/websub/stage.h"
@@ -42,17 +42,17 @@ TEST(the_request_is_what_the_standard_asks_for)
 /* W-030 */
 TEST(a_secret_goes_by_https_or_stays_on_this_machine)
 {
-    assert_true(subscription_request_is_safe("https://hub.example/"));
-    assert_true(subscription_request_is_safe("HTTPS://hub.example"));
-    assert_true(subscription_request_is_safe("http://127.0.0.1:80/hub"));
-    assert_true(subscription_request_is_safe("http://127.1/hub"));
-    assert_true(subscription_request_is_safe("http://localhost/"));
-    assert_true(subscription_request_is_safe("http://[::1]:8080/"));
-    assert_false(subscription_request_is_safe("http://hub.example/"));
-    assert_false(subscription_request_is_safe("http://127.0.0.1.example/"));
-    assert_false(subscription_request_is_safe("http://localhost.example/"));
-    assert_false(subscription_request_is_safe("http://10.0.0.1/"));
-    assert_false(subscription_request_is_safe("http://[::2]/"));
+    assert_true(hub_subscription_is_safe("https://hub.example/"));
+    assert_true(hub_subscription_is_safe("HTTPS://hub.example"));
+    assert_true(hub_subscription_is_safe("http://127.0.0.1:80/hub"));
+    assert_true(hub_subscription_is_safe("http://127.1/hub"));
+    assert_true(hub_subscription_is_safe("http://localhost/"));
+    assert_true(hub_subscription_is_safe("http://[::1]:8080/"));
+    assert_false(hub_subscription_is_safe("http://hub.example/"));
+    assert_false(hub_subscription_is_safe("http://127.0.0.1.example/"));
+    assert_false(hub_subscription_is_safe("http://localhost.example/"));
+    assert_false(hub_subscription_is_safe("http://10.0.0.1/"));
+    assert_false(hub_subscription_is_safe("http://[::2]/"));
 }
 
 /* W-030: the hub has an address that is no loopback address, though it leads
