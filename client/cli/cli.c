@@ -17,7 +17,7 @@
 #include "base/clock.h"
 
 struct finding {
-    struct source_sets *sets;
+    struct found_sets *sets;
     bool failed; /* no memory */
 };
 
@@ -25,7 +25,7 @@ static void
 on_set(const char *url, const char *why, void *user)
 {
     struct finding *finding = user;
-    struct source_sets *sets = finding->sets;
+    struct found_sets *sets = finding->sets;
     char **urls;
 
     if (why) {
@@ -43,13 +43,12 @@ on_set(const char *url, const char *why, void *user)
 }
 
 enum exit_code
-source_sets_find(struct td_client *client, const char *url,
-                 struct source_sets *sets)
+find_sets(struct td_client *client, const char *url, struct found_sets *sets)
 {
     struct finding finding = {.sets = sets};
     enum td_status rc;
 
-    *sets = (struct source_sets){.n = 0};
+    *sets = (struct found_sets){.n = 0};
     rc = td_sets(client, url, on_set, &finding);
     if (finding.failed) {
         say(NO_MEMORY);
@@ -67,17 +66,17 @@ source_sets_find(struct td_client *client, const char *url,
 }
 
 void
-source_sets_fini(struct source_sets *sets)
+found_sets_fini(struct found_sets *sets)
 {
     for (size_t i = 0; i < sets->n; i++)
         free(sets->urls[i]);
     free(sets->urls);
-    *sets = (struct source_sets){.n = 0};
+    *sets = (struct found_sets){.n = 0};
 }
 
 enum exit_code
-source_sets_exit(const struct source_sets *sets, enum exit_code before,
-                 enum exit_code one)
+found_sets_exit(const struct found_sets *sets, enum exit_code before,
+                enum exit_code one)
 {
     if (one != EXIT_GOOD && (sets->n > 1 || sets->is_partial))
         one = EXIT_FAILED;

@@ -170,7 +170,7 @@ bool limits_read(const struct option_row *options, const char *const *given,
 
 /* Finds the sets behind the URL of a command line */
 
-struct source_sets {
+struct found_sets {
     char **urls;
     size_t n;
     bool is_partial; /* the source names more, which cannot be read */
@@ -178,15 +178,15 @@ struct source_sets {
 
 /* Finds the sets of the source at `url`. Prints a line for each document that
  * cannot be read. EXIT_GOOD: found at least one set for the caller to go on
- * with; else has printed why. Give `*sets` to source_sets_fini in any case. */
-enum exit_code source_sets_find(struct td_client *client, const char *url,
-                                struct source_sets *sets);
-void source_sets_fini(struct source_sets *sets);
+ * with; else has printed why. Give `*sets` to found_sets_fini in any case. */
+enum exit_code find_sets(struct td_client *client, const char *url,
+                         struct found_sets *sets);
+void found_sets_fini(struct found_sets *sets);
 
 /* Joins the exit codes of a program that treats one set after the other:
  * returns `before` if it is not good, else `one`. If the source has
  * several sets, a `one` that is not good counts as EXIT_FAILED. */
-enum exit_code source_sets_exit(const struct source_sets *sets,
-                                enum exit_code before, enum exit_code one);
+enum exit_code found_sets_exit(const struct found_sets *sets,
+                               enum exit_code before, enum exit_code one);
 
 #endif

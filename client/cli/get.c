@@ -217,16 +217,16 @@ on_offer(const struct td_offer *offer, void *user)
 static enum exit_code
 get_all(struct get *get, struct td_client *client, const char *url)
 {
-    struct source_sets sets;
-    enum exit_code code = source_sets_find(client, url, &sets);
+    struct found_sets sets;
+    enum exit_code code = find_sets(client, url, &sets);
     enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
 
     for (size_t i = 0; !code && i < sets.n; i++) {
         enum td_status rc = td_describe(client, sets.urls[i], on_offer, get);
 
-        result = source_sets_exit(&sets, result, exit_of(client, rc));
+        result = found_sets_exit(&sets, result, exit_of(client, rc));
     }
-    source_sets_fini(&sets);
+    found_sets_fini(&sets);
     return code ? code : result;
 }
 

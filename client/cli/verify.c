@@ -172,8 +172,8 @@ verify_data(struct verify *v, const char *where, const glob_t *sets)
 static enum exit_code
 verify_source(struct verify *v, const char *url)
 {
-    struct source_sets sets;
-    enum exit_code code = source_sets_find(v->client, url, &sets);
+    struct found_sets sets;
+    enum exit_code code = find_sets(v->client, url, &sets);
     enum exit_code result = sets.is_partial ? EXIT_FAILED : EXIT_GOOD;
 
     for (size_t i = 0; !code && i < sets.n; i++) {
@@ -182,9 +182,9 @@ verify_source(struct verify *v, const char *url)
             result = EXIT_FAILED;
             break;
         }
-        result = source_sets_exit(&sets, result, verify_one(v, sets.urls[i]));
+        result = found_sets_exit(&sets, result, verify_one(v, sets.urls[i]));
     }
-    source_sets_fini(&sets);
+    found_sets_fini(&sets);
     return code ? code : result;
 }
 

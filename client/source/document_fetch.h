@@ -1,10 +1,9 @@
 /*
  * document_fetch.h - fetches and reads one document of a source.
  *
- *     document_fetch_start --> on_link, on_entry ... --> on_end       nothing
- * after it
- *          +-------> document_fetch_free                 at any moment: no
- * further callback
+ *     document_fetch_start --> on_link, on_entry ... --> on_end
+ *          |                                            nothing after it
+ *          +-------> document_fetch_free   at any moment: no further callback
  *
  * Follows up to ten redirects; relative URLs are relative to the final one.
  * Ignores the type that the server states.

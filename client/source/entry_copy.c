@@ -6,70 +6,100 @@
 
 #include <stdlib.h>
 
-struct piece {
-    struct document_entry *entry;
+/* Where the next parts go; all NULL: they are only measured. */
+struct copier {
     struct link *links;
     struct document_link *document_links;
     struct attribute *attributes;
     char *text;
+    size_t size; /* of the parts so far */
 };
 
 static void
-copy_text(struct piece *p, struct slice *text)
+copy_text(struct copier *to, struct slice *text)
 {
+    to->size += text->size;
+    if (!to->text)
+        return;
     if (text->size > 0)
-        memcpy(p->text, text->data, text->size);
-    text->data = p->text;
-    p->text += text->size;
+        memcpy(to->text, text->data, text->size);
+    text->data = to->text;
+    to->text += text->size;
 }
 
-static size_t
-attributes_size(const struct attribute *a, size_t n)
+static void
+copy_attributes(struct copier *to, const struct attribute **attributes,
+                size_t n)
 {
-    size_t size = n * sizeof(*a);
+    const struct attribute *from = *attributes;
 
-    for (size_t i = 0; i < n; i++)
-        size +=
-            a[i].ns.size + a[i].prefix.size + a[i].name.size + a[i].value.size;
-    return size;
-}
-
-static const struct attribute *
-copy_attributes(struct piece *p, const struct attribute *from, size_t n)
-{
-    struct attribute *to = p->attributes;
-
+    *attributes = to->attributes;
+    to->size += n * sizeof(*from);
     for (size_t i = 0; i < n; i++) {
-        to[i] = from[i];
-        copy_text(p, &to[i].ns);
-        copy_text(p, &to[i].prefix);
-        copy_text(p, &to[i].name);
-        copy_text(p, &to[i].value);
+        struct attribute copy = from[i];
+
+        copy_text(to, &copy.ns);
+        copy_text(to, &copy.prefix);
+        copy_text(to, &copy.name);
+        copy_text(to, &copy.value);
+        if (to->attributes)
+            *to->attributes++ = copy;
     }
-    p->attributes += n;
-    return to;
+}
+
+static void
+copy_link(struct copier *to, struct document_link link, struct link same)
+{
+    copy_text(to, &link.rel);
+    copy_text(to, &link.href);
+    copy_text(to, &link.type);
+    copy_text(to, &link.hash);
+    copy_text(to, &link.path);
+    same.rel = link.rel;
+    same.href = link.href;
+    same.type = link.type;
+    same.hash = link.hash;
+    copy_text(to, &same.encoding);
+    copy_attributes(to, &same.attributes, same.n_attributes);
+    to->size += sizeof(link) + sizeof(same);
+    if (to->links) {
+        *to->document_links++ = link;
+        *to->links++ = same;
+    }
+}
+
+static struct document_entry
+copy_entry(struct copier *to, const struct document_entry *from)
+{
+    struct document_entry entry = *from;
+    struct change *c = &entry.change;
+
+    entry.links = to->document_links;
+    c->links = to->links;
+    copy_text(to, &c->loc);
+    copy_text(to, &c->changefreq);
+    copy_text(to, &c->priority);
+    copy_text(to, &c->hash);
+    copy_text(to, &c->type);
+    copy_text(to, &c->encoding);
+    copy_text(to, &c->tags);
+    copy_text(to, &c->capability);
+    copy_text(to, &entry.capability);
+    copy_text(to, &entry.path);
+    copy_attributes(to, &c->attributes, c->n_attributes);
+    for (size_t i = 0; i < from->n_links; i++)
+        copy_link(to, from->links[i], from->change.links[i]);
+    to->size += sizeof(entry);
+    return entry;
 }
 
 size_t
-entry_copy_size(const struct document_entry *e)
+entry_copy_size(const struct document_entry *entry)
 {
-    const struct change *c = &e->change;
-    size_t size =
-        sizeof(*e) + e->n_links * (sizeof(*e->links) + sizeof(*c->links)) +
-        c->loc.size + c->changefreq.size + c->priority.size + c->hash.size +
-        c->type.size + c->encoding.size + c->tags.size + c->capability.size +
-        e->capability.size + e->path.size;
+    struct copier measure = {.size = 0};
 
-    size += attributes_size(c->attributes, c->n_attributes);
-    for (size_t i = 0; i < e->n_links; i++) {
-        const struct document_link *link = &e->links[i];
-        const struct link *same = &c->links[i];
-
-        size += link->rel.size + link->href.size + link->type.size +
-                link->hash.size + link->path.size + same->encoding.size +
-                attributes_size(same->attributes, same->n_attributes);
-    }
-    return size;
+    copy_entry(&measure, entry);
+    return measure.size;
 }
 
 static size_t
@@ -82,59 +112,20 @@ count_attributes(const struct change *c)
     return n;
 }
 
-static void
-copy_links(struct piece *p, const struct document_entry *from)
-{
-    for (size_t i = 0; i < from->n_links; i++) {
-        struct document_link *link = &p->document_links[i];
-        struct link *same = &p->links[i];
-
-        *link = from->links[i];
-        *same = from->change.links[i];
-        copy_text(p, &link->rel);
-        copy_text(p, &link->href);
-        copy_text(p, &link->type);
-        copy_text(p, &link->hash);
-        copy_text(p, &link->path);
-        same->rel = link->rel;
-        same->href = link->href;
-        same->type = link->type;
-        same->hash = link->hash;
-        copy_text(p, &same->encoding);
-        same->attributes =
-            copy_attributes(p, same->attributes, same->n_attributes);
-    }
-}
-
 struct document_entry *
 entry_copy_new(const struct document_entry *from, size_t size)
 {
-    struct document_entry *to = malloc(size);
-    struct change *c = &to->change;
-    struct piece p = {.entry = to};
+    struct document_entry *copy = malloc(size);
+    struct copier to = {.size = 0};
 
-    if (!to)
+    if (!copy)
         return NULL;
-    *to = *from;
-    p.links = (struct link *)(void *)(to + 1);
-    p.document_links =
-        (struct document_link *)(void *)(p.links + from->n_links);
-    p.attributes =
-        (struct attribute *)(void *)(p.document_links + from->n_links);
-    p.text = (char *)(p.attributes + count_attributes(&from->change));
-    copy_text(&p, &c->loc);
-    copy_text(&p, &c->changefreq);
-    copy_text(&p, &c->priority);
-    copy_text(&p, &c->hash);
-    copy_text(&p, &c->type);
-    copy_text(&p, &c->encoding);
-    copy_text(&p, &c->tags);
-    copy_text(&p, &c->capability);
-    copy_text(&p, &to->capability);
-    copy_text(&p, &to->path);
-    c->attributes = copy_attributes(&p, c->attributes, c->n_attributes);
-    c->links = p.links;
-    to->links = p.document_links;
-    copy_links(&p, from);
-    return to;
+    to.links = (struct link *)(void *)(copy + 1);
+    to.document_links =
+        (struct document_link *)(void *)(to.links + from->n_links);
+    to.attributes =
+        (struct attribute *)(void *)(to.document_links + from->n_links);
+    to.text = (char *)(to.attributes + count_attributes(&from->change));
+    *copy = copy_entry(&to, from);
+    return copy;
 }

@@ -2,9 +2,9 @@
  * source_sets.h - finds all sets of a source, and opens and closes them in
  * turns.
  *
- *     look --> sets ----> visit_schedule.h --> on_open ... source_sets_ended
- * --> on_close ^   \-> missed --> on_trouble       ^                         |
- *      +-- later: sets that came since     +--- the next visit ------+
+ *     look --> sets --> visit_schedule.h --> on_open ... ended --> on_close
+ *      ^   \-> missed --> on_trouble           ^                    |
+ *      +-- later: sets that came since         +-- the next visit --+
  *
  * A tour numbers the sets of a source from 0, in the order in which discovery
  * finds them. It says when to open and close each set; its owner reads the set
