@@ -4,104 +4,26 @@
 
 #include "proto/datetime.h"
 #include "tests/test.h"
+#include "tests/unit/readers/fake_log.h"
 
 #define BUDGET ((size_t)64 << 10)
 
-/* A log without bytes: entries 1 to `head`, each of `weight` bytes. The worker
- * pool holds its jobs until a test runs them. */
 static struct world {
     struct readers readers;
     struct watched_channel channel;
     struct clients clients;
     struct filters filters;
     struct filter_class *filter; /* of who reads with one */
-    uint64_t head;
-    uint64_t most;    /* entries of a message */
-    uint64_t on_disk; /* entries up to here are not in memory */
-    uint64_t passing; /* nothing up to here passes a filter */
-    size_t weight;
-    enum status status; /* of `make`, if not STATUS_OK */
     bool is_removed, is_local;
-    bool is_stuck; /* `make` reads nothing */
-    unsigned n_made, n_made_by_worker;
-
-    struct job *jobs[8];
-    unsigned n_jobs;
-    bool has_no_memory; /* for a job: it ends at once */
     unsigned n_wakes;
 } w;
-
-static uint64_t
-lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static enum status
-make(struct shared_message *message, enum log_patience patience,
-     struct problem *why)
-{
-    const struct shared_wish *wish = &message->wish;
-    uint64_t start = shared_wish_start(wish);
-
-    (void)why;
-    if (patience == LOG_MEMORY && start < w.on_disk)
-        return STATUS_AGAIN;
-    w.n_made++;
-    w.n_made_by_worker += patience == LOG_DISK;
-    if (w.status)
-        return w.status;
-    message->last = lesser(lesser(wish->upto, w.head), start + w.most);
-    if (wish->is_heartbeat || w.is_stuck)
-        message->last = start;
-    message->is_full = wish->upto == UINT64_MAX && message->last < w.head;
-    if (wish->is_heartbeat)
-        message->size = 1;
-    else if (!wish->filter || message->last > w.passing)
-        message->size = (size_t)(message->last - wish->after) * w.weight;
-    message->data = calloc(1, message->size + 1);
-    assert_non_null(message->data);
-    return STATUS_OK;
-}
-
-static void
-work(struct shared_messages *messages, struct job *job)
-{
-    (void)messages;
-    if (w.has_no_memory) {
-        job->work(job);
-        job->done(job);
-        return;
-    }
-    assert_true(w.n_jobs < 8);
-    w.jobs[w.n_jobs++] = job;
-}
-
-static void
-run_jobs(void)
-{
-    while (w.n_jobs > 0) {
-        struct job *job = w.jobs[0];
-
-        memmove(w.jobs, w.jobs + 1, --w.n_jobs * sizeof(*w.jobs));
-        job->work(job);
-        job->done(job);
-    }
-}
-
-static bool
-is_stopping(struct shared_messages *messages)
-{
-    (void)messages;
-    return false;
-}
 
 static bool
 look(const struct reader *reader, struct channel *channel, uint64_t *head)
 {
     *channel = (struct channel){
         .kind = reader->kind, .is_local = w.is_local, .end = UINT64_MAX};
-    *head = w.head;
+    *head = fake_log.head;
     return !w.is_removed;
 }
 
@@ -114,9 +36,9 @@ wake(struct watcher *watcher)
 
 static const struct reader_calls calls = {
     .shared = {.part = "test",
-               .make = make,
-               .work = work,
-               .is_stopping = is_stopping,
+               .make = fake_log_make,
+               .work = fake_log_work,
+               .is_stopping = fake_log_is_stopping,
                .loaded = readers_loaded},
     .look = look,
     .wants_newest = true,
@@ -128,7 +50,9 @@ set_up(void **state)
     struct filter filter;
 
     (void)state;
-    w = (struct world){.most = 10, .weight = 1};
+    memset(&w, 0, sizeof(w));
+    fake_log_begin();
+    fake_log.most = 10;
     clients_init(&w.clients, 100);
     clients_limit_all(&w.clients, CLIENT_FILTERS, 1);
     filters_init(&w.filters, &w.clients);
@@ -187,7 +111,6 @@ assert_holds(const struct reader *r, uint64_t after, uint64_t last)
  * after the worker pool has done its work. */
 TEST(decides_what_comes_next)
 {
-
     static const struct {
         uint64_t head, on_disk, passing;
         uint64_t after, reached, upto;
@@ -296,13 +219,13 @@ TEST(decides_what_comes_next)
         struct reader *r = &o.reader;
 
         print_message("row %zu\n", i);
-        w.head = rows[i].head;
-        w.on_disk = rows[i].on_disk;
-        w.passing = rows[i].passing;
+        fake_log.head = rows[i].head;
+        fake_log.on_disk = rows[i].on_disk;
+        fake_log.passing = rows[i].passing;
         w.is_removed = rows[i].is_removed;
-        w.is_stuck = rows[i].is_stuck;
+        fake_log.is_stuck = rows[i].is_stuck;
         w.is_local = rows[i].is_local;
-        w.status = rows[i].status;
+        fake_log.status = rows[i].status;
         begin(&o, rows[i].after);
         r->kind = (uint8_t)i; /* shares nothing with other rows */
         if (rows[i].reached > 0)
@@ -312,7 +235,7 @@ TEST(decides_what_comes_next)
         r->wants_heartbeat = rows[i].wants_heartbeat;
         assert_int_equal(reader_next(r), rows[i].state);
         assert_int_equal(reader_next(r), rows[i].state); /* still */
-        run_jobs();
+        fake_log_run_jobs();
         assert_int_equal(o.n_ready, rows[i].state == READER_LATER);
         assert_int_equal(reader_next(r), rows[i].later);
         assert_int_equal(r->reached, rows[i].searched);
@@ -332,7 +255,7 @@ TEST(reads_to_the_head_and_on_after_news)
     struct owner o;
     struct reader *r = &o.reader;
 
-    w.head = 13;
+    fake_log.head = 13;
     begin(&o, 0);
     assert_int_equal(reader_next(r), READER_READY);
     assert_holds(r, 0, 10);
@@ -342,7 +265,7 @@ TEST(reads_to_the_head_and_on_after_news)
     assert_holds(r, 10, 13);
     reader_advance(r);
     assert_int_equal(reader_rest(r), READER_HEAD);
-    w.head = 14;
+    fake_log.head = 14;
     assert_int_equal(reader_next(r), READER_HEAD); /* rests until news */
     watched_channel_wake(&w.channel, 9);
     assert_int_equal(o.n_ready, 1);
@@ -362,12 +285,12 @@ TEST(a_fixed_range_comes_again)
     struct owner o;
     struct reader *r = &o.reader;
 
-    w.head = 3;
+    fake_log.head = 3;
     begin(&o, 1);
     assert_int_equal(reader_next(r), READER_READY);
     r->upto = r->message->last;
     reader_release(r);
-    w.head = 9;
+    fake_log.head = 9;
     r->wants_heartbeat = true; /* not between two parts of a message */
     assert_int_equal(reader_next(r), READER_READY);
     assert_holds(r, 1, 3);
@@ -387,14 +310,14 @@ TEST(a_heartbeat_interrupts_a_search)
     struct owner o;
     struct reader *r = &o.reader;
 
-    w.head = w.passing = 100;
-    w.on_disk = 10;
+    fake_log.head = fake_log.passing = 100;
+    fake_log.on_disk = 10;
     begin(&o, 0);
     r->filter = w.filter;
     assert_int_equal(reader_next(r), READER_LATER);
     r->wants_heartbeat = true;
-    w.on_disk = 0;
-    run_jobs();
+    fake_log.on_disk = 0;
+    fake_log_run_jobs();
     assert_int_equal(o.n_ready, 1);
     assert_int_equal(reader_next(r), READER_READY);
     assert_true(r->message->wish.is_heartbeat);
@@ -408,14 +331,14 @@ TEST(a_reader_that_changed_meanwhile_asks_anew)
 {
     struct owner o[2];
 
-    w.head = w.on_disk = w.passing = 5;
+    fake_log.head = fake_log.on_disk = fake_log.passing = 5;
     for (int i = 0; i < 2; i++) {
         begin(&o[i], 0);
         assert_int_equal(reader_next(&o[i].reader), READER_LATER);
     }
-    assert_int_equal(w.n_jobs, 1);
+    assert_int_equal(fake_log.n_jobs, 1);
     o[1].reader.filter = w.filter;
-    run_jobs();
+    fake_log_run_jobs();
     assert_holds(&o[0].reader, 0, 5);
     assert_int_equal(o[1].reader.state, READER_HEAD);
     assert_int_equal(o[1].n_ready, 1);
@@ -429,9 +352,9 @@ TEST(waits_for_room)
 {
     struct owner full, next, suspects[2];
 
-    w.weight = BUDGET;
-    w.most = 1;
-    w.head = 4;
+    fake_log.weight = BUDGET;
+    fake_log.most = 1;
+    fake_log.head = 4;
     begin(&full, 0);
     begin(&next, 1);
     begin(&suspects[0], 2);
@@ -499,9 +422,9 @@ TEST(a_load_may_end_at_once)
     struct owner *o = calloc(1, sizeof(*o));
 
     assert_non_null(o);
-    w.head = w.on_disk = 5;
-    w.has_no_memory = true;
+    fake_log.head = fake_log.on_disk = 5;
+    fake_log.has_no_memory = true;
     reader_init(&o->reader, &w.channel, 0, free_owner);
     assert_int_equal(reader_next(&o->reader), READER_LATER);
-    assert_int_equal(w.n_made_by_worker, 1);
+    assert_int_equal(fake_log.n_made_by_worker, 1);
 }

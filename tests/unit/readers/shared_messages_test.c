@@ -3,91 +3,16 @@
 #include <string.h>
 
 #include "tests/test.h"
+#include "tests/unit/readers/fake_log.h"
 
 #define BUDGET ((size_t)64 << 10)
 
-/* A log without bytes: entries 1 to `head`, each of `weight` bytes. The worker
- * pool holds its jobs until a test runs them. */
 static struct world {
     struct shared_messages messages;
-    uint64_t head;
-    uint64_t most;    /* entries of a message */
-    uint64_t on_disk; /* entries up to here are not in memory */
-    uint64_t passing; /* nothing up to here passes a filter */
-    size_t weight;
-    enum status status; /* of `make`, if not STATUS_OK */
-    unsigned n_made;
-
-    struct job *jobs[8];
-    unsigned n_jobs;
-    bool is_stopping;
-    bool has_no_memory; /* for a job: it ends at once */
-
     unsigned n_loaded, n_waiters;
     struct shared_loaded loaded; /* the last; its message may be freed */
     uint64_t loaded_after[8];    /* in order */
 } w;
-
-static uint64_t
-lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static enum status
-make(struct shared_message *message, enum log_patience patience,
-     struct problem *why)
-{
-    const struct shared_wish *wish = &message->wish;
-    uint64_t start = shared_wish_start(wish);
-
-    (void)why;
-    if (patience == LOG_MEMORY && start < w.on_disk)
-        return STATUS_AGAIN;
-    w.n_made++;
-    message->last = lesser(lesser(wish->upto, w.head), start + w.most);
-    if (w.status)
-        return w.status;
-    message->is_full = wish->upto == UINT64_MAX && message->last < w.head;
-    if (wish->is_heartbeat)
-        message->size = w.weight;
-    else if (!wish->filter || message->last > w.passing)
-        message->size = (size_t)(message->last - wish->after) * w.weight;
-    message->data = calloc(1, message->size + 1);
-    assert_non_null(message->data);
-    return STATUS_OK;
-}
-
-static void
-work(struct shared_messages *messages, struct job *job)
-{
-    assert_ptr_equal(messages, &w.messages);
-    if (w.has_no_memory) {
-        job->work(job);
-        job->done(job);
-        return;
-    }
-    assert_true(w.n_jobs < 8);
-    w.jobs[w.n_jobs++] = job;
-}
-
-static void
-run_job(void)
-{
-    struct job *job = w.jobs[0];
-
-    assert_true(w.n_jobs > 0);
-    memmove(w.jobs, w.jobs + 1, --w.n_jobs * sizeof(*w.jobs));
-    job->work(job);
-    job->done(job);
-}
-
-static bool
-is_stopping(struct shared_messages *messages)
-{
-    (void)messages;
-    return w.is_stopping;
-}
 
 static void
 on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
@@ -107,9 +32,9 @@ on_loaded(struct shared_messages *messages, const struct shared_loaded *loaded)
 
 static const struct shared_calls calls = {
     .part = "test",
-    .make = make,
-    .work = work,
-    .is_stopping = is_stopping,
+    .make = fake_log_make,
+    .work = fake_log_work,
+    .is_stopping = fake_log_is_stopping,
     .loaded = on_loaded,
 };
 
@@ -117,7 +42,8 @@ static int
 set_up(void **state)
 {
     (void)state;
-    w = (struct world){.most = UINT64_MAX / 2, .weight = 1};
+    memset(&w, 0, sizeof(w));
+    fake_log_begin();
     shared_messages_init(&w.messages, &calls, BUDGET);
     return 0;
 }
@@ -176,7 +102,7 @@ static struct shared_message *
 found_for(const struct shared_wish *wish)
 {
     struct shared_message *message =
-        shared_messages_find(&w.messages, wish, w.head);
+        shared_messages_find(&w.messages, wish, fake_log.head);
 
     if (message)
         settle(message);
@@ -201,12 +127,12 @@ TEST(are_found_as_long_as_they_serve)
 {
     struct shared_message *message;
 
-    w.head = 3;
+    fake_log.head = 3;
     message = made(0, UINT64_MAX);
     settle(message);
     assert_ptr_equal(found(0, UINT64_MAX), message);
     assert_null(found(1, UINT64_MAX));
-    w.head = 4;
+    fake_log.head = 4;
     assert_null(found(0, UINT64_MAX));
     assert_ptr_equal(found(0, 3), message);
     assert_null(found(0, 2));
@@ -217,8 +143,8 @@ TEST(are_found_where_they_are_full)
 {
     struct shared_message *message;
 
-    w.head = 20;
-    w.most = 10;
+    fake_log.head = 20;
+    fake_log.most = 10;
     message = made(0, UINT64_MAX);
     assert_int_equal(message->last, 10);
     settle(message);
@@ -233,7 +159,7 @@ TEST(are_found_for_the_same_bytes_only)
     struct shared_message *message;
     struct set set;
 
-    w.head = 3;
+    fake_log.head = 3;
     wish.filter = &filters[0];
     message = made_for(&wish);
     settle(message);
@@ -266,7 +192,7 @@ TEST(serve_all_that_search_there_if_they_are_empty)
     struct shared_wish wish = wish_for(2, UINT64_MAX);
     struct shared_message *message;
 
-    w.head = w.passing = 9;
+    fake_log.head = fake_log.passing = 9;
     wish.filter = &filter;
     wish.reached = 5;
     message = made_for(&wish);
@@ -287,13 +213,13 @@ TEST(stay_while_they_are_looked_at)
     struct shared_message *message;
     struct shared_wish wish = wish_for(0, 1);
 
-    w.head = SHARED_MESSAGES_KEPT + 2;
+    fake_log.head = SHARED_MESSAGES_KEPT + 2;
     settle(made(0, 1));
     message = shared_messages_find(&w.messages, &wish, 0);
     assert_non_null(message);
     shared_messages_hold(&w.messages, message, false); /* another reader */
     shared_messages_release(&w.messages, message, false);
-    for (uint64_t after = 1; after < w.head; after++)
+    for (uint64_t after = 1; after < fake_log.head; after++)
         settle(made(after, after + 1));
     assert_ptr_equal(found(0, 1), message);
     settle(message);
@@ -307,8 +233,8 @@ TEST(count_while_they_are_held)
     struct shared_message *a, *b;
 
     all->max_bytes = 40000;
-    w.weight = 20000;
-    w.head = 2;
+    fake_log.weight = 20000;
+    fake_log.head = 2;
     a = made(0, 1);
     b = made(1, 2);
     assert_int_equal(all->held_bytes, 0);
@@ -345,7 +271,7 @@ TEST(are_found_newest_first)
     struct shared_message *shorter, *longer;
     struct shared_wish wish = wish_for(1, UINT64_MAX);
 
-    w.head = 5;
+    fake_log.head = 5;
     shorter = made(1, 3);
     longer = made(1, 5);
     settle(shorter);
@@ -365,7 +291,7 @@ TEST(are_not_found_without_entries)
     struct shared_wish empty = wish_for(5, UINT64_MAX), beat = empty;
     struct shared_message *a, *b;
 
-    w.head = 5;
+    fake_log.head = 5;
     beat.is_heartbeat = true;
     a = made_for(&beat);
     b = made_for(&empty);
@@ -386,13 +312,13 @@ TEST(are_not_found_without_entries)
 /* The number and the bytes of unheld messages are limited. */
 TEST(are_not_kept_for_long)
 {
-    w.head = 2 * SHARED_MESSAGES_KEPT;
-    for (unsigned i = 0; i < w.head; i++)
+    fake_log.head = 2 * SHARED_MESSAGES_KEPT;
+    for (unsigned i = 0; i < fake_log.head; i++)
         settle(made(i, i + 1));
     assert_int_equal(w.messages.n_idle, SHARED_MESSAGES_KEPT);
     assert_null(found(0, 1));
-    assert_non_null(found(w.head - 1, w.head));
-    w.weight = SHARED_MESSAGES_KEPT_BYTES / 4;
+    assert_non_null(found(fake_log.head - 1, fake_log.head));
+    fake_log.weight = SHARED_MESSAGES_KEPT_BYTES / 4;
     for (unsigned i = 0; i < 8; i++)
         settle(made(i, i + 1));
     assert_int_equal(w.messages.n_idle, 4);
@@ -424,7 +350,7 @@ load_all_that_may_run(struct reader *readers)
 {
     for (uint64_t i = 0; i < SHARED_MESSAGES_LOADS; i++)
         load(&readers[i], 100 + i, false);
-    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
+    assert_int_equal(fake_log.n_jobs, SHARED_MESSAGES_LOADS);
 }
 
 TEST(readers_with_the_same_wish_share_a_load)
@@ -434,26 +360,27 @@ TEST(readers_with_the_same_wish_share_a_load)
     struct reader readers[3];
     uint64_t last;
 
-    w.head = w.on_disk = 9;
+    fake_log.head = fake_log.on_disk = 9;
     assert_int_equal(
         shared_messages_make(&w.messages, &message, &wish, &last, NULL),
         STATUS_AGAIN);
     load(&readers[0], 0, false);
-    w.on_disk = 0; /* while the load runs, nobody else makes the message */
+    fake_log.on_disk =
+        0; /* while the load runs, nobody else makes the message */
     assert_int_equal(
         shared_messages_make(&w.messages, &message, &wish, &last, NULL),
         STATUS_AGAIN);
     load(&readers[1], 0, false);
     load(&readers[2], 1, false);
-    assert_int_equal(w.n_jobs, 2);
-    run_job();
+    assert_int_equal(fake_log.n_jobs, 2);
+    fake_log_run_job();
     assert_int_equal(w.n_loaded, 1);
     assert_int_equal(w.n_waiters, 2);
     assert_int_equal(w.loaded.status, STATUS_OK);
     assert_ptr_equal(found(0, UINT64_MAX), w.loaded.message);
-    run_job();
+    fake_log_run_job();
     assert_int_equal(w.n_waiters, 3);
-    assert_int_equal(w.n_made, 2);
+    assert_int_equal(fake_log.n_made, 2);
 }
 
 /* However many readers are behind, few loads run at once, and no load for a
@@ -463,20 +390,19 @@ TEST(a_load_without_readers_is_not_begun)
     struct reader readers[SHARED_MESSAGES_LOADS + 2];
     struct reader *gone = &readers[SHARED_MESSAGES_LOADS], *next = gone + 1;
 
-    w.head = w.on_disk = 200;
+    fake_log.head = fake_log.on_disk = 200;
     load_all_that_may_run(readers);
     load(gone, 1, false);
     load(next, 2, false);
-    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
+    assert_int_equal(fake_log.n_jobs, SHARED_MESSAGES_LOADS);
     list_remove(&gone->node);
     list_remove(&readers[0].node); /* runs, and ends for nobody */
-    run_job();
+    fake_log_run_job();
     assert_int_equal(w.n_waiters, 0);
-    assert_int_equal(w.n_jobs, SHARED_MESSAGES_LOADS);
-    while (w.n_jobs > 0)
-        run_job();
+    assert_int_equal(fake_log.n_jobs, SHARED_MESSAGES_LOADS);
+    fake_log_run_jobs();
     assert_int_equal(w.n_loaded, SHARED_MESSAGES_LOADS + 1);
-    assert_int_equal(w.n_made, SHARED_MESSAGES_LOADS + 1);
+    assert_int_equal(fake_log.n_made, SHARED_MESSAGES_LOADS + 1);
     assert_null(found(1, UINT64_MAX));
 }
 
@@ -488,33 +414,32 @@ TEST(loads_of_suspects_come_last)
     const uint64_t *after = w.loaded_after + SHARED_MESSAGES_LOADS;
     struct shared_message *held;
 
-    w.head = w.on_disk = 200;
+    fake_log.head = fake_log.on_disk = 200;
     load_all_that_may_run(readers);
     load(&suspects[0], 1, true);
     load(&suspects[1], 2, true);
     load(&healthy[0], 3, false);
     load(&healthy[1], 2, false);
-    while (w.n_jobs > 0)
-        run_job();
+    fake_log_run_jobs();
     assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 4);
     assert_int_equal(after[0], 3);
     assert_int_equal(after[1], 2);
     assert_int_equal(after[2], 1);
 
-    w.on_disk = 0;
-    w.weight = BUDGET / 2;
+    fake_log.on_disk = 0;
+    fake_log.weight = BUDGET / 2;
     held = made(0, 1);
     shared_messages_hold(&w.messages, held, true);
     settle(held);
-    w.on_disk = 200;
+    fake_log.on_disk = 200;
     load(&suspects[0], 4, true);
-    assert_int_equal(w.n_jobs, 0);
+    assert_int_equal(fake_log.n_jobs, 0);
     load(&healthy[0], 5, false);
-    assert_int_equal(w.n_jobs, 1);
-    run_job();
+    assert_int_equal(fake_log.n_jobs, 1);
+    fake_log_run_job();
     shared_messages_release(&w.messages, held, true);
     shared_messages_go_on(&w.messages);
-    run_job();
+    fake_log_run_job();
     assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 6);
 }
 
@@ -524,17 +449,17 @@ TEST(loads_wait_for_room)
     struct shared_message *held;
     struct reader reader;
 
-    w.head = 2;
-    w.weight = BUDGET;
+    fake_log.head = 2;
+    fake_log.weight = BUDGET;
     held = made(0, 1);
     shared_messages_hold(&w.messages, held, false);
     settle(held);
-    w.on_disk = 2;
+    fake_log.on_disk = 2;
     load(&reader, 1, false);
-    assert_int_equal(w.n_jobs, 0);
+    assert_int_equal(fake_log.n_jobs, 0);
     shared_messages_release(&w.messages, held, false);
     shared_messages_go_on(&w.messages);
-    run_job();
+    fake_log_run_job();
     assert_int_equal(w.n_waiters, 1);
 }
 
@@ -542,10 +467,10 @@ TEST(a_load_that_fails_says_why)
 {
     struct reader reader;
 
-    w.head = w.on_disk = 7;
-    w.status = STATUS_GONE;
+    fake_log.head = fake_log.on_disk = 7;
+    fake_log.status = STATUS_GONE;
     load(&reader, 0, false);
-    run_job();
+    fake_log_run_job();
     assert_null(w.loaded.message);
     assert_int_equal(w.loaded.status, STATUS_GONE);
     assert_int_equal(w.loaded.last, 7);
@@ -557,13 +482,12 @@ TEST(loads_go_on_without_memory_for_a_job)
 {
     struct reader readers[SHARED_MESSAGES_LOADS], more[3];
 
-    w.head = w.on_disk = 200;
+    fake_log.head = fake_log.on_disk = 200;
     load_all_that_may_run(readers);
     for (uint64_t i = 0; i < 3; i++)
         load(&more[i], i, false);
-    w.has_no_memory = true;
-    while (w.n_jobs > 0)
-        run_job();
+    fake_log.has_no_memory = true;
+    fake_log_run_jobs();
     assert_int_equal(w.n_waiters, SHARED_MESSAGES_LOADS + 3);
 }
 
@@ -572,12 +496,11 @@ TEST(no_load_begins_at_the_end)
 {
     struct reader readers[SHARED_MESSAGES_LOADS], last;
 
-    w.head = w.on_disk = 200;
+    fake_log.head = fake_log.on_disk = 200;
     load_all_that_may_run(readers);
     load(&last, 1, false);
-    w.is_stopping = true;
-    while (w.n_jobs > 0)
-        run_job();
+    fake_log.is_stopping = true;
+    fake_log_run_jobs();
     assert_int_equal(w.n_loaded, SHARED_MESSAGES_LOADS);
     list_remove(&last.node);
 }
