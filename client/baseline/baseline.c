@@ -628,7 +628,6 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->user = user;
     b->scratch = SCRATCH_NONE;
     b->pause_ms = PAUSE_FIRST;
-    baseline_parts_init(&b->parts);
     baseline_place_init(&b->place);
     problem_clear(&b->why);
     b->turn = timer_new(client->loop, on_turn, b);

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "client/source/entry_copy.h"
 
 void
@@ -24,32 +25,20 @@ entry_queue_fini(struct entry_queue *entries)
     entry_queue_init(entries);
 }
 
-static bool
-has_room(struct entry_queue *entries)
-{
-    size_t capacity = entries->capacity ? 2 * entries->capacity : 64;
-    struct document_entry **more;
-
-    if (entries->n < entries->capacity)
-        return true;
-    more = realloc(entries->all, capacity * sizeof(*more));
-    if (!more)
-        return false;
-    entries->all = more;
-    entries->capacity = capacity;
-    return true;
-}
-
 enum status
 entry_queue_add(struct entry_queue *entries, const struct document_entry *entry)
 {
     struct document_entry *copy = entry_copy_new(entry, entry_copy_size(entry));
+    struct document_entry **all =
+        ONE_MORE(entries->all, &entries->capacity, entries->n);
 
-    if (!copy || !has_room(entries)) {
+    if (all)
+        entries->all = all;
+    if (!copy || !all) {
         free(copy);
         return STATUS_MEMORY;
     }
-    entries->all[entries->n++] = copy;
+    all[entries->n++] = copy;
     return STATUS_OK;
 }
 

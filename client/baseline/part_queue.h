@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_set.h"
 #include "proto/slice.h"
 
 #define PARTS_BYTES_MAX (64u * 1024 * 1024)
@@ -27,18 +28,17 @@ struct part {
     bool has_seq;  /* ... a seq */
 };
 
+/* All zero: empty. */
 struct parts {
     struct part *all;
     size_t n, capacity;
-    size_t next;    /* the first one not read yet */
-    size_t n_bytes; /* of URLs and digests */
-    uint64_t *seen; /* hashes of URLs, with open addressing */
-    size_t n_slots;
+    size_t next;          /* the first one not read yet */
+    size_t n_bytes;       /* of URLs and digests */
+    struct text_set seen; /* all URLs */
 };
 
 enum parts_added { PARTS_ADDED, PARTS_KNOWN, PARTS_TOO_MANY, PARTS_MEMORY };
 
-void baseline_parts_init(struct parts *parts);
 void baseline_parts_fini(struct parts *parts);
 
 /* Adds a copy of `like` with that URL and digest at the end. */

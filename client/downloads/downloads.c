@@ -314,7 +314,7 @@ queue_job(struct download_job *job)
                     host_name(host));
         } else {
             job->state = DOWNLOAD_JOB_WAITS;
-            host_queues_push(d->hosts, host, &job->queued, false);
+            host_queues_push(host, &job->queued, false);
             timer_start(d->turn, 0);
             return;
         }
@@ -325,14 +325,14 @@ queue_job(struct download_job *job)
 
 /* Moves the jobs that wait for a host that is down. */
 static void
-leave_host(struct downloads *d, struct host *host, const struct problem *why)
+leave_host(struct host *host, const struct problem *why)
 {
     struct queued_job *queued;
 
     while ((queued = host_first(host))) {
         struct download_job *job = (struct download_job *)queued;
 
-        host_queues_remove(d->hosts, queued);
+        host_queues_remove(queued);
         leave_link(job, why);
         queue_job(job);
     }
@@ -375,8 +375,6 @@ end_of(const struct problem *why)
 static void
 try_again(struct download_job *job, bool host_failed)
 {
-    struct downloads *d = job->downloads;
-
     job->queued.due_ms = 0;
     if (!host_failed && !job->is_anew) {
         job->queued.due_ms = clock_steady_ms() + (int64_t)job->pause_ms;
@@ -384,7 +382,7 @@ try_again(struct download_job *job, bool host_failed)
                                                           : PAUSE_MOST_MS;
     }
     job->state = DOWNLOAD_JOB_WAITS;
-    host_queues_push(d->hosts, job->queued.host, &job->queued, true);
+    host_queues_push(job->queued.host, &job->queued, true);
 }
 
 static void
@@ -442,7 +440,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         queue_job(job);
     }
     if (host_queues_is_down(d->hosts, host, now))
-        leave_host(d, host, why);
+        leave_host(host, why);
 }
 
 static void
@@ -589,7 +587,7 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     if (!job)
         return false;
     if (job->state == DOWNLOAD_JOB_WAITS) {
-        host_queues_remove(downloads->hosts, &job->queued);
+        host_queues_remove(&job->queued);
     } else if (job->state == DOWNLOAD_JOB_RUNS) {
         downloads->n_running--;
         downloads->n_came += download_came(job->download);

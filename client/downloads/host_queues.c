@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/array.h"
+
 struct host {
     char *name; /* "https://example.org:8443", in lower case */
     struct queued_job *first, *last;
@@ -119,24 +121,6 @@ is_idle(const struct host *host)
 /* Most hosts that are kept only because they failed. */
 #define REMEMBERED_MAX 4096
 
-/* Makes room in the table. It forgets no host, because the caller may hold one.
- */
-static bool
-has_room(struct host_queues *hosts)
-{
-    size_t capacity = hosts->capacity ? 2 * hosts->capacity : 16;
-    struct host **more;
-
-    if (hosts->n < hosts->capacity)
-        return true;
-    more = realloc(hosts->all, capacity * sizeof(*more));
-    if (!more)
-        return false;
-    hosts->all = more;
-    hosts->capacity = capacity;
-    return true;
-}
-
 /* Forgets idle hosts before the table would grow. */
 static void
 forget_idle_hosts(struct host_queues *hosts)
@@ -163,6 +147,7 @@ struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
     struct slice scheme, authority;
+    struct host **all;
     struct host *host;
     char *name;
 
@@ -182,7 +167,11 @@ host_queues_of(struct host_queues *hosts, struct slice url)
             free(name);
             return hosts->all[i];
         }
-    host = has_room(hosts) ? calloc(1, sizeof(*host)) : NULL;
+    /* Forgets no host: the caller may hold one. */
+    all = ONE_MORE(hosts->all, &hosts->capacity, hosts->n);
+    if (all)
+        hosts->all = all;
+    host = all ? calloc(1, sizeof(*host)) : NULL;
     if (!host) {
         free(name);
         return NULL;
@@ -195,10 +184,8 @@ host_queues_of(struct host_queues *hosts, struct slice url)
 }
 
 void
-host_queues_push(struct host_queues *hosts, struct host *host,
-                 struct queued_job *job, bool is_first)
+host_queues_push(struct host *host, struct queued_job *job, bool is_first)
 {
-    (void)hosts;
     job->host = host;
     job->is_queued = true;
     job->prev = is_first ? NULL : host->last;
@@ -209,11 +196,10 @@ host_queues_push(struct host_queues *hosts, struct host *host,
 }
 
 void
-host_queues_remove(struct host_queues *hosts, struct queued_job *job)
+host_queues_remove(struct queued_job *job)
 {
     struct host *host = job->host;
 
-    (void)hosts;
     if (!job->is_queued)
         return;
     *(job->prev ? &job->prev->next : &host->first) = job->next;
@@ -223,14 +209,14 @@ host_queues_remove(struct host_queues *hosts, struct queued_job *job)
 }
 
 static struct queued_job *
-take_of(struct host_queues *hosts, struct host *host, int64_t now_ms)
+take_job(struct host *host, int64_t now_ms)
 {
     if (host->n_running >= host->n_places || host->until_ms > now_ms)
         return NULL;
     for (struct queued_job *job = host->first; job; job = job->next) {
         if (job->due_ms > now_ms)
             continue;
-        host_queues_remove(hosts, job);
+        host_queues_remove(job);
         host->n_running++;
         return job;
     }
@@ -243,7 +229,7 @@ host_queues_take(struct host_queues *hosts, int64_t now_ms)
     forget_idle_hosts(hosts);
     for (size_t i = 0; i < hosts->n; i++) {
         size_t who = (hosts->turn + i) % hosts->n;
-        struct queued_job *job = take_of(hosts, hosts->all[who], now_ms);
+        struct queued_job *job = take_job(hosts->all[who], now_ms);
 
         if (job) {
             hosts->turn = who + 1;

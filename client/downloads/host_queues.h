@@ -56,9 +56,8 @@ struct host *host_queues_of(struct host_queues *hosts, struct slice url);
 bool host_queues_is_url(struct slice url);
 
 /* Puts a job of `host` at the end of its queue, or at its front. */
-void host_queues_push(struct host_queues *hosts, struct host *host,
-                      struct queued_job *job, bool is_first);
-void host_queues_remove(struct host_queues *hosts, struct queued_job *job);
+void host_queues_push(struct host *host, struct queued_job *job, bool is_first);
+void host_queues_remove(struct queued_job *job);
 
 /* Takes the next job; it holds a place until host_queues_done. NULL: none now;
  * see host_queues_wait_ms. */

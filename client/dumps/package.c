@@ -18,6 +18,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "proto/arena.h"
 #include "proto/digest.h"
@@ -284,6 +285,7 @@ static enum status
 add_member(struct package *package, struct slice name, uint32_t ordinal,
            struct problem *why)
 {
+    struct member *all;
     enum status rc;
     char *path;
 
@@ -291,16 +293,10 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
         return problem(why, STATUS_MALFORMED,
                        "the package has more than %d members",
                        PACKAGE_MEMBERS_MAX);
-    if (package->n_members == package->capacity) {
-        size_t capacity = package->capacity ? 2 * package->capacity : 64;
-        struct member *more =
-            realloc(package->members, capacity * sizeof(*more));
-
-        if (!more)
-            return problem_memory(why);
-        package->members = more;
-        package->capacity = capacity;
-    }
+    all = ONE_MORE(package->members, &package->capacity, package->n_members);
+    if (!all)
+        return problem_memory(why);
+    package->members = all;
     rc = take_text(package, name.size + 1, &path, why);
     if (rc)
         return rc;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "client/source/entry_copy.h"
 
@@ -45,20 +46,6 @@ is_before(const struct document_entry *e, const struct source_position *after)
            e->change.datetime_us < after->time_us;
 }
 
-static enum status
-grow_entries(struct list_entries *kept)
-{
-    size_t capacity = kept->capacity ? 2 * kept->capacity : 1024;
-    struct list_entries_entry *entries =
-        realloc(kept->entries, capacity * sizeof(*entries));
-
-    if (!entries)
-        return STATUS_MEMORY;
-    kept->entries = entries;
-    kept->capacity = capacity;
-    return STATUS_OK;
-}
-
 static void
 note_time(struct list_entries_way *way, int64_t us)
 {
@@ -88,9 +75,11 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
             size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
             return STATUS_TOO_LARGE;
-        if (kept->n == kept->capacity && grow_entries(kept))
+        to = ONE_MORE(kept->entries, &kept->capacity, kept->n);
+        if (!to)
             return STATUS_MEMORY;
-        to = &kept->entries[kept->n];
+        kept->entries = to;
+        to += kept->n;
         to->before_us = kept->datetimes.last_us;
         to->page = kept->page;
         to->entry = entry_copy_new(e, size);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "client/lib/handle_loop.h"
@@ -37,20 +38,13 @@ size_above(const char *path, size_t size)
 static bool
 add_directory(struct directory_list *d, const char *path, size_t size)
 {
-    char **more;
+    char **all = ONE_MORE(d->all, &d->capacity, d->n);
 
-    /* Doubled at each power of two. */
-    if (!(d->n & (d->n - 1))) {
-        more = realloc(d->all, (d->n ? 2 * d->n : 1) * sizeof(*more));
-        if (!more)
-            return false;
-        d->all = more;
-    }
-    d->all[d->n] = strndup(path, size);
-    if (!d->all[d->n])
+    if (!all)
         return false;
-    d->n++;
-    return true;
+    d->all = all;
+    all[d->n] = strndup(path, size);
+    return all[d->n++];
 }
 
 /* Neighbours share their directories: compares with the last one. */
@@ -101,7 +95,7 @@ directory_list_clear(struct directory_list *d)
     for (size_t i = 0; i < d->n; i++)
         free(d->all[i]);
     free(d->all);
-    *d = (struct directory_list){NULL, 0, 0};
+    *d = (struct directory_list){NULL};
 }
 
 /* The size of libuv's pool: more threads would wait there. */
@@ -202,18 +196,13 @@ static struct item *
 add_item(struct items *items, enum item_kind kind,
          const struct mirror_db_resource *r)
 {
+    struct item *all = ONE_MORE(items->all, &items->capacity, items->n);
     struct item *item;
 
-    if (items->n == items->capacity) {
-        size_t capacity = items->capacity ? 2 * items->capacity : 64;
-        struct item *all = realloc(items->all, capacity * sizeof(*items->all));
-
-        if (!all)
-            return NULL;
-        items->all = all;
-        items->capacity = capacity;
-    }
-    item = &items->all[items->n];
+    if (!all)
+        return NULL;
+    items->all = all;
+    item = &all[items->n];
     *item = (struct item){.kind = kind,
                           .id = r->id,
                           .version = r->version,

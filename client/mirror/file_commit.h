@@ -85,7 +85,7 @@ bool file_commit_finish(struct file_commit *group);
 /* All zero: there are none. */
 struct directory_list {
     char **all; /* paths in the mirror, without a slash at the end */
-    size_t n;
+    size_t n, capacity;
     size_t last; /* first directory of the last file; its own comes first */
 };
 

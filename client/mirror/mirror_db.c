@@ -238,6 +238,26 @@ bind_number(struct mirror_db *db, enum mirror_db_sql which, int n,
     sqlite3_bind_int64(kept_statement(db, which), n, value);
 }
 
+/* Runs a statement whose parameters are the `n` numbers to its end. */
+static bool
+run_numbers(struct mirror_db *db, enum mirror_db_sql which, int n,
+            const int64_t *numbers)
+{
+    for (int i = 0; i < n; i++)
+        bind_number(db, which, i + 1, numbers[i]);
+    return run_statement(db, which);
+}
+
+/* The same, to its next row or its end. */
+static bool
+step_numbers(struct mirror_db *db, enum mirror_db_sql which, int n,
+             const int64_t *numbers, bool *has_row)
+{
+    for (int i = 0; i < n; i++)
+        bind_number(db, which, i + 1, numbers[i]);
+    return step_to_row(db, which, has_row);
+}
+
 static void
 bind_bytes(struct mirror_db *db, enum mirror_db_sql which, int n,
            struct slice bytes)
@@ -451,8 +471,7 @@ mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 {
     bool has_row;
 
-    bind_number(db, SQL_SOURCE, 1, n);
-    if (!step_to_row(db, SQL_SOURCE, &has_row))
+    if (!step_numbers(db, SQL_SOURCE, 1, (int64_t[]){n}, &has_row))
         return false;
     *url = "";
     if (has_row)
@@ -490,8 +509,7 @@ bool
 mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
                    const char **url, bool *is_found)
 {
-    bind_number(db, SQL_SET_NEXT, 1, after);
-    if (!step_to_row(db, SQL_SET_NEXT, is_found))
+    if (!step_numbers(db, SQL_SET_NEXT, 1, (int64_t[]){after}, is_found))
         return false;
     if (*is_found) {
         *set = sqlite3_column_int64(kept_statement(db, SQL_SET_NEXT), 0);
@@ -524,8 +542,7 @@ read_best(struct mirror_db *db, struct mirror_db_resource *r,
     r->when_us = r->lastmod_us = DATETIME_NONE;
     r->length = LENGTH_NONE;
     r->hash = r->type = r->encoding = r->links = (struct slice){"", 0};
-    bind_number(db, SQL_BEST, 1, r->id);
-    if (!step_to_row(db, SQL_BEST, &has_row))
+    if (!step_numbers(db, SQL_BEST, 1, (int64_t[]){r->id}, &has_row))
         return false;
     r->is_wanted = has_row;
     if (has_row) {
@@ -630,35 +647,25 @@ length_of_sql(int64_t length)
     return length < 0 ? LENGTH_NONE : (uint64_t)length;
 }
 
-bool
-mirror_db_is_same(const struct mirror_db_resource *resource, struct slice hash,
-                  uint64_t length)
-{
-    bool has_common;
-
-    return resource->is_there &&
-           hashes_agree(hash, resource->have_hash, &has_common) && has_common &&
-           (length == LENGTH_NONE || length == resource->have_mark.size);
-}
-
 /* True if the noted file is the wanted one. `trusts_times`: without digests,
  * the same lastmod will do. */
 static bool
 is_right(const struct mirror_db_resource *resource, bool trusts_times)
 {
     bool has_common;
+    bool agrees =
+        hashes_agree(resource->hash, resource->have_hash, &has_common);
+    bool fits = resource->length == LENGTH_NONE ||
+                resource->length == resource->have_mark.size;
 
     if (!resource->is_there)
         return false;
-    if (resource->version == resource->have_version ||
-        mirror_db_is_same(resource, resource->hash, resource->length))
+    if (resource->version == resource->have_version)
         return true;
-    hashes_agree(resource->hash, resource->have_hash, &has_common);
-    return !has_common && trusts_times &&
-           resource->lastmod_us != DATETIME_NONE &&
-           resource->lastmod_us == resource->have_lastmod_us &&
-           (resource->length == LENGTH_NONE ||
-            resource->length == resource->have_mark.size);
+    if (has_common)
+        return agrees && fits;
+    return trusts_times && fits && resource->lastmod_us != DATETIME_NONE &&
+           resource->lastmod_us == resource->have_lastmod_us;
 }
 
 /* The work of a resource */
@@ -672,11 +679,9 @@ count_removal(struct mirror_db *db, int64_t hour, int n)
     if (!db->has_hours || hour > db->hour_last)
         db->hour_last = hour;
     db->has_hours = true;
-    bind_number(db, SQL_HOUR_OLD, 1, hour - HOURS_KEPT);
-    bind_number(db, SQL_HOUR_ADD, 1, hour);
-    bind_number(db, SQL_HOUR_ADD, 2, n);
-    bind_number(db, SQL_HOUR_ADD, 3, (int64_t)db->counts.n_have);
-    return run_statement(db, SQL_HOUR_OLD) && run_statement(db, SQL_HOUR_ADD);
+    return run_numbers(db, SQL_HOUR_OLD, 1, (int64_t[]){hour - HOURS_KEPT}) &&
+           run_numbers(db, SQL_HOUR_ADD, 3,
+                       (int64_t[]){hour, n, (int64_t)db->counts.n_have});
 }
 
 bool
@@ -688,9 +693,8 @@ mirror_db_removals(struct mirror_db *db, uint64_t *n, uint64_t *n_of)
     *n = *n_of = 0;
     if (!db->has_hours)
         return true;
-    bind_number(db, SQL_HOUR_MOST, 1, db->hour_first);
-    bind_number(db, SQL_HOUR_MOST, 2, db->hour_last);
-    if (!step_to_row(db, SQL_HOUR_MOST, &has_row))
+    if (!step_numbers(db, SQL_HOUR_MOST, 2,
+                      (int64_t[]){db->hour_first, db->hour_last}, &has_row))
         return false;
     if (has_row) {
         *n = (uint64_t)sqlite3_column_int64(s, 0);
@@ -769,15 +773,11 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
         return false;
     if (!r.is_wanted && todo == MIRROR_DB_NOTHING) {
         db->counts.n_resources--;
-        bind_number(db, SQL_RESOURCE_GONE, 1, id);
-        return run_statement(db, SQL_RESOURCE_GONE);
+        return run_numbers(db, SQL_RESOURCE_GONE, 1, (int64_t[]){id});
     }
-    bind_number(db, SQL_RESOURCE_TODO, 1, id);
-    bind_number(db, SQL_RESOURCE_TODO, 2, todo);
-    bind_number(db, SQL_RESOURCE_TODO, 3, (int64_t)bytes_of(&r, todo));
-    bind_number(db, SQL_RESOURCE_TODO, 4, is_left ? db->run : 0);
-    bind_number(db, SQL_RESOURCE_TODO, 5, have_version);
-    return run_statement(db, SQL_RESOURCE_TODO);
+    return run_numbers(db, SQL_RESOURCE_TODO, 5,
+                       (int64_t[]){id, todo, (int64_t)bytes_of(&r, todo),
+                                   is_left ? db->run : 0, have_version});
 }
 
 /* Descriptions */
@@ -789,8 +789,7 @@ generation_of(struct mirror_db *db, int64_t set)
 
     if (db->set == set)
         return true;
-    bind_number(db, SQL_SET_GENERATION, 1, set);
-    if (!step_to_row(db, SQL_SET_GENERATION, &has_row))
+    if (!step_numbers(db, SQL_SET_GENERATION, 1, (int64_t[]){set}, &has_row))
         return false;
     db->generation =
         sqlite3_column_int64(kept_statement(db, SQL_SET_GENERATION), 0);
@@ -855,9 +854,7 @@ read_last(struct mirror_db *db, int64_t id, int64_t set,
     bool has_row;
 
     *version = 0;
-    bind_number(db, SQL_MEMBER, 1, id);
-    bind_number(db, SQL_MEMBER, 2, set);
-    if (!step_to_row(db, SQL_MEMBER, &has_row))
+    if (!step_numbers(db, SQL_MEMBER, 2, (int64_t[]){id, set}, &has_row))
         return false;
     if (has_row) {
         *version = sqlite3_column_int64(s, 0);
@@ -891,9 +888,7 @@ put_member(struct mirror_db *db, int64_t id, int64_t set, int64_t version,
 static bool
 remove_member(struct mirror_db *db, int64_t id, int64_t set)
 {
-    bind_number(db, SQL_MEMBER_GONE, 1, id);
-    bind_number(db, SQL_MEMBER_GONE, 2, set);
-    return run_statement(db, SQL_MEMBER_GONE);
+    return run_numbers(db, SQL_MEMBER_GONE, 2, (int64_t[]){id, set});
 }
 
 bool
@@ -944,9 +939,8 @@ mirror_db_next_description(struct mirror_db *db, int64_t set, int64_t after_id,
     sqlite3_stmt *s = kept_statement(db, SQL_MEMBER_NEXT);
     struct lending lending = {.n = 0};
 
-    bind_number(db, SQL_MEMBER_NEXT, 1, set);
-    bind_number(db, SQL_MEMBER_NEXT, 2, after_id);
-    if (!step_to_row(db, SQL_MEMBER_NEXT, is_found))
+    if (!step_numbers(db, SQL_MEMBER_NEXT, 2, (int64_t[]){set, after_id},
+                      is_found))
         return false;
     if (*is_found) {
         *description = (struct mirror_db_description){.is_baseline = true};
@@ -965,8 +959,7 @@ bool
 mirror_db_baseline_begin(struct mirror_db *db, int64_t set)
 {
     db->set = 0;
-    bind_number(db, SQL_SET_NEW_GENERATION, 1, set);
-    return run_statement(db, SQL_SET_NEW_GENERATION);
+    return run_numbers(db, SQL_SET_NEW_GENERATION, 1, (int64_t[]){set});
 }
 
 bool
@@ -979,10 +972,8 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set, uint64_t *n_remove)
     if (!generation_of(db, set))
         return false;
     for (;;) {
-        bind_number(db, SQL_MEMBER_OLD, 1, set);
-        bind_number(db, SQL_MEMBER_OLD, 2, db->generation);
-        bind_number(db, SQL_MEMBER_OLD, 3, id);
-        if (!step_to_row(db, SQL_MEMBER_OLD, &has_row))
+        if (!step_numbers(db, SQL_MEMBER_OLD, 3,
+                          (int64_t[]){set, db->generation, id}, &has_row))
             return false;
         if (has_row)
             id = sqlite3_column_int64(kept_statement(db, SQL_MEMBER_OLD), 0);
@@ -1002,16 +993,14 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set, uint64_t *n_remove)
 bool
 mirror_db_expect(struct mirror_db *db, int64_t id)
 {
-    bind_number(db, SQL_RESOURCE_EXPECT, 1, id);
-    return run_statement(db, SQL_RESOURCE_EXPECT);
+    return run_numbers(db, SQL_RESOURCE_EXPECT, 1, (int64_t[]){id});
 }
 
 bool
 mirror_db_doubt(struct mirror_db *db, int64_t id)
 {
-    bind_number(db, SQL_RESOURCE_DOUBT, 1, id);
-    bind_number(db, SQL_RESOURCE_DOUBT, 2, DATETIME_NONE);
-    return run_statement(db, SQL_RESOURCE_DOUBT);
+    return run_numbers(db, SQL_RESOURCE_DOUBT, 2,
+                       (int64_t[]){id, DATETIME_NONE});
 }
 
 bool
@@ -1050,9 +1039,7 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
     if (!mirror_db_get(db, id, &r, &is_found) || !is_found)
         return is_found;
     /* If it is wanted, a file at its path was ours. */
-    bind_number(db, SQL_RESOURCE_LOST, 1, id);
-    bind_number(db, SQL_RESOURCE_LOST, 2, r.is_wanted);
-    if (!run_statement(db, SQL_RESOURCE_LOST))
+    if (!run_numbers(db, SQL_RESOURCE_LOST, 2, (int64_t[]){id, r.is_wanted}))
         return false;
     db->counts.n_have -= r.is_there;
     db->counts.bytes_have -= r.is_there ? r.have_mark.size : 0;

@@ -190,10 +190,6 @@ bool mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo,
 bool mirror_db_walk(struct mirror_db *db, struct slice after_loc,
                     struct mirror_db_resource *resource, bool *is_found);
 
-/* True if hash and length match the file that the database notes. */
-bool mirror_db_is_same(const struct mirror_db_resource *resource,
-                       struct slice hash, uint64_t length);
-
 /* Notes that a file that may appear at its path is ours. */
 bool mirror_db_expect(struct mirror_db *db, int64_t id);
 

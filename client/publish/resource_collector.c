@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/gunzip.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
@@ -114,18 +115,12 @@ on_part(const struct document_entry *entry, const struct document_head *head,
     if (g->n_parts == PARTS_MAX)
         return problem(&g->why, STATUS_TOO_LARGE, "more than %d parts",
                        PARTS_MAX);
-    if (g->n_parts == g->parts_capacity) {
-        size_t capacity = g->parts_capacity ? g->parts_capacity * 2 : 16;
-
-        parts = realloc(g->parts, capacity * sizeof(*parts));
-        if (!parts)
-            return STATUS_MEMORY;
-        g->parts = parts;
-        g->parts_capacity = capacity;
-    }
-    g->parts[g->n_parts] =
-        strndup(entry->change.loc.data, entry->change.loc.size);
-    return g->parts[g->n_parts++] ? STATUS_OK : STATUS_MEMORY;
+    parts = ONE_MORE(g->parts, &g->parts_capacity, g->n_parts);
+    if (!parts)
+        return STATUS_MEMORY;
+    g->parts = parts;
+    parts[g->n_parts] = slice_dup(entry->change.loc);
+    return parts[g->n_parts++] ? STATUS_OK : STATUS_MEMORY;
 }
 
 static enum status

@@ -22,6 +22,7 @@
 
 #include <zlib.h>
 
+#include "base/array.h"
 #include "client/verify/verify.h"
 #include "proto/number.h"
 
@@ -146,17 +147,12 @@ number_of(const char *path)
 static enum status
 add_file(struct verify *v, struct files *files, struct file file)
 {
-    if (files->n == files->capacity) {
-        size_t capacity = files->n ? files->n * 2 : 64;
-        struct file *more =
-            realloc(files->each, capacity * sizeof(files->each[0]));
+    struct file *each = ONE_MORE(files->each, &files->capacity, files->n);
 
-        if (!more)
-            return problem_memory(&v->client->problem);
-        files->each = more;
-        files->capacity = capacity;
-    }
-    files->each[files->n++] = file;
+    if (!each)
+        return problem_memory(&v->client->problem);
+    files->each = each;
+    each[files->n++] = file;
     return STATUS_OK;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -50,26 +51,15 @@ list_index_fini(struct list_index *names)
 static enum status
 list_index_add(struct list_index *names, const struct verify_entry *entry)
 {
-    struct named *named;
+    struct named *each = ONE_MORE(names->each, &names->capacity, names->n);
 
-    if (names->n == names->capacity) {
-        size_t capacity = names->n ? names->n * 2 : 64;
-        struct named *more =
-            realloc(names->each, capacity * sizeof(names->each[0]));
-
-        if (!more)
-            return STATUS_MEMORY;
-        names->each = more;
-        names->capacity = capacity;
-    }
-    named = &names->each[names->n];
-    *named = (struct named){.loc = slice_dup(entry->loc),
-                            .has_digest = entry->has_digest,
-                            .digest = entry->digest};
-    if (!named->loc)
+    if (!each)
         return STATUS_MEMORY;
-    names->n++;
-    return STATUS_OK;
+    names->each = each;
+    each[names->n] = (struct named){.loc = slice_dup(entry->loc),
+                                    .has_digest = entry->has_digest,
+                                    .digest = entry->digest};
+    return each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
 }
 
 /* Documents name the lists in the same order: begins at the next one. */

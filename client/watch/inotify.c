@@ -13,6 +13,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "client/watch/file_uri.h"
 
 /* IN_CREATE: folders, and files that appear without being written (links);
@@ -265,17 +266,13 @@ inotify_has(const struct inotify *watches, const char *path)
 static void
 pick_folder(struct inotify *watches, struct folder *folder)
 {
-    if (watches->n_found == watches->room) {
-        size_t room = watches->room ? 2 * watches->room : 64;
-        struct folder **found =
-            realloc(watches->found, room * sizeof(watches->found[0]));
+    struct folder **found =
+        ONE_MORE(watches->found, &watches->room, watches->n_found);
 
-        if (!found)
-            return; /* a watch too many only costs looks */
-        watches->found = found;
-        watches->room = room;
-    }
-    watches->found[watches->n_found++] = folder;
+    if (!found)
+        return; /* a watch too many only costs looks */
+    watches->found = found;
+    found[watches->n_found++] = folder;
 }
 
 static void

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
+
 #define EXTENSION_MAX 32
 #define TYPE_MAX      128
 
@@ -36,17 +38,12 @@ by_extension(const void *a, const void *b)
 static bool
 add_row(struct mediatypes *types, char *extension, const char *type)
 {
-    if (types->n_rows == types->capacity) {
-        size_t capacity = types->capacity ? 2 * types->capacity : 1024;
-        struct row *rows =
-            realloc(types->rows, capacity * sizeof(types->rows[0]));
+    struct row *rows = ONE_MORE(types->rows, &types->capacity, types->n_rows);
 
-        if (!rows)
-            return false;
-        types->rows = rows;
-        types->capacity = capacity;
-    }
-    types->rows[types->n_rows++] = (struct row){extension, type};
+    if (!rows)
+        return false;
+    types->rows = rows;
+    rows[types->n_rows++] = (struct row){extension, type};
     return true;
 }
 

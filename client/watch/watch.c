@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
@@ -555,23 +556,13 @@ struct folders {
 static bool
 push_folder(struct watch *w, struct folders *folders, const char *path)
 {
-    if (folders->n == folders->room) {
-        size_t room = folders->room ? 2 * folders->room : 64;
-        char **paths = realloc(folders->paths, room * sizeof(paths[0]));
+    char **paths = ONE_MORE(folders->paths, &folders->room, folders->n);
 
-        if (!paths)
-            goto no_memory;
-        folders->paths = paths;
-        folders->room = room;
-    }
-    folders->paths[folders->n] = strdup(path);
-    if (folders->paths[folders->n]) {
-        folders->n++;
-        return true;
-    }
-
-no_memory:
-    return fail_watch(w, NO_MEMORY);
+    if (!paths)
+        return fail_watch(w, NO_MEMORY);
+    folders->paths = paths;
+    paths[folders->n] = strdup(path);
+    return paths[folders->n++] || fail_watch(w, NO_MEMORY);
 }
 
 /* Looks at one name in a folder. */

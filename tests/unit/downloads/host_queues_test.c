@@ -18,7 +18,7 @@ push(struct host_queues *hosts, const char *url, struct queued_job *job)
     struct host *host = host_queues_of(hosts, slice_of(url));
 
     assert_non_null(host);
-    host_queues_push(hosts, host, job, false);
+    host_queues_push(host, job, false);
 }
 
 TEST(urls_of_one_server_are_one_host)
@@ -150,7 +150,7 @@ TEST(a_job_may_have_its_own_time)
     assert_ptr_equal(host_queues_take(hosts, 0), &now);
     assert_null(host_queues_take(hosts, 49));
     assert_int_equal(host_queues_wait_ms(hosts, 0), 50);
-    host_queues_remove(hosts, &late);
+    host_queues_remove(&late);
     assert_null(host_queues_take(hosts, 50));
     assert_int_equal(host_queues_wait_ms(hosts, 0), -1);
     host_queues_free(hosts);
