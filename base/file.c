@@ -20,6 +20,17 @@ fail_errno(struct problem *why, const char *what, const char *name)
     return STATUS_IO;
 }
 
+void
+file_close(int *fd)
+{
+    int saved = errno;
+
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    errno = saved;
+}
+
 int
 file_write(int fd, struct slice bytes)
 {

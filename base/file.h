@@ -72,6 +72,9 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
+/* Closes *fd unless it is -1, which it is then. errno stays. */
+void file_close(int *fd);
+
 /* Writes all bytes. -1: errno says why; some of them may be written. */
 int file_write(int fd, struct slice bytes);
 

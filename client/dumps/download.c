@@ -87,19 +87,13 @@ struct download {
     download_end_fn *on_end;
     void *user;
 
-    /* The request, copied */
+    struct download_request request; /* without its texts, which follow */
     struct resume_note
         wanted; /* url, hash, length, and the answer's validator */
     char *file;
     char *encoding;
     char *begins;
     char *kind;
-    int dir_fd;
-    uint64_t max_bytes;
-    bool is_of_mirror;
-    unsigned silence_s;
-    bool is_anew;
-    bool keeps_note;
 
     struct timer *turn; /* for the steps before the exchange */
     struct fetch *fetch;
@@ -121,7 +115,7 @@ struct download {
 static void
 count_bytes(struct download *d, uint64_t n)
 {
-    if (!d->is_of_mirror)
+    if (!d->request.is_of_mirror)
         return;
     d->client->room.coming += n;
     d->n_counted += n;
@@ -141,8 +135,7 @@ free_download(struct download *d)
     fetch_free(d->fetch);
     timer_free(d->turn);
     digest_check_free(d->digests);
-    if (d->fd >= 0)
-        close(d->fd);
+    file_close(&d->fd);
     resume_note_fini(&d->wanted);
     free(d->file);
     free(d->encoding);
@@ -165,7 +158,7 @@ end_download(struct download *d, const char *url)
     };
 
     if (d->why.rc && (d->is_other || !d->is_kept))
-        download_forget(d->dir_fd, d->file);
+        download_forget(d->request.dir_fd, d->file);
     d->on_end(&d->why, &answer, d->user);
     free_download(d);
 }
@@ -202,7 +195,7 @@ fail_long(struct download *d)
 {
     problem(&d->why, STATUS_MALFORMED,
             "is longer than the %llu bytes that are allowed",
-            (unsigned long long)d->max_bytes);
+            (unsigned long long)d->request.max_bytes);
     d->is_kept = false;
     return false;
 }
@@ -213,8 +206,9 @@ has_room(struct download *d, uint64_t n)
 {
     struct source_limits *room = &d->client->room;
 
-    if (!source_limits_look(room, d->dir_fd, n, &d->why) &&
-        !(d->is_of_mirror && source_limits_check_total(room, n, &d->why)))
+    if (!source_limits_look(room, d->request.dir_fd, n, &d->why) &&
+        !(d->request.is_of_mirror &&
+          source_limits_check_total(room, n, &d->why)))
         return true;
     d->is_kept = false;
     return false;
@@ -239,8 +233,8 @@ finish_file(struct download *d, const char *url)
 
     if (rc)
         fail_checked(d, rc, &told);
-    else if (!d->keeps_note)
-        resume_note_forget(d->dir_fd, d->file);
+    else if (!d->request.keeps_note)
+        resume_note_forget(d->request.dir_fd, d->file);
     end_download(d, url);
 }
 
@@ -253,7 +247,7 @@ begin_file(struct download *d)
     d->bytes = d->old = 0;
     count_none(d);
     d->is_kept = false;
-    resume_note_forget(d->dir_fd,
+    resume_note_forget(d->request.dir_fd,
                        d->file); /* before the bytes that it describes */
     if (digest_check_reset(d->digests)) {
         problem_memory(&d->why);
@@ -303,8 +297,8 @@ begin_body(struct download *d, const struct fetch_answer *answer)
                  (unsigned long long)d->wanted.length);
         return fail_other(d, text);
     }
-    if (d->max_bytes && answer->length != UINT64_MAX &&
-        answer->length > d->max_bytes)
+    if (d->request.max_bytes && answer->length != UINT64_MAX &&
+        answer->length > d->request.max_bytes)
         return fail_long(d);
     d->is_begun = begin_file(d);
     return d->is_begun;
@@ -340,7 +334,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     rc = digest_check_add(d->digests, bytes, &told);
     if (rc)
         return fail_checked(d, rc, &told);
-    if (d->max_bytes && digest_check_size(d->digests) > d->max_bytes)
+    if (d->request.max_bytes &&
+        digest_check_size(d->digests) > d->request.max_bytes)
         return fail_long(d);
     if (!has_room(d, bytes.size))
         return false;
@@ -351,7 +346,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     d->n_came += bytes.size;
     if (!d->is_kept && d->bytes >= RESUME_NOTE_KEPT_MIN &&
         digest_check_has_any(d->digests))
-        d->is_kept = resume_note_write(&d->wanted, d->dir_fd, d->file);
+        d->is_kept = resume_note_write(&d->wanted, d->request.dir_fd, d->file);
     return true;
 }
 
@@ -415,7 +410,7 @@ send_request(struct download *d)
         .url = d->wanted.url,
         .headers = headers,
         .redirects = REDIRECTS,
-        .silence_s = d->silence_s,
+        .silence_s = d->request.silence_s,
     };
 
     snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
@@ -428,7 +423,7 @@ send_request(struct download *d)
         headers[n++] = range;
         headers[n++] = since;
     }
-    if (d->is_anew) {
+    if (d->request.is_anew) {
         headers[n++] = "Cache-Control: no-cache";
         headers[n++] = "Pragma: no-cache";
     }
@@ -445,10 +440,10 @@ send_request(struct download *d)
 static bool
 open_new(struct download *d)
 {
-    download_forget(d->dir_fd, d->file);
-    d->fd = openat(d->dir_fd, d->file,
+    download_forget(d->request.dir_fd, d->file);
+    d->fd = openat(d->request.dir_fd, d->file,
                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    return d->fd >= 0 ? true : fail_io(d);
+    return d->fd >= 0 || fail_io(d);
 }
 
 /* Opens the partial file of an earlier attempt. False: none is usable. */
@@ -457,10 +452,10 @@ open_old(struct download *d)
 {
     struct stat st;
 
-    if (d->is_anew || !digest_check_has_any(d->digests) ||
-        !resume_note_read(&d->wanted, d->dir_fd, d->file))
+    if (d->request.is_anew || !digest_check_has_any(d->digests) ||
+        !resume_note_read(&d->wanted, d->request.dir_fd, d->file))
         return false;
-    d->fd = openat(d->dir_fd, d->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    d->fd = openat(d->request.dir_fd, d->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (d->fd < 0)
         return false;
     d->step = malloc(STEP_SIZE);
@@ -469,8 +464,7 @@ open_old(struct download *d)
         d->is_kept = true;
         return true;
     }
-    close(d->fd);
-    d->fd = -1;
+    file_close(&d->fd);
     return false;
 }
 
@@ -482,8 +476,8 @@ on_turn(void *user)
     struct problem told = {.text = ""};
     ssize_t n = 0;
 
-    if (d->fd < 0 && d->max_bytes && d->wanted.length != LENGTH_NONE &&
-        d->wanted.length > d->max_bytes) {
+    if (d->fd < 0 && d->request.max_bytes && d->wanted.length != LENGTH_NONE &&
+        d->wanted.length > d->request.max_bytes) {
         fail_long(d);
         end_download(d, d->wanted.url);
         return;
@@ -540,12 +534,7 @@ download_start(struct td_client *client, const struct download_request *request,
     d->on_end = on_end;
     d->user = user;
     d->fd = -1;
-    d->dir_fd = request->dir_fd;
-    d->max_bytes = request->max_bytes;
-    d->is_of_mirror = request->is_of_mirror;
-    d->silence_s = request->silence_s;
-    d->is_anew = request->is_anew;
-    d->keeps_note = request->keeps_note;
+    d->request = *request;
     d->file = copy_text(slice_of(request->file), &is_failed);
     d->encoding = copy_text(request->encoding, &is_failed);
     d->begins = copy_text(slice_of(request->begins), &is_failed);
@@ -568,7 +557,7 @@ download_free(struct download *download)
     if (!download)
         return;
     if (!download->is_kept && download->fd >= 0)
-        download_forget(download->dir_fd, download->file);
+        download_forget(download->request.dir_fd, download->file);
     free_download(download);
 }
 

@@ -34,9 +34,6 @@
  * the thread, which must be UTF-8 during each call.
  */
 
-struct archive;
-struct archive_entry;
-
 struct zip_reader {
     struct archive *archive; /* NULL: closed */
     int fd;
@@ -64,8 +61,7 @@ zip_close(struct zip_reader *zip)
 {
     if (zip->archive)
         archive_read_free(zip->archive);
-    if (zip->fd >= 0)
-        close(zip->fd);
+    file_close(&zip->fd);
     *zip = ZIP_NONE;
 }
 
@@ -133,19 +129,6 @@ zip_is_file(struct archive_entry *entry)
            !archive_entry_symlink(entry) && !archive_entry_hardlink(entry);
 }
 
-static bool
-zip_is_encrypted(struct archive_entry *entry)
-{
-    return archive_entry_is_encrypted(entry);
-}
-
-/* NULL: unreadable */
-static const char *
-zip_name(struct archive_entry *entry)
-{
-    return archive_entry_pathname(entry);
-}
-
 /* The size that the archive declares; UINT64_MAX: none. */
 static uint64_t
 zip_size(struct archive_entry *entry)
@@ -192,7 +175,6 @@ struct package {
     bool has_manifest;
 
     struct zip_reader reading; /* of the manifest */
-    bool is_reading;
     char *piece;
 
     struct zip_reader taking; /* of the members */
@@ -314,7 +296,7 @@ static enum status
 add_entry(struct package *package, struct archive_entry *entry,
           uint32_t ordinal, struct problem *why)
 {
-    const char *text = zip_name(entry);
+    const char *text = archive_entry_pathname(entry); /* or NULL */
     struct slice name;
 
     if (!text || !zip_is_file(entry))
@@ -322,7 +304,7 @@ add_entry(struct package *package, struct archive_entry *entry,
     name = safe_name(text);
     if (name.size == 0)
         return STATUS_OK;
-    if (zip_is_encrypted(entry))
+    if (archive_entry_is_encrypted(entry))
         return problem(why, STATUS_MALFORMED,
                        "the package is encrypted: \"%s\"",
                        problem_quote(name).text);
@@ -446,8 +428,7 @@ package_close(struct package *package)
         return;
     zip_close(&package->reading);
     zip_close(&package->taking);
-    if (package->out_fd >= 0)
-        close(package->out_fd);
+    file_close(&package->out_fd);
     for (size_t i = 0; i < package->n_members; i++) {
         const struct member *m = &package->members[i];
         char name[PACKAGE_NAME_SIZE];
@@ -468,23 +449,22 @@ package_close(struct package *package)
     free(package);
 }
 
-/* Moves to the manifest's data. */
+/* Opens the archive unless it is open, and moves to the data of the member with
+ * that ordinal. */
 static enum status
-find_manifest(struct package *package, struct problem *why)
+go_to_member(struct package *package, struct zip_reader *zip, uint32_t ordinal,
+             struct archive_entry **entry, struct problem *why)
 {
-    struct zip_reader *zip = &package->reading;
-    struct archive_entry *entry;
-    enum status rc = zip_open(zip, package->dir_fd, package->name, why);
+    enum status rc = STATUS_OK;
 
-    while (!rc && zip->n_headers <= package->manifest) {
-        rc = zip_next(zip, &entry, why);
-        if (!rc && !entry)
+    if (!zip->archive)
+        rc = zip_open(zip, package->dir_fd, package->name, why);
+    while (!rc && zip->n_headers <= ordinal) {
+        rc = zip_next(zip, entry, why);
+        if (!rc && !*entry)
             rc = problem(why, STATUS_MALFORMED, "it was changed meanwhile");
     }
-    if (rc)
-        return fail_reading(package, rc, why);
-    package->is_reading = true;
-    return STATUS_OK;
+    return rc ? fail_reading(package, rc, why) : STATUS_OK;
 }
 
 enum status
@@ -492,11 +472,11 @@ package_manifest(struct package *package, struct slice *piece,
                  struct problem *why)
 {
     locale_t before = enter_locale(package);
-    enum status rc = STATUS_OK;
+    struct archive_entry *entry;
+    enum status rc = go_to_member(package, &package->reading, package->manifest,
+                                  &entry, why);
 
     *piece = (struct slice){package->piece, 0};
-    if (!package->is_reading)
-        rc = find_manifest(package, why);
     if (!rc) {
         rc = zip_read(&package->reading, package->piece, PIECE_SIZE,
                       &piece->size, why);
@@ -504,16 +484,9 @@ package_manifest(struct package *package, struct slice *piece,
             problem_prefix(why, rc, MANIFEST " cannot be unpacked: ");
     }
     if (rc || piece->size == 0)
-        package_manifest_again(package);
+        zip_close(&package->reading);
     leave_locale(before);
     return rc;
-}
-
-void
-package_manifest_again(struct package *package)
-{
-    zip_close(&package->reading);
-    package->is_reading = false;
 }
 
 /* The member at `path`; NULL: none. */
@@ -645,19 +618,12 @@ static enum status
 go_to_next(struct package *package, struct problem *why)
 {
     struct member *m = &package->members[package->next];
-    struct zip_reader *zip = &package->taking;
     struct archive_entry *entry = NULL;
-    enum status rc = STATUS_OK;
+    enum status rc =
+        go_to_member(package, &package->taking, m->ordinal, &entry, why);
 
-    if (!zip->archive)
-        rc = zip_open(zip, package->dir_fd, package->name, why);
-    while (!rc && zip->n_headers <= m->ordinal) {
-        rc = zip_next(zip, &entry, why);
-        if (!rc && !entry)
-            rc = problem(why, STATUS_MALFORMED, "it was changed meanwhile");
-    }
     if (rc)
-        return fail_reading(package, rc, why);
+        return rc;
     if (m->state != MEMBER_EXPECTED) {
         package->next++;
         return STATUS_OK;

@@ -60,9 +60,6 @@ void package_close(struct package *package);
 enum status package_manifest(struct package *package, struct slice *piece,
                              struct problem *why);
 
-/* Lets the next package_manifest begin at the first byte. */
-void package_manifest_again(struct package *package);
-
 /* Records what the manifest says of the member at `path`: `hash` normalised or
  * empty, `length` or LENGTH_NONE. If the manifest names a member twice, the
  * first entry counts. A path without a member is no error here. STATUS_MEMORY.

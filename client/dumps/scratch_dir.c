@@ -9,18 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define PREFIX "tidings-scratch-"
 
 /* Users of one directory at the same time. */
 #define USERS_MAX 1000
-
-static void
-close_one(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 /* Calls `each` for each name in the directory. */
 static void
@@ -31,7 +25,7 @@ for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
     struct dirent *entry;
 
     if (!dir) {
-        close_one(&copy);
+        file_close(&copy);
         return;
     }
     while ((entry = readdir(dir)))
@@ -71,7 +65,7 @@ lock_dir(int above_fd, const char *name)
 
     if (fd >= 0 &&
         (flock(fd, LOCK_EX | LOCK_NB) || !is_ours(fd, above_fd, name)))
-        close_one(&fd);
+        file_close(&fd);
     return fd;
 }
 
@@ -124,7 +118,6 @@ enum status
 scratch_open(struct scratch *scratch, const char *path, struct problem *why)
 {
     bool is_all = false;
-    int error = 0;
 
     *scratch = SCRATCH_NONE;
     if (mkdir(path, 0700) && errno != EEXIST)
@@ -132,10 +125,9 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
                        strerror(errno));
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (scratch->above_fd < 0 || !take_free_dir(scratch)) {
-        error = errno;
-        close_one(&scratch->above_fd);
+        file_close(&scratch->above_fd);
         return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
-                       strerror(error));
+                       strerror(errno));
     }
     for_each(scratch->fd, remove_file, &is_all);
     for_each(scratch->above_fd, sweep_dir, scratch);
@@ -149,6 +141,6 @@ scratch_close(struct scratch *scratch, bool is_done)
         return;
     for_each(scratch->fd, remove_file, &is_done);
     unlinkat(scratch->above_fd, scratch->name, AT_REMOVEDIR); /* if empty */
-    close_one(&scratch->fd);
-    close_one(&scratch->above_fd);
+    file_close(&scratch->fd);
+    file_close(&scratch->above_fd);
 }

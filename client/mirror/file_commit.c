@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "client/lib/handle_loop.h"
@@ -251,8 +252,8 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
              !mirror_dir_digest_file(fd, name, item->digest))
         problem(why, STATUS_IO, "cannot read %s: %s", item->path,
                 strerror(errno));
-    if (item->kind == THERE && fd >= 0)
-        close(fd);
+    if (item->kind == THERE)
+        file_close(&fd);
 }
 
 static void

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
 #include "client/dumps/resume_note.h"
@@ -216,8 +217,7 @@ is_right_at_path(const struct mirror *m, const struct mirror_db_resource *r)
     int fd = mirror_dir_directory(m->dir, r->path, &name);
     bool is = fd >= 0 && is_right_file(r, fd, name);
 
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return is;
 }
 
@@ -581,8 +581,7 @@ remove_leftovers(struct file_sync *w, bool takes)
     bool is_good = true;
 
     if (!dir) {
-        if (fd >= 0)
-            close(fd);
+        file_close(&fd);
         return true;
     }
     w->has_strays = w->has_changed = false;

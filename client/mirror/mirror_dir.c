@@ -16,8 +16,10 @@
 
 #include <openssl/evp.h>
 
+#include "base/file.h"
 #include "client/mirror/resource_path.h"
 #include "proto/datetime.h"
+#include "proto/digest.h"
 
 #define FOUND_MAX 1000000
 
@@ -87,13 +89,8 @@ make_state_in(int dir_fd, const char *name)
     if (fd >= 0)
         return fd;
     fd = make_in(dir_fd, name);
-    if (fd >= 0 && fsync(dir_fd)) {
-        int saved = errno;
-
-        close(fd);
-        errno = saved;
-        return -1;
-    }
+    if (fd >= 0 && fsync(dir_fd))
+        file_close(&fd);
     return fd;
 }
 
@@ -193,23 +190,16 @@ mirror_dir_open(const char *dir, bool is_new, struct problem *why)
     return NULL;
 }
 
-static void
-close_one(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 void
 mirror_dir_close(struct mirror_dir *home)
 {
     if (!home)
         return;
-    close_one(home->found_fd);
-    close_one(home->incoming_fd);
-    close_one(home->lock_fd);
-    close_one(home->state_fd);
-    close_one(home->dir_fd);
+    file_close(&home->found_fd);
+    file_close(&home->incoming_fd);
+    file_close(&home->lock_fd);
+    file_close(&home->state_fd);
+    file_close(&home->dir_fd);
     free(home->state);
     free(home);
 }
@@ -238,8 +228,8 @@ mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
         problem_memory(why);
         path = NULL;
     }
-    close_one(fd);
-    close_one(above);
+    file_close(&fd);
+    file_close(&above);
     return path;
 }
 
@@ -355,9 +345,8 @@ static bool
 digest_of(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on, void *user,
           char to[MIRROR_DIR_DIGEST_SIZE])
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
     unsigned char bytes[READ_BYTES];
+    struct digest digest;
     bool is_good = false;
     ssize_t n = -1;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -373,16 +362,14 @@ digest_of(int dir_fd, const char *name, mirror_dir_go_on_fn *go_on, void *user,
             (go_on && !go_on(user)))
             goto out;
     }
-    if (!EVP_DigestFinal_ex(context, digest, &size))
-        goto out;
-    strcpy(to, "sha-256:");
-    for (unsigned i = 0; i < size; i++)
-        snprintf(to + 8 + 2 * i, 3, "%02x", digest[i]);
-    is_good = true;
+    is_good = EVP_DigestFinal_ex(context, digest.bytes, NULL);
+    if (is_good) {
+        digest_write(to, &digest);
+        to[DIGEST_TEXT_SIZE] = '\0';
+    }
 out:
     EVP_MD_CTX_free(context);
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return is_good;
 }
 
@@ -527,8 +514,7 @@ move_aside(struct mirror_dir *home, int dir_fd, const char *name,
     else if (where)
         snprintf(where, MIRROR_DIR_WHERE_SIZE, MIRROR_DIR_STATE "/found/%u/%s",
                  number, name);
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return rc;
 }
 
@@ -598,7 +584,7 @@ mirror_dir_sync_file(int dir_fd, const char *name, struct problem *why)
 
     if (fd < 0 || fsync(fd))
         rc = fail_at(why, "cannot write", name);
-    close_one(fd);
+    file_close(&fd);
     return rc;
 }
 
@@ -613,21 +599,14 @@ mirror_dir_sync_directory(const struct mirror_dir *home, const char *path,
 
     if (fd >= 0 && name[0]) {
         fd = open_in(above, name);
-        if (fd < 0) {
-            int saved = errno;
-
-            close(above);
-            errno = saved;
-        } else {
-            close(above);
-        }
+        file_close(&above);
     }
     /* If it is no directory now, it has none of our files. */
     if (fd < 0 && errno != ENOENT && !is_in_the_way(errno))
         rc = fail_at(why, "cannot look at", path);
     if (fd >= 0 && fsync(fd))
         rc = fail_at(why, "cannot write the directory", path);
-    close_one(fd);
+    file_close(&fd);
     return rc;
 }
 

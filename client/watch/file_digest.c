@@ -12,6 +12,8 @@
 
 #include <openssl/evp.h>
 
+#include "base/file.h"
+
 #define READ_BYTES 65536
 #define SETTLE_NS  INT64_C(2000000000)
 #define SECOND_NS  INT64_C(1000000000)
@@ -141,7 +143,6 @@ file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
     enum file_digest_result result = FILE_DIGEST_WRITTEN;
     struct stat before;
     struct stat after;
-    int saved;
     int fd;
 
     errno = 0;
@@ -176,8 +177,6 @@ file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
             break;
         }
     }
-    saved = errno;
-    close(fd);
-    errno = saved;
+    file_close(&fd);
     return result;
 }

@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "proto/datetime.h"
 
 #define PAUSE_FIRST_US 500000
 #define PAUSE_MAX_US   60000000
@@ -21,23 +21,14 @@
 
 /* Gathering */
 
-/* Writes the time as W3C Datetime; omits years without four digits. */
+/* Writes the time as W3C Datetime; `ns` reaches from the year 1677 to 2262. */
 static void
 put_lastmod(FILE *to, int64_t ns)
 {
-    int64_t us = ns / 1000 - (ns % 1000 < 0);
-    int64_t fraction = us % 1000000;
-    time_t s;
-    struct tm tm;
+    char text[DATETIME_SIZE + 1] = "";
 
-    if (fraction < 0)
-        fraction += 1000000;
-    s = (time_t)((us - fraction) / 1000000);
-    if (!gmtime_r(&s, &tm) || tm.tm_year < -1900 || tm.tm_year > 9999 - 1900)
-        return;
-    fprintf(to, ",\"lastmod\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06dZ\"",
-            tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-            tm.tm_sec, (int)fraction);
+    datetime_write(text, ns / 1000 - (ns % 1000 < 0));
+    fprintf(to, ",\"lastmod\":\"%s\"", text);
 }
 
 /* {"loc":"...","change":"created","lastmod":"...","hash":{"sha-256":"..."},

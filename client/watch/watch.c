@@ -28,6 +28,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/inotify.h"
@@ -67,21 +68,13 @@ enum directory_tree_result {
 /* A folder on the way to another one needs no right to be read. */
 #define PASSAGE (O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
-static void
-close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /* Closes all descriptors: the next call opens the directory anew, and the file
  * system can be unmounted. */
 static void
 directory_tree_rest(struct directory_tree *tree)
 {
-    close_fd(&tree->parent);
-    close_fd(&tree->root);
+    file_close(&tree->parent);
+    file_close(&tree->root);
 }
 
 /* False: there is no such directory; `why` says why. */
@@ -125,7 +118,7 @@ open_root(struct directory_tree *tree)
     if (!fstat(tree->root, &st) && st.st_dev == tree->dev &&
         st.st_ino == tree->ino)
         return DIRECTORY_TREE_FOUND;
-    close_fd(&tree->root);
+    file_close(&tree->root);
     return DIRECTORY_TREE_GONE;
 }
 
@@ -204,7 +197,7 @@ directory_tree_look(struct directory_tree *tree, const char *path,
     *name = slash ? slash + 1 : path;
     if (tree->parent < 0 || strlen(tree->parent_path) != size ||
         memcmp(tree->parent_path, path, size)) {
-        close_fd(&tree->parent);
+        file_close(&tree->parent);
         result = walk_path(tree, path, size, &tree->parent);
         if (result != DIRECTORY_TREE_FOUND)
             return result;
@@ -958,8 +951,7 @@ watch_free(struct watch *watch)
 {
     if (!watch)
         return;
-    if (watch->stop_fd >= 0)
-        close(watch->stop_fd);
+    file_close(&watch->stop_fd);
     td_close(watch->client);
     free(watch);
 }
