@@ -43,10 +43,10 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
     struct mirror_output *m = user;
 
     if (m->is_json) {
-        mirror_output_put("{", "finding", names[finding]);
-        mirror_output_put(",", "loc", loc);
-        mirror_output_put(",", "path", path);
-        mirror_output_put(",", "why", why);
+        put_member(stdout, "{", "finding", names[finding]);
+        put_member(stdout, ",", "loc", loc);
+        put_member(stdout, ",", "path", path);
+        put_member(stdout, ",", "why", why);
         mirror_output_end_line(m);
         return;
     }

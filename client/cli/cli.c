@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/lib/pause.h"
 
 struct finding {
     struct found_sets *sets;
@@ -210,10 +211,6 @@ signals_ignore_pipe(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* Of rest_before_retry. */
-#define RETRY_FIRST_MS     200
-#define RETRY_ASKED_MOST_S 3600
-
 /* Of read_pause. */
 #define PAUSE_LEAST_MS 100
 #define PAUSE_MOST_S   86400
@@ -235,6 +232,13 @@ say(const char *format, ...)
     va_start(args, format);
     vsay(format, args);
     va_end(args);
+}
+
+void
+say_trouble(const char *why, unsigned pause_ms, void *user)
+{
+    (void)user;
+    say("%s; again in %.1f s", why, pause_ms / 1000.0);
 }
 
 enum exit_code
@@ -272,6 +276,15 @@ put_json_string(FILE *to, const char *text)
 }
 
 void
+put_member(FILE *to, const char *before, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    fprintf(to, "%s\"%s\":", before, name);
+    put_json_string(to, value);
+}
+
+void
 print_plain(const char *text)
 {
     for (; text && *text; text++)
@@ -302,6 +315,23 @@ exit_of(const struct td_client *client, enum td_status rc)
     if (rc == TD_GONE)
         return EXIT_GONE;
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+bool
+read_number(const char *text, unsigned most, unsigned *number)
+{
+    unsigned long value;
+
+    if (!text)
+        return true;
+    value = strlen(text) < 10 && text[0] &&
+                    strspn(text, "0123456789") == strlen(text)
+                ? strtoul(text, NULL, 10)
+                : 0;
+    if (value < 1 || value > most)
+        return false;
+    *number = (unsigned)value;
+    return true;
 }
 
 bool
@@ -347,30 +377,17 @@ rest(struct td_client *client, unsigned ms)
     return true;
 }
 
-/* A random number from 0 to `below` - 1. */
-static unsigned
-random_below(unsigned below)
-{
-    unsigned n;
-
-    return getentropy(&n, sizeof(n)) ? 0 : n % below;
-}
-
 bool
 rest_before_retry(struct td_client *client, unsigned *pause_ms,
                   unsigned most_ms)
 {
-    unsigned before_ms = *pause_ms ? *pause_ms : RETRY_FIRST_MS;
-    unsigned ms = before_ms / 2 + random_below(before_ms / 2);
-    unsigned asked_s;
+    unsigned asked_s, ms;
 
     td_answered(client, &asked_s);
-    if (asked_s > RETRY_ASKED_MOST_S)
-        asked_s = RETRY_ASKED_MOST_S;
-    if (asked_s * 1000 > ms)
-        ms = asked_s * 1000;
+    if (!*pause_ms)
+        *pause_ms = PAUSE_FIRST;
+    ms = pause_asked(pause_ms, most_ms, asked_s);
     say("%s; again in %.1f s", td_problem(client), ms / 1000.0);
-    *pause_ms = before_ms < most_ms / 2 ? before_ms * 2 : most_ms;
     return rest(client, ms);
 }
 

@@ -73,7 +73,10 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void vsay(const char *format, va_list args)
     __attribute__((format(printf, 1, 0)));
 
-/* The same for a wrong command line; returns EXIT_USAGE. */
+/* The on_trouble of a call that goes on: prints the reason and the pause. */
+void say_trouble(const char *why, unsigned pause_ms, void *user);
+
+/* The same as `say` for a wrong command line; returns EXIT_USAGE. */
 enum exit_code bad_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
@@ -84,12 +87,20 @@ enum exit_code cannot_write(int error);
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
 
+/* Writes `before` and `"NAME":VALUE`; nothing if `value` is NULL. */
+void put_member(FILE *to, const char *before, const char *name,
+                const char *value);
+
 /* Prints text of others: nothing that controls the terminal or begins a line.
  * NULL is no text. */
 void print_plain(const char *text);
 
 /* "first=1 last=3 position=... datetime=..." on standard output, one line. */
 void print_receipt(const struct td_receipt *receipt);
+
+/* Reads a number from 1 to `most`. False: `text` is not one. NULL leaves
+ * *number alone. */
+bool read_number(const char *text, unsigned most, unsigned *number);
 
 /* Reads a pause: a number of seconds, or with a unit "90s", "10m", "1.5h"; from
  * 0.1 s to a day. False: `text` is not one. */

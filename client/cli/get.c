@@ -83,34 +83,25 @@ print_text(const struct td_offer *offer, const char *position)
  */
 
 static void
-put_member(const char *before, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    printf("%s\"%s\":", before, name);
-    put_json_string(stdout, value);
-}
-
-static void
 print_json(const struct td_offer *offer, const char *position)
 {
-    put_member("{", "set", offer->set_url);
-    put_member(",", "title", offer->title);
-    put_member(",", "position", position);
-    put_member(",", "earliest", offer->earliest);
-    put_member(",", "digest", offer->digest);
-    put_member(",", "from", offer->from);
+    put_member(stdout, "{", "set", offer->set_url);
+    put_member(stdout, ",", "title", offer->title);
+    put_member(stdout, ",", "position", position);
+    put_member(stdout, ",", "earliest", offer->earliest);
+    put_member(stdout, ",", "digest", offer->digest);
+    put_member(stdout, ",", "from", offer->from);
     if (offer->n_lists)
         printf(",\"lists\":%" PRIu64, offer->n_lists);
     fputs(",\"links\":[", stdout);
     for (size_t i = 0; i < offer->n_items; i++) {
         const struct td_item *item = &offer->items[i];
 
-        put_member(i ? ",{" : "{", "rel", item->rel);
-        put_member(",", "href", item->href);
-        put_member(",", "type", item->type);
-        put_member(",", "from", item->from);
-        put_member(",", "until", item->until);
+        put_member(stdout, i ? ",{" : "{", "rel", item->rel);
+        put_member(stdout, ",", "href", item->href);
+        put_member(stdout, ",", "type", item->type);
+        put_member(stdout, ",", "from", item->from);
+        put_member(stdout, ",", "until", item->until);
         putchar('}');
     }
     putchar(']');

@@ -188,28 +188,11 @@ mirror_output_open(const struct arguments *arguments, const char *url,
     return client;
 }
 
-static bool
-is_number(const char *text, unsigned most, unsigned *number)
-{
-    unsigned long value;
-
-    if (!text)
-        return true;
-    value = strlen(text) < 10 && text[0] &&
-                    strspn(text, "0123456789") == strlen(text)
-                ? strtoul(text, NULL, 10)
-                : 0;
-    if (value < 1 || value > most)
-        return false;
-    *number = (unsigned)value;
-    return true;
-}
-
 bool
 mirror_output_number(const char *option, const char *text, unsigned most,
                      unsigned *number)
 {
-    if (is_number(text, most, number))
+    if (read_number(text, most, number))
         return true;
     say("--%s is a number from 1 to %u", option, most);
     return false;
@@ -224,7 +207,7 @@ mirror_output_max_delete(const char *text, int *percent)
         *percent = -1;
         return true;
     }
-    if (!is_number(text, 100, &number)) {
+    if (!read_number(text, 100, &number)) {
         say("--max-delete is a number from 1 to 100, or none");
         return false;
     }
@@ -246,15 +229,6 @@ static const char *const names[] = {
     [TD_SYNC_CAUGHT_UP] = "caught-up",
 };
 
-void
-mirror_output_put(const char *before, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    printf("%s\"%s\":", before, name);
-    put_json_string(stdout, value);
-}
-
 static void
 put_number(const char *name, uint64_t value)
 {
@@ -275,12 +249,12 @@ mirror_output_end_line(struct mirror_output *m)
 static void
 put_event(struct mirror_output *m, const struct td_sync_event *e)
 {
-    mirror_output_put("{", "event", names[e->what]);
-    mirror_output_put(",", "set", e->set);
-    mirror_output_put(",", "loc", e->loc);
-    mirror_output_put(",", "path", e->path);
-    mirror_output_put(",", "why", e->why);
-    mirror_output_put(",", "position", e->position);
+    put_member(stdout, "{", "event", names[e->what]);
+    put_member(stdout, ",", "set", e->set);
+    put_member(stdout, ",", "loc", e->loc);
+    put_member(stdout, ",", "path", e->path);
+    put_member(stdout, ",", "why", e->why);
+    put_member(stdout, ",", "position", e->position);
     if (e->what == TD_SYNC_WRITTEN)
         put_number("bytes", e->bytes);
     if (e->n_listed)

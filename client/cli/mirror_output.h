@@ -66,10 +66,6 @@ struct mirror_output {
 
 void mirror_output_event(const struct td_sync_event *event, void *mirrored);
 
-/* Writes `before` and `"NAME":VALUE` for the JSON lines; nothing if `value` is
- * NULL. */
-void mirror_output_put(const char *before, const char *name, const char *value);
-
 /* Ends a JSON line. */
 void mirror_output_end_line(struct mirror_output *mirrored);
 

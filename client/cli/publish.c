@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "client/cli/cli.h"
 
 /* A document is held in memory. */
@@ -135,15 +136,6 @@ type_of(const char *told, const char *name, const char *text, size_t size)
 
 /* Making: --change and LOCs */
 
-static void
-put_member(FILE *to, const char *name, const char *text)
-{
-    if (!text)
-        return;
-    fprintf(to, ",\"%s\":", name);
-    put_json_string(to, text);
-}
-
 /* {"loc":"...","change":"...","lastmod":"...","hash":{"sha-256":"..."},
  * "length":3,"type":"..."} */
 static void
@@ -152,10 +144,9 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     const char *const *given = arguments->options;
     const char *hash = given[OPTION_HASH];
 
-    fputs("{\"loc\":", to);
-    put_json_string(to, loc);
-    put_member(to, "change", given[OPTION_CHANGE]);
-    put_member(to, "lastmod", given[OPTION_LASTMOD]);
+    put_member(to, "{", "loc", loc);
+    put_member(to, ",", "change", given[OPTION_CHANGE]);
+    put_member(to, ",", "lastmod", given[OPTION_LASTMOD]);
     if (hash) {
         fprintf(to, ",\"hash\":{\"%.*s\":", (int)(strchr(hash, ':') - hash),
                 hash);
@@ -164,7 +155,7 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     }
     if (given[OPTION_LENGTH])
         fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
-    put_member(to, "type", given[OPTION_MEDIA_TYPE]);
+    put_member(to, ",", "type", given[OPTION_MEDIA_TYPE]);
     fputc('}', to);
 }
 
@@ -220,13 +211,6 @@ make_document(const struct arguments *arguments, char **text, size_t *size)
 
 /* The command */
 
-static void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    (void)user;
-    say("%s; again in %.1f s", why, pause_ms / 1000.0);
-}
-
 /* Reads --retry: seconds, with decimals or without. */
 static bool
 read_retry(const char *text, int *retry_ms)
@@ -259,7 +243,7 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
         return bad_usage("--retry is a number of seconds from 0 to %d",
                          RETRY_MOST);
     if (given[OPTION_VERBOSE])
-        how.on_trouble = on_trouble;
+        how.on_trouble = say_trouble;
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
         return code;
@@ -276,20 +260,8 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
  * The post is repeated if its answer is lost, and may be larger than memory: so
  * a file without a name holds it.
  */
+/* Of random digits: nobody can have put it into FILE. */
 #define BOUNDARY_SIZE 32
-
-/* A random boundary, which nobody can have put into FILE. */
-static bool
-make_boundary(char boundary[BOUNDARY_SIZE + 1])
-{
-    uint8_t random[BOUNDARY_SIZE / 2];
-
-    if (getentropy(random, sizeof(random)))
-        return false;
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(boundary + 2 * i, 3, "%02x", random[i]);
-    return true;
-}
 
 /* True if the text is a header's value on one line. */
 static bool
@@ -370,7 +342,7 @@ post_content(const struct arguments *arguments, const char *changes)
         goto out;
     }
     parts = tmpfile();
-    if (!parts || !make_boundary(boundary) ||
+    if (!parts || !random_hex(boundary, sizeof(boundary)) ||
         !write_parts(parts, arguments, boundary, changes, content)) {
         say("cannot read %s, or put it together in a temporary file: %s", name,
             strerror(errno));
@@ -435,8 +407,7 @@ fault_of_full(const struct arguments *arguments)
                    "--max-entries alone";
     if (arguments->n_operands > 1)
         return "--full names the input: no FILE and no LOC beside it";
-    if (percent && (!is_made_of(percent, "0123456789") || strlen(percent) > 3 ||
-                    atoi(percent) < 1 || atoi(percent) > 100))
+    if (!read_number(percent, 100, &(unsigned){0}))
         return "--max-delete is a number of percent from 1 to 100";
     return NULL;
 }
@@ -551,8 +522,7 @@ post_full(const struct arguments *arguments)
     if (given[OPTION_EVERY] && !read_pause(given[OPTION_EVERY], &every_ms))
         return bad_usage("--every is a time from 0.1 s to 24h, such as 90s, "
                          "10m or 1.5h");
-    if (given[OPTION_MAX_DELETE])
-        how.max_delete = (unsigned)atoi(given[OPTION_MAX_DELETE]);
+    read_number(given[OPTION_MAX_DELETE], 100, &how.max_delete);
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;

@@ -575,13 +575,6 @@ on_message(const struct td_message *message, void *user)
     return is_good ? 0 : 1;
 }
 
-static void
-on_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    (void)user;
-    say("%s; again in %.1f s", why, pause_ms / 1000.0);
-}
-
 /* True if this state has never relayed anything. */
 static bool
 is_new(const struct relay *r)
@@ -645,7 +638,7 @@ relay_all(struct relay *r, const char *after, bool until_caught_up)
     const char *position = relay_position(r->state);
     struct td_follow_options how = {
         .form = TD_JSON,
-        .on_trouble = on_trouble,
+        .on_trouble = say_trouble,
         .poll_ms = r->poll_ms,
         .baseline = TD_BASELINE_GONE,
         .listing = r->listing,

@@ -28,13 +28,6 @@ struct verify {
     struct td_client *client;
 };
 
-static void
-put_member(const char *name, const char *value)
-{
-    printf("\"%s\":", name);
-    put_json_string(stdout, value);
-}
-
 /* {"list":"...","last":100,"digest":"sha-256:..."} */
 static void
 on_list(const char *list, const struct td_proof *proof, void *user)
@@ -44,10 +37,9 @@ on_list(const char *list, const struct td_proof *proof, void *user)
     if (!v->is_verbose)
         return;
     if (v->is_json) {
-        putchar('{');
-        put_member("list", list);
-        printf(",\"last\":%" PRIu64 ",", proof->last);
-        put_member("digest", proof->digest);
+        put_member(stdout, "{", "list", list);
+        printf(",\"last\":%" PRIu64, proof->last);
+        put_member(stdout, ",", "digest", proof->digest);
         puts("}");
     } else {
         print_plain(list);
@@ -62,24 +54,19 @@ static void
 print_json(const struct verify *v, const char *where, bool is_proven,
            const struct td_proof *proof)
 {
-    putchar('{');
-    put_member("where", where);
+    put_member(stdout, "{", "where", where);
     printf(",\"proven\":%s,\"first\":%" PRIu64 ",\"last\":%" PRIu64
-           ",\"lists\":%" PRIu64 ",\"fromStart\":%s,",
+           ",\"lists\":%" PRIu64 ",\"fromStart\":%s",
            is_proven ? "true" : "false", proof->first, proof->last,
            proof->n_lists, proof->is_from_start ? "true" : "false");
-    put_member("position", proof->position);
-    putchar(',');
-    put_member("digest", proof->digest);
-    putchar(',');
-    put_member("from", proof->from);
-    putchar(',');
-    put_member("until", proof->until);
+    put_member(stdout, ",", "position", proof->position);
+    put_member(stdout, ",", "digest", proof->digest);
+    put_member(stdout, ",", "from", proof->from);
+    put_member(stdout, ",", "until", proof->until);
     if (!is_proven) {
-        fputs(",\"broken\":{", stdout);
-        put_member("in", proof->broken_in);
-        printf(",\"after\":%" PRIu64 ",", proof->broken_at);
-        put_member("why", td_problem(v->client));
+        put_member(stdout, ",\"broken\":{", "in", proof->broken_in);
+        printf(",\"after\":%" PRIu64, proof->broken_at);
+        put_member(stdout, ",", "why", td_problem(v->client));
         putchar('}');
     }
     puts("}");

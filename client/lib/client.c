@@ -139,8 +139,8 @@ client_add_source(struct td_client *client, const char *url)
     return problem_memory(&client->problem);
 }
 
-static enum status
-end_turn(struct td_client *client, enum status rc)
+enum status
+client_end_turn(struct td_client *client, enum status rc)
 {
     if (rc)
         client_fail(client, rc, "%s",
@@ -153,7 +153,7 @@ end_turn(struct td_client *client, enum status rc)
 enum status
 client_until(struct td_client *client, const bool *is_over)
 {
-    return end_turn(client, handle_loop_until(client->loop, is_over));
+    return client_end_turn(client, handle_loop_until(client->loop, is_over));
 }
 
 static void
@@ -286,8 +286,8 @@ enum td_status
 td_service(struct td_client *client)
 {
     client_begin(client);
-    return client_end(client,
-                      end_turn(client, handle_loop_service(client->loop)));
+    return client_end(
+        client, client_end_turn(client, handle_loop_service(client->loop)));
 }
 
 enum td_status

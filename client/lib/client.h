@@ -54,6 +54,10 @@ enum status client_add_source(struct td_client *client, const char *url);
  * returns TD_STOPPED has used up the td_stop. */
 enum td_status client_end(struct td_client *client, enum status rc);
 
+/* Returns `rc`, which a turn of the loop returned, and writes why it did not
+ * turn (handle_loop_service). */
+enum status client_end_turn(struct td_client *client, enum status rc);
+
 /* Writes the problem, control characters replaced, and returns `rc`. */
 enum status client_fail(struct td_client *client, enum status rc,
                         const char *format, ...)

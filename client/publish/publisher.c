@@ -105,6 +105,16 @@ is_enough(const struct td_publisher *p)
            spool_bytes(p->spool) >= p->options.batch_bytes;
 }
 
+/* Ends a callback; `is_freed`: of its function. False: the publisher was freed.
+ */
+static bool
+end_callback(struct td_publisher *p, const bool *is_freed)
+{
+    if (!*is_freed)
+        p->is_freed = NULL;
+    return !*is_freed;
+}
+
 /* Calls back. False: the publisher was freed. */
 
 static bool
@@ -116,9 +126,7 @@ tell_trouble(struct td_publisher *p, const char *why, unsigned ms)
         return true;
     p->is_freed = &is_freed;
     p->options.on_trouble(why, ms, p->options.user);
-    if (!is_freed)
-        p->is_freed = NULL;
-    return !is_freed;
+    return end_callback(p, &is_freed);
 }
 
 static bool
@@ -131,9 +139,7 @@ tell_durable(struct td_publisher *p, uint64_t number,
         return true;
     p->is_freed = &is_freed;
     p->options.on_durable(number, receipt, p->options.user);
-    if (!is_freed)
-        p->is_freed = NULL;
-    return !is_freed;
+    return end_callback(p, &is_freed);
 }
 
 static bool
@@ -144,9 +150,7 @@ tell_refused(struct td_publisher *p, const struct spool_entry *entry,
 
     p->is_freed = &is_freed;
     p->options.on_refused(entry->number, entry->text, why, p->options.user);
-    if (!is_freed)
-        p->is_freed = NULL;
-    return !is_freed;
+    return end_callback(p, &is_freed);
 }
 
 /* Tries again later; `asked_ms`: the pause that the broker asked for. */
@@ -518,13 +522,9 @@ td_publisher_flush(struct td_publisher *publisher)
         wait_for(publisher, publisher->state, 0);
     if (!flush.is_over)
         publisher->flush = &flush;
-    rc = handle_loop_until(client->loop, &flush.is_over);
+    rc = client_until(client, &flush.is_over);
     if (!flush.is_over) /* else a callback may have closed it */
         publisher->flush = outer;
-    if (rc == STATUS_INVALID)
-        return client_end(
-            client, client_fail(client, rc,
-                                "called from a callback of the same handle"));
     if (!rc && flush.why.rc)
         return client_end(client, client_told(client, &flush.why));
     return client_end(client, rc);

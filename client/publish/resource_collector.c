@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/gunzip.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
@@ -65,21 +66,13 @@ static enum status
 flush_piece(struct gather *g, struct problem *why)
 {
     struct source_limits *room = &g->client->room;
-    size_t at = 0;
 
     if (g->out.size > 0 && source_limits_look_at(room, temporary_directory(),
                                                  g->out.size, &g->limit))
         return STATUS_IO;
-    while (at < g->out.size) {
-        ssize_t n = write(g->fd, g->out.data + at, g->out.size - at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return problem(why, STATUS_IO, "cannot write a temporary file: %s",
-                           strerror(errno));
-        at += (size_t)n;
-    }
+    if (file_write(g->fd, buf_slice(&g->out)))
+        return problem(why, STATUS_IO, "cannot write a temporary file: %s",
+                       strerror(errno));
     g->gathered->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
@@ -357,17 +350,12 @@ read_url(struct gather *g, const char *url, bool is_part)
     fetch = fetch_start(g->client, &request, on_body, on_end, g);
     if (!fetch)
         return end_document(g, problem_memory(&g->client->problem));
-    rc = handle_loop_until(g->client->loop, &g->is_over);
-    if (rc) {
+    rc = client_until(g->client, &g->is_over);
+    if (rc)
         fetch_free(fetch);
-        rc = client_fail(g->client, rc, "%s",
-                         rc == STATUS_INVALID
-                             ? "called from a callback of the same handle"
-                             : "");
-    } else if (!g->rc && g->failure.rc) {
+    else if (!g->rc && g->failure.rc)
         rc = client_fail(g->client, g->failure.rc, "%.600s: %s", url,
                          g->failure.text);
-    }
     buf_fini(&g->refusal);
     if (!rc && g->gathered->is_same)
         drop_document(g);

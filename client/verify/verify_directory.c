@@ -211,11 +211,7 @@ may_be_list(const char *name)
 static enum status
 go_on(struct verify *v)
 {
-    enum status rc = handle_loop_service(v->client->loop);
-
-    if (rc == STATUS_INVALID)
-        client_fail(v->client, rc, "called from a callback of the same handle");
-    return rc;
+    return client_end_turn(v->client, handle_loop_service(v->client->loop));
 }
 
 /* Symbolic links below `dir` are not followed: they might lead anywhere. */

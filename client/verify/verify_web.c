@@ -167,14 +167,10 @@ attempt_get(struct td_client *client, const char *url, struct get *get)
     fetch = fetch_start(client, &request, on_body, on_end, get);
     if (!fetch)
         return problem_memory(&client->problem);
-    rc = handle_loop_until(client->loop, &get->is_over);
+    rc = client_until(client, &get->is_over);
     if (!get->is_over) {
         fetch_free(fetch);
-        return rc == STATUS_INVALID
-                   ? client_fail(client, rc,
-                                 "called from a callback of the "
-                                 "same handle")
-                   : rc;
+        return rc;
     }
     if (get->failure.rc == STATUS_STOPPED) /* by on_body */
         return STATUS_OK;
