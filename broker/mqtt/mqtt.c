@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 
 #include "base/clock.h"
 #include "broker/mqtt/mqtt_client.h"
-#include "broker/mqtt/resolve.h"
 
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)
@@ -23,6 +23,141 @@ static bool
 is_stopping(struct mqtt *mqtt)
 {
     return atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
+}
+
+/* Looking up the MQTT broker's host */
+
+/* The most addresses that are tried. */
+#define ADDRESSES_MAX 8
+
+/*
+ * The C library's look-up blocks, for half a minute if a name server is silent,
+ * and cannot be cancelled. So a thread of its own makes it. A client that no
+ * longer wants the answer leaves, and the thread ends when it can: both share
+ * this struct, and the last one frees it.
+ */
+struct look_up {
+    char host[256];
+    int fd; /* readable when there is an answer */
+    atomic_int n_holders;
+    atomic_bool is_done; /* stored last, with release order: a thread that sees
+                            it sees the answer */
+    char addresses[ADDRESSES_MAX][128]; /* "127.0.0.1", "fe80::1%eth0"; to be
+                                           tried in this order */
+    size_t n;                           /* at least 1 */
+    int error;                          /* EAI_...; 0: success */
+};
+
+static void
+release_look_up(struct look_up *l)
+{
+    if (!l ||
+        atomic_fetch_sub_explicit(&l->n_holders, 1, memory_order_acq_rel) > 1)
+        return;
+    if (l->fd >= 0)
+        close(l->fd);
+    free(l);
+}
+
+/* Looks the name up, and stores the answer. With AI_NUMERICHOST in `flags` this
+ * asks no name server. */
+static void
+find_addresses(struct look_up *l, int flags)
+{
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    struct addrinfo *found = NULL;
+
+    l->error = getaddrinfo(l->host, NULL, &hints, &found);
+    if (l->error)
+        return;
+    for (struct addrinfo *a = found; a && l->n < ADDRESSES_MAX; a = a->ai_next)
+        if (!getnameinfo(a->ai_addr, a->ai_addrlen, l->addresses[l->n],
+                         sizeof(l->addresses[0]), NULL, 0, NI_NUMERICHOST))
+            l->n++;
+    freeaddrinfo(found);
+    if (l->n == 0)
+        l->error = EAI_NONAME;
+}
+
+static void
+post_answer(struct look_up *l)
+{
+    uint64_t one = 1;
+
+    atomic_store_explicit(&l->is_done, true, memory_order_release);
+    while (write(l->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+}
+
+static void *
+run_look_up(void *argument)
+{
+    struct look_up *l = argument;
+
+    pthread_setname_np(pthread_self(), "mqtt-resolve");
+    find_addresses(l, 0);
+    post_answer(l);
+    release_look_up(l);
+    return NULL;
+}
+
+/* Begins a look-up of a name or an address. */
+static enum status
+begin_look_up(struct look_up **begun, const char *host, struct problem *why)
+{
+    struct look_up *l = calloc(1, sizeof(*l));
+    pthread_t id;
+
+    *begun = NULL;
+    if (!l)
+        return problem_memory(why);
+    snprintf(l->host, sizeof(l->host), "%s", host);
+    atomic_init(&l->n_holders, 1);
+    atomic_init(&l->is_done, false);
+    l->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (l->fd < 0)
+        goto fail;
+
+    find_addresses(l, AI_NUMERICHOST);
+    if (!l->error) {
+        post_answer(l);
+    } else {
+        atomic_fetch_add_explicit(&l->n_holders, 1, memory_order_relaxed);
+        /* Inherits the signal mask of a thread of thread.h: no signal comes
+         * here. */
+        errno = pthread_create(&id, NULL, run_look_up, l);
+        if (errno) {
+            atomic_fetch_sub_explicit(&l->n_holders, 1, memory_order_relaxed);
+            goto fail;
+        }
+        pthread_detach(id);
+    }
+    *begun = l;
+    return STATUS_OK;
+
+fail:
+    problem_errno(why, "cannot look up", host);
+    release_look_up(l);
+    return STATUS_IO;
+}
+
+static enum status
+await_answer(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us,
+             struct problem *why)
+{
+    while (!atomic_load_explicit(&l->is_done, memory_order_acquire)) {
+        if (is_stopping(mqtt))
+            return STATUS_STOPPED;
+        if (clock_steady_us() >= deadline_us)
+            return problem(why, STATUS_IO,
+                           "the name server does not say where %s is", l->host);
+        mqtt_loop(mqtt, deadline_us, l->fd);
+    }
+    if (l->error)
+        return problem(why, STATUS_NOT_FOUND, "no address is known for %s: %s",
+                       l->host, gai_strerror(l->error));
+    return STATUS_OK;
 }
 
 /* A connection, from its beginning to its end */
@@ -42,33 +177,6 @@ hang_up(struct mqtt *mqtt)
         mqtt->gone_us = clock_steady_us();
         mqtt->options.calls->lost(mqtt->options.user);
     }
-}
-
-static bool
-find_addresses(struct mqtt *mqtt, int64_t deadline_us,
-               struct resolve_answer *answer)
-{
-    const char *host = mqtt->options.config->host;
-    struct resolve *resolve = NULL;
-    struct problem why = {""};
-    enum status rc = resolve_begin(&resolve, host, &why);
-
-    while (!rc &&
-           (rc = resolve_take(resolve, answer, &why)) == STATUS_RUNNING) {
-        if (is_stopping(mqtt))
-            break;
-        if (clock_steady_us() >= deadline_us) {
-            rc = problem(&why, STATUS_IO,
-                         "the name server does not say where %s is", host);
-            break;
-        }
-        mqtt_loop(mqtt, deadline_us, resolve_fd(resolve));
-        rc = STATUS_OK;
-    }
-    resolve_end(resolve);
-    if (rc)
-        mqtt_end(mqtt, "%s", why.text);
-    return !rc;
 }
 
 static void
@@ -115,27 +223,40 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
 /* Tries the addresses in turn until one can be reached: some may lead nowhere,
  * as "localhost" includes ::1 if the MQTT broker listens on 127.0.0.1. */
 static void
+try_addresses(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us)
+{
+    int64_t reach_us;
+
+    for (size_t i = 0; i < l->n && !is_stopping(mqtt); i++) {
+        reach_us = i + 1 == l->n
+                       ? deadline_us
+                       : clock_steady_us() + CONNECT_US / (int64_t)l->n;
+        mqtt->is_ending = false;
+        try_address(mqtt, l->addresses[i], mqtt_earlier(reach_us, deadline_us),
+                    deadline_us);
+        if (mqtt->is_reached || clock_steady_us() >= deadline_us)
+            break;
+        if (!is_stopping(mqtt) && i + 1 < l->n)
+            hang_up(mqtt);
+    }
+    mqtt->address = NULL; /* belongs to the look-up */
+}
+
+static void
 connect_somewhere(struct mqtt *mqtt)
 {
     int64_t deadline_us = clock_steady_us() + CONNECT_US;
-    struct resolve_answer answer = {.n = 0};
-    int64_t reach_us;
+    struct look_up *l = NULL;
+    struct problem why = {""};
+    enum status rc = begin_look_up(&l, mqtt->options.config->host, &why);
 
-    if (!find_addresses(mqtt, deadline_us, &answer))
-        return;
-    for (size_t i = 0; i < answer.n && !is_stopping(mqtt); i++) {
-        reach_us = i + 1 == answer.n
-                       ? deadline_us
-                       : clock_steady_us() + CONNECT_US / (int64_t)answer.n;
-        mqtt->is_ending = false;
-        try_address(mqtt, answer.addresses[i],
-                    mqtt_earlier(reach_us, deadline_us), deadline_us);
-        if (mqtt->is_reached || clock_steady_us() >= deadline_us)
-            break;
-        if (!is_stopping(mqtt) && i + 1 < answer.n)
-            hang_up(mqtt);
-    }
-    mqtt->address = NULL; /* belongs to the answer */
+    if (!rc)
+        rc = await_answer(mqtt, l, deadline_us, &why);
+    if (rc)
+        mqtt_end(mqtt, "%s", why.text);
+    else
+        try_addresses(mqtt, l, deadline_us);
+    release_look_up(l);
 }
 
 /* Reads until the MQTT broker has closed the connection, too. The library
@@ -223,29 +344,12 @@ run_client(struct thread *t)
 
 /* Life cycle */
 
-static enum status
-copy_texts(struct mqtt *mqtt, struct problem *why)
-{
-    const struct mqtt_options *o = &mqtt->options;
-
-    mqtt->client_id = strdup(o->client_id);
-    mqtt->will_topic = o->will_topic ? strdup(o->will_topic) : NULL;
-    mqtt->will_payload = o->will_topic ? strdup(o->will_payload) : NULL;
-    if (!mqtt->client_id ||
-        (o->will_topic && (!mqtt->will_topic || !mqtt->will_payload)))
-        return problem_memory(why);
-    return STATUS_OK;
-}
-
 static void
 free_mqtt(struct mqtt *mqtt)
 {
     if (mqtt->wake_fd >= 0)
         close(mqtt->wake_fd);
     pthread_mutex_destroy(&mqtt->lock);
-    free(mqtt->client_id);
-    free(mqtt->will_topic);
-    free(mqtt->will_payload);
     free(mqtt);
 }
 
@@ -255,6 +359,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
 {
     struct mqtt *mqtt = NULL;
     char name[16];
+    int error;
     enum status rc = mqtt_check_files(options->config, why);
 
     *opened = NULL;
@@ -275,17 +380,17 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
         rc = STATUS_IO;
         goto fail;
     }
-    rc = copy_texts(mqtt, why);
-    if (rc)
+    error = mosquitto_lib_init();
+    if (error) {
+        rc = problem(why, STATUS_IO, "libmosquitto does not start: %s",
+                     mosquitto_strerror(error));
         goto fail;
-    rc = mqtt_library_begin(why);
-    if (rc)
-        goto fail;
+    }
     snprintf(name, sizeof(name), "mqtt-%s", options->direction);
     *opened = mqtt; /* before the first call to the owner */
     rc = thread_start(&mqtt->thread, name, run_client, mqtt, why);
     if (rc) {
-        mqtt_library_end();
+        mosquitto_lib_cleanup();
         goto fail;
     }
     return STATUS_OK;
@@ -323,6 +428,6 @@ mqtt_close(struct mqtt *mqtt)
     if (!mqtt)
         return;
     mqtt_stop(mqtt);
-    mqtt_library_end();
+    mosquitto_lib_cleanup();
     free_mqtt(mqtt);
 }

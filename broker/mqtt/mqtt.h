@@ -19,9 +19,10 @@
  *     calls->turn   the owner commits what came in, and publishes
  *     write         only now do acknowledgements of what was received go out
  *
- * Threads: mqtt_wake and mqtt_state may be called on any thread, and mqtt_open,
- * mqtt_stop and mqtt_close on the owner's. Everything else, and every call to
- * the owner, runs on the client's own thread.
+ * Threads: one thread opens and closes all clients, because libmosquitto counts
+ * its users without a lock. mqtt_stop may be called on another one, and
+ * mqtt_wake and mqtt_state on any. Everything else, and every call to the
+ * owner, runs on the client's own thread.
  */
 #ifndef BROKER_MQTT_MQTT_H
 #define BROKER_MQTT_MQTT_H
@@ -114,14 +115,14 @@ struct mqtt_calls {
  * grant. */
 #define MQTT_FAREWELL_US 3000000
 
-struct mqtt_options {
-    const struct bridge_config *config; /* lent */
-    const char *client_id;              /* lent */
-    const char *direction;              /* "out" or "in": for the log */
+struct mqtt_options { /* all pointers are lent until mqtt_close */
+    const struct bridge_config *config;
+    const char *client_id;
+    const char *direction;    /* "out" or "in": for the log */
     bool keeps_session;       /* clean start is false, and the session does not
                                  expire: the MQTT broker holds messages for the
                                  client */
-    const char *will_topic;   /* lent; NULL: no last will */
+    const char *will_topic;   /* NULL: no last will */
     const char *will_payload; /* retained, at QoS 1 */
     const struct mqtt_calls *calls;
     void *user;
@@ -133,8 +134,8 @@ MUST_CHECK enum status mqtt_check_files(const struct bridge_config *config,
                                         struct problem *why);
 
 /* Starts the thread, which connects; sets *mqtt before the owner is called.
- * Except `config` everything is lent for this call only. STATUS_INVALID: the
- * password's file cannot be read, or TLS does not accept its files. */
+ * STATUS_INVALID: the password's file cannot be read, or TLS does not accept
+ * its files. */
 MUST_CHECK enum status mqtt_open(struct mqtt **mqtt,
                                  const struct mqtt_options *options,
                                  struct problem *why);

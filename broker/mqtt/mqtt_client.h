@@ -1,13 +1,13 @@
 /*
  * mqtt_client.h - shared declarations of an MQTT Client's files.
  *
- *     mqtt            the thread: connects, serves, says farewell, pauses
+ *     mqtt            the thread: looks up, connects, serves, says farewell,
+ *                     pauses
  *     mqtt_loop       a round of it
- *     mqtt_condition  states, and their log messages
  *     mqtt_connect    makes libmosquitto's client: TLS, user, will, properties
  *     mqtt_messages   publishes and receives, with the library's callbacks
- *     mqtt_explain    explains why there is no connection
- *     mqtt_reason     the reasons of MQTT 5
+ *     mqtt_condition  states, why there is no connection, and the log
+ *                     messages of both
  *
  * Everything runs on the client's own thread.
  */
@@ -47,8 +47,7 @@ struct mqtt_failures {
 
 struct mqtt {
     struct thread thread;
-    struct mqtt_options options; /* owns its texts, except the config's */
-    char *client_id, *will_topic, *will_payload;
+    struct mqtt_options options;
 
     /* eventfd. A waker writes only if `is_woken` was false. The thread clears
      * it before it calls `turn`, so `turn` sees everything that a waker did
@@ -131,21 +130,6 @@ void mqtt_accepted(struct mqtt *mqtt);
  * the pause in microseconds. */
 int64_t mqtt_count_failure(struct mqtt *mqtt, bool was_connected);
 
-/* mqtt_connect.c */
-
-/* Makes mqtt->client and begins to connect it to mqtt->address. Does not block.
- * On failure `why` has the reason. */
-MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
-
-/* Begin and end libmosquitto's use in the process; counted. */
-MUST_CHECK enum status mqtt_library_begin(struct problem *why);
-void mqtt_library_end(void);
-
-/* mqtt_messages.c: sets the library's callbacks. */
-void mqtt_listen(struct mqtt *mqtt);
-
-/* mqtt_explain.c */
-
 /* Ends the connection (mqtt_end) with a reason made of `rc`, which a call of
  * the library's loop returned, errno as `error`, and the closed socket. */
 void mqtt_explain(struct mqtt *mqtt, int rc, int error);
@@ -156,5 +140,14 @@ void mqtt_refused(struct mqtt *mqtt, int code, const char *text);
 
 /* Ends the connection after DISCONNECT of the MQTT broker. */
 void mqtt_dismissed(struct mqtt *mqtt, int code);
+
+/* mqtt_connect.c */
+
+/* Makes mqtt->client and begins to connect it to mqtt->address. Does not block.
+ * On failure `why` has the reason. */
+MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
+
+/* mqtt_messages.c: sets the library's callbacks. */
+void mqtt_listen(struct mqtt *mqtt);
 
 #endif

@@ -20,32 +20,6 @@
 /* In MQTT a binary field's size has 16 bits. */
 #define PASSWORD_MAX 65535
 
-/* The library as a whole */
-
-static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The library counts its users itself, but not for several threads. */
-enum status
-mqtt_library_begin(struct problem *why)
-{
-    int rc;
-
-    pthread_mutex_lock(&library_lock);
-    rc = mosquitto_lib_init();
-    pthread_mutex_unlock(&library_lock);
-    return rc ? problem(why, STATUS_IO, "libmosquitto does not start: %s",
-                        mosquitto_strerror(rc))
-              : STATUS_OK;
-}
-
-void
-mqtt_library_end(void)
-{
-    pthread_mutex_lock(&library_lock);
-    mosquitto_lib_cleanup();
-    pthread_mutex_unlock(&library_lock);
-}
-
 /* The password */
 
 struct password {
@@ -288,10 +262,10 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !error; i++)
         error =
             mosquitto_int_option(client, options[i].option, options[i].value);
-    if (!error && mqtt->will_topic)
-        error = mosquitto_will_set(client, mqtt->will_topic,
-                                   (int)strlen(mqtt->will_payload),
-                                   mqtt->will_payload, 1, true);
+    if (!error && mqtt->options.will_topic)
+        error = mosquitto_will_set(client, mqtt->options.will_topic,
+                                   (int)strlen(mqtt->options.will_payload),
+                                   mqtt->options.will_payload, 1, true);
     /* Only queues packets: acknowledgements go out when the round writes, after
      * `turn`. */
     if (!error)
@@ -329,8 +303,8 @@ enum status
 mqtt_connect(struct mqtt *mqtt, struct problem *why)
 {
     const struct bridge_config *c = mqtt->options.config;
-    struct mosquitto *client =
-        mosquitto_new(mqtt->client_id, !mqtt->options.keeps_session, mqtt);
+    struct mosquitto *client = mosquitto_new(
+        mqtt->options.client_id, !mqtt->options.keeps_session, mqtt);
     enum status rc = STATUS_OK;
     int error;
 

@@ -33,7 +33,7 @@ on_log(struct mosquitto *client, void *user, int level, const char *line)
     static const char before[] = "Client ";
     static const char after[] = " received PUBLISH (d";
     struct mqtt *mqtt = user;
-    size_t id = sizeof(before) - 1 + strlen(mqtt->client_id);
+    size_t id = sizeof(before) - 1 + strlen(mqtt->options.client_id);
 
     (void)client;
     if (level == MOSQ_LOG_ERR && !mqtt->complaint[0])
