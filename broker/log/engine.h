@@ -95,7 +95,7 @@ struct engine_ops {
                          struct problem *why);
 
     /* Closed list `number`, with its header: STATUS_NOT_FOUND if there is none.
-     */
+     * `header` may be NULL. */
     enum status (*list)(struct engine *engine, uint32_t set, uint64_t number,
                         struct list_info *info, struct buf *header,
                         struct problem *why);

@@ -6,12 +6,14 @@
  * If the post has a key, the source may post it again: the log does not keep
  * the repeat, and answers it with the outcome of the first.
  *
- *     take -> idempotency_judge -+-> IDEMPOTENCY_NEW      placed;
- * idempotency_add; kept with the |                 batches, in one transaction
- *                         +-> IDEMPOTENCY_ROUND    answered after the commit,
- * as its |                 first, which is in this round
- *                         +-> IDEMPOTENCY_SETTLED  answered at once, from the
- * engine
+ *     take --> idempotency_judge --+--> IDEMPOTENCY_NEW: it is placed, and
+ *                                  |    idempotency_add notes its key, in the
+ *                                  |    transaction of its batches
+ *                                  +--> IDEMPOTENCY_ROUND: it is answered after
+ *                                  |    the commit, as its first, which is in
+ *                                  |    this round
+ *                                  +--> IDEMPOTENCY_SETTLED: it is answered at
+ *                                       once, from the engine
  *
  * What makes it certain: the log thread alone places posts, and it looks first
  * among the keys of the round at work, then among those the engine keeps, so
@@ -32,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "broker/log/acts.h"
+#include "broker/log/act.h"
 #include "broker/log/engine.h"
 #include "broker/log/post.h"
 #include "proto/status.h"

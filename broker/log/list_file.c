@@ -259,45 +259,42 @@ out:
     return rc;
 }
 
-void
-list_file_seek(const struct list_file *file, uint64_t offset,
-               struct list_place *place)
-{
-    struct slice marks = buf_slice(&file->marks);
-    size_t n_marks = marks.size / MARK_SIZE, low = 0, high;
-    uint64_t header;
-
-    if (n_marks == 0)
-        return;
-    header = mark_of(marks, 0).plain;
-    high = n_marks - 1;
-    while (low < high) {
-        size_t middle = (low + high + 1) / 2;
-
-        if (mark_of(marks, middle).plain - header <= offset)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    place->after = mark_of(marks, low).after;
-    place->at = mark_of(marks, low).plain - header;
-}
-
-/* The number of the block that holds entry `seq`: marks are ordered. */
+/* Finds the last of the first `n` marks that is not behind an entry, or a byte
+ * of the plain list: marks are ordered. n > 0. */
 static size_t
-block_of(struct slice marks, size_t n_blocks, uint64_t seq)
+find_mark(struct slice marks, size_t n, bool is_byte, uint64_t at)
 {
-    size_t low = 0, high = n_blocks - 1;
+    size_t low = 0, high = n - 1;
 
     while (low < high) {
         size_t middle = (low + high + 1) / 2;
+        struct mark m = mark_of(marks, middle);
 
-        if (mark_of(marks, middle).after < seq)
+        if ((is_byte ? m.plain : m.after) <= at)
             low = middle;
         else
             high = middle - 1;
     }
     return low;
+}
+
+void
+list_file_seek(const struct list_file *file, uint64_t offset,
+               struct list_place *place)
+{
+    struct slice marks = buf_slice(&file->marks);
+    size_t n_marks = marks.size / MARK_SIZE;
+    uint64_t header;
+    struct mark m;
+
+    if (n_marks == 0)
+        return;
+    header = mark_of(marks, 0).plain;
+    if (offset > UINT64_MAX - header)
+        offset = UINT64_MAX - header;
+    m = mark_of(marks, find_mark(marks, n_marks, true, header + offset));
+    place->after = m.after;
+    place->at = m.plain - header;
 }
 
 /* Reads the deflate stream of a block, at most `size` bytes long, and inflates
@@ -375,7 +372,7 @@ list_file_read(const struct list_file *file, uint64_t after,
         rc = problem(why, STATUS_IO, "list %s has no marks", name);
         goto out;
     }
-    n = block_of(marks, n_marks - 1, after + 1);
+    n = find_mark(marks, n_marks - 1, false, after);
     from = mark_of(marks, n);
     to = mark_of(marks, n + 1);
 

@@ -1,5 +1,7 @@
 #include "broker/log/log.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,10 +15,10 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/batch_cache.h"
+#include "broker/log/engine.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
-#include "broker/log/trash_files.h"
 #include "proto/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the
@@ -37,8 +39,7 @@ struct log {
     pthread_mutex_t mutex; /* guards sets */
     struct list sets;
 
-    struct log_set **by_id; /* set_of_id: the archive thread's */
-    size_t n_by_id;
+    struct map by_id; /* set_of_id: the archive thread's */
 };
 
 /* Sets */
@@ -408,45 +409,28 @@ submit_filed(struct log *log, struct log_set *set, const struct list_file *file,
     return log_act(log, set, &act, 0, why);
 }
 
-static enum status
-note_id(struct log *log, struct log_set *set, uint32_t id)
-{
-    if (id >= log->n_by_id) {
-        size_t n = (size_t)id + id / 2 + 64;
-        struct log_set **by_id = realloc(log->by_id, n * sizeof(*by_id));
-
-        if (!by_id)
-            return STATUS_MEMORY;
-        memset(by_id + log->n_by_id, 0, (n - log->n_by_id) * sizeof(*by_id));
-        log->by_id = by_id;
-        log->n_by_id = n;
-    }
-    if (id)
-        log->by_id[id] = set;
-    return STATUS_OK;
-}
-
-/* The set with that id. Ids are small numbers, given in order, so a table knows
- * them; one that is not in it yet was published since the last look at all
- * sets, which is rare. The table is the archive thread's. */
+/* Finds the set with that id in a table, which is the archive thread's. A set
+ * that is not in it yet was published since the last look at all sets, which is
+ * rare. */
 static struct log_set *
 set_of_id(struct log *log, uint32_t id)
 {
+    struct map_node *found = map_find(&log->by_id, id);
     struct list *node, *after;
 
-    if (id < log->n_by_id && log->by_id[id])
-        return log->by_id[id];
-    pthread_mutex_lock(&log->mutex);
-    list_foreach (node, after, &log->sets) {
-        struct log_set *set = list_entry(node, struct log_set, node);
+    if (!found) {
+        pthread_mutex_lock(&log->mutex);
+        list_foreach (node, after, &log->sets) {
+            struct log_set *set = list_entry(node, struct log_set, node);
+            uint64_t number = log_set_number(set);
 
-        if (note_id(
-                log, set,
-                atomic_load_explicit(&set->public_id, memory_order_relaxed)))
-            break;
+            if (number && !set->by_id.hash)
+                map_add(&log->by_id, &set->by_id, number);
+        }
+        pthread_mutex_unlock(&log->mutex);
+        found = map_find(&log->by_id, id);
     }
-    pthread_mutex_unlock(&log->mutex);
-    return id < log->n_by_id ? log->by_id[id] : NULL;
+    return found ? map_entry(found, struct log_set, by_id) : NULL;
 }
 
 enum status
@@ -518,6 +502,129 @@ log_retire(struct log *log, struct log_set *set, const struct list_info *lists,
     return log_act(log, set, &act, grace_us, why);
 }
 
+/* Trash: the files of removed sets and lists stay for a while, because readers
+ * may still use them (log_read of a list that was begun before). When they are
+ * due, the files go first, then their rows. A crash in between leaves rows
+ * without files, which the next process finds again. */
+
+/* Files in one step: a commit's worth of rows; and of what has none. */
+#define STEP_FILES 64
+#define STEP_REST  1000
+
+/* An earlier attempt may have deleted the file. */
+static enum status
+unlink_name(int fd, const char *name, struct problem *why)
+{
+    if (!unlinkat(fd, name, 0) || errno == ENOENT)
+        return STATUS_OK;
+    problem_errno(why, "cannot remove", name);
+    return STATUS_IO;
+}
+
+/* The file of a list, or what a crash left of one that was being written. */
+static enum status
+unlink_list(int fd, uint64_t number, struct problem *why)
+{
+    char name[LIST_FILE_NAME_MAX + sizeof(".new")];
+    enum status rc;
+
+    list_file_name(name, number);
+    rc = unlink_name(fd, name, why);
+    strcat(name, ".new"); /* file.h */
+    return rc ? rc : unlink_name(fd, name, why);
+}
+
+static enum status
+open_dir(const char *path, int *fd, struct problem *why)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0 || errno == ENOENT)
+        return STATUS_OK;
+    problem_errno(why, "cannot open", path);
+    return STATUS_IO;
+}
+
+/* Some of the lists, up to *upto. */
+static enum status
+unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
+             struct problem *why)
+{
+    int fd;
+    enum status rc = open_dir(path, &fd, why);
+
+    *upto = trash->last;
+    if (rc || fd < 0)
+        return rc;
+    if (trash->last >= trash->first + STEP_FILES)
+        *upto = trash->first + STEP_FILES - 1;
+    for (uint64_t i = trash->first; !rc && i <= *upto; i++)
+        rc = unlink_list(fd, i, why);
+    if (!rc)
+        rc = file_sync_dir(fd, why);
+    close(fd);
+    return rc;
+}
+
+/* All else that is in a set's folder: the bytes of its resources, and builds
+ * that a crash has cut off, which have no row. Other trash of that name may
+ * have lists that are due later; no reader can reach its other files any more.
+ */
+static enum status
+unlink_rest(const char *path, struct problem *why)
+{
+    const struct dirent *entry;
+    size_t n_files = STEP_REST;
+    int fd;
+    DIR *dir;
+    enum status rc = open_dir(path, &fd, why);
+
+    if (rc || fd < 0)
+        return rc;
+    dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return problem_memory(why);
+    }
+    while (!rc && (entry = readdir(dir))) {
+        unsigned char type = file_type(fd, entry);
+
+        if (type == DT_REG)
+            rc = unlink_name(fd, entry->d_name, why);
+        else if (type == DT_DIR && entry->d_name[0] != '.' &&
+                 strcmp(entry->d_name, LOG_CHANGES) != 0)
+            rc = file_clear(fd, entry->d_name, &n_files, why);
+    }
+    if (!rc)
+        rc = file_sync_dir(fd, why);
+    closedir(dir);
+    return rc;
+}
+
+/* Deletes some files of `trash`, durably. *upto: the last list whose file is
+ * gone now. `is_alone`: no set has that name now, so all other files of the
+ * folder go with the last list. STATUS_AGAIN: more of these are left. */
+static enum status
+unlink_trash(const char *dir, const struct engine_trash *trash, bool is_alone,
+             uint64_t *upto, struct problem *why)
+{
+    char path[4096 + SET_NAME_MAX + 32];
+    int n =
+        snprintf(path, sizeof(path), "%s/sets/%s/changes", dir, trash->name);
+    enum status rc = unlink_lists(path, trash, upto, why);
+
+    if (rc || *upto != trash->last)
+        return rc;
+    /* Removes the folder if it is empty; a set that was made again has files in
+     * it. */
+    rmdir(path);
+    path[n - (int)sizeof("changes")] = '\0';
+    if (is_alone)
+        rc = unlink_rest(path, why);
+    if (!rc)
+        rmdir(path);
+    return rc;
+}
+
 /* True if a set has that name now. */
 static bool
 has_set(struct log *log, const char *name)
@@ -547,9 +654,9 @@ purge_step(struct log *log, const struct engine_trash *trash,
     struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
     /* A set of that name that begins from here on has no files yet: only this
      * thread would make them. */
-    enum status rc = trash_files_unlink(
-        log->dir, trash, trash->is_whole && !has_set(log, trash->name),
-        &act.purged.upto, why);
+    enum status rc = unlink_trash(log->dir, trash,
+                                  trash->is_whole && !has_set(log, trash->name),
+                                  &act.purged.upto, why);
 
     if (rc)
         return rc == STATUS_AGAIN ? STATUS_OK : rc;
@@ -719,7 +826,7 @@ log_close(struct log *log)
         log->engine->ops->close(log->engine);
     if (log->lock >= 0)
         file_unlock(log->lock);
-    free(log->by_id);
+    map_fini(&log->by_id);
     tails_fini(&log->tails);
     pthread_mutex_destroy(&log->mutex);
     free(log);

@@ -9,12 +9,14 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "broker/log/batch.h"
 #include "broker/log/tail.h"
 #include "proto/uri.h"
 
 struct log_set {
-    struct list node; /* in the log's list of all sets */
+    struct list node;      /* in the log's list of all sets */
+    struct map_node by_id; /* log.c; its hash is the id; 0: in no map */
     char name[SET_NAME_MAX + 1];
     void *owner;
     struct tail tail;

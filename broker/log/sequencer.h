@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
-#include "broker/log/acts.h"
+#include "broker/log/act.h"
 #include "broker/log/engine.h"
 #include "broker/log/log.h"
 #include "broker/log/post.h"

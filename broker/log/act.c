@@ -1,4 +1,4 @@
-#include "broker/log/acts.h"
+#include "broker/log/act.h"
 
 #include <stdlib.h>
 #include <string.h>
